@@ -1,0 +1,126 @@
+"""What the engine takes and gives: the vocabulary shared by parsing, diagnosis and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class Kind(StrEnum):
+    """What an artifact is, told from its content."""
+
+    LOG = "log"
+    KERNEL = "kernel"
+    SCHEDULER = "scheduler"
+    FLOW = "flow"
+    STACK = "stack"
+    INVENTORY = "inventory"
+    LAYOUT = "layout"
+    OTHER = "other"
+
+
+class Level(IntEnum):
+    """Severity of a log line; ``NONE`` where the line states none."""
+
+    NONE = 0
+    DEBUG = 1
+    INFO = 2
+    WARNING = 3
+    ERROR = 4
+    FATAL = 5
+
+
+class Role(StrEnum):
+    """What part an event plays in a failure."""
+
+    ROOT = "root"
+    CASCADE = "cascade"
+    TEARDOWN = "teardown"
+    CONFIRMATION = "confirmation"
+    ADVICE = "advice"
+    BENIGN = "benign"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Who wrote a line: a node and, where known, a rank.
+
+    ``how`` is the place it was read from (``path``, ``prefix``, ``line``, ``inventory``), ``confidence`` in [0, 1].
+    """
+
+    node: str | None = None
+    rank: int | None = None
+    how: str = ""
+    confidence: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobHints:
+    """What a human or an inventory file says of the job. Everything is optional: a job without any is still diagnosed."""
+
+    job_id: str = ""
+    name: str = ""
+    family: str = ""
+    framework: str = ""
+    nodes: tuple[str, ...] = ()
+    world_size: int | None = None
+    layout: dict[str, Any] = field(default_factory=dict)  # {"tp": 8, "pp": 2, "dp": 4, "order": "tp-dp-pp"}
+    time_zone: str = "UTC"
+    started_at: float | None = None
+    ended_at: float | None = None
+    outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParseHints:
+    """What the caller knows of one artifact, or of one byte range of it, before parsing.
+
+    A huge plain file is parsed as several ranges cut at line boundaries (``offset`` is where this range begins) and put together
+    again by :func:`diagnosis.merge`.
+    """
+
+    attempt: int = 0
+    time_zone: str = "UTC"
+    kind: Kind | None = None
+    offset: int = 0
+    bytes_total: int | None = None
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What parsing one artifact yields. Large tables lie beside it as Parquet files, never in memory.
+
+    ``columns``  logs: one row a line (see ``diagnosis.logs.lines.COLUMNS``); flows: one row a record.
+    ``uniques``  logs: one row a distinct masked message (see ``diagnosis.logs.templates.UNIQUES``).
+    ``facts``    JSON-able: what the artifact says of its job (framework, configuration, inventory rows, stacks …).
+    """
+
+    path: str
+    kind: Kind
+    sha256: str = ""
+    bytes: int = 0
+    lines: int = 0
+    skipped: str | None = None
+    notes: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)
+    columns: Path | None = None
+    uniques: Path | None = None
+
+
+class ReadRange(Protocol):
+    """Reads ``length`` bytes of the artifact ``path`` from ``offset`` on; the engine's only way to raw bytes in ``diagnose``."""
+
+    def __call__(self, path: str, offset: int, length: int) -> bytes: ...
+
+
+#: ``on_stage(stage, done, total)``: progress for whoever watches.
+OnStage = Callable[[str, int, int], None]
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """The watcher of nobody."""
