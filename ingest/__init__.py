@@ -1,0 +1,1 @@
+"""Receives evidence, checks it, stores it once, parses it once."""

@@ -1,0 +1,67 @@
+"""Who may see and do what. Here, not in triage, because both layers ask."""
+
+from __future__ import annotations
+
+import hashlib
+
+from django.conf import settings
+from django.db import models
+
+
+class Cluster(models.Model):
+    """A machine park. One without teams is open to every signed-in user; ``default`` is such a one."""
+
+    slug = models.SlugField(max_length=64, unique=True)
+    title = models.CharField(max_length=120, blank=True)
+    gpus_per_node = models.PositiveIntegerField(default=8)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("slug",)
+
+    def __str__(self) -> str:
+        return self.title or self.slug
+
+
+class Team(models.Model):
+    """People who share clusters."""
+
+    slug = models.SlugField(max_length=64, unique=True)
+    title = models.CharField(max_length=120, blank=True)
+    clusters = models.ManyToManyField(Cluster, related_name="teams", blank=True)
+    members = models.ManyToManyField(settings.AUTH_USER_MODEL, related_name="teams", blank=True)
+
+    class Meta:
+        ordering = ("slug",)
+
+    def __str__(self) -> str:
+        return self.title or self.slug
+
+
+class Token(models.Model):
+    """A key to the API: kept only as a digest, shown once, told apart by its prefix."""
+
+    class Scope(models.TextChoices):
+        UPLOAD = "upload", "Upload"
+        READ = "read", "Read"
+        REVIEW = "review", "Review"
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
+    name = models.CharField(max_length=120)
+    prefix = models.CharField(max_length=12, unique=True)
+    digest = models.CharField(max_length=64, unique=True)
+    scopes = models.JSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-created_at",)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    @staticmethod
+    def digest_of(secret: str) -> str:
+        """SHA-256 is enough: the secret is 256 random bits, nothing a dictionary holds."""
+        return hashlib.sha256(secret.encode()).hexdigest()

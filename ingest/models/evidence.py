@@ -1,0 +1,150 @@
+"""Bytes, what they are called, and the work done on them."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+
+from ingest.models.job import Attempt, Job
+
+
+class Blob(models.Model):
+    """Immutable bytes in the ``blobs`` storage under their SHA-256, stored once."""
+
+    sha256 = models.CharField(max_length=64, primary_key=True)
+    size_bytes = models.BigIntegerField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.sha256[:12]
+
+    @property
+    def key(self) -> str:
+        """The name in storage; two levels of folders keep directories small."""
+        return f"{self.sha256[:2]}/{self.sha256[2:4]}/{self.sha256}"
+
+
+class Artifact(models.Model):
+    """A path within an attempt that points to a blob. The same path and bytes again is the same artifact."""
+
+    class State(models.TextChoices):
+        RECEIVED = "received", "received"
+        PARSING = "parsing", "parsing"
+        PARSED = "parsed", "parsed"
+        SKIPPED = "skipped", "skipped"
+        FAILED = "failed", "failed"
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="artifacts")
+    path = models.CharField(max_length=1024)
+    blob = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="artifacts")
+    kind = models.CharField(max_length=12, blank=True)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.RECEIVED)
+    lines = models.BigIntegerField(default=0)
+    #: why nothing was read from it, or what went wrong, as a sentence for the uploader
+    problem = models.TextField(blank=True)
+    notes = models.JSONField(default=list, blank=True)
+    #: directory in the ``parsed`` storage that holds parsed.json, columns.parquet, uniques.parquet
+    parsed_key = models.CharField(max_length=200, blank=True)
+    #: an artifact of the same path with other bytes came later and took this one's place
+    is_superseded = models.BooleanField(default=False)
+    received_at = models.DateTimeField(auto_now_add=True)
+    settled_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("path", "id")
+        constraints = (
+            models.UniqueConstraint(fields=("attempt", "path", "blob"), name="artifact_once_an_attempt_path_and_blob"),
+        )
+        indexes = (models.Index(fields=("attempt", "state"), name="artifact_attempt_state"),)
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class Run(models.Model):
+    """A piece of background work with stages, progress, its own log, and retry."""
+
+    class Kind(models.TextChoices):
+        UNPACK = "unpack", "unpack"
+        PARSE = "parse", "parse"
+        DIAGNOSE = "diagnose", "diagnose"
+
+    class State(models.TextChoices):
+        QUEUED = "queued", "queued"
+        RUNNING = "running", "running"
+        SUCCEEDED = "succeeded", "succeeded"
+        FAILED = "failed", "failed"
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs")
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, null=True, blank=True, related_name="runs")
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED, db_index=True)
+    stage = models.CharField(max_length=60, blank=True)
+    done = models.BigIntegerField(default=0)
+    total = models.BigIntegerField(default=0)
+    #: ids only: {"artifacts": [1, 2]} or {"upload": "…"} or {"revision": 3}
+    parameters = models.JSONField(default=dict, blank=True)
+    error = models.TextField(blank=True)
+    tries = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+        indexes = (models.Index(fields=("job", "state"), name="run_job_state"),)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.pk} ({self.state})"
+
+
+class RunLog(models.Model):
+    """One sentence of a run's own log: what it met, about which path."""
+
+    class Level(models.TextChoices):
+        INFO = "info", "info"
+        WARNING = "warning", "warning"
+        ERROR = "error", "error"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="log")
+    at = models.DateTimeField(auto_now_add=True)
+    level = models.CharField(max_length=8, choices=Level.choices, default=Level.INFO)
+    path = models.CharField(max_length=1024, blank=True)
+    message = models.TextField()
+
+    class Meta:
+        ordering = ("id",)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Upload(models.Model):
+    """Bytes on their way in: a part file that grows until it is whole."""
+
+    class State(models.TextChoices):
+        RECEIVING = "receiving", "receiving"
+        RECEIVED = "received", "received"
+        UNPACKED = "unpacked", "unpacked"
+        REFUSED = "refused", "refused"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="uploads")
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="uploads")
+    path = models.CharField(max_length=1024)
+    size_bytes = models.BigIntegerField(null=True, blank=True)
+    offset_bytes = models.BigIntegerField(default=0)
+    sha256 = models.CharField(max_length=64, blank=True)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.RECEIVING)
+    problem = models.TextField(blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-created_at",)
+
+    def __str__(self) -> str:
+        return self.path

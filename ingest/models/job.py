@@ -1,0 +1,89 @@
+"""What ran where: jobs, their global launches, their nodes."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from ingest.models.access import Cluster, Team
+
+
+class Outcome(models.TextChoices):
+    UNKNOWN = "unknown", "unknown"
+    RUNNING = "running", "running"
+    SUCCEEDED = "succeeded", "succeeded"
+    FAILED = "failed", "failed"
+    CANCELLED = "cancelled", "cancelled"
+
+
+class Job(models.Model):
+    """A training run. ``family`` is the pool of comparable jobs; empty means framework and model together."""
+
+    slug = models.SlugField(max_length=120, unique=True)
+    name = models.CharField(max_length=200)
+    family = models.CharField(max_length=120, blank=True, db_index=True)
+    framework = models.CharField(max_length=40, blank=True)
+    model = models.CharField(max_length=120, blank=True)
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="jobs")
+    team = models.ForeignKey(Team, on_delete=models.SET_NULL, null=True, blank=True, related_name="jobs")
+    nodes_text = models.TextField(blank=True, help_text="Node names as given, one a line or comma separated")
+    layout = models.JSONField(default=dict, blank=True)
+    time_zone = models.CharField(max_length=64, default="UTC")
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    declared_outcome = models.CharField(max_length=12, choices=Outcome.choices, default=Outcome.UNKNOWN)
+    outcome = models.CharField(max_length=12, choices=Outcome.choices, default=Outcome.UNKNOWN)
+    comment = models.TextField(blank=True)
+    #: counts up with every change of evidence; a diagnosis is of one revision
+    revision = models.PositiveIntegerField(default=0)
+    #: the revision that was last claimed by a diagnose task (compare-and-set coalesces them)
+    diagnosing_revision = models.PositiveIntegerField(default=0)
+    diagnosed_revision = models.PositiveIntegerField(default=0)
+    evidence_changed_at = models.DateTimeField(null=True, blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def pool(self) -> str:
+        """The name of the job's family, given or derived."""
+        return self.family or "/".join(part for part in (self.framework, self.model) if part)
+
+
+class Attempt(models.Model):
+    """One global launch of a job. A per-node restart counter (torchrun's ``attempt_N``) is not one."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField(default=0)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    outcome = models.CharField(max_length=12, choices=Outcome.choices, default=Outcome.UNKNOWN)
+    node_count = models.PositiveIntegerField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("job", "number")
+        constraints = (models.UniqueConstraint(fields=("job", "number"), name="attempt_number_once_a_job"),)
+
+    def __str__(self) -> str:
+        return f"{self.job} attempt {self.number}"
+
+
+class Node(models.Model):
+    """A machine of a cluster, made when evidence first names it."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="nodes")
+    name = models.CharField(max_length=200)
+    note = models.TextField(blank=True)
+    drained_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("name",)
+        constraints = (models.UniqueConstraint(fields=("cluster", "name"), name="node_name_once_a_cluster"),)
+
+    def __str__(self) -> str:
+        return self.name

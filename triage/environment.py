@@ -1,0 +1,63 @@
+"""Typed reading of environment variables; a wrong value names its variable and says what would be right."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
+
+
+def env_str(name: str, default: str = "") -> str:
+    """The variable, or the first line of the file that ``<name>_FILE`` names (how secrets are mounted)."""
+    path = os.environ.get(f"{name}_FILE")
+    if path:
+        try:
+            return Path(path).read_text().splitlines()[0].strip()
+        except (OSError, IndexError) as error:
+            raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {error}") from error
+    return os.environ.get(name, default)
+
+
+def env_bool(name: str, default: bool) -> bool:
+    raw = env_str(name, "1" if default else "0").strip().lower()
+    if raw in _TRUE:
+        return True
+    if raw in _FALSE:
+        return False
+    raise ImproperlyConfigured(f"{name} is {raw!r}: use 1 or 0")
+
+
+def env_int(name: str, default: int, *, minimum: int = 0) -> int:
+    raw = env_str(name, str(default))
+    try:
+        value = int(raw)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} is {raw!r}: use a whole number") from None
+    if value < minimum:
+        raise ImproperlyConfigured(f"{name} is {value}: it must be at least {minimum}")
+    return value
+
+
+def env_list(name: str, default: str = "") -> list[str]:
+    return [part.strip() for part in env_str(name, default).split(",") if part.strip()]
+
+
+def env_secret(name: str, path: Path) -> str:
+    """The variable, else the secret kept at ``path``, made there (mode 600) the first time."""
+    value = env_str(name)
+    if value:
+        return value
+    if path.exists():
+        return path.read_text().strip()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    value = secrets.token_urlsafe(48)
+    try:
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+            file.write(value)
+    except FileExistsError:  # another process was first
+        value = path.read_text().strip()
+    return value

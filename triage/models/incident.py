@@ -1,0 +1,133 @@
+"""What the machine says: an immutable diagnosis, the incident it makes, its findings and suspects."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from ingest.models import Attempt, Cluster, Job, Node
+
+
+class Diagnosis(models.Model):
+    """One run of the engine over one revision of a job's evidence. Never changed, only followed by another."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="diagnoses")
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="diagnoses")
+    revision = models.PositiveIntegerField()
+    engine = models.CharField(max_length=40)
+    history_digest = models.CharField(max_length=64, blank=True)
+    input_digests = models.JSONField(default=dict)
+    #: the whole report, as docs/report.md describes it
+    report = models.JSONField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+        verbose_name_plural = "diagnoses"
+        constraints = (
+            models.UniqueConstraint(fields=("attempt", "revision"), name="diagnosis_once_an_attempt_and_revision"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.job} revision {self.revision}"
+
+
+class Incident(models.Model):
+    """One failed, hung or slow episode of one attempt. The primary key is the number people say aloud."""
+
+    class State(models.TextChoices):
+        AWAITING_REVIEW = "awaiting_review", "awaiting review"
+        CONFIRMED = "confirmed", "confirmed"
+        CORRECTED = "corrected", "corrected"
+        REJECTED = "rejected", "rejected"
+        INCONCLUSIVE = "inconclusive", "inconclusive"
+        ACTIONED = "actioned", "actioned"
+        RESOLVED = "resolved", "resolved"
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="incidents")
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="incidents")
+    ordinal = models.PositiveIntegerField(default=0)
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="incidents")
+    diagnosis = models.ForeignKey(Diagnosis, on_delete=models.PROTECT, related_name="incidents")
+    state = models.CharField(max_length=16, choices=State.choices, default=State.AWAITING_REVIEW, db_index=True)
+    headline = models.CharField(max_length=500)
+    #: the machine's verdict …
+    category = models.CharField(max_length=120, db_index=True)
+    confidence = models.FloatField(default=0)
+    runner_up = models.CharField(max_length=120, blank=True)
+    runner_up_confidence = models.FloatField(null=True, blank=True)
+    #: … and the one that stands after review (the same until a human corrects it)
+    standing_category = models.CharField(max_length=120, db_index=True)
+    symptom = models.CharField(max_length=40, blank=True)
+    stage = models.CharField(max_length=40, blank=True)
+    iteration = models.BigIntegerField(null=True, blank=True)
+    fingerprint = models.CharField(max_length=64, blank=True, db_index=True)
+    node_count = models.PositiveIntegerField(null=True, blank=True)
+    #: when it happened, by the evidence; and when Faultline first knew
+    occurred_at = models.DateTimeField(null=True, blank=True)
+    opened_at = models.DateTimeField(auto_now_add=True)
+    reviewed_at = models.DateTimeField(null=True, blank=True)
+    resolved_at = models.DateTimeField(null=True, blank=True)
+    assignee = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="assigned_incidents"
+    )
+    regressed_from = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="regressions"
+    )
+    #: the latest diagnosis found no failure any more; kept, because human words hang on it
+    is_withdrawn = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ("-opened_at", "-id")
+        constraints = (models.UniqueConstraint(fields=("attempt", "ordinal"), name="incident_ordinal_once_an_attempt"),)
+        indexes = (
+            models.Index(fields=("state", "-opened_at", "-id"), name="incident_state_opened"),
+            models.Index(fields=("cluster", "-opened_at", "-id"), name="incident_cluster_opened"),
+        )
+
+    def __str__(self) -> str:
+        return f"#{self.pk} {self.headline}"
+
+
+class Finding(models.Model):
+    """One event of an incident's evidence: a template with its role, spread and example lines."""
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="findings")
+    position = models.PositiveIntegerField()
+    role = models.CharField(max_length=14)
+    template_id = models.CharField(max_length=32, blank=True)
+    template = models.TextField()
+    signature = models.CharField(max_length=120, blank=True)
+    count = models.BigIntegerField(default=0)
+    nodes = models.PositiveIntegerField(default=0)
+    of_nodes = models.PositiveIntegerField(default=0)
+    jobs_with_it = models.PositiveIntegerField(default=0)
+    healthy_jobs = models.PositiveIntegerField(default=0)
+    #: first lines with file, line, offset, node, rank, time and text
+    lines = models.JSONField(default=list)
+
+    class Meta:
+        ordering = ("position",)
+
+    def __str__(self) -> str:
+        return self.template[:80]
+
+
+class Suspect(models.Model):
+    """A node, rank, group, switch, code or data that the machine ranks; accused or only ranked."""
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="suspects")
+    position = models.PositiveIntegerField()
+    entity = models.CharField(max_length=200, db_index=True)
+    kind = models.CharField(max_length=10)
+    node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, blank=True, related_name="suspicions")
+    score = models.FloatField()
+    is_accused = models.BooleanField(default=True)
+    reasons = models.JSONField(default=list)
+    sources = models.JSONField(default=list)
+
+    class Meta:
+        ordering = ("position",)
+
+    def __str__(self) -> str:
+        return self.entity
