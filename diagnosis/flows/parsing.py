@@ -1,0 +1,85 @@
+"""One flow artifact's bytes to a ``Parsed``: normalised records as Parquet, and what the capture is worth as facts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import polars as pl
+
+from diagnosis.flows.readers import READERS, Unusable, sniff
+from diagnosis.flows.records import RecordWriter, quality
+from diagnosis.model import Kind, ParseHints, Parsed
+
+
+class _Replay:
+    """A stream with its first bytes put back, so that sniffing needs no seek."""
+
+    def __init__(self, head: bytes, stream: BinaryIO) -> None:
+        self._head, self._stream = head, stream
+
+    def read(self, size: int = -1) -> bytes:
+        if self._head:
+            if size is None or size < 0:
+                data, self._head = self._head + self._stream.read(), b""
+                return data
+            data, self._head = self._head[:size], self._head[size:]
+            return data
+        return self._stream.read(size)
+
+
+def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
+    """Reads one flow artifact streaming; ``Parsed.columns`` names the records, ``Parsed.facts["flow"]`` the capture's quality.
+
+    Never raises on content: what cannot be used is told in ``Parsed.skipped``.
+    """
+    head = stream.read(1 << 16)
+    name = sniff(head, path)
+    if name is None:
+        return Parsed(
+            path,
+            Kind.FLOW,
+            skipped="Not a flow format that is known here. Export CSV with start_time,duration,src,dst,bytes.",
+        )
+    work.mkdir(parents=True, exist_ok=True)
+    out = RecordWriter(work)
+    try:
+        reading = READERS[name](_Replay(head, stream), path, hints, out)  # type: ignore[arg-type]
+    except Unusable as why:
+        return Parsed(path, Kind.FLOW, skipped=str(why))
+    except (pl.exceptions.PolarsError, ValueError, OSError, EOFError) as error:
+        text = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        return Parsed(path, Kind.FLOW, skipped=f"The {name} file cannot be read ({text}). Export it again, or as CSV.")
+    columns = out.finish()
+    facts: dict[str, Any] = {
+        "format": reading.format,
+        "time_zone": reading.time_zone,
+        "sampling": reading.sampling,
+        "bad_rows": reading.bad_rows,
+        "reversed": out.reversed,
+        **reading.extra,
+        **quality(columns),
+    }
+    notes = [*reading.notes]
+    if out.dropped:
+        notes.append(
+            f"{out.dropped} of {out.dropped + out.rows} rows had no usable time, address or byte count and were left out."
+        )
+    if out.reversed:
+        notes.append(f"{out.reversed} records ended before they began; their duration is taken as zero.")
+    skipped = None
+    if not out.rows:
+        skipped = (
+            "The file has a header but no usable rows."
+            if not out.dropped
+            else f"None of the {out.dropped} rows has a usable time and address."
+        )
+    return Parsed(
+        path,
+        Kind.FLOW,
+        lines=reading.lines,
+        skipped=skipped,
+        notes=tuple(notes),
+        facts={"flow": facts},
+        columns=columns,
+    )

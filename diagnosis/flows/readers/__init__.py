@@ -1,0 +1,27 @@
+"""Flow formats: each reader turns a byte stream into normalised records, a piece at a time.
+
+A format is told from its content; :data:`READERS` maps its name to the function that reads it.
+"""
+
+from __future__ import annotations
+
+from diagnosis.flows.readers.base import Reader, Reading, Unusable
+from diagnosis.flows.readers.delimited import read_delimited, sniff_delimited
+from diagnosis.flows.readers.parquet import read_parquet
+
+__all__ = ["READERS", "Reader", "Reading", "Unusable", "sniff"]
+
+READERS: dict[str, Reader] = {
+    "parquet": read_parquet,
+    "delimited": read_delimited,
+}
+
+
+def sniff(head: bytes, path: str) -> str | None:
+    """The name of the flow format that ``head`` (the first kilobytes of an artifact) begins, or None.
+
+    ``path`` decides nothing by itself; content does.
+    """
+    if head[:4] == b"PAR1":
+        return "parquet"
+    return "delimited" if sniff_delimited(head) else None

@@ -1,0 +1,52 @@
+"""What every reader takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from diagnosis.flows.records import RecordWriter
+from diagnosis.model import ParseHints
+
+BLOCK = 16 << 20
+
+
+class Unusable(Exception):
+    """The artifact cannot serve as flow evidence; the message tells a human what is wrong and what to do."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a reader found beside the records: format, time zone, sampling, notes, counters it could not use."""
+
+    format: str
+    time_zone: str = "UTC"
+    sampling: float = 1.0
+    lines: int = 0
+    bad_rows: int = 0
+    notes: list[str] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+Reader = Callable[[BinaryIO, str, ParseHints, RecordWriter], Reading]
+
+
+def blocks_of_lines(stream: BinaryIO, first: bytes = b"", size: int = BLOCK) -> Iterator[bytes]:
+    """Whole lines in blocks of about ``size`` bytes; a line longer than 8 blocks is cut so that memory stays bounded."""
+    rest = first
+    while True:
+        block = stream.read(size)
+        if not block:
+            if rest:
+                yield rest
+            return
+        cut = block.rfind(b"\n") + 1
+        if not cut:
+            rest += block
+            if len(rest) > 8 * size:
+                yield rest
+                rest = b""
+            continue
+        yield rest + block[:cut]
+        rest = block[cut:]

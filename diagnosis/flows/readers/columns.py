@@ -1,0 +1,283 @@
+"""From any exporter's column names to ours: aliases, units, protocol names, time styles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import polars as pl
+
+from diagnosis.flows.readers.base import Reading, Unusable
+from diagnosis.flows.records import PROTOCOLS
+
+#: our name -> what exporters call it (compared without case, blanks, `_`, `-` and `.`)
+ALIASES: dict[str, tuple[str, ...]] = {
+    "start": (
+        "start",
+        "starttime",
+        "first",
+        "firstseen",
+        "ts",
+        "tstart",
+        "begin",
+        "timestart",
+        "timeflowstartns",
+        "startns",
+        "startts",
+        "frametimeepoch",
+        "flowstart",
+        "flowstartseconds",
+        "flowstartmilliseconds",
+        "time",
+        "timestamp",
+        "startms",
+        "tsr",
+    ),
+    "end": (
+        "end",
+        "endtime",
+        "last",
+        "lastseen",
+        "te",
+        "tend",
+        "timeend",
+        "timeflowendns",
+        "endns",
+        "endts",
+        "flowend",
+        "flowendseconds",
+        "flowendmilliseconds",
+        "endms",
+        "ter",
+    ),
+    "duration": ("duration", "dur", "td", "tds", "durations", "durationms", "durationns"),
+    "src": (
+        "src",
+        "srcip",
+        "srcaddr",
+        "sa",
+        "source",
+        "sourceip",
+        "sourceaddress",
+        "srcaddress",
+        "idorigh",
+        "ipsrc",
+        "src4addr",
+        "src6addr",
+        "sourceipv4address",
+        "sourceipv6address",
+        "sip",
+        "ipv6src",
+    ),
+    "dst": (
+        "dst",
+        "dstip",
+        "dstaddr",
+        "da",
+        "destination",
+        "destip",
+        "destinationip",
+        "destinationaddress",
+        "dstaddress",
+        "idresph",
+        "ipdst",
+        "dst4addr",
+        "dst6addr",
+        "destinationipv4address",
+        "destinationipv6address",
+        "dip",
+        "ipv6dst",
+    ),
+    "src_port": ("srcport", "sp", "sport", "idorigp", "udpsrcport", "tcpsrcport", "sourceport", "sourcetransportport"),
+    "dst_port": (
+        "dstport",
+        "dp",
+        "dport",
+        "idrespp",
+        "udpdstport",
+        "tcpdstport",
+        "destinationport",
+        "destinationtransportport",
+    ),
+    "proto": ("proto", "pr", "protocol", "protocolidentifier", "ipproto"),
+    "bytes": (
+        "bytes",
+        "byt",
+        "ibyt",
+        "inbytes",
+        "size",
+        "sizebytes",
+        "octets",
+        "origbytes",
+        "octetdeltacount",
+        "octettotalcount",
+        "framelen",
+    ),
+    "packets": ("packets", "pkt", "pkts", "ipkt", "inpackets", "origpkts", "packetdeltacount", "packettotalcount"),
+    "path": ("switches", "switch", "leaf", "path", "ra", "routerip", "exporter", "sampleraddress", "ip4router"),
+    "sampling": ("samplingrate", "sampled", "samplinginterval"),
+}
+_BY_NAME = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
+
+_TEXT_TIMES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f", "%d/%b/%Y:%H:%M:%S%.f")
+
+
+def plain(name: str) -> str:
+    """A column name without case and punctuation."""
+    return "".join(c for c in name.lower() if c.isalnum())
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which column of a table is which of ours."""
+
+    found: dict[str, str]
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Columns:
+        """Matches names; the first alias that fits wins.
+
+        Raises ``Unusable`` naming what is missing when addresses, a time or byte counts' column cannot be found.
+        """
+        found: dict[str, str] = {}
+        for name in names:
+            ours = _BY_NAME.get(plain(name))
+            if ours and ours not in found:
+                found[ours] = name
+        missing = [
+            label for key, label in (("src", "source address"), ("dst", "destination address")) if key not in found
+        ]
+        if "start" not in found and not ("end" in found and "duration" in found):
+            missing.append("start time")
+        if missing:
+            raise Unusable(
+                f"Columns are missing: {', '.join(missing)}. Found: {', '.join(list(names)[:20])}. "
+                "Export at least start_time, duration (or end), src, dst and bytes."
+            )
+        return cls(found)
+
+    @staticmethod
+    def fit(names: Iterable[str]) -> bool:
+        """True when the names look like a flow table: two addresses and a time, or two addresses and a volume."""
+        have = {_BY_NAME.get(plain(name)) for name in names}
+        return {"src", "dst"} <= have and bool(have & {"start", "end", "duration", "bytes", "packets"})
+
+    def normalise(self, table: pl.DataFrame, time_zone: str, reading: Reading) -> pl.DataFrame:
+        """A table in the exporter's words to one in ours (see ``records.SCHEMA``)."""
+        f = self.found
+        columns: list[pl.Series] = []
+        start = to_ns(table[f["start"]], time_zone, reading) if "start" in f else None
+        end = to_ns(table[f["end"]], time_zone, reading) if "end" in f else None
+        length = self._length(table)
+        if start is None and end is not None and length is not None:
+            start = end - length
+        assert start is not None
+        if length is not None and (end is None or _coarse(start)):
+            end = start + length
+        columns.append(start.alias("start"))
+        columns.append((end if end is not None else start).alias("end"))
+        for name in ("src", "dst", "path"):
+            if name in f:
+                text = table[f[name]].cast(pl.String).str.strip_chars()
+                columns.append(text.replace({"": None, "-": None}).alias(name))
+        for name in ("src_port", "dst_port", "bytes", "packets"):
+            if name in f:
+                columns.append(_number(table[f[name]]).cast(pl.Int64, strict=False).alias(name))
+        if "proto" in f:
+            columns.append(_protocol(table[f["proto"]]))
+        out = pl.DataFrame(columns)
+        if "sampling" in f:
+            rate = _number(table[f["sampling"]]).fill_null(1.0)
+            typical = float(rate.median() or 1)  # type: ignore[arg-type]
+            if typical > 1:
+                reading.sampling = typical
+                out = out.with_columns(
+                    (pl.col(c) * rate).cast(pl.Int64, strict=False) for c in ("bytes", "packets") if c in out.columns
+                )
+        return out
+
+    def _length(self, table: pl.DataFrame) -> pl.Series | None:
+        name = self.found.get("duration")
+        if name is None:
+            return None
+        unit = 1e6 if plain(name).endswith("ms") else 1.0 if plain(name).endswith("ns") else 1e9
+        return (_number(table[name]) * unit).round(0).cast(pl.Int64, strict=False)
+
+
+def _coarse(start: pl.Series) -> bool:
+    """True when the start times are whole seconds: then ``start + duration`` beats an equally coarse end."""
+    return bool((start % 1_000_000_000 == 0).all())
+
+
+def _number(series: pl.Series) -> pl.Series:
+    if series.dtype.is_numeric():
+        return series.cast(pl.Float64)
+    return series.cast(pl.String).str.strip_chars(' "').cast(pl.Float64, strict=False)
+
+
+def _protocol(series: pl.Series) -> pl.Series:
+    if series.dtype.is_numeric():
+        return series.cast(pl.Int16, strict=False).alias("proto")
+    text = series.cast(pl.String).str.strip_chars(' "').str.to_uppercase()
+    return (
+        text.replace({name: str(number) for name, number in PROTOCOLS.items()})
+        .cast(pl.Int16, strict=False)
+        .alias("proto")
+    )
+
+
+def to_ns(series: pl.Series, time_zone: str, reading: Reading) -> pl.Series:
+    """Times in any of the usual forms to nanoseconds UTC.
+
+    Numbers: the unit is told from the magnitude (seconds, ms, µs, ns since 1970; small numbers are seconds from the capture's
+    start). Text without an offset is in ``time_zone``.
+    """
+    if isinstance(series.dtype, pl.Datetime):
+        zoned = (
+            series
+            if series.dtype.time_zone
+            else series.dt.replace_time_zone(time_zone, ambiguous="earliest", non_existent="null")
+        )
+        return zoned.dt.convert_time_zone("UTC").dt.cast_time_unit("ns").to_physical()
+    if series.dtype.is_numeric():
+        return _scaled(series)
+    text = series.cast(pl.String).str.strip_chars(' "')
+    number = text.cast(pl.Float64, strict=False)
+    if number.null_count() <= text.null_count() + 0.5 * len(text):
+        whole = text.cast(pl.Int64, strict=False)
+        return _scaled(whole if whole.null_count() == number.null_count() else number)
+    return _from_text(text, time_zone, reading)
+
+
+def _scaled(series: pl.Series) -> pl.Series:
+    typical = abs(float(series.median() or 0.0))  # type: ignore[arg-type]
+    unit = 1e9 if typical < 1e11 else 1e6 if typical < 1e14 else 1e3 if typical < 1e17 else 1.0
+    if series.dtype.is_integer():
+        return series.cast(pl.Int64) * int(unit)
+    # Two steps keep the microseconds of a float: 1.7e9 s times 1e9 leaves 256 ns of noise, which rounding to 1 µs removes.
+    if unit == 1e9 and typical > 1e8:
+        return (series * 1e6).round(0).cast(pl.Int64, strict=False) * 1000
+    return (series * unit).round(0).cast(pl.Int64, strict=False)
+
+
+def _from_text(text: pl.Series, time_zone: str, reading: Reading) -> pl.Series:
+    zoned = text.str.contains(r"(Z|[+-]\d\d:?\d\d)$").fill_null(False)
+    if zoned.mean() > 0.5:  # type: ignore[operator]
+        fixed = text.str.replace(r"Z$", "+00:00")
+        parsed = fixed.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", time_unit="ns", strict=False)
+        if parsed.null_count() == len(parsed):
+            parsed = fixed.str.to_datetime("%Y-%m-%d %H:%M:%S%.f%:z", time_unit="ns", strict=False)
+        return parsed.dt.convert_time_zone("UTC").to_physical()
+    best = max(
+        (text.str.to_datetime(style, time_unit="ns", strict=False) for style in _TEXT_TIMES),
+        key=lambda s: len(s) - s.null_count(),
+    )
+    reading.time_zone = time_zone
+    note = f"Times carry no offset; they are read as {time_zone}."
+    if note not in reading.notes:
+        reading.notes.append(note)
+    return (
+        best.dt.replace_time_zone(time_zone, ambiguous="earliest", non_existent="null")
+        .dt.convert_time_zone("UTC")
+        .to_physical()
+    )

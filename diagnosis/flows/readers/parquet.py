@@ -1,0 +1,39 @@
+"""Flow records in Parquet, with the same column names as the delimited form."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from typing import BinaryIO
+
+import polars as pl
+
+from diagnosis.flows.readers.base import Reading, Unusable
+from diagnosis.flows.readers.columns import Columns
+from diagnosis.flows.records import RecordWriter
+from diagnosis.model import ParseHints
+
+ROWS = 2_000_000
+
+
+def read_parquet(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter) -> Reading:
+    """Reads a Parquet file slice by slice. The footer lies at the end, so the stream is spooled to disk first."""
+    with tempfile.NamedTemporaryFile(suffix=".parquet") as spool:
+        shutil.copyfileobj(stream, spool, 1 << 20)
+        spool.flush()
+        try:
+            scan = pl.scan_parquet(spool.name)
+            names = scan.collect_schema().names()
+            total = scan.select(pl.len()).collect().item()
+        except pl.exceptions.PolarsError as error:
+            raise Unusable(f"The Parquet file cannot be read ({_first_line(error)}). Export it again.") from error
+        columns = Columns.of(names)
+        reading = Reading("canonical-parquet", lines=total)
+        for offset in range(0, total, ROWS):
+            table = scan.slice(offset, ROWS).collect()
+            out.add(columns.normalise(table, hints.time_zone, reading))
+    return reading
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -1,0 +1,149 @@
+"""The one shape of a flow record, whatever the exporter: what readers write and the analysis reads.
+
+Times are nanoseconds since 1970 UTC (or since the capture's own zero where the source is relative). A record says that between
+``start`` and ``end`` the endpoint ``src`` sent ``bytes`` to ``dst``; ``path`` lists the switches it crossed, joined by ``;``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+SCHEMA: dict[str, type[pl.DataType]] = {
+    "start": pl.Int64,
+    "end": pl.Int64,
+    "src": pl.String,
+    "dst": pl.String,
+    "src_port": pl.Int32,
+    "dst_port": pl.Int32,
+    "proto": pl.Int16,
+    "bytes": pl.Int64,
+    "packets": pl.Int64,
+    "path": pl.String,
+}
+
+PROTOCOLS = {
+    "ICMP": 1,
+    "IGMP": 2,
+    "TCP": 6,
+    "UDP": 17,
+    "GRE": 47,
+    "ICMP6": 58,
+    "ICMPV6": 58,
+    "IPV6-ICMP": 58,
+    "SCTP": 132,
+}
+
+#: More than this in one record is a counter that wrapped, not a transfer (800 Gb/s for three hours).
+MOST_BYTES = 10**15
+
+PART_ROWS = 4_000_000
+
+
+class RecordWriter:
+    """Collects normalised tables and writes one Parquet file; memory stays below ``PART_ROWS`` rows."""
+
+    def __init__(self, work: Path) -> None:
+        self._work = work
+        self._parts: list[Path] = []
+        self._open: list[pl.DataFrame] = []
+        self._rows = 0
+        self.rows = 0
+        self.dropped = 0
+        self.reversed = 0
+
+    def add(self, table: pl.DataFrame) -> None:
+        """Takes rows of ``SCHEMA`` (missing columns become null); rows without time or address are counted and left out."""
+        if not table.height:
+            return
+        wanted = [
+            (pl.col(name) if name in table.columns else pl.lit(None)).cast(kind, strict=False).alias(name)
+            for name, kind in SCHEMA.items()
+        ]
+        table = table.select(wanted)
+        whole = pl.all_horizontal(pl.col("start", "src", "dst").is_not_null())
+        kept = table.filter(whole & (pl.col("bytes").is_null() | pl.col("bytes").is_between(0, MOST_BYTES)))
+        self.dropped += table.height - kept.height
+        back = kept.select((pl.col("end") < pl.col("start")).sum()).item()
+        self.reversed += int(back or 0)
+        kept = kept.with_columns(end=pl.max_horizontal("start", pl.col("end").fill_null(pl.col("start"))))
+        self._open.append(kept)
+        self._rows += kept.height
+        self.rows += kept.height
+        if self._rows >= PART_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._open:
+            return
+        part = self._work / f"records-{len(self._parts):05d}.parquet"
+        pl.concat(self._open).write_parquet(part, compression="lz4", statistics=False)
+        self._parts.append(part)
+        self._open, self._rows = [], 0
+
+    def finish(self) -> Path:
+        """Joins the parts to ``columns.parquet`` and returns its path."""
+        target = self._work / "columns.parquet"
+        if not self._parts:
+            table = pl.concat(self._open) if self._open else pl.DataFrame(schema=SCHEMA)
+            table.write_parquet(target, compression="lz4")
+            return target
+        self._flush()
+        pl.scan_parquet(self._parts).sink_parquet(target, compression="lz4")
+        for part in self._parts:
+            part.unlink()
+        return target
+
+
+def quality(columns: Path) -> dict[str, Any]:
+    """What a capture can and cannot tell: counts, span, time resolution, record lengths, direction, gaps. One lazy pass.
+
+    ``resolution_s`` is the grid that 99 % of the start times lie on (1, 1e-3, 1e-6 or 1e-9).
+    """
+    scan = pl.scan_parquet(columns)
+    length = pl.col("end") - pl.col("start")
+    row = (
+        scan.select(
+            records=pl.len(),
+            t0=pl.col("start").min(),
+            t1=pl.col("end").max(),
+            on_second=(pl.col("start") % 1_000_000_000 == 0).mean(),
+            on_milli=(pl.col("start") % 1_000_000 == 0).mean(),
+            on_micro=((pl.col("start") + 120) % 1_000 <= 240).mean(),
+            longest_s=length.max() / 1e9,
+            median_s=length.median() / 1e9,
+            p95_s=length.quantile(0.95) / 1e9,
+            without_bytes=pl.col("bytes").is_null().mean(),
+            without_path=pl.col("path").is_null().mean(),
+            without_port=pl.col("src_port").is_null().mean(),
+            bytes=pl.col("bytes").sum(),
+            addresses=pl.col("src").append(pl.col("dst")).n_unique(),
+            sources=pl.col("src").n_unique(),
+            pairs=pl.struct("src", "dst").n_unique(),
+        )
+        .collect(engine="streaming")
+        .row(0, named=True)
+    )
+    if not row["records"]:
+        return {"records": 0}
+    grid = (
+        1.0 if row["on_second"] > 0.99 else 1e-3 if row["on_milli"] > 0.99 else 1e-6 if row["on_micro"] > 0.99 else 1e-9
+    )
+    return {
+        "records": row["records"],
+        "t0": row["t0"] / 1e9,
+        "t1": row["t1"] / 1e9,
+        "resolution_s": grid,
+        "longest_s": row["longest_s"],
+        "median_s": row["median_s"],
+        "p95_s": row["p95_s"],
+        "without_bytes": round(row["without_bytes"], 6),
+        "without_path": round(row["without_path"], 6),
+        "without_port": round(row["without_port"], 6),
+        "bytes": int(row["bytes"] or 0),
+        "addresses": row["addresses"],
+        "sources": row["sources"],
+        "pairs": row["pairs"],
+    }
