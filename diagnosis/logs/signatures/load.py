@@ -1,0 +1,129 @@
+"""Read rules from TOML and their code tables from CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from diagnosis.logs.signatures.match import SignatureSet
+from diagnosis.logs.signatures.model import Code, Signature, Strength
+from diagnosis.model import Role
+
+#: Areas in the order in which their rules are tried: what names a physical cause comes before what wraps it,
+#: plain exceptions come last.
+AREAS = (
+    "noise",
+    "nvidia",
+    "amd",
+    "accelerators",
+    "kernel",
+    "fabric",
+    "storage",
+    "scheduler",
+    "container",
+    "cuda",
+    "numerics",
+    "checkpoint",
+    "data",
+    "configuration",
+    "collectives",
+    "rendezvous",
+    "python",
+)
+
+
+class SignatureError(ValueError):
+    """A rule cannot be read; the message names the rule and what is wrong with it."""
+
+
+def parse(text: str, area: str = "", tables: Mapping[str, str] | None = None) -> tuple[Signature, ...]:
+    """Rules of one TOML text. ``tables`` maps names of code tables to their CSV text.
+
+    Raises:
+        SignatureError: TOML is malformed, a key is unknown or missing, or a table is not there.
+    """
+    try:
+        rows = tomllib.loads(text).get("signature", [])
+    except tomllib.TOMLDecodeError as error:
+        raise SignatureError(f"the file is not TOML: {error}") from error
+    return tuple(_signature(row, area, tables or {}) for row in rows)
+
+
+def _signature(row: dict[str, Any], area: str, tables: Mapping[str, str]) -> Signature:
+    known = dict(row)
+    name = str(known.get("id", "a rule without id"))
+    table = known.pop("codes", None)
+    if table is not None and table not in tables:
+        raise SignatureError(f"{name}: there is no code table {table!r}")
+    try:
+        return Signature(
+            id=str(known.pop("id")),
+            title=str(known.pop("title")),
+            role=Role(known.pop("role")),
+            category=str(known.pop("category", "unknown")),
+            pattern=str(known.pop("pattern")),
+            advice=str(known.pop("advice")),
+            source=str(known.pop("source")),
+            examples=_texts(known.pop("example")),
+            counters=_texts(known.pop("counter")),
+            strength=Strength(known.pop("strength", "strong")),
+            unless=str(known.pop("unless", "")),
+            yields_to=_texts(known.pop("yields_to", [])),
+            also=_texts(known.pop("also", [])),
+            codes=_codes(tables[table]) if table else {},
+            area=area,
+            **known,
+        )
+    except KeyError as error:
+        raise SignatureError(f"{name}: the key {error.args[0]!r} is missing") from error
+    except (TypeError, ValueError) as error:
+        raise SignatureError(f"{name}: {error}") from error
+
+
+def _texts(value: str | list[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _codes(text: str) -> dict[str, Code]:
+    rows = csv.DictReader(io.StringIO(text))
+    return {
+        row["code"]: Code(
+            code=row["code"],
+            title=row["title"],
+            role=Role(row["role"]),
+            strength=Strength(row["strength"]),
+            category=row["category"],
+            advice=row["advice"],
+            yields_to=tuple(row["yields_to"].split()),
+        )
+        for row in rows
+    }
+
+
+@cache
+def builtin() -> tuple[Signature, ...]:
+    """The rules that ship with the engine, in the order in which they are tried."""
+    folder = resources.files("diagnosis.logs.signatures")
+    files = {entry.name: entry for entry in folder.iterdir()}
+    tables = {name: entry.read_text(encoding="utf-8") for name, entry in files.items() if name.endswith(".csv")}
+    found: list[Signature] = []
+    for area in AREAS:
+        if entry := files.get(f"{area}.toml"):
+            found.extend(parse(entry.read_text(encoding="utf-8"), area, tables))
+    return tuple(found)
+
+
+@cache
+def load(extra: tuple[Signature, ...] = ()) -> SignatureSet:
+    """The rule set: the users' own rules (``extra``) first, then the built-in ones."""
+    return SignatureSet((*extra, *builtin()))
+
+
+def load_with(texts: Iterable[str]) -> SignatureSet:
+    """The rule set with the users' own rules given as TOML texts."""
+    return load(tuple(rule for text in texts for rule in parse(text, area="custom")))

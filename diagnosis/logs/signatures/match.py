@@ -1,0 +1,171 @@
+"""Match ordered rules against many messages at once.
+
+One multi-string search over all messages finds which rules can match at all; only those pairs meet their regular
+expression. Both searches run in linear time whatever the pattern, so that no rule of a user can hang the engine.
+Cost: O(bytes of messages) for the search plus O(bytes) for each candidate pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+import polars as pl
+
+from diagnosis.logs.signatures.literals import required
+from diagnosis.logs.signatures.model import Rule, Signature
+from diagnosis.model import Role
+
+#: What :meth:`SignatureSet.match` returns, one row a matched message.
+SCHEMA: Mapping[str, pl.DataType] = {
+    "masked": pl.UInt64(),
+    "signature": pl.String(),
+    "order": pl.UInt32(),
+    "role": pl.String(),
+    "strength": pl.String(),
+    "category": pl.String(),
+    "code": pl.String(),
+}
+#: Bytes of a message that rules look at; what comes after seldom names a cause, and lines may have megabytes.
+HEAD = 4096
+
+
+class SignatureSet:
+    """Ordered rules, ready to be matched. Immutable; the first rule that matches a message decides."""
+
+    def __init__(self, signatures: Iterable[Signature]) -> None:
+        self.signatures = tuple(signatures)
+        self.rules: dict[str, Rule] = {}
+        for order, sig in enumerate(self.signatures):
+            self.rules.setdefault(sig.id, _rule(sig, order))
+            for code in sig.codes:
+                self.rules.setdefault(f"{sig.id}.{code}", _coded(sig, code, order))
+
+    @cached_property
+    def _literals(self) -> pl.DataFrame:
+        """Which literal may announce which rule: ``literal``, ``order``. Rules without literals are in ``_always``."""
+        pairs = [(text, order) for order, sig in enumerate(self.signatures) for text in sorted(required(sig.pattern))]
+        return pl.DataFrame(pairs, schema={"literal": pl.String, "order": pl.UInt32}, orient="row")
+
+    @cached_property
+    def _always(self) -> tuple[int, ...]:
+        return tuple(order for order, sig in enumerate(self.signatures) if not required(sig.pattern))
+
+    def rule(self, rule_id: str) -> Rule | None:
+        """The rule of this id, as the column ``signature`` of a match names it."""
+        return self.rules.get(rule_id)
+
+    def match(self, uniques: pl.DataFrame, *, every: bool = False) -> pl.DataFrame:
+        """The deciding rule of each message; unmatched messages have no row.
+
+        Args:
+            uniques: ``masked`` (u64 key), ``text`` (masked message) and ``example`` (one raw line of it, may be
+            absent). Rules
+                are tried on the example, and on the text for what the example does not show.
+            every: all rules that match, ordered, instead of the first.
+
+        Returns:
+            A frame as :data:`SCHEMA` says, sorted by ``masked`` and ``order``.
+        """
+        columns = [name for name in ("example", "text") if name in uniques.columns]
+        found = [self._match_column(uniques["masked"], uniques[name]) for name in columns]
+        hits = pl.concat(found) if found else pl.DataFrame(schema=SCHEMA)
+        # a hit on the example knows the code that the mask of the text may hide: keep it before its twin
+        hits = hits.unique(["masked", "order"], keep="first", maintain_order=True).sort("masked", "order")
+        return hits if every else hits.unique("masked", keep="first", maintain_order=True)
+
+    def match_texts(self, texts: Iterable[str]) -> list[str | None]:
+        """The id of the deciding rule of each text, or None."""
+        rows = list(texts)
+        frame = pl.DataFrame(
+            {"masked": range(len(rows)), "example": rows}, schema={"masked": pl.UInt64, "example": pl.String}
+        )
+        ids: list[str | None] = [None] * len(rows)
+        for key, rule_id in self.match(frame).select("masked", "signature").iter_rows():
+            ids[key] = rule_id
+        return ids
+
+    def resolve(self, present: Iterable[str]) -> dict[str, Role]:
+        """The role of each rule given which others are present in the same failure.
+
+        A root yields to the rules it names, and a weak root to every stronger one; both become consequences.
+        """
+        rules = [self.rules[rule_id] for rule_id in sorted(set(present)) if rule_id in self.rules]
+        roles = {rule.id: rule.role for rule in rules}
+        for rule in rules:
+            others = [other.id for other in rules if other.id != rule.id]
+            if rule.role is Role.ROOT and any(_names(pattern, other) for pattern in rule.yields_to for other in others):
+                roles[rule.id] = Role.CASCADE
+        return roles
+
+    def _match_column(self, masked: pl.Series, texts: pl.Series) -> pl.DataFrame:
+        """All hits in one column of messages, unsorted."""
+        heads = texts.str.head(HEAD)
+        found = [pl.DataFrame(schema=SCHEMA)]
+        for order, rows in self._candidates(heads):
+            sig = self.signatures[order]
+            lines = heads.gather(rows) if rows is not None else heads
+            keys = masked.gather(rows) if rows is not None else masked
+            is_hit = lines.str.contains(sig.pattern)
+            if sig.unless:
+                is_hit &= ~lines.str.contains(sig.unless)
+            is_hit = is_hit.fill_null(False)
+            if is_hit.any():
+                found.append(self._rows(order, keys.filter(is_hit), lines.filter(is_hit)))
+        return pl.concat(found)
+
+    def _candidates(self, texts: pl.Series) -> Iterable[tuple[int, pl.Series | None]]:
+        """Rules that may match, each with the row numbers to look at (None: all)."""
+        yield from ((order, None) for order in self._always)
+        if self._literals.is_empty():
+            return
+        frame = pl.DataFrame({"text": texts}).with_row_index("row")
+        words = self._literals["literal"].unique(maintain_order=True)
+        pairs = (
+            frame.select(
+                "row", literal=pl.col("text").str.to_lowercase().str.extract_many(words.implode(), overlapping=True)
+            )
+            .explode("literal")
+            .drop_nulls("literal")
+            .unique()
+            .join(self._literals, on="literal")
+            .group_by("order")
+            .agg(pl.col("row").unique().sort())
+            .sort("order")
+        )
+        yield from zip(pairs["order"], pairs["row"], strict=True)
+
+    def _rows(self, order: int, keys: pl.Series, lines: pl.Series) -> pl.DataFrame:
+        sig = self.signatures[order]
+        frame = pl.DataFrame({"masked": keys, "order": pl.Series([order] * len(keys), dtype=pl.UInt32)})
+        code = (
+            lines.str.extract_groups(sig.pattern).struct.field("code")
+            if sig.has_codes
+            else pl.Series([None] * len(keys), dtype=pl.String)
+        )
+        codes = [value if value in sig.codes else None for value in code]
+        ids = [f"{sig.id}.{value}" if value else sig.id for value in codes]
+        rules = [self.rules[rule_id] for rule_id in ids]
+        return frame.with_columns(
+            signature=pl.Series(ids, dtype=pl.String),
+            role=pl.Series([rule.role.value for rule in rules], dtype=pl.String),
+            strength=pl.Series([rule.strength.value for rule in rules], dtype=pl.String),
+            category=pl.Series([rule.category for rule in rules], dtype=pl.String),
+            code=code.cast(pl.String),
+        ).select(SCHEMA.keys())
+
+
+def _names(pattern: str, rule_id: str) -> bool:
+    return rule_id == pattern or (pattern.endswith(".") and rule_id.startswith(pattern))
+
+
+def _rule(sig: Signature, order: int) -> Rule:
+    return Rule(sig.id, sig.title, sig.role, sig.strength, sig.category, sig.advice, sig.yields_to, sig.also, order)
+
+
+def _coded(sig: Signature, code: str, order: int) -> Rule:
+    row = sig.codes[code]
+    yields_to = row.yields_to or sig.yields_to
+    return Rule(
+        f"{sig.id}.{code}", row.title, row.role, row.strength, row.category, row.advice, yields_to, sig.also, order
+    )

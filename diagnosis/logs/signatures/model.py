@@ -1,0 +1,89 @@
+"""What a signature is: a rule that knows the wording of one kind of message and the part it plays in a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from diagnosis.model import Role
+
+
+class Strength(StrEnum):
+    """How much a matching message alone says about the cause.
+
+    ``DECISIVE``  names the cause itself (a fallen GPU, a full disk).
+    ``STRONG``    names a cause that something below it may explain (an illegal memory access, a file that is missing).
+    ``WEAK``      says that something failed, hardly what (any exception); it yields to every stronger root.
+    """
+
+    DECISIVE = "decisive"
+    STRONG = "strong"
+    WEAK = "weak"
+
+    @property
+    def weight(self) -> float:
+        """Votes that a message of this strength has in classification."""
+        return {"decisive": 1.0, "strong": 0.6, "weak": 0.2}[self.value]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One row of a code table: what a number in the message changes of its signature (Xid 79 is not Xid 43)."""
+
+    code: str
+    title: str
+    role: Role
+    strength: Strength
+    category: str
+    advice: str
+    yields_to: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One ordered rule.
+
+    ``pattern`` is a regular expression of the linear-time dialect (no look-around, no back-references), searched in
+    one physical line. ``unless`` takes the match back. ``codes`` tells by the group ``code`` of the pattern which row
+    of a table applies. ``yields_to`` names signatures, or prefixes ending in ``.``, beside which this one is a
+    consequence; ``also`` names other categories that the same words are known to come from. ``examples`` must match
+    and ``counters`` must not; both are tested for every rule.
+    """
+
+    id: str
+    title: str
+    role: Role
+    category: str
+    pattern: str
+    advice: str
+    source: str
+    examples: tuple[str, ...]
+    counters: tuple[str, ...]
+    strength: Strength = Strength.STRONG
+    unless: str = ""
+    yields_to: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    codes: Mapping[str, Code] = field(default_factory=dict)
+    area: str = ""
+
+    @cached_property
+    def has_codes(self) -> bool:
+        """Whether the message carries a code that a table explains."""
+        return bool(self.codes)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What applies once the code of a message is known: a signature, or one row of its code table."""
+
+    id: str
+    title: str
+    role: Role
+    strength: Strength
+    category: str
+    advice: str
+    yields_to: tuple[str, ...]
+    also: tuple[str, ...]
+    order: int
