@@ -1,0 +1,178 @@
+"""What healthy jobs print: masked messages with counts, per family, for the cross-job comparison (L4, section 3.2).
+
+A healthy job's *masked texts* are kept, not template ids: they are clustered again together with each new job, so ids never drift apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from diagnosis.model import Kind, Parsed
+
+FORMAT = 1
+#: Distinct messages kept of one job; the most frequent win. Beyond this a job's tail is noise, not a norm.
+TEXTS_PER_JOB = 20_000
+#: A family with fewer healthy jobs than this borrows those of its framework, then all.
+POOL_MIN = 3
+LOG_KINDS = (Kind.LOG, Kind.KERNEL, Kind.SCHEDULER)
+
+
+class HistoryError(ValueError):
+    """A history file that cannot be read; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvents:
+    """What one healthy job printed. ``counts``: masked text to lines; ``hours`` is its wall time as the logs show it."""
+
+    job_id: str
+    counts: Mapping[str, int]
+    family: str = ""
+    framework: str = ""
+    nodes: int = 1
+    hours: float = 0.0
+
+    @property
+    def node_hours(self) -> float:
+        """Nodes times hours, at least one node-minute so that rates stay finite."""
+        return max(self.nodes * self.hours, 1 / 60)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The healthy jobs one job is compared with; ``scope`` says why these: family, framework, all or none."""
+
+    jobs: tuple[JobEvents, ...]
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """An immutable set of healthy jobs, one entry a job id."""
+
+    jobs: tuple[JobEvents, ...] = ()
+
+    def pool(self, family: str, framework: str, exclude: str = "") -> Pool:
+        """Jobs of the same family; of the same framework if there are too few; else all. Never the job itself."""
+        others = tuple(j for j in self.jobs if j.job_id != exclude)
+        for scope, wanted in (("family", family), ("framework", framework)):
+            same = tuple(j for j in others if wanted and getattr(j, scope) == wanted)
+            if len(same) >= POOL_MIN:
+                return Pool(same, scope)
+        return Pool(others, "all" if others else "none")
+
+    def add(self, job: JobEvents) -> History:
+        """With ``job``, replacing an entry of the same id."""
+        return History((*(j for j in self.jobs if j.job_id != job.job_id), job))
+
+    def remove(self, job_id: str) -> History:
+        """Without the job of that id."""
+        return History(tuple(j for j in self.jobs if j.job_id != job_id))
+
+    def families(self) -> dict[str, int]:
+        """Jobs by family."""
+        found: dict[str, int] = {}
+        for job in self.jobs:
+            found[job.family] = found.get(job.family, 0) + 1
+        return dict(sorted(found.items()))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the content, whatever the order in which the jobs came."""
+        return hashlib.sha256(json.dumps(self._rows(), sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "job_id": j.job_id,
+                "family": j.family,
+                "framework": j.framework,
+                "nodes": j.nodes,
+                "hours": round(j.hours, 4),
+                "counts": dict(sorted(j.counts.items())),
+            }
+            for j in sorted(self.jobs, key=lambda j: j.job_id)
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Texts are stored once and counts refer to them: jobs of one family share nearly all."""
+        rows = self._rows()
+        texts = sorted({t for r in rows for t in r["counts"]})
+        place = {t: i for i, t in enumerate(texts)}
+        for r in rows:
+            r["counts"] = [[place[t], n] for t, n in r["counts"].items()]
+        return {"format": FORMAT, "digest": self.digest, "texts": texts, "jobs": rows}
+
+    @staticmethod
+    def from_json(data: Any) -> History:
+        """The inverse of :meth:`to_json`. Raises :class:`HistoryError` with what is wrong."""
+        if not isinstance(data, dict) or "jobs" not in data:
+            raise HistoryError("this is not a history file: it has no list of jobs; make one with `python -m diagnosis learn`")
+        if data.get("format") != FORMAT:
+            raise HistoryError(f"history format {data.get('format')!r} is not {FORMAT}: learn it again with this version")
+        try:
+            texts = data["texts"]
+            jobs = tuple(
+                JobEvents(
+                    job_id=str(r["job_id"]),
+                    counts={texts[i]: int(n) for i, n in r["counts"]},
+                    family=str(r["family"]),
+                    framework=str(r["framework"]),
+                    nodes=int(r["nodes"]),
+                    hours=float(r["hours"]),
+                )
+                for r in data["jobs"]
+            )
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise HistoryError(f"the history is damaged ({error!r}): learn it again") from error
+        return History(jobs)
+
+    def save(self, path: Path) -> None:
+        """Write JSON; the old file stays whole until the new one is complete."""
+        part = path.with_name(path.name + ".part")
+        part.write_text(json.dumps(self.to_json(), ensure_ascii=False), encoding="utf-8")
+        part.replace(path)
+
+    @staticmethod
+    def load(path: Path) -> History:
+        """Read what :meth:`save` wrote. Raises :class:`HistoryError`."""
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise HistoryError(f"cannot read the history {path}: {error}") from error
+        return History.from_json(data)
+
+
+def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", framework: str = "") -> JobEvents:
+    """The event table of one healthy job, from its parsed artifacts.
+
+    Cost: one pass over the tables of unique messages and over the time columns; never over raw lines.
+    """
+    logs = [p for p in parsed if p.kind in LOG_KINDS and p.uniques is not None and p.columns is not None]
+    counts: dict[str, int] = {}
+    for p in logs:
+        assert p.uniques is not None
+        for text, n in pl.read_parquet(p.uniques, columns=["text", "count"]).iter_rows():
+            counts[text] = counts.get(text, 0) + int(n)
+    if len(counts) > TEXTS_PER_JOB:
+        counts = dict(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))[:TEXTS_PER_JOB])
+    nodes = {s.node for p in logs for s in p.sources if s.node}
+    return JobEvents(job_id, dict(sorted(counts.items())), family, framework, max(len(nodes), 1), _hours(logs))
+
+
+def _hours(logs: Sequence[Parsed]) -> float:
+    """Longest span of one file's times in hours: files of other zones must not stretch it."""
+    longest = 0.0
+    for p in logs:
+        assert p.columns is not None
+        low, high = pl.scan_parquet(p.columns).select(pl.col("time").min(), pl.col("time").max().alias("high")).collect().row(0)
+        if low is not None and high is not None:
+            longest = max(longest, (high - low) / 3.6e12)
+    return longest

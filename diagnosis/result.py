@@ -1,0 +1,147 @@
+"""What the engine answers: the frozen tree behind the report. `diagnosis.report` writes it as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class LineRef:
+    """One line of evidence: where it lies and who wrote it when. ``line`` is 1-based, ``at`` seconds since the epoch (UTC)."""
+
+    file: str
+    line: int
+    offset: int = 0
+    length: int = 0
+    node: str | None = None
+    rank: int | None = None
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """All lines of one template and one signature.
+
+    ``jobs_with_it`` of ``healthy_jobs`` healthy jobs print it too. ``lines`` is cut at a limit, ``count`` is not.
+    ``recovered`` says that training went on after its last line.
+    """
+
+    id: str
+    template: str
+    role: str
+    signature: str = ""
+    category: str = ""
+    level: int = 0
+    count: int = 0
+    of_nodes: int = 0
+    node_names: tuple[str, ...] = ()
+    jobs_with_it: int = 0
+    healthy_jobs: int = 0
+    first_at: float | None = None
+    last_at: float | None = None
+    example: str = ""
+    recovered: bool = False
+    score: float = 0.0
+    lines: tuple[LineRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSuspect:
+    """A node with the reasons to look at it; ``is_suspect`` False means ranked, not accused."""
+
+    node: str
+    score: float
+    is_suspect: bool
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """One entry of the fused ranking over all kinds of evidence. ``kind``: node, rank, group, switch, code or data."""
+
+    entity: str
+    kind: str
+    score: float
+    sources: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One global launch of the job; times in seconds since the epoch."""
+
+    number: int
+    t0: float | None
+    t1: float | None
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The category with its calibrated confidence in [0, 1], the runner-up and further labels that also apply."""
+
+    id: str
+    category: str
+    subcategory: str
+    confidence: float
+    runner_up: tuple[str, float] | None = None
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Indicator:
+    """The words of one line that tell the fault, and its typed parameters."""
+
+    text: str
+    file: str
+    line: int
+    parameters: dict[str, str] = field(default_factory=dict)
+    spans: tuple[tuple[int, int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogDiagnosis:
+    """Everything the logs say of one attempt."""
+
+    is_failure: bool
+    outcome: str
+    verdict: Verdict
+    symptom: str
+    stage: str | None
+    iteration: int | None
+    nodes: tuple[NodeSuspect, ...] = ()
+    answer: str = ""
+    events: tuple[LogEvent, ...] = ()
+    lines: tuple[LineRef, ...] = ()
+    indicators: tuple[Indicator, ...] = ()
+    fingerprint: str = ""
+    attempt: int = 0
+    attempts: tuple[Attempt, ...] = ()
+    timeline: dict[str, Any] = field(default_factory=dict)
+    clocks: tuple[dict[str, Any], ...] = ()
+    missing: tuple[str, ...] = ()
+    observed: tuple[str, ...] = ()
+    inferred: tuple[str, ...] = ()
+    culprits: tuple[Suspect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One job's diagnosis. ``flows`` and ``stacks`` are their packages' report objects as they are."""
+
+    engine: str
+    inputs: tuple[dict[str, Any], ...]
+    job: dict[str, Any]
+    headline: str
+    logs: LogDiagnosis | None = None
+    flows: dict[str, Any] | None = None
+    stacks: dict[str, Any] | None = None
+    suspects: tuple[Suspect, ...] = ()
+    advice: dict[str, Any] | None = None
+    missing: tuple[str, ...] = ()
+    observed: tuple[str, ...] = ()
+    inferred: tuple[str, ...] = ()
+    clocks: tuple[dict[str, Any], ...] = ()
+    history: dict[str, Any] = field(default_factory=dict)
