@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 
 from ingest.models import Attempt, Cluster, Job, Node
 
@@ -32,6 +33,35 @@ class Diagnosis(models.Model):
         return f"{self.job} revision {self.revision}"
 
 
+class Group(models.Model):
+    """Incidents that a human put together. Re-diagnosis does not touch it; dissolving it is a further act."""
+
+    title = models.CharField(max_length=200, blank=True)
+    made_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    made_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-made_at",)
+
+    def __str__(self) -> str:
+        return self.title or f"Group {self.pk}"
+
+
+class GroupRule(models.Model):
+    """A human's word on where incidents of a fingerprint belong: in a group, or (group empty) kept apart. The last one counts."""
+
+    fingerprint = models.CharField(max_length=64, db_index=True)
+    group = models.ForeignKey(Group, on_delete=models.CASCADE, null=True, blank=True, related_name="rules")
+    made_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    made_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("made_at", "id")
+
+    def __str__(self) -> str:
+        return f"{self.fingerprint[:12]} {'joins' if self.group_id else 'is kept apart'}"
+
+
 class Incident(models.Model):
     """One failed, hung or slow episode of one attempt. The primary key is the number people say aloud."""
 
@@ -48,7 +78,7 @@ class Incident(models.Model):
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="incidents")
     ordinal = models.PositiveIntegerField(default=0)
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="incidents")
-    diagnosis = models.ForeignKey(Diagnosis, on_delete=models.PROTECT, related_name="incidents")
+    diagnosis = models.ForeignKey(Diagnosis, on_delete=models.RESTRICT, related_name="incidents")
     state = models.CharField(max_length=16, choices=State.choices, default=State.AWAITING_REVIEW, db_index=True)
     headline = models.CharField(max_length=500)
     #: the machine's verdict …
@@ -63,9 +93,21 @@ class Incident(models.Model):
     iteration = models.BigIntegerField(null=True, blank=True)
     fingerprint = models.CharField(max_length=64, blank=True, db_index=True)
     node_count = models.PositiveIntegerField(null=True, blank=True)
-    #: when it happened, by the evidence; and when Faultline first knew
-    occurred_at = models.DateTimeField(null=True, blank=True)
-    opened_at = models.DateTimeField(auto_now_add=True)
+    #: names of the accused, so that a list needs no further query
+    accused = models.JSONField(default=list)
+    #: headline and root templates in lower case: what a search for words looks through
+    search_text = models.TextField(blank=True)
+    #: when it happened, by the evidence, else when Faultline first knew; and the Monday of that week
+    happened_at = models.DateTimeField(default=timezone.now, db_index=True)
+    is_time_known = models.BooleanField(default=True)
+    week = models.DateField(null=True, blank=True)
+    opened_at = models.DateTimeField(default=timezone.now)
+    #: what it cost, as far as the evidence tells: from the last progress to the end of the attempt
+    lost_s = models.FloatField(null=True, blank=True)
+    node_hours = models.FloatField(null=True, blank=True)
+    gpu_hours = models.FloatField(null=True, blank=True)
+    #: how long after it happened the machine's verdict stood
+    detected_s = models.FloatField(null=True, blank=True)
     reviewed_at = models.DateTimeField(null=True, blank=True)
     resolved_at = models.DateTimeField(null=True, blank=True)
     assignee = models.ForeignKey(
@@ -74,6 +116,8 @@ class Incident(models.Model):
     regressed_from = models.ForeignKey(
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="regressions"
     )
+    snoozed_until = models.DateTimeField(null=True, blank=True)
+    group = models.ForeignKey(Group, on_delete=models.SET_NULL, null=True, blank=True, related_name="incidents")
     #: the latest diagnosis found no failure any more; kept, because human words hang on it
     is_withdrawn = models.BooleanField(default=False)
 
@@ -83,6 +127,11 @@ class Incident(models.Model):
         indexes = (
             models.Index(fields=("state", "-opened_at", "-id"), name="incident_state_opened"),
             models.Index(fields=("cluster", "-opened_at", "-id"), name="incident_cluster_opened"),
+            models.Index(fields=("-opened_at", "-id"), name="incident_opened"),
+            models.Index(
+                fields=("is_withdrawn", "cluster", "state", "standing_category", "symptom"), name="incident_facets"
+            ),
+            models.Index(fields=("happened_at", "cluster", "standing_category"), name="incident_happened"),
         )
 
     def __str__(self) -> str:
@@ -95,7 +144,7 @@ class Finding(models.Model):
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="findings")
     position = models.PositiveIntegerField()
     role = models.CharField(max_length=14)
-    template_id = models.CharField(max_length=32, blank=True)
+    template_id = models.CharField(max_length=64, blank=True)
     template = models.TextField()
     signature = models.CharField(max_length=120, blank=True)
     count = models.BigIntegerField(default=0)
@@ -103,8 +152,14 @@ class Finding(models.Model):
     of_nodes = models.PositiveIntegerField(default=0)
     jobs_with_it = models.PositiveIntegerField(default=0)
     healthy_jobs = models.PositiveIntegerField(default=0)
-    #: first lines with file, line, offset, node, rank, time and text
+    level = models.PositiveSmallIntegerField(default=0)
+    example = models.TextField(blank=True)
+    node_names = models.JSONField(default=list)
+    is_recovered = models.BooleanField(default=False)
+    #: first lines with file, line, offset, length, node, rank, time
     lines = models.JSONField(default=list)
+    #: words to highlight in the example: [{"text": …, "parameters": {…}}]
+    indicators = models.JSONField(default=list)
 
     class Meta:
         ordering = ("position",)

@@ -35,7 +35,7 @@ class Decision(models.Model):
     machine_value = models.CharField(max_length=200, blank=True)
     value = models.CharField(max_length=200, blank=True)
     reason = models.TextField(blank=True)
-    diagnosis = models.ForeignKey(Diagnosis, on_delete=models.PROTECT, related_name="decisions")
+    diagnosis = models.ForeignKey(Diagnosis, on_delete=models.RESTRICT, related_name="decisions")
     made_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="decisions")
     made_at = models.DateTimeField(auto_now_add=True)
     #: undone by a further act, which is itself kept

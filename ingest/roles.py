@@ -1,0 +1,31 @@
+"""What a signed-in person may do. Roles are Django groups; what each may do stands here and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: viewer reads what its teams may see; the others read too
+ABILITIES: dict[str, frozenset[str]] = {
+    "viewer": frozenset(),
+    "engineer": frozenset({"upload", "review", "statistics"}),
+    "manager": frozenset({"review", "statistics", "export"}),
+    "admin": frozenset({"upload", "review", "statistics", "export", "administer"}),
+}
+
+
+def role_names(user: Any) -> frozenset[str]:
+    """The names of the user's roles; a superuser is an admin. One query per user object, then remembered on it."""
+    if not user.is_authenticated:
+        return frozenset()
+    names: frozenset[str] | None = getattr(user, "_role_names", None)
+    if names is None:
+        names = frozenset(user.groups.values_list("name", flat=True)) & ABILITIES.keys()
+        if user.is_superuser:
+            names |= {"admin"}
+        user._role_names = names
+    return names
+
+
+def can(user: Any, ability: str) -> bool:
+    """Whether one of the user's roles has the ability (``upload``, ``review``, ``statistics``, ``export``, ``administer``)."""
+    return any(ability in ABILITIES[name] for name in role_names(user))

@@ -1,0 +1,78 @@
+"""Make the database and the static files fit this version, and demo people the first time: what precedes a start."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.contrib.staticfiles.finders import get_finders
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
+
+from triage.environment import env_bool
+
+DEMO_PEOPLE = (("engineer", "engineer"), ("manager", "manager"))
+
+
+class Command(BaseCommand):
+    help = "Migrate, collect static files if they changed, make demo people (FAULTLINE_DEMO=0: none) and print their sign-in."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            call_command("migrate", interactive=False, verbosity=0)
+        except OperationalError as error:
+            raise CommandError(f"the database cannot be used: {str(error).strip().splitlines()[0]}") from error
+        self._collect_static()
+        if env_bool("FAULTLINE_DEMO", True):
+            self._demo_people()
+
+    def _collect_static(self) -> None:
+        """Collecting compresses megabytes; a stamp of names, sizes and times spares it when nothing changed."""
+        stamp = Path(settings.STATIC_ROOT) / ".stamp"
+        current = _fingerprint()
+        if stamp.exists() and stamp.read_text() == current:
+            return
+        call_command("collectstatic", interactive=False, verbosity=0, clear=True)
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(current)
+
+    def _demo_people(self) -> None:
+        """Made once, with random passwords kept in the data directory for their owner's eyes only.
+
+        Someone who was deleted or changed their password is left alone.
+        """
+        User = get_user_model()
+        note = Path(settings.DATA_DIR) / "demo-sign-in.txt"
+        if not note.exists():
+            lines = []
+            for name, role in DEMO_PEOPLE:
+                if User.objects.filter(username=name).exists():
+                    continue
+                password = secrets.token_urlsafe(9)
+                user = User.objects.create_user(username=name, password=password)
+                user.groups.add(Group.objects.get_or_create(name=role)[0])
+                lines.append(f"{name} {password}\n")
+            with os.fdopen(os.open(note, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
+                file.writelines(lines)
+        for line in note.read_text().splitlines():
+            name, password = line.split(maxsplit=1)
+            person = User.objects.filter(username=name).first()
+            if person is not None and person.check_password(password):
+                self.stdout.write(f"  Sign in as {name} with password {password}")
+
+
+def _fingerprint() -> str:
+    """Of every static file that the finders see. O(files); reads no content."""
+    digest = hashlib.sha256()
+    for finder in get_finders():
+        for path, storage in finder.list([]):
+            found = Path(storage.path(path)).stat()
+            digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
+    return digest.hexdigest()

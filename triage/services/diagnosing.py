@@ -1,0 +1,155 @@
+"""From a run to a stored diagnosis: materialise the parsed evidence, ask the engine, keep what it said."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from ingest.models import Attempt, Job, Node
+from triage.models import Activity, Diagnosis, Finding, GroupRule, Incident, Suspect
+from triage.services import standing
+from triage.services.reading import IncidentFacts, incident_of, moment, node_count_of, node_names_of, week_of
+
+log = logging.getLogger(__name__)
+
+
+@transaction.atomic
+def diagnosis_store(*, attempt: Attempt, revision: int, report: dict[str, Any], now: datetime | None = None) -> Diagnosis:
+    """Keep one report: the immutable diagnosis, its incident matched by (attempt, ordinal), findings, suspects, activity.
+
+    Storing the same revision again changes nothing (a task may run twice). Decisions hang on the incident and stay.
+    """
+    now = now or timezone.now()
+    job = Job.objects.select_for_update().select_related("cluster").get(pk=attempt.job_id)
+    existing = Diagnosis.objects.filter(attempt=attempt, revision=revision).first()
+    if existing:
+        return existing
+    digests = {row.get("path", ""): row.get("sha256", "") for row in report.get("inputs") or []}
+    diagnosis = Diagnosis.objects.create(
+        job=job,
+        attempt=attempt,
+        revision=revision,
+        engine=str(report.get("engine", ""))[:40],
+        history_digest=str((report.get("history") or {}).get("digest") or "")[:64],
+        input_digests=digests,
+        report=report,
+        created_at=now,
+    )
+    names = node_names_of(report)
+    Node.objects.bulk_create([Node(cluster=job.cluster, name=name) for name in names], ignore_conflicts=True)
+    facts = incident_of(report)
+    incident = Incident.objects.filter(attempt=attempt, ordinal=0).first()
+    if facts:
+        incident = _incident_write(job=job, incident=incident, diagnosis=diagnosis, facts=facts, now=now)
+    elif incident:
+        incident.is_withdrawn = True
+        incident.diagnosis = diagnosis
+        incident.save(update_fields=["is_withdrawn", "diagnosis"])
+    _attempt_conclude(job=job, attempt=attempt, report=report)
+    Activity.objects.create(
+        incident=incident,
+        job=job,
+        kind="diagnosed",
+        data={"engine": diagnosis.engine, "revision": revision, "after": facts.category if facts else "no failure found"},
+    )
+    return diagnosis
+
+
+def _incident_write(
+    *, job: Job, incident: Incident | None, diagnosis: Diagnosis, facts: IncidentFacts, now: datetime
+) -> Incident:
+    is_new = incident is None
+    incident = incident or Incident(attempt=diagnosis.attempt, ordinal=0, opened_at=now)
+    decisions = [] if is_new else list(incident.decisions.all())
+    happened_at = facts.happened_at or (now if is_new else incident.happened_at)
+    node_hours = facts.lost_s / 3600 * facts.node_count if facts.lost_s is not None and facts.node_count else None
+    values: dict[str, Any] = {
+        "job": job,
+        "cluster": job.cluster,
+        "diagnosis": diagnosis,
+        "headline": facts.headline,
+        "category": facts.category,
+        "confidence": facts.confidence,
+        "runner_up": facts.runner_up,
+        "runner_up_confidence": facts.runner_up_confidence,
+        "standing_category": standing.category_of(facts.category, decisions),
+        "symptom": facts.symptom,
+        "stage": facts.stage,
+        "iteration": facts.iteration,
+        "fingerprint": facts.fingerprint,
+        "node_count": facts.node_count,
+        "accused": facts.accused,
+        "search_text": facts.search_text,
+        "happened_at": happened_at,
+        "is_time_known": facts.happened_at is not None,
+        "week": week_of(happened_at),
+        "lost_s": facts.lost_s,
+        "node_hours": node_hours,
+        "gpu_hours": node_hours * job.cluster.gpus_per_node if node_hours is not None else None,
+        "detected_s": max(0.0, (incident.opened_at - happened_at).total_seconds()) if facts.happened_at else None,
+        "is_withdrawn": False,
+    }
+    for name, value in values.items():
+        setattr(incident, name, value)
+    if is_new:
+        incident.regressed_from = _resolved_before(job=job, fingerprint=facts.fingerprint)
+        rule = GroupRule.objects.filter(fingerprint=facts.fingerprint).last() if facts.fingerprint else None
+        incident.group = rule.group if rule else None
+    incident.save()
+    incident.findings.all().delete()
+    incident.suspects.all().delete()
+    Finding.objects.bulk_create(
+        Finding(incident=incident, position=n, **{name: getattr(row, name) for name in row.__slots__})
+        for n, row in enumerate(facts.findings)
+    )
+    known = {
+        node.name: node
+        for node in Node.objects.filter(cluster=job.cluster, name__in=[row.entity for row in facts.suspects])
+    }
+    Suspect.objects.bulk_create(
+        Suspect(
+            incident=incident,
+            position=n,
+            node=known.get(row.entity) if row.kind == "node" else None,
+            **{name: getattr(row, name) for name in row.__slots__},
+        )
+        for n, row in enumerate(facts.suspects)
+    )
+    if incident.regressed_from_id and is_new:
+        Activity.objects.create(
+            incident=incident, job=job, kind="regressed", data={"before": incident.regressed_from_id, "subject": facts.fingerprint}
+        )
+    return incident
+
+
+def _resolved_before(*, job: Job, fingerprint: str) -> Incident | None:
+    """The latest resolved incident of the same fingerprint on the same cluster: the new one is a regression of it."""
+    if not fingerprint:
+        return None
+    return (
+        Incident.objects.filter(fingerprint=fingerprint, cluster=job.cluster, state=Incident.State.RESOLVED)
+        .order_by("-resolved_at")
+        .first()
+    )
+
+
+def _attempt_conclude(*, job: Job, attempt: Attempt, report: dict[str, Any]) -> None:
+    """Write back what the evidence says of the attempt and of the job, where nobody said otherwise."""
+    logs = report.get("logs") or {}
+    timeline = logs.get("timeline") or {}
+    outcome = logs.get("outcome") or "unknown"
+    attempt.outcome = outcome
+    attempt.node_count = node_count_of(report) or attempt.node_count
+    attempt.started_at = attempt.started_at or moment(timeline.get("t0"))
+    attempt.ended_at = attempt.ended_at or moment(timeline.get("t1"))
+    attempt.save(update_fields=["outcome", "node_count", "started_at", "ended_at"])
+    if not job.attempts.filter(number__gt=attempt.number).exists():
+        job.outcome = outcome
+    framework = str((report.get("job") or {}).get("framework") or "")
+    if not job.framework and framework != "unknown":
+        job.framework = framework[:40]
+    job.save(update_fields=["outcome", "framework"])

@@ -1,0 +1,238 @@
+"""From a report (docs/report.md) to the rows that pages show. Pure: no queries, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+#: more rows than a reader would look at; the report itself keeps all
+MAX_FINDINGS = 60
+MAX_SUSPECTS = 40
+MAX_HEADLINE = 500
+_SLOW_KINDS = {"slow_step": "performance.slow_step", "slow_group": "performance.slow_network"}
+
+
+@dataclass(frozen=True, slots=True)
+class FindingFacts:
+    """One event of the report, cut to what a row holds."""
+
+    role: str
+    template_id: str
+    template: str
+    signature: str
+    count: int
+    nodes: int
+    of_nodes: int
+    jobs_with_it: int
+    healthy_jobs: int
+    level: int
+    example: str
+    node_names: list[str]
+    is_recovered: bool
+    lines: list[dict[str, Any]]
+    indicators: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectFacts:
+    """One entry of the fused ranking."""
+
+    entity: str
+    kind: str
+    score: float
+    is_accused: bool
+    reasons: list[str]
+    sources: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentFacts:
+    """One failed, hung or slow episode as the machine tells it. Times are UTC, ``lost_s`` seconds."""
+
+    headline: str
+    category: str
+    confidence: float
+    runner_up: str
+    runner_up_confidence: float | None
+    symptom: str
+    stage: str
+    iteration: int | None
+    fingerprint: str
+    node_count: int | None
+    happened_at: datetime | None
+    lost_s: float | None
+    findings: list[FindingFacts] = field(default_factory=list)
+    suspects: list[SuspectFacts] = field(default_factory=list)
+
+    @property
+    def accused(self) -> list[str]:
+        return [suspect.entity for suspect in self.suspects if suspect.is_accused]
+
+    @property
+    def search_text(self) -> str:
+        roots = [finding.template for finding in self.findings if finding.role == "root"][:5]
+        return "\n".join([self.headline, *roots]).lower()[:4000]
+
+
+def incident_of(report: dict[str, Any]) -> IncidentFacts | None:
+    """The episode that the report tells of, or None where nothing failed, hung or was slow."""
+    logs = report.get("logs") or {}
+    if logs.get("is_failure"):
+        category, confidence = logs.get("id") or "unknown", float(logs.get("confidence") or 0)
+    else:
+        category, confidence = _beyond_logs(report)
+        if not category:
+            return None
+    runner_up = logs.get("runner_up") or {}
+    suspects = _suspects(report, logs)
+    headline = report.get("headline") or logs.get("headline") or _plain_headline(category, suspects)
+    return IncidentFacts(
+        headline=headline[:MAX_HEADLINE],
+        category=category,
+        confidence=confidence,
+        runner_up=runner_up.get("id") or "",
+        runner_up_confidence=runner_up.get("confidence"),
+        symptom=logs.get("symptom") or ("slow" if category.startswith("performance") else ""),
+        stage=logs.get("stage") or "",
+        iteration=logs.get("iteration"),
+        fingerprint=logs.get("fingerprint") or "",
+        node_count=node_count_of(report),
+        happened_at=_happened_at(logs),
+        lost_s=_lost_s(logs),
+        findings=_findings(logs),
+        suspects=suspects,
+    )
+
+
+def node_count_of(report: dict[str, Any]) -> int | None:
+    """How many nodes the job had, by its own word or by the lanes that were seen."""
+    count = (report.get("job") or {}).get("nodes")
+    if isinstance(count, int) and count > 0:
+        return count
+    lanes = ((report.get("logs") or {}).get("timeline") or {}).get("lanes") or []
+    return len(lanes) or None
+
+
+def node_names_of(report: dict[str, Any]) -> list[str]:
+    """Every node that the evidence names, each once, sorted."""
+    logs = report.get("logs") or {}
+    names = {lane.get("node") for lane in (logs.get("timeline") or {}).get("lanes") or []}
+    names |= {row.get("node") for row in logs.get("nodes") or []}
+    names |= {row.get("entity") for row in report.get("suspects") or [] if row.get("kind") == "node"}
+    return sorted(name for name in names if name)
+
+
+def week_of(moment: datetime) -> date:
+    """The Monday of the moment's week in UTC."""
+    day = moment.astimezone(UTC).date()
+    return day - timedelta(days=day.weekday())
+
+
+def moment(seconds: float | None) -> datetime | None:
+    """Seconds since the epoch as a UTC time; None for what no calendar holds."""
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(float(seconds), UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _beyond_logs(report: dict[str, Any]) -> tuple[str, float]:
+    """Category of an episode that only flows or stacks tell of."""
+    flows = report.get("flows") or {}
+    rows = [row for job in flows.get("jobs") or [] for row in job.get("diagnoses") or []]
+    rows += flows.get("diagnoses") or []
+    if rows:
+        return _SLOW_KINDS.get(rows[0].get("kind", ""), "performance.slow_network"), float(rows[0].get("confidence") or 0.5)
+    stacks = report.get("stacks") or {}
+    if stacks.get("suspect_ranks") or stacks.get("suspect_nodes"):
+        return "unknown", 0.0
+    return "", 0.0
+
+
+def _plain_headline(category: str, suspects: list[SuspectFacts]) -> str:
+    where = next((f" on {suspect.entity}" for suspect in suspects if suspect.is_accused), "")
+    return f"{category.replace('.', ' › ')}{where}"
+
+
+def _happened_at(logs: dict[str, Any]) -> datetime | None:
+    times = [event.get("first_at") for event in logs.get("events") or [] if event.get("role") == "root"]
+    known = [t for t in times if t is not None]
+    if known:
+        return moment(min(known))
+    return moment((logs.get("timeline") or {}).get("t1"))
+
+
+def _lost_s(logs: dict[str, Any]) -> float | None:
+    """Seconds between the last progress (or the start, where there was none) and the end of the attempt."""
+    timeline = logs.get("timeline") or {}
+    start, end = timeline.get("t0"), timeline.get("t1")
+    if start is None or end is None:
+        return None
+    progress = [row.get("t") for row in timeline.get("iterations") or []]
+    known = [t for t in progress if t is not None and t <= end]
+    return max(0.0, end - (max(known) if known else start))
+
+
+def _findings(logs: dict[str, Any]) -> list[FindingFacts]:
+    by_line: dict[tuple[str, int], dict[str, Any]] = {
+        (row.get("file", ""), row.get("line", 0)): row for row in logs.get("indicators") or []
+    }
+    facts = []
+    for event in (logs.get("events") or [])[:MAX_FINDINGS]:
+        lines = (event.get("lines") or [])[:20]
+        found = [by_line.get((line.get("file", ""), line.get("line", 0))) for line in lines]
+        facts.append(
+            FindingFacts(
+                role=(event.get("role") or "")[:14],
+                template_id=str(event.get("id") or "")[:64],
+                template=event.get("template") or "",
+                signature=(event.get("signature") or "")[:120],
+                count=event.get("count") or 0,
+                nodes=event.get("nodes") or 0,
+                of_nodes=event.get("of_nodes") or 0,
+                jobs_with_it=event.get("jobs_with_it") or 0,
+                healthy_jobs=event.get("healthy_jobs") or 0,
+                level=int(event.get("level") or 0) if not isinstance(event.get("level"), str) else 0,
+                example=event.get("example") or "",
+                node_names=(event.get("node_names") or [])[:50],
+                is_recovered=bool(event.get("recovered")),
+                lines=lines,
+                indicators=[{"text": row["text"], "parameters": row.get("parameters") or {}} for row in found if row],
+            )
+        )
+    return facts
+
+
+def _suspects(report: dict[str, Any], logs: dict[str, Any]) -> list[SuspectFacts]:
+    ranked = {row.get("node"): row for row in logs.get("nodes") or []}
+    facts = []
+    for row in report.get("suspects") or []:
+        entity = str(row.get("entity") or "")
+        own = ranked.pop(entity, {})
+        accused = row.get("suspect", own.get("suspect", True))
+        facts.append(
+            SuspectFacts(
+                entity=entity[:200],
+                kind=(row.get("kind") or "node")[:10],
+                score=float(row.get("score") or 0),
+                is_accused=bool(accused),
+                reasons=row.get("reasons") or own.get("reasons") or [],
+                sources=row.get("from") or ["logs"],
+            )
+        )
+    for name, row in ranked.items():
+        facts.append(
+            SuspectFacts(
+                entity=str(name)[:200],
+                kind="node",
+                score=float(row.get("score") or 0),
+                is_accused=bool(row.get("suspect")) and not report.get("suspects"),
+                reasons=row.get("reasons") or [],
+                sources=["logs"],
+            )
+        )
+    facts.sort(key=lambda s: (not s.is_accused, -s.score))
+    return facts[:MAX_SUSPECTS]

@@ -1,0 +1,39 @@
+"""What stands after humans spoke: the state of an incident and its claims, from its decisions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from triage.models import Decision, Incident
+
+_STATE_OF = {
+    Decision.Word.CONFIRM: Incident.State.CONFIRMED,
+    Decision.Word.CORRECT: Incident.State.CORRECTED,
+    Decision.Word.REJECT: Incident.State.REJECTED,
+    Decision.Word.INCONCLUSIVE: Incident.State.INCONCLUSIVE,
+}
+#: states that a further act sets; they hold until the category is judged anew
+LATER_STATES = frozenset({Incident.State.ACTIONED, Incident.State.RESOLVED})
+
+
+def latest(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
+    """The last decision not undone of each claim, keyed (claim, subject)."""
+    last: dict[tuple[str, str], Decision] = {}
+    for decision in sorted(decisions, key=lambda d: (d.made_at, d.pk)):
+        if decision.undone_at is None:
+            last[decision.claim, decision.subject] = decision
+    return last
+
+
+def state_of(decisions: Iterable[Decision]) -> str:
+    """The state follows the word on the category."""
+    word = latest(decisions).get((Decision.Claim.CATEGORY, ""))
+    return _STATE_OF[Decision.Word(word.word)] if word else Incident.State.AWAITING_REVIEW
+
+
+def category_of(machine: str, decisions: Iterable[Decision]) -> str:
+    """The category that stands: the human's word (also on an earlier version), else the machine's."""
+    word = latest(decisions).get((Decision.Claim.CATEGORY, ""))
+    if word and word.word in (Decision.Word.CONFIRM, Decision.Word.CORRECT):
+        return word.value
+    return machine
