@@ -22,7 +22,7 @@ DEMO_PEOPLE = (("engineer", "engineer"), ("manager", "manager"))
 
 
 class Command(BaseCommand):
-    help = "Migrate, collect static files if they changed, make demo people (FAULTLINE_DEMO=0: none) and print their sign-in."
+    help = "Migrate, collect static files, make demo people (FAULTLINE_DEMO=0: none) and print their sign-in."
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

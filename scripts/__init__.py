@@ -1,0 +1,1 @@
+"""Set-up, start and checks of a checkout: what ``make run`` and ``make test`` call."""

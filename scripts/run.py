@@ -1,0 +1,231 @@
+"""``make run``: start what no variable points elsewhere, prepare the database, serve, and end it all together.
+
+Processes: this supervisor; Valkey (unless REDIS_URL); granian with the site; one Celery worker with its pool and
+the clock of periodic work. A child that dies is started again; a child that keeps dying ends the whole with its
+last words. Every child dies with the supervisor, ``kill -9`` included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import http.client
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from scripts.services import ROOT, ServiceError, spawn, start_valkey, stop, valkey_url, wait_until
+
+NEEDED_BYTES = 200 * 2**20
+LOG_MAX_BYTES = 20 * 2**20
+#: a child that dies this often within this time is not started again
+MAX_DEATHS, DEATHS_WINDOW_S = 5, 60
+#: the worker ends its tasks politely within this time; what it cannot finish is done again at the next start
+GRACE_S = 8
+
+
+class Stopped(Exception):
+    """A signal asked for the end."""
+
+
+@dataclass(slots=True)
+class Child:
+    name: str
+    argv: list[str]
+    log: Path
+    env: dict[str, str]
+    process: subprocess.Popen[bytes] | None = None
+    deaths: list[float] = field(default_factory=list)
+
+    def start(self) -> subprocess.Popen[bytes]:
+        self.process = spawn(self.argv, log=self.log, env=self.env)
+        return self.process
+
+    def stop(self) -> None:
+        if self.process is not None:
+            stop(self.process, grace_s=GRACE_S)
+
+    def restart_if_dead(self) -> None:
+        """Start it again after a death.
+
+        Raises:
+            ServiceError: it keeps dying.
+        """
+        if self.process is None or self.process.poll() is None:
+            return
+        now = time.monotonic()
+        self.deaths = [at for at in self.deaths if now - at < DEATHS_WINDOW_S] + [now]
+        if len(self.deaths) >= MAX_DEATHS:
+            raise ServiceError(f"{self.name} keeps ending (log: {self.log}): {last_line(self.log)}")
+        say(f"{self.name} ended with status {self.process.returncode}; starting it again (log: {self.log})")
+        self.start()
+
+
+def last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()
+    return lines[-1] if lines else "it said nothing"
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def check_port(host: str, port: int) -> None:
+    """Raises ServiceError with what to do when the address cannot be had."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise ServiceError(f"Port {port} is taken: FAULTLINE_PORT={port + 1} make run") from None
+            raise ServiceError(f"Cannot listen on {host} port {port}: {error.strerror}") from None
+
+
+def prepare_directory(data: Path) -> None:
+    """Make the data directory and rotate logs that grew large. Raises ServiceError when there is no room."""
+    try:
+        (data / "log").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = "FAULTLINE_DATA_DIR names another place"
+        raise ServiceError(f"Cannot write below {data}: {error.strerror} ({hint})") from None
+    free = shutil.disk_usage(data).free
+    if free < NEEDED_BYTES:
+        need = NEEDED_BYTES // 2**20
+        raise ServiceError(f"The disk is full: {free // 2**20} MB free below {data}, Faultline needs {need} MB.")
+    for log in (data / "log").glob("*.log"):
+        if log.stat().st_size > LOG_MAX_BYTES:
+            log.replace(log.with_suffix(".log.1"))
+
+
+@contextlib.contextmanager
+def sole_owner(data: Path, url: str) -> Iterator[None]:
+    """Hold the data directory's lock: two supervisors on one database of SQLite and Valkey would fight."""
+    with (data / "run.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise ServiceError(f"Faultline already runs from {data}: {lock.read().strip()}") from None
+        lock.truncate(0)
+        lock.write(url)
+        lock.flush()
+        yield
+
+
+def answers(port: int, host: str) -> bool:
+    """Whether anything speaks HTTP there. A redirect counts: behind TLS every plain request gets one."""
+    target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # compared, not bound
+    client = http.client.HTTPConnection(target, port, timeout=5)
+    try:
+        client.request("GET", "/healthz")
+        return client.getresponse().status < 600
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        client.close()
+
+
+def manage(*arguments: str, env: dict[str, str], quiet: bool = False) -> None:
+    """One management command; its own words on the terminal. Raises ServiceError with its last line."""
+    argv = [sys.executable, "manage.py", *arguments]
+    output = subprocess.PIPE if quiet else None
+    done = subprocess.run(argv, cwd=ROOT, env=env, stdout=output, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        raise ServiceError(f"{arguments[0]} failed: {lines[-1] if lines else f'status {done.returncode}'}")
+
+
+def children(data: Path, env: dict[str, str], host: str, port: int) -> list[Child]:
+    cores, logs, python = os.cpu_count() or 2, data / "log", sys.executable
+    web_count = env.get("FAULTLINE_WEB_PROCESSES", str(min(cores, 4)))
+    worker_count = env.get("FAULTLINE_WORKER_PROCESSES", str(min(cores, 8)))
+    web = [
+        python,
+        "-m",
+        "granian",
+        "triage.wsgi:application",
+        "--interface",
+        "wsgi",
+        "--host",
+        host,
+        "--port",
+        str(port),
+    ]
+    web += ["--workers", web_count, "--blocking-threads", "4", "--respawn-failed-workers"]
+    worker = [python, "-m", "celery", "-A", "triage.celery", "worker", "--queues", "parse,diagnose,notify"]
+    worker += ["--concurrency", worker_count, "--beat", "--schedule", str(data / "celerybeat"), "--loglevel", "info"]
+    worker += ["--without-gossip", "--without-mingle"]
+    return [Child("The web server", web, logs / "web.log", env), Child("The worker", worker, logs / "worker.log", env)]
+
+
+def serve(data: Path, host: str, port: int, url: str) -> None:
+    """Start everything and watch it until a signal comes."""
+    env = {**os.environ, "FAULTLINE_DATA_DIR": str(data), "PYTHONUNBUFFERED": "1"}
+    env["DJANGO_SETTINGS_MODULE"] = "triage.settings"
+    running: list[Child] = []
+    with contextlib.ExitStack() as stack:
+        if not env.get("REDIS_URL") and not env.get("REDIS_URL_FILE"):
+            env["REDIS_URL"] = valkey_url(data)
+            valkey = start_valkey(data, url=env["REDIS_URL"])
+            keeper = Child("Valkey", valkey.argv, data / "log" / "valkey.log", env, valkey.process)
+            running.append(keeper)
+            stack.callback(keeper.stop)
+        manage("prepare", env=env)
+        web, worker = children(data, env, host, port)
+        for child in (worker, web):
+            child.start()
+            running.append(child)
+            stack.callback(child.stop)
+        assert web.process is not None
+        wait_until(lambda: answers(port, host), web.process, what=web.name, log=web.log, timeout_s=60)
+        say(f"\n  Faultline: {url}\n  Logs:      {data / 'log'}\n  Ctrl-C ends it.\n")
+        manage("samples", env=env)
+        while True:
+            time.sleep(0.5)
+            for child in running:
+                child.restart_if_dead()
+
+
+def main() -> int:
+    host = os.environ.get("FAULTLINE_HOST", "127.0.0.1")
+    data = Path(os.environ.get("FAULTLINE_DATA_DIR") or ROOT / "var").resolve()
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not leave children behind
+        raise Stopped
+
+    # Installed whatever was inherited: a shell that starts us in the background makes SIGINT ignored.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+    try:
+        try:
+            port = int(os.environ.get("FAULTLINE_PORT", "8000"))
+        except ValueError:
+            raise ServiceError(f"FAULTLINE_PORT is {os.environ['FAULTLINE_PORT']!r}: use a whole number") from None
+        shown = "localhost" if host in {"0.0.0.0", "127.0.0.1", "::", "::1"} else host  # noqa: S104  # compared, not bound
+        url = f"http://{shown}:{port}"
+        prepare_directory(data)
+        with sole_owner(data, url):
+            check_port(host, port)
+            serve(data, host, port, url)
+    except Stopped:
+        say("Faultline has stopped.")
+    except ServiceError as error:
+        print(error, file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

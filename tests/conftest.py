@@ -1,0 +1,99 @@
+"""Real servers for tests that need them, each started once per test process and on nobody else's port or file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.services import spawn, start_valkey, stop, wait_until
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs real servers runs in one process of a parallel run, so that they start once; the rest is spread."""
+    for item in items:
+        if item.get_closest_marker("broker") or item.get_closest_marker("e2e"):
+            item.add_marker(pytest.mark.xdist_group("servers"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The directory of reference evidence; tests that ask for it are skipped where it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip("the reference evidence is not here (FAULTLINE_SHARED names its directory)")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[str]:
+    """URL of a real Valkey that Celery in this process and ``worker`` both use."""
+    from django.conf import settings  # noqa: PLC0415  # tests of the library run without Django
+
+    valkey = start_valkey(Path(settings.DATA_DIR), url=settings.REDIS_URL)
+    yield valkey.url
+    stop(valkey.process)
+
+
+@pytest.fixture
+def queued(broker: str) -> Iterator[None]:
+    """Tasks go through the broker instead of running in the caller; the queues are empty before and after."""
+    import redis  # noqa: PLC0415
+
+    from triage.celery import app  # noqa: PLC0415
+
+    client = redis.Redis.from_url(broker)
+    client.flushall()
+    app.conf.task_always_eager = False
+    yield
+    app.conf.task_always_eager = True
+    client.flushall()
+
+
+@pytest.fixture
+def start_worker(queued: None, transactional_db: None) -> Iterator[Callable[..., Any]]:
+    """Start real Celery workers on the test's database and broker: ``process = start_worker(FAULTLINE_X="1")``.
+
+    Keyword arguments are environment variables of that worker. The process leads its own group, so that a test may
+    kill the whole worker: ``os.killpg(process.pid, signal.SIGKILL)``.
+    """
+    from django.conf import settings  # noqa: PLC0415
+    from django.db import connection  # noqa: PLC0415
+
+    started = []
+    name = connection.settings_dict["NAME"]
+    url = os.environ.get("DATABASE_URL", "").replace("/postgres?", f"/{name}?")
+    database = f"sqlite:///{name}" if connection.vendor == "sqlite" else url
+
+    def start(**variables: str) -> Any:
+        log = Path(settings.DATA_DIR) / "log" / f"worker-{len(started)}-{time.monotonic_ns()}.log"
+        env = {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "triage.settings",
+            "DATABASE_URL": database,
+            "FAULTLINE_DATA_DIR": str(settings.DATA_DIR),
+            "REDIS_URL": settings.REDIS_URL,
+            **variables,
+        }
+        argv = [sys.executable, "-m", "celery", "-A", "triage.celery", "worker", "-Q", "parse,diagnose,notify"]
+        process = spawn([*argv, "-c", "2", "--without-gossip", "--without-mingle", "-l", "info"], log=log, env=env)
+        started.append(process)
+        wait_until(lambda: b" ready." in log.read_bytes(), process, what="The Celery worker", log=log, timeout_s=60)
+        return process
+
+    yield start
+    for process in started:
+        stop(process)
+
+
+@pytest.fixture
+def worker(start_worker: Callable[..., Any]) -> Any:
+    """One real worker process for the time of a test."""
+    return start_worker()
