@@ -3,5 +3,10 @@
 Pure library: no Django, no Celery, no clock, no environment. Two calls carry everything:
 
 * :func:`parse` turns one artifact's bytes into a :class:`Parsed` (once per artifact, streaming);
-* :func:`diagnose` turns all of a job's ``Parsed`` into one :class:`Diagnosis`.
+* ``diagnosis.pipeline.diagnose`` turns all of a job's ``Parsed`` into one ``Diagnosis``.
 """
+
+from diagnosis.model import JobHints, Kind, Level, Parsed, ParseHints, Role, Source
+from diagnosis.parsing import merge, parse
+
+__all__ = ["JobHints", "Kind", "Level", "ParseHints", "Parsed", "Role", "Source", "merge", "parse"]

@@ -46,13 +46,14 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who wrote a line: a node and, where known, a rank.
+    """Who wrote a line: a node and, where known, a global rank or a rank's number on its node.
 
-    ``how`` is the place it was read from (``path``, ``prefix``, ``line``, ``inventory``), ``confidence`` in [0, 1].
+    ``how`` is the place it was read from (``path``, ``prefix``, ``line``, ``inventory``; empty: unknown), ``confidence`` in [0, 1].
     """
 
     node: str | None = None
     rank: int | None = None
+    local_rank: int | None = None
     how: str = ""
     confidence: float = 0.0
 

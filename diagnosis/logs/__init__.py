@@ -1,0 +1,1 @@
+"""Diagnosis from logs: reading, templates, comparisons across jobs, nodes and time."""

@@ -1,0 +1,130 @@
+"""From a line to its masked message: what stays when the parameters are taken out.
+
+Masking happens in two steps, because only the first has to look at every line:
+
+1. *Normalise* every line with one linear-time pass: each run of digits (hexadecimal words, too) becomes ``0``. Millions of lines leave thousands of
+   distinct normalised ones.
+2. *Mask* the distinct ones: take the header off, name the parameters (``<NUM>``, `<IP>`, ``<PATH>`` …).
+
+Both are pure functions of the line, so the same message has the same masked text, and the same id, in every file, job and year, as long as ``VERSION`` is the same.
+Numbers that *are* the message (Xid and SXid codes, exit codes, signals, errno, HTTP statuses and the like) are set back in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+import polars as pl
+
+#: Raise it whenever any masked text changes: ids of different versions are never compared.
+VERSION = 1
+
+#: One pass over every line; see the module. Words of eight and more hexadecimal digits, UUIDs and 0x numbers are one run each.
+NORMALISE = r"(?-u:\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|0[xX][0-9a-fA-F]+|\b[0-9][0-9a-fA-F]*\b|\b[0-9a-fA-F]{8,}\b|[0-9]+)"
+
+# Contexts in which a number is part of the message. ``@`` stands for the number, ``#`` for any other number.
+_CODE_CONTEXTS = (
+    r"\bS?Xid\b[^:\n]{0,40}?\([^)\n]{0,60}\):? *@",
+    r"\bS?Xid(?: error| code)?s?[ :=#-]{1,3}@",
+    r"(?i:exit(?:ed|s|ing)?(?: with)?(?: exit| return| status)?[ _]?(?:code|status|value)?[ :=(]{1,4}@)",
+    r"(?i:return(?:ed|s)?[ _]?(?:code|value|status)?[ :=(]{1,4}@)",
+    r"(?i:\bret(?:code|val)?[ :=]{1,3}@)",
+    r"(?i:\brc[ :=]{1,3}@)",
+    r"(?i:(?:signal|sig|signo)[ :=(#]{1,3}@)",
+    r"(?i:err(?:or)?(?:no|[ _]?code| number)?[ :=(#\[]{1,3}(?:is +)?@)",
+    r"(?i:HTTP(?:/#(?:\.#)?)?\"?(?: status| code| error)*[ :=]{1,3}@)",
+    r"(?i:status(?:[ _]?code)?[ :=(]{1,3}@)",
+    r"(?i:\b(?:vendor[ _]err|syndrome|opcode)[ :=(]{1,3}@)",
+    r"(?i:\bcode[ :=(]{1,3}@)",
+)
+_NUMBER = r"-?(?:0[xX][0-9a-fA-F]+|[0-9]+)"
+_CODES_RAW = "|".join(_CODE_CONTEXTS).replace("@", _NUMBER).replace("#", "[0-9]+")
+_CODES_NORMAL = re.compile("|".join(_CODE_CONTEXTS).replace("@", "-?0").replace("#", "0"))
+_LAST_NUMBER = f"({_NUMBER})$"
+
+# Named masks over normalised text, in this order. ``0`` is any number there.
+_MASKS: tuple[tuple[str, str], ...] = (
+    (
+        r"\b(?:[A-Z][a-z]{2},? +)?(?:[A-Z][a-z]{2} +0|0-0-0|0/0/0)[T ,]+0:0:0(?:[.,]0)?(?: ?(?:Z|UTC|[+-]0(?::0)?))?(?: 0)?",
+        "<TIME>",
+    ),
+    # 0000:3b:00.0 and 12:00:00.5 look alike once normalised; what stands before tells.
+    (
+        r"(?i)(pci\w*|pcieport|mlx0_core|nvidia|nvme|bnxt_en|device|bus(?:[ _-]?id)?|NVRM|GPU(?: at)?)([ :=(]{1,3}(?:PCI:)?)0:0:0\.0\b",
+        "${1}${2}<PCI>",
+    ),
+    (r"(?i)(\bbus[ _-]?id[ :=]+)[0-9a-f]+\b", "${1}<PCI>"),
+    (r"(^|[\s\[(=,'\"])0:0:0(?:[.,]0)?\b", "${1}<TIME>"),
+    (r"\b(?:0:)?[0-9a-fA-F]{1,2}:(?:0|[0-9a-f]{2})\.0\b", "<PCI>"),
+    (r"\(PCI:[0-9a-fA-F:.]+\)", "(PCI:<PCI>)"),
+    (r"\b(?:[0-9a-fA-F]{1,2}:){5,}[0-9a-fA-F]{1,2}\b", "<MAC>"),
+    (r"\b0\.0\.0\.0(?::0|<0>)?(?:/0)?", "<IP>"),
+    (r"\[?\b(?:[0-9a-f]{1,4}:){2,7}:[0-9a-f]{1,4}\b\]?(?::0)?", "<IP>"),
+    (r"\b[a-z][a-z0-9+]{1,9}://[^\s'\",;)\]}>]+", "<URL>"),
+    (r"(^|[\s'\"=(\[{,:<>|])(?:~|\.{1,2})?(?:/[\w.+@%=:~-]+){2,}/?", "${1}<PATH>"),
+    (r"(^|[\s'\"=(\[{,:<>|])(?:[\w.+-]+/){1,}[\w+-]+\.[a-z]\w{0,9}\b", "${1}<PATH>"),
+    (r"\b0\.0[-+]0\b", "0"),
+    (r"\b0(?:\.0)+\b", "0"),
+    (r"(^|[\s=:(,\[])[-+]0", "${1}0"),
+    (r"0", "<NUM>"),
+    # Names, not numbers.
+    (r"\bc<NUM>(d\b|::)", "c10${1}"),
+    (r"\b([pP])<NUM>([pP])\b", "${1}2${2}"),
+    (r"\bx<NUM>_<NUM>\b", "x86_64"),
+)
+
+
+def normalise(text: pl.Expr) -> pl.Expr:
+    """Step 1, for every line."""
+    return text.str.replace_all(NORMALISE, "0")
+
+
+def has_code(normal: pl.Expr) -> pl.Expr:
+    """Whether a normalised line holds a number that is part of its message."""
+    return normal.str.contains(_CODES_NORMAL.pattern)
+
+
+def codes(text: pl.Expr) -> pl.Expr:
+    """The numbers of a raw line that are part of its message, in order, joined by commas."""
+    return text.str.extract_all(_CODES_RAW).list.eval(pl.element().str.extract(_LAST_NUMBER)).list.join(",")
+
+
+def set_codes(normal: str, numbers: str) -> str:
+    """``normal`` with its code numbers set back in. They are spelled in private-use characters, which no later mask matches."""
+    queue = iter(numbers.split(",")) if numbers else iter(())
+
+    def put(match: re.Match[str]) -> str:
+        number = next(queue, None)
+        context = match.group(0)
+        if number is None:
+            return context
+        keep = len(context) - (2 if context.endswith("-0") else 1)
+        return context[:keep] + number.translate(_TO_PRIVATE)
+
+    return _CODES_NORMAL.sub(put, normal)
+
+
+_ALPHABET = "0123456789abcdefABCDEFxX-"
+_TO_PRIVATE = {ord(char): 0xE000 + index for index, char in enumerate(_ALPHABET)}
+FROM_PRIVATE = {0xE000 + index: char for index, char in enumerate(_ALPHABET)}
+
+
+def mask(message: pl.Expr) -> pl.Expr:
+    """Step 2: names the parameters of a normalised message (see ``_MASKS``) and evens out white space."""
+    for pattern, name in _MASKS:
+        message = message.str.replace_all(pattern, name)
+    return message.str.replace_all(r"\s+", " ").str.strip_chars()
+
+
+def restore(texts: Iterable[str]) -> list[str]:
+    """Turns the protected numbers of masked texts back into digits."""
+    return [text.translate(FROM_PRIVATE) for text in texts]
+
+
+def identity(text: str) -> int:
+    """The 64-bit id of a masked text: stable over machines, jobs and years."""
+    return int.from_bytes(
+        hashlib.blake2b(f"{VERSION}\0{text}".encode("utf-8", "replace"), digest_size=8).digest(), "little"
+    )

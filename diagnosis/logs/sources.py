@@ -1,0 +1,118 @@
+"""Who wrote a line: the node and the rank, from the path, a prefix or the line itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from diagnosis.model import Source
+
+_RANK = re.compile(r"(?:^|[-_./])(?:global[-_]?)?rank[-_.]?(\d{1,7})(?![\d])", re.IGNORECASE)
+_ATTEMPT = re.compile(r"^attempt_(\d+)$")
+_KERNEL_TAIL = re.compile(
+    r"[-_.](?:dmesg|kern(?:el)?|syslog|messages|journal|var-log)$|^(?:dmesg|kern(?:el)?|syslog|journal)[-_.]",
+    re.IGNORECASE,
+)
+_EXTENSION = re.compile(
+    r"\.(?:log|txt|out|err|gz|bz2|xz|zst|zstd|json|jsonl|dmesg|journal|syslog|kern|stdout|stderr|\d{1,2})$",
+    re.IGNORECASE,
+)
+_HOST = re.compile(r"^[A-Za-z][A-Za-z0-9]*(?:[-_.]?[A-Za-z0-9]+)*$")
+_HOST_WORD = re.compile(
+    r"(?:^|[-_.\d])(?:node|host|hgx|dgx|gpu|npu|worker|compute|cn|server|srv|ip|nid|gke|aks|hpc)(?=[-_.\d]|$)",
+    re.IGNORECASE,
+)
+_IPV4 = re.compile(r"^(?:\d{1,3}\.){3}\d{1,3}$")
+# Numbered names of files and directories that are no hosts.
+_NOT_HOST = re.compile(
+    r"^(?:attempt|run|job|log|logs|result|results|trial|exp|experiment|part|try|out|err|output|std(?:out|err)|slurm|step|task|epoch|version|v|test|day|date|restart|train|training|launch(?:er)?|agent|plog|events?|"
+    r"rank|world|size|seed|file|tmp|nccl|debug|trace|dump|main|scheduler|console)[-_.]?[\d_-]*$|^\d",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PathSays:
+    """What a path tells of its writer. ``local_rank`` is a rank's number on its node (torchrun's ``attempt_N/<local rank>/``)."""
+
+    node: str | None = None
+    rank: int | None = None
+    local_rank: int | None = None
+    attempt: int | None = None
+    confidence: float = 0.0
+
+
+def from_path(path: str) -> PathSays:
+    """Reads node, rank, local rank and torchrun's attempt from an artifact's path, such as ``logs/node-3/attempt_0/5/stderr.log``."""
+    parts = [part for part in PurePosixPath(path.replace("\\", "/")).parts if part not in ("/", ".", "..")]
+    if not parts:
+        return PathSays()
+    stem = parts[-1]
+    while (shorter := _EXTENSION.sub("", stem)) != stem:
+        stem = shorter
+    names = [*parts[:-1], stem]
+    rank = local = attempt = None
+    for index, name in enumerate(names):
+        if found := _ATTEMPT.match(name):
+            attempt = int(found.group(1))
+            if index + 1 < len(names) and names[index + 1].isdigit():
+                local = int(names[index + 1])
+    if found := _RANK.search("/".join(names)):
+        rank = int(found.group(1))
+    best: tuple[float, str] = (0.0, "")
+    for depth, name in enumerate(reversed(names)):
+        host = _KERNEL_TAIL.sub("", name)
+        score = _host_score(host) - 0.01 * depth
+        if score > best[0]:
+            best = (score, host)
+    return PathSays(best[1] or None, rank, local, attempt, round(max(best[0], 0.9 if rank is not None else 0.0), 2))
+
+
+def _host_score(name: str) -> float:
+    """How much a path component looks like a host name, in [0, 1]."""
+    if _IPV4.match(name):
+        return 0.95
+    if not _HOST.match(name) or _NOT_HOST.match(name) or len(name) > 80 or not any(char.isdigit() for char in name):
+        return 0.0
+    if _RANK.search(name) and not _HOST_WORD.search(name):
+        return 0.0
+    return 0.9 if _HOST_WORD.search(name) else 0.5
+
+
+class Sources:
+    """The distinct writers of one artifact; index 0 is the path's own."""
+
+    def __init__(self, path: str, node: str | None = None) -> None:
+        says = from_path(path)
+        own = node or says.node
+        self.path = Source(
+            own,
+            says.rank,
+            says.local_rank,
+            "inventory" if node else "path" if own or says.rank is not None or says.local_rank is not None else "",
+            0.95 if node else says.confidence,
+        )
+        self.all: list[Source] = [self.path]
+        self._index: dict[tuple[str, str, str, str], int] = {("", "", "", ""): 0}
+
+    def index(self, label: str, rank: str, local: str, host: str) -> int:
+        """Index of the writer that a line's own words name; empty words are filled in from the path."""
+        key = (label, rank, local, host)
+        if key not in self._index:
+            node = label or host or self.path.node
+            how = "prefix" if label or rank or local else "line"
+            number = int(rank) if rank else self.path.rank if not label and not host else None
+            local_rank = int(local) if local else self.path.local_rank if not rank and not label and not host else None
+            confidence = 0.9 if rank or label else 0.8
+            if len(self.all) >= 65_535:
+                return 0
+            source = Source(node, number, local_rank, how, confidence)
+            known = (
+                next((i for i, other in enumerate(self.all) if other == source), None) if len(self.all) < 64 else None
+            )
+            if known is None:
+                self.all.append(source)
+                known = len(self.all) - 1
+            self._index[key] = known
+        return self._index[key]

@@ -1,0 +1,262 @@
+"""``parse``: one artifact's bytes in, one ``Parsed`` out. ``merge``: the byte ranges of one plain file together again."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+from zoneinfo import ZoneInfo
+
+import polars as pl
+
+from diagnosis import flows, sniff
+from diagnosis.logs import lines, records
+from diagnosis.logs.reader import LogReader, combine
+from diagnosis.model import Kind, Parsed, ParseHints, Source
+
+_FACTS_BYTES = 64 << 20
+
+
+class _Tee(io.RawIOBase):
+    """A stream with a head that was already read; hashes and counts what passes, and remembers why it broke."""
+
+    def __init__(self, head: bytes, stream: BinaryIO) -> None:
+        self._head = head
+        self._stream = stream
+        self._digest = hashlib.sha256()
+        self.passed = 0
+        self.broke: str | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if self._head:
+            size = len(self._head) if size is None or size < 0 else size
+            data, self._head = self._head[:size], self._head[size:]
+        else:
+            data = _read(self._stream, size, self)
+        self._digest.update(data)
+        self.passed += len(data)
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def drain(self) -> None:
+        while self.read(1 << 20):
+            pass
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
+def _read(stream: BinaryIO, size: int, tee: _Tee) -> bytes:
+    """Reads; a damaged stream ends where its damage begins."""
+    try:
+        return stream.read(size) or b""
+    except Exception as error:  # noqa: BLE001: decompressors raise a dozen types, and none may stop the other artifacts
+        tee.broke = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return b""
+
+
+def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
+    """Reads one artifact (or, with ``hints.offset``, one byte range of a plain file cut at a line boundary) once, streaming.
+
+    Writes ``columns.parquet`` and ``uniques.parquet`` below ``work``, which must be empty or absent. Never raises on content: ``skipped`` says in a sentence why an
+    artifact was not used, ``notes`` what was odd about one that was. Memory is bounded by the block size; time is linear in bytes.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    probe = _Tee(b"", stream)
+    head = b""
+    while len(head) < sniff.HEAD_BYTES and (more := probe.read(sniff.HEAD_BYTES - len(head))):
+        head += more
+    tee = _Tee(head, stream)
+    tee.broke = probe.broke
+    if not head:
+        why = (
+            _broken(path, tee.broke, 0)
+            if tee.broke
+            else "The file is empty: nothing to read. If it should not be, upload it again."
+        )
+        return Parsed(path, hints.kind or Kind.LOG, tee.sha256, 0, 0, why)
+    kind = hints.kind or _kind(head, path)
+    if kind in (Kind.FLOW, Kind.STACK):
+        parsed = _delegated(kind, tee, path, hints, work)
+        if parsed is not None:
+            return parsed
+        kind = Kind.LOG
+    if kind in (Kind.INVENTORY, Kind.LAYOUT):
+        return _described(kind, tee, path)
+    if kind is Kind.OTHER:
+        tee.drain()
+        what = sniff.binary_reason(head) or "no text"
+        return Parsed(
+            path,
+            kind,
+            tee.sha256,
+            tee.passed,
+            0,
+            f"This is {what}, not a log: it was left out. Upload text logs, flow records or stack dumps.",
+        )
+    return _log(kind, tee, head, path, hints, work)
+
+
+def _kind(head: bytes, path: str) -> Kind:
+    try:
+        from diagnosis import stacks
+    except ImportError:
+        return sniff.sniff(head, path)
+    stack = stacks.sniff(head, path)
+    return Kind.STACK if stack else sniff.sniff(head, path)
+
+
+def _broken(path: str, why: str, passed: int) -> str:
+    until = f"after {passed:,} bytes" if passed else "at its beginning"
+    return f"The data breaks off {until} ({why}): the file is truncated or damaged. What came before was read; copy the file again to get the rest."
+
+
+def _delegated(kind: Kind, tee: _Tee, path: str, hints: ParseHints, work: Path) -> Parsed | None:
+    if kind is Kind.FLOW:
+        reader = flows.parse_flow
+    else:
+        from diagnosis import stacks
+
+        reader = stacks.parse_stack
+    try:
+        return reader(cast(BinaryIO, tee), path, hints, work)
+    except Exception as error:  # noqa: BLE001: an unforeseen shape of one file must not take the job down
+        tee.drain()
+        return Parsed(
+            path,
+            kind,
+            tee.sha256,
+            tee.passed,
+            0,
+            f"The {kind.value} data could not be read ({type(error).__name__}: {error}): it was left out.",
+        )
+
+
+def _described(kind: Kind, tee: _Tee, path: str) -> Parsed:
+    data = tee.read(_FACTS_BYTES)
+    while len(data) < _FACTS_BYTES and (more := tee.read(_FACTS_BYTES - len(data))):
+        data += more
+    tee.drain()
+    if tee.passed > len(data):
+        return Parsed(
+            path,
+            kind,
+            tee.sha256,
+            tee.passed,
+            0,
+            f"An {kind.value} of {tee.passed:,} bytes is too large; at most {_FACTS_BYTES >> 20} MiB are read.",
+        )
+    count = data.count(b"\n") + (not data.endswith(b"\n"))
+    try:
+        facts = sniff.facts_of(kind, data)
+    except ValueError as error:
+        return Parsed(path, kind, tee.sha256, tee.passed, count, f"The {kind.value} could not be read: {error}.")
+    return Parsed(path, kind, tee.sha256, tee.passed, count, facts=facts)
+
+
+def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path) -> Parsed:
+    notes: list[str] = []
+    encoding, mark = lines.encoding_of(head)
+    if encoding != "utf-8":
+        notes.append(f"The text is {encoding.upper()}; byte offsets count the original bytes.")
+    tee.read(mark)
+    zone = _zone(hints.time_zone, notes)
+    reader = LogReader(path, work, time_zone=zone, node=hints.node)
+    for block in lines.blocks(cast(BinaryIO, tee), encoding=encoding, offset=hints.offset + mark):
+        reader.feed(block)
+    if tee.broke:
+        notes.append(_broken(path, tee.broke, tee.passed))
+    columns, uniques = reader.finish()
+    facts: dict[str, Any] = {"encoding": encoding}
+    return Parsed(
+        path,
+        kind,
+        tee.sha256,
+        tee.passed,
+        reader.lines,
+        None,
+        tuple(notes),
+        tuple(reader.sources.all),
+        facts,
+        columns,
+        uniques,
+    )
+
+
+def _zone(name: str, notes: list[str]) -> str:
+    """A zone name that polars takes; falls back to UTC and says so."""
+    if name in ("", "UTC"):
+        return "UTC"
+    try:
+        ZoneInfo(name)
+        pl.Series([0]).cast(pl.Datetime("ns")).dt.replace_time_zone(name)
+    except Exception:  # noqa: BLE001: zoneinfo and polars raise different types for the same thing
+        notes.append(f"The time zone {name!r} is not known; UTC was used. Give a name such as Europe/Berlin.")
+        return "UTC"
+    return name
+
+
+def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
+    """Puts consecutive byte ranges of one plain file, in order, together. Associative; raises ``ValueError`` for no parts or parts that are no logs."""
+    if not parts or any(part.columns is None or part.uniques is None for part in parts):
+        raise ValueError("only the parsed ranges of one log can be merged, at least one")
+    if len(parts) == 1:
+        return parts[0]
+    work.mkdir(parents=True, exist_ok=True)
+    sources: list[Source] = [parts[0].sources[0]]
+    tables: list[pl.DataFrame] = []
+    pieces: list[Path] = []
+    resolver = records.Records()
+    before = 0
+    for number, part in enumerate(parts):
+        remap = []
+        for source in part.sources:
+            if source not in sources:
+                sources.append(source)
+            remap.append(sources.index(source))
+        mapping = pl.DataFrame(
+            {"source": range(len(remap)), "to": remap}, schema={"source": pl.UInt16, "to": pl.UInt16}
+        )
+        frame = pl.read_parquet(part.columns)
+        frame = (
+            frame.join(mapping, on="source", how="left", maintain_order="left")
+            .with_columns(line=pl.col("line") + before, source=pl.col("to"))
+            .drop("to")
+        )
+        frame = frame.with_columns(record=resolver.assign(frame)).select(
+            [pl.col(name).cast(kind) for name, kind in lines.COLUMNS.items()]
+        )
+        piece = work / f"piece-{number:06d}.parquet"
+        frame.write_parquet(piece, compression="lz4")
+        pieces.append(piece)
+        tables.append(pl.read_parquet(part.uniques).with_columns(pl.col("first_line") + before))
+        before += part.lines
+    columns, uniques = work / "columns.parquet", work / "uniques.parquet"
+    pl.scan_parquet(pieces).sink_parquet(columns, compression="lz4")
+    for piece in pieces:
+        piece.unlink()
+    combine(tables).write_parquet(uniques)
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    return Parsed(
+        parts[0].path,
+        parts[0].kind,
+        "",
+        sum(part.bytes for part in parts),
+        before,
+        None,
+        notes,
+        tuple(sources),
+        parts[0].facts,
+        columns,
+        uniques,
+    )

@@ -1,0 +1,141 @@
+"""What an artifact is, told from its first bytes; its name only breaks ties."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from diagnosis import flows
+from diagnosis.logs.lines import decode, encoding_of
+from diagnosis.model import Kind
+
+#: Bytes that a decision may look at.
+HEAD_BYTES = 64 << 10
+
+_MAGICS: tuple[tuple[bytes, str], ...] = (
+    (b"\x7fELF", "a program (ELF)"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"\x89PNG\r\n", "a PNG image"),
+    (b"GIF8", "a GIF image"),
+    (b"%PDF-", "a PDF document"),
+    (b"MZ", "a Windows program"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"\xca\xfe\xba\xbe", "compiled Java or a Mach-O program"),
+    (b"OggS", "an audio file"),
+    (b"ID3", "an audio file"),
+    (b"RIFF", "an audio or video file"),
+    (b"\x93NUMPY", "a NumPy array"),
+    (b"\x89HDF\r\n", "an HDF5 file"),
+    (b"Rar!", "a RAR archive"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
+    (b"PK\x03\x04", "a ZIP archive"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"BZh", "bzip2 data"),
+    (b"\xfd7zXZ\0", "xz data"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard data"),
+    (b"LPKSHHRH", "a binary systemd journal"),
+)
+_KERNEL = re.compile(
+    r"^(?:<\d+>)?(?:\[ *\d+\.\d{6}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] |\S.{0,60} kernel: )"
+)
+_SCHEDULER = re.compile(
+    r"^(?:slurmstepd|srun|sbatch|slurmctld|slurmd|salloc): |^JobId=\d+|^\s*JobID[ |]|\bslurm(?:ctld|d|stepd)\[|^\S* ?(?:Normal|Warning) +[A-Z][A-Za-z]+ +\S+/|^LAST SEEN\s+TYPE|PyTorchJob|^NodeName=|"
+    r"pod/\S+ |^bsub|^qsub"
+)
+_SACCT = re.compile(r"^\s*(?:JobID|JobIDRaw|Account|User|Partition|State|ExitCode|NodeList)[|,]")
+
+
+def binary_reason(head: bytes) -> str | None:
+    """Why bytes are no text, or None: "a JPEG image", "binary data"."""
+    for magic, name in _MAGICS:
+        if head.startswith(magic):
+            return name
+    if not head or encoding_of(head)[0] != "utf-8":
+        return None
+    control = sum(
+        head.count(bytes((code,)))
+        for code in (*range(1, 7), 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 28, 29, 30, 31, 127)
+    )
+    high = len(head.translate(None, bytes(range(128))))
+    undecodable = high and decode(head).encode("utf-8", "replace") != head
+    if control > 0.02 * len(head) or (undecodable and high > 0.25 * len(head)):
+        return "binary data"
+    return None
+
+
+def sniff(head: bytes, path: str) -> Kind:
+    """The kind of an artifact that begins with ``head`` (at most ``HEAD_BYTES`` are looked at). O(len(head))."""
+    head = head[:HEAD_BYTES]
+    if flows.sniff(head, path):
+        return Kind.FLOW
+    if binary_reason(head):
+        return Kind.OTHER
+    encoding, mark = encoding_of(head)
+    text = decode(head[mark : len(head) - len(head) % 2 if mark != 3 else None], encoding)
+    name = path.rsplit("/", 1)[-1].lower()
+    if (kind := _structured(text, name)) is not None:
+        return kind
+    lines = [line for line in text.splitlines()[:400] if line.strip()]
+    if not lines:
+        return Kind.LOG
+    if _SACCT.match(lines[0]):
+        return Kind.SCHEDULER
+    kernel = sum(1 for line in lines if _KERNEL.match(line))
+    scheduler = sum(1 for line in lines if _SCHEDULER.search(line))
+    if kernel >= 0.5 * len(lines):
+        return Kind.KERNEL
+    if scheduler >= 0.5 * len(lines):
+        return Kind.SCHEDULER
+    return Kind.LOG
+
+
+def _structured(text: str, name: str) -> Kind | None:
+    """Job descriptions, layouts and inventories, which are JSON objects or CSV tables with telling fields."""
+    start = text.lstrip("\ufeff \t\r\n")
+    if start.startswith("{") and not start.startswith('{"time') and name.endswith(".json"):
+        keys = set(re.findall(r'"(\w+)"\s*:', start[:20_000]))
+        if (
+            {"tp", "pp", "dp"} & keys
+            and ("ranks" in keys or name.startswith("layout") or "order" in keys)
+            and "job_id" not in keys
+            and "nodes" not in keys
+        ):
+            return Kind.LAYOUT
+        if ({"job_id", "jobs"} & keys and {"nodes", "hosts", "world_size"} & keys) or name == "job.json":
+            return Kind.INVENTORY
+        if name.startswith("layout"):
+            return Kind.LAYOUT
+    first = start.split("\n", 1)[0].strip().lower()
+    fields = [field.strip(' "') for field in re.split(r"[,;\t]", first)]
+    if (
+        len(fields) >= 2
+        and ("ip" in fields or "ip_address" in fields)
+        and {"node", "host", "hostname", "name"} & set(fields)
+    ):
+        return Kind.INVENTORY
+    return None
+
+
+def facts_of(kind: Kind, data: bytes) -> dict[str, object]:
+    """The content of an inventory or layout as JSON-able facts: ``{"json": {...}}`` or ``{"rows": [{...}]}``. Raises ``ValueError`` with a sentence."""
+    encoding, mark = encoding_of(data)
+    text = decode(data[mark:], encoding)
+    if text.lstrip().startswith(("{", "[")):
+        try:
+            return {"json": json.loads(text)}
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"the file is not valid JSON ({error}); export it again") from error
+    import csv
+
+    dialect = (
+        ";"
+        if text.split("\n", 1)[0].count(";") > text.split("\n", 1)[0].count(",")
+        else "\t"
+        if "\t" in text.split("\n", 1)[0]
+        else ","
+    )
+    rows = [
+        {(key or "").strip().lower(): (value or "").strip() for key, value in row.items() if isinstance(value, str)}
+        for row in csv.DictReader(text.splitlines(), delimiter=dialect)
+    ]
+    return {"rows": rows}

@@ -1,0 +1,92 @@
+"""parse and merge: what a line becomes, and that nothing is lost or raised."""
+
+import io
+from pathlib import Path
+
+import polars as pl
+
+from diagnosis import Kind, Level, Parsed, ParseHints, merge, parse
+from diagnosis.parsed import load, save
+
+LOG = b"""[rank3]: [2026-03-01 08:00:00,250] [INFO] [loader.py:12:open] opened /data/part-1.bin with 12 workers
+[rank3]: Traceback (most recent call last):
+[rank3]:   File "/opt/train.py", line 7, in <module>
+[rank3]:     main()
+[rank3]: ValueError: bad sample 17
+[rank4]: [2026-03-01 08:00:01,500] [ERROR] [launch.py:9:main] exits with return code = -9
+[rank4]: [2026-03-01 08:00:01,500] [INFO] [loader.py:12:open] opened /data/part-22.bin with 9 workers
+"""
+
+
+def read(data: bytes, work: Path, path: str = "logs/node-7.log", **hints: object) -> Parsed:
+    return parse(io.BytesIO(data), path, ParseHints(**hints), work)  # type: ignore[arg-type]
+
+
+def columns(parsed: Parsed) -> pl.DataFrame:
+    assert parsed.columns is not None
+    return pl.read_parquet(parsed.columns)
+
+
+def uniques(parsed: Parsed) -> pl.DataFrame:
+    assert parsed.uniques is not None
+    return pl.read_parquet(parsed.uniques)
+
+
+def test_every_line_points_back_to_its_own_bytes(tmp_path: Path) -> None:
+    table = columns(read(LOG, tmp_path))
+    lines = LOG.split(b"\n")
+    assert table["line"].to_list() == list(range(1, 8))
+    for number, offset, length in table.select("line", "offset", "length").iter_rows():
+        assert LOG[offset : offset + length] == lines[number - 1]
+
+
+def test_the_same_message_has_one_id_whatever_its_parameters(tmp_path: Path) -> None:
+    parsed = read(LOG, tmp_path)
+    ids = columns(parsed)["masked"]
+    assert ids[0] == ids[6]
+    row = uniques(parsed).filter(pl.col("masked") == ids[0]).row(0, named=True)
+    assert row["text"] == "[loader.py:<NUM>:open] opened <PATH> with <NUM> workers"
+    assert (row["count"], row["first_line"], row["first_offset"], row["level"]) == (2, 1, 0, Level.INFO)
+    assert row["example"].startswith("[rank3]: [2026-03-01 08:00:00,250]")
+
+
+def test_exit_codes_stay_in_the_message(tmp_path: Path) -> None:
+    texts = uniques(read(LOG, tmp_path))["text"].to_list()
+    assert "[launch.py:<NUM>:main] exits with return code = -9" in texts
+
+
+def test_time_rank_and_node_are_read(tmp_path: Path) -> None:
+    parsed = read(LOG, tmp_path, time_zone="Asia/Shanghai")
+    table = columns(parsed)
+    assert table["time"][0] == 1_772_323_200_250_000_000
+    assert table["time"][1] is None
+    first, sixth = (parsed.sources[table["source"][index]] for index in (0, 5))
+    assert (first.node, first.rank, sixth.node, sixth.rank) == ("node-7", 3, "node-7", 4)
+
+
+def test_a_traceback_is_one_record(tmp_path: Path) -> None:
+    assert columns(read(LOG, tmp_path))["record"].to_list() == [1, 2, 2, 2, 2, 6, 7]
+
+
+def test_merged_ranges_equal_the_whole(tmp_path: Path) -> None:
+    whole = read(LOG, tmp_path / "whole")
+    starts = [0, *(index + 1 for index, byte in enumerate(LOG) if byte == 10)]
+    for cut in starts[1:-1]:
+        parts = [read(LOG[:cut], tmp_path / f"a{cut}"), read(LOG[cut:], tmp_path / f"b{cut}", offset=cut)]
+        merged = merge(parts, tmp_path / f"m{cut}")
+        assert merged.sources == whole.sources
+        assert columns(merged).equals(columns(whole))
+        assert uniques(merged).equals(uniques(whole))
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+    parsed = read(LOG, tmp_path)
+    save(parsed, tmp_path)
+    assert load(tmp_path) == parsed
+
+
+def test_an_empty_file_and_a_program_say_what_to_do(tmp_path: Path) -> None:
+    empty = read(b"", tmp_path / "a")
+    assert empty.skipped and "empty" in empty.skipped
+    program = read(b"\x7fELF\x02\x01\x01" + bytes(500), tmp_path / "b", path="train.log")
+    assert program.kind is Kind.OTHER and program.skipped and "ELF" in program.skipped
