@@ -1,0 +1,82 @@
+import fcntl
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts import run
+from scripts.services import ROOT, ServiceError, free_port
+
+
+def start(tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "FAULTLINE_DATA_DIR": str(tmp_path), "FAULTLINE_PORT": str(free_port()), **variables}
+    env.pop("REDIS_URL", None)
+    argv = [sys.executable, "-m", "scripts.run"]
+    return subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_a_taken_port_is_one_line_that_proposes_another(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = start(tmp_path, FAULTLINE_PORT=str(port))
+    assert done.returncode == 1
+    assert done.stderr == f"Port {port} is taken: FAULTLINE_PORT={port + 1} make run\n"
+
+
+def test_a_port_that_is_no_number_is_named(tmp_path: Path) -> None:
+    assert start(tmp_path, FAULTLINE_PORT="http").stderr == "FAULTLINE_PORT is 'http': use a whole number\n"
+
+
+def test_a_second_start_from_the_same_data_says_where_the_first_is(tmp_path: Path) -> None:
+    with (tmp_path / "run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write("http://localhost:8000")
+        lock.flush()
+        done = start(tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == f"Faultline already runs from {tmp_path}: http://localhost:8000\n"
+
+
+def test_a_data_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = start(tmp_path, FAULTLINE_DATA_DIR=str(tmp_path / "file" / "data"))
+    assert done.returncode == 1
+    assert done.stderr.startswith("Cannot write below")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "NEEDED_BYTES", 2**80)
+    with pytest.raises(ServiceError, match=r"^The disk is full: \d+ MB free below .*, Faultline needs \d+ MB\.$"):
+        run.prepare_directory(tmp_path)
+
+
+def test_a_database_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
+    done = start(tmp_path, DATABASE_URL="postgresql://nobody@127.0.0.1:1/none")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("prepare failed: CommandError: the database cannot be used")
+
+
+def test_a_child_that_keeps_dying_ends_the_whole_with_its_last_words(tmp_path: Path) -> None:
+    child = run.Child(
+        "The worker", [sys.executable, "-c", "print('no such broker')"], tmp_path / "log", dict(os.environ)
+    )
+    child.start()
+    with pytest.raises(ServiceError, match="The worker keeps ending .*no such broker"):
+        for _ in range(run.MAX_DEATHS):
+            assert child.process
+            child.process.wait()
+            child.restart_if_dead()
+
+
+def test_large_logs_are_put_aside_at_a_start(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "web.log").write_bytes(b"x" * (run.LOG_MAX_BYTES + 1))
+    run.prepare_directory(tmp_path)
+    assert [path.name for path in (tmp_path / "log").iterdir()] == ["web.log.1"]

@@ -1,0 +1,96 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scripts.services import ROOT, ServiceError, free_port, spawn, start_valkey, stop, valkey_url, wait_until
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's parent-death signal is Linux's own")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def wait_for(condition, timeout_s: float = 10) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@linux
+def test_a_child_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
+    program = (
+        "import time; from pathlib import Path; from scripts.services import start_valkey; "
+        f"v = start_valkey(Path({str(tmp_path)!r})); print(v.process.pid, flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout
+    child = int(parent.stdout.readline())
+    assert is_alive(child)
+    parent.kill()
+    parent.wait()
+    assert wait_for(lambda: not is_alive(child))
+
+
+def test_what_was_queued_survives_a_kill_of_valkey(tmp_path: Path) -> None:
+    import redis
+
+    first = start_valkey(tmp_path)
+    redis.Redis.from_url(first.url).rpush("queue", *range(100))
+    time.sleep(1.1)  # the append-only file reaches the disk once a second
+    first.process.kill()
+    first.process.wait()
+    second = start_valkey(tmp_path)
+    assert redis.Redis.from_url(second.url).llen("queue") == 100
+    stop(second.process)
+
+
+def test_a_long_directory_gets_a_loopback_port_because_a_socket_path_has_108_bytes(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 120)
+    assert valkey_url(Path("/short")) == "unix:///short/valkey.sock"
+    valkey = start_valkey(deep)
+    assert valkey.url.startswith("redis://127.0.0.1:")
+    stop(valkey.process)
+
+
+def test_a_server_that_ends_at_once_is_an_error_with_its_last_words(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = spawn([sys.executable, "-c", "print('first'); print('cannot go on')"], log=log)
+    with pytest.raises(ServiceError, match="The thing did not start .*cannot go on"):
+        wait_until(lambda: False, process, what="The thing", log=log)
+
+
+def test_stopping_ends_children_of_the_child_that_ignore_the_polite_signal(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    program = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "pid = os.fork()\n"
+        "if pid: print(pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    process = spawn([sys.executable, "-c", program], log=log)
+    assert wait_for(lambda: log.read_text().strip().isdigit())
+    grandchild = int(log.read_text())
+    stop(process, grace_s=0.2)
+    assert process.returncode == -signal.SIGKILL
+    assert wait_for(lambda: not is_alive(grandchild)) or not hasattr(os, "fork")
+
+
+def test_free_ports_differ_from_those_in_use() -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        assert free_port() != taken.getsockname()[1]
