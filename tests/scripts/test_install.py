@@ -1,4 +1,4 @@
-import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def test_an_old_python_is_refused_with_one_line_that_says_what_to_do(tmp_path: P
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("sh", "dirname", "mkdir"):
-        os.symlink(f"/bin/{name}" if Path(f"/bin/{name}").exists() else f"/usr/bin/{name}", tools / name)
+        (tools / name).symlink_to(shutil.which(name) or name)
     for name in ("python3", "python3.12", "python3.13", "python3.14"):
         shim = tools / name
         shim.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.9.2 && exit 0\nexit 1\n')

@@ -68,7 +68,7 @@ def test_a_child_that_keeps_dying_ends_the_whole_with_its_last_words(tmp_path: P
         "The worker", [sys.executable, "-c", "print('no such broker')"], tmp_path / "log", dict(os.environ)
     )
     child.start()
-    with pytest.raises(ServiceError, match="The worker keeps ending .*no such broker"):
+    with pytest.raises(ServiceError, match=r"The worker keeps ending .*no such broker"):
         for _ in range(run.MAX_DEATHS):
             assert child.process
             child.process.wait()

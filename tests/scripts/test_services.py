@@ -67,7 +67,7 @@ def test_a_long_directory_gets_a_loopback_port_because_a_socket_path_has_108_byt
 def test_a_server_that_ends_at_once_is_an_error_with_its_last_words(tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = spawn([sys.executable, "-c", "print('first'); print('cannot go on')"], log=log)
-    with pytest.raises(ServiceError, match="The thing did not start .*cannot go on"):
+    with pytest.raises(ServiceError, match=r"The thing did not start .*cannot go on"):
         wait_until(lambda: False, process, what="The thing", log=log)
 
 
