@@ -1,0 +1,84 @@
+"""Rows for tests, one function an entity: give what the test is about, the rest is filled in."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group as Role
+from django.utils import timezone
+
+from ingest.models import Attempt, Cluster, Job, Team
+from triage.models import Diagnosis, Incident, Suspect
+
+_count = itertools.count(1)
+
+
+def make_user(username: str = "", *roles: str, **fields: Any) -> Any:
+    """A user in the groups ``roles`` (viewer, engineer, manager, admin)."""
+    user = get_user_model().objects.create_user(username or f"user{next(_count)}", password="right horse", **fields)
+    user.groups.set(Role.objects.get_or_create(name=role)[0] for role in roles)
+    return user
+
+
+def make_cluster(slug: str = "default", **fields: Any) -> Cluster:
+    return Cluster.objects.get_or_create(slug=slug, defaults=fields)[0]
+
+
+def make_team(slug: str, *, members: Any = (), clusters: Any = ()) -> Team:
+    team = Team.objects.create(slug=slug)
+    team.members.set(members)
+    team.clusters.set(clusters)
+    return team
+
+
+def make_job(slug: str = "", **fields: Any) -> Job:
+    slug = slug or f"job-{next(_count)}"
+    fields.setdefault("cluster", None)
+    fields["cluster"] = fields["cluster"] or make_cluster()
+    return Job.objects.create(slug=slug, name=fields.pop("name", slug), **fields)
+
+
+def make_attempt(job: Job | None = None, **fields: Any) -> Attempt:
+    job = job or make_job()
+    return Attempt.objects.get_or_create(job=job, number=fields.pop("number", 0), defaults=fields)[0]
+
+
+def make_incident(
+    job: Job | None = None,
+    *,
+    category: str = "hardware.gpu.off_bus",
+    accused: tuple[str, ...] = (),
+    at: datetime | None = None,
+    report: dict[str, Any] | None = None,
+    **fields: Any,
+) -> Incident:
+    """An incident with its diagnosis and its accused nodes."""
+    attempt = fields.pop("attempt", None) or make_attempt(job)
+    ordinal = fields.pop("ordinal", attempt.incidents.count())
+    revision = attempt.diagnoses.count() + 1
+    diagnosis = Diagnosis.objects.create(
+        job=attempt.job, attempt=attempt, revision=revision, engine="test", report=report or {}
+    )
+    fields.setdefault("headline", f"{accused[0] if accused else 'Something'} failed")
+    fields.setdefault("standing_category", category)
+    fields.setdefault("search_text", fields["headline"].lower())
+    incident = Incident.objects.create(
+        job=attempt.job,
+        attempt=attempt,
+        ordinal=ordinal,
+        cluster=attempt.job.cluster,
+        diagnosis=diagnosis,
+        category=category,
+        accused=list(accused),
+        happened_at=at or timezone.now(),
+        **fields,
+    )
+    for position, entity in enumerate(accused):
+        node, _ = attempt.job.cluster.nodes.get_or_create(name=entity)
+        Suspect.objects.create(
+            incident=incident, position=position, entity=entity, kind="node", node=node, score=0.9, reasons=["because"]
+        )
+    return incident

@@ -1,0 +1,328 @@
+"""What the keys of a query mean: each turns a term into a database condition and into words, and suggests values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.models import Exists, F, OuterRef, Q
+
+from diagnosis import taxonomy
+from triage.models import Incident, Suspect
+from triage.search.grammar import SearchError, Term
+
+_STAGES = (
+    *("launch", "rendezvous", "model_build", "checkpoint_load"),
+    *("training", "evaluation", "checkpoint_save", "shutdown"),
+)
+_SYMPTOMS = ["launch_failure", "crash", "hang", "slow", "none"]
+_COMPARISONS = {"": "", ">": "__gt", "<": "__lt", ">=": "__gte", "<=": "__lte"}
+_COMPARED_WORDS = {"": "", ">": "above ", "<": "below ", ">=": "at least ", "<=": "at most "}
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks, and when: what relative terms (``assignee:me``, ``opened:<7d``) refer to."""
+
+    user_id: int | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One word before the colon. ``condition`` takes a term and its asker; ``phrase`` says the term in words."""
+
+    name: str
+    explanation: str
+    example: str
+    condition: Callable[[Term, Asker], Q]
+    phrase: Callable[[Term], str]
+    choices: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = field(default=())
+
+
+def _either(values: Iterable[str], one: Callable[[str], Q]) -> Q:
+    joined = Q()
+    for value in values:
+        joined |= one(value)
+    return joined
+
+
+def _listed(values: Iterable[str]) -> str:
+    return " or ".join(values)
+
+
+def _no_operator(term: Term) -> None:
+    if term.operator:
+        raise SearchError(f"“{term.key}” is a name, not a number: write {term.key}:{term.values[0]}.")
+
+
+def text_q(lookup: str, value: str) -> Q:
+    """Equality without regard to case, or a pattern where ``value`` has ``*``.
+
+    A pattern is put together from beginning, end and contained parts rather than made a regular expression: SQLite's
+    would be Python's, which a pattern of many stars could keep busy for hours.
+    """
+    if "*" not in value:
+        return Q(**{f"{lookup}__iexact": value})
+    first, *middle, last = value.split("*")
+    joined = ~Q(**{lookup: ""})
+    if first:
+        joined &= Q(**{f"{lookup}__istartswith": first})
+    if last:
+        joined &= Q(**{f"{lookup}__iendswith": last})
+    return joined & Q(*(Q(**{f"{lookup}__icontains": part}) for part in middle if part))
+
+
+def _text(name: str, explanation: str, example: str, *lookups: str, said: str, choices: Iterable[str] = ()) -> Key:
+    def condition(term: Term, asker: Asker) -> Q:
+        _no_operator(term)
+        return _either(term.values, lambda value: _either(lookups, lambda lookup: text_q(lookup, value)))
+
+    return Key(name, explanation, example, condition, lambda term: f"{said} {_listed(term.values)}", tuple(choices))
+
+
+def _category(term: Term, asker: Asker) -> Q:
+    _no_operator(term)
+
+    def below(value: str) -> Q:
+        if "*" in value:
+            return text_q("standing_category", value)
+        return Q(standing_category=value.lower()) | Q(standing_category__startswith=f"{value.lower()}.")
+
+    return _either(term.values, below)
+
+
+def _category_words(term: Term) -> str:
+    tree = taxonomy.load()
+    return f"in {_listed(' › '.join(tree.path(value)) if value in tree else value for value in term.values)}"
+
+
+def _node(term: Term, asker: Asker) -> Q:
+    _no_operator(term)
+    named = Suspect.objects.filter(incident=OuterRef("pk"), is_accused=True)
+    return Q(Exists(named.filter(_either(term.values, lambda value: text_q("entity", value)))))
+
+
+def _number(name: str, explanation: str, example: str, lookup: str, *, said: str, aliases: tuple[str, ...] = ()) -> Key:
+    def parse(raw: str) -> float:
+        try:
+            return float(raw.replace(",", "").replace("_", "").removeprefix("#"))
+        except ValueError:
+            raise SearchError(f"“{name}:{raw}” is not a number: write {example}.") from None
+
+    def condition(term: Term, asker: Asker) -> Q:
+        def one(value: str) -> Q:
+            low, dots, high = value.partition("..")
+            if dots and not term.operator:
+                return Q(**{f"{lookup}__gte": parse(low), f"{lookup}__lte": parse(high)})
+            return Q(**{f"{lookup}{_COMPARISONS[term.operator]}": parse(value)})
+
+        return _either(term.values, one)
+
+    def phrase(term: Term) -> str:
+        return f"with {said} {_COMPARED_WORDS[term.operator]}{_listed(term.values).replace('..', ' to ')}"
+
+    return Key(name, explanation, example, condition, phrase, aliases=aliases)
+
+
+def day(name: str, raw: str) -> datetime:
+    """Midnight UTC of ``2026-11-01`` (or of the month's first day, ``2026-11``), or the instant of a full ISO time."""
+    try:
+        moment = datetime.fromisoformat(f"{raw}-01" if re.fullmatch(r"\d{4}-\d\d", raw) else raw)
+    except ValueError:
+        raise SearchError(
+            f"“{name}:{raw}” is not a time: write {name}:2026-11-01, {name}:2026-11-01..2026-11-07 or {name}:<7d."
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _day_after(raw: str, moment: datetime) -> datetime:
+    if re.fullmatch(r"\d{4}-\d\d", raw):
+        return (moment + timedelta(days=32)).replace(day=1)
+    return moment + timedelta(days=1) if len(raw) <= 10 else moment
+
+
+def _time(name: str, explanation: str, lookup: str, *, said: str) -> Key:
+    def one(value: str, operator: str, asker: Asker) -> Q:
+        if ago := re.fullmatch(r"(\d{1,5})([mhdw])", value):
+            moment = asker.now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+            return Q(**{f"{lookup}__lt" if operator.startswith(">") else f"{lookup}__gte": moment})
+        low, dots, high = value.partition("..")
+        if dots and not operator:
+            return Q(**{f"{lookup}__gte": day(name, low), f"{lookup}__lt": _day_after(high, day(name, high))})
+        moment = day(name, value)
+        end = _day_after(value, moment)
+        return {
+            "": Q(**{f"{lookup}__gte": moment, f"{lookup}__lt": end}),
+            ">=": Q(**{f"{lookup}__gte": moment}),
+            ">": Q(**{f"{lookup}__gte": end}),
+            "<": Q(**{f"{lookup}__lt": moment}),
+            "<=": Q(**{f"{lookup}__lt": end}),
+        }[operator]
+
+    def words(value: str, operator: str) -> str:
+        if ago := re.fullmatch(r"(\d+)([mhdw])", value):
+            span = f"{ago[1]} {_UNITS[ago[2]] if ago[1] != '1' else _UNITS[ago[2]][:-1]}"
+            return f"{said} more than {span} ago" if operator.startswith(">") else f"{said} in the last {span}"
+        low, dots, high = value.partition("..")
+        if dots:
+            return f"{said} from {low} to {high}"
+        return f"{said} { {'': 'on', '>': 'after', '>=': 'since', '<': 'before', '<=': 'until'}[operator] } {value}"
+
+    return Key(
+        name,
+        explanation,
+        f"{name}:<7d",
+        lambda term, asker: _either(term.values, lambda value: one(value, term.operator, asker)),
+        lambda term: _listed(words(value, term.operator) for value in term.values),
+        ("<24h", "<7d", "<30d", ">30d"),
+    )
+
+
+_State = Incident.State
+_FLAGS: dict[str, tuple[str, Callable[[Asker], Q]]] = {
+    "unreviewed": ("awaiting review", lambda asker: Q(state=_State.AWAITING_REVIEW)),
+    "reviewed": ("reviewed", lambda asker: ~Q(state=_State.AWAITING_REVIEW)),
+    "open": ("open", lambda asker: ~Q(state__in=[_State.RESOLVED, _State.REJECTED])),
+    **{
+        state.value: (state.label, lambda asker, state=state: Q(state=state))  # type: ignore[misc]
+        for state in _State
+        if state != _State.AWAITING_REVIEW
+    },
+    "regressed": ("regressed", lambda asker: Q(regressed_from__isnull=False)),
+    "assigned": ("assigned", lambda asker: Q(assignee__isnull=False)),
+    "unassigned": ("unassigned", lambda asker: Q(assignee__isnull=True)),
+    "mine": ("assigned to me", lambda asker: Q(assignee_id=asker.user_id)),
+    "snoozed": ("snoozed", lambda asker: Q(snoozed_until__gt=asker.now)),
+    "grouped": ("merged into a group", lambda asker: Q(group__isnull=False)),
+    "withdrawn": ("withdrawn by a later diagnosis", lambda asker: Q(is_withdrawn=True)),
+}
+
+
+def _is(term: Term, asker: Asker) -> Q:
+    unknown = [value for value in term.values if value not in _FLAGS]
+    if unknown:
+        raise SearchError(f"“is:{unknown[0]}” is unknown: use one of {', '.join(sorted(_FLAGS))}.")
+    return _either(term.values, lambda value: _FLAGS[value][1](asker))
+
+
+def _assignee(term: Term, asker: Asker) -> Q:
+    _no_operator(term)
+
+    def one(value: str) -> Q:
+        if value in {"me", "none"}:
+            return Q(assignee_id=asker.user_id) if value == "me" else Q(assignee__isnull=True)
+        return text_q("assignee__username", value)
+
+    return _either(term.values, one)
+
+
+def _was(term: Term, asker: Asker) -> Q:
+    """``verdict:right`` and ``verdict:wrong`` compare the machine's category with the one that stands."""
+    right = Q(state__in=[_State.CONFIRMED, _State.ACTIONED, _State.RESOLVED], category=F("standing_category"))
+    wrong = Q(state=_State.REJECTED) | (~Q(state=_State.AWAITING_REVIEW) & ~Q(category=F("standing_category")))
+    meanings = {"right": right, "wrong": wrong}
+    if unknown := [value for value in term.values if value not in meanings]:
+        raise SearchError(f"“verdict:{unknown[0]}” is unknown: use right or wrong.")
+    return _either(term.values, lambda value: meanings[value])
+
+
+def _chosen(term: Term) -> str:
+    return _listed(_FLAGS[value][0] if value in _FLAGS else value for value in term.values)
+
+
+def _named(said: str) -> Callable[[Term], str]:
+    return lambda term: f"{said} {_listed(term.values)}"
+
+
+_CATEGORIES = tuple(node.id for node in taxonomy.load())
+
+ALL = (
+    Key("is", "the state of an incident", "is:unreviewed", _is, _chosen, tuple(_FLAGS)),
+    Key(
+        "category",
+        "the category that stands, with all below it",
+        "category:hardware.gpu",
+        _category,
+        _category_words,
+        _CATEGORIES,
+    ),
+    Key(
+        "node",
+        "an accused node, rank, group or switch",
+        "node:gpu-0412",
+        _node,
+        _named("accusing"),
+        aliases=("suspect",),
+    ),
+    _text("job", "the job's address or name", "job:llama-*", "job__slug", "job__name", said="of job"),
+    _text("family", "the family of comparable jobs", "family:llama-70b", "job__family", said="in family"),
+    _text("framework", "the training framework", "framework:megatron", "job__framework", said="on"),
+    _text("model", "the model trained", "model:llama-70b", "job__model", said="training"),
+    _text("cluster", "the cluster", "cluster:default", "cluster__slug", said="on cluster"),
+    _text("team", "the team of the job", "team:pretraining", "job__team__slug", said="of team"),
+    _text("symptom", "how it showed", "symptom:hang", "symptom", said="showing as", choices=_SYMPTOMS),
+    _text("stage", "the stage it failed in", "stage:training", "stage", said="in stage", choices=_STAGES),
+    _number(
+        "iter",
+        "the iteration it failed at",
+        "iter:>1200",
+        "iteration",
+        said="iteration",
+        aliases=("iteration",),
+    ),
+    _number("confidence", "how sure the machine is, 0 to 1", "confidence:<0.6", "confidence", said="confidence"),
+    _number("nodes", "how many nodes the job had", "nodes:>=64", "node_count", said="a number of nodes"),
+    _number("gpu_hours", "GPU-hours lost", "gpu_hours:>100", "gpu_hours", said="GPU-hours lost"),
+    _number("number", "the incident's number", "number:142", "pk", said="number"),
+    _time("happened", "when it happened", "happened_at", said="that happened"),
+    _time("opened", "when Faultline first knew of it", "opened_at", said="opened"),
+    Key(
+        "assignee",
+        "who looks after it: a name, me or none",
+        "assignee:me",
+        _assignee,
+        _named("assigned to"),
+        ("me", "none"),
+    ),
+    Key(
+        "verdict",
+        "whether the machine was right, by its reviewers",
+        "verdict:wrong",
+        _was,
+        _named("where the machine was"),
+        ("right", "wrong"),
+    ),
+    _text("fingerprint", "the fingerprint of the failure", "fingerprint:3f9a*", "fingerprint", said="with fingerprint"),
+)
+
+BY_NAME: dict[str, Key] = {name: key for key in ALL for name in (key.name, *key.aliases)}
+
+
+def key_of(term: Term) -> Key:
+    """The key of a term; raises SearchError naming the known keys."""
+    try:
+        return BY_NAME[term.key]
+    except KeyError:
+        known = ", ".join(key.name for key in ALL)
+        raise SearchError(
+            f"“{term.key}:” is not a key. Known keys: {known}. To search for the text itself, put it in quotes."
+        ) from None
+
+
+def visible_values(key: Key, jobs: Any, prefix: str, limit: int) -> list[str]:
+    """Values in use for the keys whose values are names, among the ``jobs`` that the asker may see."""
+    lookups = {"cluster": "cluster__slug", "job": "slug", "team": "team__slug"}
+    lookups |= {name: name for name in ("family", "framework", "model")}
+    if key.name == "node":
+        nodes = Suspect.objects.filter(incident__job__in=jobs, is_accused=True, entity__istartswith=prefix)
+        return list(nodes.order_by("entity").values_list("entity", flat=True).distinct()[:limit])
+    if lookup := lookups.get(key.name):
+        named = jobs.filter(**{f"{lookup}__istartswith": prefix}).exclude(**{lookup: ""}).exclude(**{lookup: None})
+        return list(named.order_by(lookup).values_list(lookup, flat=True).distinct()[:limit])
+    return []
