@@ -1,9 +1,9 @@
 """Rows of the evidence layer: access, jobs, artifacts and the work done on them, history."""
 
-from ingest.models.access import Cluster, Team, Token
+from ingest.models.access import Cluster, IdempotencyKey, Team, Token
 from ingest.models.evidence import Artifact, Blob, Run, RunLog, Upload
 from ingest.models.history import HistoryEntry
-from ingest.models.job import Attempt, Job, Node
+from ingest.models.job import Attempt, Job, Node, Outcome
 
 __all__ = [
     "Artifact",
@@ -11,8 +11,10 @@ __all__ = [
     "Blob",
     "Cluster",
     "HistoryEntry",
+    "IdempotencyKey",
     "Job",
     "Node",
+    "Outcome",
     "Run",
     "RunLog",
     "Team",

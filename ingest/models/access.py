@@ -65,3 +65,22 @@ class Token(models.Model):
     def digest_of(secret: str) -> str:
         """SHA-256 is enough: the secret is 256 random bits, nothing a dictionary holds."""
         return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class IdempotencyKey(models.Model):
+    """The answer to a request that named a key, so that sending it again gives the same answer and nothing new."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=128)
+    #: SHA-256 of method, address and body: the same key with another request is a mistake
+    request_digest = models.CharField(max_length=64)
+    #: empty while the first request is still being answered
+    status = models.PositiveIntegerField(null=True, blank=True)
+    response = models.JSONField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("user", "key"), name="idempotency_key_once_a_user"),)
+
+    def __str__(self) -> str:
+        return self.key

@@ -22,8 +22,12 @@ class Blob(models.Model):
 
     @property
     def key(self) -> str:
+        return self.key_of(self.sha256)
+
+    @staticmethod
+    def key_of(sha256: str) -> str:
         """The name in storage; two levels of folders keep directories small."""
-        return f"{self.sha256[:2]}/{self.sha256[2:4]}/{self.sha256}"
+        return f"{sha256[:2]}/{sha256[2:4]}/{sha256}"
 
 
 class Artifact(models.Model):
@@ -49,6 +53,10 @@ class Artifact(models.Model):
     parsed_key = models.CharField(max_length=200, blank=True)
     #: an artifact of the same path with other bytes came later and took this one's place
     is_superseded = models.BooleanField(default=False)
+    #: the upload it came in by; an archive's members share one
+    upload = models.ForeignKey("Upload", on_delete=models.SET_NULL, null=True, blank=True, related_name="artifacts")
+    #: the parse run that reads it, alone or in a batch
+    run = models.ForeignKey("Run", on_delete=models.SET_NULL, null=True, blank=True, related_name="artifacts")
     received_at = models.DateTimeField(auto_now_add=True)
     settled_at = models.DateTimeField(null=True, blank=True)
 
@@ -80,14 +88,23 @@ class Run(models.Model):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs")
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, null=True, blank=True, related_name="runs")
     kind = models.CharField(max_length=10, choices=Kind.choices)
+    #: what an unpack run opens
+    upload = models.ForeignKey("Upload", on_delete=models.CASCADE, null=True, blank=True, related_name="runs")
+    #: the huge plain file of which a parse run reads one range, or puts the ranges together
+    artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, null=True, blank=True, related_name="range_runs")
     state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED, db_index=True)
     stage = models.CharField(max_length=60, blank=True)
     done = models.BigIntegerField(default=0)
     total = models.BigIntegerField(default=0)
-    #: ids only: {"artifacts": [1, 2]} or {"upload": "…"} or {"revision": 3}
+    #: {"revision": 3} of a diagnose run; {"offset": …, "length": …, "part": 1, "parts": 4} of a range
     parameters = models.JSONField(default=dict, blank=True)
     error = models.TextField(blank=True)
+    #: counts claims; also the fencing token: only the latest claim may record an outcome
     tries = models.PositiveIntegerField(default=0)
+    #: host, process and its start, so that a dead worker is told from a slow one
+    worker = models.CharField(max_length=200, blank=True)
+    #: when its message was last handed to the broker; empty when the broker could not be reached
+    sent_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
@@ -95,7 +112,10 @@ class Run(models.Model):
 
     class Meta:
         ordering = ("-created_at", "-id")
-        indexes = (models.Index(fields=("job", "state"), name="run_job_state"),)
+        indexes = (
+            models.Index(fields=("job", "state"), name="run_job_state"),
+            models.Index(fields=("state", "sent_at"), name="run_state_sent"),
+        )
 
     def __str__(self) -> str:
         return f"{self.kind} {self.pk} ({self.state})"
@@ -123,12 +143,12 @@ class RunLog(models.Model):
 
 
 class Upload(models.Model):
-    """Bytes on their way in: a part file that grows until it is whole."""
+    """Bytes on their way in: a part file that grows until it is whole, then a blob that is taken in."""
 
     class State(models.TextChoices):
         RECEIVING = "receiving", "receiving"
         RECEIVED = "received", "received"
-        UNPACKED = "unpacked", "unpacked"
+        SETTLED = "settled", "settled"
         REFUSED = "refused", "refused"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -137,14 +157,26 @@ class Upload(models.Model):
     path = models.CharField(max_length=1024)
     size_bytes = models.BigIntegerField(null=True, blank=True)
     offset_bytes = models.BigIntegerField(default=0)
+    #: of the bytes as sent: declared while they arrive, verified when they are whole
     sha256 = models.CharField(max_length=64, blank=True)
+    #: the bytes as sent; let go once an archive's members stand on their own
+    blob = models.ForeignKey(Blob, on_delete=models.SET_NULL, null=True, blank=True, related_name="uploads")
+    is_archive = models.BooleanField(default=False)
     state = models.CharField(max_length=10, choices=State.choices, default=State.RECEIVING)
     problem = models.TextField(blank=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         ordering = ("-created_at",)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("attempt", "path", "sha256"),
+                condition=models.Q(state__in=("received", "settled")),
+                name="upload_once_an_attempt_path_and_digest",
+            ),
+        )
 
     def __str__(self) -> str:
         return self.path

@@ -39,6 +39,8 @@ class Job(models.Model):
     #: the revision that was last claimed by a diagnose task (compare-and-set coalesces them)
     diagnosing_revision = models.PositiveIntegerField(default=0)
     diagnosed_revision = models.PositiveIntegerField(default=0)
+    #: someone asked: diagnose as soon as the evidence has settled, without the usual wait
+    is_diagnosis_wanted = models.BooleanField(default=False)
     evidence_changed_at = models.DateTimeField(null=True, blank=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
