@@ -96,7 +96,6 @@ _LEVEL_WORD = "DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|ERR|FATAL|CRITICAL|CRIT|PANI
 _LEVEL = rf"(?:[\[<(](?:{_LEVEL_WORD}) ?[\])>]:?|(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|FATAL|CRITICAL|Normal|Warning)(?::|\b)|<0>)"
 _RANK = r"(?:\[default0\]:?|\[[Rr]ank ?0\]:?|\[pod/[^\]]{1,200}\])"
 _TASK = r"0:(?: |$)"  # srun --label
-_TASK = r"0:(?: |$)"  # srun --label
 _LABEL = r"(?:[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)*: )"
 _GLOG = r"(?:\[?[IWEFD]0 0:0:0\.0(?: 0)? ?)"
 # At most one blank, so that the indentation of the message survives.

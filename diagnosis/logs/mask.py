@@ -63,6 +63,10 @@ _MASKS: tuple[tuple[str, str], ...] = (
     (r"\b0\.0\.0\.0(?::0|<0>)?(?:/0)?", "<IP>"),
     (r"\[?\b(?:[0-9a-f]{1,4}:){2,7}:[0-9a-f]{1,4}\b\]?(?::0)?", "<IP>"),
     (r"\b[a-z][a-z0-9+]{1,9}://[^\s'\",;)\]}>]+", "<URL>"),
+    (
+        r"\b(?:[A-Za-z0-9_-]+\.)+(?:com|net|org|edu|gov|info|io|ai|cloud|local|localdomain|internal|lan|cluster|cn|de|uk|fr|jp|kr|ru|nl|ch|it|es|se|no|cz|br|au|ca|us|eu|tw|hk|sg|in)(?::0)?(\W|$)",
+        "<HOST>${1}",
+    ),
     (r"(^|[\s'\"=(\[{,:<>|])(?:~|\.{1,2})?(?:/[\w.+@%=:~-]+){2,}/?", "${1}<PATH>"),
     (r"(^|[\s'\"=(\[{,:<>|])(?:[\w.+-]+/){1,}[\w+-]+\.[a-z]\w{0,9}\b", "${1}<PATH>"),
     (r"\b0\.0[-+]0\b", "0"),
