@@ -1,0 +1,342 @@
+"""What to do next, and why not something else: the ladder of actions as data (``advice.toml``).
+
+Source: ByteRobust, arXiv 2509.16293, section 4 (figure 5). Advice is shown, never executed.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+#: Every fact that a rule may test, with what it means.
+FACTS = {
+    "is_failure": "the attempt failed, hung or slowed down",
+    "symptom": "launch_failure, crash, hang, slow or none",
+    "category": "first level of the taxonomy",
+    "subcategory": "leaf of the taxonomy",
+    "confidence": "of the category, 0 to 1",
+    "is_machine_event": "the leaf is an event that condemns a machine by itself",
+    "is_network_event": "the leaf is a network event, which mostly heals",
+    "is_input_error": "configuration, input, quota",
+    "is_memory_error": "memory ran out",
+    "is_user_error": "an exception of user code",
+    "is_outside": "the platform ended the job",
+    "is_nan": "NaN or a jump of the loss",
+    "is_silent": "hang or slow: no message names the cause",
+    "is_host_code": "the stacks' outliers sit in data loading, storage or user code on their host",
+    "network_alerts": "most network alerts of one node within 300 s",
+    "culprit_nodes": "nodes accused by the fused ranking, best first",
+    "suspect_score": "score of the first of them",
+    "stack_suspects": "ranks accused by the stacks",
+    "stack_ranks": "the same, for sentences",
+    "stack_nodes": "their nodes",
+    "evict_nodes": "nodes of the parallel group that explains the outliers",
+    "evict_share": "their share of the job's nodes",
+    "switches": "switches named by flows or by the fused ranking",
+    "has_conflict": "logs and stacks accuse different nodes",
+    "has_tie": "several parallel groups explain the outliers equally well",
+    "tried_stop_time_check": "stop-time checks were run in this episode and found nothing",
+    "tried_reattempt": "a restart on the same machines failed again",
+    "tried_rollback": "a rollback of code failed again",
+}
+
+_SAFE_NAME = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?$")
+_NETWORK_WINDOW_S = 300.0
+_USER_LEAVES_ARE_CODE = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One test of one fact. A list or a string counts by its length where a number is asked for."""
+
+    fact: str
+    test: str
+    value: Any
+    otherwise: str
+    decide: str = ""
+
+    def holds(self, facts: Mapping[str, Any]) -> bool:
+        actual = facts.get(self.fact)
+        if self.test == "is":
+            return bool(actual == self.value)
+        if self.test == "in":
+            return bool(actual in self.value)
+        number = len(actual) if isinstance(actual, (list, tuple, str)) else float(actual or 0)
+        return bool(number >= self.value if self.test == "at_least" else number < self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rung of the ladder."""
+
+    id: str
+    title: str
+    action: str
+    when: tuple[Condition, ...]
+    why: str
+    next: str
+    source: str
+    targets: str = ""
+    checks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """All rules in order, with lists of leaves, checks and commands."""
+
+    rules: tuple[Rule, ...]
+    leaves: Mapping[str, frozenset[str]]
+    checks: Mapping[str, Mapping[str, str]]
+    commands: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def _condition(row: Mapping[str, Any]) -> Condition:
+    tests = [t for t in ("is", "in", "at_least", "below") if t in row]
+    if len(tests) != 1 or row.get("fact") not in FACTS:
+        raise ValueError(f"advice.toml: a condition needs one known fact and one test, got {dict(row)!r}")
+    return Condition(row["fact"], tests[0], row[tests[0]], row["else"], row.get("decide", ""))
+
+
+def parse(text: str) -> Ladder:
+    """Read a ladder. :raises ValueError: naming the rule that is wrong."""
+    data = tomllib.loads(text)
+    rules = []
+    for row in data["rule"]:
+        if row["action"] not in ACTIONS:
+            raise ValueError(f"advice.toml: rule {row['id']} has unknown action {row['action']!r}")
+        rules.append(
+            Rule(
+                row["id"],
+                row["title"],
+                row["action"],
+                tuple(_condition(c) for c in row["when"]),
+                row["why"],
+                row["next"],
+                row["source"],
+                row.get("targets", ""),
+                tuple(row.get("checks", ())),
+            )
+        )
+    leaves = {k: frozenset(v) for k, v in data.items() if isinstance(v, list) and k != "rule"}
+    return Ladder(tuple(rules), leaves, data.get("checks", {}), data.get("commands", {}))
+
+
+ACTIONS = {
+    "none": "No action",
+    "evict": "Evict",
+    "over_evict": "Evict the whole group",
+    "stop_time_check": "Stop-time checks",
+    "reattempt": "Reattempt",
+    "rollback": "Roll back code",
+    "replay": "Dual-phase replay",
+    "fix_input": "Correct the input",
+    "resubmit": "Resubmit",
+    "ask_human": "A human decides",
+}
+
+
+@cache
+def ladder() -> Ladder:
+    """The built-in ladder."""
+    return parse(resources.files("diagnosis").joinpath("advice.toml").read_text(encoding="utf-8"))
+
+
+def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
+    """Facts about one diagnosis: ``logs``, ``flows``, ``stacks`` as in the report, ``suspects`` fused, ``job``,
+    ``tried`` (actions that were carried out in this episode without success)."""
+    logs, stacks, flows = (dict(parts.get(k) or {}) for k in ("logs", "stacks", "flows"))
+    tried = set(parts.get("tried") or ())
+    leaf = str(logs.get("subcategory") or "")
+    category = str(logs.get("category") or "")
+    fused = [s for s in parts.get("suspects") or () if isinstance(s, Mapping)]
+    nodes = [s for s in fused if s.get("kind") == "node" and float(s.get("score") or 0) >= 0.5]
+    logged = [n["node"] for n in logs.get("nodes") or () if n.get("suspect", True)]
+    culprits = [str(s["entity"]) for s in nodes] or ([] if fused else [str(n) for n in logged])
+    slow = {
+        str(d.get("switch")) for d in flows.get("diagnoses") or () if d.get("kind") == "slow_switch" and d.get("switch")
+    }
+    switches = [str(s["entity"]) for s in fused if s.get("kind") == "switch"] or sorted(slow)
+    symptom = str(logs.get("symptom") or ("hang" if stacks.get("suspect_ranks") else ""))
+    stack_nodes = list(stacks.get("suspect_nodes") or ())
+    evicted = list(stacks.get("evict_nodes") or ())
+    everyone = {r.get("node") for r in stacks.get("ranks") or () if r.get("node")} | set(
+        (parts.get("job") or {}).get("node_names") or ()
+    )
+    odd = [g for g in stacks.get("groups") or () if set(g.get("ranks") or ()) & set(stacks.get("suspect_ranks") or ())]
+    return {
+        "is_failure": bool(logs.get("is_failure", bool(stacks.get("suspect_ranks")))),
+        "symptom": symptom,
+        "category": category,
+        "subcategory": leaf,
+        "confidence": float(logs.get("confidence") or 0.0),
+        "is_machine_event": leaf in rungs.leaves.get("machine_events", ()),
+        "is_network_event": leaf in rungs.leaves.get("network_events", ()),
+        "is_input_error": leaf in rungs.leaves.get("input_errors", ()),
+        "is_memory_error": leaf in rungs.leaves.get("memory_errors", ()),
+        "is_user_error": category == _USER_LEAVES_ARE_CODE
+        and leaf not in rungs.leaves.get("memory_errors", ())
+        and leaf != "nan_divergence",
+        "is_outside": leaf in rungs.leaves.get("outside", ()),
+        "is_nan": leaf in {"nan_divergence", "silent_data_corruption"},
+        "is_silent": symptom in {"hang", "slow"},
+        "is_host_code": bool(odd) and all(g.get("activity") in {"host", "local"} for g in odd),
+        "network_alerts": _alerts(logs.get("events") or (), rungs),
+        "culprit_nodes": culprits,
+        "suspect_score": max((float(s.get("score") or 0) for s in nodes), default=1.0 if culprits else 0.0),
+        "stack_suspects": list(stacks.get("suspect_ranks") or ()),
+        "stack_ranks": list(stacks.get("suspect_ranks") or ()),
+        "stack_nodes": stack_nodes,
+        "evict_nodes": evicted,
+        "evict_share": len(evicted) / max(1, len(everyone)),
+        "switches": switches,
+        "has_conflict": bool(
+            stack_nodes and logged and not set(stack_nodes) & set(logged) and not set(evicted) & set(logged)
+        ),
+        "has_tie": bool(stacks.get("tie")),
+        **{f"tried_{a}": a in tried for a in ("stop_time_check", "reattempt", "rollback")},
+    }
+
+
+def _alerts(events: Iterable[Mapping[str, Any]], rungs: Ladder) -> int:
+    """Most network alerts of one node within the window; an event counts where its category or signature is a
+    network leaf."""
+    leaves = rungs.leaves.get("network_events", frozenset())
+    times: dict[str, list[float]] = defaultdict(list)
+    for event in events:
+        told = f"{event.get('category') or ''} {event.get('subcategory') or ''} {event.get('signature') or ''}"
+        if not any(leaf in told or leaf.replace("_", ".") in told for leaf in leaves) and "network." not in told:
+            continue
+        for line in event.get("lines") or ():
+            at = line.get("time")
+            if line.get("node") and isinstance(at, (int, float)):
+                times[str(line["node"])].append(float(at))
+    best = 0
+    for stamps in times.values():
+        stamps.sort()
+        start = 0
+        for end, at in enumerate(stamps):
+            while at - stamps[start] > _NETWORK_WINDOW_S:
+                start += 1
+            best = max(best, end - start + 1)
+    return best
+
+
+def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, Any]:
+    """The advice for one diagnosis.
+
+    :param parts: ``logs``, ``stacks``, ``flows`` (report objects), ``suspects`` (fused), ``job`` (``id``, ``nodes``,
+        ``node_names``,
+        ``gpus_per_node``, ``scheduler``), ``tried`` (actions already carried out in vain). All optional.
+    :returns: ``action, rule, title, targets, command, commands, cost, because, next, source, checks, nearly,
+        would_decide``.
+        ``nearly`` lists the rules about the same matter that lack one or two conditions, with what is missing.
+    """
+    rungs = rungs or ladder()
+    facts = facts_of(parts, rungs)
+    fired = next((r for r in rungs.rules if all(c.holds(facts) for c in r.when)), rungs.rules[-1])
+    nearly = []
+    decide: list[str] = []
+    for rule in rungs.rules:
+        lacking = [c for c in rule.when if not c.holds(facts)]
+        # A rule's first condition says what it is about; a rule about something else is not near.
+        if rule is fired or not lacking or lacking[0] is rule.when[0] or len(lacking) > 2:
+            continue
+        nearly.append(
+            {"rule": rule.id, "title": rule.title, "action": rule.action, "missing": [c.otherwise for c in lacking]}
+        )
+        decide += [c.decide for c in lacking if c.decide]
+    targets = [str(t) for t in facts.get(fired.targets) or ()] if fired.targets else []
+    job = dict(parts.get("job") or {})
+    commands, unsafe = _commands(fired, targets, job, rungs)
+    because = [_fill(fired.why, facts)]
+    if unsafe:
+        because.append(f"{len(unsafe)} name(s) cannot be node names and were left out of the command.")
+    scheduler = "kubernetes" if "kube" in str(job.get("scheduler") or "").lower() else "slurm"
+    return {
+        "action": fired.action,
+        "action_title": ACTIONS[fired.action],
+        "rule": fired.id,
+        "title": fired.title,
+        "targets": targets,
+        "command": commands.get(scheduler, ""),
+        "commands": commands,
+        "cost": _cost(fired, targets, facts, job),
+        "because": because,
+        "next": fired.next,
+        "source": fired.source,
+        "nearly": nearly[:6],
+        "would_decide": list(dict.fromkeys(decide))[:6],
+        "checks": [
+            {
+                "id": c,
+                "title": rungs.checks[c]["title"],
+                "command": rungs.checks[c]["command"].format(gpus_per_node=job.get("gpus_per_node") or 8),
+            }
+            for c in fired.checks
+        ],
+    }
+
+
+def _fill(text: str, facts: Mapping[str, Any]) -> str:
+    def said(m: re.Match[str]) -> str:
+        value = facts.get(m[1], "")
+        if isinstance(value, (list, tuple)):
+            shown = ", ".join(str(v) for v in value[:5])
+            return shown + (f" and {len(value) - 5} more" if len(value) > 5 else "") or "none"
+        return str(value).replace("_", " ") or "unknown"
+
+    return re.sub(r"\{(\w+)\}", said, text)
+
+
+def _commands(
+    rule: Rule, targets: Sequence[str], job: Mapping[str, Any], rungs: Ladder
+) -> tuple[dict[str, str], list[str]]:
+    """Commands to copy. Names come from uploaded evidence: what is not a plain host name never enters a shell line."""
+    safe = [t for t in targets if _SAFE_NAME.match(t)]
+    unsafe = [t for t in targets if t not in safe]
+    if rule.targets == "switches":
+        return {}, unsafe
+    job_id = str(job.get("id") or "")
+    filled = {}
+    for scheduler, template in rungs.commands.get(rule.action, {}).items():
+        if ("{nodes" in template or "{first}" in template) and not safe:
+            continue
+        if "{job}" in template and not _SAFE_NAME.match(job_id):
+            continue
+        filled[scheduler] = template.format(
+            nodes=",".join(safe), nodes_spaced=" ".join(safe), first=safe[0] if safe else "", job=job_id, reason=rule.id
+        )
+    return filled, unsafe
+
+
+def _cost(rule: Rule, targets: Sequence[str], facts: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, Any]:
+    """What the action takes out of service: ``machines``, ``gpus`` (None where unknown), ``healthy`` expected among
+    them, ``text``."""
+    per_node = job.get("gpus_per_node")
+    machines = len(targets) if rule.action in {"evict", "over_evict"} else 0
+    faulty = (
+        min(machines, max(1, len(facts["stack_nodes"]) if rule.action == "over_evict" else machines)) if machines else 0
+    )
+    healthy = machines - faulty
+    text = {
+        "evict": f"{machines} machine(s) leave the job; one restart.",
+        "over_evict": f"{machines} machine(s) leave the job, {healthy} of them probably healthy; one restart.",
+        "stop_time_check": "The job stands still while the checks run, minutes to an hour.",
+        "reattempt": "One restart, and the steps since the last checkpoint again.",
+        "resubmit": "The wait in the queue, and the steps since the last checkpoint again.",
+        "rollback": "A hot update and one restart; the change that is taken back.",
+        "replay": "Two replays of the job on all its machines.",
+        "fix_input": "One restart after the correction.",
+    }.get(rule.action, "Nothing but a look.")
+    return {
+        "machines": machines,
+        "gpus": machines * int(per_node) if per_node and machines else None,
+        "healthy": healthy,
+        "text": text,
+    }

@@ -1,0 +1,189 @@
+"""Many processes' dumps in one text: prefixes, headings, rules and several formats, told apart line by line.
+
+``pdsh`` and ``srun --label`` put ``host: `` or ``task: `` before every line and interleave hosts freely, so each
+label has its own reader. Streaming: what is kept is the dumps, not the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from diagnosis.stacks import faulthandler, gdb, pyspy, pystack
+from diagnosis.stacks.frames import OK, TRUNCATED, Dump
+
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+_LABEL = re.compile(r"^([A-Za-z0-9][\w.\-]*): ?(.*)$")
+_NOT_LABELS = {"Error", "Reason", "warning", "Warning", "File", "Traceback", "error", "Timeout"}
+_TAIL = re.compile(r"^==> (.+) <==$")
+_HEADING = re.compile(
+    r"^(?:[#=\-*>\[\s]*)(?=.*\b(?:rank|host|hostname|node|pod)\b)([^()\"]{3,160}?)[#=\-*<\]\s]*$", re.IGNORECASE
+)
+_SAYS_RANK = re.compile(r"\b(?:global[_ ]?)?rank\b[\s:=#_-]*(\d+)\b", re.IGNORECASE)
+_SAYS_NODE = re.compile(r"\b(?:host(?:name)?|node|pod)\b\s*[:=]?\s*([A-Za-z0-9][\w.\-]*)", re.IGNORECASE)
+MAX_LINE = 16_384
+MAX_LABELS = 100_000
+
+
+class Reader(Protocol):
+    dumps: list[Dump]
+
+    def feed(self, line: str, number: int) -> bool: ...
+
+    def finish(self) -> list[Dump]: ...
+
+
+#: name, first line of a process, reader. Order matters only where two could match one line; none do.
+FORMATS: tuple[tuple[str, tuple[re.Pattern[str], ...], type[Reader]], ...] = (
+    (
+        "py-spy",
+        (
+            pyspy.PROCESS,
+            pyspy.THREAD,
+            re.compile(r"^Error: (?:Failed to|No python|Couldn't|Permission|No such|.*[Pp]rocess)"),
+        ),
+        pyspy.TextReader,
+    ),
+    ("faulthandler", (faulthandler.THREAD, faulthandler.HEAD), faulthandler.TextReader),
+    ("pystack", (pystack.THREAD,), pystack.TextReader),
+    ("gdb", (gdb.THREAD, gdb.ATTACH), gdb.TextReader),
+)
+
+
+def format_of(line: str) -> str | None:
+    """Which format begins a process or a thread with this line."""
+    return next((name for name, starts, _ in FORMATS if any(p.match(line) for p in starts)), None)
+
+
+def clean(line: str) -> str:
+    """Without colours, carriage returns and NULs; never longer than :data:`MAX_LINE`."""
+    if "\x1b" in line:
+        line = _ANSI.sub("", line)
+    return line.rstrip("\r\n").replace("\x00", "")[:MAX_LINE]
+
+
+def labelled(head: Iterable[str]) -> bool:
+    """Whether every line of a sample bears a label, as pdsh and ``srun --label`` write."""
+    seen = said = 0
+    for line in head:
+        if not line.strip():
+            continue
+        seen += 1
+        m = _LABEL.match(line)
+        said += bool(m and m[1] not in _NOT_LABELS)
+    return seen > 0 and said >= 0.9 * seen
+
+
+class _Section:
+    """The lines of one label: readers follow each other as formats and headings change."""
+
+    def __init__(self, label: str | None) -> None:
+        self.label = label
+        self.formats: dict[str, int] = {}
+        self.header: dict[str, str] = {}
+        self.strange = 0
+        self._reader: Reader | None = None
+        self._format = ""
+        self._dumps: list[Dump] = []
+        self._stamped = 0
+
+    def feed(self, line: str, number: int) -> None:
+        name = format_of(line)
+        if name and name != self._format:
+            self._flush()
+            self._reader, self._format = next(r for n, _, r in FORMATS if n == name)(), name
+            self.formats[name] = self.formats.get(name, 0) + 1
+        if self._heading(line):
+            return
+        if self._reader is not None:
+            understood = self._reader.feed(line, number)
+            self.strange += not understood
+            for dump in self._reader.dumps[self._stamped :]:
+                dump.header = dict(self.header)
+            self._stamped = len(self._reader.dumps)
+        elif line.strip():
+            self.strange += 1
+
+    def _heading(self, line: str) -> bool:
+        """A line between processes that names a file, a rank or a host begins another process."""
+        if not line or line[0] == " " or format_of(line):
+            return False
+        if m := _TAIL.match(line):
+            found = {"path": m[1]}
+        elif m := _HEADING.match(line):
+            rank, node = _SAYS_RANK.search(m[1]), _SAYS_NODE.search(m[1])
+            found = ({"rank": rank[1]} if rank else {}) | ({"node": node[1]} if node else {})
+        else:
+            return False
+        if not found:
+            return False
+        self._flush()
+        # A host heading holds for all ranks below it; a rank heading for its process alone.
+        self.header = found if "path" in found else {k: v for k, v in self.header.items() if k == "node"} | found
+        return True
+
+    def _flush(self) -> None:
+        if self._reader is not None:
+            for dump in self._reader.finish():
+                dump.label = self.label
+                self._dumps.append(dump)
+        self._reader, self._format, self._stamped = None, "", 0
+
+    def finish(self) -> list[Dump]:
+        self._flush()
+        return self._dumps
+
+
+def read_text(lines: Iterator[str]) -> tuple[list[Dump], dict[str, int], int]:
+    """Dumps, how often each format began, and how many lines were not understood.
+
+    A last line without an end, or a last process without frames, marks its dump ``truncated``. Linear; memory O(dumps).
+    """
+    head: list[str] = []
+    for raw in lines:
+        head.append(raw)
+        if len(head) >= 64:
+            break
+    by_label = labelled([clean(x) for x in head])
+    sections: dict[str | None, _Section] = {}
+    number, last = 0, ""
+    whole = True
+
+    def each() -> Iterator[str]:
+        yield from head
+        yield from lines
+
+    section = None
+    for raw in each():
+        number += 1
+        whole = raw.endswith("\n")
+        line = clean(raw)
+        label: str | None = None
+        if by_label and (m := _LABEL.match(line)):
+            label, line = m[1], m[2]
+        if label not in sections and len(sections) < MAX_LABELS:
+            sections[label] = _Section(label)
+        section = sections.get(label)
+        if section is not None:
+            section.feed(line, number)
+        last = line or last
+    dumps: list[Dump] = []
+    formats: dict[str, int] = {}
+    strange = 0
+    for each_section in sections.values():
+        mine = each_section.finish()
+        for name, count in each_section.formats.items():
+            formats[name] = formats.get(name, 0) + count
+        strange += each_section.strange
+        if mine and mine[-1].status == OK:
+            _mark_cut(mine[-1], cut=each_section is section and not whole and bool(each_section.strange))
+        dumps += mine
+    return dumps, formats, strange
+
+
+def _mark_cut(dump: Dump, *, cut: bool) -> None:
+    main = dump.main()
+    if cut or main is None or not main.frames:
+        dump.status = TRUNCATED
+        dump.error = dump.error or "the dump ends in the middle of a stack"

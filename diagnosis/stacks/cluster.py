@@ -1,0 +1,142 @@
+"""Grouping equal stacks, telling the dominant groups from the outliers (ByteRobust, section 5.1).
+
+Under one silent fault most healthy machines show the same stacks. Two ranks are equal when their compared frames are
+(function and base name of the file, see :func:`~diagnosis.stacks.frames.comparable`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from diagnosis.stacks.frames import FAILED, OK, Frame, comparable
+from diagnosis.stacks.identify import Process
+from diagnosis.stacks.waits import COMM, Activity, activity, call_site
+
+#: A group is dominant from this share of the compared ranks on; the largest always is, if it has company.
+DOMINANT_SHARE = 0.25
+
+
+@dataclass(slots=True)
+class Group:
+    """Ranks whose stacks are equal; ``frames`` innermost first."""
+
+    key: tuple[str, ...]
+    frames: tuple[Frame, ...]
+    activity: Activity
+    ranks: list[int] = field(default_factory=list)
+    dominant: bool = False
+
+
+def fold(ranks: Iterable[int]) -> str:
+    """``0-2/5`` for 0, 1, 2, 5."""
+    runs: list[list[int]] = []
+    for rank in sorted(set(ranks)):
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    return "/".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def key_of(frames: Sequence[Frame]) -> tuple[str, ...]:
+    return tuple(f.label for f in call_site(comparable(frames)))
+
+
+def group(processes: Iterable[Process]) -> tuple[list[Group], list[int], list[int]]:
+    """Groups (largest first), ranks whose dump failed, ranks whose dump is empty. Linear in frames.
+
+    A truncated stack (frames are printed innermost first, so its end is what is missing) joins the largest group
+    that begins with it.
+    """
+    groups: dict[tuple[str, ...], Group] = {}
+    failed: list[int] = []
+    empty: list[int] = []
+    cut: list[tuple[int, tuple[str, ...], tuple[Frame, ...]]] = []
+    keys: dict[tuple[Frame, ...], tuple[str, ...]] = {}
+    for p in processes:
+        if p.rank is None:
+            continue
+        working = p.dump.working() if p.dump.status not in {FAILED, "empty"} else ()
+        key = keys.setdefault(working, key_of(working)) if working in keys or working else ()
+        if not key:
+            (failed if p.dump.status in (FAILED, OK) else empty).append(p.rank)
+        elif p.dump.status == OK:
+            groups.setdefault(key, Group(key, working, activity(working))).ranks.append(p.rank)
+        else:
+            cut.append((p.rank, key, working))
+    for rank, key, working in cut:
+        whole = max((g for g in groups.values() if g.key[: len(key)] == key), key=lambda g: len(g.ranks), default=None)
+        (whole or groups.setdefault(key, Group(key, working, activity(working)))).ranks.append(rank)
+    ordered = sorted(_merge(groups), key=lambda g: (-len(g.ranks), min(g.ranks), g.key))
+    total = sum(len(g.ranks) for g in ordered)
+    for at, g in enumerate(ordered):
+        g.ranks.sort()
+        g.dominant = len(g.ranks) >= DOMINANT_SHARE * total or at == 0
+        if len(g.ranks) == 1 and total > 2:
+            g.dominant = False
+    return ordered, sorted(failed), sorted(empty)
+
+
+def _merge(groups: dict[tuple[str, ...], Group]) -> list[Group]:
+    """A stack that only goes deeper than another one which already communicates is at the same point, a moment
+    earlier or later."""
+    kept: dict[tuple[str, ...], Group] = {}
+    for key in sorted(groups, key=lambda k: (len(k), k)):
+        mine = groups[key]
+        outer = next((kept[key[n:]] for n in range(1, len(key)) if key[n:] in kept), None)
+        if outer is not None and outer.activity.kind == COMM == mine.activity.kind:
+            outer.ranks += mine.ranks
+        else:
+            kept[key] = mine
+    return list(kept.values())
+
+
+@dataclass(slots=True)
+class Node:
+    """One call of the icicle: ``ranks`` pass through it, its children are what they call there."""
+
+    label: str
+    ranks: list[int]
+    children: dict[str, Node] = field(default_factory=dict)
+
+
+def icicle(groups: Sequence[Group]) -> Node:
+    """Stacks of all ranks merged from the outermost call inwards; O(distinct frames × groups)."""
+    root = Node("all ranks", sorted(r for g in groups for r in g.ranks))
+    for g in groups:
+        node = root
+        for label in reversed(g.key):
+            node = node.children.setdefault(label, Node(label, []))
+            node.ranks = sorted({*node.ranks, *g.ranks})
+    return root
+
+
+def icicle_rows(root: Node, *, limit: int = 2000) -> list[dict[str, object]]:
+    """The icicle as rows ``{id, parent, label, value, ranks, lacks}``, parents first: what a chart draws.
+
+    ``ranks`` and ``lacks`` are folded (``0-2/5-7`` have the frame, ``3-4`` reached its parent but lack it).
+    """
+    rows: list[dict[str, object]] = []
+    todo: list[tuple[Node, int | None, list[int]]] = [(root, None, root.ranks)]
+    while todo and len(rows) < limit:
+        node, parent, above = todo.pop(0)
+        me = len(rows)
+        rows.append(
+            {
+                "id": me,
+                "parent": parent,
+                "label": node.label,
+                "value": len(node.ranks),
+                "ranks": fold(node.ranks),
+                "lacks": fold(set(above) - set(node.ranks)),
+            }
+        )
+        todo += [
+            (child, me, node.ranks) for child in sorted(node.children.values(), key=lambda c: (-len(c.ranks), c.label))
+        ]
+    return rows
+
+
+def by_rank(groups: Iterable[Group]) -> Mapping[int, Group]:
+    return {rank: g for g in groups for rank in g.ranks}

@@ -1,0 +1,203 @@
+"""Threads, processes and their frames: the one form into which every stack format is read.
+
+A job's ranks mostly sit in the same few stacks, so :class:`Table` stores each distinct frame and each distinct stack
+once; a dump of 4,096 ranks then fits in the ``facts`` of one :class:`~diagnosis.model.Parsed` instead of tens of
+megabytes of text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+OK, FAILED, TRUNCATED, EMPTY = "ok", "failed", "truncated", "empty"
+
+_ADDRESS = re.compile(r"^(?:0x[0-9a-fA-F]+|\?\?)$")
+_LIBRARY = re.compile(r"(?:\.so(?:\.\d+)*|\.dylib|\.dll|\.ko)$|^\[?vdso|\.(?:c|cc|cpp|cxx|cu|h|hpp|S)$")
+_LEAF_LIBRARY = re.compile(
+    r"^(?:libc|libpthread|ld-linux[\w-]*|libcuda|libm|linux-vdso|\[vdso\]?)\b|[_-]futex|sysdeps|nptl"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One call. ``file`` is as printed (a path, a module's short path, or a shared library for native frames)."""
+
+    function: str
+    file: str
+    line: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The function without its class: only Python >= 3.11 prints the class, so one job may mix both."""
+        return self.function if self.is_native else self.function.rsplit(".", 1)[-1]
+
+    @property
+    def base(self) -> str:
+        """Base name of the file: mount points and virtual environments differ between nodes."""
+        return self.file.replace("\\", "/").rsplit("/", 1)[-1]
+
+    @property
+    def is_native(self) -> bool:
+        return bool(_LIBRARY.search(self.file)) or bool(_ADDRESS.match(self.function))
+
+    @property
+    def is_nameless(self) -> bool:
+        return bool(_ADDRESS.match(self.function))
+
+    @property
+    def label(self) -> str:
+        """``function (file)``: what is compared between ranks; no line, no address, no rank."""
+        return f"{self.name} ({self.base})" if self.base else self.name
+
+
+def comparable(frames: Iterable[Frame]) -> tuple[Frame, ...]:
+    """Drop what differs between ranks that do the same thing.
+
+    Native frames of a spinning wait are caught at a random place, so Python frames alone are compared when there are
+    any; of a purely native stack the nameless frames and the leaves inside libc and the driver are dropped.
+    """
+    every = tuple(frames)
+    python = tuple(f for f in every if not f.is_native)
+    if python:
+        return python
+    named = [f for f in every if not f.is_nameless]
+    for at, frame in enumerate(named):
+        if not _LEAF_LIBRARY.search(frame.file) and not _LEAF_LIBRARY.search(frame.base):
+            return tuple(named[at:])
+    return tuple(named)
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread; ``frames`` innermost first, whatever the tool's own order was."""
+
+    name: str
+    tid: str
+    state: str
+    frames: tuple[Frame, ...]
+
+
+@dataclass(slots=True)
+class Dump:
+    """One process at one moment.
+
+    ``label`` is the prefix of its lines in a bundle (``pdsh`` host, ``srun --label`` task), ``header`` what a
+    heading above it says (``rank``, ``node``); ``line`` where it begins in the artifact, 1-based. ``status`` is
+    ``ok``, ``failed`` (the tool could not read the process, which says nothing of the process), ``truncated`` or
+    ``empty``.
+    """
+
+    pid: int | None = None
+    command: str = ""
+    parent: int | None = None
+    label: str | None = None
+    header: dict[str, str] = field(default_factory=dict)
+    status: str = OK
+    error: str = ""
+    line: int = 1
+    threads: list[Thread] = field(default_factory=list)
+
+    def main(self) -> Thread | None:
+        """The thread that drives training: named so, else the one of the process id, else the one that began in a
+        module."""
+        for thread in self.threads:
+            if thread.name == "MainThread":
+                return thread
+        for thread in self.threads:
+            if self.pid is not None and thread.tid == str(self.pid):
+                return thread
+        for thread in self.threads:
+            if thread.frames and any(f.name in _ENTRY for f in thread.frames[-6:]):
+                return thread
+        return self.threads[-1] if self.threads else None
+
+    def working(self) -> tuple[Frame, ...]:
+        """Frames of what the process does: its main thread, continued in the autograd thread while that runs backward.
+
+        PyTorch runs the backward pass of CUDA tensors on a thread of the device; the main thread then shows only
+        ``_engine_run_backward``, and a collective called by a backward hook hides in the other thread.
+        """
+        main = self.main()
+        if main is None:
+            return ()
+        first = next((f for f in main.frames if not f.is_native), None)
+        if first is None or first.name not in _BACKWARD:
+            return main.frames
+        for thread in self.threads:
+            if thread is not main and any(
+                "autograd" in f.file and f.name in {"apply", "backward"} for f in thread.frames
+            ):
+                return thread.frames + main.frames
+        return main.frames
+
+
+_ENTRY = {
+    "<module>",
+    "_run_module_as_main",
+    "_run_code",
+    "main",
+    "Py_BytesMain",
+    "pymain_run_python",
+    "Py_RunMain",
+    "_start",
+    "__libc_start_main",
+    "__libc_start_call_main",
+}
+_BACKWARD = {"_engine_run_backward", "run_backward"}
+
+
+class Table:
+    """Distinct frames and stacks of one artifact, by number. Packing is linear; each distinct stack is stored once."""
+
+    def __init__(self) -> None:
+        self._frames: dict[Frame, int] = {}
+        self._stacks: dict[tuple[int, ...], int] = {}
+
+    def add(self, frames: Iterable[Frame]) -> int:
+        key = tuple(self._frames.setdefault(f, len(self._frames)) for f in frames)
+        return self._stacks.setdefault(key, len(self._stacks))
+
+    def facts(self, dumps: Iterable[Dump]) -> dict[str, Any]:
+        """JSON-able: ``{"frames": [[function, file, line]], "stacks": [[frame…]], "dumps": […]}``."""
+        rows = [
+            {
+                "pid": d.pid,
+                "command": d.command,
+                "parent": d.parent,
+                "label": d.label,
+                "header": d.header,
+                "status": d.status,
+                "error": d.error,
+                "line": d.line,
+                "threads": [[t.name, t.tid, t.state, self.add(t.frames)] for t in d.threads],
+            }
+            for d in dumps
+        ]
+        return {
+            "frames": [[f.function, f.file, f.line] for f in self._frames],
+            "stacks": [list(s) for s in self._stacks],
+            "dumps": rows,
+        }
+
+
+def unpack(facts: Mapping[str, Any]) -> list[Dump]:
+    """The dumps that :meth:`Table.facts` packed."""
+    frames = [Frame(*row) for row in facts.get("frames", ())]
+    stacks = [tuple(frames[i] for i in row) for row in facts.get("stacks", ())]
+    return [
+        Dump(
+            d["pid"],
+            d["command"],
+            d["parent"],
+            d["label"],
+            dict(d["header"]),
+            d["status"],
+            d["error"],
+            d["line"],
+            [Thread(name, tid, state, stacks[at]) for name, tid, state, at in d["threads"]],
+        )
+        for d in facts.get("dumps", ())
+    ]

@@ -1,0 +1,293 @@
+"""Which ranks form which parallel group: sizes, order, and where they come from.
+
+A rank is a mixed-radix number whose fastest digit is the first dimension of the order: with ``tp-dp-pp`` the ranks
+of a tensor group are neighbours and a pipeline group is spread over the whole job. Orders differ between frameworks,
+so the order is always reported, and asked for when nothing tells it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
+
+#: Fastest first. Megatron-LM: ``parallel_state.initialize_model_parallel(order=…)``; DeepSpeed:
+#: ``PipeModelDataParallelTopology`` (axes pipe, data, model, row-major); torchtitan: device mesh (pp, dp, cp, tp),
+#: row-major.
+DEFAULT_ORDERS = {
+    "megatron": "tp-cp-ep-dp-pp",
+    "nemo": "tp-cp-ep-dp-pp",
+    "mindspeed": "tp-cp-ep-dp-pp",
+    "deepspeed": "tp-dp-pp",
+    "torchtitan": "tp-cp-dp-pp",
+    "mlperf": "tp-cp-ep-dp-pp",
+}
+DEFAULT_ORDER = "tp-cp-ep-dp-pp"
+
+_NAMES = {
+    "tp": (
+        "tensor_model_parallel_size",
+        "tensor_parallel_size",
+        "tensor_parallel_degree",
+        "tp_size",
+        "tp_degree",
+        "model_parallel_size",
+        "tensor_model_parallel",
+        "tensor_parallel",
+        "TP",
+        "tp",
+    ),
+    "pp": (
+        "pipeline_model_parallel_size",
+        "pipeline_parallel_size",
+        "pipeline_parallel_degree",
+        "pipe_parallel_size",
+        "pp_size",
+        "pp_degree",
+        "pipeline_stages",
+        "pipeline_model_parallel",
+        "pipeline_parallel",
+        "PP",
+        "pp",
+    ),
+    "dp": ("data_parallel_size", "data_parallel_degree", "dp_size", "dp_degree", "data_parallel", "DP", "dp"),
+    "cp": ("context_parallel_size", "context_parallel_degree", "cp_size", "cp_degree", "context_parallel", "CP", "cp"),
+    "ep": (
+        "expert_model_parallel_size",
+        "expert_parallel_size",
+        "expert_parallel_degree",
+        "moe_expert_parallel_size",
+        "ep_size",
+        "ep_degree",
+        "expert_model_parallel",
+        "EP",
+        "ep",
+    ),
+    "etp": ("expert_tensor_parallel_size", "expert_tensor_parallel_degree"),
+    "world_size": ("world_size", "num_gpus", "WORLD_SIZE"),
+}
+_SHORT = {"TP", "tp", "PP", "pp", "DP", "dp", "CP", "cp", "EP", "ep"}
+
+
+def _pattern(names: Iterable[str], *, short: bool) -> re.Pattern[str]:
+    wanted = [n for n in names if (n in _SHORT) == short]
+    spelled = "|".join(re.escape(n).replace("_", "[-_ ]") for n in wanted) or "(?!)"
+    between = (
+        r"['\"]?\s*(?:[:=]\s*|\.{2,}\s*)['\"]?" if short else r"['\"]?(?:\s*[:=]\s*|\s*\.{2,}\s*|\s+(?:is\s+)?)['\"]?"
+    )
+    return re.compile(rf"(?<![\w-])(?:--)?(?:{spelled}){between}(\d{{1,7}})\b(?!\.\d)", 0 if short else re.IGNORECASE)
+
+
+_PATTERNS = {dim: (_pattern(names, short=False), _pattern(names, short=True)) for dim, names in _NAMES.items()}
+_ORDER = re.compile(r"\border['\"]?\s*[:=]\s*['\"]?((?:tp|cp|ep|dp|pp)(?:-(?:tp|cp|ep|dp|pp))+)")
+_TP_PP_DP = re.compile(
+    r"--use[-_]tp[-_]pp[-_]dp[-_]mapping\b|\buse_tp_pp_dp_mapping['\"]?(?:\s*[:=]\s*|\s*\.{2,}\s*|\s+)[Tt]rue"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Sizes per dimension (only those above 1 need be present), the order, and per-rank facts where they were given.
+
+    ``problems`` are sentences for a reader; a layout with problems gives no groups. ``assumed`` says what was not told.
+    """
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    order: str = DEFAULT_ORDER
+    world_size: int | None = None
+    node_of: Mapping[int, str] = field(default_factory=dict)
+    rank_of: Mapping[tuple[str, int], int] = field(default_factory=dict)  # (node, pid) -> rank
+    coordinates: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    expert_tp: int = 1
+    problems: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def known(self) -> bool:
+        return bool(self.sizes or self.coordinates) and not self.problems
+
+    def _radix(self, *, expert: bool) -> list[tuple[str, int]]:
+        sizes = {d: self.sizes.get(d, 1) for d in DIMENSIONS}
+        world = self.world_size or prod(n for d, n in sizes.items() if d != "ep")
+        if expert:
+            sizes |= {"tp": self.expert_tp, "cp": 1}
+            sizes["dp"] = max(1, world // (sizes["tp"] * sizes["ep"] * sizes["pp"]))
+        else:
+            sizes["ep"] = 1
+        return [(d, sizes[d]) for d in self.order.split("-")]
+
+    def coordinate(self, rank: int) -> dict[str, int]:
+        """Index of ``rank`` in each dimension (``tp``, ``cp``, ``dp``, ``pp``)."""
+        if rank in self.coordinates:
+            return dict(self.coordinates[rank])
+        found, rest = {}, rank
+        for dim, size in self._radix(expert=False):
+            found[dim], rest = rest % size, rest // size
+        return {d: i for d, i in found.items() if d != "ep"}
+
+    def groups(self, kind: str) -> list[tuple[int, ...]]:
+        """All groups of one kind, each sorted. O(world size). Empty where the layout is not known."""
+        if not self.known or not self.world_size:
+            return []
+        members: dict[tuple[int, ...], list[int]] = {}
+        if self.coordinates and kind != "ep":
+            for rank, at in sorted(self.coordinates.items()):
+                members.setdefault(tuple(i for d, i in sorted(at.items()) if d != kind), []).append(rank)
+        else:
+            radix = self._radix(expert=kind == "ep")
+            for rank in range(self.world_size):
+                key, rest = [], rank
+                for dim, size in radix:
+                    if dim != kind:
+                        key.append(rest % size)
+                    rest //= size
+                members.setdefault(tuple(key), []).append(rank)
+        return [tuple(g) for g in members.values()]
+
+    def kinds(self) -> list[str]:
+        """Dimensions that have a group of more than one rank, and those of size 1 that the layout names."""
+        named = set(self.sizes) | {d for at in self.coordinates.values() for d in at}
+        return [d for d in DIMENSIONS if d in named or self.sizes.get(d, 1) > 1]
+
+    def stages(self) -> int:
+        return max([self.sizes.get("pp", 1)] + [at.get("pp", 0) + 1 for at in self.coordinates.values()])
+
+
+def _number(value: Any) -> int | None:
+    try:
+        return int(value) if not isinstance(value, bool) and int(value) > 0 else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def build(
+    sizes: Mapping[str, int],
+    *,
+    world_size: int | None,
+    order: str | None = None,
+    framework: str = "",
+    source: str = "",
+    rows: Sequence[Mapping[str, Any]] = (),
+    expert_tp: int = 1,
+) -> Layout:
+    """Check and complete a layout: the missing ``dp`` is what is left of the world size; numbers that do not
+    multiply are named."""
+    sizes = {d: n for d, n in sizes.items() if d in DIMENSIONS}
+    problems: list[str] = []
+    assumed: list[str] = []
+    if rows and not world_size:
+        world_size = len(rows)
+    fixed = prod(n for d, n in sizes.items() if d not in {"ep", "dp"})
+    if world_size and fixed and "dp" not in sizes and sizes and world_size % fixed == 0:
+        sizes = dict(sizes) | {"dp": world_size // fixed}
+    total = prod(n for d, n in sizes.items() if d != "ep")
+    world_size = world_size or (total if sizes else None)
+    if sizes and world_size and total != world_size:
+        product = " × ".join(f"{d} {n}" for d, n in sizes.items() if d != "ep")
+        problems.append(
+            f"The layout does not multiply to the world size: {product} = {total}, but there are {world_size} ranks. "
+            "Parallel groups are left out until sizes or world size are corrected."
+        )
+    if sizes.get("ep", 1) > 1 and world_size and world_size % (sizes["ep"] * expert_tp * sizes.get("pp", 1)):
+        problems.append(
+            f"{world_size} ranks cannot be cut into expert groups of {sizes['ep']} within {sizes.get('pp', 1)} "
+            "pipeline stages."
+        )
+    if order is not None and (
+        not order or set(order.split("-")) - set(DIMENSIONS) or len(set(order.split("-"))) != len(order.split("-"))
+    ):
+        problems.append(f"The layout's order {order!r} is not a list such as tp-cp-ep-dp-pp.")
+        order = None
+    if order is None:
+        order = DEFAULT_ORDERS.get(framework, DEFAULT_ORDER)
+        if sum(n > 1 for n in sizes.values()) > 1:
+            assumed.append(
+                f"The order of the layout was not given; {order}"
+                + (f", the default of {framework}," if framework in DEFAULT_ORDERS else "")
+                + " is assumed."
+            )
+    order = "-".join(dict.fromkeys([*order.split("-"), *(d for d in DIMENSIONS if d not in order.split("-"))]))
+    node_of, rank_of, coordinates = {}, {}, {}
+    for row in rows:
+        rank = row.get("rank")
+        if not isinstance(rank, int) or isinstance(rank, bool) or rank < 0:
+            continue
+        if isinstance(row.get("node"), str):
+            node_of[rank] = row["node"]
+            if isinstance(row.get("pid"), int):
+                rank_of[row["node"], row["pid"]] = rank
+        at = {d: row[d] for d in DIMENSIONS if isinstance(row.get(d), int) and d != "ep"}
+        if at:
+            coordinates[rank] = at
+    return Layout(
+        sizes, order, world_size, node_of, rank_of, coordinates, expert_tp, tuple(problems), tuple(assumed), source
+    )
+
+
+def from_json(data: Mapping[str, Any], *, framework: str = "", source: str = "layout file") -> Layout:
+    """A layout file, a job file's ``layout``, or any configuration dump with sizes somewhere inside (NeMo,
+    DeepSpeed)."""
+    inner = data.get("layout") if isinstance(data.get("layout"), Mapping) else {}
+    flat = {**_flatten(data), **dict((inner or {}).items())}
+    sizes = {}
+    for dim in DIMENSIONS:
+        value = next((n for name in _NAMES[dim] if (n := _number(flat.get(name)))), None)
+        if value:
+            sizes[dim] = value
+    world = next((n for name in _NAMES["world_size"] if (n := _number(flat.get(name)))), None)
+    order = flat.get("order")
+    rows = data.get("ranks") if isinstance(data.get("ranks"), list) else []
+    expert_tp = next((n for name in _NAMES["etp"] if (n := _number(flat.get(name)))), None) or 1
+    return build(
+        sizes,
+        world_size=world,
+        order=order if isinstance(order, str) else None,
+        framework=framework,
+        source=source,
+        rows=[r for r in rows or [] if isinstance(r, Mapping)],
+        expert_tp=expert_tp,
+    )
+
+
+def _flatten(data: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        if isinstance(value, Mapping) and depth < 6:
+            found = {**_flatten(value, depth + 1), **found}
+        elif isinstance(value, (int, str)):
+            found[str(key)] = value
+    return found
+
+
+def from_text(text: str, *, world_size: int | None = None, framework: str = "", source: str = "log") -> Layout | None:
+    """The layout that a command line, a Megatron argument dump or a JSON/YAML/TOML configuration in a log tells, or
+    None.
+
+    >>> from_text("--tensor-model-parallel-size 2 --pipeline-model-parallel-size 8", world_size=32).sizes
+    {'tp': 2, 'pp': 8, 'dp': 2}
+    """
+    sizes = {dim: n for dim in (*DIMENSIONS, "etp", "world_size") if (n := _find(dim, text))}
+    if not any(d in sizes for d in ("tp", "pp", "dp", "cp", "ep")):
+        return None
+    given = _ORDER.search(text)
+    order = given[1] if given else "tp-cp-ep-pp-dp" if _TP_PP_DP.search(text) else None
+    return build(
+        {d: n for d, n in sizes.items() if d in DIMENSIONS},
+        world_size=sizes.get("world_size") or world_size,
+        order=order,
+        framework=framework,
+        source=source,
+        expert_tp=sizes.get("etp", 1),
+    )
+
+
+def _find(dim: str, text: str) -> int | None:
+    for pattern in _PATTERNS[dim]:
+        if m := pattern.search(text):
+            return _number(m[1])
+    return None

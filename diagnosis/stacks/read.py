@@ -1,0 +1,154 @@
+"""One stack artifact in, one :class:`~diagnosis.model.Parsed` out."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import io
+import re
+from collections.abc import Buffer, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from diagnosis.model import Kind, Parsed, ParseHints
+from diagnosis.stacks import bundles, pyspy
+from diagnosis.stacks.frames import EMPTY, OK, TRUNCATED, Dump, Table
+
+#: JSON dumps and Flight Recorder pickles are read whole; a full ring buffer of a large job stays far below this.
+MAX_WHOLE_BYTES = 256 * 1024 * 1024
+_STACK_NAME = re.compile(
+    r"(?:^|/)(?:[^/]*(?:stack|py-?spy|backtrace|flight|nccl_trace|fr_trace|_dump_)[^/]*)(?:/|$)", re.IGNORECASE
+)
+_RANK_NAME = re.compile(r"rank[-_]?\d+[^/]*$", re.IGNORECASE)
+_PICKLE = re.compile(rb"^\x80[\x02-\x05]")
+_HEAD_LINES = 40
+
+
+def _text(head: bytes) -> str:
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return head.decode("utf-16", "replace")
+    return head.decode("utf-8-sig", "replace")
+
+
+def sniff(head: bytes, path: str) -> str | None:
+    """The stack format that ``head`` (the first kilobytes of ``path``) begins, or None.
+
+    A training log may *contain* a faulthandler dump; it is a stack artifact only where the dump begins the file.
+    """
+    if _PICKLE.match(head):
+        return "flight_recorder"
+    text = _text(head)
+    start = text.lstrip()
+    if not start:
+        return "empty" if _STACK_NAME.search(path) and _RANK_NAME.search(path) else None
+    if start[0] == "[" and '"thread_id"' in start and '"frames"' in start:
+        return "py-spy json"
+    if start[0] == "{":
+        if '"communicators' in start and ('"nccl_version"' in start or '"ras"' in start):
+            return "ras json"
+        if ('"pg_config"' in start or '"pg_status"' in start or '"collective_seq_id"' in start) and (
+            '"version"' in start or '"entries"' in start
+        ):
+            return "flight_recorder json"
+        return None
+    lines = [bundles.clean(x) for x in start.splitlines() if x.strip()][:_HEAD_LINES]
+    if bundles.labelled(lines):
+        lines = [x.partition(":")[2].removeprefix(" ") for x in lines]
+    for at, line in enumerate(lines):
+        name = bundles.format_of(line)
+        if name and (at <= 3 or name == "gdb" or not _looks_logged(lines[:at])):
+            return name
+    return None
+
+
+_LOGGED = re.compile(r"\d\d:\d\d:\d\d|\b(?:INFO|WARN(?:ING)?|DEBUG|ERROR)\b|\biteration\b|\bloss\b", re.IGNORECASE)
+
+
+def _looks_logged(lines: list[str]) -> bool:
+    return sum(bool(_LOGGED.search(x)) for x in lines) >= 2
+
+
+class _Counting(io.RawIOBase):
+    """Counts and digests what passes, so that the artifact is read once."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.digest = hashlib.sha256()
+        self.count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        view = memoryview(buffer)
+        data = self._stream.read(len(view))
+        view[: len(data)] = data
+        self.digest.update(data)
+        self.count += len(data)
+        return len(data)
+
+
+def _lines(stream: io.BufferedReader[_Counting], seen: list[int]) -> Iterator[str]:
+    """Decoded lines, cut at ``MAX_LINE`` so that one endless line stays small. ``seen[0]`` counts physical lines."""
+    first = stream.peek(2)[:2]
+    wide = first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    source: Any = io.TextIOWrapper(stream, "utf-16", "replace", newline="\n") if wide else stream
+    fresh = True
+    while piece := source.readline(bundles.MAX_LINE):
+        text = piece if isinstance(piece, str) else piece.decode("utf-8", "replace")
+        ended = text.endswith("\n")
+        if fresh:
+            seen[0] += 1
+            yield text.removeprefix("\ufeff") if seen[0] == 1 else text
+        fresh = ended
+
+
+def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
+    """Read one artifact of stack evidence, whatever its format. Never raises on bad content.
+
+    ``facts`` holds ``format``, the interned dumps of :meth:`~diagnosis.stacks.frames.Table.facts`, or
+    ``flight_recorder``/``ras``. Time and memory are linear in the *distinct* stacks plus one row a thread.
+    """
+    counting = _Counting(stream)
+    buffered = io.BufferedReader(counting, 1 << 18)
+    head = buffered.peek(1 << 16)[: 1 << 16]
+    kind = sniff(bytes(head), path)
+    lines = [0]
+    skipped: str | None = None
+    notes: list[str] = []
+    facts: dict[str, object] = {}
+    dumps: list[Dump] = []
+    if kind == "empty" or not head:
+        dumps, kind = [Dump(status=EMPTY, error="the file is empty")], "empty"
+    elif kind == "py-spy json":
+        whole = buffered.read(MAX_WHOLE_BYTES + 1)
+        lines[0] = whole.count(b"\n")
+        try:
+            if len(whole) > MAX_WHOLE_BYTES:
+                raise ValueError(f"it is larger than {MAX_WHOLE_BYTES >> 20} MB")
+            dumps = pyspy.from_json(_text(whole))
+        except (ValueError, RecursionError, TypeError) as error:
+            dumps = [Dump(status=TRUNCATED, error=f"not a complete py-spy JSON dump ({error})")]
+            notes.append(f"The JSON could not be read: {error}. Dump the rank again with `py-spy dump --json`.")
+    else:
+        dumps, formats, strange = bundles.read_text(_lines(buffered, lines))
+        kind = kind or next(iter(formats), "text")
+        if strange:
+            notes.append(f"{strange} line(s) belong to no stack and were left out.")
+    while buffered.read(1 << 20):
+        pass  # the digest is of all bytes, also of those that were not needed
+    facts |= {"format": kind, **Table().facts(dumps)}
+    if not dumps:
+        skipped = "No stack was found in this file. Expected the output of py-spy, faulthandler, pystack, gdb, Flight Recorder or NCCL RAS."
+    elif all(d.status != OK for d in dumps):
+        notes.append(f"No process could be read: {dumps[0].error or dumps[0].status}.")
+    return Parsed(
+        path=path,
+        kind=Kind.STACK,
+        sha256=counting.digest.hexdigest(),
+        bytes=counting.count,
+        lines=lines[0],
+        skipped=skipped,
+        notes=tuple(notes),
+        facts=facts,
+    )
