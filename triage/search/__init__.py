@@ -12,7 +12,7 @@ from django.utils import timezone
 from triage.models import Incident
 from triage.search.grammar import SearchError, Term, quoted, terms_of
 from triage.search.keys import ALL as KEYS
-from triage.search.keys import BY_NAME, Asker, key_of, visible_values
+from triage.search.keys import BY_NAME, JOB_LOOKUPS, Asker, key_of, text_q, visible_values
 
 __all__ = ["KEYS", "Query", "SearchError", "Suggestion", "Term", "parse", "suggest"]
 
@@ -38,6 +38,18 @@ class Query:
             else:
                 one = Q(search_text__contains=term.values[0].lower().replace("*", ""))
             joined &= ~one if term.is_negated else one
+        return joined
+
+    def job_condition(self) -> Q:
+        """The terms that speak of jobs, for Job: what run time is measured over."""
+        joined = Q()
+        for term in self.terms:
+            if lookups := JOB_LOOKUPS.get(term.key):
+                one = Q()
+                for value in term.values:
+                    for lookup in lookups:
+                        one |= text_q(lookup, value)
+                joined &= ~one if term.is_negated else one
         return joined
 
     def apply(

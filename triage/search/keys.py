@@ -304,6 +304,17 @@ ALL = (
 BY_NAME: dict[str, Key] = {name: key for key in ALL for name in (key.name, *key.aliases)}
 
 
+#: keys that speak of the job, and where Job keeps their values
+JOB_LOOKUPS = {
+    "job": ("slug", "name"),
+    "family": ("family",),
+    "framework": ("framework",),
+    "model": ("model",),
+    "cluster": ("cluster__slug",),
+    "team": ("team__slug",),
+}
+
+
 def key_of(term: Term) -> Key:
     """The key of a term; raises SearchError naming the known keys."""
     try:
@@ -317,12 +328,11 @@ def key_of(term: Term) -> Key:
 
 def visible_values(key: Key, jobs: Any, prefix: str, limit: int) -> list[str]:
     """Values in use for the keys whose values are names, among the ``jobs`` that the asker may see."""
-    lookups = {"cluster": "cluster__slug", "job": "slug", "team": "team__slug"}
-    lookups |= {name: name for name in ("family", "framework", "model")}
     if key.name == "node":
         nodes = Suspect.objects.filter(incident__job__in=jobs, is_accused=True, entity__istartswith=prefix)
         return list(nodes.order_by("entity").values_list("entity", flat=True).distinct()[:limit])
-    if lookup := lookups.get(key.name):
+    if lookups := JOB_LOOKUPS.get(key.name):
+        lookup = lookups[0]
         named = jobs.filter(**{f"{lookup}__istartswith": prefix}).exclude(**{lookup: ""}).exclude(**{lookup: None})
         return list(named.order_by(lookup).values_list(lookup, flat=True).distinct()[:limit])
     return []
