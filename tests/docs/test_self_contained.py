@@ -52,7 +52,7 @@ def test_no_file_names(what: str, pattern: str) -> None:
 
 
 def test_the_reference_evidence_is_only_reached_through_its_variable() -> None:
-    """Product code must never look beside its checkout; tests and benchmarks may, where the variable names the place."""
+    """Product code never looks beside its checkout; tests and benchmarks do, where a variable names the place."""
     product = [
         path
         for path in files()
