@@ -1,0 +1,39 @@
+"""docs/keys.md is the key table of static/js/keys.js, which the `?` sheet also shows. `python -m scripts.keys` writes it."""
+
+from __future__ import annotations
+
+import re
+
+from scripts.services import ROOT
+
+SOURCE = ROOT / "static" / "js" / "keys.js"
+KEPT = ROOT / "docs" / "keys.md"
+_ENTRY = re.compile(r'\{ key: "(?P<key>[^"]+)", group: "(?P<group>[^"]+)", help: "(?P<help>[^"]+)"')
+
+
+def registrations() -> list[tuple[str, str, str]]:
+    """(group, key, what it does) in the order of the source.
+
+    Raises:
+        ValueError: an entry of the table is not in the shape that this reads.
+    """
+    source = SOURCE.read_text()
+    found = [(entry["group"], entry["key"], entry["help"]) for entry in _ENTRY.finditer(source)]
+    if len(found) != len(re.findall(r"^\s*\{ ?key:", source, re.M)):
+        raise ValueError(f"{SOURCE.name} has a key that is not written as {{ key: …, group: …, help: …")
+    return found
+
+
+def document() -> str:
+    lines = ["# Keys", "", "`?` shows this on every page. Made from `static/js/keys.js` by `python -m scripts.keys`."]
+    last = ""
+    for group, key, text in registrations():
+        if group != last:
+            lines += ["", f"## {group}", "", "| key | does |", "|---|---|"]
+            last = group
+        lines.append(f"| `{key}` | {text} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    KEPT.write_text(document())

@@ -1,0 +1,126 @@
+"""The product as `make run` starts it, driven in a real browser. Nothing here reaches behind the pages."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from scripts.chromium import find
+from scripts.services import free_port, spawn, stop, wait_until
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PICTURES = ROOT / "test-results"
+SIZES = {"wide": {"width": 1440, "height": 900}, "narrow": {"width": 390, "height": 844}}
+SCHEMES = ("light", "dark")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    url: str
+    #: name -> password of the people that the start printed
+    people: dict[str, str]
+    log: Path
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A whole Faultline of its own: own data, own port, own broker, own worker, the sample jobs loading."""
+    folder, port = tmp_path_factory.mktemp("site"), free_port()
+    ours = ("DATABASE_URL", "REDIS_URL", "FAULTLINE_DATA_DIR", "DJANGO_SETTINGS_MODULE")
+    env = {name: value for name, value in os.environ.items() if name not in ours}
+    env |= {"FAULTLINE_DATA_DIR": str(folder / "data"), "FAULTLINE_PORT": str(port)}
+    log = folder / "run.log"
+    process = spawn([sys.executable, "-m", "scripts.run"], log=log, env=env)
+    try:
+        wait_until(lambda: "Ctrl-C ends it" in log.read_text(), process, what="make run", log=log, timeout_s=120)
+        people = dict(re.findall(r"Sign in as (\w+) with password (\S+)", log.read_text()))
+        yield Site(f"http://localhost:{port}", people, log)
+    finally:
+        stop(process, grace_s=30)
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
+    """The system's Chromium. It may run as root in a container (no sandbox) and must not phone home."""
+    path = find()
+    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+    return {**browser_type_launch_args, "args": quiet, **({"executable_path": path} if path else {})}
+
+
+@pytest.fixture(scope="session")
+def sign_in(site: Site, browser: Browser) -> Callable[[str], Any]:
+    """Session state of a person, signed in once through the form."""
+    kept: dict[str, Any] = {}
+
+    def state_of(name: str) -> Any:
+        if name not in kept:
+            context = browser.new_context(base_url=site.url)
+            page = context.new_page()
+            page.goto("/")
+            page.fill("input[name=username]", name)
+            page.fill("input[name=password]", site.people[name])
+            page.click("button[type=submit]:visible")
+            page.wait_for_url(f"{site.url}/")
+            kept[name] = context.storage_state()
+            context.close()
+        return kept[name]
+
+    return state_of
+
+
+@pytest.fixture
+def context_of(site: Site, browser: Browser, sign_in: Callable[[str], Any]) -> Iterator[Callable[..., BrowserContext]]:
+    """``context_of("engineer")``: a browser of that person; a message of the page's console is an error of the test."""
+    opened: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def make(name: str, **options: Any) -> BrowserContext:
+        options = {"viewport": SIZES["wide"], "locale": "en-GB", "timezone_id": "Europe/Berlin", **options}
+        context = browser.new_context(base_url=site.url, storage_state=sign_in(name), **options)
+        context.set_default_timeout(20_000)
+        context.on("weberror", lambda error: complaints.append(str(error.error)))
+        context.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        opened.append(context)
+        return context
+
+    yield make
+    for context in opened:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def engineer(context_of: Callable[..., BrowserContext]) -> Page:
+    return context_of("engineer").new_page()
+
+
+@pytest.fixture
+def manager(context_of: Callable[..., BrowserContext]) -> Page:
+    return context_of("manager").new_page()
+
+
+@pytest.fixture(scope="session")
+def photograph() -> Callable[[Page, str], None]:
+    """Keep a picture of the whole page in both sizes and both schemes as test-results/<name>-<size>-<scheme>.png."""
+
+    def take(page: Page, name: str) -> None:
+        PICTURES.mkdir(exist_ok=True)
+        before = page.viewport_size
+        for size, viewport in SIZES.items():
+            page.set_viewport_size(viewport)
+            for scheme in SCHEMES:
+                page.emulate_media(color_scheme=scheme)
+                page.screenshot(path=PICTURES / f"{name}-{size}-{scheme}.png", full_page=True)
+        page.emulate_media(color_scheme="light")
+        if before:
+            page.set_viewport_size(before)
+
+    return take
