@@ -1,4 +1,4 @@
-"""docs/keys.md is the key table of static/js/keys.js, which the `?` sheet also shows. `python -m scripts.keys` writes it."""
+"""docs/keys.md is the key table of static/js/keys.js, which the `?` sheet also shows: `python -m scripts.keys`."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from scripts.services import ROOT, ServiceError, spawn, start_valkey, stop, valkey_url, wait_until
+from scripts.services import ROOT, Process, ServiceError, spawn, start_valkey, stop, valkey_url, wait_until
 
 NEEDED_BYTES = 200 * 2**20
 LOG_MAX_BYTES = 20 * 2**20
@@ -43,10 +43,10 @@ class Child:
     argv: list[str]
     log: Path
     env: dict[str, str]
-    process: subprocess.Popen[bytes] | None = None
+    process: Process | None = None
     deaths: list[float] = field(default_factory=list)
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self) -> Process:
         self.process = spawn(self.argv, log=self.log, env=self.env)
         return self.process
 
@@ -135,14 +135,13 @@ def answers(port: int, host: str) -> bool:
         client.close()
 
 
-def manage(*arguments: str, env: dict[str, str], quiet: bool = False) -> None:
-    """One management command; its own words on the terminal. Raises ServiceError with its last line."""
-    argv = [sys.executable, "manage.py", *arguments]
-    output = subprocess.PIPE if quiet else None
-    done = subprocess.run(argv, cwd=ROOT, env=env, stdout=output, stderr=subprocess.PIPE, text=True, check=False)
+def prepare(env: dict[str, str]) -> None:
+    """Fit database and static files to this version; sign-ins go to the terminal. Raises ServiceError in one line."""
+    argv = [sys.executable, "manage.py", "prepare"]
+    done = subprocess.run(argv, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise ServiceError(f"{arguments[0]} failed: {lines[-1] if lines else f'status {done.returncode}'}")
+        raise ServiceError(f"prepare failed: {lines[-1] if lines else f'status {done.returncode}'}")
 
 
 def children(data: Path, env: dict[str, str], host: str, port: int) -> list[Child]:
@@ -180,7 +179,7 @@ def serve(data: Path, host: str, port: int, url: str) -> None:
             keeper = Child("Valkey", valkey.argv, data / "log" / "valkey.log", env, valkey.process)
             running.append(keeper)
             stack.callback(keeper.stop)
-        manage("prepare", env=env)
+        prepare(env)
         web, worker = children(data, env, host, port)
         for child in (worker, web):
             child.start()
@@ -189,11 +188,18 @@ def serve(data: Path, host: str, port: int, url: str) -> None:
         assert web.process is not None
         wait_until(lambda: answers(port, host), web.process, what=web.name, log=web.log, timeout_s=60)
         say(f"\n  Faultline: {url}\n  Logs:      {data / 'log'}\n  Ctrl-C ends it.\n")
-        manage("samples", env=env)
+        load = [sys.executable, "manage.py", "samples"]
+        samples = Child("Loading the sample jobs", load, data / "log" / "samples.log", env)
+        loading: Process | None = samples.start()
+        stack.callback(samples.stop)
         while True:
             time.sleep(0.5)
             for child in running:
                 child.restart_if_dead()
+            if loading is not None and loading.poll() is not None:
+                if loading.returncode:
+                    say(f"{samples.name} failed (log: {samples.log}): {last_line(samples.log)}")
+                loading = None
 
 
 def main() -> int:
