@@ -1,0 +1,325 @@
+"""Opens what people upload: archives, compressed files and nests of both, as a stream of members, trusting none of it.
+
+Shared by the command line and the upload, so that both see the same paths. Nothing is written under the names found;
+members are read one after another, in bounded memory. What cannot be taken is reported as ``(path, sentence)`` and the
+rest goes on: links, devices, names that leave the archive, encrypted or damaged members. Limits on members, bytes,
+ratio and depth stop archives that unfold into far more than was sent.
+"""
+
+from __future__ import annotations
+
+import io
+import stat
+import tarfile
+import tempfile
+import unicodedata
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+from diagnosis.archive_streams import (
+    BLOCK_BYTES,
+    DAMAGE,
+    Chained,
+    Counted,
+    Metered,
+    Refused,
+    SoundTarInfo,
+    decompressor,
+    fill,
+    why,
+)
+
+__all__ = ["HEAD_BYTES", "Limits", "Member", "Refused", "clean_path", "format_of", "walk"]
+
+HEAD_BYTES: Final = 1024
+MAX_PATH: Final = 1000
+_SPOOL_BYTES: Final = 8 << 20
+#: zip files by their bytes, but not archives of evidence: models, arrays, programs, documents
+_ZIP_LOOKALIKES: Final = (".pt", ".pth", ".ckpt", ".npz", ".whl", ".jar", ".docx", ".xlsx", ".pptx", ".egg", ".apk")
+_MAGIC: Final = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+    b"PK\x05\x06": "zip",
+}
+
+OnProblem = Callable[[str, str], None]
+type SentBytes = Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where an archive stops being evidence. ``ratio`` is bytes out per byte in, looked at beyond the first 64 MiB."""
+
+    members: int = 200_000
+    total_bytes: int = 500 << 30
+    ratio: int = 1000
+    depth: int = 3
+
+
+@dataclass(slots=True)
+class Member:
+    """One file out of an archive. ``stream`` is valid until the next member is asked for.
+
+    Read it to its end, then look at ``note``: a sentence when its data broke off (what came before is good).
+    """
+
+    path: str
+    stream: BinaryIO
+    note: str = ""
+
+
+def format_of(head: bytes, path: str = "") -> str:
+    """``gzip``, ``bzip2``, ``xz``, ``zstd``, ``zip``, ``tar`` or ``""``, by the first :data:`HEAD_BYTES` bytes.
+
+    The name only ever rules out: a model checkpoint is a zip file by its bytes, yet no archive of evidence.
+    """
+    for magic, name in _MAGIC.items():
+        if head.startswith(magic):
+            return "" if name == "zip" and path.lower().endswith(_ZIP_LOOKALIKES) else name
+    if len(head) >= tarfile.BLOCKSIZE and any(head[: tarfile.BLOCKSIZE]):
+        try:
+            tarfile.TarInfo.frombuf(head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+        except tarfile.HeaderError:
+            return ""
+        return "tar"
+    return ""
+
+
+def clean_path(name: str) -> str:
+    """The name as a relative path of plain characters. Raises ``ValueError`` with a sentence for one that cannot be."""
+    path = name.encode("utf-8", "backslashreplace").decode().replace("\\", "/")
+    if path.startswith("/") or (len(path) > 1 and path[1] == ":" and path[0].isalpha()):
+        raise ValueError("The name is absolute: it was left out. Use names relative to the job's folder.")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise ValueError("The name climbs out of its folder (“..”): it was left out. Use plain relative names.")
+    path = "/".join(parts)
+    if not path:
+        raise ValueError("The name is empty: it was left out. Give the file a name.")
+    if any(unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") for c in path):
+        raise ValueError("The name holds control characters: it was left out. Rename the file.")
+    if len(path) > MAX_PATH:
+        raise ValueError(
+            f"The name is {len(path):,} characters long (at most {MAX_PATH:,}): it was left out. Shorten it."
+        )
+    return path
+
+
+def walk(
+    file: BinaryIO, path: str, *, limits: Limits | None = None, on_problem: OnProblem | None = None
+) -> Iterator[Member]:
+    """Every file within ``file``, which is named ``path``: itself when plain, decompressed, or its members.
+
+    A member's path is the one inside the archive; of an archive inside an archive, ``inner.zip/member``. Order is the
+    archive's. Content raises nothing except :class:`Refused` out of a member's ``stream``: drop that member, go on.
+    """
+    source = Counted(file)
+    state = _Walk(limits or Limits(), on_problem or (lambda _path, _sentence: None))
+    try:
+        yield from state.open(source, path, "", 0, lambda: source.count)
+    except Refused as refusal:
+        state.on_problem(path, str(refusal))
+
+
+class _Walk:
+    """One walk with its budget. ``prefix`` goes before the names of members, ``sent`` counts the bytes behind them."""
+
+    def __init__(self, limits: Limits, on_problem: OnProblem) -> None:
+        self.limits = limits
+        self.on_problem = on_problem
+        self.members = 0
+        self.out_bytes = 0
+
+    @property
+    def is_spent(self) -> bool:
+        return self.members > self.limits.members or self.out_bytes > self.limits.total_bytes
+
+    def open(self, source: Any, path: str, prefix: str, depth: int, sent: SentBytes) -> Iterator[Member]:
+        head = fill(source, HEAD_BYTES)
+        kind = format_of(head, path)
+        stream: Any = Chained(head, source)
+        if not kind:
+            yield from self._emit(path, stream)
+        elif depth >= self.limits.depth:
+            self.on_problem(
+                path, f"This archive lies more than {self.limits.depth} deep in others: it was left out. Send it alone."
+            )
+        elif kind == "zip":
+            yield from self._zip(stream, path, prefix, depth)
+        elif kind == "tar":
+            yield from self._tar(stream, path, prefix, depth, sent)
+        else:
+            yield from self._compressed(decompressor(kind, counted := Counted(stream)), counted, path, prefix, depth)
+
+    def _compressed(self, opened: Any, counted: Counted, path: str, prefix: str, depth: int) -> Iterator[Member]:
+        def sent() -> int:
+            return counted.count
+
+        metered = Metered(opened, path, self.limits.ratio, sent)
+        head = fill(metered, HEAD_BYTES)
+        inner = Chained(head, metered)
+        if not head and metered.damage:
+            self.on_problem(path, metered.damage)
+        elif format_of(head) == "tar":  # a compressed tar counts as one level, as people do
+            yield from self._tar(inner, path, prefix, depth, sent)
+            if metered.damage:
+                self.on_problem(path, metered.damage)
+        elif format_of(head, path):
+            yield from self.open(inner, path, prefix, depth + 1, sent)
+        else:
+            yield from self._emit(path, inner, lambda: metered.damage)
+
+    def _tar(self, stream: Any, path: str, prefix: str, depth: int, sent: SentBytes) -> Iterator[Member]:
+        try:
+            archive = tarfile.open(fileobj=stream, mode="r|", tarinfo=SoundTarInfo)  # noqa: SIM115  # closed below
+        except DAMAGE as error:
+            self.on_problem(path, f"The archive cannot be opened ({why(error)}): send it again.")
+            return
+        count = 0
+        with closing(archive):
+            while True:
+                try:
+                    info = archive.next()
+                except DAMAGE as error:
+                    kept = f"after {count:,} members ({why(error)})"
+                    self.on_problem(path, f"The archive breaks off {kept}: send it again to get the rest.")
+                    return
+                if info is None:
+                    break
+                archive.members.clear()  # type: ignore[attr-defined]  # would grow with every member of a huge archive
+                if not info.isdir():
+                    count += 1
+                    yield from self._tar_member(archive, info, prefix, depth, sent)
+        if count == 0:
+            self.on_problem(path, "The archive holds no files: nothing to read in it.")
+
+    def _tar_member(
+        self, archive: tarfile.TarFile, info: tarfile.TarInfo, prefix: str, depth: int, sent: SentBytes
+    ) -> Iterator[Member]:
+        name = self._name(info.name, prefix)
+        if name and not info.isreg():
+            kind = "link" if info.issym() or info.islnk() else "device or pipe" if info.isdev() else "special entry"
+            self.on_problem(name, f"This is a {kind}, not a file: it was left out. Pack the file itself.")
+        elif name and (content := archive.extractfile(info)) is not None:
+            yield from self._member(Metered(content, name, self.limits.ratio, sent), name, depth, sent)
+
+    def _zip(self, stream: Any, path: str, prefix: str, depth: int) -> Iterator[Member]:
+        with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as spool:
+            file: Any = stream.seekable_whole()
+            if file is None:  # within another archive: a zip is read from its end, so it must lie somewhere
+                while block := stream.read(BLOCK_BYTES):
+                    spool.write(block)
+                    if spool.tell() > self.limits.total_bytes - self.out_bytes:
+                        raise Refused(self._too_large())
+                file = spool
+            try:
+                if _promised_entries(file) > self.limits.members:
+                    raise Refused(self._too_many())
+                archive = zipfile.ZipFile(file)
+            except (*DAMAGE, NotImplementedError, ValueError) as error:
+                self.on_problem(path, f"The zip archive cannot be opened ({why(error)}): send it again, whole.")
+                return
+            with archive:
+                infos = [info for info in archive.infolist() if not info.is_dir()]
+                if not infos:
+                    self.on_problem(path, "The archive holds no files: nothing to read in it.")
+                for info in infos:
+                    if name := self._name(info.filename, prefix):
+                        yield from self._zip_member(archive, info, name, depth)
+
+    def _zip_member(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, depth: int) -> Iterator[Member]:
+        mode = info.external_attr >> 16
+        if info.flag_bits & 1:
+            self.on_problem(name, "This is encrypted: it was left out. Pack it without a password.")
+        elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+            self.on_problem(name, "This is a link or a device, not a file: it was left out. Pack the file itself.")
+        else:
+            try:
+                content = archive.open(info)
+            except (*DAMAGE, NotImplementedError, RuntimeError) as error:
+                self.on_problem(name, f"This member cannot be opened ({why(error)}): it was left out. Pack it again.")
+                return
+            with content:
+                metered = Metered(content, name, self.limits.ratio, lambda: info.compress_size)
+                yield from self._member(metered, name, depth, lambda: info.compress_size)
+
+    def _member(self, metered: Metered, name: str, depth: int, sent: SentBytes) -> Iterator[Member]:
+        """A file within an archive: given as it is, or opened in its turn."""
+        head = fill(metered, HEAD_BYTES)
+        inner = Chained(head, metered)
+        if not format_of(head, name):
+            yield from self._emit(name, inner, lambda: metered.damage)
+            return
+        try:
+            yield from self.open(inner, name, f"{name}/", depth + 1, sent)
+        except Refused as refusal:
+            if self.is_spent:
+                raise
+            self.on_problem(name, str(refusal))
+
+    def _emit(self, path: str, stream: Any, damage: Callable[[], str] = lambda: "") -> Iterator[Member]:
+        self.members += 1
+        if self.is_spent:
+            raise Refused(self._too_many() if self.members > self.limits.members else self._too_large())
+        member = Member(path, stream)
+        member.stream = _Leaf(stream, member, self, damage)  # type: ignore[assignment]  # a raw stream reads as well
+        yield member
+
+    def spend(self, count: int) -> None:
+        self.out_bytes += count
+        if self.out_bytes > self.limits.total_bytes:
+            raise Refused(self._too_large())
+
+    def _name(self, raw: str, prefix: str) -> str:
+        try:
+            return prefix + clean_path(raw)
+        except ValueError as error:
+            shown = "".join(c if c.isprintable() else "�" for c in raw)[:200]
+            self.on_problem(prefix + shown, str(error))
+            return ""
+
+    def _too_many(self) -> str:
+        return f"The archive holds more than {self.limits.members:,} files: the rest was left out. Send it in parts."
+
+    def _too_large(self) -> str:
+        most = f"{self.limits.total_bytes:,} bytes"
+        return f"The archive unfolds to more than {most}: the rest was left out. Send it in parts."
+
+
+class _Leaf(io.RawIOBase):
+    """What a member's reader holds: spends the walk's budget, leaves the damage in the member's note at the end."""
+
+    def __init__(self, inner: Any, member: Member, state: _Walk, damage: Callable[[], str]) -> None:
+        self._inner = inner
+        self._member = member
+        self._state = state
+        self._damage = damage
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._inner.read(len(buffer))
+        if not data:
+            self._member.note = self._damage()
+        self._state.spend(len(data))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _promised_entries(file: Any) -> int:
+    """How many members the end record promises, read before the directory is loaded into memory."""
+    end = file.seek(0, io.SEEK_END)
+    file.seek(max(0, end - (1 << 16) - 22))
+    tail = file.read()
+    file.seek(0)
+    at = tail.rfind(b"PK\x05\x06")
+    count = int.from_bytes(tail[at + 10 : at + 12], "little") if at >= 0 else 0
+    at = tail.rfind(b"PK\x06\x06")
+    return int.from_bytes(tail[at + 32 : at + 40], "little") if count == 0xFFFF and at >= 0 else count
