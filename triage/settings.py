@@ -49,6 +49,7 @@ MIDDLEWARE = [
 
 ROOT_URLCONF = "triage.urls"
 WSGI_APPLICATION = "triage.wsgi.application"
+AUTHENTICATION_BACKENDS = ["triage.auth.Backend"]
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "login"
@@ -64,6 +65,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.template.context_processors.csp",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "triage.context.site",
             ],
         },
     },

@@ -1,12 +1,11 @@
 """Rows of the triage layer: what the machine says, what humans say of it, how they look at it."""
 
 from triage.models.incident import Diagnosis, Finding, Group, GroupRule, Incident, Suspect
-from triage.models.review import Activity, Comment, Decision
+from triage.models.review import Activity, Decision
 from triage.models.view import SavedView
 
 __all__ = [
     "Activity",
-    "Comment",
     "Decision",
     "Diagnosis",
     "Finding",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
@@ -18,8 +20,9 @@ class Diagnosis(models.Model):
     engine = models.CharField(max_length=40)
     history_digest = models.CharField(max_length=64, blank=True)
     input_digests = models.JSONField(default=dict)
-    #: the whole report, as docs/report.md describes it
+    #: the report, as docs/report.md describes it, but for logs.timeline, which only one picture needs and may be large
     report = models.JSONField()
+    timeline = models.JSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -31,6 +34,12 @@ class Diagnosis(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job} revision {self.revision}"
+
+    @property
+    def whole_report(self) -> dict[str, Any]:
+        """The report as the engine gave it."""
+        logs = self.report.get("logs")
+        return {**self.report, "logs": {**logs, "timeline": self.timeline}} if logs is not None else self.report
 
 
 class Group(models.Model):
@@ -48,7 +57,7 @@ class Group(models.Model):
 
 
 class GroupRule(models.Model):
-    """A human's word on where incidents of a fingerprint belong: in a group, or (group empty) kept apart. The last one counts."""
+    """A human's word on where incidents of a fingerprint belong: in a group, or kept apart (group empty). The last counts."""
 
     fingerprint = models.CharField(max_length=64, db_index=True)
     group = models.ForeignKey(Group, on_delete=models.CASCADE, null=True, blank=True, related_name="rules")

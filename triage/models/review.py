@@ -52,21 +52,6 @@ class Decision(models.Model):
         return f"{self.claim} {self.subject} {self.word}".replace("  ", " ")
 
 
-class Comment(models.Model):
-    """A remark on an incident, in Markdown."""
-
-    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="comments")
-    body = models.TextField()
-    author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ("created_at", "id")
-
-    def __str__(self) -> str:
-        return self.body[:60]
-
-
 class Activity(models.Model):
     """One thing done, by a human or by the machine (``actor`` empty): append-only."""
 
@@ -79,7 +64,7 @@ class Activity(models.Model):
     at = models.DateTimeField(auto_now_add=True, db_index=True)
     #: one bulk act writes many rows with one id
     request_id = models.UUIDField(default=uuid.uuid4, db_index=True)
-    #: {"before": …, "after": …, "subject": …, "reason": …}
+    #: {"before": …, "after": …, "subject": …, "reason": …}; a comment is an activity with its Markdown as "body"
     data = models.JSONField(default=dict)
 
     class Meta:

@@ -18,7 +18,9 @@ log = logging.getLogger(__name__)
 
 
 @transaction.atomic
-def diagnosis_store(*, attempt: Attempt, revision: int, report: dict[str, Any], now: datetime | None = None) -> Diagnosis:
+def diagnosis_store(
+    *, attempt: Attempt, revision: int, report: dict[str, Any], now: datetime | None = None
+) -> Diagnosis:
     """Keep one report: the immutable diagnosis, its incident matched by (attempt, ordinal), findings, suspects, activity.
 
     Storing the same revision again changes nothing (a task may run twice). Decisions hang on the incident and stay.
@@ -28,6 +30,9 @@ def diagnosis_store(*, attempt: Attempt, revision: int, report: dict[str, Any], 
     existing = Diagnosis.objects.filter(attempt=attempt, revision=revision).first()
     if existing:
         return existing
+    logs = report.get("logs")
+    timeline = (logs or {}).get("timeline") or {}
+    lean = {**report, "logs": {k: v for k, v in logs.items() if k != "timeline"}} if logs is not None else report
     digests = {row.get("path", ""): row.get("sha256", "") for row in report.get("inputs") or []}
     diagnosis = Diagnosis.objects.create(
         job=job,
@@ -36,7 +41,8 @@ def diagnosis_store(*, attempt: Attempt, revision: int, report: dict[str, Any], 
         engine=str(report.get("engine", ""))[:40],
         history_digest=str((report.get("history") or {}).get("digest") or "")[:64],
         input_digests=digests,
-        report=report,
+        report=lean,
+        timeline=timeline,
         created_at=now,
     )
     names = node_names_of(report)
@@ -54,7 +60,11 @@ def diagnosis_store(*, attempt: Attempt, revision: int, report: dict[str, Any], 
         incident=incident,
         job=job,
         kind="diagnosed",
-        data={"engine": diagnosis.engine, "revision": revision, "after": facts.category if facts else "no failure found"},
+        data={
+            "engine": diagnosis.engine,
+            "revision": revision,
+            "after": facts.category if facts else "no failure found",
+        },
     )
     return diagnosis
 
@@ -121,7 +131,10 @@ def _incident_write(
     )
     if incident.regressed_from_id and is_new:
         Activity.objects.create(
-            incident=incident, job=job, kind="regressed", data={"before": incident.regressed_from_id, "subject": facts.fingerprint}
+            incident=incident,
+            job=job,
+            kind="regressed",
+            data={"before": incident.regressed_from_id, "subject": facts.fingerprint},
         )
     return incident
 

@@ -100,7 +100,7 @@ def incident_of(report: dict[str, Any]) -> IncidentFacts | None:
         node_count=node_count_of(report),
         happened_at=_happened_at(logs),
         lost_s=_lost_s(logs),
-        findings=_findings(logs),
+        findings=findings_of(report),
         suspects=suspects,
     )
 
@@ -145,7 +145,9 @@ def _beyond_logs(report: dict[str, Any]) -> tuple[str, float]:
     rows = [row for job in flows.get("jobs") or [] for row in job.get("diagnoses") or []]
     rows += flows.get("diagnoses") or []
     if rows:
-        return _SLOW_KINDS.get(rows[0].get("kind", ""), "performance.slow_network"), float(rows[0].get("confidence") or 0.5)
+        return _SLOW_KINDS.get(rows[0].get("kind", ""), "performance.slow_network"), float(
+            rows[0].get("confidence") or 0.5
+        )
     stacks = report.get("stacks") or {}
     if stacks.get("suspect_ranks") or stacks.get("suspect_nodes"):
         return "unknown", 0.0
@@ -176,7 +178,9 @@ def _lost_s(logs: dict[str, Any]) -> float | None:
     return max(0.0, end - (max(known) if known else start))
 
 
-def _findings(logs: dict[str, Any]) -> list[FindingFacts]:
+def findings_of(report: dict[str, Any]) -> list[FindingFacts]:
+    """The report's log events, ranked, cut to MAX_FINDINGS."""
+    logs = report.get("logs") or {}
     by_line: dict[tuple[str, int], dict[str, Any]] = {
         (row.get("file", ""), row.get("line", 0)): row for row in logs.get("indicators") or []
     }

@@ -1,0 +1,23 @@
+"""What every page shows around its content. Lazy: an error page that shows none of it asks the database nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from ingest.roles import can
+from triage.selectors.incidents import queue_count
+
+
+def site(request: HttpRequest) -> dict[str, Any]:
+    """``queue_count`` and ``may`` (what the signed-in person may do, by ability)."""
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        return {"may": {}}
+    return {
+        "queue_count": SimpleLazyObject(lambda: queue_count(user)),
+        "may": {ability: can(user, ability) for ability in ("upload", "review", "statistics", "export", "administer")},
+        "q": request.GET.get("q", ""),
+    }

@@ -1,0 +1,187 @@
+"""Everything that one incident's page shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+from django.db.models import Case, CharField, Count, Q, Value, When
+from django.urls import reverse
+
+from diagnosis import taxonomy
+from triage.models import Activity, Decision, Incident, Suspect
+from triage.selectors.incidents import incidents_visible_to
+from triage.services import standing
+from triage.services.reading import FindingFacts, findings_of
+
+SIMILAR_LIMIT = 10
+#: how far back incidents of merely the same category are called alike
+NEAR_DAYS = 60
+#: roles that are evidence; advice and benign lines are never shown as such
+EVIDENCE_ROLES = ("root", "cascade", "confirmation", "teardown")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimView:
+    """One claim of the machine with the human word that stands on it."""
+
+    claim: str
+    title: str
+    machine: str
+    shown: str
+    word: Decision | None
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectView:
+    """A suspect with the word on it and how often it was accused before."""
+
+    row: Suspect
+    word: Decision | None
+    past: int
+    score_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentView:
+    """The page."""
+
+    incident: Incident
+    report: dict[str, Any]
+    category: ClaimView
+    claims: list[ClaimView]
+    suspects: list[SuspectView]
+    others: list[SuspectView]
+    added: list[Decision]
+    findings: list[FindingFacts]
+    entries: list[dict[str, Any]]
+    relatives: list[tuple[Incident, str]]
+    is_outdated: bool
+
+
+def incident_view(user: Any, incident: Incident) -> IncidentView:
+    """Four queries beyond the incident itself, whatever its size."""
+    decisions = list(incident.decisions.select_related("made_by"))
+    last = standing.latest(decisions)
+    rows = list(incident.suspects.select_related("node").annotate(past=_past(incident)))
+    top = max((row.score for row in rows), default=1) or 1
+    views = [
+        SuspectView(row, last.get((Decision.Claim.SUSPECT, row.entity)), row.past, row.score / top) for row in rows
+    ]
+    known = {row.entity for row in rows}
+    added = [word for (claim, subject), word in last.items() if claim == Decision.Claim.SUSPECT and subject not in known]
+    category_word = last.get((Decision.Claim.CATEGORY, ""))
+    report = incident.diagnosis.report
+    return IncidentView(
+        incident=incident,
+        report=report,
+        category=ClaimView("category", "Category", incident.category, incident.standing_category, category_word),
+        claims=_claims(incident, last),
+        suspects=[view for view in views if view.row.is_accused],
+        others=[view for view in views if not view.row.is_accused],
+        added=added,
+        findings=[row for row in findings_of(report) if row.role in EVIDENCE_ROLES],
+        entries=_entries(incident),
+        relatives=_relatives(user, incident),
+        is_outdated=bool(
+            category_word
+            and category_word.diagnosis_id != incident.diagnosis_id
+            and category_word.machine_value != incident.category
+        ),
+    )
+
+
+def _past(incident: Incident) -> Any:
+    """How many other incidents accused the same node."""
+    same = Q(node__suspicions__is_accused=True) & ~Q(node__suspicions__incident=incident)
+    return Count("node__suspicions", filter=same)
+
+
+def _claims(incident: Incident, last: dict[tuple[str, str], Decision]) -> list[ClaimView]:
+    stage, iteration = last.get((Decision.Claim.STAGE, "")), last.get((Decision.Claim.ITERATION, ""))
+    machine_iteration = "" if incident.iteration is None else str(incident.iteration)
+    return [
+        ClaimView("stage", "Stage", incident.stage, _standing(incident.stage, stage), stage),
+        ClaimView("iteration", "Iteration", machine_iteration, _standing(machine_iteration, iteration), iteration),
+    ]
+
+
+def _standing(machine: str, word: Decision | None) -> str:
+    return word.value if word and word.word in (Decision.Word.CONFIRM, Decision.Word.CORRECT) else machine
+
+
+def _entries(incident: Incident) -> list[dict[str, Any]]:
+    """Activity, oldest first, each with what it says."""
+    return [{"row": row, "words": activity_words(row)} for row in incident.activities.select_related("actor")]
+
+
+def activity_words(row: Activity) -> str:
+    """What was done, as the rest of a sentence that begins with who did it."""
+    data, tree = row.data, taxonomy.load()
+
+    def named(value: Any) -> str:
+        return tree[value].title if value in tree else str(value).replace("_", " ")
+
+    before, after = data.get("before"), data.get("after")
+    claim = data.get("claim", "")
+    what = f"suspect {data.get('subject')}" if claim == "suspect" else f"the {claim}"
+    past = {"confirm": "confirmed", "correct": "corrected", "reject": "rejected", "inconclusive": "found inconclusive:"}
+    match row.kind:
+        case "diagnosed":
+            return f"diagnosed revision {data.get('revision')} with engine {data.get('engine')}: {named(after or '')}"
+        case "decided" if data.get("word") == "correct":
+            return f"corrected {what}: {named(before or 'none')} → {named(after)}"
+        case "decided":
+            return f"{past.get(str(data.get('word')), 'judged')} {what}" + (f": {named(after)}" if after else "")
+        case "undone":
+            return f"took back: {data.get('word')} of {what}"
+        case "assigned":
+            return f"assigned it to {after}" if after else "took the assignment away"
+        case "regressed":
+            return f"saw the fingerprint of resolved incident #{before} again"
+        case "snoozed":
+            return f"snoozed it until {str(after)[:16].replace('T', ' ')} UTC"
+        case "merged":
+            return f"put it into group {after}"
+        case "split":
+            return f"took it out of group {before}"
+        case "commented":
+            return "commented"
+    return f"set it to {named(row.kind)}"
+
+
+def _relatives(user: Any, incident: Incident) -> list[tuple[Incident, str]]:
+    """Members of the same group, then the same fingerprint, then the same category of late; each with why it is here."""
+    same = Q(fingerprint=incident.fingerprint) if incident.fingerprint else Q(pk__in=[])
+    together = Q(group=incident.group_id) if incident.group_id else Q(pk__in=[])
+    near = Q(pk__in=[])
+    if incident.standing_category not in ("unknown", "none"):
+        since = incident.opened_at - timedelta(days=NEAR_DAYS)
+        near = Q(standing_category=incident.standing_category, opened_at__gte=since)
+    why = Case(
+        When(together, then=Value("same group")),
+        When(same, then=Value("same fingerprint")),
+        default=Value("same category"),
+        output_field=CharField(),
+    )
+    closeness = Case(When(together, then=Value(0)), When(same, then=Value(1)), default=Value(2))
+    rows = (
+        incidents_visible_to(user)
+        .filter(together | same | near, is_withdrawn=False)
+        .exclude(pk=incident.pk)
+        .select_related("job")
+        .annotate(why=why, closeness=closeness)
+        .order_by("closeness", "-opened_at", "-id")[:SIMILAR_LIMIT]
+    )
+    return [(row, row.why) for row in rows]
+
+
+def log_url(slug: str, attempt: int, path: str, line: int | None = None, end: int | None = None) -> str:
+    """Where a line of evidence is read: ``…?line=120#L120``; the query serves readers without JavaScript."""
+    url = reverse("log", args=[slug, attempt, path])
+    if line is None:
+        return url
+    mark = f"L{line}" + (f"-L{end}" if end and end != line else "")
+    return f"{url}?line={line}#{quote(mark)}"

@@ -1,0 +1,163 @@
+"""Incidents as the queue, the list and their own page show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count, F, Q, QuerySet
+from django.utils import timezone
+
+from triage.models import Incident
+from triage.search import Query
+from triage.selectors.access import visible_cluster_ids
+
+PAGE_SIZE = 50
+QUEUE_SIZE = 200
+#: more is shown as "999+": counting on would cost more than it tells
+QUEUE_COUNT_LIMIT = 1000
+
+#: sort name → (words, ordering)
+SORTS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "newest": ("newest first", ("-opened_at", "-id")),
+    "oldest": ("oldest first", ("opened_at", "id")),
+    "happened": ("latest failure first", ("-happened_at", "-id")),
+    "cost": ("most GPU-hours lost first", (F("gpu_hours").desc(nulls_last=True), "-id")),
+    "doubtful": ("least confident first", ("confidence", "-id")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FacetValue:
+    """One value of a facet: how often, and the queries that a click gives."""
+
+    value: str
+    count: int
+    is_chosen: bool
+    include: str
+    exclude: str
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentPage:
+    """What the list shows."""
+
+    incidents: list[Incident]
+    total: int
+    page: int
+    query: Query
+    facets: dict[str, list[FacetValue]] = field(default_factory=dict)
+
+    @property
+    def has_next(self) -> bool:
+        return self.page * PAGE_SIZE < self.total
+
+    @property
+    def first(self) -> int:
+        return (self.page - 1) * PAGE_SIZE + 1 if self.incidents else 0
+
+    @property
+    def last(self) -> int:
+        return (self.page - 1) * PAGE_SIZE + len(self.incidents)
+
+
+def incidents_visible_to(user: Any) -> QuerySet[Incident]:
+    """Incidents of the clusters that the user may see, withdrawn ones too."""
+    return Incident.objects.filter(cluster__in=visible_cluster_ids(user))
+
+
+def incident_for(user: Any, number: int) -> Incident | None:
+    """One incident with what its page's head shows, or None where it is not there for this person."""
+    return (
+        incidents_visible_to(user)
+        .select_related("job__team", "job__cluster", "attempt", "assignee", "diagnosis", "group", "regressed_from")
+        .filter(pk=number)
+        .first()
+    )
+
+
+def queue_incidents(user: Any, now: datetime) -> QuerySet[Incident]:
+    """Those that await review and do not sleep."""
+    awake = Q(snoozed_until=None) | Q(snoozed_until__lte=now)
+    return incidents_visible_to(user).filter(awake, state=Incident.State.AWAITING_REVIEW, is_withdrawn=False)
+
+
+def queue_count(user: Any) -> str:
+    """How many await review, for the navigation; empty for none."""
+    count = queue_incidents(user, timezone.now())[:QUEUE_COUNT_LIMIT].count()
+    return f"{QUEUE_COUNT_LIMIT - 1}+" if count == QUEUE_COUNT_LIMIT else str(count) if count else ""
+
+
+def queue_sections(user: Any, now: datetime) -> list[tuple[str, list[Incident]]]:
+    """The newest that await review, in sections by age; within one the costliest first."""
+    rows = list(queue_incidents(user, now).select_related("job", "assignee").order_by("-opened_at", "-id")[:QUEUE_SIZE])
+    edges = (("Last 24 hours", timedelta(days=1)), ("Last 7 days", timedelta(days=7)), ("Earlier", timedelta.max))
+    sections = []
+    for title, age in edges:
+        inside = [row for row in rows if now - row.opened_at <= age]
+        rows = [row for row in rows if now - row.opened_at > age]
+        inside.sort(key=lambda row: (-(row.gpu_hours or 0), -(row.node_count or 0)))
+        if inside:
+            sections.append((title, inside))
+    return sections
+
+
+def incident_page(user: Any, query: Query, *, sort: str = "newest", page: int = 1) -> IncidentPage:
+    """One page of the list with its facets. Two queries, whatever the size."""
+    matching = query.apply(incidents_visible_to(user), user=user)
+    facets, total = _facets(matching, query)
+    page = max(1, min(page, -(-total // PAGE_SIZE) or 1))
+    ordering = SORTS.get(sort, SORTS["newest"])[1]
+    rows = matching.select_related("job", "assignee").order_by(*ordering)[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    return IncidentPage(list(rows), total, page, query, facets)
+
+
+def _facets(matching: QuerySet[Incident], query: Query) -> tuple[dict[str, list[FacetValue]], int]:
+    """All facets and the total out of one grouping: combinations are few where incidents are many."""
+    columns = ("state", "standing_category", "symptom", "cluster__slug")
+    rows = list(matching.order_by().values_list(*columns).annotate(n=Count("pk")))
+    total = sum(row[-1] for row in rows)
+    tallies: dict[str, dict[str, int]] = {"is": {}, "category": {}, "symptom": {}, "cluster": {}}
+    for state, category, symptom, cluster, n in rows:
+        values = (("is", _STATE_WORDS[state]), ("symptom", symptom), ("cluster", cluster))
+        for key, value in (*values, *_category_values(category, query)):
+            if value:
+                tallies[key][value] = tallies[key].get(value, 0) + n
+    return {key: _facet_values(key, tally, query) for key, tally in tallies.items() if tally}, total
+
+
+#: the word of ``is:`` for each state
+_STATE_WORDS = {
+    Incident.State.AWAITING_REVIEW: "unreviewed",
+    **{state: state.value for state in Incident.State if state != Incident.State.AWAITING_REVIEW},
+}
+
+
+def _category_values(category: str, query: Query) -> Sequence[tuple[str, str]]:
+    """The top of the tree, and one level below each category that is asked for."""
+    parts = category.split(".")
+    values = [("category", parts[0])]
+    for asked in query.values("category"):
+        depth = asked.count(".") + 1
+        if len(parts) > depth and ".".join(parts[:depth]) == asked:
+            values.append(("category", ".".join(parts[: depth + 1])))
+        if len(parts) >= depth > 1 and ".".join(parts[:depth]) == asked:
+            values.append(("category", asked))
+    return list(dict.fromkeys(values))
+
+
+def _facet_values(key: str, tally: dict[str, int], query: Query) -> list[FacetValue]:
+    chosen = query.values(key)
+    ordered = sorted(tally.items(), key=lambda item: (item[0] if key == "category" else "", -item[1], item[0]))
+    return [
+        FacetValue(
+            value=value,
+            count=count,
+            is_chosen=value in chosen,
+            include=str(query.without(key).plus(key, value) if value not in chosen else query.toggled(key, value)),
+            exclude=str(query.plus(key, value, is_negated=True)),
+        )
+        for value, count in ordered[:30]
+    ]

@@ -1,0 +1,264 @@
+"""A human's word on what the machine claims. Nothing is overwritten: each act is followed by another at most."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+from django.utils import timezone
+
+from diagnosis import taxonomy
+from triage.models import Activity, Decision, Incident
+from triage.services import standing
+
+STAGES = (
+    "launch",
+    "rendezvous",
+    "model_build",
+    "checkpoint_load",
+    "training",
+    "evaluation",
+    "checkpoint_save",
+    "shutdown",
+)
+MAX_REASON = 2000
+MAX_COMMENT = 20_000
+
+
+class ReviewError(ValueError):
+    """An act that cannot be done as asked; the message says why and what to do."""
+
+
+@transaction.atomic
+def decision_make(
+    *,
+    incident: Incident,
+    claim: str,
+    word: str,
+    by: Any,
+    subject: str = "",
+    value: str = "",
+    reason: str = "",
+    request_id: uuid.UUID | None = None,
+) -> Decision:
+    """Record one word on one claim; the incident's state follows the category claim.
+
+    Raises:
+        ReviewError: unknown claim, word or value, or a correction that repeats the machine.
+    """
+    incident = _locked(incident)
+    machine_value = _machine_value(incident, claim, subject)
+    value = _checked_value(claim=claim, word=word, value=value.strip(), machine_value=machine_value)
+    before = standing.latest(incident.decisions.all()).get((claim, subject))
+    decision = Decision.objects.create(
+        incident=incident,
+        claim=claim,
+        subject=subject,
+        word=word,
+        machine_value=machine_value,
+        value=value,
+        reason=reason.strip()[:MAX_REASON],
+        diagnosis_id=incident.diagnosis_id,
+        made_by=by,
+    )
+    _restate(incident, claim=claim, now=decision.made_at)
+    _log(
+        incident,
+        "decided",
+        by,
+        request_id=request_id,
+        claim=claim,
+        subject=subject,
+        word=word,
+        before=before.value if before else machine_value,
+        after=value,
+        reason=decision.reason,
+        decision=decision.pk,
+    )
+    return decision
+
+
+@transaction.atomic
+def decision_undo(*, decision: Decision, by: Any, request_id: uuid.UUID | None = None) -> Decision:
+    """Take a decision back by a further act; the one before it counts again. Undoing twice is refused."""
+    incident = _locked(decision.incident)
+    now = timezone.now()
+    claimed = Decision.objects.filter(pk=decision.pk, undone_at=None).update(undone_at=now, undone_by=by)
+    if claimed != 1:
+        raise ReviewError("This decision was already undone.")
+    decision.refresh_from_db()
+    _restate(incident, claim=decision.claim, now=now)
+    _log(
+        incident,
+        "undone",
+        by,
+        request_id=request_id,
+        claim=decision.claim,
+        subject=decision.subject,
+        word=decision.word,
+        before=decision.value,
+        after=standing.category_of(incident.category, incident.decisions.all())
+        if decision.claim == Decision.Claim.CATEGORY
+        else "",
+        decision=decision.pk,
+    )
+    return decision
+
+
+@transaction.atomic
+def incident_act(
+    *,
+    incident: Incident,
+    act: str,
+    by: Any,
+    reason: str = "",
+    until: datetime | None = None,
+    request_id: uuid.UUID | None = None,
+) -> Incident:
+    """``actioned``, ``resolved``, ``reopened``, ``snoozed`` (until a time) or ``woken``."""
+    incident = _locked(incident)
+    before = incident.state
+    if act in standing.LATER_STATES:
+        if before == Incident.State.AWAITING_REVIEW:
+            raise ReviewError("Say first what it was: confirm, correct or reject the category.")
+        incident.state = act
+        incident.resolved_at = timezone.now() if act == Incident.State.RESOLVED else None
+    elif act == "reopened":
+        incident.state = standing.state_of(incident.decisions.all())
+        incident.resolved_at = None
+    elif act == "snoozed":
+        if until is None or until <= timezone.now():
+            raise ReviewError("Give a time in the future to snooze until.")
+        incident.snoozed_until = until
+    elif act == "woken":
+        incident.snoozed_until = None
+    else:
+        raise ReviewError(f"There is no act {act!r}: use actioned, resolved, reopened, snoozed or woken.")
+    incident.save(update_fields=["state", "resolved_at", "snoozed_until"])
+    after = until.isoformat() if act == "snoozed" and until else incident.state
+    _log(incident, act, by, request_id=request_id, before=before, after=after, reason=reason.strip()[:MAX_REASON])
+    return incident
+
+
+@transaction.atomic
+def incident_assign(
+    *, incident: Incident, assignee: AbstractBaseUser | None, by: Any, request_id: uuid.UUID | None = None
+) -> Incident:
+    """Give the incident to somebody, or to nobody."""
+    incident = _locked(incident)
+    before = incident.assignee
+    incident.assignee = assignee  # type: ignore[assignment]
+    incident.save(update_fields=["assignee"])
+    _log(
+        incident,
+        "assigned",
+        by,
+        request_id=request_id,
+        before=before.get_username() if before else "",
+        after=assignee.get_username() if assignee else "",
+    )
+    return incident
+
+
+@transaction.atomic
+def comment_add(*, incident: Incident, body: str, by: Any) -> None:
+    """Add a remark in Markdown."""
+    body = body.strip()
+    if not body:
+        raise ReviewError("The comment is empty: write something first.")
+    if len(body) > MAX_COMMENT:
+        raise ReviewError(f"The comment has {len(body):,} characters; at most {MAX_COMMENT:,} are kept.")
+    _log(incident, "commented", by, body=body)
+
+
+@transaction.atomic
+def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reason: str = "") -> tuple[uuid.UUID, int]:
+    """One word on the category of many; all rows share one id, by which the act is undone. Returns (id, how many)."""
+    request_id, count = uuid.uuid4(), 0
+    for incident in incidents:
+        decision_make(
+            incident=incident, claim=Decision.Claim.CATEGORY, word=word, by=by, reason=reason, request_id=request_id
+        )
+        count += 1
+    return request_id, count
+
+
+@transaction.atomic
+def act_undo(*, request_id: uuid.UUID, by: Any) -> int:
+    """Undo every decision and assignment of one (bulk) act made by this person; returns how many."""
+    rows = list(Activity.objects.filter(request_id=request_id, actor=by).select_related("incident"))
+    undo_id, count = uuid.uuid4(), 0
+    for row in rows:
+        if row.kind == "decided" and row.data.get("decision"):
+            decision = Decision.objects.select_related("incident").get(pk=row.data["decision"])
+            if decision.undone_at is None:
+                decision_undo(decision=decision, by=by, request_id=undo_id)
+                count += 1
+        elif row.kind == "assigned" and row.incident:
+            users = type(by)._default_manager
+            former = users.filter(**{users.model.USERNAME_FIELD: row.data.get("before", "")}).first()
+            incident_assign(incident=row.incident, assignee=former, by=by, request_id=undo_id)
+            count += 1
+    return count
+
+
+def _locked(incident: Incident) -> Incident:
+    return Incident.objects.select_for_update(of=("self",)).select_related("assignee").get(pk=incident.pk)
+
+
+def _machine_value(incident: Incident, claim: str, subject: str) -> str:
+    if claim == Decision.Claim.CATEGORY:
+        return incident.category
+    if claim == Decision.Claim.STAGE:
+        return incident.stage
+    if claim == Decision.Claim.ITERATION:
+        return "" if incident.iteration is None else str(incident.iteration)
+    if claim == Decision.Claim.SUSPECT:
+        if not subject:
+            raise ReviewError("Name the suspect that you mean.")
+        return subject if incident.suspects.filter(entity=subject).exists() else ""
+    raise ReviewError(f"There is no claim {claim!r}: use category, suspect, stage or iteration.")
+
+
+def _checked_value(*, claim: str, word: str, value: str, machine_value: str) -> str:
+    if word not in Decision.Word.values:
+        raise ReviewError(f"There is no word {word!r}: use confirm, correct, reject or inconclusive.")
+    if word != Decision.Word.CORRECT:
+        return machine_value if word == Decision.Word.CONFIRM and machine_value else value
+    if not value:
+        raise ReviewError("A correction needs what is right instead.")
+    if value == machine_value:
+        raise ReviewError(f"{value} is what the machine says: confirm it instead.")
+    if claim == Decision.Claim.CATEGORY and value not in taxonomy.load():
+        raise ReviewError(f"There is no category {value!r}: choose one of the list.")
+    if claim == Decision.Claim.STAGE and value not in STAGES:
+        raise ReviewError(f"There is no stage {value!r}: use {', '.join(STAGES)}.")
+    if claim == Decision.Claim.ITERATION and not value.isdigit():
+        raise ReviewError(f"{value!r} is not an iteration: use a whole number.")
+    return value[:200]
+
+
+def _restate(incident: Incident, *, claim: str, now: datetime) -> None:
+    if claim != Decision.Claim.CATEGORY:  # a word on a suspect neither reviews nor reopens the incident
+        return
+    decisions = list(incident.decisions.all())
+    incident.state = standing.state_of(decisions)
+    incident.standing_category = standing.category_of(incident.category, decisions)
+    incident.reviewed_at = None if incident.state == Incident.State.AWAITING_REVIEW else now
+    incident.resolved_at = None
+    incident.save(update_fields=["state", "standing_category", "reviewed_at", "resolved_at"])
+
+
+def _log(incident: Incident, kind: str, by: Any, *, request_id: uuid.UUID | None = None, **data: Any) -> None:
+    Activity.objects.create(
+        incident=incident,
+        job_id=incident.job_id,
+        kind=kind,
+        actor=by,
+        request_id=request_id or uuid.uuid4(),
+        data={key: value for key, value in data.items() if value not in ("", None)},
+    )

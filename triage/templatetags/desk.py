@@ -1,0 +1,174 @@
+"""Filters and tags of the pages: icons, states, times, numbers, categories."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from diagnosis import taxonomy
+from ingest.roles import role_names
+from triage.models import Incident
+from triage.templatetags.icons import PATHS
+
+register = template.Library()
+
+_STATE = {
+    Incident.State.AWAITING_REVIEW: ("amber", "ring"),
+    Incident.State.CONFIRMED: ("green", "check"),
+    Incident.State.CORRECTED: ("blue", "pen"),
+    Incident.State.REJECTED: ("", "cross"),
+    Incident.State.INCONCLUSIVE: ("violet", "question"),
+    Incident.State.ACTIONED: ("green", "flag"),
+    Incident.State.RESOLVED: ("", "lock"),
+    "succeeded": ("green", "check"),
+    "failed": ("red", "cross"),
+    "running": ("blue", "dot"),
+    "cancelled": ("", "cross"),
+    "unknown": ("", "question"),
+    "queued": ("", "ring"),
+    "received": ("", "ring"),
+    "parsing": ("blue", "dot"),
+    "parsed": ("green", "check"),
+    "skipped": ("amber", "none"),
+}
+_ROLE = {"root": "red", "cascade": "amber", "teardown": "", "confirmation": "blue", "advice": "", "benign": ""}
+_SYMPTOM = {"crash": ("red", "crash"), "hang": ("amber", "hang"), "slow": ("blue", "slow")}
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+@register.simple_tag
+def icon(name: str, size: int = 16) -> SafeString:
+    """An inline drawing; decoration only, words stand beside it."""
+    body = mark_safe(PATHS[name])  # noqa: S308  # a constant of this package
+    return format_html('<svg width="{0}" height="{0}" viewBox="0 0 16 16" aria-hidden="true">{1}</svg>', size, body)
+
+
+@register.simple_tag
+def state_chip(state: str) -> SafeString:
+    """State by colour, shape and word."""
+    colour, shape = _STATE.get(state, ("", "ring"))
+    return format_html('<span class="chip {}">{} {}</span>', colour, icon(shape, 12), state.replace("_", " "))
+
+
+@register.simple_tag
+def role_chip(role: str) -> SafeString:
+    """The part an event plays."""
+    return format_html('<span class="chip {}">{}</span>', _ROLE.get(role, ""), role)
+
+
+@register.simple_tag
+def symptom_shape(symptom: str) -> SafeString:
+    """What was seen, by shape; the word is its name for those who hear the page."""
+    colour, shape = _SYMPTOM.get(symptom, ("", "launch_failure" if symptom == "launch_failure" else "none"))
+    word = symptom.replace("_", " ") or "symptom unknown"
+    return format_html(
+        '<span class="shape {0}" title="{1}">{2}<span class="visually-hidden">{1}</span></span>', colour, word, icon(shape, 14)
+    )
+
+
+@register.simple_tag
+def utc(moment: datetime | float | None, style: str = "minute") -> SafeString | str:
+    """A time in UTC as ``<time>``; desk.js adds the reader's own on hover. ``style``: minute, second, milli, date, ago."""
+    if moment is None:
+        return "–"
+    if isinstance(moment, (int, float)):
+        moment = datetime.fromtimestamp(moment, UTC)
+    moment = moment.astimezone(UTC)
+    shown = {
+        "minute": lambda: f"{moment:%Y-%m-%d %H:%M}",
+        "second": lambda: f"{moment:%Y-%m-%d %H:%M:%S}",
+        "clock": lambda: f"{moment:%H:%M:%S}",
+        "milli": lambda: f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}",
+        "date": lambda: f"{moment:%Y-%m-%d}",
+        "ago": lambda: ago(moment),
+    }[style]()
+    return format_html('<time datetime="{}" title="{:%Y-%m-%d %H:%M:%S} UTC">{}</time>', moment.isoformat(), moment, shown)
+
+
+def ago(moment: datetime) -> str:
+    seconds = (timezone.now() - moment).total_seconds()
+    return f"{duration(seconds)} ago" if seconds >= 60 else "just now"
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """``14 min``, ``3.2 h``, ``12 d``: one unit, as exact as it needs to be."""
+    if seconds is None:
+        return "–"
+    seconds = abs(float(seconds))
+    for size, unit in _UNITS:
+        if seconds >= size:
+            value = seconds / size
+            return f"{value:.1f} {unit}" if value < 10 and unit in "hd" else f"{value:.0f} {unit}"
+    return f"{seconds * 1000:.0f} ms" if seconds else "0 s"
+
+
+@register.filter
+def number(value: float | None, digits: int = 0) -> str:
+    """Thousands separated; a dash for what is not known."""
+    return "–" if value is None else f"{value:,.{digits}f}"
+
+
+@register.filter
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{value * 100:.0f} %"
+
+
+@register.filter
+def score(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}".removeprefix("0")
+
+
+@register.filter
+def size(count: int | None) -> str:
+    """Bytes for people."""
+    value = float(count or 0)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+@register.filter
+def category_title(category_id: str) -> str:
+    """The leaf's own title."""
+    return taxonomy.load().get(category_id).title if category_id else "–"
+
+
+@register.filter
+def category_path(category_id: str) -> str:
+    """Titles from the top to the leaf: ``Hardware › GPU › GPU memory error``."""
+    return " › ".join(taxonomy.load().path(category_id)) or category_id or "–"
+
+
+@register.filter
+def words(value: str) -> str:
+    return str(value).replace("_", " ")
+
+
+@register.filter
+def roles(user: Any) -> str:
+    return " and ".join(sorted(role_names(user)))
+
+
+@register.filter
+def get(mapping: dict[Any, Any], key: Any) -> Any:
+    """``mapping[key]`` for templates."""
+    return mapping.get(key) if mapping else None
+
+
+@register.simple_tag
+def bar(value: float | None) -> SafeString:
+    """A thin bar for a share in [0, 1]: an SVG, because the page's policy forbids inline styles."""
+    width = round(100 * min(max(value or 0, 0), 1), 1)
+    return format_html(
+        '<svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect width="100" height="6" rx="3"/><rect width="{}" height="6" rx="3"/></svg>',
+        width,
+    )
