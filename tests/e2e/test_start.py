@@ -1,0 +1,136 @@
+"""The life of `make run`: what it starts it also ends, however it ends."""
+
+import contextlib
+import http.client
+import os
+import signal
+import sqlite3
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scripts.services import free_port, spawn, stop, wait_until
+
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(
+        sys.platform != "linux", reason="reads /proc, and only Linux tells a child of its parent's death"
+    ),
+]
+
+
+class Start:
+    """One `make run` without demo people, on its own data and port."""
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        self.port = free_port()
+        ours = ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE")
+        env = {name: value for name, value in os.environ.items() if name not in ours}
+        env |= {"FAULTLINE_DATA_DIR": str(folder / "data"), "FAULTLINE_PORT": str(self.port), "FAULTLINE_DEMO": "0"}
+        self.log = folder / f"run-{self.port}.log"
+        began = time.monotonic()
+        self.process = spawn([sys.executable, "-m", "scripts.run"], log=self.log, env=env | variables)
+        wait_until(
+            lambda: "Ctrl-C ends it" in self.log.read_text(), self.process, what="run", log=self.log, timeout_s=90
+        )
+        self.took_s = time.monotonic() - began
+
+    def descendants(self) -> dict[int, str]:
+        """Every process below this one, with its command line."""
+        parents, names = {}, {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    stat = (entry / "stat").read_text()
+                    names[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
+                except OSError:
+                    continue
+                parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+        below = {self.process.pid}
+        while True:
+            more = {pid for pid, parent in parents.items() if parent in below} - below
+            if not more:
+                return {pid: names[pid] for pid in below - {self.process.pid}}
+            below |= more
+
+
+def alive(pids: dict[int, str]) -> dict[int, str]:
+    def is_alive(pid: int) -> bool:
+        try:
+            return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            return False
+
+    return {pid: name for pid, name in pids.items() if is_alive(pid)}
+
+
+def wait_until_gone(pids: dict[int, str], timeout_s: float = 20) -> dict[int, str]:
+    deadline = time.monotonic() + timeout_s
+    while alive(pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return alive(pids)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("life")
+
+
+def test_ctrl_c_ends_every_process_that_was_started(folder: Path) -> None:
+    start = Start(folder)
+    below = start.descendants()
+    for part in ("valkey-server", "granian", "celery"):
+        assert any(part in name for name in below.values()), f"{part} was not started"
+    start.process.send_signal(signal.SIGINT)
+    assert start.process.wait(30) == 0
+    assert wait_until_gone(below) == {}
+    assert start.log.read_text().endswith("Faultline has stopped.\n")
+
+
+def test_a_second_start_keeps_the_data_and_has_less_to_do(folder: Path) -> None:
+    """The first one of this module has migrated and collected."""
+    key = (folder / "data" / "secret_key").read_text()
+    with contextlib.closing(sqlite3.connect(folder / "data" / "faultline.sqlite3")) as database:
+        tables = database.execute("select count(*) from sqlite_master where type = 'table'").fetchone()[0]
+    start = Start(folder)
+    try:
+        assert tables > 10
+        assert (folder / "data" / "secret_key").read_text() == key
+        assert start.took_s < 20, "5 s on a quiet machine; a parallel test run is not one"
+    finally:
+        stop(start.process, grace_s=30)
+
+
+def test_a_killed_supervisor_takes_every_process_with_it(folder: Path) -> None:
+    start = Start(folder)
+    below = start.descendants()
+    start.process.kill()
+    start.process.wait()
+    assert wait_until_gone(below) == {}
+
+
+def test_a_web_server_or_worker_that_dies_is_started_again(folder: Path) -> None:
+    start = Start(folder)
+    try:
+        for part in ("granian", "celery"):
+            first = min(pid for pid, name in start.descendants().items() if part in name)
+            os.killpg(first, signal.SIGKILL)
+            deadline = time.monotonic() + 30
+            while not any(part in name and pid != first for pid, name in alive(start.descendants()).items()):
+                assert time.monotonic() < deadline, start.log.read_text()
+                time.sleep(0.1)
+        assert start.log.read_text().count("starting it again") == 2
+        deadline = time.monotonic() + 30
+        while True:
+            client = http.client.HTTPConnection("127.0.0.1", start.port, timeout=5)
+            try:
+                client.request("GET", "/")
+                assert client.getresponse().status < 500
+                break
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+    finally:
+        stop(start.process, grace_s=30)
