@@ -31,8 +31,8 @@ AREAS = (
     "checkpoint",
     "data",
     "configuration",
-    "collectives",
     "rendezvous",
+    "collectives",
     "python",
 )
 
