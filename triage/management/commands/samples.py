@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,17 @@ from ingest import services
 from ingest.models import Job
 from triage.environment import env_bool
 
-#: healthy recordings come first, so that the failed ones have something to be compared with
+#: (file, title, what its comment says, whether it is healthy); healthy ones are what the others are compared with
 SAMPLES = (
-    ("healthy_ddp_a", "Healthy run A", ""),
-    ("healthy_ddp_b", "Healthy run B", ""),
-    ("sigkill_rank5", "Rank killed", "One rank vanished in the middle of training."),
-    ("exc_one_rank_shape", "Shape mismatch on one rank", "One rank raised, its peers waited."),
-    ("disk_full_ckpt", "Checkpoint on a full disk", "The job ended while it wrote a checkpoint."),
+    ("healthy_ddp_a", "Sample: healthy run A", "A small run that ended well.", True),
+    ("healthy_ddp_b", "Sample: healthy run B", "The same program again, and it ended well too.", True),
+    ("sigkill_rank5", "Sample: a rank vanished", "The run died in the middle of training.", False),
+    ("exc_one_rank_shape", "Sample: one rank raised", "One process failed, the others waited for it.", False),
+    ("disk_full_ckpt", "Sample: checkpoint failed", "The run died while it saved a checkpoint.", False),
 )
 FAMILY = "sample-gpt-ddp"
+#: diagnosing the healthy ones takes seconds; without a worker nobody should wait for ever
+PATIENCE_S = 120
 
 
 class Command(BaseCommand):
@@ -31,23 +33,36 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if not env_bool("FAULTLINE_DEMO", True):
             return
-        folder = Path(settings.BASE_DIR) / "samples"
+        have = set(Job.objects.values_list("slug", flat=True))
+        missing = [sample for sample in SAMPLES if _slug(sample[0]) not in have]
+        healthy = [self._load(stem, title, comment) for stem, title, comment, is_healthy in missing if is_healthy]
+        _wait(healthy)
+        for stem, title, comment, is_healthy in missing:
+            if not is_healthy:
+                self._load(stem, title, comment)
+
+    def _load(self, stem: str, title: str, comment: str) -> Job:
+        path = Path(settings.BASE_DIR) / "samples" / f"{stem}.tar.gz"
         user = get_user_model().objects.filter(username="engineer").first()
-        have = set(Job.objects.filter(slug__startswith="sample-").values_list("slug", flat=True))
-        for stem, title, comment in SAMPLES:
-            slug = f"sample-{stem.replace('_', '-')}"
-            if slug in have:
-                continue
-            job = services.job_create(
-                name=title, slug=slug, user=user, family=FAMILY, framework="torchrun", comment=comment
-            )
-            path = folder / f"{stem}.tar.gz"
-            services.artifact_receive(job=job, path=path.name, chunks=_chunks(path), user=user)
-            services.diagnosis_request(job=job, user=user)
-            self.stdout.write(f"  Loading sample job {slug}")
+        job = services.job_create(
+            name=title, slug=_slug(stem), user=user, family=FAMILY, framework="torchrun", comment=comment
+        )
+        with path.open("rb") as file:
+            chunks = iter(lambda: file.read(1 << 20), b"")
+            services.artifact_receive(job=job, path=path.name, chunks=chunks, user=user)
+        services.diagnosis_request(job=job, user=user)
+        self.stdout.write(f"loading {job.slug}")
+        return job
 
 
-def _chunks(path: Path, size: int = 1 << 20) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(size):
-            yield chunk
+def _slug(stem: str) -> str:
+    return f"sample-{stem.replace('_', '-')}"
+
+
+def _wait(jobs: list[Job]) -> None:
+    """Until each has been diagnosed, so that what is learnt from them is there for the next."""
+    deadline = time.monotonic() + PATIENCE_S
+    waiting = [job.pk for job in jobs]
+    while waiting and time.monotonic() < deadline:
+        time.sleep(0.5)
+        waiting = list(Job.objects.filter(pk__in=waiting, diagnosed_revision=0).values_list("pk", flat=True))
