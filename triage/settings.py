@@ -190,6 +190,25 @@ SPECTACULAR_SETTINGS = {
     "REDOC_DIST": "SIDECAR",
 }
 
+# Letters (the weekly digest) go out by SMTP where a server is named, else to the log.
+SITE_URL = env_str("FAULTLINE_SITE_URL", "http://localhost:8000")
+DEFAULT_FROM_EMAIL = env_str("FAULTLINE_MAIL_FROM", "faultline@localhost")
+_SMTP_HOST = env_str("FAULTLINE_SMTP_HOST")
+MAILERS = {
+    "default": {
+        "BACKEND": "django.core.mail.backends.smtp.EmailBackend",
+        "OPTIONS": {
+            "host": _SMTP_HOST,
+            "port": env_int("FAULTLINE_SMTP_PORT", 587),
+            "username": env_str("FAULTLINE_SMTP_USER"),
+            "password": env_str("FAULTLINE_SMTP_PASSWORD"),
+            "use_tls": env_bool("FAULTLINE_SMTP_TLS", True),
+        },
+    }
+    if _SMTP_HOST
+    else {"BACKEND": "django.core.mail.backends.console.EmailBackend"}
+}
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from typing import Any
 
 from django.conf import settings
@@ -117,6 +119,8 @@ class Incident(models.Model):
     gpu_hours = models.FloatField(null=True, blank=True)
     #: how long after it happened the machine's verdict stood
     detected_s = models.FloatField(null=True, blank=True)
+    #: from the failure to "resolved", in seconds
+    repaired_s = models.FloatField(null=True, blank=True)
     reviewed_at = models.DateTimeField(null=True, blank=True)
     resolved_at = models.DateTimeField(null=True, blank=True)
     assignee = models.ForeignKey(
@@ -145,6 +149,11 @@ class Incident(models.Model):
 
     def __str__(self) -> str:
         return f"#{self.pk} {self.headline}"
+
+    def set_resolved(self, at: datetime | None) -> None:
+        """Resolved at this time, or not any more; the time to repair goes with it."""
+        self.resolved_at = at
+        self.repaired_s = max(0.0, (at - self.happened_at).total_seconds()) if at else None
 
 
 class Finding(models.Model):

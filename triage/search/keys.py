@@ -86,20 +86,23 @@ def _text(name: str, explanation: str, example: str, *lookups: str, said: str, c
     return Key(name, explanation, example, condition, lambda term: f"{said} {_listed(term.values)}", tuple(choices))
 
 
-def _category(term: Term, asker: Asker) -> Q:
-    _no_operator(term)
+def _category(lookup: str) -> Callable[[Term, Asker], Q]:
+    def condition(term: Term, asker: Asker) -> Q:
+        _no_operator(term)
 
-    def below(value: str) -> Q:
-        if "*" in value:
-            return text_q("standing_category", value)
-        return Q(standing_category=value.lower()) | Q(standing_category__startswith=f"{value.lower()}.")
+        def below(value: str) -> Q:
+            if "*" in value:
+                return text_q(lookup, value)
+            return Q(**{lookup: value.lower()}) | Q(**{f"{lookup}__startswith": f"{value.lower()}."})
 
-    return _either(term.values, below)
+        return _either(term.values, below)
+
+    return condition
 
 
-def _category_words(term: Term) -> str:
+def _category_words(said: str) -> Callable[[Term], str]:
     tree = taxonomy.load()
-    return f"in {_listed(' › '.join(tree.path(value)) if value in tree else value for value in term.values)}"
+    return lambda term: f"{said} {_listed(' › '.join(tree.path(v)) if v in tree else v for v in term.values)}"
 
 
 def _node(term: Term, asker: Asker) -> Q:
@@ -225,7 +228,8 @@ def _assignee(term: Term, asker: Asker) -> Q:
 def _was(term: Term, asker: Asker) -> Q:
     """``verdict:right`` and ``verdict:wrong`` compare the machine's category with the one that stands."""
     right = Q(state__in=[_State.CONFIRMED, _State.ACTIONED, _State.RESOLVED], category=F("standing_category"))
-    wrong = Q(state=_State.REJECTED) | (~Q(state=_State.AWAITING_REVIEW) & ~Q(category=F("standing_category")))
+    is_judged = ~Q(state__in=[_State.AWAITING_REVIEW, _State.INCONCLUSIVE])
+    wrong = Q(state=_State.REJECTED) | (is_judged & ~Q(category=F("standing_category")))
     meanings = {"right": right, "wrong": wrong}
     if unknown := [value for value in term.values if value not in meanings]:
         raise SearchError(f"“verdict:{unknown[0]}” is unknown: use right or wrong.")
@@ -248,8 +252,16 @@ ALL = (
         "category",
         "the category that stands, with all below it",
         "category:hardware.gpu",
-        _category,
-        _category_words,
+        _category("standing_category"),
+        _category_words("in"),
+        _CATEGORIES,
+    ),
+    Key(
+        "machine",
+        "the category that the machine named, whatever stands",
+        "machine:network",
+        _category("category"),
+        _category_words("taken by the machine for"),
         _CATEGORIES,
     ),
     Key(

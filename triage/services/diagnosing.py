@@ -159,7 +159,9 @@ def _attempt_conclude(*, job: Job, attempt: Attempt, report: dict[str, Any]) -> 
     attempt.node_count = node_count_of(report) or attempt.node_count
     attempt.started_at = attempt.started_at or moment(timeline.get("t0"))
     attempt.ended_at = attempt.ended_at or moment(timeline.get("t1"))
-    attempt.save(update_fields=["outcome", "node_count", "started_at", "ended_at"])
+    if attempt.started_at and attempt.ended_at:
+        attempt.ran_s = max(0.0, (attempt.ended_at - attempt.started_at).total_seconds())
+    attempt.save(update_fields=["outcome", "node_count", "started_at", "ended_at", "ran_s"])
     if not job.attempts.filter(number__gt=attempt.number).exists():
         job.outcome = outcome
     framework = str((report.get("job") or {}).get("framework") or "")

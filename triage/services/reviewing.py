@@ -126,10 +126,10 @@ def incident_act(
         if before == Incident.State.AWAITING_REVIEW:
             raise ReviewError("Say first what it was: confirm, correct or reject the category.")
         incident.state = act
-        incident.resolved_at = timezone.now() if act == Incident.State.RESOLVED else None
+        incident.set_resolved(timezone.now() if act == Incident.State.RESOLVED else None)
     elif act == "reopened":
         incident.state = standing.state_of(incident.decisions.all())
-        incident.resolved_at = None
+        incident.set_resolved(None)
     elif act == "snoozed":
         if until is None or until <= timezone.now():
             raise ReviewError("Give a time in the future to snooze until.")
@@ -138,7 +138,7 @@ def incident_act(
         incident.snoozed_until = None
     else:
         raise ReviewError(f"There is no act {act!r}: use actioned, resolved, reopened, snoozed or woken.")
-    incident.save(update_fields=["state", "resolved_at", "snoozed_until"])
+    incident.save(update_fields=["state", "resolved_at", "repaired_s", "snoozed_until"])
     after = until.isoformat() if act == "snoozed" and until else incident.state
     _log(incident, act, by, request_id=request_id, before=before, after=after, reason=reason.strip()[:MAX_REASON])
     return incident
@@ -249,8 +249,8 @@ def _restate(incident: Incident, *, claim: str, now: datetime) -> None:
     incident.state = standing.state_of(decisions)
     incident.standing_category = standing.category_of(incident.category, decisions)
     incident.reviewed_at = None if incident.state == Incident.State.AWAITING_REVIEW else now
-    incident.resolved_at = None
-    incident.save(update_fields=["state", "standing_category", "reviewed_at", "resolved_at"])
+    incident.set_resolved(None)
+    incident.save(update_fields=["state", "standing_category", "reviewed_at", "resolved_at", "repaired_s"])
 
 
 def _log(incident: Incident, kind: str, by: Any, *, request_id: uuid.UUID | None = None, **data: Any) -> None:

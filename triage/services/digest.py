@@ -1,0 +1,49 @@
+"""The week in one letter: what failed, what it cost, what waits for review."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.mail import EmailMessage
+from django.db.models import Q
+from django.template.loader import render_to_string
+from django.urls import reverse
+
+from triage import search
+from triage.selectors.statistics import Period, Statistics, statistics_of
+
+
+def digest_recipients() -> list[Any]:
+    """Active managers and admins with an address; each gets the letter of what they may see."""
+    people = get_user_model().objects.filter(is_active=True).exclude(email="")
+    return list(people.filter(Q(groups__name__in=["manager", "admin"]) | Q(is_superuser=True)).distinct())
+
+
+def digest_of(*, user: Any, now: datetime) -> Statistics:
+    """The seven days that ended yesterday."""
+    end = now.date() - timedelta(days=1)
+    period = Period(end - timedelta(days=6), end)
+    return statistics_of(user=user, query=search.Query(), period=period, by="cluster", now=now)
+
+
+def digest_letter(*, user: Any, now: datetime) -> EmailMessage:
+    """The letter as it will be sent, in plain text."""
+    shown = digest_of(user=user, now=now)
+    link = f"{settings.SITE_URL.rstrip('/')}{reverse('statistics')}?since={shown.period.start}&until={shown.period.end}"
+    context = {
+        "shown": shown,
+        "pareto": shown.pareto.head(5).to_dict("records"),
+        "offenders": shown.offenders.head(5).to_dict("records"),
+        "waiting": int(shown.backlog.incidents.sum()),
+        "link": link,
+    }
+    subject = f"Faultline: {shown.total} incidents from {shown.period.start} to {shown.period.end}"
+    return EmailMessage(subject, render_to_string("triage/statistics/digest.txt", context), to=[user.email])
+
+
+def digest_send(*, now: datetime) -> int:
+    """Sends each recipient their letter; returns how many went out."""
+    return sum(digest_letter(user=user, now=now).send() for user in digest_recipients())

@@ -1,0 +1,172 @@
+"""Faults that were recorded elsewhere, brought in as resolved incidents so that statistics begin with a past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import batched
+from typing import Any
+
+from django.db import transaction
+
+from ingest.models import Attempt, Cluster, Job, Node
+from triage.models import Activity, Diagnosis, Incident, Suspect
+from triage.services.reading import week_of
+
+#: words of a fault's description, in lower case, and the category they stand for; the first that fits wins
+_WORDS = (
+    ("silent data corruption", "hardware.gpu.sdc"),
+    ("ecc", "hardware.gpu.ecc"),
+    ("remap", "hardware.gpu.row_remap"),
+    ("nvlink", "hardware.gpu.nvlink"),
+    ("p2p", "hardware.gpu.nvlink"),
+    ("nvswitch", "hardware.gpu.nvswitch"),
+    ("gpu lost", "hardware.gpu.off_bus"),
+    ("gpu device not found", "hardware.gpu.off_bus"),
+    ("nvidia-smi timeout", "hardware.gpu.gsp"),
+    ("xid", "hardware.gpu.kernel"),
+    ("gpu temperature", "hardware.gpu.thermal"),
+    ("fan", "hardware.gpu.thermal"),
+    ("pci", "hardware.host.pcie"),
+    ("riser", "hardware.host.pcie"),
+    ("raid", "hardware.disk.io"),
+    ("gpu", "hardware.gpu.kernel"),
+    ("machine check", "hardware.host.memory"),
+    ("kernel panic", "hardware.host.panic"),
+    ("link down", "network.link_down"),
+    ("optical", "network.link_down"),
+    ("cable", "network.link_down"),
+    ("nic", "hardware.network.adapter"),
+    ("file system", "hardware.disk.io"),
+    ("disk", "hardware.disk.io"),
+    ("power", "hardware.host.lost"),
+    ("motherboard", "hardware.host.lost"),
+    ("cpu", "hardware.host.lost"),
+    ("server down", "hardware.host.lost"),
+    ("kubelet", "platform.scheduler.error"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One node out of service from ``started_at`` to ``ended_at`` (None: not repaired within the record)."""
+
+    node: str
+    started_at: datetime
+    ended_at: datetime | None
+    description: str
+    category: str = ""
+
+    @property
+    def standing(self) -> str:
+        """The category given, else the one that the description's words stand for, else ``unknown``."""
+        text = self.description.lower()
+        return self.category or next((category for word, category in _WORDS if word in text), "unknown")
+
+
+class ImportRefused(ValueError):
+    """The record cannot be read; the message says where and why."""
+
+
+def faults_of_trace(rows: Any, *, epoch: datetime) -> Iterator[Fault]:
+    """Pairs the ``fault_start`` and ``fault_end`` events of a node-fault trace, times in days since ``epoch``.
+
+    An event holds ``node_id``, ``event_time``, ``event_type`` and ``fault_type`` (``Level``, ``Class``, ``Desc``).
+    """
+    if not isinstance(rows, list):
+        raise ImportRefused("The trace is not a JSON list of events.")
+    begun: dict[tuple[str, str], float] = {}
+    for n, row in enumerate(rows, 1):
+        try:
+            kind, node, days = row["event_type"], str(row["node_id"]), float(row["event_time"])
+            said = " › ".join(str(row["fault_type"][name]) for name in ("Class", "Desc"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ImportRefused(f"Event {n} of the trace lacks or garbles {error}.") from error
+        if kind == "fault_start":
+            begun.setdefault((node, said), days)
+        elif (node, said) in begun:
+            start = begun.pop((node, said))
+            yield Fault(node, epoch + timedelta(days=start), epoch + timedelta(days=days), said)
+    for (node, said), start in begun.items():
+        yield Fault(node, epoch + timedelta(days=start), None, said)
+
+
+@transaction.atomic
+def faults_import(*, cluster: Cluster, slug: str, faults: Iterable[Fault], user: Any = None) -> int:
+    """Makes one attempt and one resolved incident a fault, below the job ``slug``; importing again adds nothing.
+
+    Returns how many incidents were made. Complexity: linear, in batches of a thousand rows.
+    """
+    job, is_new = Job.objects.get_or_create(
+        slug=slug, defaults={"name": f"Recorded faults of {cluster}", "cluster": cluster, "created_by": user}
+    )
+    if not is_new:
+        return 0
+    made = 0
+    ordered = sorted(faults, key=lambda fault: (fault.started_at, fault.node, fault.description))
+    names = {fault.node for fault in ordered}
+    Node.objects.bulk_create([Node(cluster=cluster, name=name) for name in sorted(names)], ignore_conflicts=True)
+    nodes = {node.name: node for node in Node.objects.filter(cluster=cluster, name__in=names)}
+    for batch in batched(enumerate(ordered), 1000):
+        made += _batch_import(job, batch, nodes)
+    Activity.objects.create(job=job, kind="imported", actor=user, data={"after": made})
+    return made
+
+
+def _batch_import(job: Job, batch: tuple[tuple[int, Fault], ...], nodes: dict[str, Node]) -> int:
+    attempts = Attempt.objects.bulk_create(
+        Attempt(job=job, number=n, node_count=1, outcome="failed", started_at=fault.started_at, ended_at=fault.ended_at)
+        for n, fault in batch
+    )
+    diagnoses = Diagnosis.objects.bulk_create(
+        Diagnosis(job=job, attempt=attempt, revision=1, engine="imported", report={"headline": fault.description})
+        for attempt, (_, fault) in zip(attempts, batch, strict=True)
+    )
+    incidents = Incident.objects.bulk_create(
+        _incident(job, diagnosis, fault) for diagnosis, (_, fault) in zip(diagnoses, batch, strict=True)
+    )
+    Suspect.objects.bulk_create(
+        Suspect(
+            incident=incident,
+            position=0,
+            entity=fault.node,
+            kind="node",
+            node=nodes[fault.node],
+            score=1.0,
+            reasons=[fault.description],
+            sources=["imported"],
+        )
+        for incident, (_, fault) in zip(incidents, batch, strict=True)
+    )
+    return len(incidents)
+
+
+def _incident(job: Job, diagnosis: Diagnosis, fault: Fault) -> Incident:
+    lost_s = (fault.ended_at - fault.started_at).total_seconds() if fault.ended_at else None
+    node_hours = lost_s / 3600 if lost_s is not None else None
+    headline = f"{fault.node[:40]} out of service: {fault.description}"
+    return Incident(
+        job=job,
+        cluster=job.cluster,
+        attempt=diagnosis.attempt,
+        diagnosis=diagnosis,
+        state=Incident.State.RESOLVED if fault.ended_at else Incident.State.ACTIONED,
+        headline=headline,
+        category=fault.standing,
+        standing_category=fault.standing,
+        confidence=1.0,
+        symptom="crash",
+        node_count=1,
+        accused=[fault.node],
+        search_text=headline.lower(),
+        happened_at=fault.started_at,
+        opened_at=fault.started_at,
+        reviewed_at=fault.started_at,
+        resolved_at=fault.ended_at,
+        week=week_of(fault.started_at),
+        lost_s=lost_s,
+        repaired_s=lost_s,
+        node_hours=node_hours,
+        gpu_hours=node_hours * job.cluster.gpus_per_node if node_hours is not None else None,
+    )

@@ -1,0 +1,185 @@
+"""The managers' page: what costs us most, is it getting better, can the machine be trusted."""
+
+from __future__ import annotations
+
+import csv
+from datetime import date, timedelta
+from typing import Any
+
+import pandas as pd
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.request import QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+from django.views.decorators.http import require_safe
+
+from ingest.roles import can
+from triage import charts, search
+from triage.selectors.statistics import DIMENSIONS, TABLES, Period, Statistics, statistics_of
+
+_SPANS = {"7d": 7, "30d": 30, "90d": 90, "365d": 365}
+_DEFAULT_SPAN = "90d"
+_MAX_DAYS = 366 * 5
+
+
+@require_safe
+def page(request: HttpRequest) -> HttpResponse:
+    if not can(request.user, "statistics"):
+        raise PermissionDenied("Statistics are for engineers and managers: ask an administrator for the role.")
+    asked, problem = _asked(request)
+    shown = _statistics(request, asked)
+    links = _Links(shown)
+    context = {
+        "nav": "statistics",
+        "q": asked["q"],
+        "problem": problem,
+        "shown": shown,
+        "words": shown.query.words(),
+        "spans": _SPANS,
+        "span": asked["span"],
+        "dimensions": list(DIMENSIONS),
+        "measure": asked["measure"],
+        "params": request.GET,
+        "can_export": can(request.user, "export"),
+        "drawn": {
+            "weeks": charts.weeks_chart(shown.weeks, asked["measure"], links.weeks()),
+            "pareto": charts.pareto_chart(shown.pareto, links.categories(shown.pareto.category)),
+            "verdicts": charts.verdicts_chart(shown.verdicts, links.verdicts()),
+        },
+        "weeks": _rows(_by_week(shown.weeks, asked["measure"]), links.days()),
+        "pareto": _rows(shown.pareto, links.categories(shown.pareto.category)),
+        "precision": _rows(shown.precision, links.misses(shown.precision.category)),
+        "dimension": _rows(shown.dimension, links.values()),
+        "offenders": _rows(shown.offenders, [reverse("node", args=[name]) for name in shown.offenders.node]),
+        "backlog": _rows(shown.backlog, links.terms(shown.backlog.term)),
+    }
+    return render(request, "triage/statistics/page.html", context)
+
+
+@require_safe
+def table_csv(request: HttpRequest, table: str) -> StreamingHttpResponse:
+    """Exactly what is drawn, one row a mark."""
+    if not can(request.user, "export"):
+        raise PermissionDenied("Exports are for managers: ask an administrator for the role.")
+    if table not in TABLES:
+        raise Http404(f"There is no table “{table}”: there are {', '.join(TABLES)}.")
+    asked, problem = _asked(request)
+    if problem:
+        raise Http404(problem)
+    frame = _statistics(request, asked).table(table)
+    writer = csv.writer(_Echo())
+    rows = (writer.writerow(row) for row in [list(frame.columns), *frame.itertuples(index=False)])
+    response = StreamingHttpResponse(rows, content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="faultline-{table}.csv"'
+    return response
+
+
+class _Echo:
+    """A file that gives back what is written to it, so that rows leave as they are made."""
+
+    def write(self, value: str) -> str:
+        return value
+
+
+def _asked(request: HttpRequest) -> tuple[dict[str, Any], str]:
+    """The page's state, all of it out of the address; a mistake becomes a sentence and its default is used."""
+    given: QueryDict = request.GET
+    today = timezone.now().date()
+    problem = ""
+    text = given.get("q", "").strip()
+    try:
+        query = search.parse(text)
+    except search.SearchError as error:
+        query, problem = search.Query(), str(error)
+    span = given.get("span", "")
+    try:
+        end = date.fromisoformat(given["until"]) if given.get("until") else today
+        if given.get("since"):
+            start, span = date.fromisoformat(given["since"]), ""
+        else:
+            span = span if span in _SPANS else _DEFAULT_SPAN
+            start = end - timedelta(days=_SPANS[span] - 1)
+        if not 0 <= (end - start).days < _MAX_DAYS:
+            raise ValueError
+    except ValueError:
+        problem = (
+            problem or "The dates cannot be used: give since and until as 2026-11-01, since first, five years at most."
+        )
+        span, end = _DEFAULT_SPAN, today
+        start = end - timedelta(days=_SPANS[span] - 1)
+    by = given.get("by", "cluster")
+    return {
+        "q": text,
+        "query": query,
+        "span": span,
+        "period": Period(start, end),
+        "by": by if by in DIMENSIONS else "cluster",
+        "measure": "gpu_hours" if given.get("measure") == "gpu_hours" else "incidents",
+    }, problem
+
+
+def _statistics(request: HttpRequest, asked: dict[str, Any]) -> Statistics:
+    return statistics_of(
+        user=request.user, query=asked["query"], period=asked["period"], by=asked["by"], now=timezone.now()
+    )
+
+
+def _rows(frame: pd.DataFrame, links: list[str]) -> list[dict[str, Any]]:
+    """The frame's rows for a template, each with the address of its list."""
+    rows = frame.to_dict("records")
+    return [{**row, "link": link} for row, link in zip(rows, links, strict=True)]  # type: ignore[dict-item]
+
+
+def _by_week(weeks: pd.DataFrame, measure: str) -> pd.DataFrame:
+    totals = weeks.groupby("week", as_index=False)[["incidents", "gpu_hours"]].sum()
+    return totals.sort_values("week", ascending=False, ignore_index=True)
+
+
+class _Links:
+    """From a mark to the list behind it: the page's own query, narrowed by what the mark stands for."""
+
+    def __init__(self, shown: Statistics) -> None:
+        self.shown = shown
+        self.base = reverse("incidents")
+
+    def _to(self, *extra: str, has_period: bool = True) -> str:
+        terms = [str(self.shown.query), self.shown.period.term if has_period else "", *extra]
+        return f"{self.base}?{urlencode({'q': ' '.join(term for term in terms if term)})}"
+
+    def _week(self, week: date) -> str:
+        low, high = max(week, self.shown.period.start), min(week + timedelta(days=6), self.shown.period.end)
+        return f"happened:{low}..{high}"
+
+    def weeks(self) -> dict[tuple[str, str], str]:
+        pairs = zip(self.shown.weeks.week, self.shown.weeks.category, strict=True)
+        return {
+            (str(week), name): self._to(self._week(week), f"category:{name}", has_period=False) for week, name in pairs
+        }
+
+    def verdicts(self) -> dict[tuple[str, str], str]:
+        terms = {"right": "verdict:right", "wrong": "verdict:wrong", "awaiting": "is:[unreviewed,inconclusive]"}
+        return {
+            (str(week), name): self._to(self._week(week), term, has_period=False)
+            for week in self.shown.verdicts.week
+            for name, term in terms.items()
+        }
+
+    def days(self) -> list[str]:
+        weeks = _by_week(self.shown.weeks, "incidents").week
+        return [self._to(self._week(week), has_period=False) for week in weeks]
+
+    def categories(self, ids: Any) -> list[str]:
+        return [self._to(f"category:{name}") for name in ids]
+
+    def misses(self, ids: Any) -> list[str]:
+        return [self._to(f"machine:{name}", "verdict:wrong") for name in ids]
+
+    def values(self) -> list[str]:
+        by = self.shown.by
+        return [self._to(str(search.Query().plus(by, value))) if value else "" for value in self.shown.dimension.value]
+
+    def terms(self, terms: Any) -> list[str]:
+        return [self._to("is:unreviewed", term, has_period=False) for term in terms]
