@@ -172,8 +172,7 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
     tee.read(mark)
     zone = _zone(hints.time_zone, notes)
     reader = LogReader(path, work, time_zone=zone, node=hints.node)
-    for block in lines.blocks(cast(BinaryIO, tee), encoding=encoding, offset=hints.offset + mark):
-        reader.feed(block)
+    reader.read(lines.blocks(cast(BinaryIO, tee), encoding=encoding, offset=hints.offset + mark))
     if tee.broke:
         notes.append(_broken(path, tee.broke, tee.passed))
     columns, uniques = reader.finish()

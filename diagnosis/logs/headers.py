@@ -30,6 +30,7 @@ class TimeStyle:
     zoned: bool = False
     yearless: bool = False
     epoch: int = 0
+    reach: int = 300  # characters from the start of a line in which it is looked for
 
 
 _FRACTION = r"(?:[.,][0-9]+)?"
@@ -80,7 +81,7 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
         "%b %d %H:%M:%S",
         yearless=True,
     ),
-    TimeStyle("mllog", r'"time_ms": 0', r'"time_ms": ([0-9]{13})\b', epoch=1_000),
+    TimeStyle("mllog", r'"time_ms": 0', r'"time_ms": ([0-9]{13})\b', epoch=1_000, reach=6_000),
     TimeStyle(
         "journal_us", r"__REALTIME_TIMESTAMP\W{1,5}0", r"__REALTIME_TIMESTAMP\W{1,5}([0-9]{16})\b", epoch=1_000_000
     ),
@@ -103,6 +104,7 @@ _GAP = r"(?: ?[|,-]+)?[ \t]?"
 _HEADER = rf"^\s*(?:(?:{_RANK}|{_STAMP}|{_GLOG}|{_LEVEL}){_GAP}|{_TASK})+"
 _HEADER_AFTER_LABEL = rf"^\s*(?:{_STAMP}\s*)?{_LABEL}(?:(?:{_RANK}|{_STAMP}|{_GLOG}|{_LEVEL}){_GAP}|{_TASK})*"
 
+_SYSLOG = rf"^(?:<0>)?(?:{_MONTH} +0 0:0:0(?:\.0)? |0-0-0T0:0:0(?:\.0)?(?:Z|[+-]0:?0?) )[A-Za-z][\w.-]* [\w./@()-]+(?:\[0\])?: "
 #: Words that begin messages as ``word0:`` and name no host.
 _NOT_HOSTS = r"(?i)^\s*(?:epoch|iter|iteration|step|loss|batch|layer|stage|trial|attempt|try|phase|part|shard|dev|device|cuda|gpu|npu|tpu|cpu|eth|ib|mlx0_|nvme|sd[a-z]|fold|eval|train|test|level|top|acc|bleu|task|thread|worker_?group|line|col|section|figure|table|run|seed|version|v|python|h|x|y)[-_. ]?0?:"
 _HOST = r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)*)"
@@ -126,12 +128,15 @@ _LEVEL_REACH = 120  # characters from the start of a line in which its level sta
 
 
 def split(normal: pl.Expr) -> dict[str, pl.Expr]:
-    """Expressions over normalised lines: ``header``, ``message``, ``level``, ``style`` (index into TIME_STYLES or null), ``has_label``, ``has_rank``, ``has_nccl``."""
+    """Expressions over normalised lines: ``header``, ``message``,
+    , ``level``, ``style`` (index into TIME_STYLES or null) and ``who`` (bits below)."""
     is_labelled = normal.str.contains(rf"^\s*(?:{_STAMP}\s*)?[A-Za-z][\w.-]*0[\w.-]*: ") & ~normal.str.contains(
         _NOT_HOSTS
     )
     header = (
-        pl.when(is_labelled)
+        pl.when(normal.str.contains(_SYSLOG))
+        .then(normal.str.extract(_SYSLOG, 0))
+        .when(is_labelled)
         .then(normal.str.extract(_HEADER_AFTER_LABEL, 0))
         .otherwise(normal.str.extract(_HEADER, 0))
         .fill_null("")
@@ -151,29 +156,47 @@ def split(normal: pl.Expr) -> dict[str, pl.Expr]:
     )
     for value, pattern in reversed(_LEVELS):
         level = pl.when(start.str.contains(pattern)).then(pl.lit(int(value), dtype=pl.UInt8)).otherwise(level)
-    return {
-        "header": header,
-        "message": message,
-        "level": level,
-        "style": style,
-        "has_label": is_labelled,
-        "has_rank": header.str.contains(r"^\s*0: |\[[Rr]ank ?0\]|\[default0\]")
-        | normal.str.head(120).str.contains(r"\[[Rr]ank ?0\]"),
-        "has_host": message.str.contains(rf"^{_HOST}:0:0 \[0\]")
-        | normal.str.contains(
-            rf"^{_MONTH} +0 0:0:0(?:\.0)? \S+ |^0-0-0T0:0:0(?:\.0)?(?:Z|[+-]0:?0) \S+ \S+?(?:\[0\])?: |^srun: error: \S+: tasks? 0"
-        ),
-    }
+    start_of = normal.str.head(120)
+    who: pl.Expr = pl.lit(0, dtype=pl.UInt8)
+    for bit, is_so in (
+        (LABEL, is_labelled),
+        (TAG, start_of.str.contains(r"\[[Rr]ank ?0\]")),
+        (TASK, header.str.contains(r"^\s*(?:0-0-\S+\s+)?0: ?")),
+        (LOCAL, header.str.contains(r"\[default0\]")),
+        (NCCL, start_of.str.contains(rf"(?:^|[\s:]){_HOST}:0:0 \[0\]")),
+        (SYSLOG, normal.str.contains(_SYSLOG)),
+        (SRUN, normal.str.contains(r"^srun: error: \S+: tasks? 0")),
+    ):
+        who |= pl.when(is_so).then(pl.lit(bit, dtype=pl.UInt8)).otherwise(pl.lit(0, dtype=pl.UInt8))
+    return {"header": header, "message": message, "level": level, "style": style, "who": who}
 
 
-#: Raw patterns that read who wrote a line, by the flag of :func:`split` that calls for them.
-LABEL_RAW = r"^\s*(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]\S+\s+)?([A-Za-z][\w.-]*[0-9][\w.-]*): "
-RANK_RAW = r"(?:^\s*(?:[0-9]{4}-\S+\s+)?([0-9]{1,6}): )"
-RANK_TAG_RAW = r"\[[Rr]ank ?([0-9]{1,7})\]"
-LOCAL_RAW = r"\[default([0-9]{1,3})\]"
-NCCL_RAW = r"(?:^|[\s:])([A-Za-z0-9][\w.-]*):[0-9]+:[0-9]+ \[[0-9]+\]"
-SYSLOG_RAW = rf"^(?:{_MONTH} +[0-9]+ [0-9:.]+|[0-9]{{4}}-[0-9-]+T[0-9:.]+(?:Z|[+-][0-9:]+)) ([A-Za-z0-9][\w.-]*) "
-SRUN_RAW = r"^srun: error: ([A-Za-z0-9][\w.-]*): tasks? ([0-9]+)"
+#: Bits of ``who``: where a line names its writer. RAW[bit] = (part, pattern over raw lines).
+LABEL, TAG, TASK, LOCAL, NCCL, SYSLOG, SRUN = (1 << index for index in range(7))
+RAW: dict[int, tuple[str, str]] = {
+    LABEL: ("label", r"^\s*(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]\S+\s+)?([A-Za-z][\w.-]*[0-9][\w.-]*): "),
+    TAG: ("rank", r"\[[Rr]ank ?([0-9]{1,7})\]"),
+    TASK: ("rank", r"^\s*(?:[0-9]{4}-\S+\s+)?([0-9]{1,6}): ?"),
+    LOCAL: ("local", r"\[default([0-9]{1,3})\]"),
+    SRUN: ("host", r"^srun: error: ([A-Za-z0-9][\w.-]*): tasks? [0-9]"),
+    SYSLOG: (
+        "host",
+        rf"^(?:<[0-9]+>)?(?:{_MONTH} +[0-9]+ [0-9:.]+|[0-9]{{4}}-[0-9-]+T[0-9:.]+(?:Z|[+-][0-9:]+)) ([A-Za-z0-9][\w.-]*) ",
+    ),
+    NCCL: ("host", r"(?:^|[\s:])([A-Za-z0-9][\w.-]*):[0-9]+:[0-9]+ \[[0-9]+\]"),
+}
+#: Characters from the start of a line in which its writer is named.
+WRITER_CHARS = 160
+PARTS = ("label", "rank", "local", "host")
+
+
+def writers(text: pl.Expr, who: int) -> list[pl.Expr]:
+    """Expressions over raw lines, one for each of ``PARTS`` that lines with these ``who`` bits name."""
+    found: dict[str, list[pl.Expr]] = {}
+    for bit, (part, pattern) in RAW.items():
+        if who & bit:
+            found.setdefault(part, []).append(text.str.extract(pattern, 1))
+    return [pl.coalesce(*ways).fill_null("").alias(part) for part, ways in found.items()]
 
 
 def times(text: pl.Series, style: TimeStyle, time_zone: str) -> pl.Series:
@@ -202,7 +225,7 @@ def times(text: pl.Series, style: TimeStyle, time_zone: str) -> pl.Series:
         shift = pl.when(offset == "Z").then(0).otherwise(minutes) * 60_000_000_000
     else:
         shift = pl.lit(0, dtype=pl.Int64)
-    stamp, template = _fixed(column, style)
+    stamp, template = _fixed(found, style)
     naive = stamp.str.to_datetime(template, strict=False, time_unit="ns")
     if not style.zoned and time_zone != "UTC":
         naive = (
@@ -210,14 +233,23 @@ def times(text: pl.Series, style: TimeStyle, time_zone: str) -> pl.Series:
             .dt.convert_time_zone("UTC")
             .dt.replace_time_zone(None)
         )
-    digits = column.str.extract(r":[0-9]{2}[.,]([0-9]{1,9})", 1).fill_null("0")
-    fraction = digits.str.pad_end(9, "0").cast(pl.Int64, strict=False).fill_null(0)
+    if style.name in ("iso", "iso_zoned"):
+        digits = column.str.slice(20)
+        if style.zoned:
+            digits = digits.str.extract(r"^([0-9]+)", 1)
+    else:
+        digits = column.str.extract(r":[0-9]{2}[.,]([0-9]{1,9})", 1)
+    fraction = digits.fill_null("").str.pad_end(9, "0").cast(pl.Int64, strict=False).fill_null(0)
     return frame.select((naive.cast(pl.Int64) + fraction - shift).alias("time"))["time"]
 
 
-def _fixed(column: pl.Expr, style: TimeStyle) -> tuple[pl.Expr, str]:
+def _fixed(found: pl.Series, style: TimeStyle) -> tuple[pl.Expr, str]:
     """The part of a stamp up to its seconds, in exactly the shape of the returned strptime format."""
+    column = pl.col("found")
     if style.name in ("iso", "iso_zoned"):
+        separators = found.str.slice(10, 1).drop_nulls().unique()
+        if len(separators) == 1:
+            return column.str.slice(0, 19), f"%Y-%m-%d{separators[0]}%H:%M:%S"
         return column.str.slice(0, 19).str.replace(" ", "T", literal=True), "%Y-%m-%dT%H:%M:%S"
     if style.name == "iso_dashed":
         return column.str.slice(0, 19), style.format

@@ -40,11 +40,12 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive lines: ``text`` (n strings), ``offset`` and ``length`` (n bytes positions each)."""
+    """Consecutive lines: ``text`` (n strings, not yet cleaned), ``offset`` and ``length`` (n byte positions each), and their bytes."""
 
     text: pl.Series
     offset: npt.NDArray[np.uint64]
     length: npt.NDArray[np.uint32]
+    raw: bytes
 
 
 def encoding_of(head: bytes) -> tuple[str, int]:
@@ -80,22 +81,26 @@ def decode(raw: bytes, encoding: str = "utf-8") -> str:
     return raw.decode(encoding, "faultline-latin1" if encoding == "utf-8" else "replace")
 
 
-def _lines_of(raw: bytes, count: int, encoding: str) -> pl.Series:
-    if encoding == "utf-8":
-        try:
-            text = pl.read_lines(raw, name="text")["text"]
-            if len(text) == count:
-                return text
-        except pl.exceptions.PolarsError:
-            pass
+def _fast_lines(raw: bytes) -> pl.Series | None:
+    """The lines of plain UTF-8 without carriage returns, where the lengths of the strings are the lengths of the lines."""
+    if not raw or b"\r" in raw:
+        return None
+    try:
+        return pl.read_lines(raw, name="text")["text"]
+    except pl.exceptions.PolarsError:
+        return None
+
+
+def _slow_lines(raw: bytes, count: int, encoding: str) -> pl.Series:
     split = decode(raw, encoding).split("\n")
     return pl.Series(
         "text", split[:count] if len(split) >= count else split + [""] * (count - len(split)), dtype=pl.String
     )
 
 
-def _clean(text: pl.Series, raw: bytes) -> pl.Series:
+def clean(block: Block) -> pl.Series:
     """Takes out what never carries meaning: ANSI sequences, NUL bytes, the carriage return before a newline, finished progress bars."""
+    text, raw = block.text, block.raw
     column = pl.col("text")
     steps = []
     if b"\x1b" in raw:
@@ -131,22 +136,28 @@ class _Cutter:
 
     def blocks(self, chunk: bytes, last: bool) -> Iterator[Block]:
         raw = self.rest + chunk if self.rest else chunk
-        ends = self._newlines(raw)
-        stop = int(ends[-1]) + self._width if len(ends) else 0
-        if last and stop < len(raw):
-            ends = np.append(ends, len(raw))
+        stop = self._last_newline(raw)
+        is_open = last and stop < len(raw)  # the last line has no newline
+        if is_open:
             stop = len(raw)
-        if len(ends):
-            starts = np.empty_like(ends)
-            starts[0] = 0
-            starts[1:] = ends[:-1] + self._width
-            lengths = ends - starts
+        if stop:
+            body = raw[:stop]
+            text = _fast_lines(body) if self.encoding == "utf-8" else None
+            if text is not None:
+                lengths = text.str.len_bytes().to_numpy().astype(np.int64)
+                starts = np.cumsum(lengths + 1) - lengths - 1
+            else:
+                ends = self._newlines(body)
+                if is_open:
+                    ends = np.append(ends, stop)
+                starts = np.zeros_like(ends)
+                starts[1:] = ends[:-1] + self._width
+                lengths = ends - starts
+                text = _slow_lines(body, len(ends), self.encoding)
             lengths[0] += self.cut
             offsets = starts + self.at
             offsets[1:] += self.cut
-            body = raw[:stop]
-            text = _clean(_lines_of(body, len(ends), self.encoding), body)
-            yield Block(text, offsets.astype(np.uint64), lengths.astype(np.uint32))
+            yield Block(text, offsets.astype(np.uint64), lengths.astype(np.uint32), body)
             self.at += stop + self.cut
             self.cut = 0
         self.rest = raw[stop:]
@@ -162,6 +173,13 @@ class _Cutter:
     @property
     def _width(self) -> int:
         return 2 if self.encoding.startswith("utf-16") else 1
+
+    def _last_newline(self, raw: bytes) -> int:
+        """Where the last whole line of ``raw`` ends, its newline included; 0 without one."""
+        if self._width == 1:
+            return raw.rfind(b"\n") + 1
+        ends = self._newlines(raw)
+        return int(ends[-1]) + 2 if len(ends) else 0
 
     def _newlines(self, raw: bytes) -> npt.NDArray[np.int64]:
         if self._width == 1:

@@ -45,7 +45,7 @@ _CODES_NORMAL = re.compile("|".join(_CODE_CONTEXTS).replace("@", "-?0").replace(
 _LAST_NUMBER = f"({_NUMBER})$"
 
 # Named masks over normalised text, in this order. ``0`` is any number there.
-_MASKS: tuple[tuple[str, str], ...] = (
+MASKS: tuple[tuple[str, str], ...] = (
     (
         r"\b(?:[A-Z][a-z]{2},? +)?(?:[A-Z][a-z]{2} +0|0-0-0|0/0/0)[T ,]+0:0:0(?:[.,]0)?(?: ?(?:Z|UTC|[+-]0(?::0)?))?(?: 0)?",
         "<TIME>",
@@ -116,8 +116,8 @@ FROM_PRIVATE = {0xE000 + index: char for index, char in enumerate(_ALPHABET)}
 
 
 def mask(message: pl.Expr) -> pl.Expr:
-    """Step 2: names the parameters of a normalised message (see ``_MASKS``) and evens out white space."""
-    for pattern, name in _MASKS:
+    """Step 2: names the parameters of a normalised message (see ``MASKS``) and evens out white space."""
+    for pattern, name in MASKS:
         message = message.str.replace_all(pattern, name)
     return message.str.replace_all(r"\s+", " ").str.strip_chars()
 

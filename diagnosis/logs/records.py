@@ -6,6 +6,7 @@ lines of one source. That keeps byte ranges independent: merging them only repea
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 #: Bits of the column ``flags``.
@@ -37,59 +38,59 @@ class Records:
     """Gives each line its record; carries the open record of every source from block to block."""
 
     def __init__(self) -> None:
-        self._open: dict[
-            int, tuple[int, bool, bool]
-        ] = {}  # source -> (record, it began with an opener, its last line was indented)
+        # source -> (record, it began with an opener, its last line was indented)
+        self._open: dict[int, tuple[int, bool, bool]] = {}
 
     def assign(self, frame: pl.DataFrame) -> pl.Series:
-        """``record`` for the rows of ``frame`` (line, source, flags; in line order). O(n log n) in the block for many sources, O(n) for one."""
-        if frame.is_empty():
+        """``record`` (u32) for the rows of ``frame`` (line, source, flags; in line order). O(n): a stable radix sort and running maxima."""
+        count = len(frame)
+        if not count:
             return pl.Series("record", [], dtype=pl.UInt32)
-        carried = pl.DataFrame(
-            {
-                "source": list(self._open),
-                "line": [0] * len(self._open),
-                "flags": [0] * len(self._open),
-                "was_record": [state[0] for state in self._open.values()],
-                "was_open": [state[1] for state in self._open.values()],
-                "was_indented": [state[2] for state in self._open.values()],
-            },
-            schema={
-                "source": pl.UInt16,
-                "line": pl.UInt32,
-                "flags": pl.UInt8,
-                "was_record": pl.UInt32,
-                "was_open": pl.Boolean,
-                "was_indented": pl.Boolean,
-            },
-        )
-        rows = pl.concat([carried, frame.select("source", "line", "flags")], how="diagonal").sort(
-            "source", "line", maintain_order=True
-        )
-        flag = pl.col("flags")
-        is_carried = pl.col("line") == 0
-        rows = rows.with_columns(
-            indented=pl.when(is_carried).then(pl.col("was_indented")).otherwise((flag & INDENTED) > 0),
-            start=pl.when(is_carried).then(pl.col("was_record")).when((flag & INDENTED) == 0).then(pl.col("line")),
-            opens=pl.when(is_carried).then(pl.col("was_open")).when((flag & INDENTED) == 0).then((flag & OPENER) > 0),
-        ).with_columns(
-            first=pl.col("start").forward_fill().over("source"),
-            inside=pl.col("opens").shift(1).forward_fill().over("source").fill_null(False),
-            after_indent=pl.col("indented").shift(1).over("source").fill_null(False),
-        )
-        closes = ~is_carried & ~pl.col("indented") & pl.col("inside") & pl.col("after_indent") & ((flag & CLOSER) > 0)
-        rows = rows.with_columns(start=pl.when(closes).then(None).otherwise(pl.col("start")))
-        rows = rows.with_columns(record=pl.coalesce(pl.col("start").forward_fill().over("source"), pl.col("line")))
-        last = rows.group_by("source", maintain_order=True).last()
-        opened = (
-            rows.with_columns(opens=pl.when(closes).then(False).otherwise(pl.col("opens")))
-            .group_by("source", maintain_order=True)
-            .agg(pl.col("opens").drop_nulls().last())
-        )
-        self._open = {
-            int(source): (int(record), bool(opens), bool(indented))
-            for source, record, indented, opens in zip(
-                last["source"], last["record"], last["indented"], opened["opens"], strict=True
-            )
-        }
-        return rows.filter(~is_carried).sort("line")["record"].cast(pl.UInt32)
+        source = frame["source"].to_numpy()
+        order = np.argsort(source, kind="stable")
+        source = source[order]
+        line = frame["line"].to_numpy()[order].astype(np.int64)
+        flags = frame["flags"].to_numpy()[order]
+        is_first = np.empty(count, bool)
+        is_first[0] = True
+        np.not_equal(source[1:], source[:-1], out=is_first[1:])
+        firsts = np.flatnonzero(is_first)
+        carried = [self._open.get(int(one), (0, False, False)) for one in source[firsts]]
+
+        indented = (flags & INDENTED) != 0
+        opens = (flags & OPENER) != 0
+        starts = ~indented
+        record = np.where(starts, line, 0)
+        opened = np.where(starts, opens, False)
+        # The first line of a source in this block continues what was left open, if it is indented.
+        for place, (number, is_open, _) in zip(firsts, carried, strict=True):
+            if indented[place]:
+                record[place] = number or line[place]
+                opened[place] = is_open or (not number and opens[place])
+                starts[place] = True
+        at = np.maximum.accumulate(np.where(starts, np.arange(count), 0))
+        record, opened = record[at], opened[at]
+
+        before_indented = np.empty(count, bool)
+        before_indented[1:] = indented[:-1]
+        before_open = np.empty(count, bool)
+        before_open[1:] = opened[:-1]
+        before_record = np.empty(count, np.int64)
+        before_record[1:] = record[:-1]
+        before_indented[firsts] = [was_indented for _, _, was_indented in carried]
+        before_open[firsts] = [is_open for _, is_open, _ in carried]
+        before_record[firsts] = [number for number, _, _ in carried]
+        closes = ~indented & before_indented & before_open & ((flags & CLOSER) != 0)
+        if closes.any():
+            # A closing line begins no record of its own: it and what is indented below it belong to the traceback.
+            place = np.flatnonzero(closes)
+            target = before_record[place]
+            is_chain = closes[at]
+            record[is_chain] = target[np.searchsorted(place, at[is_chain])]
+            opened[is_chain] = False
+        lasts = np.append(firsts[1:], count) - 1
+        for place in lasts:
+            self._open[int(source[place])] = (int(record[place]), bool(opened[place]), bool(indented[place]))
+        out = np.empty(count, np.uint32)
+        out[order] = record
+        return pl.Series("record", out)

@@ -1,0 +1,123 @@
+"""Lines a second and peak memory of reading a log, beside Drain3 in the same run: `python bench/parse.py [--lines 1000000 10000000]`.
+
+Ours does more than Drain3 is asked to: it also reads times, writers and levels, joins records and writes the column files; then it mines templates.
+Drain3 gets the one mask that ours applies to every line (the naming masks, which ours applies to distinct lines only, are left out in its favour), on the
+first `--drain-lines` lines; its rate falls with more lines, so extrapolating it flatters it. Each measurement runs in a process of its own. Wall time on a shared machine is noise; CPU seconds are the robust column.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+
+def _usage() -> tuple[float, float]:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def ours(path: Path) -> dict[str, float]:
+    """Parse and mine ``path``."""
+    import polars as pl
+
+    from diagnosis import ParseHints, parse
+    from diagnosis.logs import templates
+
+    cpu, _ = _usage()
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as work, path.open("rb") as stream:
+        parsed = parse(stream, path.name, ParseHints(), Path(work))
+        mined = templates.mine([pl.read_parquet(parsed.uniques)])
+    wall = time.perf_counter() - began
+    after, peak = _usage()
+    return {
+        "lines": parsed.lines,
+        "templates": mined["template"].n_unique(),
+        "wall_s": wall,
+        "cpu_s": after - cpu,
+        "peak_mib": peak,
+    }
+
+
+def drain(path: Path, limit: int) -> dict[str, float]:
+    """Drain3 over the first ``limit`` lines of ``path``, each masked by the pattern that ours applies to every line."""
+    from drain3 import TemplateMiner
+    from drain3.template_miner_config import TemplateMinerConfig
+
+    from diagnosis.logs import mask
+
+    first = re.compile(mask.NORMALISE.replace("(?-u:", "(?:"), re.ASCII)
+    miner = TemplateMiner(config=TemplateMinerConfig())
+    cpu, _ = _usage()
+    began = time.perf_counter()
+    count = 0
+    with path.open(encoding="utf-8") as stream:
+        for line in stream:
+            miner.add_log_message(first.sub("<NUM>", line))
+            count += 1
+            if count == limit:
+                break
+    wall = time.perf_counter() - began
+    after, peak = _usage()
+    return {
+        "lines": count,
+        "templates": len(miner.drain.clusters),
+        "wall_s": wall,
+        "cpu_s": after - cpu,
+        "peak_mib": peak,
+    }
+
+
+def _apart(*arguments: str) -> dict[str, float]:
+    """Runs this file in another process, so that peak memory is its own."""
+    done = subprocess.run([sys.executable, __file__, *arguments], check=True, capture_output=True, text=True)
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lines", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--drain-lines", type=int, default=100_000)
+    parser.add_argument("--file", type=Path, help="measure this log instead of generated ones")
+    parser.add_argument("--one", choices=("ours", "drain"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        result = ours(options.file) if options.one == "ours" else drain(options.file, options.drain_lines)
+        print(json.dumps(result))
+        return
+    print(
+        f"{'':22}{'lines':>12}{'MB':>9}{'wall s':>9}{'CPU s':>9}{'klines/s':>10}{'MB/s':>8}{'peak MiB':>10}{'templates':>11}"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for count in [0] if options.file else options.lines:
+            path = options.file or Path(folder) / f"{count}.log"
+            if not options.file:
+                from generate import write
+
+                write(path, count)
+            mine = _apart("--one", "ours", "--file", str(path))
+            theirs = _apart("--one", "drain", "--file", str(path), "--drain-lines", str(options.drain_lines))
+            for name, row, size in (("Faultline", mine, path.stat().st_size), ("Drain3, same masks", theirs, 0)):
+                rate = row["lines"] / row["wall_s"]
+                print(
+                    f"{name:22}{row['lines']:>12,}{size / 1e6:>9.0f}{row['wall_s']:>9.2f}{row['cpu_s']:>9.2f}{rate / 1e3:>10.0f}"
+                    f"{size / 1e6 / row['wall_s']:>8.0f}{row['peak_mib']:>10.0f}{row['templates']:>11}"
+                )
+            wall = (mine["lines"] / mine["wall_s"]) / (theirs["lines"] / theirs["wall_s"])
+            cpu = (mine["lines"] / mine["cpu_s"]) / (theirs["lines"] / theirs["cpu_s"])
+            print(f"{'':22}{wall:.1f} x Drain3 by the clock, {cpu:.1f} x by CPU time")
+
+
+if __name__ == "__main__":
+    main()
