@@ -1,0 +1,65 @@
+"""The shape of an API error: RFC 9457 problem details."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.db import OperationalError
+from django.http import Http404
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import exception_handler
+
+from ingest.refusals import BUSY, Refused
+
+log = logging.getLogger(__name__)
+
+
+def problem_json(error: Exception, context: dict[str, Any]) -> Response | None:
+    """DRF's exception handler: ``application/problem+json`` for every error of the API."""
+    if isinstance(error, OperationalError):
+        log.warning("database busy: %s", error)
+        error = Refused(BUSY, code="busy", status=503)
+    if isinstance(error, Refused):
+        headers = {"Retry-After": "5"} if error.status == 503 else {}
+        problem = _problem(error.status, error.code, error.detail)
+        if error.fields:
+            problem["errors"] = [{"field": name, "detail": text} for name, text in error.fields.items()]
+        return Response(problem, status=error.status, headers=headers, content_type="application/problem+json")
+    if isinstance(error, Http404):
+        error = exceptions.NotFound()
+    elif isinstance(error, PermissionDenied):
+        error = exceptions.PermissionDenied(*error.args)
+    response = exception_handler(error, context)
+    if response is None:
+        return None
+    assert isinstance(error, exceptions.APIException)
+    if isinstance(error, exceptions.ValidationError):
+        problem = _problem(response.status_code, "invalid", "Some fields are wrong; see errors.")
+        problem["errors"] = _flat(error.detail)
+    else:
+        code = error.get_codes()
+        problem = _problem(response.status_code, code if isinstance(code, str) else "error", str(error.detail))
+    response.data = problem
+    response.content_type = "application/problem+json"
+    return response
+
+
+def _problem(status: int, code: str, detail: str) -> dict[str, Any]:
+    return {
+        "type": f"urn:faultline:problem:{code}",
+        "title": code.replace("_", " "),
+        "status": status,
+        "detail": detail,
+    }
+
+
+def _flat(detail: Any, field: str = "") -> list[dict[str, str]]:
+    """DRF's nested errors as rows of field and sentence."""
+    if isinstance(detail, dict):
+        return [row for key, value in detail.items() for row in _flat(value, f"{field}.{key}" if field else str(key))]
+    if isinstance(detail, list):
+        return [row for value in detail for row in _flat(value, field)]
+    return [{"field": field, "detail": str(detail)}]

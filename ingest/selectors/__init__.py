@@ -1,0 +1,18 @@
+"""Reads of the evidence layer: each returns exactly what one page, endpoint or the engine needs."""
+
+from ingest.selectors.access import clusters_visible_to, jobs_visible_to
+from ingest.selectors.evidence import artifacts_of, columns_path, hints_for, parsed_for, read_range, reader_for
+from ingest.selectors.progress import Progress, progress
+
+__all__ = [
+    "Progress",
+    "artifacts_of",
+    "clusters_visible_to",
+    "columns_path",
+    "hints_for",
+    "jobs_visible_to",
+    "parsed_for",
+    "progress",
+    "read_range",
+    "reader_for",
+]

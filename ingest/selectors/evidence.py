@@ -1,0 +1,77 @@
+"""A job's evidence as the engine and the log viewer read it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from django.db.models import QuerySet
+
+from diagnosis import JobHints, Parsed, parsed
+from ingest import storage
+from ingest.models import Artifact, Attempt, Job
+from ingest.services.parsing import FILES
+
+_READ = (Artifact.State.PARSED, Artifact.State.SKIPPED)
+
+
+def artifacts_of(job: Job) -> QuerySet[Artifact]:
+    """The job's standing artifacts by attempt and path, blobs with them."""
+    standing = Artifact.objects.filter(attempt__job=job, is_superseded=False)
+    return standing.select_related("attempt", "blob").order_by("attempt__number", "path", "pk")
+
+
+def parsed_for(attempt: Attempt, work: Path) -> list[Parsed]:
+    """What the engine diagnoses: every read artifact of the attempt, by path.
+
+    Column files are copied below ``work`` only where they are not local. One query; memory holds no tables.
+    """
+    found = Artifact.objects.filter(attempt=attempt, is_superseded=False, state__in=_READ).exclude(parsed_key="")
+    return [
+        parsed.load(storage.directory_get(key, FILES, work))
+        for key in found.order_by("path", "pk").values_list("parsed_key", flat=True)
+    ]
+
+
+def read_range(artifact: Artifact, offset: int, length: int) -> bytes:
+    """``length`` raw bytes from ``offset`` on, fewer at the end. Cost follows ``length``, not the file's size."""
+    return storage.blob_range(artifact.blob_id, offset, length)
+
+
+def columns_path(artifact: Artifact, work: Path | None = None) -> Path | None:
+    """A local path to the artifact's column file, or None. Remote ones are copied below ``work`` once."""
+    if not artifact.parsed_key:
+        return None
+    work = work or Path(tempfile.gettempdir()) / "faultline-columns"
+    path = storage.directory_get(artifact.parsed_key, FILES[:1], work) / FILES[0]
+    return path if path.exists() else None
+
+
+def reader_for(attempt: Attempt) -> Callable[[str, int, int], bytes]:
+    """The engine's way to raw bytes: ``read(path, offset, length)``; empty for a path it does not hold."""
+    blobs = dict(Artifact.objects.filter(attempt=attempt, is_superseded=False).values_list("path", "blob_id"))
+
+    def read(path: str, offset: int, length: int) -> bytes:
+        sha256 = blobs.get(path)
+        return storage.blob_range(sha256, offset, length) if sha256 else b""
+
+    return read
+
+
+def hints_for(job: Job) -> JobHints:
+    """What people said of the job, for the engine."""
+    world = job.layout.get("world_size") if isinstance(job.layout, dict) else None
+    return JobHints(
+        job_id=job.slug,
+        name=job.name,
+        family=job.pool,
+        framework=job.framework,
+        nodes=tuple(name for name in job.nodes_text.replace(",", "\n").split() if name),
+        world_size=world if isinstance(world, int) else None,
+        layout=job.layout if isinstance(job.layout, dict) else {},
+        time_zone=job.time_zone,
+        started_at=job.started_at.timestamp() if job.started_at else None,
+        ended_at=job.ended_at.timestamp() if job.ended_at else None,
+        outcome="" if job.declared_outcome == "unknown" else job.declared_outcome,
+    )

@@ -1,0 +1,131 @@
+"""How far the work on a job's evidence is, and what was wrong with it, as its page tells it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, F, Q, Sum
+
+from ingest.models import Artifact, Job, Run, RunLog, Upload
+
+PROBLEMS_SHOWN = 50
+_WAITING = (Artifact.State.RECEIVED, Artifact.State.PARSING)
+_OPEN = (Run.State.QUEUED, Run.State.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of progress. ``state`` is ``waiting``, ``active``, ``done`` or ``failed``; ``total`` 0 where unknown."""
+
+    name: str
+    state: str
+    text: str
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A sentence about one path; ``run_id`` where the work may be tried again."""
+
+    path: str
+    sentence: str
+    is_error: bool
+    run_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the page polls: ``is_active`` while anything will still change by itself."""
+
+    job: Job
+    steps: list[Step]
+    problems: list[Problem]
+    problem_count: int
+    failed: list[Run]
+    is_active: bool
+    is_diagnosed: bool
+
+
+def progress(job: Job) -> Progress:
+    """Six queries, whatever the number of files."""
+    files = _files(job)
+    uploads = list(job.uploads.filter(state__in=("receiving", "received")).order_by("created_at")[:50])
+    runs = list(job.runs.filter(state__in=(*_OPEN, Run.State.FAILED)).order_by("-pk")[:50])
+    active = [run for run in runs if run.state in _OPEN]
+    is_pending = job.revision > job.diagnosing_revision and bool(files["total"])
+    problems, count = _problems(job, files)
+    return Progress(
+        job=job,
+        steps=_steps(job, files, uploads, active, is_pending=is_pending),
+        problems=problems,
+        problem_count=count,
+        failed=[run for run in runs if run.state == Run.State.FAILED],
+        is_active=bool(active or uploads or is_pending),
+        is_diagnosed=bool(job.diagnosed_revision),
+    )
+
+
+def _files(job: Job) -> dict[str, Any]:
+    return Artifact.objects.filter(attempt__job=job, is_superseded=False).aggregate(
+        total=Count("pk"),
+        settled=Count("pk", filter=~Q(state__in=_WAITING)),
+        troubled=Count("pk", filter=~Q(problem="")),
+        size=Sum("blob__size_bytes", default=0),
+        lines=Sum("lines", default=0),
+    )
+
+
+def _steps(
+    job: Job, files: dict[str, Any], uploads: list[Upload], active: list[Run], *, is_pending: bool
+) -> list[Step]:
+    unpacking = next((run for run in active if run.kind == Run.Kind.UNPACK), None)
+    diagnosing = next((run for run in active if run.kind == Run.Kind.DIAGNOSE), None)
+    total, settled = files["total"], files["settled"]
+    steps = [_received(files, uploads, unpacking)]
+    if total:
+        done = settled == total
+        text = f"{settled:,} of {total:,} files read, {files['lines']:,} lines"
+        steps.append(Step("parsing", "done" if done and not unpacking else "active", text, settled, total))
+    if diagnosing:
+        stage = diagnosing.stage or ("queued" if diagnosing.state == Run.State.QUEUED else "starting")
+        steps.append(Step("diagnosing", "active", stage.replace("_", " "), diagnosing.done, diagnosing.total))
+    elif is_pending and settled == total and not uploads:
+        text = "begins now" if job.is_diagnosis_wanted else "begins when nothing more has come for a while"
+        steps.append(Step("diagnosing", "waiting", text))
+    elif job.diagnosed_revision:
+        steps.append(Step("diagnosing", "done", "done"))
+    return steps
+
+
+def _received(files: dict[str, Any], uploads: list[Upload], unpacking: Run | None) -> Step:
+    growing = [upload for upload in uploads if upload.state == Upload.State.RECEIVING]
+    if growing:
+        done = sum(upload.offset_bytes for upload in growing)
+        whole = sum(upload.size_bytes or 0 for upload in growing)
+        names = ", ".join(upload.path for upload in growing[:3])
+        return Step("receiving", "active", names, done, whole)
+    if unpacking:
+        return Step("unpacking", "active", f"{unpacking.done:,} files so far", 0, 0)
+    if not files["total"]:
+        return Step("received", "waiting", "no evidence yet")
+    return Step("received", "done", f"{files['total']:,} files")
+
+
+def _problems(job: Job, files: dict[str, Any]) -> tuple[list[Problem], int]:
+    """Refused uploads, members left out while unpacking, files that could not be read: worst first."""
+    refused = [Problem(u.path, u.problem, True) for u in job.uploads.exclude(problem="").filter(state="refused")[:20]]
+    left_out = RunLog.objects.filter(run__job=job, run__kind=Run.Kind.UNPACK).exclude(level=RunLog.Level.INFO)
+    lines = [
+        Problem(row.path, row.message, row.level == RunLog.Level.ERROR, row.run_id)
+        for row in left_out.order_by("pk")[:PROBLEMS_SHOWN]
+    ]
+    standing = Artifact.objects.filter(attempt__job=job, is_superseded=False).exclude(problem="")
+    unread = [
+        Problem(row.path, row.problem, row.state == Artifact.State.FAILED, row.run_id)
+        for row in standing.order_by(F("state").asc(), "path")[:PROBLEMS_SHOWN]
+    ]
+    rows = [*refused, *lines, *unread]
+    count = len(refused) + left_out.count() + files["troubled"]
+    return sorted(rows, key=lambda row: not row.is_error)[:PROBLEMS_SHOWN], count

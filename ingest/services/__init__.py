@@ -1,0 +1,26 @@
+"""Writes of the evidence layer: one function a deed, keyword arguments, side effects on commit."""
+
+from ingest.services.diagnosing import diagnosis_request, revision_close
+from ingest.services.history import history_for, history_learn
+from ingest.services.jobs import attempt_get, cluster_get, job_create
+from ingest.services.receiving import Receipt, artifact_receive
+from ingest.services.runs import Work, run_do, run_retry
+from ingest.services.tokens import token_create, token_revoke, token_use
+
+__all__ = [
+    "Receipt",
+    "Work",
+    "artifact_receive",
+    "attempt_get",
+    "cluster_get",
+    "diagnosis_request",
+    "history_for",
+    "history_learn",
+    "job_create",
+    "revision_close",
+    "run_do",
+    "run_retry",
+    "token_create",
+    "token_revoke",
+    "token_use",
+]

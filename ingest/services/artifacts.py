@@ -1,0 +1,126 @@
+"""Artifacts: added in bulk, replaced by later bytes of the same path, cut into units of parsing work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, F, Sum
+from django.utils import timezone
+
+from ingest.models import Artifact, Blob, Job, Run, Upload
+from ingest.services.runs import run_enqueue
+
+#: small files are cheap in bytes, not in rows: a unit ends here too
+UNIT_MEMBERS = 500
+
+
+class Incoming(NamedTuple):
+    path: str
+    sha256: str
+    size_bytes: int
+    note: str = ""
+
+
+@transaction.atomic
+def artifacts_add(*, upload: Upload, incoming: Sequence[Incoming]) -> list[Artifact]:
+    """Artifacts for stored blobs, in order, queued for parsing; those that are there already stay as they are.
+
+    A path that another upload of the attempt brought with other bytes is kept apart under this archive's name; a path
+    sent again by the same name replaces the older artifact. O(1) queries for any number of files.
+    """
+    job = Job.objects.select_for_update().get(pk=upload.job_id)
+    incoming = _kept_apart(upload, incoming)
+    paths = {row.path for row in incoming}
+    before = {
+        (artifact.path, artifact.blob_id): artifact
+        for artifact in Artifact.objects.filter(attempt_id=upload.attempt_id, path__in=paths)
+    }
+    Blob.objects.bulk_create(
+        [Blob(sha256=row.sha256, size_bytes=row.size_bytes) for row in incoming], ignore_conflicts=True, batch_size=500
+    )
+    fresh = {
+        (row.path, row.sha256): Artifact(
+            attempt_id=upload.attempt_id,
+            path=row.path,
+            blob_id=row.sha256,
+            upload=upload,
+            notes=[row.note] if row.note else [],
+        )
+        for row in incoming
+        if (row.path, row.sha256) not in before
+    }
+    made = Artifact.objects.bulk_create(fresh.values(), batch_size=500)
+    last = {row.path: row.sha256 for row in incoming}
+    older = [a.pk for a in (*before.values(), *made) if a.blob_id != last[a.path] and not a.is_superseded]
+    again = [a.pk for a in before.values() if a.blob_id == last[a.path] and a.is_superseded]
+    Artifact.objects.filter(pk__in=older).update(is_superseded=True)
+    Artifact.objects.filter(pk__in=again).update(is_superseded=False)
+    if made or again:
+        evidence_changed(job)
+        parse_queue(
+            job=job, attempt_id=upload.attempt_id, artifacts=made, sizes={r.sha256: r.size_bytes for r in incoming}
+        )
+    rows = {**before, **fresh}
+    return [rows[row.path, row.sha256] for row in incoming]
+
+
+def evidence_changed(job: Job) -> None:
+    """A new revision begins."""
+    now = timezone.now()
+    Job.objects.filter(pk=job.pk).update(revision=F("revision") + 1, evidence_changed_at=now)
+
+
+def parse_queue(*, job: Job, attempt_id: int, artifacts: Sequence[Artifact], sizes: dict[str, int]) -> None:
+    """Cut artifacts into units of about ``PARSE_UNIT_BYTES`` and queue a run for each.
+
+    A unit that still waits takes more in, so that thousands of small files sent one by one do not mean as many tasks.
+    """
+    unit, room, members, is_open = _open_unit(job, attempt_id)
+    joined: dict[int, list[int]] = {}
+    for artifact in artifacts:
+        size = sizes.get(artifact.blob_id, 0)
+        if unit is None or size > room or members >= UNIT_MEMBERS:
+            if unit is not None and not is_open:
+                run_enqueue(unit)
+            unit = Run.objects.create(job=job, attempt_id=attempt_id, kind=Run.Kind.PARSE)
+            room, members, is_open = settings.PARSE_UNIT_BYTES, 0, False
+        joined.setdefault(unit.pk, []).append(artifact.pk)
+        artifact.run_id = unit.pk
+        room -= size
+        members += 1
+    if unit is not None and not is_open and members:
+        run_enqueue(unit)
+    for run_id, ids in joined.items():
+        Artifact.objects.filter(pk__in=ids).update(run_id=run_id)
+
+
+def _open_unit(job: Job, attempt_id: int) -> tuple[Run | None, int, int, bool]:
+    """A queued unit with room (locked against being claimed), its free bytes, its members."""
+    waiting = Run.objects.select_for_update().filter(
+        job=job, attempt_id=attempt_id, kind=Run.Kind.PARSE, state=Run.State.QUEUED, artifact=None, tries=0
+    )
+    unit = waiting.order_by("-pk").first()
+    if unit is None:
+        return None, 0, 0, False
+    held = unit.artifacts.aggregate(size=Sum("blob__size_bytes"), count=Count("pk"))
+    return unit, settings.PARSE_UNIT_BYTES - (held["size"] or 0), held["count"], True
+
+
+def _kept_apart(upload: Upload, incoming: Sequence[Incoming]) -> list[Incoming]:
+    """Two archives may each hold a ``dmesg.txt``: neither takes the other's place."""
+    if not upload.is_archive:
+        return list(incoming)
+    others = dict(
+        Artifact.objects.filter(
+            attempt_id=upload.attempt_id, path__in={row.path for row in incoming}, is_superseded=False
+        )
+        .exclude(upload__path=upload.path)
+        .values_list("path", "blob_id")
+    )
+    return [
+        row._replace(path=f"{upload.path}/{row.path}") if others.get(row.path, row.sha256) != row.sha256 else row
+        for row in incoming
+    ]

@@ -1,0 +1,93 @@
+"""When a job is diagnosed: its evidence has settled and somebody asked, or nothing more came for a while."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from ingest.models import Artifact, Job, Run, Upload
+from ingest.signals import artifact_ready
+
+#: an upload that stopped growing this long ago holds nothing up
+_STALLED = timedelta(minutes=2)
+
+
+@transaction.atomic
+def diagnosis_request(*, job: Job, user: Any = None, is_forced: bool = False) -> Run | None:
+    """Diagnose the job's evidence as soon as it has settled; ``is_forced``: also when this revision was before.
+
+    Returns the diagnose run that is queued, running or done for the present evidence; None while evidence is still
+    being read (the run follows by itself).
+    """
+    job = Job.objects.select_for_update().get(pk=job.pk)
+    if is_forced and job.diagnosing_revision >= job.revision and not _is_diagnosing(job):
+        Job.objects.filter(pk=job.pk).update(revision=F("revision") + 1)
+    Job.objects.filter(pk=job.pk).update(is_diagnosis_wanted=True)
+    run = revision_close(job_id=job.pk)
+    return (
+        run or Run.objects.filter(job=job, kind=Run.Kind.DIAGNOSE).order_by("-pk").first() if _is_current(job) else run
+    )
+
+
+@transaction.atomic
+def revision_close(*, job_id: int) -> Run | None:
+    """Queue the one diagnosis of the present revision if it is due. Called whenever something may have made it so."""
+    job = Job.objects.select_for_update().get(pk=job_id)
+    if job.revision <= job.diagnosing_revision or not _is_settled(job) or _is_diagnosing(job):
+        return None
+    waited = timezone.now() - (job.evidence_changed_at or job.created_at)
+    last = (
+        Artifact.objects.filter(attempt__job=job).order_by("-settled_at").values_list("settled_at", flat=True).first()
+    )
+    if last is not None:
+        waited = timezone.now() - last
+    if not job.is_diagnosis_wanted and waited < timedelta(seconds=settings.DIAGNOSE_AFTER_S):
+        return None
+    claimed = Job.objects.filter(pk=job.pk, revision=job.revision, diagnosing_revision__lt=job.revision)
+    if not claimed.update(diagnosing_revision=job.revision, is_diagnosis_wanted=False):
+        return None
+    run = Run.objects.create(job=job, kind=Run.Kind.DIAGNOSE, parameters={"revision": job.revision})
+    ready_send(run)
+    return run
+
+
+def ready_send(run: Run) -> None:
+    """Tell the upper layer, once committed, that a diagnose run waits."""
+    Run.objects.filter(pk=run.pk).update(sent_at=timezone.now())
+    revision = run.parameters.get("revision", 0)
+    transaction.on_commit(
+        lambda: artifact_ready.send_robust(sender=Job, job_id=run.job_id, revision=revision, run_id=run.pk)
+    )
+
+
+def jobs_due() -> list[int]:
+    """Jobs with evidence that no diagnosis was begun for: the sweep asks each whether it is due."""
+    waiting = Job.objects.filter(revision__gt=F("diagnosing_revision")).exclude(_unsettled())
+    return list(waiting.order_by("evidence_changed_at").values_list("pk", flat=True)[:200])
+
+
+def _unsettled() -> Q:
+    states = (Artifact.State.RECEIVED, Artifact.State.PARSING)
+    return Q(pk__in=Artifact.objects.filter(state__in=states).values("attempt__job_id"))
+
+
+def _is_settled(job: Job) -> bool:
+    states = (Artifact.State.RECEIVED, Artifact.State.PARSING)
+    if Artifact.objects.filter(attempt__job=job, state__in=states).exists():
+        return False
+    growing = Q(state=Upload.State.RECEIVING, updated_at__gt=timezone.now() - _STALLED)
+    return not job.uploads.filter(growing | Q(state=Upload.State.RECEIVED)).exists()
+
+
+def _is_diagnosing(job: Job) -> bool:
+    active = (Run.State.QUEUED, Run.State.RUNNING)
+    return Run.objects.filter(job=job, kind=Run.Kind.DIAGNOSE, state__in=active).exists()
+
+
+def _is_current(job: Job) -> bool:
+    return Job.objects.filter(pk=job.pk, diagnosing_revision__gte=F("revision")).exists()

@@ -1,0 +1,72 @@
+"""Jobs and their attempts: made, described, changed."""
+
+from __future__ import annotations
+
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from django.db import IntegrityError, transaction
+from django.utils.text import slugify
+
+from ingest.models import Attempt, Cluster, Job
+from ingest.refusals import Refused
+
+DEFAULT_CLUSTER = "default"
+
+
+def job_create(
+    *, name: str, user: Any = None, slug: str = "", cluster: Cluster | str | None = None, **fields: Any
+) -> Job:
+    """A new job with its first attempt. Without a ``slug`` one is made of the name, unique by a number.
+
+    Raises :class:`Refused` (409) when a given slug is in use, (422) for an empty name or a time zone nobody knows.
+    """
+    name = " ".join(name.split())
+    if not name:
+        raise Refused("A job needs a name: give one.", code="invalid", fields={"name": "Give the job a name."})
+    zone = fields.get("time_zone") or "UTC"
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        sentence = f"“{zone}” is no time zone: use a name such as Europe/Berlin, or UTC."
+        raise Refused(sentence, code="invalid", fields={"time_zone": sentence}) from error
+    fields["time_zone"] = zone
+    if not isinstance(cluster, Cluster):
+        cluster = cluster_get(cluster or DEFAULT_CLUSTER)
+    for candidate in [slug] if slug else _slugs(name):
+        try:
+            with transaction.atomic():
+                job = Job.objects.create(slug=candidate, name=name[:200], cluster=cluster, created_by=user, **fields)
+                Attempt.objects.create(job=job, number=0)
+                return job
+        except IntegrityError:
+            if not Job.objects.filter(slug=candidate).exists():
+                raise
+    sentence = f"The id “{slug}” is in use by another job: choose another, or add the evidence to that job."
+    raise Refused(sentence, code="slug_in_use", status=409, fields={"slug": sentence})
+
+
+def cluster_get(slug: str) -> Cluster:
+    """The cluster of that slug; the default one is made when it is first needed."""
+    if slug == DEFAULT_CLUSTER:
+        return Cluster.objects.get_or_create(slug=slug, defaults={"title": "Default"})[0]
+    cluster = Cluster.objects.filter(slug=slug).first()
+    if cluster is None:
+        sentence = f"There is no cluster “{slug}”: choose one that exists, or ask an administrator to add it."
+        raise Refused(sentence, code="invalid", fields={"cluster": sentence})
+    return cluster
+
+
+def attempt_get(*, job: Job, number: int = 0) -> Attempt:
+    """The attempt of that number, made when evidence first names it."""
+    if not 0 <= number <= 100_000:
+        raise Refused(f"Attempt {number} is not a number from 0 to 100,000: send a smaller one.", code="invalid")
+    return Attempt.objects.get_or_create(job=job, number=number)[0]
+
+
+def _slugs(name: str) -> list[str]:
+    """Slugs to try in turn: of the name, then with a number, of which the next free one is not far."""
+    base = slugify(name)[:100] or "job"
+    taken = set(Job.objects.filter(slug__startswith=base).values_list("slug", flat=True))
+    free = (f"{base}-{n}" for n in range(2, len(taken) + 100))
+    return [slug for slug in (base, *free) if slug not in taken][:20]

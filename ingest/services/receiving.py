@@ -1,0 +1,136 @@
+"""From bytes on the wire to an artifact or, for archives and compressed files, to an upload waiting to be opened."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from diagnosis import archives
+from ingest import storage
+from ingest.models import Artifact, Attempt, Blob, Job, Run, Upload
+from ingest.refusals import Refused, told
+from ingest.services.artifacts import Incoming, artifacts_add
+from ingest.services.jobs import attempt_get
+from ingest.services.runs import run_enqueue
+
+log = logging.getLogger(__name__)
+
+
+class Receipt(NamedTuple):
+    """What became of received bytes. ``artifact`` is None for an archive: its members follow in the background."""
+
+    upload: Upload
+    artifact: Artifact | None
+    is_new: bool
+
+
+def artifact_receive(
+    *,
+    job: Job,
+    path: str,
+    chunks: Iterable[bytes],
+    attempt: Attempt | int = 0,
+    expected_sha256: str | None = None,
+    user: Any = None,
+) -> Receipt:
+    """Store one sent file, streaming, and queue its reading. The same path and bytes again change nothing.
+
+    Raises :class:`Refused` for a name that cannot be, too many bytes, a digest that is not the announced one, a full
+    disk. Memory is one chunk.
+    """
+    path = path_checked(path)
+    if not isinstance(attempt, Attempt):
+        attempt = attempt_get(job=job, number=attempt)
+    with told(), storage.Part() as part:
+        for chunk in chunks:
+            part.write(chunk)
+            if part.size_bytes > settings.UPLOAD_MAX_BYTES:
+                raise Refused(too_large(path), code="too_large", status=413)
+        sha256 = part.close(is_synced=True)
+        if expected_sha256 and sha256 != expected_sha256.lower():
+            upload_refuse(job=job, attempt=attempt, path=path, sentence=mismatch(path, sha256, expected_sha256))
+        upload = Upload(job=job, attempt=attempt, path=path, size_bytes=part.size_bytes, created_by=user)
+        return upload_take_in(upload=upload, part=part.path, sha256=sha256)
+
+
+def upload_take_in(*, upload: Upload, part: Any, sha256: str) -> Receipt:
+    """A whole part file becomes a blob, and the blob an artifact or an unpack run. Moves the part file away."""
+    known = _same(upload, sha256)
+    if known is not None:
+        part.unlink(missing_ok=True)
+        return Receipt(known, _artifact_of(known), is_new=False)
+    size = part.stat().st_size
+    with part.open("rb") as file:
+        kind = archives.format_of(file.read(archives.HEAD_BYTES), upload.path)
+    storage.blob_put(part, sha256)
+    try:
+        with transaction.atomic():
+            return _record(upload, Incoming(upload.path, sha256, size), is_archive=bool(kind))
+    except IntegrityError:  # the same file on another connection was a moment faster
+        known = _same(upload, sha256)
+        if known is None:
+            raise
+        return Receipt(known, _artifact_of(known), is_new=False)
+
+
+def upload_refuse(*, job: Job, attempt: Attempt, path: str, sentence: str, code: str = "digest_mismatch") -> None:
+    """Keep the sentence with the job, where its people look, and raise it for the sender."""
+    Upload.objects.create(job=job, attempt=attempt, path=path, state=Upload.State.REFUSED, problem=sentence)
+    raise Refused(sentence, code=code)
+
+
+def path_checked(path: str) -> str:
+    try:
+        return archives.clean_path(path)
+    except ValueError as error:
+        raise Refused(str(error), code="bad_path", fields={"path": str(error)}) from error
+
+
+def mismatch(path: str, got: str, expected: str) -> str:
+    return (
+        f"{path}: the bytes that arrived have SHA-256 {got[:12]}…, announced was {expected[:12].lower()}…: the file "
+        "changed while it was sent, or was damaged on its way. Send it again."
+    )
+
+
+def too_large(path: str) -> str:
+    return f"{path} is larger than {settings.UPLOAD_MAX_BYTES:,} bytes, the limit of this server: send it in parts."
+
+
+def _record(upload: Upload, incoming: Incoming, *, is_archive: bool) -> Receipt:
+    Blob.objects.bulk_create([Blob(sha256=incoming.sha256, size_bytes=incoming.size_bytes)], ignore_conflicts=True)
+    upload.sha256, upload.blob_id, upload.is_archive = incoming.sha256, incoming.sha256, is_archive
+    upload.size_bytes = upload.offset_bytes = incoming.size_bytes
+    upload.state = Upload.State.RECEIVED if is_archive else Upload.State.SETTLED
+    upload.save()
+    if is_archive:
+        run = Run.objects.create(
+            job_id=upload.job_id, attempt_id=upload.attempt_id, kind=Run.Kind.UNPACK, upload=upload
+        )
+        run_enqueue(run)
+        return Receipt(upload, None, is_new=True)
+    added = artifacts_add(upload=upload, incoming=[incoming])
+    return Receipt(upload, added[0], is_new=True)
+
+
+def _same(upload: Upload, sha256: str) -> Upload | None:
+    """The upload that already brought these bytes under this path, still standing."""
+    known = Upload.objects.filter(
+        attempt=upload.attempt, path=upload.path, sha256=sha256, state__in=("received", "settled")
+    ).first()
+    if known is not None and not known.is_archive:
+        artifact = _artifact_of(known)
+        if artifact is None or artifact.is_superseded:  # deleted, or replaced since: sent anew on purpose
+            known.delete()
+            return None
+    return known
+
+
+def _artifact_of(upload: Upload) -> Artifact | None:
+    if upload.is_archive:
+        return None
+    return Artifact.objects.filter(attempt_id=upload.attempt_id, path=upload.path, blob_id=upload.sha256).first()

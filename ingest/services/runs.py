@@ -1,0 +1,229 @@
+"""Background work: claimed once, done again when its worker died, recorded on its ``Run`` row.
+
+The row is the truth; a broker message only wakes a worker up. A claim is a compare-and-set that counts ``tries`` up;
+only the holder of the latest claim may record progress or an outcome, so a message delivered twice doubles nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+
+from django.db import OperationalError, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from ingest.models import Artifact, Job, Run, RunLog, Upload
+from ingest.refusals import Refused
+
+log = logging.getLogger(__name__)
+
+MAX_TRIES = 3
+#: a worker on another machine that said nothing for this long is taken for dead; on this machine its process tells
+LEASE = timedelta(minutes=10)
+MAX_LOG_ROWS = 200
+_PROGRESS_EVERY_S = 1.0
+
+
+class Superseded(Exception):
+    """Another worker holds the run now: stop, write nothing."""
+
+
+class Work:
+    """What a running piece of work may do with its run: tell its progress, write to its log."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._told_at = 0.0
+        self._stage = ""
+        self._rows = 0
+
+    def stage(self, stage: str, done: int = 0, total: int = 0) -> None:
+        """Tell the progress; written at most once a second, a new stage at once. Fits the engine's ``on_stage``."""
+        now = time.monotonic()
+        if stage == self._stage and now - self._told_at < _PROGRESS_EVERY_S:
+            return
+        self._told_at, self._stage = now, stage
+        self.write(stage=stage[:60], done=done, total=total)
+
+    def beat(self) -> None:
+        """Tell that the work goes on, at most every few seconds."""
+        now = time.monotonic()
+        if now - self._told_at > 5 * _PROGRESS_EVERY_S:
+            self._told_at = now
+            self.write()
+
+    def write(self, **values: object) -> None:
+        held = Run.objects.filter(pk=self.run.pk, state=Run.State.RUNNING, tries=self.run.tries)
+        if not held.update(heartbeat_at=timezone.now(), **values):
+            raise Superseded
+
+    def log(self, message: str, *, level: str = RunLog.Level.INFO, path: str = "") -> None:
+        """One sentence in the run's log; after a few hundred of them only their number matters."""
+        self._rows += 1
+        if self._rows <= MAX_LOG_ROWS:
+            RunLog.objects.create(run=self.run, level=level, message=message, path=path[:1000])
+
+    def close_log(self) -> None:
+        if self._rows > MAX_LOG_ROWS:
+            message = f"{self._rows - MAX_LOG_ROWS:,} more messages like these were left out."
+            RunLog.objects.create(run=self.run, level=RunLog.Level.WARNING, message=message)
+
+
+def run_do(run_id: int, act: Callable[[Work], None]) -> None:
+    """Claim the run, do its work, record the outcome. Without a claim (done, or in other hands) nothing happens.
+
+    An expected problem (:class:`Refused`) fails the run with its sentence; an unexpected one lets it be tried again.
+    """
+    run = run_claim(run_id)
+    if run is None:
+        return
+    work = Work(run)
+    try:
+        RunLog.objects.filter(run=run).delete()
+        act(work)
+        work.close_log()
+    except Superseded:
+        return
+    except Refused as refusal:
+        run_fail(run, refusal.detail)
+    except OperationalError as error:
+        log.warning("run %s waits for the database: %s", run.pk, error)
+        run_release(run, f"The database did not answer: {error}")
+    except Exception as error:
+        log.exception("run %s failed", run.pk)
+        sentence = (
+            f"An unexpected error ({type(error).__name__}: {error}) stopped this; retry it, and report it if it stays."
+        )
+        if run.tries >= MAX_TRIES:
+            run_fail(run, sentence)
+        else:
+            run_release(run, sentence)
+    else:
+        run_succeed(run)
+
+
+def run_claim(run_id: int) -> Run | None:
+    """The run, now ours; None when it is done or someone alive works on it. Safe to call from many workers at once."""
+    run = Run.objects.filter(pk=run_id).first()
+    if run is None or run.state in (Run.State.SUCCEEDED, Run.State.FAILED):
+        return None
+    if run.state == Run.State.RUNNING and not is_abandoned(run):
+        return None
+    now = timezone.now()
+    claimed = Run.objects.filter(pk=run.pk, state=run.state, tries=run.tries).update(
+        state=Run.State.RUNNING, tries=F("tries") + 1, worker=worker_id(), heartbeat_at=now, started_at=now, error=""
+    )
+    if not claimed:
+        return None
+    run.refresh_from_db()
+    if run.tries > MAX_TRIES:
+        run_fail(run, f"This was begun {run.tries - 1} times and its worker died each time; it may need more memory.")
+        return None
+    return run
+
+
+@transaction.atomic
+def run_succeed(run: Run) -> None:
+    if _conclude(run, Run.State.SUCCEEDED):
+        if run.kind == Run.Kind.DIAGNOSE:
+            Job.objects.filter(pk=run.job_id).update(diagnosed_revision=run.parameters.get("revision", 0))
+        _job_settle(run)
+
+
+@transaction.atomic
+def run_fail(run: Run, sentence: str) -> None:
+    """The run has failed for good; what hung on it is settled, so that the rest of the job goes on."""
+    if not _conclude(run, Run.State.FAILED, sentence):
+        return
+    RunLog.objects.create(run=run, level=RunLog.Level.ERROR, message=sentence)
+    if run.kind == Run.Kind.PARSE:
+        waiting = Q(run=run) | Q(pk=run.artifact_id or 0)
+        waiting &= Q(state__in=(Artifact.State.RECEIVED, Artifact.State.PARSING))
+        Artifact.objects.filter(waiting).update(
+            state=Artifact.State.FAILED, problem=sentence, settled_at=timezone.now()
+        )
+    if run.upload_id:
+        Upload.objects.filter(pk=run.upload_id).update(state=Upload.State.REFUSED, problem=sentence)
+    _job_settle(run)
+
+
+def run_release(run: Run, sentence: str) -> None:
+    """Back to the queue, without a message: the sweep sends one in a moment."""
+    Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries).update(
+        state=Run.State.QUEUED, sent_at=None, error=sentence, worker=""
+    )
+
+
+@transaction.atomic
+def run_retry(*, run: Run) -> bool:
+    """Try a failed run again, with its artifacts. False when it is not a failed one."""
+    values = {"state": Run.State.QUEUED, "tries": 0, "error": "", "sent_at": None, "ended_at": None}
+    if not Run.objects.filter(pk=run.pk, state=Run.State.FAILED).update(**values):
+        return False
+    waiting = Artifact.objects.filter(Q(run=run) | Q(pk=run.artifact_id or 0), state=Artifact.State.FAILED)
+    waiting.update(state=Artifact.State.RECEIVED, problem="", settled_at=None)
+    if run.upload_id:
+        Upload.objects.filter(pk=run.upload_id).update(state=Upload.State.RECEIVED, problem="")
+    run_enqueue(run)
+    return True
+
+
+def run_enqueue(run: Run) -> None:
+    """Send the run's message once the transaction is committed; a broker that is down costs nothing but time."""
+    from ingest.tasks import run_send  # noqa: PLC0415  # tasks call services
+
+    transaction.on_commit(lambda: run_send(run.pk))
+
+
+def is_abandoned(run: Run) -> bool:
+    """Whether the worker that holds the run is gone."""
+    machine, _, process = run.worker.rpartition("#")
+    if machine == _machine() and process != _process(os.getpid()):
+        pid = process.partition(":")[0]
+        return not pid.isdigit() or _process(int(pid)) != process
+    return run.heartbeat_at is None or run.heartbeat_at < timezone.now() - LEASE
+
+
+def worker_id() -> str:
+    return f"{_machine()}#{_process(os.getpid())}"
+
+
+@cache
+def _machine() -> str:
+    """Host and process namespace: two containers may share a name, but not their process ids."""
+    try:
+        space = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        space = ""
+    return f"{socket.gethostname()}/{space}"[:150]
+
+
+def _process(pid: int) -> str:
+    """Process id and start time, so that a reused id is not taken for the old process; just the id where unknown."""
+    try:
+        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        try:
+            os.kill(pid, 0)
+        except OSError:
+            return ""
+        started = ""
+    return f"{pid}:{started}"
+
+
+def _conclude(run: Run, state: str, error: str = "") -> int:
+    held = Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries)
+    return held.update(state=state, error=error, ended_at=timezone.now(), worker="", stage="")
+
+
+def _job_settle(run: Run) -> None:
+    from ingest.services.diagnosing import revision_close  # noqa: PLC0415  # diagnosing makes runs
+
+    revision_close(job_id=run.job_id)

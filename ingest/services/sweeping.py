@@ -1,0 +1,63 @@
+"""Puts right what lost messages, dead workers and brokers that were down left behind. Safe to run at any time."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from django.db.models import Q
+from django.utils import timezone
+
+from ingest import storage
+from ingest.models import Blob, Run, Upload
+from ingest.services.diagnosing import jobs_due, ready_send, revision_close
+from ingest.services.runs import is_abandoned, run_release
+
+log = logging.getLogger(__name__)
+
+#: a message that was sent is given this long in a busy queue before it is taken for lost
+_LOST_AFTER = timedelta(minutes=10)
+#: in an idle queue, where a message is taken up at once, it is lost sooner
+_IDLE_AFTER = timedelta(seconds=15)
+_PART_KEPT = timedelta(days=2)
+_BLOB_KEPT = timedelta(hours=1)
+_AT_ONCE = 200
+
+
+def sweep() -> None:
+    """Runs of dead workers go back to the queue, unsent messages are sent, due jobs are diagnosed."""
+    from ingest.tasks import queue_length, run_send  # noqa: PLC0415  # tasks call services
+
+    for run in Run.objects.filter(state=Run.State.RUNNING).order_by("pk")[:_AT_ONCE]:
+        if is_abandoned(run):
+            log.warning("run %s was left by its worker %s", run.pk, run.worker)
+            run_release(run, "The worker that did this died; it is done again.")
+    now = timezone.now()
+    waiting = queue_length()
+    patience = _IDLE_AFTER if waiting == 0 else _LOST_AFTER
+    if waiting is not None:
+        lost = Run.objects.filter(Q(sent_at=None) | Q(sent_at__lt=now - patience), state=Run.State.QUEUED)
+        for run in lost.order_by("pk")[:_AT_ONCE]:
+            if run.kind == Run.Kind.DIAGNOSE:
+                ready_send(run)
+            else:
+                run_send(run.pk)
+    for job_id in jobs_due():
+        revision_close(job_id=job_id)
+
+
+def tidy() -> None:
+    """Throw away part files of abandoned uploads, and blobs that nothing refers to any more."""
+    now = timezone.now()
+    for upload in Upload.objects.filter(state=Upload.State.RECEIVING, updated_at__lt=now - _PART_KEPT)[:_AT_ONCE]:
+        storage.part_path(f"{upload.pk}.part").unlink(missing_ok=True)
+        upload.state = Upload.State.REFUSED
+        upload.problem = f"{upload.path} was never sent to its end: send it again."
+        upload.save(update_fields=["state", "problem", "updated_at"])
+    unused = Blob.objects.filter(artifacts=None, uploads=None, created_at__lt=now - _BLOB_KEPT)
+    for blob in unused[:_AT_ONCE]:
+        if (
+            storage.blob_changed_at(blob.sha256) < now - _BLOB_KEPT
+            and Blob.objects.filter(pk=blob.pk, artifacts=None, uploads=None).delete()[0]
+        ):
+            storage.blob_delete(blob.sha256)

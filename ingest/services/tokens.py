@@ -1,0 +1,48 @@
+"""Keys to the API: made, used, revoked."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Q
+from django.utils import timezone
+
+from ingest.models import Token
+from ingest.refusals import Refused
+
+_MARK = "fl_"
+_USED_EVERY = timedelta(minutes=1)
+
+
+def token_create(*, user: Any, name: str, scopes: Iterable[str]) -> tuple[Token, str]:
+    """A new token and its secret, which is shown this once and kept only as a digest."""
+    wanted = sorted(set(scopes))
+    if not wanted or not set(wanted) <= set(Token.Scope.values):
+        raise Refused(f"A token needs scopes out of {', '.join(Token.Scope.values)}.", code="invalid")
+    secret = _MARK + secrets.token_urlsafe(32)
+    token = Token.objects.create(
+        user=user, name=name.strip()[:120] or "token", prefix=secret[:12], digest=Token.digest_of(secret), scopes=wanted
+    )
+    return token, secret
+
+
+def token_revoke(*, token: Token) -> None:
+    """From now on it opens nothing. Revoking twice keeps the first time."""
+    Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())
+
+
+def token_use(*, secret: str) -> Token | None:
+    """The live token of that secret, with its user; notes the use at most once a minute."""
+    if not secret.startswith(_MARK):
+        return None
+    token = Token.objects.select_related("user").filter(digest=Token.digest_of(secret), revoked_at=None).first()
+    if token is None or not token.user.is_active:
+        return None
+    now = timezone.now()
+    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _USED_EVERY)
+    if token.last_used_at is None or token.last_used_at < now - _USED_EVERY:
+        Token.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+    return token

@@ -1,0 +1,152 @@
+"""Bytes in and out of the ``blobs`` and ``parsed`` storages; the only code that knows where they lie.
+
+Bytes arrive in a part file on the receiving machine's disk with a running SHA-256, and move to the storage when they
+are whole: by renaming where both are one file system, through the storage's own ``save`` elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Self, cast
+from uuid import uuid4
+
+from django.conf import settings
+from django.core.files import File
+from django.core.files.storage import FileSystemStorage, Storage, storages
+
+from ingest.models import Blob
+
+BLOCK_BYTES = 1 << 20
+
+
+def part_path(name: str) -> Path:
+    """Where the part file of that name lies while it grows."""
+    folder = Path(settings.DATA_DIR) / "parts"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / name
+
+
+class Part:
+    """A growing file with a running digest. Leaving the context removes it unless it was kept by :func:`blob_put`."""
+
+    def __init__(self, name: str = "") -> None:
+        self.path = part_path(name or f"{uuid4().hex}.part")
+        self.size_bytes = 0
+        self._digest = hashlib.sha256()
+
+    def __enter__(self) -> Self:
+        self._file = self.path.open("wb")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._digest.update(data)
+        self.size_bytes += len(data)
+
+    def close(self, *, is_synced: bool = False) -> str:
+        """Flush (to the platter with ``is_synced``) and tell the digest."""
+        self._file.flush()
+        if is_synced:
+            os.fsync(self._file.fileno())
+        self._file.close()
+        return self._digest.hexdigest()
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file, streaming."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def blob_put(part: Path, sha256: str) -> None:
+    """Move a whole part file to its place as a blob.
+
+    One that is there already is replaced by the same bytes: its time of change then tells the sweep that it is in use.
+    """
+    put(storages["blobs"], Blob.key_of(sha256), part)
+    part.unlink(missing_ok=True)
+
+
+def put(storage: Storage, key: str, source: Path) -> None:
+    """Store a file whole or not at all, over whatever is there. ``source`` may be moved away."""
+    if not isinstance(storage, FileSystemStorage):
+        with source.open("rb") as file:
+            if storage.exists(key):
+                storage.delete(key)
+            storage.save(key, File(file))
+        return
+    target = Path(storage.path(key))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        source.replace(target)
+    except OSError:  # another file system
+        near = target.with_name(f".{target.name}.{uuid4().hex}")
+        try:
+            shutil.copyfile(source, near)
+            near.replace(target)
+        finally:
+            near.unlink(missing_ok=True)
+
+
+def blob_delete(sha256: str) -> None:
+    storages["blobs"].delete(Blob.key_of(sha256))
+
+
+@contextlib.contextmanager
+def blob_open(sha256: str) -> Iterator[BinaryIO]:
+    with storages["blobs"].open(Blob.key_of(sha256), "rb") as file:
+        yield cast("BinaryIO", file.file)
+
+
+def blob_range(sha256: str, offset: int, length: int) -> bytes:
+    """``length`` bytes from ``offset`` on, fewer at the end. Cost follows ``length``, not the blob's size."""
+    with storages["blobs"].open(Blob.key_of(sha256), "rb") as file:
+        file.seek(max(0, offset))
+        return cast("bytes", file.read(max(0, length)))
+
+
+def directory_put(key: str, files: Iterable[Path]) -> None:
+    """Store files under ``key/`` in the ``parsed`` storage, in order: the last one tells that all are there."""
+    for file in files:
+        put(storages["parsed"], f"{key}/{file.name}", file)
+
+
+def directory_get(key: str, names: Iterable[str], work: Path) -> Path:
+    """A local directory with the files of ``key/``: the stored one where it is local, else a copy in ``work``."""
+    storage = storages["parsed"]
+    if isinstance(storage, FileSystemStorage):
+        return Path(storage.path(key))
+    target = work / key
+    target.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if not (target / name).exists() and storage.exists(f"{key}/{name}"):
+            with storage.open(f"{key}/{name}", "rb") as source, (target / name).open("wb") as copy:
+                shutil.copyfileobj(source, copy, BLOCK_BYTES)
+    return target
+
+
+def directory_delete(key: str, names: Iterable[str]) -> None:
+    storage = storages["parsed"]
+    for name in names:
+        storage.delete(f"{key}/{name}")
+    if isinstance(storage, FileSystemStorage):
+        with contextlib.suppress(OSError):
+            Path(storage.path(key)).rmdir()
+
+
+def blob_changed_at(sha256: str) -> datetime:
+    """When the blob was last put; long ago for one that is not there."""
+    try:
+        return storages["blobs"].get_modified_time(Blob.key_of(sha256))
+    except OSError:
+        return datetime.fromtimestamp(0, UTC)

@@ -1,0 +1,45 @@
+"""Makes every Celery worker send the periodic tasks, so that no separate beat process is needed.
+
+A thread that only sends messages: it touches no database, because pool processes are forked from this process. Several
+workers send more often than needed, which does no harm; a message that waited too long expires.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from celery.signals import worker_ready, worker_shutting_down
+
+log = logging.getLogger(__name__)
+
+SWEEP_EVERY_S = 5
+TIDY_EVERY_SWEEPS = 360
+_stopped = threading.Event()
+
+
+@worker_ready.connect
+def start(**_: Any) -> None:
+    threading.Thread(target=_send_forever, name="sweeper", daemon=True).start()
+
+
+@worker_shutting_down.connect
+def stop(**_: Any) -> None:
+    _stopped.set()
+
+
+def _send_forever() -> None:
+    from ingest import tasks  # noqa: PLC0415  # needs the application to be ready
+
+    turn = 0
+    while True:
+        due = [tasks.sweep, *([tasks.tidy] if turn % TIDY_EVERY_SWEEPS == 0 else [])]
+        for task in due:
+            try:
+                task.apply_async(queue="notify", retry=False, expires=3 * SWEEP_EVERY_S)
+            except Exception as error:  # the broker is away; whatever it raises, the next turn tries again
+                log.info("the sweep waits for the broker: %s", error)
+        turn += 1
+        if _stopped.wait(SWEEP_EVERY_S):
+            return

@@ -1,0 +1,68 @@
+"""Celery tasks: an id in, a service called. The messages only wake workers up; ``Run`` rows hold the truth."""
+
+from __future__ import annotations
+
+import logging
+
+from celery import current_app, shared_task
+from django.utils import timezone
+from kombu.exceptions import KombuError, OperationalError
+
+from ingest.models import Run
+from ingest.services import sweeping
+from ingest.services.parsing import artifacts_parse
+from ingest.services.runs import run_do
+from ingest.services.unpacking import upload_unpack
+
+log = logging.getLogger(__name__)
+
+#: what a broker that is down raises when a message is sent
+_BROKER_DOWN = (OperationalError, KombuError, OSError)
+
+
+@shared_task
+def unpack(run_id: int) -> None:
+    run_do(run_id, upload_unpack)
+
+
+@shared_task
+def parse(run_id: int) -> None:
+    run_do(run_id, artifacts_parse)
+
+
+@shared_task
+def sweep() -> None:
+    sweeping.sweep()
+
+
+@shared_task
+def tidy() -> None:
+    sweeping.tidy()
+
+
+def run_send(run_id: int) -> None:
+    """Send a run's message. Without a broker the run stays queued, and the sweep sends it when there is one again."""
+    run = Run.objects.filter(pk=run_id).first()
+    if run is None:
+        return
+    task = unpack if run.kind == Run.Kind.UNPACK else parse
+    Run.objects.filter(pk=run_id).update(sent_at=timezone.now())
+    try:
+        task.apply_async((run_id,), retry=False)
+    except _BROKER_DOWN as error:
+        log.warning("the broker cannot be reached, run %s waits: %s", run_id, error)
+        Run.objects.filter(pk=run_id).update(sent_at=None)
+
+
+def queue_length(queue: str = "parse") -> int | None:
+    """Messages waiting in a queue; None when the broker is down."""
+    if current_app.conf.task_always_eager:
+        return 0
+    with current_app.connection_for_read() as connection:
+        try:
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=3)
+            return int(connection.default_channel.queue_declare(queue, passive=True).message_count)
+        except connection.channel_errors:  # nothing waits in it, so it is not there
+            return 0
+        except (*connection.connection_errors, *_BROKER_DOWN):
+            return None
