@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+from diagnosis.logs import hosts
 from diagnosis.model import Kind, Parsed
 
 FORMAT = 1
@@ -156,14 +157,15 @@ def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", frame
     Cost: one pass over the tables of unique messages and over the time columns; never over raw lines.
     """
     logs = [p for p in parsed if p.kind in LOG_KINDS and p.uniques is not None and p.columns is not None]
+    nodes = {s.node for p in logs for s in p.sources if s.node}
     counts: dict[str, int] = {}
     for p in logs:
         assert p.uniques is not None
-        for text, n in pl.read_parquet(p.uniques, columns=["text", "count"]).iter_rows():
+        table = pl.read_parquet(p.uniques, columns=["text", "count"])
+        for text, n in zip(hosts.hide(table["text"], nodes), table["count"], strict=True):
             counts[text] = counts.get(text, 0) + int(n)
     if len(counts) > TEXTS_PER_JOB:
         counts = dict(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))[:TEXTS_PER_JOB])
-    nodes = {s.node for p in logs for s in p.sources if s.node}
     return JobEvents(job_id, dict(sorted(counts.items())), family, framework, max(len(nodes), 1), _hours(logs))
 
 

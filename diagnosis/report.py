@@ -79,7 +79,7 @@ def _event(e: LogEvent) -> dict[str, Any]:
         "category": e.category or None,
         "level": e.level,
         "count": e.count,
-        "nodes": e.of_nodes,
+        "nodes": e.nodes,
         "of_nodes": e.of_nodes,
         "node_names": list(e.node_names),
         "jobs_with_it": e.jobs_with_it,
@@ -110,6 +110,7 @@ def _suspect(s: Suspect) -> dict[str, Any]:
         "entity": s.entity,
         "kind": s.kind,
         "score": round(s.score, 4),
+        "suspect": s.is_suspect,
         "from": list(s.sources),
         "reasons": list(s.reasons),
     }

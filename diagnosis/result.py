@@ -24,7 +24,7 @@ class LogEvent:
     """All lines of one template and one signature.
 
     ``jobs_with_it`` of ``healthy_jobs`` healthy jobs print it too. ``lines`` is cut at a limit, ``count`` is not.
-    ``recovered`` says that training went on after its last line.
+    It was seen on ``nodes`` of the job's ``of_nodes`` nodes. ``recovered`` says that training went on after its last line.
     """
 
     id: str
@@ -34,6 +34,7 @@ class LogEvent:
     category: str = ""
     level: int = 0
     count: int = 0
+    nodes: int = 0
     of_nodes: int = 0
     node_names: tuple[str, ...] = ()
     jobs_with_it: int = 0
@@ -66,6 +67,7 @@ class Suspect:
     sources: tuple[str, ...]
     reasons: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
+    is_suspect: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class Indicator:
 
 @dataclass(frozen=True, slots=True)
 class LogDiagnosis:
-    """Everything the logs say of one attempt."""
+    """Everything the logs say of one attempt. ``protocol``: `diagnosis.logs.protocol.State` of each rank and group, for the stack analysis."""
 
     is_failure: bool
     outcome: str
@@ -125,6 +127,11 @@ class LogDiagnosis:
     observed: tuple[str, ...] = ()
     inferred: tuple[str, ...] = ()
     culprits: tuple[Suspect, ...] = ()
+    framework: str = ""
+    scheduler: str = ""
+    node_names: tuple[str, ...] = ()
+    world_size: int | None = None
+    protocol: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,113 @@
+"""What inventories and job descriptions say of a job's machines. All of it is optional; logs without any are diagnosed as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from diagnosis.model import JobHints, Kind, Parsed
+
+_NAMES = ("name", "node", "host", "hostname")
+_LEAVES = ("leaf", "switch", "rail", "tor")
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """``nodes`` in order of rank; ``alias``: name or address to node; ``leaf_of``: node to its switch; ``facts``: the rest of the description."""
+
+    nodes: tuple[str, ...] = ()
+    alias: Mapping[str, str] = field(default_factory=dict)
+    leaf_of: Mapping[str, str] = field(default_factory=dict)
+    rows: tuple[dict[str, Any], ...] = ()
+    framework: str = ""
+    job_id: str = ""
+    world_size: int | None = None
+    gpus_per_node: int | None = None
+    layout: Mapping[str, Any] = field(default_factory=dict)
+    node_of_rank: Mapping[int, str] = field(default_factory=dict)
+
+
+def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
+    """Everything that job descriptions, inventories, layouts and the form's hints say, hints first. Unknown shapes are passed over."""
+    rows: list[dict[str, Any]] = []
+    facts: dict[str, Any] = {}
+    layout: dict[str, Any] = dict(hints.layout)
+    node_of: dict[int, str] = {}
+    for p in sorted((p for p in parsed if p.kind in (Kind.INVENTORY, Kind.LAYOUT)), key=lambda p: p.path):
+        data = p.facts.get("json")
+        if isinstance(p.facts.get("rows"), list):
+            rows += [r for r in p.facts["rows"] if isinstance(r, dict)]
+        if not isinstance(data, dict):
+            continue
+        rows += _rows(data)
+        for key, value in data.items():
+            facts.setdefault(key, value)
+        source = data.get("parallel") or data.get("layout") or data
+        if isinstance(source, dict):
+            layout = {k: source[k] for k in ("tp", "pp", "dp", "cp", "ep", "order") if k in source} | layout
+        node_of |= _node_of(data)
+    nodes = list(hints.nodes)
+    alias: dict[str, str] = {n: n for n in nodes}
+    leaf: dict[str, str] = {}
+    for row in rows:
+        name = next((str(row[k]) for k in _NAMES if row.get(k)), "")
+        if not name:
+            continue
+        if name not in alias:
+            nodes.append(name)
+            alias[name] = name
+        if row.get("ip"):
+            alias[str(row["ip"])] = name
+        switch = next((str(row[k]) for k in _LEAVES if row.get(k)), "")
+        if switch:
+            leaf[name] = switch
+    jobs = facts.get("jobs")
+    first = jobs[0] if isinstance(jobs, list) and len(jobs) == 1 and isinstance(jobs[0], dict) else {}
+    world = hints.world_size or facts.get("world_size") or first.get("world_size")
+    return Inventory(
+        nodes=tuple(nodes),
+        alias=alias,
+        leaf_of=leaf,
+        rows=tuple(rows),
+        framework=hints.framework or str(facts.get("framework") or ""),
+        job_id=hints.job_id or str(facts.get("job_id") or first.get("job_id") or ""),
+        world_size=int(world) if isinstance(world, (int, float)) else None,
+        gpus_per_node=_whole(facts.get("gpus_per_node") or first.get("nproc_per_node")),
+        layout=layout,
+        node_of_rank=node_of,
+    )
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, (int, float)) and value > 0 else None
+
+
+def _rows(data: dict[str, Any]) -> list[dict[str, Any]]:
+    out: list[dict[str, Any]] = []
+    out += _named(data.get("nodes"))
+    out += _named(data.get("hosts"))
+    for job in data.get("jobs") or []:
+        if isinstance(job, dict):
+            out += _named(job.get("hosts")) + _named(job.get("nodes"))
+    return out
+
+
+def _named(value: Any) -> list[dict[str, Any]]:
+    if isinstance(value, dict):
+        return [{"name": str(k), **(v if isinstance(v, dict) else {})} for k, v in value.items()]
+    if isinstance(value, list):
+        return [v if isinstance(v, dict) else {"name": str(v)} for v in value if isinstance(v, (dict, str))]
+    return []
+
+
+def _node_of(data: dict[str, Any]) -> dict[int, str]:
+    ranks = data.get("ranks")
+    if isinstance(ranks, list):
+        pairs: Iterable[tuple[Any, Any]] = (
+            (r.get("rank", i), r.get("node") or r.get("host")) if isinstance(r, dict) else (i, r) for i, r in enumerate(ranks)
+        )
+        return {int(r): str(n) for r, n in pairs if n is not None and str(r).isdigit()}
+    if isinstance(ranks, dict):
+        return {int(k): str(v.get("node") if isinstance(v, dict) else v) for k, v in ranks.items() if str(k).isdigit()}
+    return {}

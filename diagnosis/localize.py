@@ -1,0 +1,58 @@
+"""Joins the suspects of logs, flows and stacks into one ranking (noisy or over sources, so that agreement outweighs loudness)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from diagnosis.result import LogDiagnosis, Suspect
+
+#: How much each kind of evidence is believed, measured on the practice sets (docs/log-engine.md).
+TRUST: Final = {"logs": 0.95, "stacks": 0.9, "flows": 0.85}
+ACCUSED: Final = 0.5
+LISTED: Final = 32
+
+
+def of_logs(logs: LogDiagnosis | None) -> list[Suspect]:
+    """The log engine's nodes and other culprits as suspects."""
+    if logs is None:
+        return []
+    nodes = [Suspect(n.node, "node", n.score, ("logs",), n.reasons, is_suspect=n.is_suspect) for n in logs.nodes]
+    return [*nodes, *logs.culprits]
+
+
+def of_report(part: Mapping[str, Any] | None, source: str) -> list[Suspect]:
+    """The suspects that flows or stacks hand over as plain dicts."""
+    out = []
+    for row in (part or {}).get("suspects") or []:
+        score = float(row.get("score") or 0.0)
+        ranks = tuple(int(r) for r in row.get("ranks") or [])
+        is_suspect = bool(row.get("suspect", score >= ACCUSED))
+        reasons = tuple(str(r) for r in row.get("reasons") or [])
+        sources = tuple(row.get("from") or (source,))
+        out.append(Suspect(str(row["entity"]), str(row.get("kind") or "node"), score, sources, reasons, ranks, is_suspect))
+    return out
+
+
+def fuse(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
+    """One entry an entity; scores join over sources, reasons are kept in order of weight; ranked, accused first. O(n log n)."""
+    groups: dict[tuple[str, str], list[Suspect]] = {}
+    for suspect in suspects:
+        groups.setdefault((suspect.kind, suspect.entity), []).append(suspect)
+    joined = []
+    for (kind, entity), same in groups.items():
+        best: dict[str, float] = {}
+        for s in same:
+            for source in s.sources:
+                best[source] = max(best.get(source, 0.0), min(s.score, 1.0))
+        missed = 1.0
+        for source, score in best.items():
+            missed *= 1.0 - TRUST.get(source, 0.8) * score
+        ordered = sorted(same, key=lambda s: -s.score)
+        reasons = tuple(dict.fromkeys(r for s in ordered for r in s.reasons))
+        ranks = tuple(sorted({r for s in same for r in s.ranks}))
+        # two kinds of evidence that each only rank may together accuse
+        is_suspect = any(s.is_suspect for s in same) or (len(best) > 1 and 1.0 - missed >= ACCUSED)
+        joined.append(Suspect(entity, kind, 1.0 - missed, tuple(sorted(best)), reasons, ranks, is_suspect))
+    joined.sort(key=lambda s: (not s.is_suspect, -round(s.score, 6), s.kind, s.entity))
+    return tuple(joined[:LISTED])

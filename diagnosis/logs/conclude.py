@@ -1,0 +1,255 @@
+"""From a case to the answer: category, place, moment, events, root lines, sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from diagnosis import classify, taxonomy
+from diagnosis.logs import catalogue as catalogues
+from diagnosis.logs import events as tables
+from diagnosis.logs import indicators, moment, place, progress, sentences, timeline
+from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.diagnose import Case, fingerprint
+from diagnosis.logs.moment import Moment
+from diagnosis.logs.place import Place
+from diagnosis.model import Role
+from diagnosis.result import Attempt, Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
+
+#: Lines listed of one root event, of any other event, and events listed at all.
+ROOT_LINES: Final = 4_000
+OTHER_LINES: Final = 20
+EVENTS: Final = 60
+NODE_NAMES: Final = 64
+INDICATORS: Final = 12
+NO_FAILURE: Final = ("succeeded", "running", "unknown")
+
+
+def conclude(case: Case, clocks_told: Sequence[dict[str, Any]] = ()) -> LogDiagnosis:
+    """Everything the logs say of this attempt."""
+    when = moment.find(case)
+    first = _classified(case, list(case.roots.members))
+    where = place.find(case, first.category.id)
+    is_failure = _is_failure(case, when, where)
+    if not is_failure:
+        return _healthy(case, clocks_told)
+    roots = _root_events(case, when, where)
+    accused = {n.node for n in where.nodes if n.is_suspect}
+    verdict = _verdict(case, roots, where, when)
+    roles = _roles(case, roots)
+    listed = _events(case, roots, roles, accused)
+    lines = tuple(ref for e in listed if e.role == Role.ROOT.value for ref in e.lines)
+    lead = [e for e in listed if e.role == Role.ROOT.value]
+    return LogDiagnosis(
+        is_failure=True,
+        outcome=_outcome(case, when),
+        verdict=verdict,
+        symptom=when.symptom,
+        stage=when.stage,
+        iteration=when.iteration,
+        nodes=where.nodes,
+        answer=where.answer,
+        events=tuple(listed),
+        lines=lines,
+        indicators=tuple(_indicators(case, lead)),
+        fingerprint=fingerprint([e.template for e in lead], when.symptom, verdict.id),
+        attempts=_attempts(case),
+        timeline=timeline.build(case, roles, [n.node for n in where.nodes]),
+        clocks=tuple(clocks_told),
+        missing=sentences.missing(case),
+        observed=sentences.observed(case, when, where, lead),
+        inferred=sentences.inferred(case, when, where, verdict, lead),
+        culprits=where.culprits,
+    )
+
+
+def _is_failure(case: Case, when: Moment, where: Place) -> bool:
+    if case.ending.outcome in ("failed", "cancelled"):
+        return True
+    if case.ending.outcome == "succeeded":
+        return False
+    return when.symptom in ("slow", "hang") or bool(where.killed)
+
+
+def _outcome(case: Case, when: Moment) -> str:
+    if case.ending.outcome == "cancelled" and when.symptom in ("slow", "hang"):
+        return "cancelled"
+    return case.ending.outcome
+
+
+def _healthy(case: Case, clocks_told: Sequence[dict[str, Any]]) -> LogDiagnosis:
+    none = taxonomy.load()["none"]
+    survived = case.catalogue.events.filter(pl.col("role") == Role.ROOT.value, ~pl.col("is_ordinary"))["event"].to_list()
+    roles = {e: Role.CONFIRMATION.value for e in survived}
+    return LogDiagnosis(
+        is_failure=False,
+        outcome=case.ending.outcome,
+        verdict=Verdict(none.id, none.category, none.subcategory, 0.95 if case.ending.outcome == "succeeded" else 0.6),
+        symptom="none",
+        stage=None,
+        iteration=case.progress.last,
+        answer="no failure, so nobody is at fault",
+        events=tuple(_events(case, [], roles, set())),
+        attempts=_attempts(case),
+        timeline=timeline.build(case, roles, []),
+        clocks=tuple(clocks_told),
+        missing=sentences.missing(case),
+        observed=sentences.healthy(case),
+    )
+
+
+def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
+    """The root events to show, heaviest first. Where no line names the cause, the words of the end stand in: a kill, a limit, a cancel."""
+    members = [e for e in case.roots.members if case.roots.weights[e] > 0]
+    if members:
+        # a worker that died by a signal on the faulty node belongs to its cause
+        return sorted(members, key=lambda e: (-case.roots.weights[e], e)) + [e for e in _deaths_at(case) if e not in members]
+    if where.killed:
+        return list(where.killed)
+    for masked in (case.ending.time_limit, case.ending.cancelled if case.ending.outcome == "cancelled" else ()):
+        found = case.catalogue.of.filter(pl.col("masked").is_in(pl.Series(list(masked), dtype=pl.UInt64).implode()))["event"].unique().sort()
+        if found.len():
+            return [int(e) for e in found]
+    return []
+
+
+def _deaths_at(case: Case) -> list[int]:
+    if not case.roots.nodes:
+        return []
+    rows = case.catalogue.events.filter(
+        (pl.col("role") == Role.CONFIRMATION.value) & pl.col("example").str.contains(r"(?i)exit ?code|signal") & ~pl.col("is_ordinary")
+    )
+    out = []
+    for event in rows["event"].to_list():
+        nodes = set(case.catalogue.cells.filter(pl.col("event") == event)["node"].drop_nulls().to_list())
+        if nodes and nodes <= set(case.roots.nodes):
+            out.append(int(event))
+    return out
+
+
+def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
+    hints = []
+    rows = {r["event"]: r for r in case.catalogue.events.iter_rows(named=True)}
+    for place_, event in enumerate(roots):
+        row = rows[event]
+        hints.append(classify.Hint(row["template"], row["signature"], Role.ROOT, 1.0, place_ == 0))
+    bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
+    for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
+        if row["event"] not in case.survived and row["event"] not in roots:
+            hints.append(classify.Hint(row["template"], row["signature"], Role(row["role"]), row["novelty"]))
+    return classify.classify(hints, case.rules)
+
+
+def _verdict(case: Case, roots: Sequence[int], where: Place, when: Moment) -> Verdict:
+    tree = taxonomy.load()
+    known = [e for e in roots if _row(case, e)["signature"]]
+    told = _classified(case, roots)
+    mechanism = where.mechanism
+    if not known and not mechanism:
+        if case.ending.time_limit:
+            mechanism = "platform.scheduler.time_limit"
+        elif when.symptom == "slow":
+            mechanism = "performance.step"
+        elif case.ending.outcome == "cancelled":
+            mechanism = "platform.scheduler.cancelled"
+    if mechanism and not known:
+        node = tree.get(mechanism)
+        other = (told.category.id, min(told.confidence, 0.3)) if told.confidence > 0 and told.category.id != node.id else None
+        return Verdict(node.id, node.category, node.subcategory, 0.6, other)
+    leaf = told.category
+    if told.confidence <= 0 and when.symptom == "slow":
+        leaf = tree["performance.step"]
+    runner = (told.runner_up.id, told.runner_up_confidence) if told.runner_up else None
+    return Verdict(leaf.id, leaf.category, leaf.subcategory, told.confidence, runner, tuple(c.id for c in told.also))
+
+
+def _row(case: Case, event: int) -> dict[str, Any]:
+    return case.catalogue.events.filter(pl.col("event") == event).row(0, named=True)
+
+
+def _roles(case: Case, roots: Sequence[int]) -> dict[int, str]:
+    """The role of every event that speaks of the failure; those that training survived keep only a confirmation's."""
+    bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
+    roles: dict[int, str] = {}
+    for event, role in bad.select("event", "role").iter_rows():
+        if event in case.survived and event not in roots:
+            roles[event] = Role.CONFIRMATION.value if role == Role.ROOT.value else Role.BENIGN.value
+        else:
+            roles[event] = Role.CASCADE.value if role in (None, Role.ROOT.value) else role
+    roles.update(dict.fromkeys(roots, Role.ROOT.value))
+    return {e: r for e, r in roles.items() if r != Role.BENIGN.value}
+
+
+_ORDER: Final = {Role.ROOT.value: 0, Role.CONFIRMATION.value: 1, Role.CASCADE.value: 2, Role.TEARDOWN.value: 3}
+
+
+def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: set[str]) -> list[LogEvent]:
+    rank = {e: i for i, e in enumerate(roots)}
+    rows = sorted(
+        case.catalogue.events.filter(pl.col("event").is_in(sorted(roles))).iter_rows(named=True),
+        key=lambda r: (_ORDER.get(roles[r["event"]], 4), rank.get(r["event"], 0), -(r["novelty"] or 0), -(r["n"] or 0), r["event"]),
+    )[:EVENTS]
+    home = set(case.roots.nodes) or accused
+    return [_event(case, row, roles[row["event"]], home) for row in rows]
+
+
+def _event(case: Case, row: dict[str, Any], role: str, home: set[str]) -> LogEvent:
+    event = row["event"]
+    names = sorted(case.catalogue.cells.filter(pl.col("event") == event)["node"].drop_nulls().unique().to_list())
+    is_root = role == Role.ROOT.value
+    rows = case.table.rows(case.catalogue.masked(event), limit=ROOT_LINES if is_root else OTHER_LINES)
+    rows = rows.join(case.table.sources.select("source", "node", "rank"), on="source", how="left", maintain_order="left")
+    if is_root and home:
+        # the same words elsewhere are the echo of the fault, not the fault
+        at_home = rows.filter(pl.col("node").is_null() | pl.col("node").is_in(sorted(home)))
+        rows = at_home if at_home.height else rows
+    shift = dict(case.shifts.iter_rows())
+    refs = tuple(
+        LineRef(case.table.files[f], line, offset, length, node, rank, None if at is None else (at - shift.get(f, 0)) / SECOND)
+        for f, line, offset, length, at, node, rank in rows.select("file", "line", "offset", "length", "at", "node", "rank").iter_rows()
+    )
+    return LogEvent(
+        id=tables.event_id(row["template"], row["signature"] or ""),
+        template=row["template"],
+        role=role,
+        signature=row["signature"] or "",
+        category=row["category"] or "",
+        level=row["level"] or 0,
+        count=row["n"] or 0,
+        of_nodes=len(case.catalogue.nodes),
+        node_names=tuple(names[:NODE_NAMES]),
+        nodes=row["n_nodes"] or 0,
+        jobs_with_it=row["jobs_with_it"] or 0,
+        healthy_jobs=case.healthy,
+        first_at=None if row["first_at"] is None else row["first_at"] / SECOND,
+        last_at=None if row["last_at"] is None else row["last_at"] / SECOND,
+        example=(row["example"] or "")[:600],
+        recovered=event in case.survived,
+        score=case.roots.weights.get(event, 0.0),
+        lines=refs,
+    )
+
+
+def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:
+    out = []
+    for event in lead[:INDICATORS]:
+        if not event.lines:
+            continue
+        ref = event.lines[0]
+        frame = pl.DataFrame({"file": [case.table.files.index(ref.file)], "offset": [ref.offset], "length": [ref.length]})
+        text = progress.read_lines(frame, case.table.files, case.read)[0]
+        told = indicators.extract(text, event.signature or None, case.rules)
+        parameters = dict(told.parameters)
+        if ref.node:
+            parameters.setdefault("node", ref.node)
+        if ref.rank is not None:
+            parameters.setdefault("rank", str(ref.rank))
+        out.append(Indicator(told.text, ref.file, ref.line, parameters, tuple((s.start, s.end, s.kind) for s in told.spans)))
+    return out
+
+
+def _attempts(case: Case) -> tuple[Attempt, ...]:
+    low, high = case.catalogue.cells.select(pl.col("first_at").min(), pl.col("last_at").max()).row(0)
+    return (Attempt(0, None if low is None else low / SECOND, None if high is None else high / SECOND, case.ending.outcome),)

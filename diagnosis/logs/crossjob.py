@@ -1,0 +1,69 @@
+"""Cross-job comparison: what healthy jobs of the same kind print as well is no cause (L4, section 3.2).
+
+A message that at least half of the healthy jobs print is dropped, unless this job prints it far more often in a node-hour; one that fewer
+print keeps a small weight: it was survived before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import polars as pl
+
+from diagnosis.history import JobEvents, Pool
+
+#: Share of healthy jobs from which on a message is ordinary.
+ORDINARY: Final = 0.5
+#: Times the highest healthy rate (lines a node-hour) from which on even an ordinary message counts.
+STORM: Final = 20.0
+#: What is left of the weight of a message that healthy jobs survived.
+SURVIVED: Final = 0.2
+#: Healthy jobs fewer than this share are taken for accidents of the history.
+RARE: Final = 0.02
+
+
+def frequencies(template_of: Mapping[str, str], pool: Pool) -> pl.DataFrame:
+    """Over the pool: ``template``, ``jobs_with_it``, ``top_rate`` (highest lines a node-hour of one job).
+
+    ``template_of`` maps masked texts, the history's among them, to templates; texts without one stand for themselves.
+    Cost: O(texts of the pool).
+    """
+    rows: list[tuple[str, float]] = []
+    for job in pool.jobs:
+        rows.extend(_by_template(job, template_of).items())
+    frame = pl.DataFrame(rows, schema={"template": pl.String, "rate": pl.Float64}, orient="row")
+    return frame.group_by("template").agg(jobs_with_it=pl.len().cast(pl.UInt32), top_rate=pl.col("rate").max()).sort("template")
+
+
+def _by_template(job: JobEvents, template_of: Mapping[str, str]) -> dict[str, float]:
+    counts: dict[str, int] = {}
+    for text, n in job.counts.items():
+        template = template_of.get(text, text)
+        counts[template] = counts.get(template, 0) + n
+    return {t: n / job.node_hours for t, n in counts.items()}
+
+
+def weigh(events: pl.DataFrame, found: pl.DataFrame, healthy: int, node_hours: float) -> pl.DataFrame:
+    """``events`` (``template``, ``n``) with ``jobs_with_it``, ``is_ordinary`` and ``novelty`` in [0, 1]."""
+    joined = events.join(found, on="template", how="left", maintain_order="left").with_columns(
+        jobs_with_it=pl.col("jobs_with_it").fill_null(0), top_rate=pl.col("top_rate").fill_null(0.0)
+    )
+    if healthy == 0:
+        return joined.with_columns(is_ordinary=pl.lit(False), novelty=pl.lit(1.0)).drop("top_rate")
+    share = pl.col("jobs_with_it") / healthy
+    # rates are compared over one node: a storm on one of a thousand nodes must not drown in their hours
+    rate = pl.col("n") / max(node_hours, 1 / 60)
+    is_storm = (rate > STORM * pl.col("top_rate")) & (pl.col("n") >= 50)
+    return joined.with_columns(
+        is_ordinary=(share >= ORDINARY) & ~is_storm,
+        novelty=pl.when(pl.col("jobs_with_it") == 0)
+        .then(1.0)
+        .when(is_storm)
+        .then(0.7)
+        .when(share >= ORDINARY)
+        .then(0.0)
+        .when(share >= RARE)
+        .then(SURVIVED)
+        .otherwise(0.6),
+    ).drop("top_rate")

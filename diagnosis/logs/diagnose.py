@@ -1,0 +1,181 @@
+"""The log engine: L4's three comparisons in their order, then where, when, what and how sure.
+
+Reads like the paper's figure: events → cross-job → spatial → temporal → verdict. Each step lives in its own module.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from diagnosis.history import History
+from diagnosis.inventory import Inventory
+from diagnosis.logs import catalogue as catalogues
+from diagnosis.logs import clocks, events, outcome, progress, roots, stages, temporal
+from diagnosis.logs.catalogue import Catalogue
+from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.events import LogTable
+from diagnosis.logs.mask import VERSION as MASK_VERSION
+from diagnosis.logs.outcome import Ending
+from diagnosis.logs.progress import Progress
+from diagnosis.logs.roots import Roots
+from diagnosis.logs.signatures import SignatureSet
+from diagnosis.logs.signatures import load as load_signatures
+from diagnosis.logs.temporal import Pace
+from diagnosis.model import JobHints, OnStage, Parsed, ReadRange, Role, silent
+
+#: Lines of one event that are read back to find node names and protocol state.
+READ_BACK = 2_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything known of one attempt while it is being diagnosed; each step reads what the former ones left."""
+
+    table: LogTable
+    catalogue: Catalogue
+    inventory: Inventory
+    hints: JobHints
+    rules: SignatureSet
+    read: ReadRange
+    shifts: pl.DataFrame
+    progress: Progress
+    pace: Pace
+    marks: pl.DataFrame
+    survived: frozenset[int]
+    consequence_at: int | None
+    roots: Roots
+    ending: Ending
+    scope: str
+    healthy: int
+    alias: dict[str, str]
+
+    @property
+    def last_at(self) -> int | None:
+        """The last time of any line (ns, job clock)."""
+        at = self.catalogue.cells["last_at"].drop_nulls()
+        return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
+
+
+def open_case(
+    parsed: Sequence[Parsed],
+    *,
+    inventory: Inventory,
+    hints: JobHints,
+    history: History,
+    read: ReadRange,
+    as_of: float | None = None,
+    rules: SignatureSet | None = None,
+    on_stage: OnStage = silent,
+) -> Case | None:
+    """Steps one to five; None where no artifact holds log lines."""
+    rules = rules or load_signatures()
+    on_stage("events", 0, 5)
+    table = events.build(parsed)
+    if not table.files or table.cells.is_empty():
+        return None
+    shifts, told = clocks.estimate(table)
+    cells = clocks.corrected(table.cells, shifts)
+    on_stage("cross-job", 1, 5)
+    framework = hints.framework or inventory.framework
+    pool = history.pool(hints.family, framework, exclude=hints.job_id or inventory.job_id)
+    catalogue = catalogues.build(table, cells, rules, pool, _node_hours(table))
+    catalogue = Catalogue(catalogues.resolve(catalogue.events, rules), catalogue.of, catalogue.cells, catalogue.nodes)
+    on_stage("temporal", 2, 5)
+    found = progress.find(table, read)
+    pace = temporal.pace(found, shifts)
+    survived = _survived(catalogue, found, pace)
+    on_stage("spatial", 3, 5)
+    alias = {n: n for n in catalogue.nodes} | dict(inventory.alias)
+    consequence_at = _consequence_at(catalogue, survived, pace)
+    is_survived = pl.Series([e in survived for e in catalogue.events["event"]])
+    weights = roots.weigh(catalogue.events, is_survived, consequence_at)
+    named = _named(table, catalogue, weights, alias, read)
+    chosen = roots.choose(catalogue, weights, named)
+    stands = chosen.leader is not None and chosen.weights[chosen.leader] >= roots.LEAST and chosen.leader not in survived
+    bad = catalogue.events.filter(catalogues.is_bad(catalogue.events))["event"].to_list()
+    end = outcome.ending(
+        catalogue,
+        table.messages,
+        has_root=stands,
+        root_at=chosen.t0,
+        last_beat_at=pace.last_at,
+        beat_s=pace.usual_s,
+        as_of=as_of,
+        unrecovered=set(bad) - survived,
+    )
+    return Case(
+        table=table,
+        catalogue=catalogue,
+        inventory=inventory,
+        hints=hints,
+        rules=rules,
+        read=read,
+        shifts=shifts,
+        progress=found,
+        pace=pace,
+        marks=stages.mark(table.messages),
+        survived=frozenset(survived),
+        consequence_at=consequence_at,
+        roots=chosen,
+        ending=end,
+        scope=pool.scope,
+        healthy=len(pool.jobs),
+        alias=alias,
+    )
+
+
+def _node_hours(table: LogTable) -> float:
+    spans = table.spans.drop_nulls("first_at")
+    hours = float((spans["last_at"] - spans["first_at"]).max() or 0) / 3.6e12 if spans.height else 0.0  # type: ignore[arg-type]
+    return max(hours * max(1, table.sources["node"].drop_nulls().n_unique()), 1 / 60)
+
+
+def _survived(catalogue: Catalogue, found: Progress, pace: Pace) -> set[int]:
+    done = temporal.recovered(catalogue, found, pace)
+    survived = set(catalogue.events.filter(done)["event"].to_list())
+    if pace.slow_from is not None and pace.slow_at is not None:
+        # what began as the job became slow was not survived: the job still suffers from it
+        near = int(max(30.0, 3 * (pace.usual_s or 0.0)) * SECOND)
+        since = catalogue.events.filter(pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near))
+        survived -= set(since["event"].to_list())
+    return survived
+
+
+def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> int | None:
+    """When the first consequence showed: not before the last progress, for training that goes on has no consequences yet."""
+    rows = catalogue.events.filter(
+        pl.col("role").is_in([Role.CASCADE.value, Role.TEARDOWN.value])
+        & ~pl.col("is_ordinary")
+        & ~pl.col("event").is_in(sorted(survived))
+        & (pl.col("jobs_with_it") == 0)
+    )["first_at"].drop_nulls()
+    if pace.last_at is not None:
+        rows = rows.filter(rows >= pace.last_at)
+    return None if rows.is_empty() else int(rows.min())  # type: ignore[arg-type]
+
+
+def _named(
+    table: LogTable, catalogue: Catalogue, weights: pl.Series, alias: dict[str, str], read: ReadRange
+) -> dict[int, tuple[str, ...]]:
+    """Nodes that the lines of events without a node name themselves (a scheduler's "node X is not ready")."""
+    homeless = catalogue.events.with_columns(weight=weights).filter((pl.col("weight") >= roots.LEAST) & (pl.col("n_nodes") == 0))
+    out = {}
+    for event, category in homeless.select("event", "category").iter_rows():
+        if (category or "").startswith("platform"):
+            continue
+        rows = table.rows(catalogue.masked(event), limit=200)
+        names: set[str] = set()
+        for text in progress.read_lines(rows, table.files, read):
+            names |= roots.names_in(text, alias)
+        out[event] = tuple(sorted(names))
+    return out
+
+
+def fingerprint(templates: Sequence[str], symptom: str, mechanism: str) -> str:
+    """Links incidents of one cause: a hash over root templates, or over symptom and mechanism; never category, node, rank or time."""
+    content = "\n".join([f"mask {MASK_VERSION}", *(sorted(set(templates)) or [symptom, mechanism])])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]

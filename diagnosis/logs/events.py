@@ -1,0 +1,217 @@
+"""The tables that every comparison reads: who printed which message, how often, first and last.
+
+Cost follows the number of *different* (source, message) pairs, not of lines; a file is read in slices so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from diagnosis.history import LOG_KINDS
+from diagnosis.model import Parsed
+
+#: Rows of a column file aggregated at a time (about 50 bytes each).
+SLICE_ROWS = 4_000_000
+#: Files aggregated in one go.
+BATCH_FILES = 64
+
+CELLS = {
+    "file": pl.UInt32,
+    "source": pl.UInt32,
+    "masked": pl.UInt64,
+    "n": pl.UInt32,
+    "first_line": pl.UInt32,
+    "last_line": pl.UInt32,
+    "first_at": pl.Int64,
+    "last_at": pl.Int64,
+}
+
+
+@dataclass(frozen=True)
+class LogTable:
+    """All log artifacts of one attempt.
+
+    ``files``     paths; a file's number is its place here.
+    ``sources``   ``source`` (number over all files), ``file``, ``node``, ``rank``.
+    ``messages``  one row a distinct masked message: ``masked``, ``text``, ``example``, ``level``, ``count``.
+    ``cells``     one row a (source, message): see :data:`CELLS`; times in ns UTC, filled forward within a file where a line has none.
+    ``spans``     one row a file: ``lines``, ``first_at``, ``last_at``.
+    """
+
+    files: tuple[str, ...]
+    columns: tuple[Path, ...]
+    sources: pl.DataFrame
+    messages: pl.DataFrame
+    cells: pl.DataFrame
+    spans: pl.DataFrame
+
+    def rows(self, masked: Sequence[int], *, files: Sequence[int] | None = None, limit: int | None = None) -> pl.DataFrame:
+        """The lines of these messages in file order: ``file``, ``line``, ``offset``, ``length``, ``record``, ``at``, ``source``, ``masked``.
+
+        ``limit`` cuts the result, file after file, so that a storm of one message cannot fill memory.
+        """
+        wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
+        mine = self.cells.filter(pl.col("masked").is_in(wanted.implode()))
+        if files is not None:
+            mine = mine.filter(pl.col("file").is_in(list(files)))
+        found, left = [], limit
+        for file in sorted(mine["file"].unique().to_list()):
+            lazy = self._scan(file).filter(pl.col("masked").is_in(wanted.implode()))
+            frame = (lazy.head(left) if left is not None else lazy).collect()
+            found.append(frame)
+            if left is not None:
+                left -= frame.height
+                if left <= 0:
+                    break
+        return pl.concat(found) if found else self._scan(0).head(0).collect() if self.files else _empty_rows()
+
+    def around(self, file: int, low: int, high: int) -> pl.DataFrame:
+        """The rows of lines ``low`` to ``high`` (both included) of one file."""
+        return self._scan(file).filter(pl.col("line").is_between(low, high)).collect()
+
+    def _scan(self, file: int) -> pl.LazyFrame:
+        base = self.sources.filter(pl.col("file") == file)["source"].min() or 0
+        return pl.scan_parquet(self.columns[file]).select(
+            file=pl.lit(file, dtype=pl.UInt32),
+            line=pl.col("line"),
+            offset=pl.col("offset"),
+            length=pl.col("length"),
+            record=pl.col("record"),
+            at=pl.col("time").forward_fill(),
+            source=pl.col("source").cast(pl.UInt32) + pl.lit(base, dtype=pl.UInt32),
+            masked=pl.col("masked"),
+        )
+
+
+def _empty_rows() -> pl.DataFrame:
+    names = {"file": pl.UInt32, "line": pl.UInt32, "offset": pl.UInt64, "length": pl.UInt32, "record": pl.UInt32}
+    return pl.DataFrame(schema={**names, "at": pl.Int64, "source": pl.UInt32, "masked": pl.UInt64})
+
+
+def log_artifacts(parsed: Sequence[Parsed]) -> list[Parsed]:
+    """Those that hold log lines, by path, so that the order of upload changes nothing."""
+    return sorted((p for p in parsed if p.kind in LOG_KINDS and p.columns is not None and p.uniques is not None), key=lambda p: p.path)
+
+
+def build(parsed: Sequence[Parsed], attempt_of: dict[str, int] | None = None, attempt: int | None = None) -> LogTable:
+    """Put the column files of a job together. ``attempt_of`` (path to number) and ``attempt`` choose one global launch."""
+    logs = log_artifacts(parsed)
+    if attempt_of is not None and attempt is not None:
+        logs = [p for p in logs if attempt_of.get(p.path, attempt) == attempt]
+    sources, base = [], 0
+    bases: list[int] = []
+    for number, p in enumerate(logs):
+        bases.append(base)
+        known = p.sources or ()
+        rows = known if known else (None,)
+        for s in rows:
+            sources.append((base, number, s.node if s else None, s.rank if s else None))
+            base += 1
+    source_table = pl.DataFrame(
+        sources, schema={"source": pl.UInt32, "file": pl.UInt32, "node": pl.String, "rank": pl.Int64}, orient="row"
+    )
+    cells, spans = _aggregate(logs, bases)
+    return LogTable(
+        files=tuple(p.path for p in logs),
+        columns=tuple(p.columns for p in logs if p.columns is not None),
+        sources=source_table,
+        messages=_messages(logs),
+        cells=cells,
+        spans=spans,
+    )
+
+
+def _messages(logs: Sequence[Parsed]) -> pl.DataFrame:
+    schema = {"masked": pl.UInt64, "text": pl.String, "example": pl.String, "level": pl.UInt8, "count": pl.UInt64}
+    if not logs:
+        return pl.DataFrame(schema=schema)
+    frames = [
+        pl.scan_parquet(p.uniques).select(
+            pl.col("masked"), pl.col("text"), pl.col("example"), pl.col("level").cast(pl.UInt8), pl.col("count").cast(pl.UInt64)
+        )
+        for p in logs
+        if p.uniques is not None
+    ]
+    merged = (
+        pl.concat(pl.collect_all(frames))
+        .group_by("masked", maintain_order=True)
+        .agg(pl.col("text").first(), pl.col("example").first(), pl.col("level").max(), pl.col("count").sum())
+    )
+    return merged.sort("masked")
+
+
+def _aggregate(logs: Sequence[Parsed], bases: Sequence[int]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    cells: list[pl.DataFrame] = []
+    spans: list[pl.DataFrame] = []
+    for start in range(0, len(logs), BATCH_FILES):
+        queries = []
+        for number in range(start, min(start + BATCH_FILES, len(logs))):
+            p = logs[number]
+            if p.lines > SLICE_ROWS:
+                cells.append(_sliced(p, number, bases[number]))
+            else:
+                queries.append(_cell_query(pl.scan_parquet(str(p.columns)), number, bases[number]))
+        cells.extend(pl.collect_all(queries))
+    table = pl.concat(cells) if cells else pl.DataFrame(schema=CELLS)
+    table = table.sort("file", "source", "masked")
+    if table.height:
+        spans.append(
+            table.group_by("file", maintain_order=True).agg(
+                lines=pl.col("n").sum(), first_at=pl.col("first_at").min(), last_at=pl.col("last_at").max()
+            )
+        )
+    empty = pl.DataFrame(schema={"file": pl.UInt32, "lines": pl.UInt32, "first_at": pl.Int64, "last_at": pl.Int64})
+    return table, spans[0] if spans else empty
+
+
+def _cell_query(rows: pl.LazyFrame, number: int, base: int) -> pl.LazyFrame:
+    return (
+        rows.select("line", "source", "masked", at=pl.col("time").forward_fill())
+        .group_by("source", "masked")
+        .agg(
+            n=pl.len().cast(pl.UInt32),
+            first_line=pl.col("line").min().cast(pl.UInt32),
+            last_line=pl.col("line").max().cast(pl.UInt32),
+            first_at=pl.col("at").min(),
+            last_at=pl.col("at").max(),
+        )
+        .select(
+            file=pl.lit(number, dtype=pl.UInt32),
+            source=pl.col("source").cast(pl.UInt32) + pl.lit(base, dtype=pl.UInt32),
+            masked="masked",
+            n="n",
+            first_line="first_line",
+            last_line="last_line",
+            first_at="first_at",
+            last_at="last_at",
+        )
+    )
+
+
+def _sliced(p: Parsed, number: int, base: int) -> pl.DataFrame:
+    parts = [
+        _cell_query(pl.scan_parquet(str(p.columns)).slice(low, SLICE_ROWS), number, base).collect()
+        for low in range(0, p.lines, SLICE_ROWS)
+    ]
+    return (
+        pl.concat(parts)
+        .group_by("file", "source", "masked")
+        .agg(
+            pl.col("n").sum(),
+            pl.col("first_line").min(),
+            pl.col("last_line").max(),
+            pl.col("first_at").min(),
+            pl.col("last_at").max(),
+        )
+        .select(CELLS.keys())
+    )
+
+
+def event_id(template: str, signature: str) -> str:
+    """A stable short id of (template, signature): the same in every job, whatever the order of reading."""
+    return hashlib.blake2b(f"{signature}\n{template}".encode(), digest_size=8).hexdigest()

@@ -1,0 +1,195 @@
+"""When it failed: symptom, stage and iteration of one case."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from diagnosis.logs import progress, stages, temporal
+from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.diagnose import Case
+from diagnosis.model import Role
+
+#: Root events whose surroundings are read back.
+ROOTS_READ: Final = 8
+#: Lines before an error line in which its traceback begins, at most.
+FRAMES_BACK: Final = 60
+#: Categories that are the death of a process or of a node, with or without an exception of its own.
+_DEATHS: Final = ("hardware.host.oom", "hardware.host.killed", "hardware.host.lost", "hardware.host.panic", "platform.", "user.code.native")
+_DEATH_WORDS: Final = r"(?i)\bkilled\b|exit ?code|exited|segfault|segmentation|core dumped|\baborted?\b|fell off|fallen off|not ?ready|node (down|fail)|terminated"
+_STATED: Final = re.compile(r"(?i)\b(?:iteration|iter|step|global_step)[ _:=#-]{0,3}0*(\d+)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """``symptom`` as the report names it; ``stage``; ``iteration`` None outside training; ``ended_at`` first consequence (ns)."""
+
+    symptom: str
+    stage: str | None
+    iteration: int | None
+    ended_at: int | None
+    silence_s: float | None = None
+
+
+def find(case: Case) -> Moment:
+    """The moment of failure."""
+    ended_at = _ended_at(case)
+    trained = not case.progress.beats.is_empty()
+    texts = _root_texts(case)
+    stage = _stage(case, texts, trained)
+    has_trained = trained or stage in ("training", "evaluation", "checkpoint_save")
+    silence = None
+    if ended_at is not None and case.pace.last_at is not None:
+        silence = (ended_at - case.pace.last_at) / SECOND
+    if _is_slow(case):
+        symptom = "slow"
+    elif not has_trained and stage in stages.BEFORE_TRAINING:
+        symptom = "launch_failure"
+    elif temporal.is_hang(case.pace, ended_at, _has_death(case)):
+        symptom = "hang"
+    else:
+        symptom = "crash"
+    if symptom in ("slow", "hang"):
+        stage = "training" if stage in (None, "shutdown", *stages.BEFORE_TRAINING) else stage
+    iteration = None if symptom == "launch_failure" else _iteration(case, symptom, stage, texts)
+    return Moment(symptom, stage, iteration, ended_at, silence)
+
+
+def _ended_at(case: Case) -> int | None:
+    """When the first thing happened that ends a job: a consequence, a teardown or a root."""
+    roles = [Role.CASCADE.value, Role.TEARDOWN.value]
+    rows = case.catalogue.events.filter(
+        (pl.col("role").is_in(roles) | pl.col("event").is_in(list(case.roots.members)) | pl.col("is_exception"))
+        & (pl.col("novelty") >= 0.5)
+        & ~pl.col("event").is_in(sorted(case.survived))
+    )
+    times = rows["first_at"].drop_nulls()
+    if case.pace.last_at is not None:
+        times = times.filter(times >= case.pace.last_at)
+    return None if times.is_empty() else int(times.min())  # type: ignore[arg-type]
+
+
+def _has_death(case: Case) -> bool:
+    for row in case.catalogue.events.filter(pl.col("event").is_in(list(case.roots.members))).iter_rows(named=True):
+        category = row["category"] or ""
+        if row["is_exception"] or category.startswith(_DEATHS) or re.search(_DEATH_WORDS, row["example"]):
+            return True
+    return False
+
+
+def _is_slow(case: Case) -> bool:
+    if case.pace.slow_from is None:
+        return False
+    lead = case.catalogue.events.filter(pl.col("event") == case.roots.leader)
+    if lead.is_empty():
+        return case.ending.outcome in ("cancelled", "running", "unknown", "failed")
+    at = lead["first_at"][0]
+    is_exception = bool(lead["is_exception"][0])
+    # the cause of a crash comes with the end; the cause of a slowdown with its beginning
+    near_start = at is None or case.pace.slow_at is None or abs(at - case.pace.slow_at) < abs(at - (case.last_at or at))
+    return not is_exception and near_start
+
+
+def _root_texts(case: Case) -> list[tuple[int, int, int | None, list[str]]]:
+    """(file, line, time, lines of the record up to the root line) of some root lines."""
+    out = []
+    order = sorted(case.roots.members, key=lambda e: (-case.roots.weights[e], e))
+    for event in order[:ROOTS_READ]:
+        rows = case.table.rows(case.catalogue.masked(event), limit=200)
+        for file, line, at in rows.unique("source", keep="first", maintain_order=True).head(3).select("file", "line", "at").iter_rows():
+            before = case.table.around(file, max(1, line - FRAMES_BACK), line)
+            source = before.filter(pl.col("line") == line)["source"][0]
+            mine = before.filter(pl.col("source") == source)
+            out.append((file, line, at, progress.read_lines(mine, case.table.files, case.read, 400)))
+    return out
+
+
+def _stage(case: Case, texts: list[tuple[int, int, int | None, list[str]]], trained: bool) -> str | None:
+    votes: dict[str, float] = {}
+    for file, line, at, lines in texts:
+        frames = _frames(lines)
+        told = stages.of_frames(frames) if frames else None
+        if told:
+            votes[told] = votes.get(told, 0.0) + 1.0
+            continue
+        marked = _last_mark(case, file, line, at)
+        if marked:
+            votes[marked] = votes.get(marked, 0.0) + 0.5
+    if votes:
+        best = max(sorted(votes), key=lambda s: votes[s])
+        return _plausible(case, best, trained)
+    end = case.roots.t0 or _ended_at(case) or case.last_at
+    spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
+    current = [s for s, low, _ in spans if end is None or low <= end]
+    if current:
+        return _plausible(case, current[-1], trained)
+    return "training" if trained else ("launch" if case.roots.members else None)
+
+
+def _plausible(case: Case, stage: str, trained: bool) -> str:
+    """Preparations cannot be where a job failed that had trained; shutdown cannot be where it failed that never said it was done."""
+    if trained and stage in stages.BEFORE_TRAINING:
+        return "training"
+    if stage == "shutdown" and not case.ending.success:
+        return "training" if trained else "launch"
+    return stage
+
+
+def _frames(lines: list[str]) -> list[str]:
+    """The lines from the last traceback's beginning to the error."""
+    start = next((i for i in range(len(lines) - 1, -1, -1) if "Traceback (most recent call last)" in lines[i]), None)
+    if start is None:
+        return []
+    return [text for text in lines[start + 1 :] if re.search(r'File "|, line \d+', text)]
+
+
+def _last_mark(case: Case, file: int, line: int, at: int | None) -> str | None:
+    """The stage of the last marker before a line: in its own file, or over the whole job by time where the file has none."""
+    mine = case.catalogue.cells.filter(pl.col("file") == file).join(case.marks, on="masked")
+    beats = case.progress.beats.filter((pl.col("file") == file) & (pl.col("line") < line))
+    rows = case.table.rows(mine["masked"].unique().to_list(), files=[file]) if mine.height else pl.DataFrame()
+    last_beat = int(beats["line"].max()) if beats.height else 0  # type: ignore[arg-type]
+    if rows.height:
+        before = rows.filter(pl.col("line") < line).join(case.marks, on="masked").sort("line")
+        if before.height and int(before["line"][-1]) > last_beat:
+            trained = last_beat > 0 or (before["stage"] == "training").any()
+            stage, is_end = before["stage"][-1], before["is_end"][-1]
+            return stages.after_end(stage, bool(trained)) if is_end else str(stage)
+    if last_beat:
+        return "training"
+    shift = case.shifts.filter(pl.col("file") == file)["shift"]
+    when = case.roots.t0 if at is None else at - (int(shift[0]) if shift.len() else 0)
+    spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
+    current = [s for s, low, _ in spans if when is None or low <= when]
+    return current[-1] if current else None
+
+
+def _iteration(case: Case, symptom: str, stage: str | None, texts: list[tuple[int, int, int | None, list[str]]]) -> int | None:
+    if symptom == "slow":
+        return case.pace.slow_from
+    last = case.progress.last if case.progress.kind == "iteration" else None
+    stated = [int(m.group(1)) for _, _, _, lines in texts for m in _STATED.finditer(lines[-1] if lines else "")]
+    if last is not None:
+        near = [n for n in stated if last <= n <= last + max(2, case.progress.interval)]
+        return max(near) if near else last + 1
+    if stated:
+        return max(set(stated), key=stated.count)
+    started = _started_at(case)
+    if stage in stages.BEFORE_TRAINING or (started is None and case.progress.start is None):
+        return 1 if stage == "training" else None
+    return max(started or 0, (case.progress.start or 0) + 1)
+
+
+def _started_at(case: Case) -> int | None:
+    """The iteration that "training starts at step n" names, or the last one that a checkpoint was saved at."""
+    best = None
+    wanted = case.table.messages.filter(
+        pl.col("example").str.contains(r"(?i)training (starts|begins|resumes) (at|from)|sav\w+ .{0,40}(checkpoint|ckpt)")
+    )
+    for example in wanted["example"].to_list():
+        for match in _STATED.finditer(example):
+            best = max(best or 0, int(match.group(1)))
+    return best

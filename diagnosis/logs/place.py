@@ -1,0 +1,227 @@
+"""Where it failed: the clues at nodes of one case, and what they add up to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from diagnosis.logs import progress, protocol, roots, spatial
+from diagnosis.logs.diagnose import READ_BACK, Case
+from diagnosis.logs.spatial import Clue
+from diagnosis.model import Role
+from diagnosis.result import NodeSuspect, Suspect
+
+#: Causes that lie with nobody's machine, wherever their lines stand.
+NOBODY: Final = ("platform.", "none", "user.config", "user.environment")
+#: Weight of the root's own place, by the strength of its rule.
+_PLACE: Final = {"decisive": 0.9, "strong": 0.8, "weak": 0.65}
+_EXIT: Final = re.compile(r"(?i)exit ?code\s*[:=]?\s*(-\d+)|signal (\d+)|SIG(KILL|SEGV|BUS|ILL|FPE|ABRT)")
+#: Exit codes of workers that somebody else ended: SIGTERM and SIGINT, and SIGABRT of a watchdog.
+_ENDED_BY_OTHERS: Final = frozenset({"-15", "-2", "-6"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``nodes`` ranked, ``answer`` the sentence over all of them, ``culprits`` other than nodes (a switch, ranks, code), ``mechanism`` a
+    category that structure alone tells, ``killed`` events of workers that died by a signal."""
+
+    nodes: tuple[NodeSuspect, ...]
+    answer: str
+    culprits: tuple[Suspect, ...] = ()
+    mechanism: str = ""
+    killed: tuple[int, ...] = ()
+
+
+def find(case: Case, category: str) -> Place:
+    """Who is at fault, given the category that the root events alone suggest."""
+    if case.ending.outcome in ("succeeded", "running") and not case.roots.members:
+        return Place((), "no failure, so nobody is at fault")
+    if category.startswith(NOBODY):
+        return Place((), "no faulty node: the cause lies outside the nodes")
+    if case.roots.is_wide:
+        return _wide(case, category)
+    clues = _root_clues(case)
+    mechanism, killed = "", ()
+    if not clues:
+        clues, mechanism, killed = _structure(case)
+    forest = spatial.forest(case.catalogue, _telling(case))
+    clues += [
+        Clue(node, 0.25 * score, f"{node} logs unlike its peers: {_short(case, event)}")
+        for node, (score, event) in forest.items()
+        if score >= 0.5 and event is not None
+    ]
+    ranked = spatial.rank(clues, may_accuse=True)
+    return Place(ranked, _answer(case, ranked), _switch(case, ranked), mechanism, killed)
+
+
+def _wide(case: Case, category: str) -> Place:
+    lead = _event(case, case.roots.leader)
+    seen = sorted(case.catalogue.cells.filter(pl.col("event") == case.roots.leader)["node"].drop_nulls().unique().to_list())
+    total = len(case.catalogue.nodes)
+    leaf = spatial.shared_leaf(seen, case.inventory.leaf_of)
+    if category.startswith(("network", "hardware.network")) and leaf:
+        reason = f"{len(seen)} nodes below {leaf} report it: {_clip(lead['example'])}"
+        nodes = tuple(NodeSuspect(n, 0.5, len(seen) < total, (f"hangs on {leaf}, which its neighbours complain about too",)) for n in seen)
+        return Place(nodes, f"a switch or rail: {leaf}", (Suspect(leaf, "switch", 0.8, ("logs",), (reason,)),))
+    return Place((), f"no faulty node: {len(seen)} of {total} nodes show the same error")
+
+
+def _root_clues(case: Case) -> list[Clue]:
+    clues = []
+    for node in case.roots.nodes:
+        mine = case.catalogue.cells.filter((pl.col("node") == node) & pl.col("event").is_in(list(case.roots.members)))
+        present = set(mine["event"].to_list()) | {e for e, names in case.roots.named.items() if node in names and e in case.roots.members}
+        for event in sorted(present, key=lambda e: (-case.roots.weights[e], e))[:4]:
+            row = _event(case, event)
+            weight = _PLACE.get(row["strength"] or "weak", 0.6) * min(1.0, 0.4 + case.roots.weights[event])
+            places = row["n_nodes"] or len(case.roots.named.get(event, ()))
+            only = "the only node with" if places == 1 else f"one of {places} nodes with"
+            clues.append(Clue(node, weight, f"{node} is {only}: {_clip(row['example'])}"))
+    return clues
+
+
+def _structure(case: Case) -> tuple[list[Clue], str, tuple[int, ...]]:
+    """Clues where no line names the cause: deaths by signal, silence, protocol state, peers' complaints."""
+    clues: list[Clue] = []
+    mechanism = ""
+    killed = _killed(case)
+    for event, node in killed:
+        clues.append(Clue(node, 0.75, f"a worker on {node} died by a signal without a word of its own: {_clip(_event(case, event)['example'])}"))
+    if killed:
+        mechanism = "hardware.host.killed"
+    beat = case.pace.usual_s or 0.0
+    expected = case.inventory.nodes or case.hints.nodes
+    silent = spatial.absent(case.catalogue, expected, case.consequence_at, beat) if case.ending.outcome == "failed" else []
+    clues += silent
+    if silent and not killed:
+        mechanism = "hardware.host.lost"
+    states, lines = _protocol(case)
+    odd = protocol.suspicions(states, _ranks(case))
+    clues += [Clue(s.node, s.weight, s.reason) for s in odd if s.node]
+    if any(s.kind == "mismatched" for s in odd):
+        mechanism = "framework.collective.mismatch"
+    cascades = case.catalogue.events.filter(
+        (pl.col("role") == Role.CASCADE.value) & ~pl.col("is_ordinary") & ~pl.col("event").is_in(sorted(case.survived))
+    )
+    wide = cascades.filter(pl.col("n_nodes") >= 0.7 * len(case.catalogue.nodes))
+    names = {e: _clip(x) for e, x in wide.select("event", "example").iter_rows()}
+    clues += spatial.lacking(case.catalogue, wide["event"].to_list(), names)
+    clues += _teardown_order(case)
+    clues += spatial.named_by_peers(_complaints(case, cascades["event"].to_list()) + lines, case.alias)
+    return clues, mechanism, tuple(sorted({e for e, _ in killed}))
+
+
+def _killed(case: Case) -> list[tuple[int, str]]:
+    """Workers that died by a signal which nobody sent at teardown: (event, node), only while they are few."""
+    rows = case.catalogue.events.filter(
+        pl.col("example").str.contains(r"(?i)exit ?code|signal|SIG[A-Z]+") & ~pl.col("is_ordinary") & (pl.col("jobs_with_it") == 0)
+    )
+    found: dict[str, tuple[int, int]] = {}
+    for event, example in rows.select("event", "example").iter_rows():
+        match = _EXIT.search(example)
+        if not match:
+            continue
+        code = match.group(1) or (f"-{match.group(2)}" if match.group(2) else "-9" if match.group(3) == "KILL" else "-11")
+        if code in _ENDED_BY_OTHERS:
+            continue
+        for node, at in case.catalogue.cells.filter(pl.col("event") == event).drop_nulls("node").group_by("node").agg(
+            pl.col("first_at").min()
+        ).sort("node").iter_rows():
+            if node not in found or (at or 0) < found[node][1]:
+                found[node] = (event, at or 0)
+    if not roots.few(len(found), len(case.catalogue.nodes)):
+        return []
+    return [(event, node) for node, (event, _) in sorted(found.items())]
+
+
+def _protocol(case: Case) -> tuple[list[protocol.State], list[tuple[str, str | None]]]:
+    messages = case.table.messages.filter(pl.col("example").str.contains(protocol.WATCHDOG))["masked"].to_list()
+    if not messages:
+        return [], []
+    rows = case.table.rows(messages, limit=20 * READ_BACK).join(case.table.sources, on="source", how="left", maintain_order="left")
+    texts = progress.read_lines(rows, case.table.files, case.read, 700)
+    told = [(t, r, n) for t, r, n in zip(texts, rows["rank"], rows["node"], strict=True)]
+    return protocol.read(told), []
+
+
+def protocol_states(case: Case) -> list[protocol.State]:
+    """What the watchdog lines tell of each rank and process group."""
+    return _protocol(case)[0]
+
+
+def _ranks(case: Case) -> dict[int, str | None]:
+    known: dict[int, str | None] = dict(case.inventory.node_of_rank)
+    for rank, node in case.table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node").iter_rows():
+        known.setdefault(int(rank), node)
+    return known
+
+
+def _complaints(case: Case, events: list[int]) -> list[tuple[str, str | None]]:
+    masked = [m for e in events for m in case.catalogue.masked(e)]
+    rows = case.table.rows(masked, limit=READ_BACK).join(case.table.sources, on="source", how="left", maintain_order="left")
+    return list(zip(progress.read_lines(rows, case.table.files, case.read, 600), rows["node"], strict=True))
+
+
+def _teardown_order(case: Case) -> list[Clue]:
+    """The node whose launcher gave up first, clearly before the others, and the only one whose launcher never did."""
+    rows = case.catalogue.events.filter((pl.col("role") == Role.TEARDOWN.value) & ~pl.col("is_ordinary"))["event"].to_list()
+    ends = (
+        case.catalogue.cells.filter(pl.col("event").is_in(rows))
+        .drop_nulls("node")
+        .group_by("node")
+        .agg(at=pl.col("first_at").min())
+        .sort("at", "node")
+    )
+    total = len(case.catalogue.nodes)
+    clues = []
+    missing = sorted(set(case.catalogue.nodes) - set(ends["node"].to_list()))
+    if total >= 4 and 0 < len(missing) <= max(1, int(0.15 * total)):
+        clues += [Clue(n, 0.55, f"the launcher on {n} did not end its workers as those of {total - len(missing)} nodes did") for n in missing]
+    timed = ends.drop_nulls("at")
+    if timed.height >= 3 and not missing:
+        first, second = int(timed["at"][0]), int(timed["at"][1])
+        gap = (second - first) / 1e9
+        if gap >= 0.3:
+            clues.append(Clue(timed["node"][0], min(0.55, 0.3 + 0.1 * gap), f"{timed['node'][0]} was torn down first, {gap:.1f} s before the next node"))
+    return clues
+
+
+def _telling(case: Case) -> list[int]:
+    rows = case.catalogue.events.filter((pl.col("novelty") >= 0.5) & ~pl.col("event").is_in(sorted(case.survived)))
+    if case.healthy == 0:
+        # without history only presence or gross change tells: drop what all nodes print about equally
+        rows = rows.filter(pl.col("role").is_not_null() | (pl.col("level") >= 3))
+    return rows["event"].to_list()
+
+
+def _answer(case: Case, ranked: tuple[NodeSuspect, ...]) -> str:
+    accused = [n.node for n in ranked if n.is_suspect]
+    if len(accused) == 1:
+        return f"one node: {accused[0]}"
+    if accused:
+        return f"{len(accused)} nodes: {', '.join(accused[:8])}"
+    if len(case.catalogue.nodes) < 2:
+        return "cannot say: the logs of one node only" if case.catalogue.nodes else "cannot say: the logs name no node"
+    return "cannot say: no line, silence or protocol state sets a node apart" if not case.roots.members else "no faulty node"
+
+
+def _switch(case: Case, ranked: tuple[NodeSuspect, ...]) -> tuple[Suspect, ...]:
+    accused = [n.node for n in ranked if n.is_suspect]
+    leaf = spatial.shared_leaf(accused, case.inventory.leaf_of)
+    return (Suspect(leaf, "switch", 0.6, ("logs",), (f"all {len(accused)} suspected nodes hang on {leaf}",)),) if leaf else ()
+
+
+def _event(case: Case, event: int | None) -> dict[str, Any]:
+    return case.catalogue.events.filter(pl.col("event") == event).row(0, named=True)
+
+
+def _short(case: Case, event: int) -> str:
+    return _clip(_event(case, event)["template"])
+
+
+def _clip(text: object, width: int = 140) -> str:
+    line = " ".join(str(text).split())
+    return line if len(line) <= width else line[: width - 1] + "…"

@@ -1,0 +1,194 @@
+"""Progress: the counter that grows while a job trains, whatever the framework calls it.
+
+A line is progress when it names a counter ("iteration 12/100", "step: 40", "global_step=7", "Epoch 3") and, within one file, the numbers of
+its template never fall while they grow. Known words only choose candidates; the growth decides (a general detector, L4 section 3.4 gives
+rules for known frameworks only).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from diagnosis.logs.events import LogTable
+from diagnosis.model import ReadRange
+
+#: Counters by trust: (kind, pattern with the number as its first group).
+_COUNTERS: Final = (
+    ("iteration", r"(?i)\bglobal[_ ]?step[\"']?\s*[=:]?\s*(\d+)"),
+    ("iteration", r"(?i)\biter(?:ation)?s?[\"']?\s*[=:#]?\s*\[?\s*(\d+)"),
+    ("iteration", r"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step|\bbatch(?:_idx)?)[\"']?\s*[=:#]?\s*\[?\s*(\d+)"),
+    ("bar", r"(?:\||\s)(\d+)/\d+\s*\[[\d:]+\s*<"),
+    ("epoch", r"(?i)\bepoch(?:_num|_no|_count)?[\"']?\s*[=:#]?\s*\[?\s*(\d+)"),
+)
+_CANDIDATE: Final = r"(?i)\b(global[_ ]?step|iter(ation)?s?|step(_num|s)?|update|num_updates|train_step|batch(_idx)?|epoch(_num|_no|_count)?)[\"']?\s*[=:#]?\s*\[?\s*\d|\d/\d+\s*\[[\d:]+\s*<"
+#: Lines that carry a counter but are not its beat.
+_NOT_A_BEAT: Final = r"(?i)checkpoint|\bsav(e|ed|ing)\b|resum|restor|load(ed|ing)|must only|dropping|skipp|overflow|retry|attempt|warn|error|exception|fail|eval|valid|timeout|watchdog|cache flush|prefetch|arguments|\.\.\.\.\.|will |every \d|max_|num_train|total (train|optim)|warmup|interval"
+_MEASURES: Final = r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|it/s|s/it|lr|learning[_ ]rate|grad[_ ]?norm|elapsed|ms)\b"
+_SECONDS: Final = (
+    (re.compile(r"(?i)(?:elapsed time per iteration|step[_ ]time|iteration[_ ]time|time per (?:iteration|step)|iter_time|batch_time|\bstep)\s*(?:\(?(ms|s)\)?)?\s*[=:]?\s*(\d+(?:\.\d+)?)\s*(ms|s\b|seconds)?"), None),
+)
+#: Bytes read back and lines looked at, at most, of one job.
+LINES_PER_FILE = 4_000
+#: Characters of a message that tell whether its counter is a beat; further on are values of the same line.
+BEAT_HEAD = 60
+FILES_READ = 12
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The counter of a job.
+
+    ``beats``: ``file``, ``line``, ``at`` (ns, may be null), ``n`` (the counter), ``seconds`` (stated in the line, may be null).
+    ``kind``: ``iteration``, ``epoch`` or ``none``; ``masked``: the messages that carry it; ``start``: the counter a checkpoint was
+    loaded at, if a line says so.
+    """
+
+    kind: str
+    beats: pl.DataFrame
+    masked: tuple[int, ...] = ()
+    start: int | None = None
+
+    @property
+    def last(self) -> int | None:
+        """The highest counter seen."""
+        return None if self.beats.is_empty() else int(self.beats["n"].max())  # type: ignore[arg-type]
+
+    @property
+    def last_at(self) -> int | None:
+        """When the highest counter was printed, ns UTC."""
+        times = self.beats.filter(pl.col("n") == pl.col("n").max())["at"].drop_nulls()
+        return None if times.is_empty() else int(times.min())  # type: ignore[arg-type]
+
+    @property
+    def interval(self) -> int:
+        """Counters between two printed lines."""
+        steps = self.beats.sort("file", "line").select(pl.col("n").diff().over("file")).to_series().drop_nulls()
+        steps = steps.filter(steps > 0)
+        return int(steps.median() or 1) if steps.len() else 1  # type: ignore[arg-type]
+
+
+def counter(text: str) -> tuple[str, int] | None:
+    """The counter that one line names, by the most trusted word it uses."""
+    for kind, pattern in _COUNTERS:
+        if found := re.search(pattern, text):
+            return kind, int(found.group(1)[:15])
+    return None
+
+
+def seconds(text: str) -> float | None:
+    """The duration of a step that a progress line states, in seconds."""
+    for pattern, _ in _SECONDS:
+        for found in pattern.finditer(text):
+            unit = (found.group(1) or found.group(3) or "").lower()
+            if unit:
+                return float(found.group(2)) * (1e-3 if unit == "ms" else 1.0)
+    return None
+
+
+def read_lines(rows: pl.DataFrame, files: Sequence[str], read: ReadRange, limit: int = 2_000) -> list[str]:
+    """The raw text of rows (``file``, ``offset``, ``length``), each cut at ``limit`` bytes; unreadable ones come back empty."""
+    out = []
+    for file, offset, length in rows.select("file", "offset", "length").iter_rows():
+        try:
+            out.append(read(files[file], offset, min(length, limit)).decode("utf-8", "replace").rstrip("\r\n"))
+        except (OSError, ValueError, KeyError):
+            out.append("")
+    return out
+
+
+def find(table: LogTable, read: ReadRange) -> Progress:
+    """Find the job's counter. Reads back at most :data:`LINES_PER_FILE` lines of :data:`FILES_READ` files."""
+    text = pl.col("example")
+    candidates = table.messages.filter(text.str.contains(_CANDIDATE) & ~pl.col("text").str.head(BEAT_HEAD).str.contains(_NOT_A_BEAT))
+    kinds = {}
+    for masked, example in candidates.select("masked", "example").iter_rows():
+        found = counter(example)
+        if found:
+            kinds[masked] = found[0]
+    beats = _beats(table, sorted(kinds), read)
+    start = _resumed_at(table)
+    if beats.is_empty():
+        return Progress("none", _no_beats(), (), start)
+    good = _growing(beats) or _measuring(table, beats)
+    for kind in ("iteration", "bar", "epoch"):
+        chosen = [m for m in good if kinds[m] == kind]
+        if chosen:
+            mine = beats.filter(pl.col("masked").is_in(chosen))
+            mine = _agreeing(mine)
+            return Progress("epoch" if kind == "epoch" else "iteration", mine.drop("masked"), tuple(sorted(set(mine["masked"].to_list()))), start)
+    return Progress("none", _no_beats(), (), start)
+
+
+def _no_beats() -> pl.DataFrame:
+    return pl.DataFrame(schema={"file": pl.UInt32, "line": pl.UInt32, "at": pl.Int64, "source": pl.UInt32, "n": pl.Int64, "seconds": pl.Float64})
+
+
+def _beats(table: LogTable, masked: Sequence[int], read: ReadRange) -> pl.DataFrame:
+    if not masked:
+        return pl.DataFrame()
+    mine = table.cells.filter(pl.col("masked").is_in(pl.Series(masked, dtype=pl.UInt64).implode()))
+    busiest = mine.group_by("file").agg(pl.col("n").sum()).sort("n", "file", descending=[True, False])["file"].head(FILES_READ)
+    parts = []
+    for file in sorted(busiest.to_list()):
+        rows = table.rows(masked, files=[file])
+        if rows.height > LINES_PER_FILE:
+            # the end matters most: all of the last lines, and an even sample of the rest
+            tail = LINES_PER_FILE // 2
+            step = max(1, (rows.height - tail) // tail)
+            rows = pl.concat([rows.head(rows.height - tail).gather_every(step), rows.tail(tail)])
+        texts = read_lines(rows, table.files, read)
+        found = [counter(t.rsplit("\r", 1)[-1] if "\r" in t else t) for t in texts]
+        parts.append(
+            rows.select("file", "line", "at", "source", "masked").with_columns(
+                n=pl.Series([f[1] if f else None for f in found], dtype=pl.Int64),
+                seconds=pl.Series([seconds(t) for t in texts], dtype=pl.Float64),
+            )
+        )
+    return pl.concat(parts).drop_nulls("n")
+
+
+def _growing(beats: pl.DataFrame) -> list[int]:
+    """Messages whose counter never falls within a source (restarts aside) and takes two values or more."""
+    grown = (
+        beats.sort("file", "line")
+        .with_columns(step=pl.col("n").diff().over("source", "masked"))
+        .group_by("masked")
+        .agg(falls=(pl.col("step") < 0).sum(), rises=(pl.col("step") > 0).sum(), values=pl.col("n").n_unique())
+        .filter((pl.col("values") >= 2) & (pl.col("rises") >= 1) & (pl.col("falls") * 10 <= pl.col("rises")))
+    )
+    return sorted(grown["masked"].to_list())
+
+
+def _measuring(table: LogTable, beats: pl.DataFrame) -> list[int]:
+    """Where no counter had the time to grow: messages that state a counter beside measurements of a step."""
+    told = table.messages.filter(pl.col("masked").is_in(beats["masked"].unique().implode()) & pl.col("text").str.contains(_MEASURES))
+    return sorted(told["masked"].to_list())
+
+
+def _agreeing(beats: pl.DataFrame) -> pl.DataFrame:
+    """Drop counters that count something else: those whose range does not overlap that of the message with most lines."""
+    size = beats.group_by("masked").agg(lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max(), first=pl.col("line").min())
+    main = size.sort("lines", "high", "masked", descending=[True, True, False]).row(0, named=True)
+    same = size.filter((pl.col("high") >= main["low"]) & (pl.col("low") <= main["high"]) & (pl.col("high") <= main["high"] * 1.2 + 10))
+    return beats.filter(pl.col("masked").is_in(same["masked"].implode()))
+
+
+def _resumed_at(table: LogTable) -> int | None:
+    """The counter at which a checkpoint was loaded, as its line says."""
+    text = pl.col("example")
+    said = table.messages.filter(
+        text.str.contains(r"(?i)(load|resum|restor)\w*") & text.str.contains(r"(?i)(at|from|iteration|iter|step)[ _:=]*(iteration|step|iter)?[ _:=]*\d")
+    )
+    best = None
+    for example in said["example"].to_list():
+        if re.search(r"(?i)fail|error|unable|could not|cannot|shard", example):
+            continue
+        found = re.search(r"(?i)(?:iter(?:ation)?|step)[ _:=]*0*(\d+)", example)
+        if found:
+            best = max(best or 0, int(found.group(1)[:15]))
+    return best

@@ -1,0 +1,162 @@
+"""What collective watchdogs say: which rank stands where in the order of collectives of each process group.
+
+A hung collective names everyone who waits; the one at fault is the rank that is behind, never entered, called something else, or says nothing
+(NCCL's SeqNum / OpType / last enqueued / last completed; the same reasoning as NVIDIA's and Ascend's public fault finders).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+_GROUP: Final = re.compile(r"\[PG (?:ID )?(?P<id>\d+)(?: PG GUID (?P<guid>[^\s(]+))?\s*(?:\((?P<name>[^)]*)\))?\s*Rank (?P<rank>\d+)\]")
+_PREFIX: Final = re.compile(r"(?:\[|\b)rank ?(\d+)\]?", re.IGNORECASE)
+_PLAIN_RANK: Final = re.compile(r"\[Rank (\d+)\]")
+_WORK: Final = re.compile(r"SeqNum=(\d+), OpType=([A-Za-z_0-9]+)")
+_AT: Final = re.compile(r"(?:Timeout at NCCL work|at work): (\d+)")
+_ENQUEUED: Final = re.compile(r"last enqueued(?: NCCL)? work: (-?\d+)")
+_COMPLETED: Final = re.compile(r"last completed(?: NCCL)? work: (-?\d+)")
+_INITIATOR: Final = re.compile(r"due to (?:a )?(?:collective )?timeout from rank (\d+)", re.IGNORECASE)
+
+#: A message that a watchdog of some collective library wrote.
+WATCHDOG: Final = r"SeqNum=\d|last (enqueued|completed)( NCCL)? work|collective operation timeout|[Rr]eceived a dump signal"
+#: Shares of a group: with fewer dissenters than this they are at fault, with more nothing is said.
+MINORITY: Final = 0.34
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What one rank said of one process group."""
+
+    rank: int
+    node: str | None
+    group: str
+    seq: int | None = None
+    op: str | None = None
+    enqueued: int | None = None
+    completed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A rank that the protocol points at: ``kind`` is behind, never_entered, mismatched or silent; ``weight`` in (0, 1]."""
+
+    rank: int
+    node: str | None
+    kind: str
+    weight: float
+    reason: str
+
+
+def read(lines: Iterable[tuple[str, int | None, str | None]]) -> list[State]:
+    """States from raw watchdog lines, each with the rank and the node of its source; one state a rank and group."""
+    merged: dict[tuple[int, str], State] = {}
+    for text, rank, node in lines:
+        group = _GROUP.search(text)
+        prefix = _PREFIX.search(text[:40])
+        who = rank if rank is not None else int(prefix.group(1)) if prefix else None
+        plain = _PLAIN_RANK.search(text)
+        if who is None and (group or plain):
+            who = int(group.group("rank")) if group else int(plain.group(1)) if plain else None
+        if who is None:
+            continue
+        # "[PG ID 14 PG GUID 64(tp) Rank 4]": the GUID is the same on all members, the id is not
+        name = (group.group("guid") or group.group("name") or group.group("id")) if group else ""
+        work, at = _WORK.search(text), _AT.search(text)
+        enqueued, completed = _ENQUEUED.search(text), _COMPLETED.search(text)
+        if not (work or at or enqueued or completed):
+            continue
+        old = merged.get((who, name), State(who, node, name))
+        merged[who, name] = State(
+            who,
+            old.node or node,
+            name,
+            int(work.group(1)) if work else old.seq if old.seq is not None else int(at.group(1)) if at else None,
+            work.group(2) if work else old.op,
+            int(enqueued.group(1)) if enqueued else old.enqueued,
+            int(completed.group(1)) if completed else old.completed,
+        )
+    return _without_nameless(merged)
+
+
+def _without_nameless(merged: dict[tuple[int, str], State]) -> list[State]:
+    """A watchdog writes some lines without the group: join them with the rank's only named group."""
+    named: dict[int, list[State]] = defaultdict(list)
+    for (rank, group), state in merged.items():
+        if group:
+            named[rank].append(state)
+    out = []
+    for (rank, group), state in sorted(merged.items()):
+        if not group and named.get(rank):
+            continue
+        if group and state.op is None and (bare := merged.get((rank, ""))) and len(named[rank]) == 1 and bare.seq == state.seq:
+            state = State(rank, state.node, group, state.seq, bare.op, state.enqueued, state.completed)
+        out.append(state)
+    return out
+
+
+def initiators(lines: Iterable[str]) -> Counter[int]:
+    """How often each rank is named as the one whose time-out started the dump."""
+    return Counter(int(m.group(1)) for text in lines if (m := _INITIATOR.search(text)))
+
+
+def suspicions(states: list[State], ranks: dict[int, str | None]) -> list[Suspicion]:
+    """Ranks that stand elsewhere than their group's majority, and ranks that say nothing while most report.
+
+    Args:
+        states: from :func:`read`.
+        ranks: every rank known of the job with its node.
+    """
+    found: list[Suspicion] = []
+    groups: dict[str, list[State]] = defaultdict(list)
+    for state in states:
+        groups[state.group].append(state)
+    for name, members in sorted(groups.items()):
+        if len(members) >= 3:
+            found.extend(_odd_ones(name, members))
+    reporting = {s.rank for s in states}
+    silent = sorted(set(ranks) - reporting)
+    # only the whole world's watchdogs make silence telling; part of a world waits in its own groups
+    if reporting and silent and len(silent) <= max(1, MINORITY * len(ranks)):
+        for rank in silent:
+            found.append(
+                Suspicion(rank, ranks[rank], "silent", 0.5, f"rank {rank} did not report the time-out that {len(reporting)} of {len(ranks)} ranks report")
+            )
+    return found
+
+
+def _odd_ones(group: str, members: list[State]) -> list[Suspicion]:
+    found = []
+    limit = max(1, MINORITY * len(members))
+    where = f"in group {group}" if group else "in its group"
+    completed = Counter(s.completed for s in members if s.completed is not None)
+    if completed:
+        common, votes = completed.most_common(1)[0]
+        behind = [s for s in members if s.completed is not None and s.completed < common]
+        if behind and len(behind) <= limit and votes > len(behind):
+            for s in behind:
+                is_idle = s.enqueued is not None and s.enqueued == s.completed
+                kind = "never_entered" if is_idle else "behind"
+                said = "never entered the collective that its peers wait in" if is_idle else "is behind its peers"
+                found.append(
+                    Suspicion(s.rank, s.node, kind, 0.8, f"rank {s.rank} {said} {where}: completed {s.completed}, most {common}")
+                )
+    by_seq: dict[int, list[State]] = defaultdict(list)
+    for s in members:
+        if s.seq is not None and s.op is not None:
+            by_seq[s.seq].append(s)
+    for seq, same in sorted(by_seq.items()):
+        ops = Counter(s.op for s in same)
+        if len(ops) < 2:
+            continue
+        common_op, votes = ops.most_common(1)[0]
+        odd = [s for s in same if s.op != common_op]
+        if len(odd) <= limit and votes > len(odd):
+            for s in odd:
+                found.append(
+                    Suspicion(s.rank, s.node, "mismatched", 0.85, f"rank {s.rank} called {s.op} as number {seq} {where}, its peers {common_op}")
+                )
+    return found

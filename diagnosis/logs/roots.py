@@ -1,0 +1,177 @@
+"""Which events are the root: the strongest that rules, history, time and place leave standing, and what belongs to the same cause.
+
+An event loses weight when healthy jobs survived it, when training went on after it, and when it comes after the cascade has begun. The
+strongest event left leads; others join it when they speak of the same nodes, or of the same kind of cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import polars as pl
+
+from diagnosis.logs.catalogue import Catalogue
+from diagnosis.logs.clocks import SECOND
+from diagnosis.model import Level, Role
+
+STRENGTHS: Final = {"decisive": 1.0, "strong": 0.7, "weak": 0.4}
+#: Weight of an error line that no rule knows, and of one that is an exception.
+UNKNOWN_ERROR: Final = 0.22
+UNKNOWN_EXCEPTION: Final = 0.3
+RECOVERED: Final = 0.12
+#: An event this long after the first consequence is one itself.
+LATE_S: Final = 45.0
+LATE: Final = 0.35
+#: Weights below this are no root at all; joining needs this share of the leader's weight.
+LEAST: Final = 0.08
+SHARE: Final = 0.3
+#: Share of nodes up to which a cause is a matter of those nodes.
+CONCENTRATED: Final = 0.26
+#: Events of one cause lie within this of the leader, before and after.
+BEFORE_S: Final = 900.0
+AFTER_S: Final = 120.0
+
+
+@dataclass(frozen=True)
+class Roots:
+    """``leader``: event number or None; ``members``: all root events; ``weights`` by event; ``nodes``: where the cause lies (empty: everywhere or
+    nowhere); ``is_wide``: seen on most nodes; ``t0``: when it began (ns)."""
+
+    leader: int | None = None
+    members: tuple[int, ...] = ()
+    weights: Mapping[int, float] = field(default_factory=dict)
+    nodes: tuple[str, ...] = ()
+    is_wide: bool = False
+    t0: int | None = None
+    named: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+
+def few(count: int, total: int) -> bool:
+    """Whether so many nodes of so many are a matter of those nodes."""
+    return total > 1 and 0 < count <= max(1, int(CONCENTRATED * total))
+
+
+def weigh(events: pl.DataFrame, recovered: pl.Series, consequence_at: int | None) -> pl.Series:
+    """The weight of each event as a root candidate, before its relation to others is looked at."""
+    base = (
+        pl.when(pl.col("role") == Role.ROOT.value)
+        .then(pl.col("strength").replace_strict(STRENGTHS, default=0.4, return_dtype=pl.Float64))
+        .when(pl.col("role").is_not_null())
+        .then(0.0)
+        .when(pl.col("is_exception") & (pl.col("level") >= Level.NONE.value))
+        .then(UNKNOWN_EXCEPTION)
+        .when(pl.col("level") >= Level.ERROR.value)
+        .then(UNKNOWN_ERROR)
+        .otherwise(0.0)
+    )
+    late = pl.lit(1.0)
+    if consequence_at is not None:
+        is_late = pl.col("first_at").is_not_null() & (pl.col("first_at") > consequence_at + int(LATE_S * SECOND))
+        late = pl.when(is_late).then(LATE).otherwise(1.0)
+    again = pl.when(pl.Series(recovered)).then(RECOVERED).otherwise(1.0)
+    return events.select((base * pl.col("novelty") * late * again).fill_null(0.0).alias("weight")).to_series()
+
+
+def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[str, ...]]) -> Roots:
+    """Leader and members.
+
+    Args:
+        weights: of :func:`weigh`, in the order of the events.
+        named: nodes that the lines of a node-less event name, by event.
+    """
+    events = catalogue.events.with_columns(weight=weights).filter(pl.col("weight") >= LEAST)
+    by_event = dict(catalogue.events.with_columns(weight=weights).select("event", "weight").iter_rows())
+    if events.is_empty():
+        return Roots(weights=by_event, named=named)
+    total = len(catalogue.nodes)
+    places = _places(catalogue, events["event"].to_list(), named)
+    ranked = _ranked(events, places, total)
+    lead = ranked[0]
+    t0 = lead["first_at"]
+    home = places[lead["event"]]
+    is_narrow = few(len(home), total)
+    members = [lead["event"]]
+    for row in ranked[1:]:
+        if row["weight"] < SHARE * lead["weight"] or not _is_near(row["first_at"], t0):
+            continue
+        here = places[row["event"]]
+        same_kind = _kind(row["category"]) == _kind(lead["category"])
+        if is_narrow:
+            joins = bool(here & home) or (not here and same_kind)
+            # a wide weak error beside a narrow cause is its echo
+            joins = joins and (few(len(here), total) or same_kind)
+        else:
+            joins = same_kind or (row["category"] is None and lead["category"] is None and row["template"] == lead["template"])
+        if joins:
+            members.append(row["event"])
+    if is_narrow:
+        members += _confirming(catalogue, lead, home, members)
+    times = [r["first_at"] for r in ranked if r["event"] in members and r["first_at"] is not None]
+    return Roots(
+        leader=lead["event"],
+        members=tuple(members),
+        weights=by_event,
+        nodes=tuple(sorted(home)) if is_narrow else (),
+        is_wide=len(home) > 1 and not is_narrow,
+        t0=min(times) if times else None,
+        named=named,
+    )
+
+
+def _confirming(catalogue: Catalogue, lead: dict[str, Any], home: set[str], members: list[int]) -> list[int]:
+    """Events that only confirm, but on the faulty node alone, at its time, of its kind, and in no healthy job: they tell the same cause."""
+    rows = catalogue.events.filter(
+        (pl.col("role") == Role.CONFIRMATION.value) & (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(members)
+    )
+    places = _places(catalogue, rows["event"].to_list(), {})
+    return [
+        r["event"]
+        for r in rows.iter_rows(named=True)
+        if places[r["event"]] and places[r["event"]] <= home and _kind(r["category"]) == _kind(lead["category"]) and _is_near(r["first_at"], lead["first_at"])
+    ]
+
+
+def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) -> list[dict[str, Any]]:
+    """Heaviest first; among equals the narrow before the wide, the earlier before the later."""
+    rows = list(events.iter_rows(named=True))
+
+    def key(row: dict[str, Any]) -> tuple[float, bool, float, int]:
+        is_narrow = few(len(places[row["event"]]), total)
+        at = row["first_at"]
+        return (-round(row["weight"], 2), not is_narrow, float("inf") if at is None else float(at), row["event"])
+
+    return sorted(rows, key=key)
+
+
+def _kind(category: str | None) -> str | None:
+    """Two first parts of a category id: causes of one kind."""
+    return ".".join(category.split(".")[:2]) if category else None
+
+
+def _is_near(at: int | None, t0: int | None) -> bool:
+    if at is None or t0 is None:
+        return True
+    return t0 - BEFORE_S * SECOND <= at <= t0 + AFTER_S * SECOND
+
+
+def _places(catalogue: Catalogue, events: list[int], named: Mapping[int, tuple[str, ...]]) -> dict[int, set[str]]:
+    rows = (
+        catalogue.cells.filter(pl.col("event").is_in(events)).drop_nulls("node").group_by("event").agg(pl.col("node").unique()).iter_rows()
+    )
+    found = {event: set(nodes) for event, nodes in rows}
+    return {e: found.get(e) or set(named.get(e, ())) for e in events}
+
+
+def names_in(text: str, nodes: Mapping[str, str]) -> set[str]:
+    """Nodes whose name or address stands in ``text`` as a word. ``nodes`` maps names and addresses to nodes."""
+    words = re.findall(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]", text)
+    out = set()
+    for word in words:
+        for candidate in (word, word.partition(".")[0]):
+            if candidate in nodes:
+                out.add(nodes[candidate])
+                break
+    return out

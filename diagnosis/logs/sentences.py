@@ -1,0 +1,159 @@
+"""What a human reads first: the headline, what was observed, what is inferred from it, what was missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from diagnosis import taxonomy
+from diagnosis.logs.diagnose import Case
+from diagnosis.logs.moment import Moment
+from diagnosis.logs.place import Place
+from diagnosis.model import Role
+from diagnosis.result import LogDiagnosis, LogEvent, Verdict
+
+_STAGE: Final = {
+    "launch": "while launching",
+    "rendezvous": "while the ranks were meeting",
+    "model_build": "while building the model",
+    "checkpoint_load": "while loading a checkpoint",
+    "training": "in training",
+    "evaluation": "in evaluation",
+    "checkpoint_save": "while saving a checkpoint",
+    "shutdown": "while shutting down",
+}
+
+
+def headline(logs: LogDiagnosis) -> str:
+    """One sentence as an engineer would write it."""
+    if not logs.is_failure:
+        return {
+            "succeeded": "The job completed; no failure found.",
+            "running": f"The job is running{_at(logs.iteration)}; no failure so far.",
+        }.get(logs.outcome, "No failure found, and no sign of how the job ended.")
+    accused = [n.node for n in logs.nodes if n.is_suspect]
+    switch = next((c.entity for c in logs.culprits if c.kind == "switch"), None)
+    title = taxonomy.load().get(logs.verdict.id).title
+    cause = title[:1].upper() + title[1:]
+    roots = [e for e in logs.events if e.role == Role.ROOT.value]
+    told = logs.indicators[0].text if logs.indicators else roots[0].example if roots else ""
+    who = f" on {_some(accused)}" if accused else f" below {switch}" if switch else _spread(roots)
+    where = f" {_STAGE.get(logs.stage or '', '')}".rstrip()
+    when = f"{where}{_at(logs.iteration)}"
+    what = {"hang": "the job hung", "slow": "the job became slow", "launch_failure": "the job did not start"}.get(logs.symptom, "")
+    first = f"{cause}{who}{when}" + (f": {what}" if what else "")
+    quote = f" ({_clip(told, 110)})" if told and _clip(told, 110).lower() not in first.lower() else ""
+    return f"{first}{quote}.{_aftermath(logs, roots)}"
+
+
+def _aftermath(logs: LogDiagnosis, roots: Sequence[LogEvent]) -> str:
+    cascades = [e for e in logs.events if e.role == Role.CASCADE.value and e.nodes]
+    starts = [e.first_at for e in roots if e.first_at is not None]
+    if not cascades or not starts:
+        return ""
+    widest = max(cascades, key=lambda e: (e.nodes, e.count))
+    home = set().union(*(set(e.node_names) for e in roots)) if roots else set()
+    others = max(widest.nodes - len(home & set(widest.node_names)), 0)
+    if others < 2 or widest.first_at is None:
+        return ""
+    return f" {others:,} other nodes followed{_later(widest.first_at - min(starts))}."
+
+
+def _later(seconds: float) -> str:
+    if seconds < 1:
+        return " at once"
+    if seconds < 90:
+        return f" {seconds:.0f} s later"
+    if seconds < 5400:
+        return f" {seconds / 60:.0f} minutes later"
+    return f" {seconds / 3600:.1f} hours later"
+
+
+def observed(case: Case, when: Moment, where: Place, roots: Sequence[LogEvent]) -> tuple[str, ...]:
+    """Facts only: what stands in the evidence."""
+    out = []
+    for event in roots[:4]:
+        at = f"{event.lines[0].file}:{event.lines[0].line}" if event.lines else ""
+        spread = f"on {event.nodes} of {event.of_nodes} nodes" if event.nodes else "in node-less logs"
+        out.append(f"{event.count:,} line{'s' if event.count != 1 else ''} {spread}, first at {at}: {_clip(event.example, 160)}")
+    if case.progress.last is not None:
+        out.append(f"The last {case.progress.kind} that the logs show is {case.progress.last:,}.")
+    if when.silence_s is not None and when.silence_s > 1:
+        usual = f"; progress lines come every {case.pace.usual_s:.1f} s" if case.pace.usual_s else ""
+        out.append(f"From the last progress to the first sign of the end passed {when.silence_s:,.0f} s{usual}.")
+    if case.pace.slow_from is not None:
+        out.append(f"From iteration {case.pace.slow_from:,} on an iteration takes {case.pace.ratio:.2f} times as long as before.")
+    for node in [n for n in where.nodes if n.is_suspect][:3]:
+        out.extend(node.reasons[:2])
+    return tuple(dict.fromkeys(out))
+
+
+def inferred(case: Case, when: Moment, where: Place, verdict: Verdict, roots: Sequence[LogEvent]) -> tuple[str, ...]:
+    """Conclusions, each with what it rests on."""
+    tree = taxonomy.load()
+    out = [f"The cause is {tree.get(verdict.id).title} (confidence {verdict.confidence:.0%})."]
+    if verdict.runner_up and verdict.runner_up[1] > 0.02:
+        out.append(f"It may also be {tree.get(verdict.runner_up[0]).title} ({verdict.runner_up[1]:.0%}).")
+    out.append(f"Who: {where.answer}.")
+    if when.symptom == "hang":
+        out.append("It is a hang: progress stopped long before anything ended, and no process had died by then.")
+    if not roots:
+        out.append("No line names a cause; the answer rests on silence, order and agreement between nodes.")
+    if case.healthy:
+        scope = {"family": "the same family", "framework": "the same framework", "all": "all families"}[case.scope]
+        out.append(f"Messages that healthy jobs print too were left out ({case.healthy} jobs of {scope}).")
+    return tuple(out)
+
+
+def healthy(case: Case) -> tuple[str, ...]:
+    """What is told of a job without failure."""
+    out = [f"Outcome: {case.ending.outcome}, because {case.ending.reason}."]
+    if case.progress.last is not None:
+        out.append(f"The last {case.progress.kind} that the logs show is {case.progress.last:,}.")
+    if case.pace.slow_from is not None:
+        out.append(f"From iteration {case.pace.slow_from:,} on an iteration takes {case.pace.ratio:.2f} times as long as before.")
+    return tuple(out)
+
+
+def missing(case: Case) -> tuple[str, ...]:
+    """What would have made the answer surer."""
+    out = []
+    nodes = case.catalogue.nodes
+    expected = case.inventory.nodes or case.hints.nodes
+    absent = sorted(set(expected) - set(nodes)) if expected else []
+    if absent and nodes:
+        shown = ", ".join(absent[:6]) + (" …" if len(absent) > 6 else "")
+        out.append(f"No logs of {len(absent)} of {len(expected)} nodes: {shown}. Upload them, or take their absence as a clue.")
+    if case.healthy == 0:
+        out.append("No healthy job to compare with, so ordinary messages were not left out. Upload or learn healthy runs of this family.")
+    elif case.scope != "family":
+        out.append(f"Too few healthy jobs of this family; compared with {case.healthy} of {'the same framework' if case.scope == 'framework' else 'all families'}.")
+    if len(nodes) == 1 and (case.inventory.world_size or 0) > 8:
+        out.append("Logs of one node only: nodes cannot be compared. Upload the logs of the other nodes.")
+    if not nodes:
+        out.append("The logs do not say which node wrote them: nodes cannot be compared. Give an inventory or one file a node.")
+    if case.table.spans["first_at"].drop_nulls().is_empty():
+        out.append("No line has a time stamp: order was taken from line numbers, and durations are unknown.")
+    if case.progress.beats.is_empty():
+        out.append("No progress lines (iteration, step, epoch) were found: hangs and slowdowns cannot be seen in the logs.")
+    if not any("kernel" in f or "dmesg" in f or "syslog" in f for f in case.table.files) and case.hints.job_id == "" and len(nodes) > 1:
+        out.append("No kernel logs: faults of GPUs, links and memory that processes do not report stay unseen.")
+    return tuple(out)
+
+
+def _at(iteration: int | None) -> str:
+    return f" at iteration {iteration:,}" if iteration is not None else ""
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more nodes" if len(names) > 3 else "")
+
+
+def _spread(roots: Sequence[LogEvent]) -> str:
+    seen = max((e.nodes for e in roots), default=0)
+    return f" on {seen} of {roots[0].of_nodes} nodes alike" if seen > 1 and roots else ""
+
+
+def _clip(text: str, width: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"

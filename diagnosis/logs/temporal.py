@@ -1,0 +1,137 @@
+"""What time tells: stages and their spans, iterations and their durations, a hang, a slowdown, what training survived (L4, section 3.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from diagnosis.logs import stages
+from diagnosis.logs.catalogue import Catalogue
+from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.progress import Progress
+
+#: Silence longer than this many usual intervals (and than the floor) is a hang.
+HANG_INTERVALS: Final = 5.0
+HANG_FLOOR_S: Final = 8.0
+#: A slowdown: this much longer than before, for this many printed intervals up to the end.
+SLOWER: Final = 1.3
+SLOW_BEATS: Final = 3
+#: Progress lines after an event from which on it was survived.
+SURVIVED_BEATS: Final = 3
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Progress in time. ``beats``: ``n``, ``at`` (ns, job clock), ``seconds`` an iteration; ``usual_s`` between printed lines; ``slow_from``: the first
+    iteration of a slowdown that lasts to the end, ``ratio`` how much slower."""
+
+    beats: pl.DataFrame
+    usual_s: float | None = None
+    slow_from: int | None = None
+    slow_at: int | None = None
+    ratio: float = 1.0
+
+    @property
+    def last_at(self) -> int | None:
+        """When the last progress was printed (ns)."""
+        at = self.beats["at"].drop_nulls()
+        return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
+
+
+def pace(progress: Progress, shifts: pl.DataFrame) -> Pace:
+    """One beat an iteration (its earliest line), its duration and the change of durations."""
+    if progress.beats.is_empty():
+        return Pace(pl.DataFrame(schema={"n": pl.Int64, "at": pl.Int64, "seconds": pl.Float64}))
+    shifted = progress.beats.join(shifts, on="file", how="left").with_columns(at=pl.col("at") - pl.col("shift").fill_null(0))
+    beats = shifted.group_by("n").agg(at=pl.col("at").min(), seconds=pl.col("seconds").median()).sort("n")
+    gaps = beats.with_columns(
+        gap=(pl.col("at").diff() / SECOND), step=pl.col("n").diff().cast(pl.Float64)
+    ).with_columns(per=pl.when(pl.col("step") > 0).then(pl.col("gap") / pl.col("step")))
+    beats = gaps.with_columns(seconds=pl.coalesce("seconds", "per")).select("n", "at", "seconds")
+    positive = gaps.filter(pl.col("gap") > 0)["gap"]
+    usual = float(positive.median()) if positive.len() else None  # type: ignore[arg-type]
+    slow = _slowdown(beats)
+    if slow is None:
+        return Pace(beats, usual)
+    place, ratio = slow
+    return Pace(beats, usual, int(beats["n"][place]), beats["at"][place], ratio)
+
+
+def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
+    """Row from which on iterations take longer up to the end, and how much; None without a lasting change.
+
+    The split with the largest difference of medians in units of the spread before it, O(n²) on at most 400 durations.
+    """
+    known = beats.with_row_index("row").drop_nulls("seconds").filter(pl.col("seconds") > 0)
+    # the first iterations warm up: compilers, caches, memory pools
+    known = known.tail(min(400, max(0, known.height - 2)))
+    if known.height < 2 * SLOW_BEATS + 1:
+        return None
+    values = known["seconds"].to_numpy()
+    best: tuple[float, int, float] | None = None
+    for cut in range(SLOW_BEATS, len(values) - SLOW_BEATS + 1):
+        before, after = values[:cut], values[cut:]
+        base = float(np.median(before))
+        spread = max(1.4826 * float(np.median(np.abs(before - base))), 0.02 * base)
+        ratio = float(np.median(after)) / base
+        is_lasting = float(np.quantile(after, 0.2)) >= base * (1 + 0.6 * (SLOWER - 1))
+        gain = (float(np.median(after)) - base) / spread * np.sqrt(min(cut, len(values) - cut))
+        if ratio >= SLOWER and is_lasting and after[0] >= base * (1 + 0.5 * (SLOWER - 1)) and (best is None or gain > best[0]):
+            best = (float(gain), cut, ratio)
+    if best is None or best[0] < 4.0:
+        return None
+    return int(known["row"][best[1]]), best[2]
+
+
+def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace) -> pl.Series:
+    """For each event whether training went on after its last line: later progress demotes an earlier error."""
+    times = pace_.beats["at"].drop_nulls().sort()
+    if times.len() >= SURVIVED_BEATS + 1:
+        edge = int(times[-SURVIVED_BEATS])
+        by_time = catalogue.events.select((pl.col("last_at").is_not_null() & (pl.col("last_at") < edge)).alias("is")).to_series()
+    else:
+        by_time = pl.Series("is", [False] * catalogue.events.height)
+    if times.len() or progress.beats.is_empty():
+        return by_time
+    # no clock at all: within the file that shows progress, lines before its last beats were survived
+    edges = progress.beats.sort("file", "line").group_by("file").agg(edge=pl.col("line").tail(SURVIVED_BEATS).min(), beats=pl.len())
+    inside = catalogue.cells.join(edges.filter(pl.col("beats") > SURVIVED_BEATS), on="file", how="left")
+    survived = inside.group_by("event").agg(
+        done=((pl.col("last_line") < pl.col("edge")) & pl.col("edge").is_not_null()).all()
+    )
+    return catalogue.events.join(survived, on="event", how="left", maintain_order="left")["done"].fill_null(False).rename("is")
+
+
+def stage_spans(catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace, end_at: int | None) -> list[tuple[str, int, int]]:
+    """Stages of the whole job as (stage, from, to) in ns, from markers (first over all writers) and progress."""
+    marked = catalogue.cells.join(marks, on="masked").drop_nulls("first_at")
+    rows = [(at, stage, is_end) for at, stage, is_end in marked.select("first_at", "stage", "is_end").iter_rows()]
+    if pace_.beats.height and pace_.beats["at"].drop_nulls().len():
+        rows.append((int(pace_.beats["at"].drop_nulls().min()), "training", False))  # type: ignore[arg-type]
+    spans: list[tuple[str, int, int]] = []
+    trained = False
+    for at, stage, is_end in sorted(rows):
+        trained = trained or stage == "training"
+        name = stages.after_end(stage, trained) if is_end else stage
+        # preparations do not come back: a straggling line of one rank is not a new stage of the job
+        if trained and name in stages.BEFORE_TRAINING:
+            continue
+        if spans and spans[-1][0] == name:
+            continue
+        if spans:
+            spans[-1] = (spans[-1][0], spans[-1][1], at)
+        spans.append((name, at, at))
+    if spans and end_at is not None and end_at > spans[-1][1]:
+        spans[-1] = (spans[-1][0], spans[-1][1], end_at)
+    return spans
+
+
+def is_hang(pace_: Pace, ended_at: int | None, has_death: bool) -> bool:
+    """No progress for far longer than usual before anything ended, and nobody had died."""
+    if has_death or pace_.last_at is None or ended_at is None or pace_.usual_s is None:
+        return False
+    silence = (ended_at - pace_.last_at) / SECOND
+    return silence > max(HANG_INTERVALS * pace_.usual_s, HANG_FLOOR_S)

@@ -1,0 +1,69 @@
+"""What the job page draws: stages, one lane a node, iterations. Bounded in size whatever the size of the job."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import polars as pl
+
+from diagnosis.logs import temporal
+from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.diagnose import Case
+from diagnosis.model import Role
+
+LANES: Final = 64
+MARKS_PER_LANE: Final = 12
+ITERATIONS: Final = 400
+_SHOWN: Final = (Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value, Role.CONFIRMATION.value)
+
+
+def build(case: Case, roles: dict[int, str], ranked: list[str]) -> dict[str, Any]:
+    """``logs.timeline`` of the report; times in seconds since the epoch on the job's common clock. Ranked nodes get a lane first."""
+    spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
+    times = case.catalogue.cells.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
+    nodes = [*dict.fromkeys([*ranked, *case.catalogue.nodes])][:LANES]
+    return {
+        "t0": _s(times[0]),
+        "t1": _s(times[1]),
+        "stages": [{"stage": s, "t0": _s(a), "t1": _s(b)} for s, a, b in spans],
+        "lanes": [_lane(case, node, roles, spans) for node in nodes],
+        "lanes_of": len(case.catalogue.nodes),
+        "iterations": _iterations(case),
+    }
+
+
+def _lane(case: Case, node: str, roles: dict[int, str], spans: list[tuple[str, int, int]]) -> dict[str, Any]:
+    mine = case.catalogue.cells.filter(pl.col("node") == node)
+    window = mine.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
+    marked = mine.filter(pl.col("event").is_in([e for e, r in roles.items() if r in _SHOWN])).drop_nulls("first_at").sort("first_at", "event")
+    segments = []
+    if window[0] is not None:
+        for stage, low, high in spans:
+            a, b = max(low, window[0]), min(high, window[1])
+            if a < b:
+                segments.append({"stage": stage, "t0": _s(a), "t1": _s(b)})
+    first = marked.unique("event", keep="first", maintain_order=True).head(MARKS_PER_LANE)
+    names = dict(case.catalogue.events.select("event", "template").iter_rows())
+    return {
+        "node": node,
+        "segments": segments,
+        "marks": [
+            {"t": _s(at), "role": roles[event], "event": names[event], "file": case.table.files[file], "line": line}
+            for event, at, file, line in first.select("event", "first_at", "file", "first_line").iter_rows()
+        ],
+        "last_line_at": _s(window[1]),
+    }
+
+
+def _iterations(case: Case) -> list[dict[str, Any]]:
+    beats = case.pace.beats
+    if beats.height > ITERATIONS:
+        # the end is where the failure is: half of the points for the last tenth
+        half = ITERATIONS // 2
+        cut = beats.height - half
+        beats = pl.concat([beats.head(cut).gather_every(max(1, cut // half)), beats.tail(half)])
+    return [{"n": n, "t": _s(at), "seconds": None if s is None else round(s, 4)} for n, at, s in beats.select("n", "at", "seconds").iter_rows()]
+
+
+def _s(at: int | None) -> float | None:
+    return None if at is None else round(at / SECOND, 6)

@@ -1,0 +1,176 @@
+"""``diagnose``: everything known of one job in, one :class:`Diagnosis` out. Pure: no clock, no settings, no state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from diagnosis import advice, flows, inventory, localize, stacks
+from diagnosis.history import LOG_KINDS, History
+from diagnosis.inventory import Inventory
+from diagnosis.logs import attempts, conclude, sentences
+from diagnosis.logs.signatures import SignatureSet
+from diagnosis.model import JobHints, Kind, OnStage, Parsed, ReadRange, silent
+from diagnosis.report import logs_json
+from diagnosis.result import Diagnosis, LogDiagnosis
+
+ENGINE: Final = "0.1.0"
+
+
+def diagnose(
+    parsed: Sequence[Parsed],
+    *,
+    job: JobHints | None = None,
+    history: History | None = None,
+    as_of: float | None = None,
+    read: ReadRange,
+    on_stage: OnStage = silent,
+    rules: SignatureSet | None = None,
+) -> Diagnosis:
+    """Diagnose one job.
+
+    Args:
+        parsed: all artifacts of the job, in any order.
+        job: what a human or a file says of it.
+        history: healthy jobs to compare with.
+        as_of: seconds since the epoch at which the evidence was taken; default: its own last time.
+        read: raw bytes of an artifact by path, offset, length.
+        rules: signatures, users' own included; default: the built-in ones.
+
+    Deterministic. Memory follows the number of different (writer, message) pairs, time the number of lines.
+    """
+    hints = job or JobHints()
+    pool = history or History()
+    known = inventory.read(parsed, hints)
+    logs = attempts.diagnose_logs(
+        parsed, inventory=known, hints=hints, history=pool, read=read, as_of=as_of, rules=rules, on_stage=on_stage
+    )
+    on_stage("stacks", 0, 1)
+    stack_part = _stacks(parsed, known, logs, on_stage)
+    stack_suspects = localize.of_report(stack_part, "stacks")
+    stack_part.pop("suspects", None)
+    on_stage("flows", 0, 1)
+    flow_part = _flows(parsed, known, on_stage)
+    flow_suspects = localize.of_report(flow_part, "flows")
+    flow_part.pop("suspects", None)
+    suspects = localize.fuse([*localize.of_logs(logs), *flow_suspects, *stack_suspects])
+    described = _job(known, hints, logs, stack_part)
+    advised = _advice(logs, flow_part, stack_part, [_plain(s) for s in suspects], described)
+    return Diagnosis(
+        engine=ENGINE,
+        inputs=tuple(_input(p) for p in sorted(parsed, key=lambda p: p.path)),
+        job=described,
+        headline=_headline(logs, flow_part, stack_part),
+        logs=logs,
+        flows=flow_part or None,
+        stacks=stack_part or None,
+        suspects=suspects,
+        advice=advised,
+        missing=_missing(parsed, logs),
+        observed=logs.observed if logs else (),
+        inferred=logs.inferred if logs else (),
+        clocks=logs.clocks if logs else (),
+        history={"digest": pool.digest if pool.jobs else None, "jobs": len(pool.jobs)},
+    )
+
+
+def _stacks(parsed: Sequence[Parsed], known: Inventory, logs: LogDiagnosis | None, on_stage: OnStage) -> dict[str, Any]:
+    if not any(p.kind == Kind.STACK for p in parsed):
+        return {}
+    return dict(
+        stacks.diagnose_stacks(
+            parsed,
+            layout=dict(known.layout) or None,
+            inventory=list(known.rows) or None,
+            framework=known.framework,
+            world_size=known.world_size,
+            protocol=logs.protocol if logs else (),
+            on_stage=on_stage,
+        )
+    )
+
+
+def _flows(parsed: Sequence[Parsed], known: Inventory, on_stage: OnStage) -> dict[str, Any]:
+    mine = [p for p in parsed if p.kind == Kind.FLOW]
+    if not mine:
+        return {}
+    rows = [{"node": r.get("node") or r.get("name") or r.get("host"), **r} for r in known.rows if r.get("ip")]
+    return dict(flows.diagnose_flows(mine, inventory=rows, on_stage=on_stage))
+
+
+def _advice(
+    logs: LogDiagnosis | None, flow_part: dict[str, Any], stack_part: dict[str, Any], suspects: list[dict[str, Any]], job: dict[str, Any]
+) -> dict[str, Any] | None:
+    if logs is None and not stack_part and not flow_part:
+        return None
+    parts = {
+        "logs": logs_json(logs) if logs else {},
+        "flows": flow_part,
+        "stacks": stack_part,
+        "suspects": suspects,
+        "job": job,
+        "tried": [],
+    }
+    return advice.advise(parts)
+
+
+def _plain(suspect: Any) -> dict[str, Any]:
+    return {
+        "entity": suspect.entity,
+        "kind": suspect.kind,
+        "score": suspect.score,
+        "suspect": suspect.is_suspect,
+        "from": list(suspect.sources),
+        "reasons": list(suspect.reasons),
+    }
+
+
+def _input(p: Parsed) -> dict[str, Any]:
+    return {
+        "path": p.path,
+        "kind": p.kind.value,
+        "sha256": p.sha256,
+        "lines": p.lines,
+        "bytes": p.bytes,
+        "skipped": p.skipped,
+        "notes": list(p.notes),
+    }
+
+
+def _job(known: Inventory, hints: JobHints, logs: LogDiagnosis | None, stack_part: dict[str, Any]) -> dict[str, Any]:
+    names = list(known.nodes or hints.nodes or (logs.node_names if logs else ()))
+    return {
+        "id": known.job_id,
+        "name": hints.name,
+        "family": hints.family,
+        "framework": known.framework or (logs.framework if logs else "") or "unknown",
+        "nodes": len(names),
+        "node_names": names[:4096],
+        "world_size": known.world_size or (logs.world_size if logs else None),
+        "gpus_per_node": known.gpus_per_node,
+        "layout": dict(known.layout) or stack_part.get("layout") or None,
+        "scheduler": logs.scheduler if logs else "",
+        "attempts": [{"n": a.number, "t0": a.t0, "t1": a.t1, "outcome": a.outcome} for a in logs.attempts] if logs else [],
+    }
+
+
+def _headline(logs: LogDiagnosis | None, flow_part: dict[str, Any], stack_part: dict[str, Any]) -> str:
+    if logs is not None:
+        return sentences.headline(logs)
+    if stack_part.get("reason"):
+        return str(stack_part["reason"])
+    if flow_part:
+        found = sum(len(j.get("diagnoses") or []) for j in flow_part.get("jobs") or []) + len(flow_part.get("diagnoses") or [])
+        return f"Network flows of {len(flow_part.get('jobs') or [])} jobs; {found} slowdowns found."
+    return "Nothing to diagnose: no logs, flows or stacks could be read."
+
+
+def _missing(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> tuple[str, ...]:
+    out = list(logs.missing) if logs else ["No log lines were found, so stage, iteration and category are unknown."]
+    skipped = [p for p in parsed if p.skipped and p.bytes]
+    out += [f"{p.path} was not used: {p.skipped}" for p in skipped[:8]]
+    if len(skipped) > 8:
+        out.append(f"{len(skipped) - 8} more files were not used.")
+    if logs is not None and not any(p.kind in LOG_KINDS for p in parsed):
+        out.append("No logs.")
+    return tuple(out)
