@@ -16,6 +16,7 @@ from diagnosis.stacks.frames import OK, TRUNCATED, Dump
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 _LABEL = re.compile(r"^([A-Za-z0-9][\w.\-]*): ?(.*)$")
 _NOT_LABELS = {"Error", "Reason", "warning", "Warning", "File", "Traceback", "error", "Timeout"}
+_RULE = re.compile(r"^[-=_*#]{5,}$")  # between the processes of `py-spy dump --subprocesses`
 _TAIL = re.compile(r"^==> (.+) <==$")
 _HEADING = re.compile(
     r"^(?:[#=\-*>\[\s]*)(?=.*\b(?:rank|host|hostname|node|pod)\b)([^()\"]{3,160}?)[#=\-*<\]\s]*$", re.IGNORECASE
@@ -94,7 +95,7 @@ class _Section:
             self._flush()
             self._reader, self._format = next(r for n, _, r in FORMATS if n == name)(), name
             self.formats[name] = self.formats.get(name, 0) + 1
-        if self._heading(line):
+        if _RULE.match(line) or self._heading(line):
             return
         if self._reader is not None:
             understood = self._reader.feed(line, number)

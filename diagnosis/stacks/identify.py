@@ -159,6 +159,16 @@ def _round_key(path: str) -> str:
     return ""
 
 
+def rank_and_node(path: str, layout: Layout, known_nodes: Iterable[str] = ()) -> tuple[int | None, str | None]:
+    """Rank and node that a path tells, for artifacts that hold one rank (Flight Recorder dumps)."""
+    known = {n.lower(): n for n in (*known_nodes, *layout.node_of.values())}
+    rank, node = _rank_from(path), _node_from(path, known)[0]
+    if rank is not None and _NAMED_RANK.search(_stem(path)) and node:  # the name counts ranks of its node
+        there = sorted(r for r, n in layout.node_of.items() if n == node)
+        rank = there[rank] if rank < len(there) else rank
+    return rank, node
+
+
 def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_nodes: Iterable[str] = ()) -> Census:
     """Identify every process of ``(path, dumps)``. O(n log n) in the number of processes."""
     known = {n.lower(): n for n in (*known_nodes, *layout.node_of.values())}

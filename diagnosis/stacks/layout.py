@@ -106,10 +106,11 @@ class Layout:
     problems: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     source: str = ""
+    told: Mapping[str, Sequence[tuple[int, ...]]] = field(default_factory=dict)  # groups as the job itself named them
 
     @property
     def known(self) -> bool:
-        return bool(self.sizes or self.coordinates) and not self.problems
+        return bool(self.sizes or self.coordinates or self.told) and not self.problems
 
     def _radix(self, *, expert: bool) -> list[tuple[str, int]]:
         sizes = {d: self.sizes.get(d, 1) for d in DIMENSIONS}
@@ -134,6 +135,8 @@ class Layout:
         """All groups of one kind, each sorted. O(world size). Empty where the layout is not known."""
         if not self.known or not self.world_size:
             return []
+        if self.told and (kind in self.told or not self.sizes):
+            return list(self.told.get(kind, ()))
         members: dict[tuple[int, ...], list[int]] = {}
         if self.coordinates and kind != "ep":
             for rank, at in sorted(self.coordinates.items()):
@@ -151,7 +154,7 @@ class Layout:
 
     def kinds(self) -> list[str]:
         """Dimensions that have a group of more than one rank, and those of size 1 that the layout names."""
-        named = set(self.sizes) | {d for at in self.coordinates.values() for d in at}
+        named = set(self.sizes) | set(self.told) | {d for at in self.coordinates.values() for d in at}
         return [d for d in DIMENSIONS if d in named or self.sizes.get(d, 1) > 1]
 
     def stages(self) -> int:

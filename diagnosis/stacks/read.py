@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from diagnosis.model import Kind, Parsed, ParseHints
-from diagnosis.stacks import bundles, pyspy
+from diagnosis.stacks import bundles, flight_recorder, pyspy, ras, unpickle
 from diagnosis.stacks.frames import EMPTY, OK, TRUNCATED, Dump, Table
 
 #: JSON dumps and Flight Recorder pickles are read whole; a full ring buffer of a large job stays far below this.
@@ -21,7 +21,7 @@ _STACK_NAME = re.compile(
 )
 _RANK_NAME = re.compile(r"rank[-_]?\d+[^/]*$", re.IGNORECASE)
 _PICKLE = re.compile(rb"^\x80[\x02-\x05]")
-_HEAD_LINES = 40
+_HEAD_LINES = 8  # a few warnings of sudo or ptrace may stand before the dump, a page of prose or of log may not
 
 
 def _text(head: bytes) -> str:
@@ -51,12 +51,14 @@ def sniff(head: bytes, path: str) -> str | None:
         ):
             return "flight_recorder json"
         return None
+    if ras.TEXT.search(start[:4000]) and "Communicators" in text:
+        return "ras"
     lines = [bundles.clean(x) for x in start.splitlines() if x.strip()][:_HEAD_LINES]
     if bundles.labelled(lines):
         lines = [x.partition(":")[2].removeprefix(" ") for x in lines]
     for at, line in enumerate(lines):
         name = bundles.format_of(line)
-        if name and (at <= 3 or name == "gdb" or not _looks_logged(lines[:at])):
+        if name and not _looks_logged(lines[:at]):
             return name
     return None
 
@@ -103,6 +105,26 @@ def _lines(stream: io.BufferedReader[_Counting], seen: list[int]) -> Iterator[st
         fresh = ended
 
 
+_SPOKEN = {
+    "flight_recorder": "a Flight Recorder dump",
+    "flight_recorder json": "a Flight Recorder dump in JSON",
+    "ras json": "NCCL RAS in JSON",
+    "ras": "an NCCL RAS report",
+}
+
+
+def _structured(kind: str, whole: bytes) -> dict[str, object]:
+    """:raises ValueError: what is wrong, as the end of a sentence."""
+    if len(whole) > MAX_WHOLE_BYTES:
+        raise ValueError(f"it is larger than {MAX_WHOLE_BYTES >> 20} MB, which no ring buffer is")
+    if kind == "flight_recorder":
+        return {"flight_recorder": flight_recorder.read_pickle(whole)}
+    text = _text(whole)
+    if kind == "flight_recorder json":
+        return {"flight_recorder": flight_recorder.read_json(text)}
+    return {"ras": (ras.read_json(text) if kind == "ras json" else ras.read_text(text)).facts()}
+
+
 def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
     """Read one artifact of stack evidence, whatever its format. Never raises on bad content.
 
@@ -118,7 +140,21 @@ def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> P
     notes: list[str] = []
     facts: dict[str, object] = {}
     dumps: list[Dump] = []
-    if kind == "empty" or not head:
+    if kind in {"flight_recorder", "flight_recorder json", "ras json", "ras"}:
+        whole = buffered.read(MAX_WHOLE_BYTES + 1)
+        lines[0] = 0 if kind == "flight_recorder" else whole.count(b"\n")
+        try:
+            facts |= _structured(kind, whole)
+        except unpickle.HostilePickle as error:
+            skipped = (
+                f"Refused: this pickle is hostile, {error}. A Flight Recorder dump holds plain data only; nothing "
+                "was run. "
+                "Find out where the file comes from."
+            )
+            facts["hostile"] = True
+        except (ValueError, RecursionError, TypeError, KeyError, OverflowError) as error:
+            skipped = f"Not readable as {_SPOKEN[kind]}: {error}. Collect it again from the rank."
+    elif kind == "empty" or not head:
         dumps, kind = [Dump(status=EMPTY, error="the file is empty")], "empty"
     elif kind == "py-spy json":
         whole = buffered.read(MAX_WHOLE_BYTES + 1)
@@ -137,10 +173,12 @@ def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> P
             notes.append(f"{strange} line(s) belong to no stack and were left out.")
     while buffered.read(1 << 20):
         pass  # the digest is of all bytes, also of those that were not needed
-    facts |= {"format": kind, **Table().facts(dumps)}
-    if not dumps:
+    facts["format"] = kind
+    if dumps:
+        facts |= Table().facts(dumps)
+    elif not skipped and not {"flight_recorder", "ras"} & set(facts):
         skipped = "No stack was found in this file. Expected the output of py-spy, faulthandler, pystack, gdb, Flight Recorder or NCCL RAS."
-    elif all(d.status != OK for d in dumps):
+    if dumps and all(d.status != OK for d in dumps):
         notes.append(f"No process could be read: {dumps[0].error or dumps[0].status}.")
     return Parsed(
         path=path,

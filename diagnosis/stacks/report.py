@@ -1,0 +1,264 @@
+"""Findings of all kinds of stack evidence, joined into the report's ``stacks`` object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from diagnosis.stacks import evict
+from diagnosis.stacks.cluster import Group, fold, icicle, icicle_rows
+from diagnosis.stacks.collectives import Verdict
+from diagnosis.stacks.identify import Process
+from diagnosis.stacks.layout import Layout
+from diagnosis.stacks.voting import Outcome
+
+_MAX_GROUPS = 200
+_SPOKEN = {"stacks": "stacks", "flight_recorder": "Flight Recorder", "ras": "NCCL RAS"}
+
+
+@dataclass(slots=True)
+class Accusation:
+    """What is held against one rank (or a node without a known rank), by kind of evidence."""
+
+    rank: int | None
+    node: str | None
+    scores: dict[str, float] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def score(self) -> float:
+        """Independent kinds of evidence that agree strengthen each other: 1 - Π(1 - s)."""
+        doubt = 1.0
+        for s in self.scores.values():
+            doubt *= 1.0 - s
+        return round(1.0 - doubt, 4)
+
+
+@dataclass(slots=True)
+class Findings:
+    """Everything known before it is put into words."""
+
+    rounds: int = 1
+    notes: list[str] = field(default_factory=list)
+    layout: Layout = field(default_factory=Layout)
+    processes: list[Process] = field(default_factory=list)
+    artifacts: dict[int, str] = field(default_factory=dict)
+    node_of: dict[int, str] = field(default_factory=dict)
+    outcome: Outcome | None = None
+    collectives: Verdict | None = None
+    recorded: list[int] = field(default_factory=list)
+    unrecorded: list[int] = field(default_factory=list)
+    accused: dict[tuple[int | None, str | None], Accusation] = field(default_factory=dict)
+
+    def accuse(self, rank: int | None, node: str | None, score: float, reason: str, source: str) -> None:
+        """Add one reason; the best score of each kind of evidence counts."""
+        node = node or (self.node_of.get(rank) if rank is not None else None)
+        held = self.accused.setdefault((rank, None if rank is not None else node), Accusation(rank, node))
+        held.scores[source] = max(score, held.scores.get(source, 0.0))
+        if reason not in held.reasons:
+            held.reasons.append(reason)
+
+
+def to_report(found: Findings) -> dict[str, Any]:
+    """The ``stacks`` object of ``docs/report.md``, with ``suspects`` for the fusion. JSON-able and deterministic."""
+    ranked = sorted(
+        found.accused.values(), key=lambda a: (-a.score, a.rank if a.rank is not None else 1 << 30, a.node or "")
+    )
+    strong = _agreed(ranked, found.notes)
+    suspects = [a.rank for a in strong if a.rank is not None]
+    outcome = found.outcome
+    groups = outcome.shown.groups if outcome else []
+    outliers = sorted({*(outcome.verdict.outliers if outcome and outcome.verdict.ranks else ()), *suspects})
+    candidates = outcome.candidates if outcome and set(outcome.verdict.outliers) >= set(suspects) else []
+    candidates = candidates or evict.candidates(outliers, found.layout)
+    if not suspects:
+        candidates = []
+    evict_ranks = sorted({*(candidates[0].ranks if candidates else outliers if suspects else ()), *suspects})
+    nodes = list(dict.fromkeys(a.node for a in strong if a.node))
+    evict_nodes = list(dict.fromkeys([*nodes, *_nodes(evict_ranks, found.node_of)]))
+    missing = outcome.shown.missing if outcome else found.unrecorded
+    failed = outcome.shown.failed if outcome else []
+    empty = outcome.shown.empty if outcome else []
+    _say_absent(found, missing, failed, empty)
+    return {
+        "suspect_ranks": suspects,
+        "suspect_nodes": nodes,
+        "evict_ranks": evict_ranks,
+        "evict_nodes": evict_nodes,
+        "groups": [_group_row(g) for g in groups[:_MAX_GROUPS]],
+        "missing_ranks": missing,
+        "failed_ranks": failed,
+        "empty_ranks": empty,
+        "outlier_ranks": outliers,
+        "reason": _reason(found),
+        "rule": outcome.verdict.rule if outcome else "collectives" if found.collectives else "none",
+        "rounds": found.rounds,
+        "is_moving": bool(outcome and outcome.is_moving),
+        "explained_by": _candidate_row(candidates[0]) if candidates else None,
+        "candidates": [_candidate_row(c) for c in candidates[:24]],
+        "tie": [_candidate_row(c) for c in evict.ties(candidates)[:8]],
+        "votes": [{**_candidate_row(c), "rounds": n} for c, n in (outcome.votes if outcome else ())][:16],
+        "layout": {
+            **found.layout.sizes,
+            "order": found.layout.order,
+            "world_size": found.layout.world_size,
+            "source": found.layout.source,
+        },
+        "collectives": _collective_rows(found),
+        "notes": found.notes,
+        "icicle": icicle_rows(icicle(groups)) if groups else [],
+        "ranks": [
+            {
+                "rank": p.rank,
+                "node": found.node_of.get(p.rank or 0),
+                "path": p.path,
+                "line": p.dump.line,
+                "round": p.round,
+                "status": p.dump.status,
+            }
+            for p in found.processes
+        ],
+        "suspects": _suspects(strong, ranked),
+    }
+
+
+def _agreed(ranked: list[Accusation], notes: list[str]) -> list[Accusation]:
+    """Who is named: those that the strongest kind of evidence accuses. Disagreement is said, never smoothed over."""
+    by_source: dict[str, set[int]] = {}
+    for a in ranked:
+        for source, score in a.scores.items():
+            if score > 0 and a.rank is not None:
+                by_source.setdefault(source, set()).add(a.rank)
+    names = sorted(by_source)
+    for i, one in enumerate(names):
+        for other in names[i + 1 :]:
+            if not by_source[one] & by_source[other]:
+                notes.append(
+                    f"{_SPOKEN[one]} accuse rank {fold(by_source[one])}, {_SPOKEN[other]} rank "
+                    f"{fold(by_source[other])}: "
+                    "they disagree, so a human should decide."
+                )
+    if not ranked:
+        return []
+    best = ranked[0].score
+    several = {a.rank for a in ranked if sum(s > 0 for s in a.scores.values()) > 1}
+    if several:  # ranks that two kinds of evidence accuse stand before those that one accuses
+        return [a for a in ranked if a.rank in several or a.score >= best - 0.02]
+    return [a for a in ranked if a.score >= min(0.6, best - 0.2)]
+
+
+def _reason(found: Findings) -> str:
+    parts = []
+    if found.outcome:
+        parts.append(found.outcome.verdict.reason)
+    if found.collectives:
+        verdict = found.collectives
+        for word, ranks in (("host", verdict.host), ("device", verdict.device)):
+            if ranks:
+                first = min(ranks)
+                parts.append(
+                    f"Flight Recorder: rank {fold(ranks)} is stuck on its {word}: rank {first} {ranks[first]}."
+                )
+        if verdict.mismatch and not verdict.host and not verdict.device:
+            first = min(verdict.mismatch)
+            parts.append(f"Flight Recorder: rank {fold(verdict.mismatch)} {verdict.mismatch[first]}.")
+        if not verdict.ranks and found.recorded:
+            parts.append("Flight Recorder: no rank is missing from a collective or behind its peers.")
+    parts += [
+        f"RAS: {a.node or ''} {r}."
+        for a in found.accused.values()
+        for s in [a.scores.get("ras")]
+        if s
+        for r in a.reasons[-1:]
+    ][:3]
+    return " ".join(parts) or "The stack evidence could not be compared."
+
+
+def _say_absent(found: Findings, missing: list[int], failed: list[int], empty: list[int]) -> None:
+    if missing:
+        share = f"{len(missing)} of {found.layout.world_size} ranks"
+        found.notes.append(
+            f"No dump of rank {fold(missing)} ({share})." if len(missing) <= 64 else f"No dump of {share}."
+        )
+    if failed:
+        found.notes.append(f"The dump of rank {fold(failed)} failed in the tool itself; that says nothing of the rank.")
+    if empty:
+        found.notes.append(
+            f"The dump of rank {fold(empty)} is empty: the process may have been gone, or the tool was not allowed "
+            "to read it."
+        )
+
+
+def _group_row(g: Group) -> dict[str, Any]:
+    return {
+        "ranks": g.ranks,
+        "folded": fold(g.ranks),
+        "frames": [f.label for f in g.frames],
+        "key": list(g.key),
+        "dominant": g.dominant,
+        "activity": g.activity.kind,
+        "what": g.activity.what,
+        "dimension": g.activity.dim,
+    }
+
+
+def _candidate_row(c: evict.Candidate) -> dict[str, Any]:
+    return {
+        "kind": c.kind,
+        "groups": [fold(g) for g in c.groups[:16]],
+        "ranks": len(c.ranks),
+        "score": c.score,
+        "coverage": round(c.coverage, 4),
+        "precision": round(c.precision, 4),
+    }
+
+
+def _collective_rows(found: Findings) -> dict[str, Any] | None:
+    v = found.collectives
+    if v is None:
+        return None
+    return {
+        "host_stuck": sorted(v.host),
+        "device_stuck": sorted(v.device),
+        "mismatched": sorted(v.mismatch),
+        "collective": v.collective,
+        "ranks_with_dump": fold(found.recorded),
+        "ranks_without_dump": found.unrecorded,
+    }
+
+
+def _nodes(ranks: Iterable[int], node_of: dict[int, str]) -> list[str]:
+    return list(dict.fromkeys(node_of[r] for r in ranks if r in node_of))
+
+
+def _suspects(strong: list[Accusation], ranked: list[Accusation]) -> list[dict[str, Any]]:
+    """For the fusion: each accused rank, and each node with the best of its ranks. Weak ones are kept, with their
+    low score."""
+    rows: list[dict[str, Any]] = []
+    nodes: dict[str, dict[str, Any]] = {}
+    named = {id(a) for a in strong}
+    for a in ranked[:256]:
+        who = f"rank {a.rank}" if a.rank is not None else "a process"
+        reasons = [f"{who} {r}" if not r.startswith("its ") else f"{who}: {r}" for r in a.reasons[:6]]
+        sources = [s for s, score in a.scores.items() if score > 0] or ["stacks"]
+        score = a.score if id(a) in named else round(0.5 * a.score, 4)
+        if a.rank is not None:
+            rows.append(
+                {
+                    "entity": who,
+                    "kind": "rank",
+                    "score": score,
+                    "from": ["stacks"],
+                    "evidence": sources,
+                    "reasons": reasons,
+                    "node": a.node,
+                }
+            )
+        if a.node:
+            node = nodes.setdefault(
+                a.node, {"entity": a.node, "kind": "node", "score": 0.0, "from": ["stacks"], "reasons": []}
+            )
+            node["score"] = max(node["score"], score)
+            node["reasons"] = [*node["reasons"], *reasons][:6]
+    return [*nodes.values(), *rows]

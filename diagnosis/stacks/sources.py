@@ -1,0 +1,132 @@
+"""What surrounds the stacks: the layout, the nodes' names, and whose job the dumps are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from diagnosis.model import Kind, Parsed
+from diagnosis.stacks.cluster import fold
+from diagnosis.stacks.identify import Process
+from diagnosis.stacks.layout import Layout, build, from_json, from_text
+
+
+def find_layout(
+    parsed: Iterable[Parsed],
+    commands: Iterable[str],
+    given: Mapping[str, Any] | Layout | None,
+    framework: str = "",
+    world_size: int | None = None,
+) -> Layout:
+    """The layout from, in this order: the caller, a layout file, the configuration that logs print, the dumped
+    command lines."""
+    if isinstance(given, Layout):
+        return given
+    files = [p.facts for p in parsed if p.kind == Kind.LAYOUT]
+    for source, data in [("given", given), *(("layout file", f.get("json") or f) for f in files)]:
+        if data:
+            found = from_json(data, framework=framework, source=source)
+            if found.sizes or found.node_of:
+                return found if found.world_size or not world_size else replace(found, world_size=world_size)
+    for p in parsed:
+        configuration = p.facts.get("configuration") if p.kind == Kind.LOG else None
+        if isinstance(configuration, Mapping):
+            found = from_json(configuration, framework=framework, source=f"configuration printed in {p.path}")
+            if found.sizes:
+                return found
+    for command, _ in Counter(c for c in commands if c).most_common(3):
+        told = from_text(command, world_size=world_size, framework=framework, source="command line")
+        if told is not None:
+            return told
+    return build({}, world_size=world_size, source="")
+
+
+def node_names(
+    parsed: Iterable[Parsed], inventory: Sequence[Mapping[str, Any]] | Mapping[str, Any] | None
+) -> list[str]:
+    """Names of nodes from an inventory in either shape and from inventory artifacts."""
+    names: list[str] = []
+    sources: list[Any] = [
+        inventory,
+        *(p.facts.get("rows") or (p.facts.get("json") or {}).get("nodes") for p in parsed if p.kind == Kind.INVENTORY),
+    ]
+    for source in sources:
+        if isinstance(source, Mapping):
+            names += [str(n) for n in source]
+        elif isinstance(source, (list, tuple)):
+            names += [
+                str(row.get("node") or row.get("name"))
+                for row in source
+                if isinstance(row, Mapping) and (row.get("node") or row.get("name"))
+            ]
+            names += [row for row in source if isinstance(row, str)]
+    return names
+
+
+def one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
+    """Dumps of two jobs in one upload: the same rank on two nodes at once. The larger job is kept, and that is said."""
+    holders: dict[tuple[int, int], set[str]] = {}
+    for p in trainers:
+        if p.rank is not None and p.node:
+            holders.setdefault((p.round, p.rank), set()).add(p.node)
+    double = {key for key, nodes in holders.items() if len(nodes) > 1}
+    if not double:
+        return trainers
+    commands = Counter(p.dump.command for p in trainers if p.dump.command)
+    if len(commands) > 1:
+        main = commands.most_common(1)[0][0]
+        nodes = {p.node for p in trainers if p.dump.command == main}
+        kept = [p for p in trainers if p.dump.command == main or (not p.dump.command and p.node in nodes)]
+        if not {(p.round, p.rank) for p in kept if _shared(kept, p)}:
+            notes.append(
+                f"The dumps are of two jobs: {len(double)} rank(s) appear on two nodes with different command lines. "
+                f"The larger job ({len(kept)} of {len(trainers)} dumps, nodes "
+                f"{', '.join(sorted(n for n in nodes if n)[:6])}) is diagnosed; upload the other apart."
+            )
+            return kept
+    notes.append(
+        f"Rank {fold(r for _, r in double)} was dumped on more than one node: two jobs together, or ranks counted "
+        "per node. "
+        "Add a layout file or upload one job at a time."
+    )
+    seen: set[tuple[int, int | None]] = set()
+    kept = []
+    for p in trainers:
+        if p.rank is None or (p.round, p.rank) not in seen:
+            kept.append(p)
+            seen.add((p.round, p.rank))
+    return kept
+
+
+def _shared(kept: Sequence[Process], one: Process) -> bool:
+    return any(p.rank == one.rank and p.round == one.round and p.node != one.node for p in kept)
+
+
+def with_world(plan: Layout, trainers: Sequence[Process], recorded: Sequence[int] = ()) -> Layout:
+    """Fill in the world size from the dumps where nothing told it; a gap at the end cannot be seen then."""
+    ranks = [p.rank for p in trainers if p.rank is not None] + list(recorded)
+    highest = max(ranks, default=-1) + 1
+    if plan.world_size and highest <= plan.world_size:
+        return plan
+    per_node = Counter(p.node for p in trainers if p.node and p.rank is not None and p.round == 0)
+    size = max(highest, max(per_node.values()) * len(per_node)) if per_node else highest
+    if plan.problems or not plan.sizes:
+        return replace(plan, world_size=size or None)
+    problems: tuple[str, ...] = ()
+    dims = {d: n for d, n in plan.sizes.items() if d != "dp" or plan.world_size}
+    known = build(dims, world_size=size, order=plan.order, source=plan.source)
+    if plan.world_size:
+        problems = (
+            f"Rank {highest - 1} was dumped, but the layout has {plan.world_size} ranks: it is not of this job.",
+        )
+    return replace(
+        known,
+        node_of=plan.node_of,
+        rank_of=plan.rank_of,
+        coordinates=plan.coordinates,
+        expert_tp=plan.expert_tp,
+        problems=(*problems, *known.problems),
+        assumed=plan.assumed,
+    )

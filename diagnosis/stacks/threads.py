@@ -1,0 +1,80 @@
+"""What else is odd about an accused rank: its other threads and its child processes, compared with those of its peers.
+
+A trainer that waits for its data loader is the symptom; the loader's own thread or worker shows where it began.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from diagnosis.stacks.cluster import key_of
+from diagnosis.stacks.frames import Thread
+from diagnosis.stacks.identify import LOADER, TRAINER, Process
+
+_NUMBER = re.compile(r"[-_]?\d+")
+
+
+def _names(process: Process) -> Iterable[tuple[str, Thread]]:
+    main = process.dump.main() if process.role == TRAINER else None
+    for thread in process.dump.threads:
+        if thread is not main and thread.frames:
+            yield (
+                (f"{process.role}: " if process.role != TRAINER else "")
+                + (_NUMBER.sub("", thread.name) or "unnamed thread"),
+                thread,
+            )
+
+
+def odd_threads(processes: Sequence[Process], ranks: Iterable[int], *, limit: int = 3) -> dict[int, list[str]]:
+    """Sentences by rank. A thread is odd where most of at least three ranks agree on another stack. Linear in
+    threads."""
+    wanted = set(ranks)
+    seen: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
+    holders: dict[str, set[int]] = defaultdict(set)
+    mine: dict[tuple[int, str], tuple[str, ...]] = {}
+    for p in processes:
+        if p.rank is None:
+            continue
+        for name, thread in _names(p):
+            key = key_of(thread.frames)
+            if not key:
+                continue
+            seen[name][key] += 1
+            holders[name].add(p.rank)
+            if p.rank in wanted:
+                held = mine.get((p.rank, name))
+                common = seen[name].most_common(1)[0][0]
+                mine[p.rank, name] = key if held is None or held == common else held
+    found: dict[int, list[str]] = defaultdict(list)
+    for (rank, name), key in sorted(mine.items()):
+        common, count = seen[name].most_common(1)[0]
+        if (
+            key != common
+            and len(holders[name]) >= 3
+            and count >= 0.5 * sum(seen[name].values())
+            and len(found[rank]) < limit
+        ):
+            found[rank].append(f"its {name} is in {key[0]}, that of its peers in {common[0]}")
+    return dict(found)
+
+
+def odd_workers(processes: Sequence[Process]) -> dict[int, str]:
+    """Ranks whose data-loader workers stand where no peer's do: used when the trainers alone show nothing."""
+    at: dict[tuple[str, ...], set[int]] = defaultdict(set)
+    everyone: set[int] = set()
+    for p in processes:
+        main = p.dump.main()
+        if p.role == LOADER and p.rank is not None and main is not None and main.frames:
+            at[key_of(main.frames)].add(p.rank)
+            everyone.add(p.rank)
+    if len(everyone) < 3:
+        return {}
+    common = max(at.values(), key=len)
+    return {
+        r: f"its data-loader worker is in {key[0]}, that of its peers is not"
+        for key, ranks in sorted(at.items())
+        if key and len(ranks) <= max(1, 0.25 * len(everyone)) and ranks is not common
+        for r in sorted(ranks)
+    }

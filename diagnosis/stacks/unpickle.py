@@ -1,0 +1,227 @@
+"""Reading a pickle without ever running it.
+
+A pickle is a program; ``pickle.load`` would run what a hostile upload asks for, and even an ``Unpickler`` whose
+``find_class`` refuses can be made to allocate gigabytes (memo indexes) or overflow the C stack (hashing nested
+tuples). So this is a machine of its own for the few instructions that PyTorch's Flight Recorder writes: containers,
+text, numbers, constants. Everything else, imports and calls above all, is refused by name.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+MAX_OPERATIONS: Final = 40_000_000
+MAX_DEPTH: Final = 64
+_MARK: Final = object()
+
+
+class HostilePickle(ValueError):
+    """The pickle wants to import or call something."""
+
+
+class BrokenPickle(ValueError):
+    """The pickle is cut, damaged, too large or not one that Flight Recorder writes."""
+
+
+_FORBIDDEN = {
+    b"c": "GLOBAL",
+    b"\x93": "STACK_GLOBAL",
+    b"R": "REDUCE",
+    b"b": "BUILD",
+    b"i": "INST",
+    b"o": "OBJ",
+    b"\x81": "NEWOBJ",
+    b"\x92": "NEWOBJ_EX",
+    b"P": "PERSID",
+    b"Q": "BINPERSID",
+    b"\x82": "EXT1",
+    b"\x83": "EXT2",
+    b"\x84": "EXT4",
+}
+_FIXED = {0x4B: ("<B", 1), 0x4D: ("<H", 2), 0x4A: ("<i", 4), 0x47: (">d", 8)}
+_TEXT = {0x8C: ("<B", 1), 0x58: ("<I", 4), 0x8D: ("<Q", 8)}
+_BYTES = {0x43: ("<B", 1), 0x42: ("<I", 4), 0x8E: ("<Q", 8), 0x55: ("<B", 1), 0x54: ("<i", 4)}
+_CONSTANTS = {0x4E: None, 0x88: True, 0x89: False}
+
+
+class _Machine:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
+        self.depth: dict[int, int] = {}  # id of a nested tuple -> how deeply tuples nest in it
+        self.nested: list[tuple[Any, ...]] = []  # keeps those tuples alive, so that no id is used twice
+
+    def take(self, count: int) -> bytes:
+        if count < 0 or self.at + count > len(self.data):
+            raise BrokenPickle("it ends in the middle of a value")
+        piece = self.data[self.at : self.at + count]
+        self.at += count
+        return piece
+
+    def number(self, layout: tuple[str, int]) -> Any:
+        return struct.unpack(layout[0], self.take(layout[1]))[0]
+
+    def pop(self) -> Any:
+        if not self.stack or self.stack[-1] is _MARK:
+            raise BrokenPickle("a value is missing")
+        return self.stack.pop()
+
+    def since_mark(self) -> list[Any]:
+        for at in range(len(self.stack) - 1, -1, -1):
+            if self.stack[at] is _MARK:
+                items = self.stack[at + 1 :]
+                del self.stack[at:]
+                return items
+        raise BrokenPickle("a list has no beginning")
+
+    def top(self, kind: type) -> Any:
+        if not self.stack or type(self.stack[-1]) is not kind:
+            raise BrokenPickle("a value is put into something that is no container")
+        return self.stack[-1]
+
+    def pair(self, items: list[Any]) -> tuple[Any, ...]:
+        made = tuple(items)
+        depth = 1 + max((self.depth.get(id(x), 1) for x in items if type(x) is tuple), default=0)
+        if depth > MAX_DEPTH:
+            raise BrokenPickle(f"tuples nest deeper than {MAX_DEPTH}")
+        if depth > 1:
+            self.depth[id(made)] = depth
+            self.nested.append(made)
+        return made
+
+    def store(self, items: list[Any]) -> None:
+        if len(items) % 2:
+            raise BrokenPickle("a key has no value")
+        target = self.top(dict)
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            if type(key) not in (str, int, bool, float, bytes, type(None)):
+                raise BrokenPickle("a dictionary key is neither text nor number")
+            target[key] = value
+
+    def line(self) -> bytes:
+        end = self.data.find(b"\n", self.at, self.at + 4096)
+        if end < 0:
+            raise BrokenPickle("a text value has no end")
+        piece = self.data[self.at : end]
+        self.at = end + 1
+        return piece
+
+
+def _forbidden(machine: _Machine, op: bytes) -> HostilePickle:
+    name = _FORBIDDEN[op]
+    what = ""
+    if op in (b"c", b"i"):
+        words = machine.data[machine.at : machine.at + 200].split(b"\n")[:2]
+        what = " (" + ".".join(w.decode("ascii", "replace")[:60] for w in words) + ")"
+    elif op == b"\x93":
+        what = " (" + ".".join(str(x)[:60] for x in machine.stack[-2:]) + ")"
+    return HostilePickle(f"it wants to import or call something: instruction {name}{what}")
+
+
+def loads(data: bytes) -> Any:
+    """The plain value in ``data``. Linear in its bytes; allocates no more than its instructions say.
+
+    :raises HostilePickle: an instruction that imports or calls.
+    :raises BrokenPickle: anything else that is not a whole, plain pickle.
+    """
+    m = _Machine(data)
+    stack, memo = m.stack, m.memo
+    for _ in range(MAX_OPERATIONS):
+        if m.at >= len(data):
+            raise BrokenPickle("it ends before its last instruction")
+        op = data[m.at]
+        m.at += 1
+        if op == 0x68:  # BINGET
+            _get(m, m.take(1)[0])
+        elif op == 0x71:  # BINPUT
+            memo[m.take(1)[0]] = stack[-1] if stack else None
+        elif op in _FIXED:
+            stack.append(m.number(_FIXED[op]))
+        elif op in _TEXT:
+            stack.append(m.take(m.number(_TEXT[op])).decode("utf-8", "replace"))
+        elif op in _CONSTANTS:
+            stack.append(_CONSTANTS[op])
+        elif op == 0x28:  # MARK
+            stack.append(_MARK)
+        elif op == 0x5D:  # EMPTY_LIST
+            stack.append([])
+        elif op == 0x7D:  # EMPTY_DICT
+            stack.append({})
+        elif op == 0x65:  # APPENDS
+            items = m.since_mark()
+            m.top(list).extend(items)
+        elif op == 0x75:  # SETITEMS
+            m.store(m.since_mark())
+        elif op == 0x2E:  # STOP
+            return m.pop()
+        elif op == 0x80:  # PROTO
+            if m.take(1)[0] > 5:
+                raise BrokenPickle("its protocol is newer than 5")
+        elif op.to_bytes() in _FORBIDDEN:
+            raise _forbidden(m, op.to_bytes())
+        else:
+            _rare(m, op)
+    raise BrokenPickle(f"it has more than {MAX_OPERATIONS:,} instructions")
+
+
+def _get(m: _Machine, index: int) -> None:
+    if index not in m.memo:
+        raise BrokenPickle("it refers to a value that was never written")
+    m.stack.append(m.memo[index])
+
+
+def _rare(m: _Machine, op: int) -> None:  # noqa: PLR0912 (one branch an instruction is the clearest form of a machine)
+    stack = m.stack
+    if op in (0x85, 0x86, 0x87):  # TUPLE1, TUPLE2, TUPLE3
+        stack.append(m.pair([m.pop() for _ in range(op - 0x84)][::-1]))
+    elif op == 0x29:  # EMPTY_TUPLE
+        stack.append(())
+    elif op == 0x74:  # TUPLE
+        stack.append(m.pair(m.since_mark()))
+    elif op == 0x61:  # APPEND
+        item = m.pop()
+        m.top(list).append(item)
+    elif op == 0x73:  # SETITEM
+        value, key = m.pop(), m.pop()
+        m.store([key, value])
+    elif op == 0x72:  # LONG_BINPUT
+        m.memo[m.number(("<I", 4))] = stack[-1] if stack else None
+    elif op == 0x94:  # MEMOIZE
+        m.memo[len(m.memo)] = stack[-1] if stack else None
+    elif op == 0x6A:  # LONG_BINGET
+        _get(m, m.number(("<I", 4)))
+    elif op == 0x8A:  # LONG1
+        stack.append(int.from_bytes(m.take(m.take(1)[0]), "little", signed=True))
+    elif op == 0x95:  # FRAME
+        m.take(8)
+    elif op in _BYTES:
+        stack.append(m.take(m.number(_BYTES[op])))
+    elif op in (0x49, 0x4C, 0x46):  # INT, LONG, FLOAT as text
+        _text_number(m, op)
+    elif op == 0x6C:  # LIST
+        stack.append(m.since_mark())
+    elif op == 0x64:  # DICT
+        items = m.since_mark()
+        stack.append({})
+        m.store(items)
+    elif op == 0x30:  # POP
+        m.pop()
+    else:
+        raise BrokenPickle(f"instruction 0x{op:02x} is none that Flight Recorder writes")
+
+
+def _text_number(m: _Machine, op: int) -> None:
+    text = m.line().rstrip(b"L")
+    try:
+        m.stack.append(
+            {b"00": False, b"01": True}.get(text)
+            if text in (b"00", b"01")
+            else float(text)
+            if op == 0x46
+            else int(text[:400])
+        )
+    except ValueError as error:
+        raise BrokenPickle("a number is not one") from error

@@ -1,0 +1,137 @@
+"""Several rounds of dumps: a hang stands still, a slow job moves (ByteRobust, section 5.1, fail-slow).
+
+In each round the parallel group with the most outliers is flagged; the group flagged most often degrades the job.
+One round of a moving job proves nothing: somebody is always last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from diagnosis.stacks import evict
+from diagnosis.stacks.blame import Blame, blame
+from diagnosis.stacks.cluster import Group, by_rank, fold, group
+from diagnosis.stacks.identify import Process
+from diagnosis.stacks.layout import Layout
+
+#: Share of ranks whose stack is the same in all rounds from which on the job stands still.
+STILL = 0.9
+
+
+@dataclass(slots=True)
+class Round:
+    """What one round shows."""
+
+    groups: list[Group]
+    failed: list[int]
+    empty: list[int]
+    missing: list[int]
+    blame: Blame
+    flagged: evict.Candidate | None = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All rounds together: the round to show, the joint verdict, whether the job moves, and the votes of the groups."""
+
+    shown: Round
+    verdict: Blame
+    candidates: list[evict.Candidate]
+    is_moving: bool = False
+    votes: list[tuple[evict.Candidate, int]] = field(default_factory=list)
+
+
+def one_round(processes: Sequence[Process], layout: Layout) -> Round:
+    """Groups, absences and blame of one round. Linear, see :func:`~diagnosis.stacks.blame.blame`."""
+    groups, failed, empty = group(processes)
+    seen = {p.rank for p in processes}
+    world = layout.world_size or 0
+    missing = [r for r in range(world) if r not in seen]
+    return Round(groups, failed, empty, missing, blame(groups, layout, missing=missing, empty=empty, expected=world))
+
+
+def _flag(one: Round, layout: Layout) -> evict.Candidate | None:
+    """The single group with the most outliers, the smaller first."""
+    single = [
+        c
+        for c in evict.candidates(one.blame.outliers, layout, limit=1 << 20)
+        if len(c.groups) == 1 and len(c.ranks) > 1
+    ]
+    return min(single, key=lambda c: (c.order, c.kind), default=None)
+
+
+def is_moving(rounds: Sequence[Round]) -> bool:
+    """Whether ranks changed their place between rounds."""
+    if len(rounds) < 2:
+        return False
+    places = [{r: g.key for r, g in by_rank(one.groups).items()} for one in rounds]
+    common = set(places[0]).intersection(*places[1:])
+    still = sum(all(p[r] == places[0][r] for p in places[1:]) for r in common)
+    return bool(common) and still < STILL * len(common)
+
+
+def decide(rounds: Sequence[Round], layout: Layout) -> Outcome:
+    """Joint verdict. With one round it is that round's."""
+    shown = max(rounds, key=lambda r: (sum(len(g.ranks) for g in r.groups), bool(r.blame.ranks)))
+    if len(rounds) == 1:
+        return Outcome(shown, shown.blame, evict.candidates(shown.blame.outliers, layout) if shown.blame.ranks else [])
+    if is_moving(rounds):
+        return _slow(rounds, shown, layout)
+    votes = Counter(r for one in rounds for r in one.blame.ranks)
+    telling = sum(bool(one.blame.ranks) for one in rounds)
+    keep = {r for r, n in votes.items() if 2 * n >= telling}
+    best = max(rounds, key=lambda one: (len(keep & set(one.blame.ranks)), -len(set(one.blame.ranks) - keep)))
+    verdict = best.blame
+    if telling and keep:
+        ranks = tuple(r for r in verdict.ranks if r in keep)
+        verdict = replace(
+            verdict,
+            ranks=ranks or verdict.ranks,
+            reason=f"{verdict.reason} The same in {telling} of {len(rounds)} rounds: the job stands still.",
+        )
+    return Outcome(best, verdict, evict.candidates(verdict.outliers, layout) if verdict.ranks else [])
+
+
+def _slow(rounds: Sequence[Round], shown: Round, layout: Layout) -> Outcome:
+    flagged: Counter[tuple[str, tuple[tuple[int, ...], ...]]] = Counter()
+    by_key: dict[tuple[str, tuple[tuple[int, ...], ...]], evict.Candidate] = {}
+    for one in rounds:
+        one.flagged = _flag(one, layout)
+        if one.flagged is not None:
+            key = (one.flagged.kind, one.flagged.groups)
+            flagged[key] += 1
+            by_key.setdefault(key, one.flagged)
+    votes = Counter(r for one in rounds for r in one.blame.ranks)
+    often = [
+        r for r, n in sorted(votes.items(), key=lambda item: (-item[1], item[0])) if n >= max(2, 0.6 * len(rounds))
+    ]
+    order = sorted(flagged.items(), key=lambda item: (-item[1], by_key[item[0]].order, item[0]))
+    tally = [(by_key[key], n) for key, n in order]
+    clear = bool(tally) and tally[0][1] >= 2 and (len(tally) == 1 or tally[1][1] < tally[0][1])
+    if not often and not clear:
+        verdict = Blame(
+            (),
+            {},
+            {},
+            (),
+            f"The job moves between the {len(rounds)} rounds and no group lags in most of them: no degrader is named.",
+            "slow",
+        )
+        return Outcome(shown, verdict, [], is_moving=True, votes=tally)
+    group_ranks = sorted(tally[0][0].ranks) if clear else often
+    ranks = tuple(often) or tuple(group_ranks)
+    reasons = {
+        r: f"lagged in {votes[r]} of {len(rounds)} rounds while the job moved on"
+        if votes[r]
+        else "belongs to the group that lagged most often"
+        for r in ranks
+    }
+    scores = {r: round(min(0.9, 0.4 + 0.5 * votes[r] / len(rounds)), 3) for r in ranks}
+    told = f"; its {tally[0][0].kind} group {fold(group_ranks)} was flagged in {tally[0][1]}" if clear else ""
+    reason = f"The job moves, so it is slow, not hung: rank {fold(ranks)} lagged in most of {len(rounds)} rounds{told}."
+    verdict = Blame(ranks, scores, reasons, tuple(sorted({*ranks, *group_ranks})), reason, "slow")
+    return Outcome(
+        shown, verdict, [tally[0][0]] if clear else evict.candidates(ranks, layout), is_moving=True, votes=tally
+    )
