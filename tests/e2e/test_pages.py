@@ -1,0 +1,112 @@
+"""Every page, in light and dark, wide and narrow: readable by everyone, nothing cut off, light to load."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import BrowserContext, Page, Response
+
+from tests.e2e.conftest import SCHEMES, SIZES
+
+pytestmark = pytest.mark.e2e
+
+#: page -> how to reach it from an address where it begins: follow the first link that matches
+PAGES = {
+    "queue": ("/", None),
+    "incidents": ("/incidents/", None),
+    "incident": ("/incidents/", "main a[href^='/incidents/']:not([href*='?'])"),
+    "jobs": ("/jobs/", None),
+    "job": ("/jobs/sample-sigkill-rank5/", None),
+    "upload": ("/upload/", None),
+    "statistics": ("/statistics/", None),
+    "nodes": ("/nodes/", None),
+    "node": ("/nodes/", "main a[href^='/nodes/']:not([href*='?'])"),
+    "not-found": ("/jobs/there-is-no-such-job/", None),
+}
+#: statistics and job draw charts, whose library is loaded only there
+PLAIN = [name for name in PAGES if name not in {"statistics", "job", "incident"}]
+WEIGHT_BYTES = 150_000
+
+
+def visit(page: Page, name: str) -> None:
+    start, link = PAGES[name]
+    page.goto(start)
+    if link:
+        page.goto(page.locator(link).first.get_attribute("href") or "")
+    page.wait_for_load_state("networkidle")
+
+
+@pytest.fixture
+def quiet(context_of: Callable[..., BrowserContext], samples_ready: None) -> Page:
+    return context_of("engineer", reduced_motion="reduce").new_page()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing_in_light_or_dark(quiet: Page, name: str, expects_console_errors: list[str]) -> None:
+    if name == "not-found":
+        expects_console_errors.append("404")
+    visit(quiet, name)
+    for scheme in SCHEMES:
+        quiet.emulate_media(color_scheme=scheme)
+        found = Axe().run(quiet)
+        assert found.violations_count == 0, f"{name} in {scheme}: {found.generate_report()}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_cut_off_or_scrolls_sideways_at_either_width(
+    quiet: Page, name: str, photograph: Callable[[Page, str], None], expects_console_errors: list[str]
+) -> None:
+    if name == "not-found":
+        expects_console_errors.append("404")
+    visit(quiet, name)
+    photograph(quiet, name)
+    for size, viewport in SIZES.items():
+        quiet.set_viewport_size(viewport)
+        width = quiet.evaluate("document.documentElement.scrollWidth")
+        assert width <= viewport["width"], f"{name} is {width} px wide on a {size} screen"
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_page_without_charts_weighs_at_most_150_kb(
+    context_of: Callable[..., BrowserContext], samples_ready: None, name: str, expects_console_errors: list[str]
+) -> None:
+    if name == "not-found":
+        expects_console_errors.append("404")
+    page = context_of("engineer").new_page()
+    weights: dict[str, int] = {}
+
+    def weigh(response: Response) -> None:
+        if response.ok and not response.url.startswith("data:"):
+            weights[response.url] = len(zlib.compress(response.body(), 9))
+
+    page.on("requestfinished", lambda request: (response := request.response()) and weigh(response))
+    visit(page, name)
+    assert 0 < sum(weights.values()) <= WEIGHT_BYTES, weights
+
+
+def test_nothing_is_loaded_from_another_host(quiet: Page, site) -> None:
+    foreign: list[str] = []
+    quiet.on("request", lambda request: foreign.append(request.url) if not request.url.startswith(site.url) else None)
+    for name in PLAIN[:-1]:
+        visit(quiet, name)
+    assert [url for url in foreign if not url.startswith("data:")] == []
+
+
+def test_reading_works_without_javascript(context_of: Callable[..., BrowserContext], samples_ready: None) -> None:
+    page = context_of("engineer", java_script_enabled=False).new_page()
+    page.goto("/incidents/")
+    page.locator("main a[href^='/incidents/']:not([href*='?'])").first.click()
+    assert page.locator("h1").first.inner_text()
+    assert page.locator("button:has-text('Confirm')").first.is_visible()
+
+
+def test_a_stranger_is_sent_to_sign_in(site, browser) -> None:
+    context = browser.new_context(base_url=site.url)
+    page = context.new_page()
+    for start, _ in PAGES.values():
+        page.goto(start)
+        assert page.locator("input[name=password]").is_visible(), start
+    context.close()
