@@ -30,6 +30,6 @@ class Backend(ModelBackend):
             return None
         names = frozenset((user.group_names or "").split(",")) & ABILITIES.keys()
         user._role_names = names | {"admin"} if user.is_superuser else names
-        if not user.is_superuser:
+        if "admin" not in user._role_names:
             user._visible_cluster_ids = sorted({int(part) for part in (user.seen_clusters or "").split(",") if part})
         return user

@@ -3,18 +3,52 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
+from kombu.exceptions import KombuError
 
-from ingest.models import Attempt, Job, Node
+from diagnosis.pipeline import diagnose
+from diagnosis.report import to_json
+from ingest import selectors as evidence
+from ingest.models import Attempt, Job, Node, Run
+from ingest.services import Work, history_for, history_learn
 from triage.models import Activity, Diagnosis, Finding, GroupRule, Incident, Suspect
 from triage.services import standing
 from triage.services.reading import IncidentFacts, incident_of, moment, node_count_of, node_names_of, week_of
 
 log = logging.getLogger(__name__)
+
+
+def job_diagnose(work: Work) -> None:
+    """Diagnose every attempt of the run's job at the run's revision: what the ``diagnose`` task does.
+
+    The pure engine reads column files and byte ranges; only its reports reach the database.
+    """
+    job = Job.objects.select_related("cluster").get(pk=work.run.job_id)
+    revision = int(work.run.parameters.get("revision", 0))
+    as_of = (job.evidence_changed_at or job.created_at).timestamp()
+    with tempfile.TemporaryDirectory(prefix="faultline-diagnose-") as folder:
+        for attempt in job.attempts.order_by("number"):
+            parsed = evidence.parsed_for(attempt, Path(folder))
+            if not parsed:
+                continue
+            diagnosis = diagnose(
+                parsed,
+                job=evidence.hints_for(job),
+                history=history_for(job),
+                as_of=as_of,
+                read=evidence.reader_for(attempt),
+                on_stage=work.stage,
+            )
+            work.stage("storing")
+            diagnosis_store(attempt=attempt, revision=revision, report=to_json(diagnosis))
+            job.refresh_from_db()
+            history_learn(job, parsed)
 
 
 @transaction.atomic
@@ -168,3 +202,14 @@ def _attempt_conclude(*, job: Job, attempt: Attempt, report: dict[str, Any]) -> 
     if not job.framework and framework != "unknown":
         job.framework = framework[:40]
     job.save(update_fields=["outcome", "framework"])
+
+
+def diagnosis_send(run_id: int) -> None:
+    """Wake a worker for a diagnose run. Without a broker the run waits, and the sweep sends it again."""
+    from triage.tasks import diagnose as task  # noqa: PLC0415  # tasks call services
+
+    try:
+        task.apply_async((run_id,), retry=False)
+    except (KombuError, OSError) as error:
+        log.warning("the broker cannot be reached, run %s waits: %s", run_id, error)
+        Run.objects.filter(pk=run_id).update(sent_at=None)

@@ -1,0 +1,26 @@
+"""The groups that roles are, with the rights that Django's admin and the evidence layer ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.management import create_permissions
+from django.contrib.auth.models import Group, Permission
+
+from ingest.roles import ABILITIES
+
+
+def roles_make(*, apps: Any = None, using: str = "default", **_: Any) -> None:
+    """Make what is missing; called after each migrate, so that a flushed database has its roles again."""
+    from django.apps import apps as installed  # noqa: PLC0415
+
+    for name, abilities in ABILITIES.items():
+        group, _made = Group.objects.using(using).get_or_create(name=name)
+        if not {"upload", "administer"} & abilities:
+            continue
+        for label in ("ingest", "triage") if "administer" in abilities else ("ingest",):
+            create_permissions(installed.get_app_config(label), verbosity=0, using=using)
+        wanted = Permission.objects.using(using).filter(content_type__app_label__in=("ingest", "triage"))
+        if "administer" not in abilities:
+            wanted = wanted.filter(codename="add_job", content_type__app_label="ingest")
+        group.permissions.add(*wanted)

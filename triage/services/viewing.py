@@ -1,0 +1,40 @@
+"""Named searches: made and forgotten by their owner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.utils.text import slugify
+
+from triage import search
+from triage.models import SavedView
+from triage.services.reviewing import ReviewError
+
+
+@transaction.atomic
+def view_create(*, name: str, query: str, by: Any, is_shared: bool = False) -> SavedView:
+    """Keep a search under a name; the same name of the same owner replaces it."""
+    name = name.strip()[:120]
+    if not slugify(name):
+        raise ReviewError("Give the view a name with at least one letter or digit.")
+    try:
+        search.parse(query)
+    except search.SearchError as error:
+        raise ReviewError(f"This search cannot be saved: {error}") from error
+    own = SavedView.objects.filter(owner=by, name=name).first()
+    if own:
+        own.query, own.is_shared = query, is_shared
+        own.save(update_fields=["query", "is_shared"])
+        return own
+    base, n = slugify(name)[:70], 1
+    slug = base
+    while SavedView.objects.filter(slug=slug).exists():
+        n += 1
+        slug = f"{base}-{n}"
+    return SavedView.objects.create(slug=slug, name=name, query=query, is_shared=is_shared, owner=by)
+
+
+def view_forget(*, slug: str, by: Any) -> bool:
+    """Whether a view of this owner was there to forget."""
+    return SavedView.objects.filter(slug=slug, owner=by).delete()[0] > 0

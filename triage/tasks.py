@@ -1,0 +1,13 @@
+"""Celery tasks of the desk: ids in, a service called, the outcome on the ``Run`` row."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from ingest.services import run_do
+from triage.services.diagnosing import job_diagnose
+
+
+@shared_task
+def diagnose(run_id: int) -> None:
+    run_do(run_id, job_diagnose)
