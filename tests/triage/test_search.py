@@ -136,7 +136,7 @@ def test_a_query_says_in_words_what_it_shows(text, words):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("colour:red", "Known keys: is, category, node"),
+        ("colour:red", "Known keys: is, category, machine, node"),
         ("iter:many", "is not a number"),
         ("happened:yesterday", "write happened:2026-11-01"),
         ("is:nothing", "use one of actioned, assigned"),

@@ -231,7 +231,8 @@ def _figures(rows: pd.DataFrame, exposure: tuple[Exposure, Exposure]) -> tuple[F
 
     def pair(of: Any) -> tuple[float | None, float | None]:
         values = [of(part, ran) for part, ran in zip(both, exposure, strict=True)]
-        return values[0], values[1]
+        now, before = (None if value is None else float(value) for value in values)
+        return now, before
 
     def ettr(part: pd.DataFrame, ran: Exposure) -> float | None:
         share = _ratio(part.lost_s.sum(), ran.wall_s)

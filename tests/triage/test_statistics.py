@@ -1,0 +1,212 @@
+"""The managers' page: its numbers, its links, its CSV files, its letter."""
+
+import csv
+import io
+import re
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from django.core import mail
+from django.core.management import call_command
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from triage import search
+from triage.models import Incident
+from triage.selectors.statistics import Period, statistics_of
+from triage.services.reading import week_of
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+PERIOD = Period(date(2026, 11, 1), date(2026, 11, 20))
+
+
+def happened(at, **fields):
+    job = fields.pop("job", None) or make_job()
+    return make_incident(job, at=at, week=week_of(at), **fields)
+
+
+def shown(user=None, text="", by="cluster"):
+    return statistics_of(
+        user=user or make_user("boss", "manager"), query=search.parse(text), period=PERIOD, by=by, now=NOW
+    )
+
+
+def figure(statistics, key):
+    return next(one for one in statistics.figures if one.key == key)
+
+
+def test_incidents_are_counted_in_their_period_and_compared_with_the_one_before():
+    for day in (2, 3, 19):
+        happened(datetime(2026, 11, day, tzinfo=UTC))
+    happened(datetime(2026, 10, 31, 23, tzinfo=UTC))
+    happened(datetime(2026, 10, 1, tzinfo=UTC))
+    counted = figure(shown(), "incidents")
+    assert (counted.value, counted.before) == (3, 1)
+    assert counted.change == 2
+    assert counted.is_better is False
+
+
+def test_cost_is_ranked_and_its_shares_add_up():
+    happened(datetime(2026, 11, 2, tzinfo=UTC), category="user.config.invalid", gpu_hours=10.0)
+    happened(datetime(2026, 11, 2, tzinfo=UTC), category="hardware.gpu.ecc", gpu_hours=30.0)
+    happened(datetime(2026, 11, 3, tzinfo=UTC), category="hardware.gpu.ecc", gpu_hours=60.0)
+    pareto = shown().pareto
+    assert list(pareto.category) == ["hardware.gpu.ecc", "user.config.invalid"]
+    assert list(pareto.gpu_hours) == [90, 10]
+    assert list(pareto.cumulative) == [0.9, 1.0]
+    assert pareto.title[0] == "Hardware › GPU › GPU memory error"
+
+
+def test_where_nothing_tells_the_cost_the_number_of_incidents_ranks():
+    for _ in range(3):
+        happened(datetime(2026, 11, 2, tzinfo=UTC), category="network.link_down")
+    happened(datetime(2026, 11, 2, tzinfo=UTC), category="unknown")
+    assert list(shown().pareto.share) == [0.75, 0.25]
+
+
+def test_precision_counts_what_reviewers_left_standing_by_what_the_machine_said():
+    at = datetime(2026, 11, 5, tzinfo=UTC)
+    for _ in range(3):
+        happened(at, category="hardware.gpu.ecc", state=Incident.State.CONFIRMED)
+    happened(at, category="hardware.gpu.ecc", standing_category="network.link_down", state=Incident.State.CORRECTED)
+    happened(at, category="hardware.gpu.ecc", state=Incident.State.REJECTED)
+    happened(at, category="hardware.gpu.ecc")
+    happened(at, category="hardware.gpu.ecc", state=Incident.State.INCONCLUSIVE)
+    statistics = shown()
+    row = statistics.precision.iloc[0]
+    assert (row.category, row.reviewed, row.right, row.precision) == ("hardware.gpu.ecc", 5, 3, 0.6)
+    assert figure(statistics, "right").value == 0.6
+    week = statistics.verdicts.iloc[0]
+    assert (week.right, week.wrong, week.awaiting) == (3, 2, 2)
+
+
+def test_the_list_behind_a_wrong_verdict_holds_as_many_as_the_table_says():
+    at = datetime(2026, 11, 5, tzinfo=UTC)
+    happened(at, category="hardware.gpu.ecc", standing_category="network.link_down", state=Incident.State.CORRECTED)
+    happened(at, category="hardware.gpu.ecc", state=Incident.State.REJECTED)
+    happened(at, category="hardware.gpu.ecc", state=Incident.State.CONFIRMED)
+    query = search.parse(f"{PERIOD.term} machine:hardware.gpu.ecc verdict:wrong")
+    assert query.apply(Incident.objects.all(), now=NOW).count() == 2
+
+
+def test_run_time_of_healthy_attempts_counts_for_mtbf_and_ettr():
+    end = datetime(2026, 11, 10, tzinfo=UTC)
+    job = make_job()
+    for number in (0, 1):
+        make_attempt(
+            job, number=number, ended_at=end, started_at=end - timedelta(hours=50), ran_s=180_000.0, node_count=4
+        )
+    happened(end, job=make_job("other"), lost_s=36_000.0)
+    statistics = shown()
+    assert figure(statistics, "mtbf").value == 360_000
+    assert figure(statistics, "ettr").value == pytest.approx(0.9)
+    assert figure(shown(make_user("b", "manager"), "job:other"), "mtbf").value is None
+
+
+def test_repeat_offenders_are_nodes_accused_twice_in_28_days_and_not_cleared():
+    for day in (10, 11, 12):
+        happened(datetime(2026, 11, day, tzinfo=UTC), accused=("lemon", f"node-{day}"))
+    for _ in range(2):
+        happened(datetime(2026, 11, 9, tzinfo=UTC), accused=("cleared",), state=Incident.State.REJECTED)
+    offenders = shown().offenders
+    assert list(offenders.node) == ["lemon"]
+    assert list(offenders.incidents) == [3]
+
+
+def test_each_waiting_incident_has_exactly_one_age():
+    for days in (0.1, 2, 5, 20, 100):
+        happened(NOW - timedelta(days=1), opened_at=NOW - timedelta(days=days))
+    happened(NOW - timedelta(days=1), state=Incident.State.CONFIRMED)
+    assert list(shown().backlog.incidents) == [1, 1, 1, 1, 1]
+
+
+def test_nobody_counts_what_they_may_not_see():
+    closed = make_cluster("closed")
+    insider = make_user("insider", "manager")
+    make_team("inside", members=[insider], clusters=[closed])
+    happened(datetime(2026, 11, 5, tzinfo=UTC), job=make_job(cluster=closed))
+    assert shown(insider).total == 1
+    assert shown(make_user("outsider", "manager")).total == 0
+
+
+@pytest.mark.parametrize("by", ["cluster", "team", "framework", "model", "symptom", "stage"])
+def test_incidents_break_down_by_each_dimension(by):
+    happened(datetime(2026, 11, 5, tzinfo=UTC), job=make_job(framework="megatron"), stage="training", symptom="hang")
+    assert shown(by=by).dimension.incidents.sum() == 1
+
+
+@pytest.fixture
+def boss(client):
+    user = make_user("boss", "manager", email="boss@example.com")
+    client.force_login(user)
+    return user
+
+
+def test_the_page_shows_figures_tables_and_links_to_lists(client, boss):
+    now = timezone.now()
+    happened(now - timedelta(days=2), category="hardware.gpu.ecc", gpu_hours=12.0, accused=("n1",))
+    page = client.get(reverse("statistics")).content.decode()
+    assert "Incidents" in page
+    assert "Hardware › GPU › GPU memory error" in page
+    link = re.search(r'href="(/incidents/\?q=[^"]*hardware\.gpu\.ecc[^"]*)"', page)[1].replace("&amp;", "&")
+    assert "n1 failed" in client.get(link).content.decode()
+
+
+def test_the_page_needs_few_queries_whatever_its_size(client, boss, django_assert_max_num_queries):
+    for n in range(30):
+        happened(timezone.now() - timedelta(days=n % 9), accused=(f"n{n % 4}",), gpu_hours=1.0 * n)
+    with django_assert_max_num_queries(8):
+        assert client.get(reverse("statistics")).status_code == 200
+
+
+def test_a_csv_file_equals_the_table(client, boss):
+    happened(timezone.now() - timedelta(days=2), category="hardware.gpu.ecc", gpu_hours=12.0)
+    response = client.get(reverse("statistics-csv", args=["pareto"]), {"q": "category:hardware"})
+    rows = list(csv.DictReader(io.StringIO(b"".join(response.streaming_content).decode())))
+    assert [(row["category"], float(row["gpu_hours"])) for row in rows] == [("hardware.gpu.ecc", 12.0)]
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"q": "colour:red"}, "is not a key"),
+        ({"since": "2026-02-30"}, "dates cannot be used"),
+        ({"since": "2026-11-09", "until": "2026-11-01"}, "dates cannot be used"),
+        ({"since": "1970-01-01", "until": "2026-11-01"}, "five years at most"),
+    ],
+)
+def test_a_mistake_in_the_address_is_explained_and_the_page_still_shows(client, boss, params, said):
+    response = client.get(reverse("statistics"), params)
+    assert response.status_code == 200
+    assert said in response.content.decode()
+
+
+def test_an_empty_period_says_what_to_do(client, boss):
+    assert "Nothing happened in these 90 days" in client.get(reverse("statistics")).content.decode()
+
+
+def test_engineers_read_but_do_not_export_and_viewers_do_neither(client):
+    client.force_login(make_user("eng", "engineer"))
+    assert client.get(reverse("statistics")).status_code == 200
+    assert client.get(reverse("statistics-csv", args=["weeks"])).status_code == 403
+    client.force_login(make_user("view", "viewer"))
+    assert client.get(reverse("statistics")).status_code == 403
+    client.logout()
+    assert client.get(reverse("statistics")).status_code == 302
+
+
+def test_a_table_that_does_not_exist_is_not_found(client, boss):
+    assert client.get(reverse("statistics-csv", args=["secrets"])).status_code == 404
+
+
+def test_the_weekly_letter_goes_to_managers_with_an_address(boss):
+    make_user("eng", "engineer", email="eng@example.com")
+    happened(timezone.now() - timedelta(days=2), category="hardware.gpu.ecc", gpu_hours=12.0)
+    call_command("send_digest")
+    assert [letter.to for letter in mail.outbox] == [["boss@example.com"]]
+    body = mail.outbox[0].body
+    assert "GPU memory error: 1 incidents" in body
+    assert "1 incidents wait" in body
+    assert "/statistics/?since=" in body
