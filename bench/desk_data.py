@@ -1,4 +1,4 @@
-"""Fills the database with a year of a large fleet: jobs, incidents, findings, suspects, reviews. One seed, same rows."""
+"""Fills the database with the year of a large fleet: jobs, incidents, findings, suspects, reviews. Seeded."""
 
 from __future__ import annotations
 
