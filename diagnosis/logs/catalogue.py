@@ -75,6 +75,7 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
         n_sources=pl.struct("node", "rank").n_unique(),
         first_at=pl.col("first_at").min(),
         last_at=pl.col("last_at").max(),
+        is_stamped=pl.col("is_stamped").any(),
     )
     found = crossjob.frequencies(template_of, pool)
     events = crossjob.weigh(described.join(where, on="event").sort("event"), found, len(pool.jobs), node_hours)
@@ -96,9 +97,13 @@ def _templates(messages: pl.DataFrame, pool: Pool) -> dict[str, str]:
 
 
 def resolve(events: pl.DataFrame, rules: SignatureSet) -> pl.DataFrame:
-    """Roles in the context of this failure: a root that yields to another rule present (and not ordinary) becomes a cascade."""
+    """Roles in the context of this failure: a root that yields to another rule present (and not ordinary) becomes a cascade.
+
+    ``own_role`` keeps what the rule itself says.
+    """
     present = events.filter(pl.col("signature").is_not_null() & ~pl.col("is_ordinary"))["signature"].unique().to_list()
     roles = {rule: role.value for rule, role in rules.resolve(present).items()}
+    events = events.with_columns(own_role=pl.col("role"))
     if not roles:
         return events
     return events.with_columns(

@@ -102,7 +102,7 @@ def _healthy(case: Case, clocks_told: Sequence[dict[str, Any]]) -> LogDiagnosis:
 
 def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
     """The root events to show, heaviest first. Where no line names the cause, the words of the end stand in: a kill, a limit, a cancel."""
-    members = [e for e in case.roots.members if case.roots.weights[e] > 0]
+    members = list(case.roots.members)
     if members:
         # a worker that died by a signal on the faulty node belongs to its cause
         return sorted(members, key=lambda e: (-case.roots.weights[e], e)) + [e for e in _deaths_at(case) if e not in members]

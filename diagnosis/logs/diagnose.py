@@ -147,12 +147,15 @@ def _survived(catalogue: Catalogue, found: Progress, pace: Pace) -> set[int]:
 
 def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> int | None:
     """When the first consequence showed: not before the last progress, for training that goes on has no consequences yet."""
-    rows = catalogue.events.filter(
+    found = catalogue.events.filter(
         pl.col("role").is_in([Role.CASCADE.value, Role.TEARDOWN.value])
         & ~pl.col("is_ordinary")
         & ~pl.col("event").is_in(sorted(survived))
         & (pl.col("jobs_with_it") == 0)
-    )["first_at"].drop_nulls()
+    )
+    # a time taken from an earlier line is only a lower bound
+    stamped = found.filter("is_stamped")
+    rows = (stamped if stamped.height else found)["first_at"].drop_nulls()
     if pace.last_at is not None:
         rows = rows.filter(rows >= pace.last_at)
     return None if rows.is_empty() else int(rows.min())  # type: ignore[arg-type]

@@ -8,11 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
 
 from diagnosis.history import LOG_KINDS
+from diagnosis.logs.records import YEARLESS
 from diagnosis.model import Parsed
 
 #: Rows of a column file aggregated at a time (about 50 bytes each).
@@ -29,6 +31,7 @@ CELLS = {
     "last_line": pl.UInt32,
     "first_at": pl.Int64,
     "last_at": pl.Int64,
+    "is_stamped": pl.Boolean,
 }
 
 
@@ -39,8 +42,10 @@ class LogTable:
     ``files``     paths; a file's number is its place here.
     ``sources``   ``source`` (number over all files), ``file``, ``node``, ``rank``.
     ``messages``  one row a distinct masked message: ``masked``, ``text``, ``example``, ``level``, ``count``.
-    ``cells``     one row a (source, message): see :data:`CELLS`; times in ns UTC, filled forward within a file where a line has none.
+    ``cells``     one row a (source, message): see :data:`CELLS`; times in ns UTC, filled forward within a file where a line has none;
+                  ``is_stamped`` where one of the lines states its own time.
     ``spans``     one row a file: ``lines``, ``first_at``, ``last_at``.
+    ``year_at``   a time (ns) of the job from which stamps without a year take theirs; None where no stamp has one.
     """
 
     files: tuple[str, ...]
@@ -49,6 +54,7 @@ class LogTable:
     messages: pl.DataFrame
     cells: pl.DataFrame
     spans: pl.DataFrame
+    year_at: int | None = None
 
     def rows(self, masked: Sequence[int], *, files: Sequence[int] | None = None, limit: int | None = None) -> pl.DataFrame:
         """The lines of these messages in file order: ``file``, ``line``, ``offset``, ``length``, ``record``, ``at``, ``source``, ``masked``.
@@ -82,10 +88,24 @@ class LogTable:
             offset=pl.col("offset"),
             length=pl.col("length"),
             record=pl.col("record"),
-            at=pl.col("time").forward_fill(),
+            at=_at(self.year_at).forward_fill(),
             source=pl.col("source").cast(pl.UInt32) + pl.lit(base, dtype=pl.UInt32),
             masked=pl.col("masked"),
         )
+
+
+def _at(year_at: int | None) -> pl.Expr:
+    """A line's own time; stamps without a year are moved to the one that brings them nearest to ``year_at``."""
+    time = pl.col("time")
+    if year_at is None:
+        return time
+    stamp = pl.from_epoch(time, time_unit="ns")
+    year = datetime.fromtimestamp(year_at / 1e9, UTC).year
+    best = None
+    for candidate in (year, year - 1, year + 1):
+        moved = stamp.dt.replace(year=candidate).dt.epoch("ns")
+        best = moved if best is None else pl.when((moved - year_at).abs() < (best - year_at).abs()).then(moved).otherwise(best)
+    return pl.when((pl.col("flags") & YEARLESS) > 0).then(best).otherwise(time)
 
 
 def _empty_rows() -> pl.DataFrame:
@@ -115,7 +135,8 @@ def build(parsed: Sequence[Parsed], attempt_of: dict[str, int] | None = None, at
     source_table = pl.DataFrame(
         sources, schema={"source": pl.UInt32, "file": pl.UInt32, "node": pl.String, "rank": pl.Int64}, orient="row"
     )
-    cells, spans = _aggregate(logs, bases)
+    year_at = _year_at(logs)
+    cells, spans = _aggregate(logs, bases, year_at)
     return LogTable(
         files=tuple(p.path for p in logs),
         columns=tuple(p.columns for p in logs if p.columns is not None),
@@ -123,7 +144,21 @@ def build(parsed: Sequence[Parsed], attempt_of: dict[str, int] | None = None, at
         messages=_messages(logs),
         cells=cells,
         spans=spans,
+        year_at=year_at,
     )
+
+
+def _year_at(logs: Sequence[Parsed]) -> int | None:
+    """Some time of the job whose stamp has a year; None if no stamp lacks one (then none is needed) or all do."""
+    queries = [
+        pl.scan_parquet(str(p.columns)).select(
+            full=pl.col("time").filter((pl.col("flags") & YEARLESS) == 0).max(), bare=((pl.col("flags") & YEARLESS) > 0).any()
+        )
+        for p in logs
+    ]
+    rows = [frame.row(0) for start in range(0, len(queries), BATCH_FILES) for frame in pl.collect_all(queries[start : start + BATCH_FILES])]
+    full = [at for at, _ in rows if at is not None]
+    return max(full) if full and any(bare for _, bare in rows) else None
 
 
 def _messages(logs: Sequence[Parsed]) -> pl.DataFrame:
@@ -145,7 +180,7 @@ def _messages(logs: Sequence[Parsed]) -> pl.DataFrame:
     return merged.sort("masked")
 
 
-def _aggregate(logs: Sequence[Parsed], bases: Sequence[int]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _aggregate(logs: Sequence[Parsed], bases: Sequence[int], year_at: int | None) -> tuple[pl.DataFrame, pl.DataFrame]:
     cells: list[pl.DataFrame] = []
     spans: list[pl.DataFrame] = []
     for start in range(0, len(logs), BATCH_FILES):
@@ -153,9 +188,9 @@ def _aggregate(logs: Sequence[Parsed], bases: Sequence[int]) -> tuple[pl.DataFra
         for number in range(start, min(start + BATCH_FILES, len(logs))):
             p = logs[number]
             if p.lines > SLICE_ROWS:
-                cells.append(_sliced(p, number, bases[number]))
+                cells.append(_sliced(p, number, bases[number], year_at))
             else:
-                queries.append(_cell_query(pl.scan_parquet(str(p.columns)), number, bases[number]))
+                queries.append(_cell_query(pl.scan_parquet(str(p.columns)), number, bases[number], year_at))
         cells.extend(pl.collect_all(queries))
     table = pl.concat(cells) if cells else pl.DataFrame(schema=CELLS)
     table = table.sort("file", "source", "masked")
@@ -169,16 +204,18 @@ def _aggregate(logs: Sequence[Parsed], bases: Sequence[int]) -> tuple[pl.DataFra
     return table, spans[0] if spans else empty
 
 
-def _cell_query(rows: pl.LazyFrame, number: int, base: int) -> pl.LazyFrame:
+def _cell_query(rows: pl.LazyFrame, number: int, base: int, year_at: int | None) -> pl.LazyFrame:
     return (
-        rows.select("line", "source", "masked", at=pl.col("time").forward_fill())
+        rows.select("line", "source", "masked", own=_at(year_at))
+        .with_columns(at=pl.col("own").forward_fill())
         .group_by("source", "masked")
         .agg(
             n=pl.len().cast(pl.UInt32),
             first_line=pl.col("line").min().cast(pl.UInt32),
             last_line=pl.col("line").max().cast(pl.UInt32),
-            first_at=pl.col("at").min(),
+            first_at=pl.coalesce(pl.col("own").min(), pl.col("at").min()),
             last_at=pl.col("at").max(),
+            is_stamped=pl.col("own").is_not_null().any(),
         )
         .select(
             file=pl.lit(number, dtype=pl.UInt32),
@@ -189,13 +226,14 @@ def _cell_query(rows: pl.LazyFrame, number: int, base: int) -> pl.LazyFrame:
             last_line="last_line",
             first_at="first_at",
             last_at="last_at",
+            is_stamped="is_stamped",
         )
     )
 
 
-def _sliced(p: Parsed, number: int, base: int) -> pl.DataFrame:
+def _sliced(p: Parsed, number: int, base: int, year_at: int | None) -> pl.DataFrame:
     parts = [
-        _cell_query(pl.scan_parquet(str(p.columns)).slice(low, SLICE_ROWS), number, base).collect()
+        _cell_query(pl.scan_parquet(str(p.columns)).slice(low, SLICE_ROWS), number, base, year_at).collect()
         for low in range(0, p.lines, SLICE_ROWS)
     ]
     return (
@@ -207,6 +245,7 @@ def _sliced(p: Parsed, number: int, base: int) -> pl.DataFrame:
             pl.col("last_line").max(),
             pl.col("first_at").min(),
             pl.col("last_at").max(),
+            pl.col("is_stamped").any(),
         )
         .select(CELLS.keys())
     )

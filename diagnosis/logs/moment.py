@@ -20,6 +20,8 @@ FRAMES_BACK: Final = 60
 #: Categories that are the death of a process or of a node, with or without an exception of its own.
 _DEATHS: Final = ("hardware.host.oom", "hardware.host.killed", "hardware.host.lost", "hardware.host.panic", "platform.", "user.code.native")
 _DEATH_WORDS: Final = r"(?i)\bkilled\b|exit ?code|exited|segfault|segmentation|core dumped|\baborted?\b|fell off|fallen off|not ?ready|node (down|fail)|terminated"
+_WAIT_ENDS: Final = r"(?i)operation timeout|timed out|times out|timeout at |time-?out (waiting|after|expired)|signal:? 15|sigterm|cancel|due to time|watchdog (got|caught)"
+_BROKEN: Final = r"(?i)connection (was )?(closed|reset|refused|aborted)|remote process exited|network error|async exception|cuda error|segfault|core dumped"
 _STATED: Final = re.compile(r"(?i)\b(?:iteration|iter|step|global_step)[ _:=#-]{0,3}0*(\d+)\b")
 
 
@@ -36,7 +38,7 @@ class Moment:
 
 def find(case: Case) -> Moment:
     """The moment of failure."""
-    ended_at = _ended_at(case)
+    ended_at, is_wait = _ended_at(case)
     trained = not case.progress.beats.is_empty()
     texts = _root_texts(case)
     stage = _stage(case, texts, trained)
@@ -48,7 +50,7 @@ def find(case: Case) -> Moment:
         symptom = "slow"
     elif not has_trained and stage in stages.BEFORE_TRAINING:
         symptom = "launch_failure"
-    elif temporal.is_hang(case.pace, ended_at, _has_death(case)):
+    elif is_wait and temporal.is_hang(case.pace, ended_at, _has_death(case)):
         symptom = "hang"
     else:
         symptom = "crash"
@@ -58,18 +60,28 @@ def find(case: Case) -> Moment:
     return Moment(symptom, stage, iteration, ended_at, silence)
 
 
-def _ended_at(case: Case) -> int | None:
-    """When the first thing happened that ends a job: a consequence, a teardown or a root."""
+def _ended_at(case: Case) -> tuple[int | None, bool]:
+    """When the first thing happened that ends a job, other than the cause, and whether it is the end of waiting: a time-out or a kill.
+
+    Errors that a broken connection or a dead peer brings are not.
+    """
     roles = [Role.CASCADE.value, Role.TEARDOWN.value]
     rows = case.catalogue.events.filter(
-        (pl.col("role").is_in(roles) | pl.col("event").is_in(list(case.roots.members)) | pl.col("is_exception"))
+        (pl.col("role").is_in(roles) | pl.col("is_exception"))
+        & ~pl.col("event").is_in(list(case.roots.members))
         & (pl.col("novelty") >= 0.5)
         & ~pl.col("event").is_in(sorted(case.survived))
-    )
-    times = rows["first_at"].drop_nulls()
+    ).drop_nulls("first_at")
     if case.pace.last_at is not None:
-        times = times.filter(times >= case.pace.last_at)
-    return None if times.is_empty() else int(times.min())  # type: ignore[arg-type]
+        rows = rows.filter(pl.col("first_at") >= case.pace.last_at)
+    stamped = rows.filter("is_stamped")
+    rows = stamped if stamped.height else rows
+    if rows.is_empty():
+        return None, False
+    first = int(rows["first_at"].min())  # type: ignore[arg-type]
+    early = rows.filter(pl.col("first_at") <= first + 3 * SECOND)["example"]
+    is_wait = early.str.contains(_WAIT_ENDS).any() and not early.str.contains(_BROKEN).any()
+    return first, bool(is_wait)
 
 
 def _has_death(case: Case) -> bool:
@@ -121,7 +133,7 @@ def _stage(case: Case, texts: list[tuple[int, int, int | None, list[str]]], trai
     if votes:
         best = max(sorted(votes), key=lambda s: votes[s])
         return _plausible(case, best, trained)
-    end = case.roots.t0 or _ended_at(case) or case.last_at
+    end = case.roots.t0 or _ended_at(case)[0] or case.last_at
     spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
     current = [s for s, low, _ in spans if end is None or low <= end]
     if current:

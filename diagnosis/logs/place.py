@@ -16,6 +16,8 @@ from diagnosis.result import NodeSuspect, Suspect
 
 #: Causes that lie with nobody's machine, wherever their lines stand.
 NOBODY: Final = ("platform.", "none", "user.config", "user.environment")
+#: Causes that a node reports of others: who waits for a missing peer is not the one at fault.
+REPORTED: Final = ("framework.rendezvous", "framework.collective", "framework.elastic")
 #: Weight of the root's own place, by the strength of its rule.
 _PLACE: Final = {"decisive": 0.9, "strong": 0.8, "weak": 0.65}
 _EXIT: Final = re.compile(r"(?i)exit ?code\s*[:=]?\s*(-\d+)|signal (\d+)|SIG(KILL|SEGV|BUS|ILL|FPE|ABRT)")
@@ -41,9 +43,10 @@ def find(case: Case, category: str) -> Place:
         return Place((), "no failure, so nobody is at fault")
     if category.startswith(NOBODY):
         return Place((), "no faulty node: the cause lies outside the nodes")
-    if case.roots.is_wide:
+    is_reported = category.startswith(REPORTED)
+    if case.roots.is_wide and not is_reported:
         return _wide(case, category)
-    clues = _root_clues(case)
+    clues = [] if is_reported else _root_clues(case)
     mechanism, killed = "", ()
     if not clues:
         clues, mechanism, killed = _structure(case)

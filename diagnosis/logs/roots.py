@@ -30,6 +30,8 @@ LEAST: Final = 0.08
 SHARE: Final = 0.3
 #: Share of nodes up to which a cause is a matter of those nodes.
 CONCENTRATED: Final = 0.26
+#: How much a root gains by other errors of the same node that few nodes share.
+COMPANY: Final = 0.2
 #: Events of one cause lie within this of the leader, before and after.
 BEFORE_S: Final = 900.0
 AFTER_S: Final = 120.0
@@ -91,7 +93,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
     ranked = _ranked(events, places, total)
     lead = ranked[0]
     t0 = lead["first_at"]
-    home = places[lead["event"]]
+    home = _home(lead, ranked, places)
     is_narrow = few(len(home), total)
     members = [lead["event"]]
     for row in ranked[1:]:
@@ -108,7 +110,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
         if joins:
             members.append(row["event"])
     if is_narrow:
-        members += _confirming(catalogue, lead, home, members)
+        members += _first_hand(catalogue, lead, home, members)
     times = [r["first_at"] for r in ranked if r["event"] in members and r["first_at"] is not None]
     return Roots(
         leader=lead["event"],
@@ -121,27 +123,56 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
     )
 
 
-def _confirming(catalogue: Catalogue, lead: dict[str, Any], home: set[str], members: list[int]) -> list[int]:
-    """Events that only confirm, but on the faulty node alone, at its time, of its kind, and in no healthy job: they tell the same cause."""
-    rows = catalogue.events.filter(
-        (pl.col("role") == Role.CONFIRMATION.value) & (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(members)
-    )
-    places = _places(catalogue, rows["event"].to_list(), {})
-    return [
-        r["event"]
-        for r in rows.iter_rows(named=True)
-        if places[r["event"]] and places[r["event"]] <= home and _kind(r["category"]) == _kind(lead["category"]) and _is_near(r["first_at"], lead["first_at"])
+def _home(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[int, set[str]]) -> set[str]:
+    """Where the leader's rule was seen in wordings that share nodes: variants of one message must not look like a matter of few nodes."""
+    home = set(places[lead["event"]])
+    kin = [
+        places[r["event"]]
+        for r in ranked[1:]
+        if lead["signature"] is not None and r["signature"] == lead["signature"] and _is_near(r["first_at"], lead["first_at"])
     ]
+    grown = True
+    while grown:
+        grown = False
+        for here in kin:
+            if here & home and not here <= home:
+                home |= here
+                grown = True
+    return home
+
+
+def _first_hand(catalogue: Catalogue, lead: dict[str, Any], home: set[str], members: list[int]) -> list[int]:
+    """What the faulty node alone says of the same cause at its time: confirmations of its kind, and roots that gave way to the leader.
+
+    A process on the node that reports the fault in its own words tells the cause at first hand; the same words elsewhere are echoes.
+    """
+    is_kin = (pl.col("role") == Role.CONFIRMATION.value) | ((pl.col("own_role") == Role.ROOT.value) & (pl.col("role") == Role.CASCADE.value))
+    rows = catalogue.events.filter(is_kin & (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(members))
+    places = _places(catalogue, rows["event"].to_list(), {})
+    found = []
+    for r in rows.iter_rows(named=True):
+        here = places[r["event"]]
+        same_kind = _kind(r["category"]) == _kind(lead["category"])
+        gave_way = r["role"] == Role.CASCADE.value
+        if here and here <= home and (same_kind or gave_way) and _is_near(r["first_at"], lead["first_at"]):
+            found.append(r["event"])
+    return found
 
 
 def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) -> list[dict[str, Any]]:
-    """Heaviest first; among equals the narrow before the wide, the earlier before the later."""
+    """Heaviest first; among equals the one whose nodes have more to say, the narrow before the wide, the earlier before the later."""
     rows = list(events.iter_rows(named=True))
+    said: dict[str, float] = {}
+    for row in rows:
+        here = places[row["event"]]
+        for node in here if few(len(here), total) else ():
+            said[node] = said.get(node, 0.0) + row["weight"]
 
     def key(row: dict[str, Any]) -> tuple[float, bool, float, int]:
         is_narrow = few(len(places[row["event"]]), total)
         at = row["first_at"]
-        return (-round(row["weight"], 2), not is_narrow, float("inf") if at is None else float(at), row["event"])
+        company = max((said.get(n, 0.0) for n in places[row["event"]]), default=0.0) - row["weight"] if is_narrow else 0.0
+        return (-round(row["weight"] * (1 + COMPANY * min(1.0, company)), 2), not is_narrow, float("inf") if at is None else float(at), row["event"])
 
     return sorted(rows, key=key)
 
