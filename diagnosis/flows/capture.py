@@ -1,0 +1,170 @@
+"""All usable flow artifacts of a job as arrays: what every later phase reads.
+
+Addresses and paths become small integers; times become seconds from the capture's first record, so that a float keeps a nanosecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from diagnosis.model import Parsed
+
+Ints = npt.NDArray[np.int64]
+Small = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Flows:
+    """Records as columns of equal length, sorted by start.
+
+    ``start``/``end`` seconds from ``Capture.t0``; ``src``/``dst`` address ids; ``size`` bytes (NaN where unknown); ``port`` the
+    smaller port of the two (services listen on small ones; 0 unknown); ``path`` path id (-1 unknown).
+    """
+
+    start: Floats
+    end: Floats
+    src: Small
+    dst: Small
+    size: Floats
+    port: Small
+    path: Small
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, rows: Bools | Ints) -> Flows:
+        """The chosen rows, in their order."""
+        return Flows(
+            self.start[rows],
+            self.end[rows],
+            self.src[rows],
+            self.dst[rows],
+            self.size[rows],
+            self.port[rows],
+            self.path[rows],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an address lives, as the inventory says; empty strings where it says nothing."""
+
+    node: str = ""
+    gpu: str = ""
+    switch: str = ""
+
+
+@dataclass(slots=True)
+class Capture:
+    """Records, names and what is known about them. ``t0`` seconds UTC of ``Flows`` time zero."""
+
+    flows: Flows
+    names: list[str]
+    paths: list[tuple[str, ...]]
+    t0: float
+    resolution_s: float = 1e-6
+    has_bytes: bool = True
+    duplicates: int = 0
+    places: dict[int, Place] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def span_s(self) -> float:
+        """Seconds from the first start to the last end."""
+        return float(self.flows.end.max()) if len(self.flows) else 0.0
+
+    def at(self, seconds: float) -> float:
+        """Epoch seconds of a time relative to the capture."""
+        return round(self.t0 + float(seconds), 6)
+
+
+def load(parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = ()) -> Capture | None:
+    """Reads all artifacts' records at once, drops exact duplicates, sorts by start. None when there is nothing usable.
+
+    Memory: about 60 bytes a record beside the Parquet reader's own.
+    """
+    usable = [p for p in parsed if p.columns is not None and p.skipped is None and p.lines != 0]
+    if not usable:
+        return None
+    scans = [pl.scan_parquet(p.columns) for p in usable if p.columns is not None]
+    scan = pl.concat(scans)
+    names = _distinct(scan, "src", "dst")
+    paths = _distinct(scan, "path")
+    codes = pl.Enum(names)
+    table = scan.select(
+        "start",
+        "end",
+        pl.col("src", "dst").cast(codes).to_physical().cast(pl.Int32),
+        pl.col("bytes").cast(pl.Float64),
+        pl.min_horizontal("src_port", "dst_port").fill_null(0).cast(pl.Int32).alias("port"),
+        pl.max_horizontal("src_port", "dst_port").fill_null(0).cast(pl.Int32).alias("high"),
+        pl.col("path").cast(pl.Enum(paths)).to_physical().cast(pl.Int32).fill_null(-1),
+    ).collect()
+    if not table.height:
+        return None
+    before = table.height
+    resolution = max((float(p.facts.get("flow", {}).get("resolution_s", 1e-6)) for p in usable), default=1e-6)
+    table = _without_duplicates(table.sort("start"), resolution)
+    t0 = int(table["start"].item(0))
+    flows = Flows(
+        start=(table["start"] - t0).to_numpy() / 1e9,
+        end=(table["end"] - t0).to_numpy() / 1e9,
+        src=table["src"].to_numpy(),
+        dst=table["dst"].to_numpy(),
+        size=table["bytes"].fill_null(float("nan")).to_numpy(),
+        port=table["port"].to_numpy(),
+        path=table["path"].to_numpy(),
+    )
+    capture = Capture(
+        flows,
+        names,
+        [tuple(part for part in p.split(";") if part) for p in paths],
+        t0 / 1e9,
+        resolution_s=resolution,
+        has_bytes=bool(np.isfinite(flows.size).mean() > 0.5),
+        duplicates=before - table.height,
+    )
+    capture.places = _places(names, inventory)
+    return capture
+
+
+def _distinct(scan: pl.LazyFrame, *columns: str) -> list[str]:
+    """The different values of some text columns, sorted."""
+    parts = [scan.select(pl.col(c).alias("x").drop_nulls().unique()) for c in columns]
+    return [str(x) for x in pl.concat(parts).unique().sort("x").collect(engine="streaming")["x"].to_list()]
+
+
+def _without_duplicates(table: pl.DataFrame, resolution_s: float) -> pl.DataFrame:
+    """Leaves out records that repeat another in time, ends, ports and volume.
+
+    On a millisecond grid two real transfers of one size may look alike, so there only wholesale duplication is undone.
+    """
+    key = table.select(pl.struct("start", "end", "src", "dst", "port", "high", "bytes").hash(seed=7).alias("key"))[
+        "key"
+    ]
+    repeated = 1.0 - key.n_unique() / len(key)
+    if repeated == 0.0 or (resolution_s > 1e-5 and repeated < 0.3):
+        return table
+    return table.filter(key.is_first_distinct())
+
+
+def _places(names: Sequence[str], inventory: Sequence[Mapping[str, Any]]) -> dict[int, Place]:
+    """Joins the inventory to the addresses seen."""
+    known = {str(row.get("ip", "")).strip(): row for row in inventory}
+    places: dict[int, Place] = {}
+    for index, name in enumerate(names):
+        row = known.get(name)
+        if row is not None:
+            switch = row.get("switch") or row.get("leaf") or ""
+            places[index] = Place(
+                str(row.get("node") or ""), str(row.get("gpu") if row.get("gpu") is not None else ""), str(switch)
+            )
+    return places

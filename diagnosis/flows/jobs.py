@@ -1,0 +1,213 @@
+"""Phase 1: which addresses train together (LLMPrism, algorithm 1).
+
+Background traffic is set aside first: known service ports, addresses that are no GPU's, hubs, and edges that are silent most of the
+time their ends are busy. What is left falls into connected components. Components of one job share its rhythm (tensor parallelism
+inside a machine joins rails that never talk over the network), so they are merged when they beat together and, where an inventory is
+known, stand on common servers. Two tenants of one server beat apart and stay apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from diagnosis.flows.arrays import components, members_of
+from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
+
+#: Ports of services that share the machines with training but are not it.
+SERVICE_PORTS = np.array(
+    [
+        22,
+        53,
+        67,
+        68,
+        80,
+        111,
+        123,
+        161,
+        162,
+        179,
+        389,
+        443,
+        514,
+        636,
+        873,
+        988,
+        2049,
+        2379,
+        2380,
+        3260,
+        3300,
+        4420,
+        4739,
+        6343,
+        6379,
+    ]
+    + [6443, 6789, 8080, 8443, 8888, 9000, 9090, 9093, 9100, 9200, 9400, 9996, 10250, 20048]
+)
+#: Training traffic is present in most of these slices of the time in which its ends are busy at all.
+SLICES = 24
+BINS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class JobFlows:
+    """One recognised job: its addresses (ids, sorted) and its own records."""
+
+    members: Ints
+    flows: Flows
+
+
+@dataclass(frozen=True, slots=True)
+class Recognition:
+    """The jobs, the background's share of records, and addresses taken for services."""
+
+    jobs: list[JobFlows]
+    background: float
+    services: list[int]
+
+
+def recognise(capture: Capture) -> Recognition:
+    """Splits a multi-tenant capture into jobs, largest first. O(n log n) in records."""
+    flows = capture.flows
+    count = len(capture.names)
+    keep = flows.src != flows.dst
+    keep &= ~np.isin(flows.port, SERVICE_PORTS)
+    keep &= ~_outside_inventory(capture)
+    edges = _edges(flows, keep, capture.span_s)
+    if edges.is_empty():
+        return Recognition([], 1.0, [])
+    edges, services = _without_hubs(edges, count)
+    edges = _without_strangers(edges, count)
+    a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
+    label = components(a, b, count)
+    inside = np.unique(np.concatenate([a, b])) if len(a) else np.empty(0, dtype=np.int64)
+    kept = _rows_of(flows, keep, a, b, count)
+    label = _merge_by_rhythm(capture, kept, label, inside)
+    groups = members_of(label, inside)
+    owner = np.full(count, -1, dtype=np.int64)
+    for number, group in enumerate(groups):
+        owner[group] = number
+    row_owner = owner[kept.src]
+    order = np.argsort(row_owner, kind="stable")
+    cuts = np.searchsorted(row_owner[order], np.arange(len(groups) + 1))
+    jobs = [JobFlows(group, kept.take(np.sort(order[cuts[i] : cuts[i + 1]]))) for i, group in enumerate(groups)]
+    return Recognition(jobs, 1.0 - len(kept) / max(1, len(flows)), services)
+
+
+def _outside_inventory(capture: Capture) -> Bools:
+    """Records with an end that the inventory does not list, provided that it lists the ends of most records."""
+    known = np.zeros(len(capture.names), dtype=bool)
+    known[list(capture.places)] = True
+    outside = ~(known[capture.flows.src] & known[capture.flows.dst])
+    return np.asarray(outside if outside.mean() < 0.5 else np.zeros(len(outside), dtype=bool))
+
+
+def _edges(flows: Flows, keep: Bools, span: float) -> pl.DataFrame:
+    """One row an undirected pair: a < b, records, bytes, slices in which it was active (as bits), share of its commonest sizes."""
+    src, dst = flows.src[keep], flows.dst[keep]
+    slices = np.minimum((flows.start[keep] / max(span, 1e-9) * SLICES).astype(np.int64), SLICES - 1)
+    table = pl.DataFrame(
+        {
+            "a": np.minimum(src, dst),
+            "b": np.maximum(src, dst),
+            "size": flows.size[keep],
+            "slice": slices,
+            "forth": src < dst,
+        }
+    )
+    return (
+        table.group_by("a", "b")
+        .agg(
+            records=pl.len(),
+            bytes=pl.col("size").sum(),
+            active=pl.col("slice").unique(),
+            sizes=pl.col("size").n_unique(),
+            forth=pl.col("forth").mean(),
+        )
+        .sort("a", "b")
+    )
+
+
+def _without_hubs(edges: pl.DataFrame, count: int) -> tuple[pl.DataFrame, list[int]]:
+    """Sets aside addresses that exchange ever-changing volumes with far more peers than anybody else: storage, registries, monitors."""
+    a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
+    degree = np.bincount(a, minlength=count) + np.bincount(b, minlength=count)
+    typical = float(np.median(degree[degree > 0]))
+    records, sizes = edges["records"].to_numpy(), edges["sizes"].to_numpy()
+    varied = np.where(sizes > 0.5 * records, 1.0, 0.0)
+    changing = (np.bincount(a, varied, count) + np.bincount(b, varied, count)) / np.maximum(degree, 1)
+    hubs = (degree >= 6) & (degree >= 2.5 * typical) & (changing > 0.5)
+    return edges.filter(~pl.Series(hubs[a] | hubs[b])), [int(i) for i in np.flatnonzero(hubs)]
+
+
+def _without_strangers(edges: pl.DataFrame, count: int) -> pl.DataFrame:
+    """Drops pairs that are silent in most of the slices in which both their ends are busy: probes, checks between jobs, ssh."""
+    if edges.is_empty():
+        return edges
+    a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
+    slices = np.zeros((len(edges), SLICES), dtype=bool)
+    row = np.repeat(np.arange(len(edges)), edges["active"].list.len().to_numpy())
+    slices[row, edges["active"].explode().to_numpy()] = True
+    busy = np.zeros((count, SLICES), dtype=bool)
+    np.logical_or.at(busy, a, slices)
+    np.logical_or.at(busy, b, slices)
+    own = slices.sum(axis=1)
+    both = (busy[a] & busy[b]).sum(axis=1)
+    most = np.maximum(busy[a].sum(axis=1), busy[b].sum(axis=1))
+    faithful = (own >= 0.5 * both) & (own >= 0.25 * most)
+    return edges.filter(pl.Series(faithful))
+
+
+def _rows_of(flows: Flows, keep: Bools, a: Ints, b: Ints, count: int) -> Flows:
+    """The records of the kept pairs."""
+    key = np.minimum(flows.src, flows.dst).astype(np.int64) * count + np.maximum(flows.src, flows.dst)
+    return flows.take(keep & np.isin(key, a.astype(np.int64) * count + b))
+
+
+def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) -> Ints:
+    """Joins components that beat together; with an inventory they must also share a server (all of the smaller's, or two).
+
+    Rhythm: correlation of the components' activity in ``BINS`` time bins. Rails of one job correlate near 1; independent jobs drift
+    through each other and stay near 0, even with equal periods unless their phases agree by chance.
+    """
+    groups = members_of(label, inside)
+    if len(groups) < 2:
+        return label
+    rank = np.full(len(label), -1, dtype=np.int64)
+    for number, group in enumerate(groups):
+        rank[group] = number
+    beat = _beats(flows, rank, len(groups), capture.span_s)
+    servers = [frozenset(capture.places[int(m)].node for m in g if int(m) in capture.places) - {""} for g in groups]
+    left: list[int] = []
+    right: list[int] = []
+    likeness = beat @ beat.T
+    for i, j in np.argwhere(np.triu(likeness > 0.35, 1)):
+        common = len(servers[i] & servers[j])
+        fewest = min(len(servers[i]), len(servers[j]))
+        on_common = fewest > 0 and (common == fewest or common >= 2)
+        known = bool(servers[i]) and bool(servers[j])
+        if (on_common and likeness[i, j] > 0.35) or (not known and likeness[i, j] > 0.7):
+            left.append(int(i))
+            right.append(int(j))
+    merged = components(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), len(groups))
+    out = label.copy()
+    out[inside] = merged[rank[inside]]
+    return out
+
+
+def _beats(flows: Flows, rank: Ints, groups: int, span: float) -> Floats:
+    """Unit vectors of activity against time, one row a component, without their means."""
+    bins = min(BINS, max(64, int(4e8 / 8 / max(1, groups))))
+    middle = (flows.start + flows.end) / 2
+    column = np.minimum((middle / max(span, 1e-9) * bins).astype(np.int64), bins - 1)
+    weight = np.ones(len(flows))
+    flat = np.bincount(rank[flows.src] * bins + column, weights=weight, minlength=groups * bins)
+    beat = np.sqrt(flat.reshape(groups, bins))
+    # Neighbouring bins are blended so that rails a millisecond apart still beat together.
+    beat = beat + 0.5 * (np.roll(beat, 1, axis=1) + np.roll(beat, -1, axis=1))
+    beat -= beat.mean(axis=1, keepdims=True)
+    beat /= np.maximum(np.linalg.norm(beat, axis=1, keepdims=True), 1e-12)
+    return np.asarray(beat)

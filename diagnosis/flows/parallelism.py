@@ -1,0 +1,221 @@
+"""Phase 2b: groups and sizes of the parallel layout.
+
+DP pairs give rings; a group that spans several GPUs of each machine shows as several rings on the same machines (one a rail), because
+its hops inside a machine are not on the network. Rings of one group are told from rings of different tensor-parallel ranks by
+
+* **lockstep**: rings of one group end every collective together, as the hops of one ring do; rings of different groups drift;
+* **divisibility**: in a ring collective over n ranks every hop carries n-1 equal chunks, so the sizes divide by n-1.
+
+tp then follows from members = tp · pp · dp.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from diagnosis.flows.arrays import components, members_of
+from diagnosis.flows.capture import Capture, Floats, Flows, Ints
+from diagnosis.flows.jobs import JobFlows
+from diagnosis.flows.pairs import DP, EP, PP, Pairs
+
+#: Rings whose ends scatter against each other by more than this multiple of the scatter within a ring are not one group.
+APART = 1.6
+#: So many families of rings are asked; more would only agree.
+FAMILIES = 8
+
+
+@dataclass(slots=True)
+class Layout:
+    """Sizes (None where the flows cannot tell) and groups as sorted member ids; ``how`` says in sentences what decided."""
+
+    tp: int | None
+    pp: int
+    dp: int
+    dp_groups: list[Ints] = field(default_factory=list)
+    pp_groups: list[Ints] = field(default_factory=list)
+    ep_groups: list[Ints] = field(default_factory=list)
+    how: list[str] = field(default_factory=list)
+
+
+def find_layout(job: JobFlows, pairs: Pairs, capture: Capture) -> Layout:
+    """Groups and sizes of one job. O(n log n) in records, O(rings²) in rings of the same machines."""
+    count = len(capture.names)
+    rings = rings_of(pairs, DP, count)
+    pp_groups = rings_of(pairs, PP, count)
+    ep_groups = rings_of(pairs, EP, count)
+    how: list[str] = []
+    dp_groups = _joined(rings, job, pairs, capture, how) if rings else []
+    pp = _commonest([len(g) for g in pp_groups]) if pp_groups else 1
+    dp = _commonest([len(g) for g in dp_groups]) if dp_groups else 1
+    world = len(job.members)
+    tp: int | None = None
+    if capture.places or world == pp * dp:
+        tp = world // (pp * dp) if world % (pp * dp) == 0 else max(1, round(world / (pp * dp)))
+    else:
+        how.append("Without an inventory the GPUs inside a machine cannot be told; tp is not known.")
+    return Layout(tp, pp, dp, dp_groups, pp_groups, ep_groups, how)
+
+
+def rings_of(pairs: Pairs, kind: str, count: int) -> list[Ints]:
+    """Components of the pairs of one kind, largest first: rings for DP, pipelines for PP, experts for EP."""
+    chosen = pairs.of(kind)
+    if not chosen.any():
+        return []
+    a, b = pairs.a[chosen], pairs.b[chosen]
+    return members_of(components(a, b, count), np.unique(np.concatenate([a, b])))
+
+
+def _commonest(sizes: list[int]) -> int:
+    most = Counter(sizes).most_common()
+    return max(size for size, times in most if times == most[0][1])
+
+
+def _joined(rings: list[Ints], job: JobFlows, pairs: Pairs, capture: Capture, how: list[str]) -> list[Ints]:
+    """Rings to groups, family by family (rings on the same machines with the same sizes)."""
+    index = pairs.index(job.flows, len(capture.names))
+    chosen = pairs.of(DP)[index]
+    flows = job.flows.take(chosen)
+    ring_of = np.full(len(capture.names), -1, dtype=np.int64)
+    for number, ring in enumerate(rings):
+        ring_of[ring] = number
+    sizes = _recurring(flows, ring_of, len(rings), capture.has_bytes)
+    families: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for number, ring in enumerate(rings):
+        nodes = frozenset(capture.places[int(m)].node for m in ring if int(m) in capture.places) - {""}
+        families[(nodes, len(ring), _profile(sizes[number]))].append(number)
+    for numbers in families.values():
+        numbers.sort(key=lambda n: _rail(rings[n], capture))
+    several = [numbers for (nodes, *_), numbers in families.items() if nodes and len(numbers) > 1]
+    tensor = {
+        total: _tensor_ranks([f for f in several if len(f) == total], rings, sizes, flows, ring_of, how)
+        for total in {len(f) for f in several}
+    }
+    groups: list[Ints] = []
+    for (nodes, *_), numbers in families.items():
+        into = tensor[len(numbers)] if nodes and len(numbers) > 1 else len(numbers)
+        for rank in range(into):
+            groups.append(np.sort(np.concatenate([rings[n] for n in numbers[rank::into]])))
+    return sorted(groups, key=lambda g: (-len(g), int(g[0])))
+
+
+def _rail(ring: Ints, capture: Capture) -> tuple[float, int]:
+    """Sorts rings by the GPU number they use in their machines."""
+    numbers = [capture.places[int(m)].gpu for m in ring if int(m) in capture.places]
+    usable = [int(n) for n in numbers if n.isdigit()]
+    return (float(np.median(usable)) if usable else 0.0, int(ring[0]))
+
+
+def _recurring(flows: Flows, ring_of: Ints, rings: int, has_bytes: bool) -> list[Ints]:
+    """The exact sizes that return in each ring."""
+    if not has_bytes:
+        return [np.empty(0, dtype=np.int64)] * rings
+    table = pl.DataFrame({"ring": ring_of[flows.src], "size": flows.size}).group_by("ring", "size").len()
+    often = table.filter((pl.col("len") >= 0.2 * pl.col("len").max().over("ring")) & (pl.col("len") >= 3)).sort(
+        "ring", "size"
+    )
+    ring, size = often["ring"].to_numpy(), often["size"].to_numpy().astype(np.int64)
+    return [size[ring == r] for r in range(rings)] if rings <= 64 else _split(ring, size, rings)
+
+
+def _split(ring: Ints, size: Ints, rings: int) -> list[Ints]:
+    cuts = np.searchsorted(ring, np.arange(rings + 1))
+    return [size[cuts[r] : cuts[r + 1]] for r in range(rings)]
+
+
+def _profile(sizes: Ints) -> int:
+    """Tensor-parallel ranks hold equal shares, so their rings move the same largest size; stages may differ."""
+    return int(sizes[-1]) if len(sizes) else 0
+
+
+def _tensor_ranks(
+    families: list[list[int]], rings: list[Ints], sizes: list[Ints], flows: Flows, ring_of: Ints, how: list[str]
+) -> int:
+    """Into how many groups the rings of like families fall: the divisor that lockstep and divisibility favour most, over all of them."""
+    total = len(families[0])
+    options = [t for t in range(1, total + 1) if total % t == 0]
+    score = {t: 0.3 if t == total else 0.0 for t in options}
+    for numbers in families[:FAMILIES]:
+        apart = _scatter(numbers, flows, ring_of)
+        members = sum(len(rings[n]) for n in numbers)
+        values = np.unique(np.concatenate([sizes[n] for n in numbers]))
+        for t in options:
+            score[t] += _lockstep(apart, t) + _divides(values, members // t)
+    best, runner = sorted(options, key=lambda t: -score[t])[:2]
+    members = sum(len(rings[n]) for n in families[0])
+    how.append(
+        f"{total} rings on the same machines form {best} group{'s' if best > 1 else ''} of {members // best} "
+        f"(score {score[best]:.1f} against {score[runner]:.1f} for {runner})."
+    )
+    return best
+
+
+def _divides(values: Ints, ranks: int) -> float:
+    """Log-likelihood ratio that the sizes are ranks-1 equal chunks rather than anything."""
+    if ranks <= 2 or not len(values):
+        return 0.0
+    chance = 1.0 / (ranks - 1)
+    fits = values % (ranks - 1) == 0
+    yes = np.log((0.7 + 0.3 * chance) / chance)
+    return float(np.clip(fits.sum() * yes + (~fits).sum() * np.log(0.3), -8.0, 8.0))
+
+
+def _scatter(numbers: list[int], flows: Flows, ring_of: Ints) -> Floats:
+    """How much the ends of matching transfers scatter between two rings, over the same scatter within rings. 1 = lockstep.
+
+    Matching is by equal size and nearest time; the scatter is a median absolute deviation, so that clocks may differ by a constant.
+    """
+    total = len(numbers)
+    out = np.ones((total, total))
+    ring = ring_of[flows.src]
+    hops: list[list[tuple[Floats, Floats]]] = []
+    for number in numbers:
+        own = flows.take(np.flatnonzero(ring == number)[:6000])
+        sources = np.unique(own.src)[:4]
+        hops.append([(own.end[own.src == s], own.size[own.src == s]) for s in sources])
+    within = [
+        s
+        for own in hops
+        for i in range(len(own))
+        for j in range(i + 1, len(own))
+        if (s := _spread(own[i], own[j])) is not None
+    ]
+    base = max(float(np.median(within)), 1e-7) if within else None
+    if base is None:
+        return out
+    for i in range(total):
+        for j in range(i + 1, total):
+            seen = [s for x in hops[i][:2] for y in hops[j][:2] if (s := _spread(x, y)) is not None]
+            if seen:
+                out[i, j] = out[j, i] = float(np.median(seen)) / base
+    return out
+
+
+def _spread(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float | None:
+    """Scatter of the time from x's transfers to y's nearest transfer of the same size."""
+    (end, size), (other, sizes) = x, y
+    if len(end) < 8 or len(other) < 8:
+        return None
+    order = np.argsort(other)
+    other, sizes = other[order], sizes[order]
+    at = np.clip(np.searchsorted(other, end), 1, len(other) - 1)
+    near = np.where(np.abs(other[at - 1] - end) <= np.abs(other[at] - end), at - 1, at)
+    same = sizes[near] == size if np.isfinite(size).all() else np.ones(len(end), dtype=bool)
+    apart = (other[near] - end)[same]
+    if len(apart) < 8:
+        return None
+    return float(np.median(np.abs(apart - np.median(apart))))
+
+
+def _lockstep(apart: Floats, groups: int) -> float:
+    """How well the scatter fits ``groups`` groups of rings dealt in turn: equal classes in lockstep, different ones not."""
+    total = len(apart)
+    kind = np.arange(total) % groups
+    i, j = np.triu_indices(total, 1)
+    same = kind[i] == kind[j]
+    drift = np.clip(np.log(np.maximum(apart[i, j], 1e-3) / APART) / np.log(APART), -1.0, 1.0)
+    weight = 12.0 / max(1, len(i))
+    return float(weight * (drift[~same].sum() - drift[same].sum()))

@@ -1,0 +1,122 @@
+"""Phase 3a: where one training step ends and the next begins, from the traffic that paces the job.
+
+Two laws hold whatever the framework: every step moves the same bytes, and steps follow each other without holes. A way to cut the
+traffic is judged by them. Cuts are tried at idle gaps of growing length (``by_gaps``); where communication fills the step (ZeRO-3,
+context parallelism) no gap stands out, and the repeating pattern of bursts is followed instead (``pattern.by_pattern``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from diagnosis.flows.arrays import idle_gaps, robust
+from diagnosis.flows.capture import Floats, Flows
+
+#: How uneven bytes (as a share of the median) and durations (mean over median) of a believable cut may be.
+UNEVEN_BYTES = 0.15
+UNEVEN_TIME = 1.45
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Step boundaries: ``stop[i]`` the last activity before boundary i, ``begin[i]`` the first after it; seconds of the capture.
+
+    ``odd`` is the share of parts whose bytes are off by more than the parts' usual scatter.
+    """
+
+    stop: Floats
+    begin: Floats
+    uneven_bytes: float
+    uneven_time: float
+    odd: float
+    how: str
+
+    @property
+    def believable(self) -> bool:
+        """True when the parts obey both laws."""
+        return len(self.stop) >= 3 and self.uneven_bytes <= UNEVEN_BYTES and 0.8 <= self.uneven_time <= UNEVEN_TIME
+
+
+def volumes(flows: Flows, has_bytes: bool) -> Floats:
+    """What is conserved from step to step: bytes, or the number of records where bytes are unknown."""
+    return np.nan_to_num(flows.size) if has_bytes else np.ones(len(flows))
+
+
+def plain_records(flows: Flows) -> Flows:
+    """Without records so long that they must be several transfers merged by the exporter: they would bridge every gap."""
+    length = flows.end - flows.start
+    if len(flows) < 20:
+        return flows
+    usual = float(np.quantile(length, 0.9))
+    return flows.take(length <= max(4.0 * usual, 1e-9))
+
+
+def judge(flows: Flows, volume: Floats, stop: Floats, begin: Floats, how: str) -> Cut:
+    """Applies both laws to the parts between boundaries (the first and last part may be torn and are left out)."""
+    edges = np.searchsorted(flows.start, begin)
+    total = np.concatenate([[0.0], np.cumsum(volume)])[edges]
+    moved = np.diff(total)
+    lasting = np.diff(stop)
+    if len(moved) < 2 or np.median(moved) <= 0 or np.median(lasting) <= 0:
+        return Cut(stop, begin, np.inf, np.inf, 1.0, how)
+    low, middle, high = np.quantile(moved, [0.1, 0.5, 0.9])
+    usual = robust(moved)[1] / middle
+    odd = float((np.abs(moved / middle - 1.0) > max(0.08, 4.0 * min(usual, 0.1))).mean())
+    return Cut(stop, begin, float((high - low) / (2.56 * middle)), float(lasting.mean() / np.median(lasting)), odd, how)
+
+
+def by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
+    """Cuts at all idle gaps longer than some length; the length is tried wherever the sorted gaps make a jump.
+
+    Of the believable cuts the one with the fewest odd parts wins, and of equals the finest, since a coarser one only joins whole
+    steps. What is odd in the winner is repaired. O(n log n).
+    """
+    used = plain_records(flows)
+    stops, begins = idle_gaps(used.start, used.end)
+    gaps = begins - stops
+    if len(gaps) < 3:
+        return None
+    volume = volumes(used, has_bytes)
+    falling = np.sort(gaps)[::-1][:200_000]
+    jump = np.log(np.maximum(falling[:-1], 1e-9) / np.maximum(falling[1:], 1e-9))
+    tried = [k for k in np.argsort(-jump)[:24] + 1 if k >= 3] + [len(gaps)]
+    best: Cut | None = None
+    for k in sorted({int(k) for k in tried}):
+        long = gaps >= falling[min(k, len(falling)) - 1]
+        cut = judge(used, volume, stops[long], begins[long], "gaps")
+        if cut.believable and (
+            best is None or (round(cut.odd, 2), -len(cut.stop)) < (round(best.odd, 2), -len(best.stop))
+        ):
+            best = cut
+    return _repaired(used, volume, stops, begins, best) if best is not None else None
+
+
+def _repaired(flows: Flows, volume: Floats, stops: Floats, begins: Floats, cut: Cut) -> Cut:
+    """Takes back boundaries inside a step (two neighbours that together move one step's bytes) and adds one where a part moves two."""
+    total = np.concatenate([[0.0], np.cumsum(volume)])
+    chosen = np.searchsorted(begins, cut.begin)
+    middle = float(np.median(np.diff(total[np.searchsorted(flows.start, cut.begin)])))
+    edge = total[np.searchsorted(flows.start, begins)] / middle
+    kept = [int(chosen[0])]
+    for index in chosen[1:]:
+        part = edge[index] - edge[kept[-1]]
+        if part < 0.75 and len(kept) > 1 and edge[index] - edge[kept[-2]] < 1.25:
+            kept[-1] = int(index)
+            continue
+        if part > 1.7:
+            kept.extend(_missing(edge, stops, begins, kept[-1], int(index)))
+        kept.append(int(index))
+    return judge(flows, volume, stops[kept], begins[kept], cut.how)
+
+
+def _missing(edge: Floats, stops: Floats, begins: Floats, first: int, last: int) -> list[int]:
+    """The longest gaps close to where whole steps' bytes have moved, strictly between two boundaries."""
+    found: list[int] = []
+    for multiple in range(1, int(round(edge[last] - edge[first]))):
+        inside = np.arange(first + 1, last)
+        close = inside[np.abs(edge[inside] - edge[first] - multiple) < 0.12]
+        if len(close):
+            found.append(int(close[np.argmax(begins[close] - stops[close])]))
+    return found

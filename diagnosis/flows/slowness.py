@@ -1,0 +1,276 @@
+"""Phase 4: what was slow, when, and who was waited for.
+
+* **Steps**: longer than median + 3.5·1.4826·MAD and at least 5 % over the median. Mean and standard deviation would be moved by the
+  very steps that are sought.
+* **Groups**: a member that begins its part of the collectives late, step after step, holds up its group (slow GPU, slow input); a unit
+  (ring or pair) whose transfers themselves take longer while its peers' do not has a slow link. Units are compared with their own past
+  and with their peers, so that slowness of the whole capture shows too.
+* **Switches**: units slowed together are explained by what they share and unaffected ones do not: an address, a machine, a switch.
+  Where several explain the same, all are named as candidates.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from diagnosis.flows.arrays import robust, runs
+from diagnosis.flows.capture import Bools, Capture, Floats
+from diagnosis.flows.parallelism import Layout
+from diagnosis.flows.steps import Steps
+from diagnosis.flows.transfers import Transfers
+
+#: A unit's transfers are slow when they take this many times as long as usual.
+SLOWER = 1.35
+#: Persistent: at least so many steps in a row.
+LASTING = 3
+#: A member is late when it begins this share of a step after the others.
+LATE = 0.025
+
+
+@dataclass(slots=True)
+class Slow:
+    """One finding: ``kind`` slow_step, slow_group or slow_switch; times in capture seconds; members and culprits are address ids or names."""
+
+    kind: str
+    t0: float
+    t1: float
+    reason: str
+    members: list[int] = field(default_factory=list)
+    culprits: list[int] = field(default_factory=list)
+    nodes: list[str] = field(default_factory=list)
+    switch: str = ""
+    candidates: list[str] = field(default_factory=list)
+    factor: float = 1.0
+    confidence: float = 0.5
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """Units slowed together from t0 to t1, beside the units that were not."""
+
+    t0: float
+    t1: float
+    slowed: tuple[int, ...]
+    spared: tuple[int, ...]
+    factor: float
+    job: int
+
+
+def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
+    """Which steps are slow, the median and the limit in seconds."""
+    seconds = steps.seconds
+    middle, scatter = robust(seconds)
+    limit = max(middle + 3.5 * scatter, 1.05 * middle)
+    return seconds > limit, middle, limit
+
+
+def slow_transfers(transfers: Transfers, steps: Steps, number: int) -> list[Episode]:
+    """Episodes in which transfers took longer than their units' usual, or than their peers' do."""
+    import polars as pl
+
+    cells = transfers.ops.group_by("unit", "step").agg(pl.col("slow").median(), pl.col("kind").first())
+    episodes: list[Episode] = []
+    for kind in cells["kind"].unique().sort().to_list():
+        part = cells.filter(pl.col("kind") == kind)
+        units = np.unique(part["unit"].to_numpy())
+        table = np.full((len(units), len(steps)), np.nan)
+        table[np.searchsorted(units, part["unit"].to_numpy()), part["step"].to_numpy()] = part["slow"].to_numpy()
+        episodes.extend(_episodes(_smooth(table), units, steps, number))
+    return episodes
+
+
+def _smooth(table: Floats) -> Floats:
+    """Running median over three steps; single long transfers are no episode."""
+    padded = np.concatenate([table[:, :1], table, table[:, -1:]], axis=1)
+    with np.errstate(all="ignore"):
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return np.asarray(np.nanmedian(np.stack([padded[:, :-2], padded[:, 1:-1], padded[:, 2:]]), axis=0))
+
+
+def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> list[Episode]:  # type: ignore[type-arg]
+    """Common slowness (even the faster quarter is slow) and slowness of some units against the others, each as runs of steps."""
+    found: list[Episode] = []
+    calm = np.nan_to_num(table, nan=1.0)
+    scatter = 1.4826 * np.median(np.abs(calm - np.median(calm, axis=1, keepdims=True)), axis=1)
+    common = np.quantile(calm, 0.25, axis=0) if len(units) > 1 else np.ones(len(steps))
+    noise = float(np.median(scatter))
+    for first, last in runs(common > max(SLOWER, 1 + 4 * noise)):
+        if last - first + 1 >= LASTING:
+            factor = float(np.median(common[first : last + 1]))
+            found.append(Episode(steps.start[first], steps.end[last], tuple(int(u) for u in units), (), factor, number))
+    relative = calm / np.maximum(common, 1.0)
+    high = relative > np.maximum(SLOWER, 1 + 5 * scatter)[:, None]
+    spans: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for row in range(len(units)):
+        for first, last in runs(high[row]):
+            if last - first + 1 >= LASTING:
+                near = next((s for s in spans if abs(s[0] - first) <= 2 and abs(s[1] - last) <= 3), (first, last))
+                spans[near].append(row)
+    for (first, last), rows in spans.items():
+        inside = relative[:, first : last + 1]
+        spared = [
+            int(units[i])
+            for i in range(len(units))
+            if i not in set(rows) and np.median(inside[i]) < 1 + 0.4 * (SLOWER - 1)
+        ]
+        factor = float(np.median(inside[rows]))
+        found.append(
+            Episode(
+                steps.start[first], steps.end[last], tuple(int(units[r]) for r in rows), tuple(spared), factor, number
+            )
+        )
+    return found
+
+
+def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Capture, usual: float) -> list[Slow]:
+    """Members that begin their part of the collectives late for several steps in a row: the others wait for them."""
+    late = transfers.late
+    if late.is_empty():
+        return []
+    members = np.unique(late["src"].to_numpy())
+    table = np.full((len(members), len(steps)), np.nan)
+    table[np.searchsorted(members, late["src"].to_numpy()), late["step"].to_numpy()] = late["behind"].to_numpy()
+    calm = np.nan_to_num(_smooth(table), nan=0.0)
+    scatter = 1.4826 * np.median(np.abs(calm - np.median(calm, axis=1, keepdims=True)), axis=1)
+    limit = np.maximum(max(LATE * usual, 3 * capture.resolution_s), 6 * np.median(scatter))
+    spans: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for row in range(len(members)):
+        for first, last in runs(calm[row] > limit):
+            if last - first + 1 >= LASTING:
+                near = next((s for s in spans if abs(s[0] - first) <= 2 and abs(s[1] - last) <= 2), (first, last))
+                spans[near].append(row)
+    found: list[Slow] = []
+    for (first, last), rows in spans.items():
+        delay = float(np.median(calm[rows, first : last + 1]))
+        guilty = [int(members[r]) for r in rows]
+        whole = last - first + 1 >= 0.9 * len(steps)
+        nodes = sorted({capture.places[g].node for g in guilty if g in capture.places} - {""})
+        who = ", ".join(nodes[:4]) if nodes else ", ".join(capture.names[g] for g in guilty[:4])
+        when = "in every step" if whole else f"in steps {first + 1} to {last + 1}"
+        found.append(
+            Slow(
+                "slow_group",
+                float(steps.start[first]),
+                float(steps.end[last]),
+                f"{who} began its part of the gradient exchange {delay * 1e3:.0f} ms after the others {when}; they waited for it.",
+                members=_group_of(guilty[0], layout),
+                culprits=guilty,
+                nodes=nodes,
+                factor=1.0 + delay / usual,
+                confidence=min(0.97, 0.7 + 0.05 * delay / float(np.max(limit))),
+            )
+        )
+    return found
+
+
+def _group_of(member: int, layout: Layout) -> list[int]:
+    """The data-parallel group of a member, or its pipeline."""
+    for group in [*layout.dp_groups, *layout.pp_groups]:
+        if member in group:
+            return [int(m) for m in group]
+    return [member]
+
+
+def explain(
+    episodes: list[Episode], transfers: list[Transfers], layouts: list[Layout], capture: Capture
+) -> list[tuple[int | None, Slow]]:
+    """Each group of simultaneous episodes by what its slowed units share. Returns (job or None for the fabric, finding)."""
+    found: list[tuple[int | None, Slow]] = []
+    for cluster in _simultaneous(episodes):
+        slowed = {(e.job, u) for e in cluster for u in e.slowed}
+        spared = {(e.job, u) for e in cluster for u in e.spared} - slowed
+        spared |= _bystanders(cluster, episodes, transfers) - slowed
+        t0, t1 = min(e.t0 for e in cluster), max(e.t1 for e in cluster)
+        factor = float(np.median([e.factor for e in cluster]))
+        found.append(_explanation(slowed, spared, t0, t1, factor, transfers, layouts, capture))
+    return found
+
+
+def _simultaneous(episodes: list[Episode]) -> list[list[Episode]]:
+    """Episodes that begin and end together (within a quarter of their length), across jobs and kinds of traffic."""
+    clusters: list[list[Episode]] = []
+    for episode in sorted(episodes, key=lambda e: (e.t0, e.t1)):
+        slack = 0.3 * (episode.t1 - episode.t0)
+        for cluster in clusters:
+            if abs(cluster[0].t0 - episode.t0) <= slack and abs(cluster[0].t1 - episode.t1) <= slack:
+                cluster.append(episode)
+                break
+        else:
+            clusters.append([episode])
+    return clusters
+
+
+def _bystanders(cluster: list[Episode], episodes: list[Episode], transfers: list[Transfers]) -> set[tuple[int, int]]:
+    """Units (of any job) that had traffic meanwhile and were slow in no overlapping episode."""
+    t0, t1 = min(e.t0 for e in cluster), max(e.t1 for e in cluster)
+    busy: set[tuple[int, int]] = set()
+    for job, table in enumerate(transfers):
+        inside = table.ops.filter(table.ops["end"].is_between(t0, t1))["unit"].unique().to_list()
+        busy |= {(job, int(u)) for u in inside}
+    slow = {(e.job, u) for e in episodes if e.t0 < t1 and e.t1 > t0 for u in e.slowed}
+    return busy - slow
+
+
+def _explanation(
+    slowed: set[tuple[int, int]],
+    spared: set[tuple[int, int]],
+    t0: float,
+    t1: float,
+    factor: float,
+    transfers: list[Transfers],
+    layouts: list[Layout],
+    capture: Capture,
+) -> tuple[int | None, Slow]:
+    """Scores addresses, machines and switches: the share of slowed units that have it, less the share of its units that were spared."""
+    having: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
+    for job, unit in slowed | spared:
+        for member in transfers[job].units[unit]:
+            having[("address", capture.names[member])].add((job, unit))
+            if member in capture.places and capture.places[member].node:
+                having[("node", capture.places[member].node)].add((job, unit))
+        for switch in transfers[job].switches[unit]:
+            having[("switch", switch)].add((job, unit))
+    score = {c: len(u & slowed) / len(slowed) - len(u & spared) / len(u) for c, u in having.items()}
+    best = max(score.values())
+    top = [c for c, s in score.items() if s >= best - 1e-9]
+    jobs = sorted({job for job, _ in slowed})
+    times = f"{factor:.1f} times as long as usual"
+    addresses = sorted(name for kind, name in top if kind == "address")
+    switches = sorted(name for kind, name in top if kind == "switch")
+    if switches and (len(slowed) > 1 or not addresses) and not (addresses and len(addresses) <= 2):
+        others = (
+            f" {', '.join(switches[1:])} fit{'s' if len(switches) == 2 else ''} as well." if len(switches) > 1 else ""
+        )
+        reason = f"{len(slowed)} groups and pairs whose traffic crosses {switches[0]} needed {times}; those that avoid it did not.{others}"
+        confidence = 0.9 / len(switches)
+        return None, Slow(
+            "slow_switch", t0, t1, reason, switch=switches[0], candidates=switches, factor=factor, confidence=confidence
+        )
+    number = {name: index for index, name in enumerate(capture.names)}
+    guilty = [number[a] for a in addresses]
+    members = sorted({m for job, unit in slowed for m in transfers[job].units[unit]})
+    group = _group_of(guilty[0] if guilty else members[0], layouts[jobs[0]])
+    nodes = sorted({capture.places[g].node for g in guilty if g in capture.places} - {""})
+    if len(guilty) == 1:
+        reason = f"Transfers over {addresses[0]} took {times} while its peers kept their speed: a slow link or adapter."
+    else:
+        reason = f"One ring of {len(members)} took {times} while its peers kept their speed; all its hops slow down together, so flows cannot tell which link."
+    slow = Slow(
+        "slow_group",
+        t0,
+        t1,
+        reason,
+        members=group,
+        culprits=guilty,
+        nodes=nodes,
+        factor=factor,
+        confidence=0.9 if len(guilty) == 1 else 0.6,
+    )
+    return jobs[0], slow

@@ -1,0 +1,111 @@
+"""What every collective and every hand-over of a job took: the table that slowness is judged on.
+
+The hops of one collective end together but begin when each sender is ready. So the shortest hop tells how long the transfer itself
+took, and the last to begin tells who was waited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from diagnosis.flows.capture import Capture, Flows
+from diagnosis.flows.jobs import JobFlows
+from diagnosis.flows.pairs import DP, PP, Pairs
+from diagnosis.flows.steps import Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """``ops``: one row a collective of a ring or a hand-over of a pair: ``unit`` (ring or pair number), ``step``, ``end``, ``slow`` (how
+    many times longer than this unit's usual transfer of that size), ``kind``.
+    ``late``: one row a member and step: how many seconds after the usual member it began its part, typical over the step's collectives.
+    ``units``: the members of each unit. ``switches``: the switches that each unit's hops cross (empty where paths are unknown).
+    """
+
+    ops: pl.DataFrame
+    late: pl.DataFrame
+    units: list[frozenset[int]]
+    switches: list[frozenset[str]]
+
+
+def measure(job: JobFlows, pairs: Pairs, rings: list[np.ndarray], steps: Steps, capture: Capture) -> Transfers:  # type: ignore[type-arg]
+    """Builds the table for one job. O(n log n) in records."""
+    count = len(capture.names)
+    index = pairs.index(job.flows, count)
+    ring_of = np.full(count, -1, dtype=np.int64)
+    for number, ring in enumerate(rings):
+        ring_of[ring] = number
+    collective = pairs.of(DP)[index]
+    passed = pairs.of(PP)[index]
+    dp = _table(job.flows.take(collective), ring_of[job.flows.src[collective]], steps, capture)
+    pp = _table(job.flows.take(passed), len(rings) + index[passed], steps, capture)
+    ops, late = _collectives(dp, capture.resolution_s)
+    handed = _handed(pp)
+    units = [frozenset(int(m) for m in ring) for ring in rings]
+    units += [frozenset((int(a), int(b))) for a, b in zip(pairs.a, pairs.b, strict=True)]
+    return Transfers(pl.concat([ops, handed]), late, units, _switches(pl.concat([dp, pp]), len(units), capture))
+
+
+def _table(flows: Flows, unit: np.ndarray, steps: Steps, capture: Capture) -> pl.DataFrame:  # type: ignore[type-arg]
+    """Records with unit and step, only of sizes that recur in their unit: split and merged records have no meaningful duration."""
+    table = pl.DataFrame(
+        {
+            "unit": unit.astype(np.int64),
+            "src": flows.src,
+            "size": np.nan_to_num(flows.size),
+            "start": flows.start,
+            "end": flows.end,
+            "path": flows.path,
+            "step": steps.of(flows.start),
+        }
+    ).filter((pl.col("unit") >= 0) & pl.col("step").is_between(0, len(steps) - 1))
+    if not capture.has_bytes:
+        return table
+    often = pl.len().over("unit", "size")
+    return table.filter((often >= 3) & (often >= 0.1 * often.max().over("unit")))
+
+
+def _collectives(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Hops that end together become one collective; its shortest hop against the unit's usual; how late each sender began."""
+    length = (pl.col("end") - pl.col("start")).clip(lower_bound=resolution)
+    table = table.with_columns(length=length).sort("unit", "size", "end")
+    usual = pl.col("length").median().over("unit", "size")
+    fresh = (
+        (pl.col("end") - pl.col("end").shift(1) > (0.4 * usual).clip(lower_bound=2 * resolution))
+        | (pl.col("unit") != pl.col("unit").shift(1))
+        | (pl.col("size") != pl.col("size").shift(1))
+    ).fill_null(True)
+    table = table.with_columns(op=fresh.cum_sum())
+    ops = table.group_by("op").agg(
+        pl.col("unit", "size", "step").first(),
+        pl.col("end").median(),
+        pl.col("length").min(),
+        hops=pl.col("src").n_unique(),
+    )
+    ops = ops.with_columns(slow=pl.col("length") / pl.col("length").median().over("unit", "size"))
+    began = table.group_by("op", "src").agg(pl.col("unit", "step").first(), pl.col("start").min())
+    began = began.with_columns(
+        behind=pl.col("start") - pl.col("start").median().over("op"), hops=pl.len().over("op")
+    ).filter(pl.col("hops") >= 2)
+    late = began.group_by("src", "step").agg(behind=pl.col("behind").mean(), most=pl.col("behind").max(), seen=pl.len())
+    chosen = ops.select("unit", "step", "end", "slow", kind=pl.lit(DP)).with_columns(pl.col("slow").cast(pl.Float64))
+    return chosen, late.sort("src", "step")
+
+
+def _handed(table: pl.DataFrame) -> pl.DataFrame:
+    """Hand-overs along the pipeline: each against the usual of its pair, direction and size."""
+    length = (pl.col("end") - pl.col("start")).clip(lower_bound=1e-6)
+    table = table.with_columns(length=length)
+    slow = pl.col("length") / pl.col("length").median().over("unit", "src", "size")
+    return table.select("unit", "step", "end", slow=slow.cast(pl.Float64), kind=pl.lit(PP))
+
+
+def _switches(table: pl.DataFrame, units: int, capture: Capture) -> list[frozenset[str]]:
+    """The switches that each unit's records cross."""
+    crossed: list[set[str]] = [set() for _ in range(units)]
+    for unit, path in table.select("unit", "path").filter(pl.col("path") >= 0).unique().iter_rows():
+        crossed[unit].update(capture.paths[path])
+    return [frozenset(c) for c in crossed]
