@@ -148,6 +148,10 @@ ARCHIVE_MAX_RATIO = env_int("FAULTLINE_ARCHIVE_MAX_RATIO", 1000, minimum=1)
 ARCHIVE_MAX_DEPTH = env_int("FAULTLINE_ARCHIVE_MAX_DEPTH", 3, minimum=1)
 PARSE_UNIT_BYTES = env_int("FAULTLINE_PARSE_UNIT_BYTES", 64 * 2**20, minimum=2**16)
 DIAGNOSE_AFTER_S = env_int("FAULTLINE_DIAGNOSE_AFTER_S", 30)
+# One form without JavaScript may carry a whole directory of rank files.
+DATA_UPLOAD_MAX_NUMBER_FILES = 5000
+API_PER_MINUTE = env_int("FAULTLINE_API_PER_MINUTE", 1200, minimum=1)
+UPLOADS_PER_MINUTE = env_int("FAULTLINE_UPLOADS_PER_MINUTE", 12_000, minimum=1)
 
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
 CELERY_RESULT_BACKEND = None
