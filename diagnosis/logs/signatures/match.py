@@ -12,8 +12,9 @@ from functools import cached_property
 
 import polars as pl
 
+from diagnosis import taxonomy
 from diagnosis.logs.signatures.literals import required
-from diagnosis.logs.signatures.model import Rule, Signature
+from diagnosis.logs.signatures.model import Rule, Signature, Strength
 from diagnosis.model import Role
 
 #: What :meth:`SignatureSet.match` returns, one row a matched message.
@@ -88,14 +89,23 @@ class SignatureSet:
     def resolve(self, present: Iterable[str]) -> dict[str, Role]:
         """The role of each rule given which others are present in the same failure.
 
-        A root yields to the rules it names, and a weak root to every stronger one; both become consequences.
+        A root that names another root present becomes a cascade (unless both name each other), and so does a weak root
+        beside any stronger one. A confirmation of what a remaining root says (same category and subcategory, ``also`` included) becomes a
+        root: it is evidence of the same cause. Pass the rules of one failed episode only. O(rules present squared).
         """
         rules = [self.rules[rule_id] for rule_id in sorted(set(present)) if rule_id in self.rules]
+        roots = [rule for rule in rules if rule.role is Role.ROOT]
+        has_strong = any(rule.strength is not Strength.WEAK for rule in roots)
         roles = {rule.id: rule.role for rule in rules}
-        for rule in rules:
-            others = [other.id for other in rules if other.id != rule.id]
-            if rule.role is Role.ROOT and any(_names(pattern, other) for pattern in rule.yields_to for other in others):
+        for rule in roots:
+            named = [other for other in roots if other is not rule and _yields(rule, other) and not _yields(other, rule)]
+            if named or (has_strong and rule.strength is Strength.WEAK):
                 roles[rule.id] = Role.CASCADE
+        causes = {_pair(rule.category) for rule in roots if roles[rule.id] is Role.ROOT}
+        for rule in rules:
+            said = {_pair(category) for category in (rule.category, *rule.also)}
+            if rule.role is Role.CONFIRMATION and said & causes:
+                roles[rule.id] = Role.ROOT
         return roles
 
     def _match_column(self, masked: pl.Series, texts: pl.Series) -> pl.DataFrame:
@@ -155,8 +165,13 @@ class SignatureSet:
         ).select(SCHEMA.keys())
 
 
-def _names(pattern: str, rule_id: str) -> bool:
-    return rule_id == pattern or (pattern.endswith(".") and rule_id.startswith(pattern))
+def _yields(rule: Rule, other: Rule) -> bool:
+    return any(name == other.id or (name.endswith(".") and other.id.startswith(name)) for name in rule.yields_to)
+
+
+def _pair(category: str) -> tuple[str, str]:
+    leaf = taxonomy.load().get(category)
+    return leaf.category, leaf.subcategory
 
 
 def _rule(sig: Signature, order: int) -> Rule:
