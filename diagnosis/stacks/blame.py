@@ -1,40 +1,36 @@
 """From groups to culprits: who is everybody waiting for?
 
-A hung job is a wait-for graph. A rank in a collective waits for the members of its group that are not in it; a rank
-that receives waits for its pipeline neighbour. Ranks that wait for nobody are where the hang begins:
+A hung job is a wait-for graph. Ranks that wait for nobody are where the hang begins. In order:
 
-1. outliers that do not communicate at all (data loader, storage, kernel, user code);
+1. outliers that do not communicate (data loader, storage, kernel): they wait for no peer;
 2. ranks that have no process although their peers have one;
-3. outliers that wait for their own GPU;
-4. where all communicate, the sinks of the graph: a small set waiting for nobody outside itself, or, in a circle of
-   waits, the minority that entered another collective than its peers.
+3. outliers in code that no rule knows, if it may not be a wait;
+4. outliers that wait for their own GPU;
+5. where all communicate, the end of the chain of waits (:mod:`diagnosis.stacks.waitgraph`).
 
 ByteRobust stops at the outliers and evicts their group; this step orders them, and the group is still evicted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
-
-from diagnosis.stacks.cluster import Group, by_rank, fold
+from diagnosis.stacks.cluster import Group, fold
 from diagnosis.stacks.layout import Layout
+from diagnosis.stacks.waitgraph import ends_of_chains, held_up
 from diagnosis.stacks.waits import COMM, COMPUTE, DEVICE, HOST, LOCAL
 
-_TIER_SCORE = {HOST: 0.92, COMPUTE: 0.88, LOCAL: 0.82}
+_SCORE = {HOST: 0.92, COMPUTE: 0.88, LOCAL: 0.8, DEVICE: 0.72}
 #: Missing ranks are named only while most of the job is there; beyond this share the upload is incomplete instead.
 MISSING_SHARE = 0.34
-_MAX_KEYS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """``ranks`` accused, best first, with score in [0, 1] and reason; ``outliers`` all that differ; ``reason`` the
-    sentence."""
+    """``ranks`` accused, best first, with score in [0, 1] and reason; ``outliers`` all that differ from the dominant
+    groups;
+    ``reason`` the sentence; ``rule`` what decided."""
 
     ranks: tuple[int, ...]
     scores: Mapping[int, float]
@@ -44,9 +40,125 @@ class Blame:
     rule: str
 
 
-def _waited_for(group: Group, layout: Layout, groups: Sequence[Group]) -> str:
-    """Which of the others' waits end at this group, in words."""
-    waiting = [g for g in groups if g.activity.kind == COMM and g is not group]
+@dataclass(slots=True)
+class Scene:
+    """One round, ready to be judged."""
+
+    groups: Sequence[Group]
+    layout: Layout
+    missing: Sequence[int] = ()
+    failed: Sequence[int] = ()
+    empty: Sequence[int] = ()
+    odd: list[Group] = field(default_factory=list)
+    outliers: tuple[int, ...] = ()
+
+    @property
+    def total(self) -> int:
+        return sum(len(g.ranks) for g in self.groups)
+
+
+def accuse(
+    ranks: Iterable[int], score: float, why: Mapping[int, str] | str, scene: Scene, sentence: str, rule: str
+) -> Blame:
+    """A verdict that gives all ``ranks`` one score."""
+    named = tuple(ranks)
+    reasons = dict.fromkeys(named, why) if isinstance(why, str) else why
+    return Blame(named, dict.fromkeys(named, score), reasons, tuple(sorted({*scene.outliers, *named})), sentence, rule)
+
+
+def nobody(sentence: str, rule: str) -> Blame:
+    return Blame((), {}, {}, (), sentence, rule)
+
+
+def blame(
+    groups: Sequence[Group],
+    layout: Layout,
+    *,
+    missing: Sequence[int] = (),
+    failed: Sequence[int] = (),
+    empty: Sequence[int] = (),
+    expected: int = 0,
+) -> Blame:
+    """Name the culprits among the ranks of one round. O(ranks × kinds × distinct stacks per group)."""
+    absent = [] if expected and len(missing) > MISSING_SHARE * expected else sorted(missing)
+    scene = Scene(groups, layout, absent, failed, empty)
+    scene.odd = _odd(scene)
+    scene.outliers = tuple(sorted({r for g in scene.odd for r in g.ranks} | set(absent)))
+    return next(found for rule in _RULES if (found := rule(scene)) is not None)
+
+
+def _odd(scene: Scene) -> list[Group]:
+    """Groups that are not dominant, and dominant ones that evidently do not wait while at least a quarter of the job
+    does."""
+    total = scene.total
+    communicating = sum(len(g.ranks) for g in scene.groups if g.activity.kind == COMM)
+
+    def is_odd(g: Group) -> bool:
+        if not g.dominant:
+            return True
+        busy = g.activity.kind == HOST or (total <= 4 and g.activity.kind in {COMPUTE, LOCAL})
+        return busy and communicating >= 0.25 * total and len(g.ranks) <= 0.5 * total
+
+    return [g for g in scene.groups if is_odd(g)]
+
+
+def _incomparable(scene: Scene) -> Blame | None:
+    total = scene.total
+    if total < 2 and not scene.missing:
+        told = "Only one rank could be read; with nothing to compare it with, no rank is named."
+        return nobody(told if total else "No rank's stack could be read.", "too_few")
+    if total > 2 and len(scene.groups) == total:
+        told = f"All {total} ranks are in different places: this is no hang at one point, or frames are cut."
+        return nobody(f"{told} Take several rounds of dumps.", "all_differ")
+    return None
+
+
+def _busy(scene: Scene) -> Blame | None:
+    return _tier(scene, {HOST, COMPUTE}, "busy", "where it waits for no peer")
+
+
+def _gone(scene: Scene) -> Blame | None:
+    if not scene.missing:
+        return None
+    told = f"No process of rank {fold(scene.missing)} was dumped although its peers were"
+    sentence = f"{told}: it is gone, or was not reachable{_meanwhile(scene.groups, ())}."
+    return accuse(scene.missing, 0.85, "was not dumped although its peers were", scene, sentence, "missing")
+
+
+def _local(scene: Scene) -> Blame | None:
+    return _tier(scene, {LOCAL}, "busy", "which is no call that waits for peers")
+
+
+def _device(scene: Scene) -> Blame | None:
+    return _tier(scene, {DEVICE}, "device", "while its peers have gone on")
+
+
+def _tier(scene: Scene, kinds: set[str], rule: str, clause: str) -> Blame | None:
+    chosen = [g for g in scene.odd if g.activity.kind in kinds]
+    if not chosen:
+        return None
+    chosen.sort(key=lambda g: (-_SCORE[g.activity.kind], len(g.ranks), g.ranks))
+    ranks = [r for g in chosen for r in g.ranks]
+    if kinds == {LOCAL}:
+        # Unknown code may be an unknown wait. A culprit holds up the rest of its tensor group; a waiting group stays
+        # together.
+        blocking = held_up(scene.groups, scene.layout, ranks)
+        chosen = [g for g in chosen if blocking.intersection(g.ranks)] or chosen
+        ranks = [r for g in chosen for r in g.ranks if not blocking or r in blocking]
+    scores, reasons = {}, {}
+    for g in chosen:
+        for rank in g.ranks:
+            if rank in ranks:
+                scores[rank] = _SCORE[g.activity.kind]
+                reasons[rank] = f"{g.activity.what} ({g.activity.frame}), {clause}"
+    parts = [f"rank {fold(r for r in g.ranks if r in scores)} is {g.activity.what}" for g in chosen[:3]]
+    sentence = ", ".join(parts) + _meanwhile(scene.groups, chosen) + "."
+    return Blame(tuple(scores), scores, reasons, scene.outliers, sentence[0].upper() + sentence[1:], rule)
+
+
+def _meanwhile(groups: Sequence[Group], chosen: Sequence[Group]) -> str:
+    """What the others wait in, in words."""
+    waiting = [g for g in groups if g.activity.kind == COMM and g not in chosen]
     if not waiting:
         return ""
     parts = [
@@ -56,234 +168,59 @@ def _waited_for(group: Group, layout: Layout, groups: Sequence[Group]) -> str:
     return "; meanwhile " + ", ".join(parts) + (" wait" if sum(len(g.ranks) for g in waiting) > 1 else " waits")
 
 
-def blame(
-    groups: Sequence[Group],
-    layout: Layout,
-    *,
-    missing: Sequence[int] = (),
-    empty: Sequence[int] = (),
-    expected: int = 0,
-) -> Blame:
-    """Name the culprits among the ranks of one round. O(ranks × kinds × distinct stacks per group)."""
-    total = sum(len(g.ranks) for g in groups)
-    absent = [] if expected and len(missing) > MISSING_SHARE * expected else sorted(missing)
-    communicating = sum(len(g.ranks) for g in groups if g.activity.kind == COMM)
-    if total < 2 and not absent:
-        return Blame(
-            (),
-            {},
-            {},
-            (),
-            "Only one rank could be read; with nothing to compare it with, no rank is named."
-            if total
-            else "No rank's stack could be read.",
-            "too_few",
-        )
-    if total > 2 and len(groups) == total:
-        return Blame(
-            (),
-            {},
-            {},
-            (),
-            f"All {total} ranks are in different places: this is no hang at one point (or frames are cut). "
-            "Take several rounds of dumps.",
-            "all_differ",
-        )
-    odd = [g for g in groups if not g.dominant]
-    # Two ranks in a data loader of four are half the job, yet they are not what the others wait in.
-    odd += [
-        g
-        for g in groups
-        if g.dominant and g.activity.kind == HOST and communicating >= 0.25 * total and len(g.ranks) <= 0.5 * total
-    ]
-    if total <= 4 and communicating:
-        odd += [g for g in groups if g.dominant and g.activity.kind in {COMPUTE, LOCAL} and g not in odd]
-    outliers = tuple(sorted({r for g in odd for r in g.ranks} | set(absent)))
-    active = [g for g in odd if g.activity.kind in _TIER_SCORE]
-    if active:
-        return _tier(active, groups, layout, outliers, "busy", dict(_TIER_SCORE.items()))
-    if absent:
-        told = f"No process of rank {fold(absent)} was dumped although its peers were"
-        reason = f"{told}: it is gone, or was not reachable{_waited_for(Group((), (), groups[0].activity), layout, groups) if groups else ''}."
-        return Blame(
-            tuple(absent), dict.fromkeys(absent, 0.85), dict.fromkeys(absent, told), outliers, reason, "missing"
-        )
-    device = [g for g in odd if g.activity.kind == DEVICE]
-    if device:
-        return _tier(device, groups, layout, outliers, "device", {DEVICE: 0.75})
-    if empty and not odd and len(empty) <= MISSING_SHARE * max(1, total):
-        return Blame(
-            tuple(empty),
-            dict.fromkeys(empty, 0.5),
-            dict.fromkeys(empty, "its dump is empty"),
-            tuple(empty),
-            f"All other ranks are alike; the dump of rank {fold(empty)} is empty, so its process may be gone.",
-            "empty",
-        )
-    if len(groups) == 1:
-        only = groups[0]
-        where = (
-            "in the same collective: the network or a device under it, or too few frames"
-            if only.activity.kind == COMM
-            else "at the same place: a cause common to all (storage, input, code), or too few frames"
-        )
-        return Blame(
-            (),
-            {},
-            {},
-            (),
-            f"All {total} ranks are {where} ({only.activity.what}). No outlier can be named.",
-            "all_equal",
-        )
-    return _sinks(groups, layout, outliers)
+def _empty(scene: Scene) -> Blame | None:
+    if not scene.empty or scene.odd or len(scene.empty) > MISSING_SHARE * max(1, scene.total):
+        return None
+    told = f"All other ranks are alike; the dump of rank {fold(scene.empty)} is empty, so its process may be gone."
+    return accuse(scene.empty, 0.5, "its dump is empty", scene, told, "empty")
 
 
-def _tier(
-    chosen: list[Group],
-    groups: Sequence[Group],
-    layout: Layout,
-    outliers: tuple[int, ...],
-    rule: str,
-    score: Mapping[str, float],
-) -> Blame:
-    chosen.sort(key=lambda g: (-score[g.activity.kind], len(g.ranks), g.ranks))
-    scores, reasons = {}, {}
-    for g in chosen:
-        for rank in g.ranks:
-            scores[rank] = score[g.activity.kind]
-            reasons[rank] = (
-                f"{g.activity.what} ({g.activity.frame}), where it waits for no peer"
-                if rule == "busy"
-                else f"{g.activity.what} while its peers have gone on"
-            )
-    first = chosen[0]
-    reason = (
-        f"Rank {fold(r for g in chosen for r in g.ranks)} is {first.activity.what}{_waited_for(first, layout, groups)}."
+def _all_equal(scene: Scene) -> Blame | None:
+    if len(scene.groups) != 1:
+        return None
+    only = scene.groups[0]
+    where = (
+        "in the same collective: the network or a device under it, or too few frames"
+        if only.activity.kind == COMM
+        else "at the same place: a cause common to all (storage, input, code), or too few frames"
     )
-    return Blame(tuple(scores), scores, reasons, outliers, reason, rule)
+    return nobody(f"All {scene.total} ranks are {where} ({only.activity.what}). No outlier can be named.", "all_equal")
 
 
-def _sinks(groups: Sequence[Group], layout: Layout, outliers: tuple[int, ...]) -> Blame:
-    """Rule 4: everybody communicates."""
-    of = by_rank(groups)
-    ranks = sorted(of)
-    total = len(ranks)
-    edges = _edges(of, layout)
-    index = {r: i for i, r in enumerate(ranks)}
-    largest = max(groups, key=lambda g: len(g.ranks))
-    if edges:
-        extra = max((max(a, b) for a, b in edges), default=0)
-        size = max(total, extra + 1)
-        rows, cols = np.array([e[0] for e in edges]), np.array([e[1] for e in edges])
-        count, label = connected_components(
-            coo_matrix((np.ones(len(edges), dtype=np.int8), (rows, cols)), shape=(size, size)), connection="strong"
+def _chains(scene: Scene) -> Blame | None:
+    """Everybody communicates: the chain of waits ends in a small set, or runs in a circle that a minority broke."""
+    ends = ends_of_chains(scene.groups, scene.layout, scene.outliers, scene.failed)
+    if ends.unread:
+        told = f"All ranks that could be read wait; the chain of waits ends at rank {fold(ends.unread)}, whose dump failed."
+        return accuse(
+            ends.unread, 0.55, "could not be dumped, and the chain of waits ends at it", scene, told, "unread"
         )
-        leaves = np.ones(count, dtype=bool)
-        leaves[label[rows[label[rows] != label[cols]]]] = False
-        members: dict[int, list[int]] = {}
-        for r in ranks:
-            if leaves[label[index[r]]]:
-                members.setdefault(int(label[index[r]]), []).append(r)
-        small = sorted(r for m in members.values() if len(m) <= 0.5 * total for r in m if r in outliers)
-        if small and len(small) <= 0.5 * total:
-            reason = {
-                r: f"{of[r].activity.what}; it waits for no rank outside its own group, while others wait for it"
-                for r in small
-            }
-            return Blame(
-                tuple(small),
-                dict.fromkeys(small, 0.7),
-                reason,
-                outliers,
-                f"All ranks communicate; rank {fold(small)} is where the chain of waits ends: the collective itself "
-                "does not finish there.",
-                "sink",
-            )
-        circle = [
-            g
-            for g in groups
-            if g is not largest and any(len(m) > 0.5 * total and set(g.ranks) <= set(m) for m in members.values())
-        ]
-        apart = [g for g in circle if not g.dominant and not _explained(g, of, layout)]
-        if apart:
-            return _minority(apart, largest, outliers)
-    odd = [g for g in groups if not g.dominant]
+    if ends.ranks:
+        of = {r: g for g in scene.groups for r in g.ranks}
+        why = {
+            r: f"{of[r].activity.what}; it waits for no rank outside its own group, while others wait for it"
+            for r in ends.ranks
+        }
+        told = (
+            f"All ranks communicate; the chain of waits ends at rank {fold(ends.ranks)}, "
+            "all of whose group have arrived: the collective itself does not finish there."
+        )
+        return accuse(ends.ranks, 0.7, why, scene, told, "sink")
+    largest = max(scene.groups, key=lambda g: len(g.ranks))
+    odd = ends.apart or [g for g in scene.groups if not g.dominant]
     if not odd:
-        parts = "; ".join(f"rank {fold(g.ranks)} {g.activity.what}" for g in groups[:4])
-        return Blame(
-            (),
-            {},
-            {},
-            (),
-            f"The ranks fall into {len(groups)} large groups and none stands out: {parts}.",
-            "no_outlier",
+        parts = "; ".join(f"rank {fold(g.ranks)} {g.activity.what}" for g in scene.groups[:4])
+        return nobody(
+            f"The ranks fall into {len(scene.groups)} large groups and none stands out: {parts}.", "no_outlier"
         )
-    return _minority(odd, largest, outliers)
+    odd = sorted(odd, key=lambda g: (len(g.ranks), g.ranks))
+    why = {r: f"{g.activity.what}, while most ranks are {largest.activity.what}" for g in odd for r in g.ranks}
+    theirs, ours = odd[0].activity.what, largest.activity.what
+    told = f"Rank {fold(why)} entered another call ({theirs}) than the other ranks ({ours})."
+    return accuse([r for g in odd for r in g.ranks], 0.68, why, scene, told, "mismatch")
 
 
-def _minority(odd: Sequence[Group], largest: Group, outliers: tuple[int, ...]) -> Blame:
-    ranks = tuple(r for g in sorted(odd, key=lambda g: (len(g.ranks), g.ranks)) for r in g.ranks)
-    reasons = {r: f"{g.activity.what}, while most ranks are {largest.activity.what}" for g in odd for r in g.ranks}
-    return Blame(
-        ranks,
-        dict.fromkeys(ranks, 0.68),
-        reasons,
-        outliers,
-        f"Rank {fold(ranks)} entered another call ({odd[0].activity.what}) than the other ranks "
-        f"({largest.activity.what}).",
-        "mismatch",
-    )
-
-
-def _explained(group: Group, of: Mapping[int, Group], layout: Layout) -> bool:
-    """Whether a pipeline neighbour's absence alone explains this group: it then is a victim within the circle."""
-    return group.activity.dim == "pp" and bool(group.activity.to) and layout.known
-
-
-def _edges(of: Mapping[int, Group], layout: Layout) -> list[tuple[int, int]]:
-    """Wait-for edges between indices of sorted ranks; beyond them, one helper vertex a (group, stack) keeps the
-    graph linear."""
-    ranks = sorted(of)
-    index = {r: i for i, r in enumerate(ranks)}
-    after = len(ranks)
-    edges: list[tuple[int, int]] = []
-    cache: dict[str, dict[int, tuple[int, ...]]] = {}
-
-    def members(dim: str) -> dict[int, tuple[int, ...]]:
-        if dim not in cache:
-            cache[dim] = {r: g for g in layout.groups(dim) for r in g} if dim else {}
-        return cache[dim]
-
-    helpers: dict[tuple[tuple[int, ...], tuple[str, ...]], int | None] = {}
-    everyone = tuple(ranks)
-    for rank in ranks:
-        mine = of[rank]
-        if mine.activity.kind != COMM:
-            continue
-        if mine.activity.dim == "pp" and layout.known:
-            edges += [
-                (index[rank], index[p])
-                for p in _neighbours(rank, mine.activity.to, members("pp").get(rank, ()), layout)
-                if p in index and of[p].key != mine.key
-            ]
-            continue
-        group = members(mine.activity.dim).get(rank, everyone) if mine.activity.dim and layout.known else everyone
-        if (group, mine.key) not in helpers:
-            others = [index[q] for q in group if q in index and of[q].key != mine.key]
-            few = len({of[q].key for q in group if q in of}) <= _MAX_KEYS
-            helpers[group, mine.key] = after if others and few else None
-            if others and few:
-                edges += [(after, q) for q in others]
-                after += 1
-        helper = helpers[group, mine.key]
-        if helper is not None:
-            edges.append((index[rank], helper))
-    return edges
-
-
-def _neighbours(rank: int, to: str, group: tuple[int, ...], layout: Layout) -> list[int]:
-    if len(group) < 2 or rank not in group:
-        return []
-    at = group.index(rank)
-    before, behind = group[(at - 1) % len(group)], group[(at + 1) % len(group)]
-    return [before] if to == "prev" else [behind] if to == "next" else [before, behind]
+#: First answer wins; the last rule always answers.
+_RULES: tuple[Callable[[Scene], Blame | None], ...] = (
+    _incomparable, _busy, _gone, _local, _device, _empty, _all_equal, _chains,
+)  # fmt: skip

@@ -6,6 +6,7 @@ label has its own reader. Streaming: what is kept is the dumps, not the text.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Protocol
@@ -141,23 +142,12 @@ def read_text(lines: Iterator[str]) -> tuple[list[Dump], dict[str, int], int]:
 
     A last line without an end, or a last process without frames, marks its dump ``truncated``. Linear; memory O(dumps).
     """
-    head: list[str] = []
-    for raw in lines:
-        head.append(raw)
-        if len(head) >= 64:
-            break
+    head = list(itertools.islice(lines, 64))
     by_label = labelled([clean(x) for x in head])
     sections: dict[str | None, _Section] = {}
-    number, last = 0, ""
+    section: _Section | None = None
     whole = True
-
-    def each() -> Iterator[str]:
-        yield from head
-        yield from lines
-
-    section = None
-    for raw in each():
-        number += 1
+    for number, raw in enumerate(itertools.chain(head, lines), 1):
         whole = raw.endswith("\n")
         line = clean(raw)
         label: str | None = None
@@ -168,23 +158,25 @@ def read_text(lines: Iterator[str]) -> tuple[list[Dump], dict[str, int], int]:
         section = sections.get(label)
         if section is not None:
             section.feed(line, number)
-        last = line or last
     dumps: list[Dump] = []
     formats: dict[str, int] = {}
     strange = 0
-    for each_section in sections.values():
-        mine = each_section.finish()
-        for name, count in each_section.formats.items():
+    for each in sections.values():
+        mine = each.finish()
+        for name, count in each.formats.items():
             formats[name] = formats.get(name, 0) + count
-        strange += each_section.strange
+        strange += each.strange
         if mine and mine[-1].status == OK:
-            _mark_cut(mine[-1], cut=each_section is section and not whole and bool(each_section.strange))
+            _mark_cut(mine[-1], cut=each is section and not whole and bool(each.strange))
         dumps += mine
     return dumps, formats, strange
 
 
 def _mark_cut(dump: Dump, *, cut: bool) -> None:
+    """A last process whose main thread was the thread being written, and does not reach back to the program's
+    beginning."""
     main = dump.main()
-    if cut or main is None or not main.frames:
+    unfinished = main is not None and main is dump.threads[-1] and not main.begins
+    if cut or unfinished or main is None or not main.frames:
         dump.status = TRUNCATED
         dump.error = dump.error or "the dump ends in the middle of a stack"

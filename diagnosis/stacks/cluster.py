@@ -46,8 +46,8 @@ def key_of(frames: Sequence[Frame]) -> tuple[str, ...]:
 def group(processes: Iterable[Process]) -> tuple[list[Group], list[int], list[int]]:
     """Groups (largest first), ranks whose dump failed, ranks whose dump is empty. Linear in frames.
 
-    A truncated stack (frames are printed innermost first, so its end is what is missing) joins the largest group
-    that begins with it.
+    A truncated stack joins the largest group of which it is the innermost part (the outermost, where the tool prints
+    that first).
     """
     groups: dict[tuple[str, ...], Group] = {}
     failed: list[int] = []
@@ -66,8 +66,16 @@ def group(processes: Iterable[Process]) -> tuple[list[Group], list[int], list[in
         else:
             cut.append((p.rank, key, working))
     for rank, key, working in cut:
-        whole = max((g for g in groups.values() if g.key[: len(key)] == key), key=lambda g: len(g.ranks), default=None)
-        (whole or groups.setdefault(key, Group(key, working, activity(working)))).ranks.append(rank)
+        part = [f.label for f in comparable(working)]
+        is_outer = any(f.name == "<module>" for f in working[-2:])
+        like = [
+            g for g in groups.values() if _is_part(part, [f.label for f in comparable(g.frames)], is_outer=is_outer)
+        ]
+        whole = max(like, key=lambda g: len(g.ranks), default=None)
+        if whole is None and is_outer:
+            failed.append(rank)  # what it does is in the part that is missing
+        else:
+            (whole or groups.setdefault(key, Group(key, working, activity(working)))).ranks.append(rank)
     ordered = sorted(_merge(groups), key=lambda g: (-len(g.ranks), min(g.ranks), g.key))
     total = sum(len(g.ranks) for g in ordered)
     for at, g in enumerate(ordered):
@@ -76,6 +84,10 @@ def group(processes: Iterable[Process]) -> tuple[list[Group], list[int], list[in
         if len(g.ranks) == 1 and total > 2:
             g.dominant = False
     return ordered, sorted(failed), sorted(empty)
+
+
+def _is_part(part: list[str], whole: list[str], *, is_outer: bool) -> bool:
+    return bool(part) and (whole[-len(part) :] == part if is_outer else whole[: len(part)] == part)
 
 
 def _merge(groups: dict[tuple[str, ...], Group]) -> list[Group]:

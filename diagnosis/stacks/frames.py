@@ -79,6 +79,11 @@ class Thread:
     state: str
     frames: tuple[Frame, ...]
 
+    @property
+    def begins(self) -> bool:
+        """Whether the outermost frames are where programs and threads begin."""
+        return any(f.name in _ENTRY for f in self.frames[-6:])
+
 
 @dataclass(slots=True)
 class Dump:
@@ -110,7 +115,7 @@ class Dump:
             if self.pid is not None and thread.tid == str(self.pid):
                 return thread
         for thread in self.threads:
-            if thread.frames and any(f.name in _ENTRY for f in thread.frames[-6:]):
+            if any(f.name in _MAIN for f in thread.frames[-6:]):
                 return thread
         return self.threads[-1] if self.threads else None
 
@@ -134,7 +139,7 @@ class Dump:
         return main.frames
 
 
-_ENTRY = {
+_MAIN = {
     "<module>",
     "_run_module_as_main",
     "_run_code",
@@ -145,6 +150,16 @@ _ENTRY = {
     "_start",
     "__libc_start_main",
     "__libc_start_call_main",
+}
+_ENTRY = _MAIN | {
+    "_bootstrap",
+    "thread_run",
+    "start_thread",
+    "clone3",
+    "__clone3",
+    "clone",
+    "run_code",
+    "pymain_run_file_obj",
 }
 _BACKWARD = {"_engine_run_backward", "run_backward"}
 

@@ -177,7 +177,10 @@ def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> P
     if dumps:
         facts |= Table().facts(dumps)
     elif not skipped and not {"flight_recorder", "ras"} & set(facts):
-        skipped = "No stack was found in this file. Expected the output of py-spy, faulthandler, pystack, gdb, Flight Recorder or NCCL RAS."
+        skipped = (
+            "No stack was found in this file. Expected the output of py-spy, faulthandler, pystack, gdb, "
+            "Flight Recorder or NCCL RAS."
+        )
     if dumps and all(d.status != OK for d in dumps):
         notes.append(f"No process could be read: {dumps[0].error or dumps[0].status}.")
     return Parsed(

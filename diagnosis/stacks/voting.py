@@ -49,7 +49,13 @@ def one_round(processes: Sequence[Process], layout: Layout) -> Round:
     seen = {p.rank for p in processes}
     world = layout.world_size or 0
     missing = [r for r in range(world) if r not in seen]
-    return Round(groups, failed, empty, missing, blame(groups, layout, missing=missing, empty=empty, expected=world))
+    return Round(
+        groups,
+        failed,
+        empty,
+        missing,
+        blame(groups, layout, missing=missing, failed=failed, empty=empty, expected=world),
+    )
 
 
 def _flag(one: Round, layout: Layout) -> evict.Candidate | None:

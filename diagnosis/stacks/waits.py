@@ -56,6 +56,17 @@ _COMM_NATIVE = re.compile(
     r"\b(?:pnccl|nccl|rccl|hccl|Hccl)[A-Z_]|ProcessGroup(?:NCCL|Gloo|MPI|HCCL|UCC)|c10d::|\bgloo::|\bMPI_|\bucp_"
     r"|\bibv_|WorkNCCL|WorkHCCL|\bncclCommWatchdog"
 )
+#: Of a framework that no rule knows: code about parallelism whose name says that it waits or exchanges.
+_PARALLEL_FILE = re.compile(
+    r"^(?!.*(?:checkpoint|elastic|launch)).*(?:distributed|parallel|pipe(?:line|lining)?|p2p|fsdp|ddp|zero|mesh"
+    r"|comm)[\w]*(?:/|\.py|$)",
+    re.IGNORECASE,
+)
+_WAITING_NAME = re.compile(r"(?:^|_)(?:wait|recv|receive|send|exchange|barrier|p2p)(?:_|$)", re.IGNORECASE)
+_EXCHANGING_NAME = re.compile(
+    r"(?:^|_)(?:sync|synchronize|allreduce|allgather|reduce|gather|scatter|broadcast|flush)(?:_|$|ed$|s$)",
+    re.IGNORECASE,
+)
 _GRAD_SYNC = re.compile(
     r"grad(?:ient)?s?_?sync|sync_?grad|reduce_gradients|allreduce_grad|reduce_grads|_wait_for_computation_stream"
     r"|wait_for_unshard|_unshard|finalize_model_grads",
@@ -150,7 +161,7 @@ _DIMENSIONS = (
     (
         "pp",
         re.compile(
-            r"p2p_communication|(?:send|recv)_(?:forward|backward)|pipe/p2p|_p2p_ops|exec_(?:send|recv)"
+            r"p2p_communication|(?:send|recv)_(?:forward|backward)|pipe/p2p|:\w*p2p|exec_(?:send|recv)"
             r"|:(?:batch_)?i?send|:i?recv|send_?recv",
             re.IGNORECASE,
         ),
@@ -212,7 +223,9 @@ def _communicates(frame: Frame) -> int:
         return _STRICT
     if _COMM_FILE.search(file) and (_SHORT_COLLECTIVE.match(name) or "distributed_c10d" in file):
         return _STRICT
-    return _LOOSE if _GRAD_SYNC.search(name) else 0
+    if _PARALLEL_FILE.search(file) and _WAITING_NAME.search(name):
+        return _STRICT
+    return _LOOSE if _GRAD_SYNC.search(name) or (_PARALLEL_FILE.search(file) and _EXCHANGING_NAME.search(name)) else 0
 
 
 def _innermost_call(frames: tuple[Frame, ...]) -> int | None:

@@ -1,0 +1,149 @@
+"""The wait-for graph between ranks that all communicate.
+
+A rank in a collective waits for the members of its group that are not in it; a rank in a point-to-point call waits
+for its pipeline neighbour. The strongly connected components without an edge out are where the waiting ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from diagnosis.stacks.cluster import Group, by_rank
+from diagnosis.stacks.layout import Layout
+from diagnosis.stacks.waits import COMM
+
+#: Groups with more distinct stacks than this are no collective that somebody is missing from.
+_MAX_KEYS = 64
+
+
+@dataclass(slots=True)
+class Ends:
+    """``ranks``: small sets that wait for nobody outside; ``unread``: failed dumps in whose groups the chain ends;
+    ``apart``: groups within a circle of waits that no pipeline neighbour explains."""
+
+    ranks: list[int] = field(default_factory=list)
+    unread: list[int] = field(default_factory=list)
+    apart: list[Group] = field(default_factory=list)
+
+
+def held_up(groups: Sequence[Group], layout: Layout, ranks: Iterable[int]) -> set[int]:
+    """Those of ``ranks`` for whom a rank of their own tensor group waits in a collective. Empty where no layout
+    tells."""
+    of = by_rank(groups)
+    wanted = set(ranks)
+    found: set[int] = set()
+    for group in layout.groups("tp"):
+        waiting = [r for r in group if r in of and of[r].activity.kind == COMM and of[r].activity.dim in {"tp", ""}]
+        if waiting:
+            found |= {r for r in group if r in wanted}
+    return found
+
+
+def ends_of_chains(groups: Sequence[Group], layout: Layout, outliers: Sequence[int], failed: Sequence[int]) -> Ends:
+    """Where the waiting ends. O(ranks × distinct stacks per group)."""
+    of = by_rank(groups)
+    ranks = sorted(of)
+    total = len(ranks)
+    edges = _edges(of, layout)
+    if not edges:
+        return Ends()
+    size = max(total, 1 + max(max(e) for e in edges))
+    rows, cols = np.array([e[0] for e in edges]), np.array([e[1] for e in edges])
+    graph = coo_matrix((np.ones(len(edges), dtype=np.int8), (rows, cols)), shape=(size, size))
+    count, label = connected_components(graph, connection="strong")
+    is_end = np.ones(count, dtype=bool)
+    is_end[label[rows[label[rows] != label[cols]]]] = False
+    members: dict[int, list[int]] = {}
+    for at, rank in enumerate(ranks):
+        if is_end[label[at]]:
+            members.setdefault(int(label[at]), []).append(rank)
+    odd = set(outliers)
+    small = sorted(r for m in members.values() if len(m) <= 0.5 * total for r in m if r in odd)
+    if small and len(small) <= 0.5 * total:
+        unread = _unread(small, of, layout, failed)
+        return Ends(unread=unread) if unread else Ends(ranks=small)
+    large = [set(m) for m in members.values() if len(m) > 0.5 * total]
+    apart = [g for g in groups if not g.dominant and g.activity.dim != "pp" and any(set(g.ranks) <= m for m in large)]
+    return Ends(apart=apart)
+
+
+def _unread(ends: Sequence[int], of: Mapping[int, Group], layout: Layout, failed: Sequence[int]) -> list[int]:
+    """Failed dumps in the groups that the ends wait in: the group is then not known to be complete."""
+    if not failed or not layout.known:
+        return []
+    found: set[int] = set()
+    for rank in ends:
+        dim = of[rank].activity.dim or "tp"
+        group = next((g for g in layout.groups(dim) if rank in g), ())
+        missing = set(group) & set(failed)
+        if not missing:
+            return []
+        found |= missing
+    return sorted(found)
+
+
+def _edges(of: Mapping[int, Group], layout: Layout) -> list[tuple[int, int]]:
+    """Edges between positions in the sorted ranks; beyond them, one vertex a (group, stack) keeps the graph linear."""
+    ranks = sorted(of)
+    index = {r: i for i, r in enumerate(ranks)}
+    after = len(ranks)
+    edges: list[tuple[int, int]] = []
+    cache: dict[str, dict[int, tuple[int, ...]]] = {}
+
+    def members(dim: str) -> dict[int, tuple[int, ...]]:
+        if dim not in cache:
+            cache[dim] = {r: g for g in layout.groups(dim) for r in g} if dim else {}
+        return cache[dim]
+
+    helpers: dict[tuple[tuple[int, ...], tuple[str, ...]], int | None] = {}
+    everyone = tuple(ranks)
+    complete = {g.key for g in {id(g): g for g in of.values()}.values() if not g.activity.dim and _is_whole(g, layout)}
+    for rank in ranks:
+        mine = of[rank]
+        if mine.activity.kind != COMM:
+            continue
+        if mine.activity.dim == "pp" and layout.known:
+            chain = members("pp").get(rank, ())
+            peers = _neighbours(rank, mine.activity.to, chain)
+            edges += [(index[rank], index[p]) for p in peers if p in index]
+            continue
+        if mine.key in complete:
+            continue
+        group = members(mine.activity.dim).get(rank, everyone) if mine.activity.dim and layout.known else everyone
+        if (group, mine.key) not in helpers:
+            others = [index[q] for q in group if q in index and of[q].key != mine.key]
+            few = len({of[q].key for q in group if q in of}) <= _MAX_KEYS
+            helpers[group, mine.key] = after if others and few else None
+            if others and few:
+                edges += [(after, q) for q in others]
+                after += 1
+        helper = helpers[group, mine.key]
+        if helper is not None:
+            edges.append((index[rank], helper))
+    return edges
+
+
+def _is_whole(group: Group, layout: Layout) -> bool:
+    """Whether a call of unknown dimension was reached by whole tensor or context groups: then nobody is awaited
+    within them."""
+    ranks = set(group.ranks)
+    for dim in ("tp", "cp"):
+        touched = [g for g in layout.groups(dim) if not ranks.isdisjoint(g)]
+        if touched and len(touched[0]) > 1 and all(ranks.issuperset(g) for g in touched):
+            return True
+    return False
+
+
+def _neighbours(rank: int, to: str, chain: tuple[int, ...]) -> list[int]:
+    """The stages before and behind; the schedule with virtual stages wraps around."""
+    if len(chain) < 2 or rank not in chain:
+        return []
+    at = chain.index(rank)
+    if not to:
+        return [*chain[max(0, at - 1) : at], *chain[at + 1 : at + 2]]
+    return [chain[(at - 1) % len(chain)]] if to == "prev" else [chain[(at + 1) % len(chain)]]
