@@ -27,5 +27,5 @@ def role_names(user: Any) -> frozenset[str]:
 
 
 def can(user: Any, ability: str) -> bool:
-    """Whether a role gives the user the ability (``upload``, ``review``, ``statistics``, ``export``, ``administer``)."""
+    """Whether a role gives the user an ability: upload, review, statistics, export or administer."""
     return any(ability in ABILITIES[name] for name in role_names(user))

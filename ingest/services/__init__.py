@@ -2,12 +2,13 @@
 
 from ingest.services.diagnosing import diagnosis_request, revision_close
 from ingest.services.history import history_for, history_learn
-from ingest.services.jobs import attempt_get, cluster_get, job_create
+from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_create
 from ingest.services.receiving import Receipt, artifact_receive
 from ingest.services.runs import Work, run_do, run_retry
 from ingest.services.tokens import token_create, token_revoke, token_use
 
 __all__ = [
+    "DEFAULT_CLUSTER",
     "Receipt",
     "Work",
     "artifact_receive",

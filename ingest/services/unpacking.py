@@ -20,7 +20,7 @@ _EMPTY = "Nothing in {path} could be read as evidence; see the messages about it
 
 def upload_unpack(work: Work) -> None:
     """Store every member as a blob, in batches. Done twice it finds all that is there already and adds nothing."""
-    upload = Upload.objects.select_related("job").get(pk=work.run.upload_id)
+    upload = Upload.objects.select_related("job").get(runs=work.run)
     if upload.blob_id is None:
         return
     found, refused, waiting = 0, 0, 0

@@ -1,0 +1,94 @@
+"""What every endpoint shares: who may call it, how often, and how lists are cut into pages."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from django.conf import settings
+from django.core.cache import cache
+from rest_framework.generics import GenericAPIView
+from rest_framework.pagination import CursorPagination
+from rest_framework.permissions import BasePermission, IsAuthenticated
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.throttling import BaseThrottle
+
+from ingest.models import Token
+from ingest.roles import can
+
+_SAFE = ("GET", "HEAD", "OPTIONS")
+#: the ability that a person needs beside the scope that a token needs
+_ABILITY = {Token.Scope.UPLOAD.value: "upload", Token.Scope.REVIEW.value: "review"}
+
+
+class HasScope(BasePermission):
+    """A token needs the scope of the endpoint; whoever calls needs the role for it."""
+
+    message = "Your role or this token does not allow that: ask an administrator, or make a token with the right scope."
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        scope = Token.Scope.READ.value if request.method in _SAFE else view.write_scope
+        if isinstance(request.auth, Token) and scope not in request.auth.scopes:
+            return False
+        ability = _ABILITY.get(scope)
+        return ability is None or can(request.user, ability)
+
+
+class Throttle(BaseThrottle):
+    """So many requests a minute for each token or person, counted in fixed windows; its headers tell where one stands.
+
+    A cache that is down limits nobody: uploads matter more than limits.
+    """
+
+    window_s = 60
+
+    def allow_request(self, request: Request, view: Any) -> bool:
+        limit = getattr(settings, view.rate)
+        who = request.auth.pk if isinstance(request.auth, Token) else request.user.pk or self.get_ident(request)
+        window = int(time.time()) // self.window_s
+        key = f"rate:{view.rate}:{type(request.auth).__name__}:{who}:{window}"
+        try:
+            count = 1 if cache.add(key, 1, self.window_s + 5) else cache.incr(key)
+        except Exception:  # whatever the cache's client raises
+            return True
+        self.reset_s = (window + 1) * self.window_s - int(time.time())
+        view.rate_headers = {
+            "RateLimit-Limit": str(limit),
+            "RateLimit-Remaining": str(max(0, limit - count)),
+            "RateLimit-Reset": str(self.reset_s),
+        }
+        return bool(count <= limit)
+
+    def wait(self) -> float:
+        return float(self.reset_s)
+
+
+class ApiView(GenericAPIView[Any]):
+    """Base of all endpoints. ``write_scope`` is needed for everything that changes something, ``read`` for the rest."""
+
+    permission_classes = (IsAuthenticated, HasScope)
+    throttle_classes = (Throttle,)
+    write_scope = Token.Scope.UPLOAD.value
+    #: name of the setting that limits requests a minute
+    rate = "API_PER_MINUTE"
+    rate_headers: dict[str, str] = {}  # noqa: RUF012  # replaced on the instance by the throttle, never changed
+
+    def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        for name, value in self.rate_headers.items():
+            response[name] = value
+        return response
+
+    def page_of(self, rows: Any) -> Response:
+        """One page of a queryset through this view's serializer."""
+        return self.get_paginated_response(self.get_serializer(self.paginate_queryset(rows), many=True).data)
+
+
+class Cursor(CursorPagination):
+    """Newest first by (time, id), stable while rows are added. ``?page_size=`` up to 200."""
+
+    ordering = ("-created_at", "-id")
+    page_size = 50
+    page_size_query_param = "page_size"
+    max_page_size = 200

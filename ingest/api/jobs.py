@@ -1,0 +1,139 @@
+"""``/api/v1/jobs/…``: make a job, see how it does, ask for its diagnosis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ingest import selectors, services
+from ingest.api.base import ApiView, Cursor
+from ingest.api.serializers import (
+    ArtifactSerializer,
+    DiagnoseInSerializer,
+    DiagnoseOutSerializer,
+    JobDetailSerializer,
+    JobInSerializer,
+    JobSerializer,
+    ProblemSerializer,
+    RunSerializer,
+)
+from ingest.models import Artifact, Job, Run
+from ingest.refusals import Refused
+from ingest.services.idempotency import answer_once
+
+TAGS = ["jobs"]
+_PROBLEM = OpenApiResponse(ProblemSerializer, description="What is wrong and what to do")
+_KEY = OpenApiParameter(
+    "Idempotency-Key", str, OpenApiParameter.HEADER, description="Sent again with the same key, the answer is the same"
+)
+
+
+def job_of(request: Any, slug: str) -> Job:
+    """The job, if the caller may see it; to a stranger it does not exist."""
+    return get_object_or_404(selectors.jobs_visible_to(request.user).select_related("cluster"), slug=slug)
+
+
+class JobsView(ApiView):
+    serializer_class = JobSerializer
+    pagination_class = Cursor
+    queryset = Job.objects.none()
+
+    @extend_schema(operation_id="jobs_list", tags=TAGS, summary="Jobs, newest first")
+    def get(self, request: Request) -> Response:
+        return self.page_of(selectors.jobs_visible_to(request.user).select_related("cluster"))
+
+    @extend_schema(
+        operation_id="jobs_create",
+        tags=TAGS,
+        summary="Make a job",
+        request=JobInSerializer,
+        parameters=[_KEY],
+        responses={201: JobSerializer, 409: _PROBLEM, 422: _PROBLEM},
+    )
+    def post(self, request: Request) -> Response:
+        form = JobInSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        (status, body), is_repeated = answer_once(
+            user=request.user,
+            key=request.headers.get("Idempotency-Key", ""),
+            request=repr(sorted(form.validated_data.items())).encode(),
+            answer=lambda: self._create(request, form.validated_data),
+        )
+        headers = {"Location": f"/api/v1/jobs/{body['slug']}/"}
+        if is_repeated:
+            headers["Idempotency-Replayed"] = "true"
+        return Response(body, status=status, headers=headers)
+
+    def _create(self, request: Request, fields: dict[str, Any]) -> tuple[int, Any]:
+        fields = dict(fields)
+        cluster = fields.pop("cluster", services.DEFAULT_CLUSTER)
+        if cluster != services.DEFAULT_CLUSTER:
+            cluster = selectors.clusters_visible_to(request.user).filter(slug=cluster).first()
+            if cluster is None:
+                sentence = "There is no such cluster for you: leave it out, or ask an administrator."
+                raise Refused(sentence, code="invalid", fields={"cluster": sentence})
+        fields["nodes_text"] = "\n".join(fields.pop("nodes", []))
+        if "outcome" in fields:
+            fields["declared_outcome"] = fields.pop("outcome")
+        job = services.job_create(user=request.user, cluster=cluster, **fields)
+        return 201, JobSerializer(job).data
+
+
+class JobView(ApiView):
+    serializer_class = JobDetailSerializer
+
+    @extend_schema(
+        operation_id="jobs_read", tags=TAGS, summary="A job, its progress and what was wrong with its evidence"
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        return Response(self.get_serializer(job_of(request, slug)).data)
+
+
+class RunsView(ApiView):
+    serializer_class = RunSerializer
+    pagination_class = Cursor
+    queryset = Run.objects.none()
+
+    @extend_schema(operation_id="jobs_runs", tags=TAGS, summary="Background work on a job, newest first, with its log")
+    def get(self, request: Request, slug: str) -> Response:
+        return self.page_of(Run.objects.filter(job=job_of(request, slug)).prefetch_related("log"))
+
+
+class _ByArrival(Cursor):
+    ordering = ("-received_at", "-id")
+
+
+class ArtifactsView(ApiView):
+    serializer_class = ArtifactSerializer
+    pagination_class = _ByArrival
+    queryset = Artifact.objects.none()
+
+    @extend_schema(operation_id="jobs_artifacts", tags=TAGS, summary="Files of a job, the latest first")
+    def get(self, request: Request, slug: str) -> Response:
+        return self.page_of(selectors.artifacts_of(job_of(request, slug)).order_by())
+
+
+class DiagnoseView(ApiView):
+    serializer_class = DiagnoseInSerializer
+
+    @extend_schema(
+        operation_id="jobs_diagnose",
+        tags=TAGS,
+        summary="Diagnose a job as soon as its evidence is read",
+        request=DiagnoseInSerializer,
+        responses={200: DiagnoseOutSerializer, 202: DiagnoseOutSerializer, 409: _PROBLEM},
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        job = job_of(request, slug)
+        form = self.get_serializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        run = services.diagnosis_request(job=job, user=request.user, is_forced=form.validated_data["force"])
+        if run is not None:
+            run.refresh_from_db()
+        state = run.state if run else "waiting"
+        body = {"state": state, "run": run.pk if run else None, "url": f"/jobs/{job.slug}/"}
+        return Response(body, status=200 if state in ("succeeded", "failed") else 202)

@@ -1,0 +1,215 @@
+"""Shapes of the evidence API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from ingest.models import Artifact, Job, Outcome, Run, RunLog, Upload
+from ingest.selectors import progress
+
+
+class ProblemSerializer(serializers.Serializer[Any]):
+    """RFC 9457 problem details, the shape of every error."""
+
+    type = serializers.CharField()
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField()
+
+
+class JobInSerializer(serializers.Serializer[Any]):
+    """A failure report: everything but the name is optional."""
+
+    name = serializers.CharField(max_length=200)
+    slug = serializers.SlugField(
+        max_length=120, required=False, help_text="The id in addresses; made of the name if left out"
+    )
+    cluster = serializers.SlugField(required=False, help_text="Slug of a cluster; `default` if left out")
+    family = serializers.CharField(
+        max_length=120, required=False, allow_blank=True, help_text="Pool of comparable jobs"
+    )
+    framework = serializers.CharField(max_length=40, required=False, allow_blank=True)
+    model = serializers.CharField(max_length=120, required=False, allow_blank=True)
+    nodes = serializers.ListField(child=serializers.CharField(max_length=200), required=False, max_length=20_000)
+    layout = serializers.DictField(required=False, help_text='{"tp": 8, "pp": 2, "dp": 4}')
+    time_zone = serializers.CharField(
+        max_length=64, required=False, help_text="Of time stamps that name none; UTC if left out"
+    )
+    started_at = serializers.DateTimeField(required=False, allow_null=True)
+    ended_at = serializers.DateTimeField(required=False, allow_null=True)
+    outcome = serializers.ChoiceField(choices=Outcome.choices, required=False, help_text="As far as you know")
+    comment = serializers.CharField(required=False, allow_blank=True, max_length=20_000)
+
+
+class StepSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    state = serializers.ChoiceField(choices=["waiting", "active", "done", "failed"])
+    text = serializers.CharField()
+    done = serializers.IntegerField()
+    total = serializers.IntegerField()
+
+
+class JobProblemSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    sentence = serializers.CharField()
+    is_error = serializers.BooleanField()
+
+
+class ProgressSerializer(serializers.Serializer[Any]):
+    """How far the work is; ask again while `is_active`."""
+
+    is_active = serializers.BooleanField()
+    is_diagnosed = serializers.BooleanField()
+    steps = StepSerializer(many=True)
+    problems = JobProblemSerializer(many=True)
+    problem_count = serializers.IntegerField()
+
+
+class JobSerializer(serializers.ModelSerializer[Job]):
+    cluster = serializers.CharField(source="cluster.slug")
+    nodes = serializers.SerializerMethodField()
+    outcome = serializers.CharField(help_text="What the evidence says; `declared_outcome` is what people say")
+    url = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Job
+        fields = (
+            "slug",
+            "name",
+            "url",
+            "cluster",
+            "family",
+            "framework",
+            "model",
+            "nodes",
+            "layout",
+            "time_zone",
+            "started_at",
+            "ended_at",
+            "declared_outcome",
+            "outcome",
+            "comment",
+            "revision",
+            "diagnosed_revision",
+            "created_at",
+        )
+
+    def get_nodes(self, job: Job) -> list[str]:
+        return job.nodes_text.replace(",", "\n").split()
+
+    def get_url(self, job: Job) -> str:
+        return f"/jobs/{job.slug}/"
+
+
+class JobDetailSerializer(JobSerializer):
+    progress = serializers.SerializerMethodField()
+
+    class Meta(JobSerializer.Meta):
+        fields = (*JobSerializer.Meta.fields, "progress")  # type: ignore[assignment]
+
+    @extend_schema_field(ProgressSerializer)
+    def get_progress(self, job: Job) -> Any:
+        return ProgressSerializer(progress(job)).data
+
+
+class ArtifactSerializer(serializers.ModelSerializer[Artifact]):
+    attempt = serializers.IntegerField(source="attempt.number")
+    sha256 = serializers.CharField(source="blob_id")
+    size_bytes = serializers.IntegerField(source="blob.size_bytes")
+
+    class Meta:
+        model = Artifact
+        fields = (
+            "id",
+            "path",
+            "attempt",
+            "sha256",
+            "size_bytes",
+            "kind",
+            "state",
+            "lines",
+            "problem",
+            "notes",
+            "received_at",
+        )
+
+
+class UploadSerializer(serializers.ModelSerializer[Upload]):
+    """What was sent. Of an archive, the members become artifacts in the background."""
+
+    job = serializers.CharField(source="job.slug")
+    attempt = serializers.IntegerField(source="attempt.number")
+
+    class Meta:
+        model = Upload
+        fields = (
+            "id",
+            "job",
+            "attempt",
+            "path",
+            "size_bytes",
+            "sha256",
+            "is_archive",
+            "state",
+            "problem",
+            "created_at",
+        )
+
+
+class ReceiptSerializer(serializers.Serializer[Any]):
+    upload = UploadSerializer()
+    artifact = ArtifactSerializer(allow_null=True)
+    is_new = serializers.BooleanField()
+
+
+class RunLogSerializer(serializers.ModelSerializer[RunLog]):
+    class Meta:
+        model = RunLog
+        fields = ("at", "level", "path", "message")
+
+
+class RunSerializer(serializers.ModelSerializer[Run]):
+    log = RunLogSerializer(many=True)
+
+    class Meta:
+        model = Run
+        fields = (
+            "id",
+            "kind",
+            "state",
+            "stage",
+            "done",
+            "total",
+            "error",
+            "tries",
+            "created_at",
+            "started_at",
+            "ended_at",
+            "log",
+        )
+
+
+class DiagnoseInSerializer(serializers.Serializer[Any]):
+    force = serializers.BooleanField(default=False, help_text="Diagnose again though nothing changed")
+
+
+class DiagnoseOutSerializer(serializers.Serializer[Any]):
+    state = serializers.ChoiceField(choices=["waiting", "queued", "running", "succeeded", "failed"])
+    run = serializers.IntegerField(allow_null=True)
+    url = serializers.CharField()
+
+
+class CapabilitiesSerializer(serializers.Serializer[Any]):
+    """What this server takes."""
+
+    max_bytes = serializers.IntegerField()
+    chunk_bytes = serializers.IntegerField(help_text="A good size for one PATCH")
+    hash_algorithm = serializers.CharField()
+    tus_version = serializers.CharField()
+    archives = serializers.ListField(child=serializers.CharField())
+    archive_max_members = serializers.IntegerField()
+    archive_max_bytes = serializers.IntegerField()
+    archive_max_depth = serializers.IntegerField()

@@ -1,0 +1,230 @@
+"""Bytes over the API: one file by its digest in one request, or resumable by tus 1.0. Bodies are streamed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ingest import selectors, services
+from ingest.api.base import ApiView
+from ingest.api.jobs import job_of
+from ingest.api.serializers import CapabilitiesSerializer, ProblemSerializer, ReceiptSerializer
+from ingest.models import Upload
+from ingest.refusals import Refused
+from ingest.services import resuming
+
+TAGS = ["uploads"]
+TUS = "1.0.0"
+CHUNK_BYTES = 8 << 20
+_READ_BYTES = 256 << 10
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+_PROBLEM = OpenApiResponse(ProblemSerializer, description="What is wrong and what to do")
+_RAW = {"application/octet-stream": OpenApiTypes.BINARY}
+
+
+def body_of(request: Request) -> Iterator[bytes]:
+    """The request's bytes in blocks, past every parser."""
+    raw = request._request
+    if raw.headers.get("Transfer-Encoding", "").lower() == "chunked" and not raw.META.get("CONTENT_LENGTH"):
+        raise Refused("Send a Content-Length: this server takes no chunked bodies.", code="length_required", status=411)
+    try:
+        while block := raw.read(_READ_BYTES):
+            yield block
+    except OSError as error:
+        raise Refused("The connection broke off: send it again.", code="broken", status=400) from error
+
+
+class ArtifactView(ApiView):
+    serializer_class = ReceiptSerializer
+    rate = "UPLOADS_PER_MINUTE"
+
+    @extend_schema(
+        operation_id="artifacts_put",
+        tags=TAGS,
+        summary="Send one file or archive by its SHA-256",
+        description="Sent again it makes nothing new and the answer is 200. Archives are opened in the background (202).",
+        request=_RAW,
+        parameters=[
+            OpenApiParameter("path", str, required=True, description="Name of the file within the job"),
+            OpenApiParameter("attempt", int, description="Global launch of the job, counted from 0"),
+        ],
+        responses={200: ReceiptSerializer, 201: ReceiptSerializer, 202: ReceiptSerializer, 422: _PROBLEM},
+    )
+    def put(self, request: Request, slug: str, sha256: str) -> Response:
+        job = job_of(request, slug)
+        if not _SHA256.fullmatch(sha256):
+            raise Refused("The address must end in the file's SHA-256, 64 hexadecimal digits.", code="bad_digest")
+        receipt = services.artifact_receive(
+            job=job,
+            path=request.query_params.get("path", ""),
+            attempt=number_of(request.query_params.get("attempt", "0")),
+            chunks=body_of(request),
+            expected_sha256=sha256,
+            user=request.user,
+        )
+        status = 200 if not receipt.is_new else 201 if receipt.artifact else 202
+        return Response(
+            ReceiptSerializer(receipt._asdict()).data, status=status, headers={"Location": f"/jobs/{slug}/"}
+        )
+
+
+class CapabilitiesView(ApiView):
+    serializer_class = CapabilitiesSerializer
+
+    @extend_schema(operation_id="uploads_capabilities", tags=TAGS, summary="What this server takes")
+    def get(self, request: Request) -> Response:
+        return Response(
+            {
+                "max_bytes": settings.UPLOAD_MAX_BYTES,
+                "chunk_bytes": CHUNK_BYTES,
+                "hash_algorithm": "sha256",
+                "tus_version": TUS,
+                "archives": ["zip", "tar", "tar.gz", "tar.bz2", "tar.xz", "tar.zst", "gz", "bz2", "xz", "zst"],
+                "archive_max_members": settings.ARCHIVE_MAX_MEMBERS,
+                "archive_max_bytes": settings.ARCHIVE_MAX_BYTES,
+                "archive_max_depth": settings.ARCHIVE_MAX_DEPTH,
+            }
+        )
+
+
+class TusView(ApiView):
+    """What both tus endpoints share."""
+
+    serializer_class = None
+    rate = "UPLOADS_PER_MINUTE"
+
+    def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        response["Tus-Resumable"] = TUS
+        return response
+
+
+class UploadsView(TusView):
+    @extend_schema(
+        operation_id="uploads_create",
+        tags=TAGS,
+        summary="Begin a resumable upload (tus creation)",
+        description="`Upload-Metadata` holds base64 values of `job`, `path` and, if wanted, `attempt` and `sha256`.",
+        request=None,
+        parameters=[
+            OpenApiParameter("Upload-Length", int, OpenApiParameter.HEADER, required=True),
+            OpenApiParameter("Upload-Metadata", str, OpenApiParameter.HEADER, required=True),
+        ],
+        responses={
+            201: OpenApiResponse(description="`Location` is the upload's address"),
+            413: _PROBLEM,
+            422: _PROBLEM,
+        },
+    )
+    def post(self, request: Request) -> HttpResponse:
+        said = metadata_of(request.headers.get("Upload-Metadata", ""))
+        job = job_of(request, said.get("job", ""))
+        upload = resuming.upload_begin(
+            job=job,
+            path=said.get("path") or said.get("filename", ""),
+            size_bytes=number_of(request.headers.get("Upload-Length", "")),
+            attempt=number_of(said.get("attempt", "0")),
+            sha256=said.get("sha256", ""),
+            user=request.user,
+        )
+        if upload.size_bytes == 0:
+            resuming.upload_append(upload=upload, offset=0, chunks=[])
+        location = reverse("api-upload", args=[upload.pk])
+        return HttpResponse(status=201, headers={"Location": location, "Upload-Offset": "0"})
+
+    @extend_schema(exclude=True)
+    def options(self, request: Any, *_: Any, **__: Any) -> Any:
+        headers = {
+            "Tus-Version": TUS,
+            "Tus-Extension": "creation,termination",
+            "Tus-Max-Size": str(settings.UPLOAD_MAX_BYTES),
+        }
+        return HttpResponse(status=204, headers=headers)
+
+
+class UploadView(TusView):
+    def _upload(self, request: Request, pk: str) -> Upload:
+        visible = selectors.jobs_visible_to(request.user).order_by().values("pk")
+        return get_object_or_404(Upload.objects.select_related("job", "attempt"), pk=pk, job__in=visible)
+
+    @extend_schema(
+        operation_id="uploads_offset",
+        tags=TAGS,
+        summary="How many bytes have arrived (tus HEAD)",
+        responses={200: OpenApiResponse(description="In `Upload-Offset`")},
+    )
+    def head(self, request: Request, pk: str) -> HttpResponse:
+        upload = self._upload(request, pk)
+        headers = {
+            "Upload-Offset": str(resuming.upload_offset(upload)),
+            "Upload-Length": str(upload.size_bytes or 0),
+            "Cache-Control": "no-store",
+        }
+        return HttpResponse(status=200, headers=headers)
+
+    @extend_schema(
+        operation_id="uploads_append",
+        tags=TAGS,
+        summary="Send bytes from an offset on (tus PATCH)",
+        request={"application/offset+octet-stream": OpenApiTypes.BINARY},
+        parameters=[OpenApiParameter("Upload-Offset", int, OpenApiParameter.HEADER, required=True)],
+        responses={
+            204: OpenApiResponse(description="New `Upload-Offset`"),
+            409: _PROBLEM,
+            413: _PROBLEM,
+            460: _PROBLEM,
+        },
+    )
+    def patch(self, request: Request, pk: str) -> HttpResponse:
+        if request.content_type.partition(";")[0].strip() != "application/offset+octet-stream":
+            raise Refused("The Content-Type must be application/offset+octet-stream.", code="media_type", status=415)
+        upload = self._upload(request, pk)
+        offset, receipt = resuming.upload_append(
+            upload=upload, offset=number_of(request.headers.get("Upload-Offset", "")), chunks=body_of(request)
+        )
+        headers = {"Upload-Offset": str(offset)}
+        if receipt is not None:
+            headers["Upload-Is-New"] = str(int(receipt.is_new))
+        return HttpResponse(status=204, headers=headers)
+
+    @extend_schema(
+        operation_id="uploads_delete",
+        tags=TAGS,
+        summary="Give an unfinished upload up (tus termination)",
+        responses={204: None},
+    )
+    def delete(self, request: Request, pk: str) -> HttpResponse:
+        resuming.upload_abort(upload=self._upload(request, pk))
+        return HttpResponse(status=204)
+
+
+def number_of(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise Refused(f"“{text[:40]}” is not a whole number that fits here.", code="bad_number", status=400)
+    return int(text)
+
+
+def metadata_of(header: str) -> dict[str, str]:
+    """tus metadata: comma-separated keys with base64 values."""
+    said = {}
+    for pair in header.split(","):
+        key, _, value = pair.strip().partition(" ")
+        try:
+            said[key] = base64.b64decode(value, validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError) as error:
+            raise Refused(
+                f"Upload-Metadata: the value of “{key[:40]}” is not base64.", code="bad_metadata", status=400
+            ) from error
+    return said

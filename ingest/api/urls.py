@@ -1,0 +1,17 @@
+"""Addresses of the evidence API, below ``/api/v1/``."""
+
+from django.urls import path
+
+from ingest.api import jobs, uploads
+
+urlpatterns = [
+    path("jobs/", jobs.JobsView.as_view(), name="api-jobs"),
+    path("jobs/<slug:slug>/", jobs.JobView.as_view(), name="api-job"),
+    path("jobs/<slug:slug>/runs/", jobs.RunsView.as_view(), name="api-job-runs"),
+    path("jobs/<slug:slug>/artifacts/", jobs.ArtifactsView.as_view(), name="api-job-artifacts"),
+    path("jobs/<slug:slug>/artifacts/<str:sha256>", uploads.ArtifactView.as_view(), name="api-artifact"),
+    path("jobs/<slug:slug>/diagnose/", jobs.DiagnoseView.as_view(), name="api-job-diagnose"),
+    path("uploads/", uploads.UploadsView.as_view(), name="api-uploads"),
+    path("uploads/capabilities", uploads.CapabilitiesView.as_view(), name="api-uploads-capabilities"),
+    path("uploads/<uuid:pk>", uploads.UploadView.as_view(), name="api-upload"),
+]

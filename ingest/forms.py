@@ -1,0 +1,111 @@
+"""The upload form, in the shape of a failure report: all optional but a name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+from django.db.models import QuerySet
+
+from ingest.models import Cluster, Job, Outcome
+
+
+class ManyFilesInput(forms.ClearableFileInput):
+    allow_multiple_selected = True
+
+
+class ManyFilesField(forms.FileField):
+    """Any number of files; empty ones pass, because the engine says best what is wrong with a file."""
+
+    widget = ManyFilesInput
+
+    def clean(self, data: Any, initial: Any = None) -> list[Any]:
+        return list(data) if isinstance(data, (list, tuple)) else [data] if data else []
+
+
+class JobForm(forms.Form):
+    """Describes a job. ``files`` is used by browsers without JavaScript; with it, files are sent one by one."""
+
+    files = ManyFilesField(required=False, label="Evidence")  # type: ignore[assignment]  # read only when cleaned
+    name = forms.CharField(max_length=200, label="Name", widget=forms.TextInput(attrs={"autocomplete": "off"}))
+    slug = forms.SlugField(
+        max_length=120, required=False, label="Id", help_text="In addresses; made of the name if left empty."
+    )
+    outcome = forms.ChoiceField(
+        choices=Outcome.choices,
+        required=False,
+        initial=Outcome.UNKNOWN,
+        label="Outcome",
+        help_text="As far as you know.",
+    )
+    family = forms.CharField(
+        max_length=120, required=False, label="Family", help_text="Jobs of one family are compared with each other."
+    )
+    framework = forms.CharField(max_length=40, required=False, label="Framework")
+    model = forms.CharField(max_length=120, required=False, label="Model")
+    cluster = forms.ModelChoiceField(
+        queryset=Cluster.objects.none(), required=False, to_field_name="slug", empty_label="default", label="Cluster"
+    )
+    nodes_text = forms.CharField(
+        required=False, label="Nodes", widget=forms.Textarea(attrs={"rows": 2}), help_text="One a line, or with commas."
+    )
+    layout = forms.CharField(
+        required=False, label="Layout", max_length=500, help_text="Such as tp=8 pp=2 dp=4, or JSON."
+    )
+    started_at = forms.DateTimeField(
+        required=False, label="Start (UTC)", widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"})
+    )
+    ended_at = forms.DateTimeField(
+        required=False, label="End (UTC)", widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"})
+    )
+    time_zone = forms.CharField(
+        required=False, label="Time zone", max_length=64, help_text="Of time stamps that name none; UTC if left empty."
+    )
+    comment = forms.CharField(required=False, label="Comment", widget=forms.Textarea(attrs={"rows": 3}))
+
+    def __init__(self, *args: Any, clusters: QuerySet[Cluster], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["cluster"].queryset = clusters.exclude(slug="default")  # type: ignore[attr-defined]
+        for name, field in self.fields.items():
+            field.widget.attrs.setdefault("data-testid", f"upload-{name}")
+            if field.help_text:
+                field.widget.attrs.setdefault("aria-describedby", f"id_{name}_help")
+
+    def clean_slug(self) -> str:
+        slug: str = self.cleaned_data["slug"]
+        if slug and Job.objects.filter(slug=slug).exists():
+            raise forms.ValidationError(f"The id “{slug}” is in use by another job: choose another.")
+        return slug
+
+    def clean_layout(self) -> dict[str, Any]:
+        """``tp=8 pp=2`` or a JSON object."""
+        text = self.cleaned_data["layout"].strip()
+        if not text:
+            return {}
+        sentence = "Write it as tp=8 pp=2 dp=4, or as a JSON object."
+        if text.startswith("{"):
+            try:
+                return dict(json.loads(text))
+            except ValueError as error:
+                raise forms.ValidationError(sentence) from error
+        layout: dict[str, Any] = {}
+        for word in text.replace(",", " ").split():
+            key, _, value = word.partition("=")
+            if not key or not value:
+                raise forms.ValidationError(sentence)
+            layout[key] = int(value) if value.isdigit() else value
+        return layout
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        start, end = cleaned.get("started_at"), cleaned.get("ended_at")
+        if start and end and end < start:
+            self.add_error("ended_at", "The end lies before the start: check both.")
+        return cleaned
+
+    def job_fields(self) -> dict[str, Any]:
+        """What :func:`ingest.services.job_create` takes."""
+        fields = {name: value for name, value in self.cleaned_data.items() if name not in ("files", "outcome")}
+        fields["declared_outcome"] = self.cleaned_data["outcome"] or Outcome.UNKNOWN
+        return fields

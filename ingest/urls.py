@@ -1,0 +1,12 @@
+"""Addresses of the evidence pages."""
+
+from django.urls import path
+
+from ingest import views
+
+urlpatterns = [
+    path("upload/", views.upload, name="upload"),
+    path("ingest/progress/<slug:slug>/", views.job_progress, name="job-progress"),
+    path("ingest/runs/<int:pk>/retry/", views.run_retry, name="run-retry"),
+    path("account/tokens/", views.tokens, name="tokens"),
+]
