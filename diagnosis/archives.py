@@ -82,7 +82,9 @@ def format_of(head: bytes, path: str = "") -> str:
     for magic, name in _MAGIC.items():
         if head.startswith(magic):
             return "" if name == "zip" and path.lower().endswith(_ZIP_LOOKALIKES) else name
-    if len(head) >= tarfile.BLOCKSIZE and any(head[: tarfile.BLOCKSIZE]):
+    if len(head) >= tarfile.BLOCKSIZE:
+        if not any(head):  # an archive without members is nothing but zeros, which only its name tells from others
+            return "tar" if ".tar" in path.lower() or path.lower().endswith(".tgz") else ""
         try:
             tarfile.TarInfo.frombuf(head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
         except tarfile.HeaderError:
@@ -166,7 +168,7 @@ class _Walk:
         inner = Chained(head, metered)
         if not head and metered.damage:
             self.on_problem(path, metered.damage)
-        elif format_of(head) == "tar":  # a compressed tar counts as one level, as people do
+        elif format_of(head, path) == "tar":  # a compressed tar counts as one level, as people do
             yield from self._tar(inner, path, prefix, depth, sent)
             if metered.damage:
                 self.on_problem(path, metered.damage)

@@ -99,7 +99,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         revoked = request.POST.get("revoke")
         if revoked:
-            services.token_revoke(token=get_object_or_404(Token, pk=revoked, user_id=request.user.pk))
+            services.token_revoke(token=get_object_or_404(Token, pk=revoked, user__username=request.user.get_username()))
             messages.success(request, "The token is revoked.")
             return redirect("tokens")
         try:
@@ -108,7 +108,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
         except Refused as refusal:
             error = refusal.detail
     context = {
-        "tokens": Token.objects.filter(user_id=request.user.pk),
+        "tokens": Token.objects.filter(user__username=request.user.get_username()),
         "scopes": Token.Scope.choices,
         "secret": secret,
         "error": error,

@@ -54,7 +54,7 @@ class ArtifactView(ApiView):
         operation_id="artifacts_put",
         tags=TAGS,
         summary="Send one file or archive by its SHA-256",
-        description="Sent again it makes nothing new and the answer is 200. Archives are opened in the background (202).",
+        description="Sent again it makes nothing new (200). Archives are opened in the background (202).",
         request=_RAW,
         parameters=[
             OpenApiParameter("path", str, required=True, description="Name of the file within the job"),

@@ -1,0 +1,83 @@
+"""A small cast: an engineer with a token, a job, and files to send."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from ingest import services
+from tests.factories import make_user
+
+LOG = b"".join(b"2026-11-21 03:%02d:00,000 INFO iteration %d loss 2.5\n" % (i % 60, i) for i in range(200))
+
+
+def tar_of(members: dict[str, bytes], *, mode: str = "w:gz") -> bytes:
+    """An archive of these files, in this order."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def zip_of(members: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def gz_of(data: bytes) -> bytes:
+    return gzip.compress(data, mtime=0)
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@pytest.fixture
+def on_commit(django_capture_on_commit_callbacks: Any) -> Iterator[None]:
+    """Background work runs in the test, as it does after a commit."""
+    with django_capture_on_commit_callbacks(execute=True):
+        yield
+
+
+@pytest.fixture
+def engineer(db: None) -> Any:
+    return make_user("engineer", "engineer")
+
+
+@pytest.fixture
+def job(db: None) -> Any:
+    return services.job_create(name="Night run")
+
+
+@pytest.fixture
+def api(engineer: Any) -> APIClient:
+    """A client with a token that may upload and read."""
+    _, secret = services.token_create(user=engineer, name="epilog", scopes=["upload", "read"])
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    return client
+
+
+@pytest.fixture
+def put(api: APIClient, job: Any) -> Callable[..., Any]:
+    """``put("a.log", b"…")``: one file into the job by its digest."""
+
+    def send(path: str, data: bytes, *, digest: str = "", attempt: int = 0) -> Any:
+        url = f"/api/v1/jobs/{job.slug}/artifacts/{digest or sha(data)}?path={path}&attempt={attempt}"
+        return api.put(url, data, content_type="application/octet-stream")
+
+    return send

@@ -1,0 +1,216 @@
+"""``/api/v1/``: jobs, one-shot uploads by digest, diagnosis on request, tokens, limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from rest_framework.test import APIClient
+
+from ingest import services
+from ingest.models import Artifact, Job, Token
+from tests.factories import make_cluster, make_job, make_team, make_user
+from tests.ingest.conftest import LOG, sha, tar_of
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.ingest.urls")]
+
+
+def test_the_first_sending_makes_an_artifact_and_the_second_nothing_new(put: Any, job: Any) -> None:
+    first, second = put("logs/a.log", LOG), put("logs/a.log", LOG)
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json()["artifact"]["id"] == second.json()["artifact"]["id"]
+    assert not second.json()["is_new"]
+    artifact = Artifact.objects.get()
+    assert (artifact.state, artifact.lines, artifact.blob_id) == ("parsed", 200, sha(LOG))
+    job.refresh_from_db()
+    assert job.revision == 1
+
+
+def test_an_archive_is_accepted_and_its_members_become_artifacts(put: Any) -> None:
+    data = tar_of({"n1/a.log": LOG, "n2/b.log": LOG + b"x\n"})
+    assert put("all.tar.gz", data).status_code == 202
+    assert sorted(Artifact.objects.values_list("path", "state")) == [("n1/a.log", "parsed"), ("n2/b.log", "parsed")]
+    assert put("all.tar.gz", data).status_code == 200
+    assert Artifact.objects.count() == 2
+
+
+def test_other_bytes_than_announced_are_refused_with_a_sentence_that_the_job_keeps(
+    put: Any, api: Any, job: Any
+) -> None:
+    answer = put("a.log", LOG, digest=sha(b"what it was a moment ago"))
+    assert answer.status_code == 422
+    assert answer["Content-Type"] == "application/problem+json"
+    assert "changed while it was sent" in answer.json()["detail"]
+    problems = api.get(f"/api/v1/jobs/{job.slug}/").json()["progress"]["problems"]
+    assert [row["path"] for row in problems] == ["a.log"]
+    assert not Artifact.objects.exists()
+    assert put("a.log", LOG).status_code == 201
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../secret", "a/../../b", "", "a%00b", "C:/x"])
+def test_a_name_that_leaves_its_place_is_refused(put: Any, path: str) -> None:
+    answer = put(path, LOG)
+    assert answer.status_code == 422
+    assert answer.json()["type"].endswith("bad_path")
+
+
+def test_an_empty_upload_is_kept_and_says_that_it_is_empty(put: Any, api: Any, job: Any) -> None:
+    assert put("a.log", b"").status_code == 201
+    (row,) = api.get(f"/api/v1/jobs/{job.slug}/artifacts/").json()["results"]
+    assert row["state"] == "skipped"
+    assert "empty" in row["problem"]
+
+
+def test_a_job_is_made_of_a_name_alone(api: Any) -> None:
+    answer = api.post("/api/v1/jobs/", {"name": "Llama 70B pretrain"})
+    assert answer.status_code == 201
+    assert answer.json()["slug"] == "llama-70b-pretrain"
+    again = api.post("/api/v1/jobs/", {"name": "Llama 70B pretrain"})
+    assert again.json()["slug"] == "llama-70b-pretrain-2"
+
+
+def test_a_slug_in_use_is_a_conflict_that_says_what_to_do(api: Any) -> None:
+    make_job("taken")
+    answer = api.post("/api/v1/jobs/", {"name": "x", "slug": "taken"})
+    assert answer.status_code == 409
+    assert "in use" in answer.json()["detail"]
+
+
+def test_the_whole_failure_report_is_kept(api: Any) -> None:
+    said = {
+        "name": "x",
+        "family": "llama",
+        "framework": "megatron",
+        "nodes": ["n1", "n2"],
+        "layout": {"tp": 8},
+        "time_zone": "Europe/Berlin",
+        "started_at": "2026-11-20T10:00:00Z",
+        "outcome": "failed",
+        "comment": "died",
+    }
+    answer = api.post("/api/v1/jobs/", said)
+    assert answer.status_code == 201, answer.json()
+    job = Job.objects.get()
+    assert (job.nodes_text, job.declared_outcome, job.layout, job.created_by.username) == (
+        "n1\nn2",
+        "failed",
+        {"tp": 8},
+        "engineer",
+    )
+
+
+def test_wrong_fields_are_named_one_by_one(api: Any) -> None:
+    answer = api.post("/api/v1/jobs/", {"name": "", "outcome": "perhaps"})
+    assert answer.status_code == 400
+    assert {row["field"] for row in answer.json()["errors"]} == {"name", "outcome"}
+    answer = api.post("/api/v1/jobs/", {"name": "x", "time_zone": "Mars/Olympus"})
+    assert answer.json()["errors"][0]["field"] == "time_zone"
+
+
+def test_an_idempotency_key_makes_one_job_however_often_it_is_sent(api: Any) -> None:
+    send = lambda name: api.post("/api/v1/jobs/", {"name": name}, headers={"Idempotency-Key": "k1"})  # noqa: E731
+    first, second, other = send("x"), send("x"), send("y")
+    assert first.json() == second.json()
+    assert second["Idempotency-Replayed"] == "true"
+    assert other.status_code == 422
+    assert Job.objects.count() == 1
+
+
+def test_a_failed_request_frees_its_idempotency_key(api: Any) -> None:
+    make_job("taken")
+    headers = {"Idempotency-Key": "k2"}
+    assert api.post("/api/v1/jobs/", {"name": "x", "slug": "taken"}, headers=headers).status_code == 409
+    Job.objects.all().delete()
+    assert api.post("/api/v1/jobs/", {"name": "x", "slug": "taken"}, headers=headers).status_code == 201
+
+
+def test_a_diagnosis_on_request_is_queued_once_per_revision(put: Any, api: Any, job: Any) -> None:
+    put("a.log", LOG)
+    url = f"/api/v1/jobs/{job.slug}/diagnose/"
+    first, second = api.post(url), api.post(url)
+    assert first.status_code in (200, 202)
+    assert first.json()["run"] == second.json()["run"]
+    assert job.runs.filter(kind="diagnose").count() == 1
+    runs = api.get(f"/api/v1/jobs/{job.slug}/runs/").json()["results"]
+    assert {run["kind"] for run in runs} == {"parse", "diagnose"}
+
+
+def test_a_token_opens_only_what_its_scopes_and_its_owners_role_allow(job: Any, engineer: Any) -> None:
+    viewer = make_user("viewer", "viewer")
+    cases = [(engineer, ["read"], 403), (viewer, ["upload"], 403), (engineer, ["upload"], 201)]
+    for number, (user, scopes, expected) in enumerate(cases):
+        client = APIClient()
+        token, secret = services.token_create(user=user, name="t", scopes=scopes)
+        client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+        assert client.post("/api/v1/jobs/", {"name": f"job {number}"}).status_code == expected
+        services.token_revoke(token=token)
+        assert client.get("/api/v1/jobs/").status_code == 401
+
+
+def test_the_database_never_holds_a_tokens_secret(engineer: Any) -> None:
+    _, secret = services.token_create(user=engineer, name="t", scopes=["read"])
+    row = Token.objects.filter(name="t").values().get()
+    assert secret.startswith("fl_")
+    assert secret not in str(row)
+
+
+def test_nobody_sees_or_fills_a_job_of_another_teams_cluster(api: Any, engineer: Any) -> None:
+    cluster = make_cluster("closed")
+    make_team("others", clusters=[cluster])
+    hidden = make_job("hidden", cluster=cluster)
+    assert api.get("/api/v1/jobs/hidden/").status_code == 404
+    url = f"/api/v1/jobs/hidden/artifacts/{sha(LOG)}?path=a.log"
+    assert api.put(url, LOG, content_type="application/octet-stream").status_code == 404
+    assert api.post("/api/v1/jobs/", {"name": "x", "cluster": "closed"}).status_code == 422
+    make_team("mates", members=[engineer], clusters=[hidden.cluster])
+    assert api.get("/api/v1/jobs/hidden/").status_code == 200
+
+
+def test_lists_are_cut_by_a_cursor_that_new_rows_do_not_shift(api: Any) -> None:
+    for n in range(5):
+        make_job(f"j{n}")
+    first = api.get("/api/v1/jobs/?page_size=2").json()
+    make_job("later")
+    second = api.get(first["next"]).json()
+    assert [row["slug"] for row in first["results"] + second["results"]] == ["j4", "j3", "j2", "j1"]
+
+
+def test_too_many_requests_are_told_when_to_come_back(api: Any, settings: Any) -> None:
+    settings.API_PER_MINUTE = 2
+    answers = [api.get("/api/v1/jobs/") for _ in range(3)]
+    assert [a.status_code for a in answers] == [200, 200, 429]
+    assert [a["RateLimit-Remaining"] for a in answers] == ["1", "0", "0"]
+    assert 0 < int(answers[2]["Retry-After"]) <= 60
+    assert answers[2]["Content-Type"] == "application/problem+json"
+
+
+def test_a_cache_that_is_down_stops_no_upload(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(*_: Any, **__: Any) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr("django.core.cache.backends.locmem.LocMemCache.add", down)
+    assert put("a.log", LOG).status_code == 201
+
+
+def test_a_locked_database_is_said_to_be_busy(api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(**_: Any) -> None:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(services, "job_create", locked)
+    answer = api.post("/api/v1/jobs/", {"name": "x"})
+    assert answer.status_code == 503
+    assert answer["Retry-After"]
+    assert "busy" in answer.json()["detail"]
+
+
+def test_a_body_without_length_is_told_so(api: Any, job: Any) -> None:
+    url = f"/api/v1/jobs/{job.slug}/artifacts/{sha(LOG)}?path=a.log"
+    extra = {"HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_LENGTH": ""}
+    assert api.put(url, content_type="application/octet-stream", **extra).status_code == 411
+
+
+def test_capabilities_name_the_limits(api: Any, settings: Any) -> None:
+    said = api.get("/api/v1/uploads/capabilities").json()
+    assert said["max_bytes"] == settings.UPLOAD_MAX_BYTES
+    assert said["tus_version"] == "1.0.0"
