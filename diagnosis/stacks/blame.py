@@ -191,7 +191,7 @@ def _chains(scene: Scene) -> Blame | None:
     """Everybody communicates: the chain of waits ends in a small set, or runs in a circle that a minority broke."""
     ends = ends_of_chains(scene.groups, scene.layout, scene.outliers, scene.failed)
     if ends.unread:
-        told = f"All ranks that could be read wait; the chain of waits ends at rank {fold(ends.unread)}, whose dump failed."
+        told = f"All readable ranks wait; the chain of waits ends at rank {fold(ends.unread)}, whose dump failed."
         return accuse(
             ends.unread, 0.55, "could not be dumped, and the chain of waits ends at it", scene, told, "unread"
         )

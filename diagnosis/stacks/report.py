@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 from diagnosis.stacks import evict
@@ -131,14 +132,12 @@ def _agreed(ranked: list[Accusation], notes: list[str]) -> list[Accusation]:
             if score > 0 and a.rank is not None:
                 by_source.setdefault(source, set()).add(a.rank)
     names = sorted(by_source)
-    for i, one in enumerate(names):
-        for other in names[i + 1 :]:
-            if not by_source[one] & by_source[other]:
-                notes.append(
-                    f"{_SPOKEN[one]} accuse rank {fold(by_source[one])}, {_SPOKEN[other]} rank "
-                    f"{fold(by_source[other])}: "
-                    "they disagree, so a human should decide."
-                )
+    notes += [
+        f"{_SPOKEN[one]} accuse rank {fold(by_source[one])}, {_SPOKEN[other]} rank {fold(by_source[other])}: "
+        "they disagree, so a human should decide."
+        for one, other in combinations(names, 2)
+        if not by_source[one] & by_source[other]
+    ]
     if not ranked:
         return []
     best = ranked[0].score

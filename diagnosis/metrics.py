@@ -1,0 +1,249 @@
+"""What failures cost: pure functions over outages, attempts and counts. Every argument and result has its unit in
+its name.
+
+Definitions, units and sources: ``docs/metrics.md``. Sources: ByteRobust (arXiv 2509.16293, section 7 and table 5)
+and Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters" (arXiv 2410.21680).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scipy.stats import binom, chi2
+
+DAY_S = 86_400.0
+HOUR_S = 3_600.0
+#: Window of the repeat-offender score, in days.
+LEMON_DAYS = 28
+#: Daily failure probability of a machine that reproduces all four rows of ByteRobust's table 5 (any value in 0.00117
+#: … 0.00125 does).
+BYTEROBUST_P = 0.0012
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """One unproductive stretch of a job. Times are UTC seconds; what is not known is None and counts as zero.
+
+    ``failed_at`` progress stopped; ``detected_at`` somebody or something noticed; ``localised_at`` the cause was
+    named; ``resumed_at`` training runs again; ``recompute_s`` seconds spent on steps that had been computed before.
+    A manual restart (``is_manual``) has no detection and no localisation: it was meant.
+    """
+
+    failed_at: float
+    detected_at: float | None = None
+    localised_at: float | None = None
+    resumed_at: float | None = None
+    recompute_s: float = 0.0
+    gpus: int = 0
+    is_manual: bool = False
+
+    @property
+    def detect_s(self) -> float:
+        return 0.0 if self.is_manual else _span(self.failed_at, self.detected_at)
+
+    @property
+    def localise_s(self) -> float:
+        return 0.0 if self.is_manual else _span(self.detected_at or self.failed_at, self.localised_at)
+
+    @property
+    def fail_over_s(self) -> float:
+        """From the named cause (or the latest that is known before it) until training runs."""
+        known = [self.failed_at] if self.is_manual else [self.failed_at, self.detected_at, self.localised_at]
+        return _span(max(t for t in known if t is not None), self.resumed_at)
+
+    @property
+    def unproductive_s(self) -> float:
+        return self.detect_s + self.localise_s + self.fail_over_s + self.recompute_s
+
+    @property
+    def gpu_hours(self) -> float:
+        """GPU-hours lost: all GPUs of the job stand still while one of them is looked for."""
+        return self.gpus * self.unproductive_s / HOUR_S
+
+    def phases_s(self) -> dict[str, float]:
+        """The four parts, in order."""
+        return {
+            "detect": self.detect_s,
+            "localise": self.localise_s,
+            "fail_over": self.fail_over_s,
+            "recompute": self.recompute_s,
+        }
+
+
+def _span(start: float, end: float | None) -> float:
+    return max(0.0, end - start) if end is not None else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One launch of a job: training ran from ``training_at`` to ``ended_at`` (UTC seconds) and did steps
+    ``first_step`` …
+    ``last_step``."""
+
+    training_at: float
+    ended_at: float
+    first_step: int
+    last_step: int
+
+    @property
+    def steps(self) -> int:
+        return max(0, self.last_step - self.first_step + 1)
+
+
+def productive_intervals(attempts: Sequence[Attempt]) -> list[tuple[float, float]]:
+    """Stretches whose steps are part of the final lineage, in order of time.
+
+    Steps that a later attempt computed again were lost, so an attempt counts up to the step before the earliest
+    later restart; steps are taken to be equally long within an attempt. Linear.
+    """
+    ordered = sorted(attempts, key=lambda a: a.training_at)
+    kept: list[tuple[float, float]] = []
+    horizon = math.inf
+    for attempt in reversed(ordered):
+        steps = min(attempt.steps, max(0, int(min(horizon, attempt.last_step + 1)) - attempt.first_step))
+        if steps and attempt.ended_at > attempt.training_at:
+            share = steps / attempt.steps
+            kept.append((attempt.training_at, attempt.training_at + share * (attempt.ended_at - attempt.training_at)))
+        horizon = min(horizon, attempt.first_step)
+    return kept[::-1]
+
+
+def recompute_s(attempts: Sequence[Attempt]) -> float:
+    """Seconds of training that did not become part of the final lineage."""
+    spent = sum(max(0.0, a.ended_at - a.training_at) for a in attempts)
+    return spent - sum(b - a for a, b in productive_intervals(attempts))
+
+
+def ettr(productive_s: float, wall_s: float) -> float | None:
+    """Effective training time ratio in [0, 1]; None without wall-clock time."""
+    return min(1.0, max(0.0, productive_s / wall_s)) if wall_s > 0 else None
+
+
+def ettr_cumulative(productive: Sequence[tuple[float, float]], started_at: float, at: float) -> float | None:
+    """Productive time since the start of the job over wall-clock time since then, at the moment ``at``."""
+    return ettr(_overlap_s(productive, started_at, at), at - started_at)
+
+
+def ettr_sliding(
+    productive: Sequence[tuple[float, float]], started_at: float, at: float, window_s: float = HOUR_S
+) -> float | None:
+    """The same over the last ``window_s`` seconds (since the start, while the job is younger)."""
+    begin = max(started_at, at - window_s)
+    return ettr(_overlap_s(productive, begin, at), at - begin)
+
+
+def _overlap_s(intervals: Sequence[tuple[float, float]], begin: float, end: float) -> float:
+    return sum(max(0.0, min(b, end) - max(a, begin)) for a, b in intervals)
+
+
+def mttr_s(outages: Iterable[Outage]) -> float | None:
+    """Mean seconds from failure until training runs again, recomputation left out; open outages do not count."""
+    done = [o.resumed_at - o.failed_at for o in outages if o.resumed_at is not None and o.resumed_at >= o.failed_at]
+    return sum(done) / len(done) if done else None
+
+
+def mean_phases_s(outages: Iterable[Outage]) -> dict[str, float]:
+    """Mean of each phase over the outages where it is known (greater than zero)."""
+    rows = [o.phases_s() for o in outages]
+    found = {}
+    for phase in ("detect", "localise", "fail_over", "recompute"):
+        known = [row[phase] for row in rows if row[phase] > 0]
+        found[phase] = sum(known) / len(known) if known else 0.0
+    return found
+
+
+def mtbf_h(run_s: float, failures: int) -> float | None:
+    """Mean hours between failures: hours that jobs ran over the failures they had; None without a failure."""
+    return run_s / HOUR_S / failures if failures else None
+
+
+def failures_per_1000_node_days(failures: int, node_days: float) -> float | None:
+    """``r_f`` × 1000."""
+    return 1000.0 * failures / node_days if node_days > 0 else None
+
+
+def rate_interval_per_1000_node_days(failures: int, node_days: float, level: float = 0.9) -> tuple[float, float] | None:
+    """Confidence interval of the same for failures that come independently (Poisson; exact, from the χ²
+    distribution)."""
+    if node_days <= 0:
+        return None
+    tail = (1.0 - level) / 2.0
+    low = float(chi2.ppf(tail, 2 * failures)) / 2.0 if failures else 0.0
+    high = float(chi2.ppf(1.0 - tail, 2 * failures + 2)) / 2.0
+    return 1000.0 * low / node_days, 1000.0 * high / node_days
+
+
+def mttf_h(nodes: int, failures_per_node_day: float) -> float | None:
+    """Mean hours until a job on ``nodes`` nodes fails: 24 / (N · r_f). The rate is per node-day, not per 1000."""
+    rate = nodes * failures_per_node_day
+    return 24.0 / rate if rate > 0 else None
+
+
+def checkpoint_interval_s(write_s: float, nodes: int, failures_per_node_day: float) -> float | None:
+    """Optimal seconds between checkpoints that block for ``write_s``: √(2 w / (N · r_f)), all in days (Daly, Young)."""
+    rate = nodes * failures_per_node_day
+    return DAY_S * math.sqrt(2.0 * (write_s / DAY_S) / rate) if rate > 0 and write_s > 0 else None
+
+
+def standbys(machines: int, daily_failure_probability: float = BYTEROBUST_P, quantile: float = 0.99) -> int:
+    """Warm standbys so that with probability ``quantile`` no more machines fail in a day: that quantile of
+    Binomial(N, p).
+
+    :raises ValueError: a probability outside [0, 1] or a negative count.
+    """
+    if machines < 0 or not 0.0 <= daily_failure_probability <= 1.0 or not 0.0 < quantile < 1.0:
+        raise ValueError("machines must not be negative and probabilities must lie within 0 and 1")
+    return int(binom.ppf(quantile, machines, daily_failure_probability)) if machines else 0
+
+
+def standby_table(
+    machines: Iterable[int] = (128, 256, 512, 1024),
+    daily_failure_probability: float = BYTEROBUST_P,
+    quantile: float = 0.99,
+) -> list[dict[str, float]]:
+    """Rows ``{machines, standbys, share, p_enough}``: ``share`` of the job's machines, ``p_enough`` the probability
+    that it is enough."""
+    rows: list[dict[str, float]] = []
+    for n in machines:
+        k = standbys(n, daily_failure_probability, quantile)
+        enough = float(binom.cdf(k, n, daily_failure_probability))
+        rows.append({"machines": n, "standbys": k, "share": k / n if n else 0.0, "p_enough": enough})
+    return rows
+
+
+def expected_scheduling_s(
+    machines: int, seconds_by_evicted: Mapping[int, float], beyond_s: float, daily_failure_probability: float
+) -> float:
+    """Weighted average scheduling time: Σ P(k evicted) · seconds(k) over the days with a failure; more than listed
+    costs ``beyond_s``."""
+    none = float(binom.pmf(0, machines, daily_failure_probability))
+    if none >= 1.0:
+        return 0.0
+    total = 0.0
+    covered = none
+    for k, seconds in sorted(seconds_by_evicted.items()):
+        if k > 0:
+            p = float(binom.pmf(k, machines, daily_failure_probability))
+            total, covered = total + p * seconds, covered + p
+    return (total + max(0.0, 1.0 - covered) * beyond_s) / (1.0 - none)
+
+
+def lemon_score(*, confirmed: int, unreviewed: int, alone: int = 0, suspended: int = 0) -> float:
+    """How much a node looks like a repeat offender, in [0, 1), from its accusations within :data:`LEMON_DAYS`.
+
+    ``confirmed`` by humans, ``unreviewed`` not yet judged, ``alone`` those of both in which it was the only accused,
+    ``suspended`` times it was taken out of service. The score is 1 - exp(-x) with x = 0.5·confirmed +
+    0.15·unreviewed + 0.2·alone + 0.25·suspended: being accused in company (a switch, a rack) counts less than being
+    accused alone, and one accusation never condemns.
+    """
+    if min(confirmed, unreviewed, alone, suspended) < 0:
+        raise ValueError("counts must not be negative")
+    weight = 0.5 * confirmed + 0.15 * unreviewed + 0.2 * min(alone, confirmed + unreviewed) + 0.25 * suspended
+    return 1.0 - math.exp(-min(weight, 30.0))
+
+
+def over_eviction(evicted: int, confirmed: int) -> float | None:
+    """Share of evicted machines that were healthy, in [0, 1]; None where none was evicted."""
+    return max(0.0, (evicted - confirmed) / evicted) if evicted > 0 else None
