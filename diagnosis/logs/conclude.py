@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.diagnose import Case, fingerprint
 from diagnosis.logs.moment import Moment
 from diagnosis.logs.place import Place
+from diagnosis.logs.roots import DEATH, without_summaries
 from diagnosis.model import Role
 from diagnosis.result import Attempt, Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
 
@@ -32,7 +34,7 @@ def conclude(case: Case, clocks_told: Sequence[dict[str, Any]] = ()) -> LogDiagn
     when = moment.find(case)
     first = _classified(case, list(case.roots.members))
     where = place.find(case, first.category.id)
-    is_failure = _is_failure(case, when, where)
+    is_failure = _is_failure(case, when)
     if not is_failure:
         return _healthy(case, clocks_told)
     roots = _root_events(case, when, where)
@@ -65,12 +67,12 @@ def conclude(case: Case, clocks_told: Sequence[dict[str, Any]] = ()) -> LogDiagn
     )
 
 
-def _is_failure(case: Case, when: Moment, where: Place) -> bool:
+def _is_failure(case: Case, when: Moment) -> bool:
     if case.ending.outcome in ("failed", "cancelled"):
         return True
     if case.ending.outcome == "succeeded":
         return False
-    return when.symptom in ("slow", "hang") or bool(where.killed)
+    return when.symptom in ("slow", "hang")
 
 
 def _outcome(case: Case, when: Moment) -> str:
@@ -105,9 +107,9 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
     members = list(case.roots.members)
     if members:
         # a worker that died by a signal on the faulty node belongs to its cause
-        return sorted(members, key=lambda e: (-case.roots.weights[e], e)) + [e for e in _deaths_at(case) if e not in members]
-    if where.killed:
-        return list(where.killed)
+        ranked = sorted(members, key=lambda e: (-case.roots.weights[e], e))
+        has_death = any(re.search(DEATH, _row(case, e)["example"]) for e in members)
+        return ranked + ([] if has_death else [e for e in _deaths_at(case) if e not in members])
     for masked in (case.ending.time_limit, case.ending.cancelled if case.ending.outcome == "cancelled" else ()):
         found = case.catalogue.of.filter(pl.col("masked").is_in(pl.Series(list(masked), dtype=pl.UInt64).implode()))["event"].unique().sort()
         if found.len():
@@ -119,14 +121,14 @@ def _deaths_at(case: Case) -> list[int]:
     if not case.roots.nodes:
         return []
     rows = case.catalogue.events.filter(
-        (pl.col("role") == Role.CONFIRMATION.value) & pl.col("example").str.contains(r"(?i)exit ?code|signal") & ~pl.col("is_ordinary")
+        (pl.col("role") == Role.CONFIRMATION.value) & pl.col("example").str.contains(DEATH) & ~pl.col("is_ordinary")
     )
-    out = []
-    for event in rows["event"].to_list():
-        nodes = set(case.catalogue.cells.filter(pl.col("event") == event)["node"].drop_nulls().to_list())
+    found = []
+    for row in rows.iter_rows(named=True):
+        nodes = set(case.catalogue.cells.filter(pl.col("event") == row["event"])["node"].drop_nulls().to_list())
         if nodes and nodes <= set(case.roots.nodes):
-            out.append(int(event))
-    return out
+            found.append(row)
+    return [int(r["event"]) for r in without_summaries(found)]
 
 
 def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
@@ -137,6 +139,8 @@ def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
         hints.append(classify.Hint(row["template"], row["signature"], Role.ROOT, 1.0, place_ == 0))
     bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
+        if not roots and row["role"] == Role.CONFIRMATION.value and row["strength"] == "weak":
+            continue  # with nothing to confirm, a weak confirmation says nothing
         if row["event"] not in case.survived and row["event"] not in roots:
             hints.append(classify.Hint(row["template"], row["signature"], Role(row["role"]), row["novelty"]))
     return classify.classify(hints, case.rules)
@@ -191,7 +195,7 @@ def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: se
         case.catalogue.events.filter(pl.col("event").is_in(sorted(roles))).iter_rows(named=True),
         key=lambda r: (_ORDER.get(roles[r["event"]], 4), rank.get(r["event"], 0), -(r["novelty"] or 0), -(r["n"] or 0), r["event"]),
     )[:EVENTS]
-    home = set(case.roots.nodes) or accused
+    home = set(case.roots.nodes) or (set() if case.roots.is_wide else accused)
     return [_event(case, row, roles[row["event"]], home) for row in rows]
 
 

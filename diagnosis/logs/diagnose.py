@@ -92,7 +92,7 @@ def open_case(
     alias = {n: n for n in catalogue.nodes} | dict(inventory.alias)
     consequence_at = _consequence_at(catalogue, survived, pace)
     is_survived = pl.Series([e in survived for e in catalogue.events["event"]])
-    weights = roots.weigh(catalogue.events, is_survived, consequence_at)
+    weights = roots.weigh(catalogue.events, is_survived, consequence_at, len(catalogue.nodes))
     named = _named(table, catalogue, weights, alias, read)
     chosen = roots.choose(catalogue, weights, named)
     stands = chosen.leader is not None and chosen.weights[chosen.leader] >= roots.LEAST and chosen.leader not in survived

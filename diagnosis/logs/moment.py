@@ -21,7 +21,7 @@ FRAMES_BACK: Final = 60
 _DEATHS: Final = ("hardware.host.oom", "hardware.host.killed", "hardware.host.lost", "hardware.host.panic", "platform.", "user.code.native")
 _DEATH_WORDS: Final = r"(?i)\bkilled\b|exit ?code|exited|segfault|segmentation|core dumped|\baborted?\b|fell off|fallen off|not ?ready|node (down|fail)|terminated"
 _WAIT_ENDS: Final = r"(?i)operation timeout|timed out|times out|timeout at |time-?out (waiting|after|expired)|signal:? 15|sigterm|cancel|due to time|watchdog (got|caught)"
-_BROKEN: Final = r"(?i)connection (was )?(closed|reset|refused|aborted)|remote process exited|network error|async exception|cuda error|segfault|core dumped"
+_BROKEN: Final = r"(?i)connection (was )?(closed|reset|refused|aborted)|remote process exited|network error|async exception|cuda error|segfault"
 _STATED: Final = re.compile(r"(?i)\b(?:iteration|iter|step|global_step)[ _:=#-]{0,3}0*(\d+)\b")
 
 
@@ -75,13 +75,22 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
     if case.pace.last_at is not None:
         rows = rows.filter(pl.col("first_at") >= case.pace.last_at)
     stamped = rows.filter("is_stamped")
-    rows = stamped if stamped.height else rows
-    if rows.is_empty():
+    first = (stamped if stamped.height else rows)["first_at"].min()
+    if first is None:
         return None, False
+    early = rows.filter(pl.col("first_at") <= first + 3 * SECOND)  # type: ignore[operator]
+    waits = early.filter(pl.col("example").str.contains(_WAIT_ENDS))
+    broken = early.filter(pl.col("example").str.contains(_BROKEN))
+    if waits.is_empty():
+        return int(first), False  # type: ignore[call-overload]
+    is_wait = broken.is_empty() or _lead(waits) <= _lead(broken)
+    return int(first), is_wait  # type: ignore[call-overload]
+
+
+def _lead(rows: pl.DataFrame) -> tuple[int, int]:
+    """Sorts groups of events by their first time, the more widely seen first."""
     first = int(rows["first_at"].min())  # type: ignore[arg-type]
-    early = rows.filter(pl.col("first_at") <= first + 3 * SECOND)["example"]
-    is_wait = early.str.contains(_WAIT_ENDS).any() and not early.str.contains(_BROKEN).any()
-    return first, bool(is_wait)
+    return first, -int(rows.filter(pl.col("first_at") == first)["n_nodes"].max())  # type: ignore[arg-type]
 
 
 def _has_death(case: Case) -> bool:
@@ -172,11 +181,21 @@ def _last_mark(case: Case, file: int, line: int, at: int | None) -> str | None:
             return stages.after_end(stage, bool(trained)) if is_end else str(stage)
     if last_beat:
         return "training"
+    if case.progress.beats.is_empty() and not (rows.height and (rows["line"] < line).any()) and _is_workers_own(case, file):
+        # a worker that fails before it said anything of what it does fails as it starts
+        return "launch"
     shift = case.shifts.filter(pl.col("file") == file)["shift"]
     when = case.roots.t0 if at is None else at - (int(shift[0]) if shift.len() else 0)
     spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
     current = [s for s, low, _ in spans if when is None or low <= when]
     return current[-1] if current else None
+
+
+def _is_workers_own(case: Case, file: int) -> bool:
+    """Whether one rank alone wrote this file."""
+    mine = case.table.sources.filter(pl.col("file") == file)
+    path = case.table.files[file]
+    return mine["rank"].drop_nulls().n_unique() == 1 or bool(re.search(r"/\d+/(stdout|stderr)|rank[-_.]?\d+", path))
 
 
 def _iteration(case: Case, symptom: str, stage: str | None, texts: list[tuple[int, int, int | None, list[str]]]) -> int | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
 
-from diagnosis.logs import progress, protocol, roots, spatial
+from diagnosis.logs import progress, protocol, spatial
 from diagnosis.logs.diagnose import READ_BACK, Case
 from diagnosis.logs.spatial import Clue
 from diagnosis.model import Role
@@ -20,21 +19,17 @@ NOBODY: Final = ("platform.", "none", "user.config", "user.environment")
 REPORTED: Final = ("framework.rendezvous", "framework.collective", "framework.elastic")
 #: Weight of the root's own place, by the strength of its rule.
 _PLACE: Final = {"decisive": 0.9, "strong": 0.8, "weak": 0.65}
-_EXIT: Final = re.compile(r"(?i)exit ?code\s*[:=]?\s*(-\d+)|signal (\d+)|SIG(KILL|SEGV|BUS|ILL|FPE|ABRT)")
-#: Exit codes of workers that somebody else ended: SIGTERM and SIGINT, and SIGABRT of a watchdog.
-_ENDED_BY_OTHERS: Final = frozenset({"-15", "-2", "-6"})
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """``nodes`` ranked, ``answer`` the sentence over all of them, ``culprits`` other than nodes (a switch, ranks, code), ``mechanism`` a
-    category that structure alone tells, ``killed`` events of workers that died by a signal."""
+    category that structure alone tells."""
 
     nodes: tuple[NodeSuspect, ...]
     answer: str
     culprits: tuple[Suspect, ...] = ()
     mechanism: str = ""
-    killed: tuple[int, ...] = ()
 
 
 def find(case: Case, category: str) -> Place:
@@ -47,9 +42,9 @@ def find(case: Case, category: str) -> Place:
     if case.roots.is_wide and not is_reported:
         return _wide(case, category)
     clues = [] if is_reported else _root_clues(case)
-    mechanism, killed = "", ()
+    mechanism = ""
     if not clues:
-        clues, mechanism, killed = _structure(case)
+        clues, mechanism = _structure(case)
     forest = spatial.forest(case.catalogue, _telling(case))
     clues += [
         Clue(node, 0.25 * score, f"{node} logs unlike its peers: {_short(case, event)}")
@@ -57,12 +52,13 @@ def find(case: Case, category: str) -> Place:
         if score >= 0.5 and event is not None
     ]
     ranked = spatial.rank(clues, may_accuse=True)
-    return Place(ranked, _answer(case, ranked), _switch(case, ranked), mechanism, killed)
+    return Place(ranked, _answer(case, ranked), _switch(case, ranked), mechanism)
 
 
 def _wide(case: Case, category: str) -> Place:
     lead = _event(case, case.roots.leader)
-    seen = sorted(case.catalogue.cells.filter(pl.col("event") == case.roots.leader)["node"].drop_nulls().unique().to_list())
+    mine = case.catalogue.cells.filter(pl.col("event").is_in(list(case.roots.members)))
+    seen = sorted(mine["node"].drop_nulls().unique().to_list())
     total = len(case.catalogue.nodes)
     leaf = spatial.shared_leaf(seen, case.inventory.leaf_of)
     if category.startswith(("network", "hardware.network")) and leaf:
@@ -86,21 +82,19 @@ def _root_clues(case: Case) -> list[Clue]:
     return clues
 
 
-def _structure(case: Case) -> tuple[list[Clue], str, tuple[int, ...]]:
-    """Clues where no line names the cause: deaths by signal, silence, protocol state, peers' complaints."""
+def _structure(case: Case) -> tuple[list[Clue], str]:
+    """Clues where no line names the cause: silence, protocol state, order of teardown, peers' complaints; and what they alone tell of it."""
     clues: list[Clue] = []
     mechanism = ""
-    killed = _killed(case)
-    for event, node in killed:
-        clues.append(Clue(node, 0.75, f"a worker on {node} died by a signal without a word of its own: {_clip(_event(case, event)['example'])}"))
-    if killed:
-        mechanism = "hardware.host.killed"
     beat = case.pace.usual_s or 0.0
     expected = case.inventory.nodes or case.hints.nodes
     silent = spatial.absent(case.catalogue, expected, case.consequence_at, beat) if case.ending.outcome == "failed" else []
     clues += silent
-    if silent and not killed:
+    if silent:
         mechanism = "hardware.host.lost"
+    if any(c.node not in case.catalogue.nodes for c in silent):
+        # a node without any log explains what the others say of connections and order
+        return clues, mechanism
     states, lines = _protocol(case)
     odd = protocol.suspicions(states, _ranks(case))
     clues += [Clue(s.node, s.weight, s.reason) for s in odd if s.node]
@@ -114,30 +108,7 @@ def _structure(case: Case) -> tuple[list[Clue], str, tuple[int, ...]]:
     clues += spatial.lacking(case.catalogue, wide["event"].to_list(), names)
     clues += _teardown_order(case)
     clues += spatial.named_by_peers(_complaints(case, cascades["event"].to_list()) + lines, case.alias)
-    return clues, mechanism, tuple(sorted({e for e, _ in killed}))
-
-
-def _killed(case: Case) -> list[tuple[int, str]]:
-    """Workers that died by a signal which nobody sent at teardown: (event, node), only while they are few."""
-    rows = case.catalogue.events.filter(
-        pl.col("example").str.contains(r"(?i)exit ?code|signal|SIG[A-Z]+") & ~pl.col("is_ordinary") & (pl.col("jobs_with_it") == 0)
-    )
-    found: dict[str, tuple[int, int]] = {}
-    for event, example in rows.select("event", "example").iter_rows():
-        match = _EXIT.search(example)
-        if not match:
-            continue
-        code = match.group(1) or (f"-{match.group(2)}" if match.group(2) else "-9" if match.group(3) == "KILL" else "-11")
-        if code in _ENDED_BY_OTHERS:
-            continue
-        for node, at in case.catalogue.cells.filter(pl.col("event") == event).drop_nulls("node").group_by("node").agg(
-            pl.col("first_at").min()
-        ).sort("node").iter_rows():
-            if node not in found or (at or 0) < found[node][1]:
-                found[node] = (event, at or 0)
-    if not roots.few(len(found), len(case.catalogue.nodes)):
-        return []
-    return [(event, node) for node, (event, _) in sorted(found.items())]
+    return clues, mechanism
 
 
 def _protocol(case: Case) -> tuple[list[protocol.State], list[tuple[str, str | None]]]:

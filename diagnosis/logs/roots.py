@@ -21,7 +21,7 @@ STRENGTHS: Final = {"decisive": 1.0, "strong": 0.7, "weak": 0.4}
 #: Weight of an error line that no rule knows, and of one that is an exception.
 UNKNOWN_ERROR: Final = 0.22
 UNKNOWN_EXCEPTION: Final = 0.3
-RECOVERED: Final = 0.12
+RECOVERED: Final = 0.05
 #: An event this long after the first consequence is one itself.
 LATE_S: Final = 45.0
 LATE: Final = 0.35
@@ -30,6 +30,11 @@ LEAST: Final = 0.08
 SHARE: Final = 0.3
 #: Share of nodes up to which a cause is a matter of those nodes.
 CONCENTRATED: Final = 0.26
+#: Weight of a worker's death by a signal that no teardown sends: it names no cause, but nothing else can be it.
+KILLED: Final = 0.55
+_SIGNALLED: Final = r"(?i)exit ?code\s*[:=]?\s*-(4|7|8|9|11)\b|\bsignal (4|7|8|9|11)\b|\bSIG(KILL|SEGV|BUS|ILL|FPE)\b"
+#: How a launcher tells that a worker ended with a code or by a signal.
+DEATH: Final = r"(?i)exit ?code|\bsignal \d+|\(SIG[A-Z]+\)"
 #: How much a root gains by other errors of the same node that few nodes share.
 COMPANY: Final = 0.2
 #: Events of one cause lie within this of the leader, before and after.
@@ -56,11 +61,14 @@ def few(count: int, total: int) -> bool:
     return total > 1 and 0 < count <= max(1, int(CONCENTRATED * total))
 
 
-def weigh(events: pl.DataFrame, recovered: pl.Series, consequence_at: int | None) -> pl.Series:
-    """The weight of each event as a root candidate, before its relation to others is looked at."""
+def weigh(events: pl.DataFrame, recovered: pl.Series, consequence_at: int | None, total: int) -> pl.Series:
+    """The weight of each event as a root candidate, before its relation to others is looked at. ``total``: nodes of the job."""
+    is_rare = (pl.col("n_nodes") > 0) & (pl.col("n_nodes") <= max(1, int(CONCENTRATED * total)))
     base = (
         pl.when(pl.col("role") == Role.ROOT.value)
         .then(pl.col("strength").replace_strict(STRENGTHS, default=0.4, return_dtype=pl.Float64))
+        .when(pl.col("role").is_in([Role.CONFIRMATION.value, Role.TEARDOWN.value]) & pl.col("example").str.contains(_SIGNALLED) & is_rare)
+        .then(KILLED)
         .when(pl.col("role").is_not_null())
         .then(0.0)
         .when(pl.col("is_exception") & (pl.col("level") >= Level.NONE.value))
@@ -155,8 +163,17 @@ def _first_hand(catalogue: Catalogue, lead: dict[str, Any], home: set[str], memb
         same_kind = _kind(r["category"]) == _kind(lead["category"])
         gave_way = r["role"] == Role.CASCADE.value
         if here and here <= home and (same_kind or gave_way) and _is_near(r["first_at"], lead["first_at"]):
-            found.append(r["event"])
-    return found
+            found.append(r)
+    return [r["event"] for r in without_summaries(found)]
+
+
+def without_summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of the lines by which a launcher tells that a worker died, only the first kind: the summary at its end repeats it."""
+    told = [r for r in rows if re.search(DEATH, r["example"])]
+    if len(told) < 2:
+        return rows
+    first = min(told, key=lambda r: (r["first_line"], r["event"]))
+    return [r for r in rows if r is first or r not in told]
 
 
 def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) -> list[dict[str, Any]]:

@@ -1,0 +1,100 @@
+"""Scores the engine on the practice set with its own history: `python -m bench.practice [--flows] [--out pred.json] [JOB…]`.
+
+Reads `$FAULTLINE_SHARED/data/practice` (default `../shared`) and scores with `tools/score.py` there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import tempfile
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from bench.running import SHARED, read_job
+from diagnosis import report
+from diagnosis.history import History, learn
+from diagnosis.model import JobHints
+from diagnosis.pipeline import diagnose
+
+FIGURES = (
+    ("event_f1", 0.93),
+    ("line_f1", 0.85),
+    ("node_top1", 0.97),
+    ("node_f1", 0.93),
+    ("category_ok", 0.95),
+    ("subcategory_ok", 0.90),
+    ("symptom_ok", 0.95),
+    ("stage_ok", 0.92),
+    ("iteration_hit", 0.95),
+)
+
+
+def scorer() -> ModuleType:
+    """The scoring program as a module."""
+    spec = importlib.util.spec_from_file_location("score", SHARED / "tools" / "score.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def history(exam: dict[str, Any], base: Path) -> History:
+    """The healthy jobs of the set, learnt."""
+    jobs = []
+    for row in exam["logs"]["history"]:
+        with tempfile.TemporaryDirectory() as work:
+            parsed, _ = read_job(base / row["path"], Path(work))
+            jobs.append(learn(parsed, job_id=row["job_id"], family=row["profile"], framework=row["profile"]))
+    return History(tuple(jobs))
+
+
+def predict(exam: dict[str, Any], base: Path, known: History, only: list[str]) -> dict[str, Any]:
+    """The report's ``logs`` of every case."""
+    out = {}
+    for row in exam["logs"]["cases"]:
+        if only and row["job_id"] not in only:
+            continue
+        with tempfile.TemporaryDirectory() as work:
+            parsed, read = read_job(base / row["path"], Path(work))
+            result = diagnose(parsed, job=JobHints(family=row["profile"]), history=known, read=read)
+            out[row["job_id"]] = report.to_json(result)["logs"]
+    return out
+
+
+def main() -> None:
+    """Print the figures, the ones asked for beside them."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("jobs", nargs="*")
+    options.add_argument("--out", type=Path)
+    options.add_argument("--without-history", action="store_true", help="how much the cross-job comparison is worth")
+    chosen = options.parse_args()
+    base = SHARED / "data" / "practice"
+    exam = json.loads((base / "exam.json").read_text())
+    wall, cpu = time.perf_counter(), time.process_time()
+    known = History() if chosen.without_history else history(exam, base)
+    predictions = predict(exam, base, known, chosen.jobs)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    if chosen.out:
+        chosen.out.write_text(json.dumps({"logs": predictions}))
+    score = scorer()
+    truth, _ = score.load_truth(str(base), False)
+    mine = {k: v for k, v in truth["logs"].items() if k in predictions}
+    scored = score.score({"logs": mine, "flows": {}, "stacks": {}}, {"logs": predictions})["logs"]
+    print(f"{len(mine)} jobs, {wall:.0f} s wall, {cpu:.0f} s CPU, {len(known.jobs)} healthy jobs")
+    for name, wanted in FIGURES:
+        value = scored["all"].get(name)
+        print(f"{name:16} {'-' if value is None else f'{value:.3f}'}   asked {wanted:.2f}")
+    print(f"false accusation {scored['all'].get('node_false_accusation')}   asked 0")
+    print(f"false alarms     {scored['controls'].get('false_alarm')}   asked 0")
+    for job, row in sorted(scored["cases"].items()):
+        weak = {k: row[k] for k, _ in FIGURES if row.get(k) is not None and row[k] < 1}
+        if weak or row.get("false_alarm") or row.get("node_false_accusation"):
+            print(f"  {job} {row['profile']} {row['subcategory']}: {weak}")
+
+
+if __name__ == "__main__":
+    main()
