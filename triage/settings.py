@@ -51,6 +51,7 @@ ROOT_URLCONF = "triage.urls"
 WSGI_APPLICATION = "triage.wsgi.application"
 AUTHENTICATION_BACKENDS = ["triage.auth.Backend"]
 LOGIN_URL = "login"
+CSRF_FAILURE_VIEW = "triage.views.site.csrf_failed"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "login"
 
@@ -152,6 +153,9 @@ DIAGNOSE_AFTER_S = env_int("FAULTLINE_DIAGNOSE_AFTER_S", 30)
 DATA_UPLOAD_MAX_NUMBER_FILES = 5000
 API_PER_MINUTE = env_int("FAULTLINE_API_PER_MINUTE", 1200, minimum=1)
 UPLOADS_PER_MINUTE = env_int("FAULTLINE_UPLOADS_PER_MINUTE", 12_000, minimum=1)
+
+# A site's own signatures, beside those that people add on the page.
+RULES_FILE = env_str("FAULTLINE_RULES_FILE")
 
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
 CELERY_RESULT_BACKEND = None

@@ -1,5 +1,55 @@
 """Every address of the site."""
 
-from django.urls import URLPattern, URLResolver
+from django.contrib import admin
+from django.contrib.auth.views import LoginView, LogoutView
+from django.urls import URLPattern, URLResolver, include, path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from triage.views import incident, jobs, logs, queue, site
+
+handler400 = site.bad_request
+handler403 = site.forbidden
+handler404 = site.not_found
+handler500 = site.server_error
+
+_LOG = "<slug:slug>/{}/<int:attempt>/<path:path>"
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", queue.queue, name="queue"),
+    path("incidents/", queue.incidents, name="incidents"),
+    path("incidents/suggest/", queue.suggest, name="incident-suggest"),
+    path("incidents/bulk/", queue.bulk, name="bulk"),
+    path("incidents.csv", queue.incidents_csv, name="incidents-csv"),
+    path("incidents/<int:number>/", incident.incident, name="incident"),
+    path("incidents/<int:number>.md", incident.incident_markdown, name="incident-markdown"),
+    path("incidents/<int:number>/decide/", incident.decide, name="decide"),
+    path("incidents/<int:number>/decisions/<int:decision>/undo/", incident.decision_undo, name="decision-undo"),
+    path("incidents/<int:number>/act/", incident.act, name="incident-act"),
+    path("incidents/<int:number>/assign/", incident.assign, name="assign"),
+    path("incidents/<int:number>/comment/", incident.comment, name="comment"),
+    path("incidents/<int:number>/group/", incident.group, name="incident-group"),
+    path("undo/<uuid:request_id>/", queue.undo, name="undo"),
+    path("views/", queue.view_save, name="view-save"),
+    path("views/<slug:slug>/delete/", queue.view_delete, name="view-delete"),
+    path("", include("ingest.urls")),
+    path("jobs/", jobs.jobs, name="jobs"),
+    path("jobs/<slug:slug>/", jobs.job, name="job"),
+    path("jobs/<slug:slug>/diagnose/", jobs.job_diagnose, name="job-diagnose"),
+    path("jobs/<slug:slug>/timeline/<int:attempt>/", jobs.job_timeline, name="job-timeline"),
+    path("jobs/" + _LOG.format("logs"), logs.log, name="log"),
+    path("jobs/" + _LOG.format("context"), logs.log_context, name="log-context"),
+    path("jobs/" + _LOG.format("find"), logs.log_find, name="log-find"),
+    path("jobs/" + _LOG.format("instant"), logs.log_instant, name="log-instant"),
+    path("jobs/" + _LOG.format("raw"), logs.log_raw, name="log-raw"),
+    *(path(f"jobs/<slug:slug>/{tab}/", jobs.job, {"tab": tab}, name=f"job-{tab}") for tab in jobs.TABS),
+    path("", include("triage.urls_statistics")),
+    path("api/v1/", include("ingest.api.urls")),
+    path("api/v1/", include("triage.api.urls")),
+    path("api/schema/", SpectacularAPIView.as_view(), name="api-schema"),
+    path("api/docs/", SpectacularSwaggerView.as_view(url_name="api-schema"), name="api-docs"),
+    path("admin/", admin.site.urls),
+    path("sign-in/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("sign-out/", LogoutView.as_view(), name="logout"),
+    path("healthz", site.healthz, name="healthz"),
+    path("metrics", site.metrics, name="metrics"),
+]

@@ -1,11 +1,14 @@
 """Rows of the triage layer: what the machine says, what humans say of it, how they look at it."""
 
 from triage.models.incident import Diagnosis, Finding, Group, GroupRule, Incident, Suspect
+from triage.models.knowledge import ClassifierVersion, CustomRule
 from triage.models.review import Activity, Decision
 from triage.models.view import SavedView
 
 __all__ = [
     "Activity",
+    "ClassifierVersion",
+    "CustomRule",
     "Decision",
     "Diagnosis",
     "Finding",

@@ -71,7 +71,9 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
         SuspectView(row, last.get((Decision.Claim.SUSPECT, row.entity)), row.past, row.score / top) for row in rows
     ]
     known = {row.entity for row in rows}
-    added = [word for (claim, subject), word in last.items() if claim == Decision.Claim.SUSPECT and subject not in known]
+    added = [
+        word for (claim, subject), word in last.items() if claim == Decision.Claim.SUSPECT and subject not in known
+    ]
     category_word = last.get((Decision.Claim.CATEGORY, ""))
     report = incident.diagnosis.report
     return IncidentView(

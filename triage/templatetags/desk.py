@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
+import nh3
 from django import template
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from markdown_it import MarkdownIt
 
 from diagnosis import taxonomy
+from ingest.models import Run
 from ingest.roles import role_names
 from triage.models import Incident
+from triage.selectors.incident import log_url
 from triage.templatetags.icons import PATHS
 
 register = template.Library()
@@ -38,6 +43,10 @@ _STATE = {
 }
 _ROLE = {"root": "red", "cascade": "amber", "teardown": "", "confirmation": "blue", "advice": "", "benign": ""}
 _SYMPTOM = {"crash": ("red", "crash"), "hang": ("amber", "hang"), "slow": ("blue", "slow")}
+_COMMENT_TAGS = {
+    *("p", "br", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "a", "hr"),
+    *("h1", "h2", "h3", "h4", "table", "thead", "tbody", "tr", "th", "td"),
+}
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -67,7 +76,10 @@ def symptom_shape(symptom: str) -> SafeString:
     colour, shape = _SYMPTOM.get(symptom, ("", "launch_failure" if symptom == "launch_failure" else "none"))
     word = symptom.replace("_", " ") or "symptom unknown"
     return format_html(
-        '<span class="shape {0}" title="{1}">{2}<span class="visually-hidden">{1}</span></span>', colour, word, icon(shape, 14)
+        '<span class="shape {0}" title="{1}">{2}<span class="visually-hidden">{1}</span></span>',
+        colour,
+        word,
+        icon(shape, 14),
     )
 
 
@@ -87,7 +99,9 @@ def utc(moment: datetime | float | None, style: str = "minute") -> SafeString | 
         "date": lambda: f"{moment:%Y-%m-%d}",
         "ago": lambda: ago(moment),
     }[style]()
-    return format_html('<time datetime="{}" title="{:%Y-%m-%d %H:%M:%S} UTC">{}</time>', moment.isoformat(), moment, shown)
+    return format_html(
+        '<time datetime="{}" title="{:%Y-%m-%d %H:%M:%S} UTC">{}</time>', moment.isoformat(), moment, shown
+    )
 
 
 def ago(moment: datetime) -> str:
@@ -106,6 +120,14 @@ def duration(seconds: float | None) -> str:
             value = seconds / size
             return f"{value:.1f} {unit}" if value < 10 and unit in "hd" else f"{value:.0f} {unit}"
     return f"{seconds * 1000:.0f} ms" if seconds else "0 s"
+
+
+@register.simple_tag
+def took(run: Run) -> str:
+    """How long a piece of work took, or takes so far."""
+    if run.started_at is None:
+        return "–"
+    return duration(((run.ended_at or timezone.now()) - run.started_at).total_seconds())
 
 
 @register.filter
@@ -148,6 +170,16 @@ def category_path(category_id: str) -> str:
 
 
 @register.filter
+def category_about(category_id: str) -> str:
+    return taxonomy.load().get(category_id).explanation if category_id else ""
+
+
+@register.filter
+def category_advice(category_id: str) -> str:
+    return taxonomy.load().get(category_id).advice if category_id else ""
+
+
+@register.filter
 def words(value: str) -> str:
     return str(value).replace("_", " ")
 
@@ -161,6 +193,43 @@ def roles(user: Any) -> str:
 def get(mapping: dict[Any, Any], key: Any) -> Any:
     """``mapping[key]`` for templates."""
     return mapping.get(key) if mapping else None
+
+
+@register.filter
+def pairs(text: str) -> list[list[str]]:
+    """``a:b,c:d`` as pairs, for short lists of buttons."""
+    return [part.split(":", 1) for part in text.split(",")]
+
+
+@register.filter
+def highlight(text: str, indicators: list[dict[str, Any]]) -> SafeString:
+    """The text with the words that tell the fault, and their parameters, marked. Log text is data: all of it is escaped."""
+    wanted = {str(row.get("text") or "") for row in indicators or []}
+    wanted |= {
+        str(value)
+        for row in indicators or []
+        for value in (row.get("parameters") or {}).values()
+        if len(str(value)) > 2
+    }
+    found = sorted((word for word in wanted if word), key=len, reverse=True)
+    if not found:
+        return format_html("{}", text)
+    parts = re.split(f"({'|'.join(map(re.escape, found))})", text)
+    return format_html_join("", "{}", ((format_html("<mark>{}</mark>", p) if p in wanted else p,) for p in parts if p))
+
+
+@register.simple_tag
+def line_url(slug: str, attempt: int, line: dict[str, Any]) -> str:
+    """Where one line of evidence is read."""
+    return log_url(slug, attempt, str(line.get("file") or "-"), line.get("line"), line.get("end"))
+
+
+@register.filter
+def markdown(text: str) -> SafeString:
+    """A comment's Markdown as HTML: no raw HTML, no images, links that do not vouch for their target."""
+    html = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable("table").render(text)
+    clean = nh3.clean(html, tags=_COMMENT_TAGS, attributes={"a": {"href"}}, url_schemes={"http", "https", "mailto"})
+    return mark_safe(clean)  # noqa: S308  # cleaned in the line above
 
 
 @register.simple_tag

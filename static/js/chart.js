@@ -1,0 +1,127 @@
+// Charts: loads plotly only where a chart comes into view, draws what its URL answers, in the page's colours.
+(() => {
+  const source = document.currentScript?.dataset.plotly ?? document.querySelector("script[data-plotly]")?.dataset.plotly;
+  let library;
+  const load = () => library ??= new Promise((done, fail) => {
+    if (window.Plotly) { done(); return; }
+    const script = Object.assign(document.createElement("script"), { src: source, onload: () => done(), onerror: () => fail(new Error("plotly")) });
+    document.head.append(script);
+  });
+  const probe = document.createElement("i");
+  const colour = (name) => {
+    probe.className = "";
+    document.body.append(probe);
+    probe.style.color = `var(--${name})`;
+    const value = getComputedStyle(probe).color;
+    probe.remove();
+    return value;
+  };
+  const STAGE_COLOURS = ["grey-soft", "violet", "amber", "blue", "blue", "green", "green", "amber", "line-strong"];
+  const ROLE = { root: ["red", "triangle-down"], cascade: ["amber", "circle"], confirmation: ["blue", "diamond"], teardown: ["muted", "x-thin-open"] };
+
+  const frame = (extra) => ({
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("text") },
+    margin: { l: 8, r: 12, t: 8, b: 32 }, hoverlabel: { bgcolor: colour("raised"), bordercolor: colour("line-strong"), font: { color: colour("text"), family: "monospace", size: 12 } },
+    colorway: ["accent", "red", "amber", "green", "violet", "blue", "muted"].map(colour),
+    ...extra,
+  });
+  const axis = (extra) => ({ gridcolor: colour("line"), linecolor: colour("line-strong"), zerolinecolor: colour("line"), automargin: true, ...extra });
+
+  function timeline(data, box) {
+    const n = data.stages.length;
+    const scale = data.stages.flatMap((_, i) => { const c = colour(STAGE_COLOURS[i]); return [[i / n, c], [(i + 1) / n, c]]; });
+    const width = (data.t1 - data.t0) / data.z[0].length;
+    const x = data.z[0].map((_, i) => new Date(data.t0 + width * (i + 0.5)));
+    const traces = [{
+      type: "heatmap", x, y: data.nodes.map((_, i) => i), z: data.z.map((row) => row.map((v) => (v < 0 ? null : v))), colorscale: scale, zmin: -0.5, zmax: n - 0.5, showscale: false, opacity: 0.55, ygap: data.nodes.length < 60 ? 2 : 0,
+      text: data.z.map((row, r) => row.map((v) => (v < 0 ? "" : `${data.nodes[r]}  ${data.stages[v].replace("_", " ")}`))), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
+    }];
+    for (const [role, [tone, symbol]] of Object.entries(ROLE)) {
+      const marks = data.marks.filter((mark) => mark.role === role);
+      if (marks.length) traces.push({
+        type: "scatter", mode: "markers", name: role, x: marks.map((m) => new Date(m.t)), y: marks.map((m) => m.row), customdata: marks.map((m) => m.url),
+        text: marks.map((m) => `${data.nodes[m.row]}  ${role}<br>${m.text.replace(/[<>&]/g, " ")}`), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
+        marker: { color: colour(tone), symbol, size: role === "root" ? 12 : 8, line: { width: 1, color: colour("surface") } },
+      });
+    }
+    const hasIterations = data.iterations.t.length > 1 && Number(box.dataset.height) > 300;
+    if (hasIterations) traces.push({ type: "scatter", mode: "lines", name: "seconds per iteration", yaxis: "y2", x: data.iterations.t.map((t) => new Date(t)), y: data.iterations.seconds, customdata: data.iterations.n, hovertemplate: "iteration %{customdata}<br>%{y:.2f} s<extra></extra>", line: { color: colour("accent"), width: 1.5 } });
+    const step = Math.max(1, Math.ceil(data.nodes.length / 24));
+    const ticks = data.nodes.map((_, i) => i).filter((i) => i % step === 0);
+    return [traces, frame({
+      height: Number(box.dataset.height) || 320, showlegend: true, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, margin: { l: 8, r: 12, t: 28, b: 32 }, hovermode: "closest", dragmode: "zoom",
+      xaxis: axis({ type: "date", range: [new Date(data.t0), new Date(data.t1)], fixedrange: false, anchor: hasIterations ? "y2" : "y" }),
+      yaxis: axis({ autorange: "reversed", fixedrange: true, showgrid: false, zeroline: false, tickvals: ticks, ticktext: ticks.map((i) => data.nodes[i]), tickfont: { family: "monospace", size: 11 }, domain: hasIterations ? [0.32, 1] : [0, 1] }),
+      yaxis2: axis({ domain: [0, 0.24], fixedrange: true, title: { text: "s / iteration" }, rangemode: "tozero" }),
+    })];
+  }
+
+  function urlOf(box, range) {
+    const at = new URL(box.dataset.chartUrl, location.href);
+    const here = new URLSearchParams(location.search);
+    const [t0, t1] = range ?? [here.get("t0"), here.get("t1")];
+    if (t0 && t1 && "keys" in box.dataset) { at.searchParams.set("t0", t0); at.searchParams.set("t1", t1); }
+    return at;
+  }
+
+  async function draw(box, range) {
+    try {
+      const [answer] = await Promise.all([fetch(urlOf(box, range)), load()]);
+      if (!answer.ok) throw new Error(String(answer.status));
+      const data = await answer.json();
+      if (data.empty) { box.replaceChildren(Object.assign(document.createElement("p"), { className: "chart-wait muted", textContent: data.empty })); return; }
+      const isTimeline = "z" in data;
+      const [traces, layout] = isTimeline ? timeline(data, box) : [data.data, frame(themed(data.layout ?? {}, box))];
+      if (!box.querySelector(".js-plotly-plot, .plot-container")) box.replaceChildren();
+      await window.Plotly.react(box, traces, layout, { displayModeBar: false, responsive: true, displaylogo: false });
+      if (!box.dataset.wired) wire(box, isTimeline);
+      box.dataset.wired = "1";
+      box.whole = data.whole;
+      box.setAttribute("role", "img");
+      box.setAttribute("aria-label", isTimeline ? `Timeline of ${data.lanes} nodes with ${data.marks.length} marks` : (data.label ?? "Chart"));
+    } catch { box.replaceChildren(Object.assign(document.createElement("p"), { className: "chart-wait problem", textContent: "The chart could not be drawn: reload the page to try again." })); }
+  }
+  const themed = (layout, box) => {
+    const done = { ...layout };
+    for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) done[name] = axis(layout[name]);
+    done.xaxis ??= axis({});
+    done.yaxis ??= axis({});
+    if (box.dataset.height) done.height = Number(box.dataset.height);
+    return done;
+  };
+
+  function wire(box, isTimeline) {
+    box.on("plotly_click", (event) => {
+      const url = event.points.map((point) => point.customdata).find((value) => typeof value === "string" && value.startsWith("/"));
+      if (url) location.assign(url);
+    });
+    if (!isTimeline || !("keys" in box.dataset)) return;
+    const go = (t0, t1) => {
+      const at = new URL(location.href);
+      if (t0 === null) { at.searchParams.delete("t0"); at.searchParams.delete("t1"); } else { at.searchParams.set("t0", (t0 / 1000).toFixed(1)); at.searchParams.set("t1", (t1 / 1000).toFixed(1)); }
+      history.replaceState(null, "", at);
+      draw(box, t0 === null ? [null, null] : [String(t0 / 1000), String(t1 / 1000)]);
+    };
+    box.on("plotly_relayout", (event) => {
+      if (event["xaxis.autorange"]) go(null, null);
+      else if (event["xaxis.range[0]"]) go(Date.parse(`${String(event["xaxis.range[0]"]).replace(" ", "T")}Z`), Date.parse(`${String(event["xaxis.range[1]"]).replace(" ", "T")}Z`));
+    });
+    box.tabIndex = 0;
+    box.addEventListener("keydown", (event) => {
+      const [a, b] = box.layout.xaxis.range.map((value) => (typeof value === "string" ? Date.parse(`${value.replace(" ", "T")}Z`) : +value));
+      const span = b - a;
+      const to = { ArrowLeft: [a - span / 4, b - span / 4], ArrowRight: [a + span / 4, b + span / 4], "+": [a + span / 4, b - span / 4], "=": [a + span / 4, b - span / 4], "-": [a - span / 2, b + span / 2], 0: [null, null] }[event.key];
+      if (!to) return;
+      event.preventDefault();
+      if (to[0] === null) { go(null, null); return; }
+      go(Math.max(to[0], box.whole[0]), Math.min(to[1], box.whole[1]));
+    });
+  }
+
+  const seen = new IntersectionObserver((entries) => entries.forEach((entry) => { if (entry.isIntersecting) { seen.unobserve(entry.target); draw(entry.target); } }), { rootMargin: "200px" });
+  const watch = () => document.querySelectorAll(".chart[data-chart-url]:not([data-watched])").forEach((box) => { box.dataset.watched = "1"; seen.observe(box); });
+  watch();
+  document.addEventListener("htmx:after:settle", watch);
+  document.addEventListener("themechange", () => document.querySelectorAll(".chart[data-wired]").forEach((box) => draw(box)));
+})();

@@ -1,0 +1,96 @@
+"""Shapes of the desk's endpoints; docs/openapi.yaml is made from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from triage.models import Decision, Incident
+
+
+class IncidentSerializer(serializers.ModelSerializer[Incident]):
+    """One row of the list. ``category`` is the machine's word, ``standing_category`` what stands after review."""
+
+    number = serializers.IntegerField(source="pk", read_only=True)
+    job = serializers.SlugRelatedField("slug", read_only=True)
+    cluster = serializers.SlugRelatedField("slug", read_only=True)
+    assignee = serializers.SlugRelatedField("username", read_only=True)
+    url = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Incident
+        fields = (
+            *("number", "url", "headline", "job", "cluster", "state", "category", "confidence", "runner_up"),
+            *("runner_up_confidence", "standing_category", "symptom", "stage", "iteration", "node_count", "accused"),
+            *("fingerprint", "happened_at", "opened_at", "reviewed_at", "resolved_at", "gpu_hours", "node_hours"),
+            *("assignee", "group", "regressed_from", "snoozed_until", "is_withdrawn"),
+        )
+        read_only_fields = fields
+
+    def get_url(self, incident: Incident) -> str:
+        return f"/incidents/{incident.pk}/"
+
+
+class DecisionSerializer(serializers.ModelSerializer[Decision]):
+    """A human's word on one claim."""
+
+    made_by = serializers.SlugRelatedField("username", read_only=True)
+
+    class Meta:
+        model = Decision
+        fields = (
+            "id",
+            "claim",
+            "subject",
+            "word",
+            "machine_value",
+            "value",
+            "reason",
+            "made_by",
+            "made_at",
+            "undone_at",
+        )
+        read_only_fields = fields
+
+
+class DecisionInSerializer(serializers.Serializer[Any]):
+    """What to say: ``value`` only with ``correct``; ``subject`` only for a suspect."""
+
+    claim = serializers.ChoiceField(Decision.Claim.choices)
+    subject = serializers.CharField(required=False, allow_blank=True, max_length=200, default="")
+    word = serializers.ChoiceField(Decision.Word.choices)
+    value = serializers.CharField(required=False, allow_blank=True, max_length=200, default="")
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=2000, default="")
+
+
+class IncidentDetailSerializer(IncidentSerializer):
+    """With the report behind it and every human word."""
+
+    decisions = DecisionSerializer(many=True, read_only=True)
+    report = serializers.SerializerMethodField()
+
+    class Meta(IncidentSerializer.Meta):
+        fields = (*IncidentSerializer.Meta.fields, "decisions", "report")
+        read_only_fields = fields
+
+    @extend_schema_field({"type": "object", "additionalProperties": True, "description": "docs/report.md"})
+    def get_report(self, incident: Incident) -> dict[str, Any]:
+        return incident.diagnosis.whole_report
+
+
+class FindingSerializer(serializers.Serializer[Any]):
+    """One event of the evidence."""
+
+    role = serializers.CharField()
+    template = serializers.CharField()
+    signature = serializers.CharField()
+    count = serializers.IntegerField()
+    nodes = serializers.IntegerField()
+    of_nodes = serializers.IntegerField()
+    jobs_with_it = serializers.IntegerField()
+    healthy_jobs = serializers.IntegerField()
+    example = serializers.CharField()
+    node_names = serializers.ListField(child=serializers.CharField())
+    lines = serializers.ListField(child=serializers.DictField())

@@ -1,0 +1,99 @@
+"""Incidents as CSV and as Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from diagnosis import taxonomy
+from triage.models import Incident
+from triage.selectors.incident import IncidentView, log_url
+
+CSV_COLUMNS = (
+    *("incident", "headline", "job", "attempt", "cluster", "state", "category", "machine_category", "confidence"),
+    *("symptom", "stage", "iteration", "nodes", "accused", "happened_at", "opened_at", "reviewed_at", "resolved_at"),
+    *("gpu_hours_lost", "assignee", "fingerprint"),
+)
+#: a spreadsheet takes a cell that begins so for a formula
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_row(incident: Incident) -> list[Any]:
+    """One incident in the order of CSV_COLUMNS; needs job, cluster and assignee selected."""
+    values = [
+        incident.pk,
+        incident.headline,
+        incident.job.slug,
+        incident.attempt_id,
+        incident.cluster.slug,
+        incident.state,
+        incident.standing_category,
+        incident.category,
+        f"{incident.confidence:.3f}",
+        incident.symptom,
+        incident.stage,
+        incident.iteration,
+        incident.node_count,
+        " ".join(incident.accused),
+        incident.happened_at.isoformat(),
+        incident.opened_at.isoformat(),
+        incident.reviewed_at.isoformat() if incident.reviewed_at else "",
+        incident.resolved_at.isoformat() if incident.resolved_at else "",
+        f"{incident.gpu_hours:.2f}" if incident.gpu_hours is not None else "",
+        incident.assignee.get_username() if incident.assignee else "",
+        incident.fingerprint,
+    ]
+    return [f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value for value in values]
+
+
+def markdown(view: IncidentView, base_url: str) -> str:
+    """The incident for a chat or a ticket: verdict, suspects, evidence with permalinks, advice, who said what."""
+    incident, tree = view.incident, taxonomy.load()
+    job = incident.job
+    lines = [
+        f"## #{incident.pk} {_plain(incident.headline)}",
+        "",
+        f"{base_url}/incidents/{incident.pk}/",
+        "",
+        f"- Job: {_plain(job.name)} ({job.slug}), attempt {incident.attempt.number}, {incident.node_count or '?'} nodes",
+        f"- State: {incident.get_state_display()}",
+        f"- Machine: {' › '.join(tree.path(incident.category)) or incident.category} ({incident.confidence:.0%})",
+    ]
+    if incident.runner_up:
+        lines.append(
+            f"- Runner-up: {' › '.join(tree.path(incident.runner_up))} ({incident.runner_up_confidence or 0:.0%})"
+        )
+    if view.category.word:
+        word = view.category.word
+        lines.append(f"- Human: {word.get_word_display()} by {word.made_by.get_username()}: {_plain(word.value or '')}")
+    lines += [f"- Happened: {incident.happened_at:%Y-%m-%d %H:%M:%S} UTC", ""]
+    if view.suspects:
+        lines += ["### Suspects", ""]
+        for suspect in view.suspects[:10]:
+            reasons = "; ".join(_plain(reason) for reason in suspect.row.reasons)
+            lines.append(f"1. **{_plain(suspect.row.entity)}** ({suspect.row.score:.2f}) {reasons}")
+        lines.append("")
+    if view.findings:
+        lines += ["### Evidence", ""]
+        for finding in view.findings[:10]:
+            lines.append(
+                f"- {finding.role}, {finding.count:,}×, on {finding.nodes} of {finding.of_nodes or '?'} nodes: "
+            )
+            lines.append(f"  `{(finding.example or finding.template)[:300].replace('`', chr(39)).strip()}`")
+            for ref in finding.lines[:2]:
+                url = log_url(job.slug, incident.attempt.number, ref.get("file", ""), ref.get("line"))
+                lines.append(f"  {base_url}{url}")
+        lines.append("")
+    advice = view.report.get("advice") or {}
+    if advice.get("action"):
+        lines += ["### Advice", "", f"{advice['action']}: {', '.join(advice.get('targets') or [])}"]
+        if advice.get("command"):
+            lines += ["", "```", str(advice["command"]), "```"]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown leaves as it is."""
+    for mark in "\\`*_[]<>#|":
+        text = text.replace(mark, f"\\{mark}")
+    return text.replace("\n", " ")

@@ -1,0 +1,151 @@
+"""The site's own signatures: written as TOML, checked before they are kept, tried on stored jobs before they count."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from django.conf import settings
+from django.db import transaction
+
+from diagnosis import taxonomy
+from diagnosis.logs import signatures
+from diagnosis.logs.signatures import Signature, SignatureError, SignatureSet
+from diagnosis.logs.signatures.validate import DryRun
+from diagnosis.parsed import load as load_parsed
+from ingest import storage
+from ingest.models import Artifact
+from triage.models import Activity, CustomRule
+from triage.selectors.access import visible_cluster_ids
+
+log = logging.getLogger(__name__)
+
+#: how many of the newest artifacts a dry run reads, and at most how many distinct messages
+DRY_RUN_ARTIFACTS = 300
+DRY_RUN_MESSAGES = 500_000
+
+TEMPLATE = """[[signature]]
+id = "site.my_rule"
+title = "What it means, in a few words"
+role = "root"
+strength = "strong"
+category = "hardware.network.adapter"
+pattern = \'\'\'(?i)rdma port [0-9]+ wedged\'\'\'
+advice = "What to do about it."
+source = "who saw it, where"
+example = "node7: RDMA port 3 wedged, reset needed"
+counter = "node7: RDMA port 3 up"
+"""
+
+
+class RuleRefused(ValueError):
+    """A rule that cannot be kept; ``problems`` are sentences for its author."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(" ".join(problems))
+        self.problems = problems
+
+
+def rule_check(body: str) -> Signature:
+    """The one rule of ``body``.
+
+    Raises:
+        RuleRefused: it is not one readable rule, contradicts its own example, or takes a built-in rule's name.
+    """
+    if len(body) > 20_000:
+        raise RuleRefused(["The rule is longer than 20,000 characters."])
+    try:
+        found = signatures.parse(body, area="custom")
+    except SignatureError as error:
+        raise RuleRefused([f"The rule cannot be read: {error}."]) from error
+    if len(found) != 1:
+        raise RuleRefused([f"Write exactly one [[signature]] table; there are {len(found)}."])
+    rule = found[0]
+    problems = signatures.validate(rule)
+    if rule.category and rule.category not in taxonomy.load():
+        problems.append(f"There is no category “{rule.category}”: the list is in docs/categories.md.")
+    if signatures.load().rule(rule.id):
+        problems.append(f"“{rule.id}” is the name of a built-in rule: take another, such as site.{rule.id}.")
+    if problems:
+        raise RuleRefused(problems)
+    return rule
+
+
+@transaction.atomic
+def rule_save(*, body: str, by: Any, is_active: bool = True, existing: CustomRule | None = None) -> CustomRule:
+    """Keep a checked rule; the next diagnosis uses it.
+
+    Raises:
+        RuleRefused: see :func:`rule_check`; or its id belongs to another rule.
+    """
+    rule = rule_check(body)
+    twin = CustomRule.objects.filter(rule_id=rule.id).first()
+    if twin and (existing is None or twin.pk != existing.pk):
+        raise RuleRefused([f"There is a rule “{rule.id}” already: edit that one or take another id."])
+    row = existing or CustomRule(created_by=by)
+    before = {"body": row.body, "is_active": row.is_active} if existing else None
+    row.rule_id, row.body, row.is_active = rule.id, body, is_active
+    row.save()
+    after = {"body": body, "is_active": is_active}
+    Activity.objects.create(kind="rule_saved", actor=by, data={"subject": rule.id, "before": before, "after": after})
+    return row
+
+
+@transaction.atomic
+def rule_delete(*, rule: CustomRule, by: Any) -> None:
+    """Forget a rule; its text stays in the activity log."""
+    Activity.objects.create(
+        kind="rule_deleted", actor=by, data={"subject": rule.rule_id, "before": {"body": rule.body}}
+    )
+    rule.delete()
+
+
+def rules_in_force() -> SignatureSet:
+    """Active rules of the page, then those of FAULTLINE_RULES_FILE, then the built-in ones.
+
+    A file that cannot be read is told in the log and left out: a diagnosis must not fail for it.
+    """
+    texts = list(CustomRule.objects.filter(is_active=True).order_by("rule_id").values_list("body", flat=True))
+    if settings.RULES_FILE:
+        try:
+            text = Path(settings.RULES_FILE).read_text(encoding="utf-8")
+            signatures.parse(text, area="custom")
+            texts.append(text)
+        except (OSError, UnicodeDecodeError, SignatureError) as error:
+            log.error("FAULTLINE_RULES_FILE is left out: %s", error)
+    return signatures.load_with(texts) if texts else signatures.load()
+
+
+def rule_try(*, rule: Signature, user: Any) -> tuple[DryRun, int]:
+    """What ``rule`` would match in the newest artifacts that ``user`` may see, and how many artifacts that were."""
+    artifacts = Artifact.objects.filter(
+        attempt__job__cluster__in=visible_cluster_ids(user), is_superseded=False, state=Artifact.State.PARSED
+    ).exclude(parsed_key="")
+    keys = list(artifacts.order_by("-pk").values_list("parsed_key", flat=True)[:DRY_RUN_ARTIFACTS])
+    with tempfile.TemporaryDirectory(prefix="faultline-rule-") as folder:
+        tables, held = [], 0
+        for table in _uniques(keys, Path(folder)):
+            tables.append(table)
+            held += table.height
+            if held > DRY_RUN_MESSAGES:
+                break
+        read = len(tables)
+        schema = {"masked": pl.UInt64, "text": pl.String, "count": pl.Int64, "example": pl.String}
+        whole = pl.concat(tables) if tables else pl.DataFrame(schema=schema)
+    merged = whole.group_by("masked", maintain_order=True).agg(
+        pl.col("text").first(), pl.col("count").sum(), pl.col("example").first()
+    )
+    return signatures.dry_run(rule, merged, rules_in_force()), read
+
+
+def _uniques(keys: list[str], work: Path) -> Iterator[pl.DataFrame]:
+    """Tables of unique messages of stored artifacts; those without one (flows, stacks) are passed over."""
+    for key in keys:
+        parsed = load_parsed(storage.directory_get(key, ("parsed.json", "uniques.parquet"), work))
+        if parsed.uniques is not None and parsed.uniques.exists():
+            columns = ["masked", "text", "count", "example"]
+            yield pl.read_parquet(parsed.uniques, columns=columns).with_columns(pl.col("count").cast(pl.Int64))

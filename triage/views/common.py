@@ -1,0 +1,67 @@
+"""What the views share: the right to act, the way back, messages that offer an undo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect
+from django.utils.http import url_has_allowed_host_and_scheme
+
+from ingest.roles import can
+from triage.models import Incident
+from triage.selectors.incidents import incident_for
+
+View = Callable[..., HttpResponse]
+
+_NEEDS = {
+    "review": "Reviewing needs the role engineer or manager.",
+    "upload": "Uploading needs the role engineer.",
+    "statistics": "Statistics need the role engineer or manager.",
+    "export": "Exporting needs the role manager.",
+}
+
+
+def ability_required(ability: str) -> Callable[[View], View]:
+    """Refuse with a sentence that names the role which may."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not can(request.user, ability):
+                raise PermissionDenied(f"{_NEEDS[ability]} Ask an administrator to put you into that group.")
+            return view(request, *args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def incident_or_404(request: HttpRequest, number: int) -> Incident:
+    """The incident, or 404 also where it exists but is not for this person."""
+    incident = incident_for(request.user, number)
+    if incident is None:
+        raise Http404(f"There is no incident #{number}, or it belongs to a cluster that your teams do not see.")
+    return incident
+
+
+def back(request: HttpRequest, fallback: str) -> HttpResponseRedirect:
+    """To where the form says it came from, if that is here, else to ``fallback``."""
+    target = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()}):
+        return redirect(fallback)
+    return HttpResponseRedirect(target)
+
+
+def say(request: HttpRequest, words: str, *, undo: UUID | None = None) -> None:
+    """A toast; with ``undo`` one that offers to take the act of that id back."""
+    messages.success(request, words, extra_tags=f"undo:{undo}" if undo else "")
+
+
+def complain(request: HttpRequest, words: str) -> None:
+    messages.error(request, words)

@@ -1,0 +1,163 @@
+"""One incident: its page, and what a human says of it."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+
+from django.contrib.auth import get_user_model
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+
+from diagnosis import taxonomy
+from triage.export import markdown
+from triage.models import Decision, Incident
+from triage.selectors.incident import incident_view
+from triage.selectors.incidents import incidents_visible_to
+from triage.services import reviewing
+from triage.services.grouping import incidents_merge, incidents_split
+from triage.services.reviewing import STAGES, ReviewError
+from triage.views.common import ability_required, back, complain, incident_or_404, say
+
+_PAST = {"confirm": "Confirmed", "correct": "Corrected", "reject": "Rejected", "inconclusive": "Judged inconclusive:"}
+
+
+@require_GET
+def incident(request: HttpRequest, number: int) -> HttpResponse:
+    """What failed, where, and do I agree?"""
+    found = incident_or_404(request, number)
+    context = {
+        "nav": "incidents",
+        "incident": found,
+        "view": incident_view(request.user, found),
+        "categories": taxonomy.load().leaves(),
+        "stages": STAGES,
+    }
+    return render(request, "triage/incident.html", context)
+
+
+@require_GET
+def incident_markdown(request: HttpRequest, number: int) -> HttpResponse:
+    """The incident as Markdown, for a ticket or a chat."""
+    view = incident_view(request.user, incident_or_404(request, number))
+    base = f"{request.scheme}://{request.get_host()}"
+    return HttpResponse(markdown(view, base), content_type="text/markdown; charset=utf-8")
+
+
+@require_POST
+@ability_required("review")
+def decide(request: HttpRequest, number: int) -> HttpResponse:
+    """Confirm, correct or reject one claim."""
+    found = incident_or_404(request, number)
+    request_id = uuid.uuid4()
+    claim, subject = request.POST.get("claim", ""), request.POST.get("subject", "")
+    try:
+        decision = reviewing.decision_make(
+            incident=found,
+            claim=claim,
+            subject=subject,
+            word=request.POST.get("word", ""),
+            value=request.POST.get("value", ""),
+            reason=request.POST.get("reason", ""),
+            by=request.user,
+            request_id=request_id,
+        )
+    except ReviewError as error:
+        complain(request, str(error))
+    else:
+        what = f"suspect {subject}" if claim == Decision.Claim.SUSPECT else f"the {claim}"
+        say(request, f"{_PAST[decision.word]} {what} of #{number}.", undo=request_id)
+    return back(request, reverse("incident", args=[number]))
+
+
+@require_POST
+@ability_required("review")
+def decision_undo(request: HttpRequest, number: int, decision: int) -> HttpResponse:
+    """Take one decision back, whoever made it; who did so is kept."""
+    found = incident_or_404(request, number)
+    try:
+        reviewing.decision_undo(decision=get_object_or_404(Decision, pk=decision, incident=found), by=request.user)
+    except ReviewError as error:
+        complain(request, str(error))
+    else:
+        say(request, "Taken back.")
+    return back(request, reverse("incident", args=[number]))
+
+
+@require_POST
+@ability_required("review")
+def act(request: HttpRequest, number: int) -> HttpResponse:
+    """Actioned, resolved, reopened, snoozed, woken."""
+    found = incident_or_404(request, number)
+    name, until = request.POST.get("act", ""), None
+    if name == "snoozed":
+        hours = request.POST.get("hours", "")
+        until = timezone.now() + timedelta(hours=int(hours)) if hours.isdigit() and int(hours) < 9000 else _day(request)
+    try:
+        reviewing.incident_act(
+            incident=found, act=name, by=request.user, reason=request.POST.get("reason", ""), until=until
+        )
+    except ReviewError as error:
+        complain(request, str(error))
+    else:
+        say(request, f"#{number} is {name}.")
+    return back(request, reverse("incident", args=[number]))
+
+
+def _day(request: HttpRequest) -> datetime | None:
+    try:
+        return datetime.fromisoformat(request.POST.get("until", "")).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+@require_POST
+@ability_required("review")
+def assign(request: HttpRequest, number: int) -> HttpResponse:
+    """Give it to somebody (``assignee`` a name; ``me``; empty: nobody)."""
+    found, name = incident_or_404(request, number), request.POST.get("assignee", "")
+    users = get_user_model().objects.filter(is_active=True)
+    person = request.user if name == "me" else users.filter(username=name).first() if name else None
+    if name and person is None:
+        complain(request, f"There is nobody called {name}: check the spelling.")
+        return back(request, reverse("incident", args=[number]))
+    request_id = uuid.uuid4()
+    reviewing.incident_assign(incident=found, assignee=person, by=request.user, request_id=request_id)
+    say(request, f"Assigned to {person.get_username()}." if person else "Nobody is assigned now.", undo=request_id)
+    return back(request, reverse("incident", args=[number]))
+
+
+@require_POST
+@ability_required("review")
+def comment(request: HttpRequest, number: int) -> HttpResponse:
+    """Add a remark in Markdown."""
+    found = incident_or_404(request, number)
+    try:
+        reviewing.comment_add(incident=found, body=request.POST.get("body", ""), by=request.user)
+    except ReviewError as error:
+        complain(request, str(error))
+    return back(request, reverse("incident", args=[number]) + "#activity")
+
+
+@require_POST
+@ability_required("review")
+def group(request: HttpRequest, number: int) -> HttpResponse:
+    """Merge with other incidents by their numbers, or split from the group."""
+    found = incident_or_404(request, number)
+    try:
+        if request.POST.get("act") == "split":
+            incidents_split(incidents=[found], by=request.user)
+            say(request, f"#{number} stands alone again; new incidents like it will too.")
+        else:
+            numbers = [
+                int(part) for part in request.POST.get("numbers", "").replace("#", " ").split() if part.isdigit()
+            ]
+            others: list[Incident] = list(incidents_visible_to(request.user).filter(pk__in=numbers[:500]))
+            made = incidents_merge(incidents=[found, *others], by=request.user)
+            say(request, f"Group {made.pk} now holds {made.incidents.count()} incidents.")
+    except ReviewError as error:
+        complain(request, str(error))
+    return back(request, reverse("incident", args=[number]))

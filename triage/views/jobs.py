@@ -1,0 +1,125 @@
+"""Jobs: the list, and one job's page with its tabs."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from ingest.models import Artifact, Job
+from ingest.models.job import Outcome
+from ingest.selectors import progress
+from ingest.services import diagnosis_request
+from triage.selectors.incident import EVIDENCE_ROLES
+from triage.selectors.jobs import FILES_PAGE_SIZE, artifact_page, job_for, job_page, job_runs, job_view
+from triage.services.reading import findings_of
+from triage.timeline import timeline_figure
+from triage.views.common import ability_required, say
+
+#: tab → template of its body
+TABS = {
+    "events": "triage/job/events.html",
+    "flows": "triage/job/flows.html",
+    "stacks": "triage/job/stacks.html",
+    "files": "triage/job/files.html",
+    "work": "triage/job/work.html",
+}
+
+
+def job_or_404(request: HttpRequest, slug: str) -> Job:
+    """The job, or 404 also where it exists but is not for this person."""
+    job = job_for(request.user, slug)
+    if job is None:
+        raise Http404(f"There is no job “{slug}”, or it belongs to a cluster that your teams do not see.")
+    return job
+
+
+@require_GET
+def jobs(request: HttpRequest) -> HttpResponse:
+    """All jobs, newest first."""
+    words, outcome = request.GET.get("words", ""), request.GET.get("outcome", "")
+    number = request.GET.get("page", "1")
+    page = job_page(request.user, words=words, outcome=outcome, page=int(number) if number.isdigit() else 1)
+    context = {"nav": "jobs", "page": page, "words": words, "outcome": outcome, "outcomes": Outcome.choices}
+    return render(request, "triage/jobs.html", context)
+
+
+@require_GET
+def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
+    """What did this job do over time, and where does it hurt?"""
+    found = job_or_404(request, slug)
+    number = request.GET.get("attempt", "")
+    view = job_view(found, attempt=int(number) if number.isdigit() else None)
+    context = {
+        "nav": "jobs",
+        "job": found,
+        "view": view,
+        "report": view.report,
+        "tab": tab,
+        "tab_template": TABS[tab],
+        "tabs": [(name, name.capitalize(), "job" if name == "events" else f"job-{name}") for name in TABS],
+    }
+    if found.is_working or found.is_troubled or tab == "work":
+        context["progress"] = progress(found)
+    if tab == "work":
+        context["runs"] = job_runs(found)
+    elif tab == "events":
+        context["events"] = _events(request, view.report)
+        context |= {name: request.GET.get(name, "") for name in ("role", "words", "node")}
+        context["roles"] = EVIDENCE_ROLES
+    elif tab == "files":
+        page = request.GET.get("page", "1")
+        words, state = request.GET.get("words", ""), request.GET.get("state", "")
+        number_of_page = int(page) if page.isdigit() else 1
+        files, total = artifact_page(found, words=words, state=state, page=number_of_page)
+        context |= {"files": files, "total": total, "words": words, "state": state, "states": Artifact.State.choices}
+        context |= {"page_number": number_of_page, "has_next": number_of_page * FILES_PAGE_SIZE < total}
+    return render(request, "triage/job.html", context)
+
+
+@require_POST
+@ability_required("upload")
+def job_diagnose(request: HttpRequest, slug: str) -> HttpResponse:
+    """Diagnose the job's evidence again, with the engine and the history of today."""
+    found = job_or_404(request, slug)
+    run = diagnosis_request(job=found, user=request.user, is_forced=True)
+    say(request, "The job is being diagnosed again." if run else "It is diagnosed as soon as its evidence is read.")
+    return redirect("job", slug=slug)
+
+
+@require_GET
+def job_timeline(request: HttpRequest, slug: str, attempt: int) -> JsonResponse:
+    """The timeline's picture as JSON for the range ``t0``–``t1`` (seconds), at most ``rows`` rows."""
+    view = job_view(job_or_404(request, slug), attempt=attempt, with_timeline=True)
+    timeline = view.diagnosis.timeline if view.diagnosis else {}
+    rows = request.GET.get("rows", "")
+    figure = timeline_figure(
+        timeline,
+        slug=slug,
+        attempt=attempt,
+        t0=_seconds(request, "t0"),
+        t1=_seconds(request, "t1"),
+        rows=int(rows) if rows.isdigit() else 256,
+    )
+    if figure is None:
+        return JsonResponse({"empty": "The logs of this attempt tell no times, so there is no timeline to draw."})
+    return JsonResponse(figure)
+
+
+def _seconds(request: HttpRequest, name: str) -> float | None:
+    try:
+        return float(request.GET.get(name, ""))
+    except ValueError:
+        return None
+
+
+def _events(request: HttpRequest, report: dict[str, object]) -> list[object]:
+    """The report's events that the filters of the URL leave."""
+    role, words, node = (request.GET.get(name, "").lower() for name in ("role", "words", "node"))
+    return [
+        event
+        for event in findings_of(report)
+        if (not role or event.role == role)
+        and (not words or words in event.template.lower() or words in event.example.lower())
+        and (not node or any(node in name.lower() for name in event.node_names))
+    ]

@@ -1,0 +1,130 @@
+"""The log viewer: what happened around this line?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.shortcuts import render
+from django.utils.http import content_disposition_header
+from django.views.decorators.http import require_GET
+
+from ingest import selectors as evidence
+from ingest.models import Artifact, Job
+from triage.selectors.jobs import artifact_for
+from triage.selectors.logs import WINDOW, Filter, find, same_instant, window
+from triage.views.jobs import job_or_404
+
+_BLOCK = 1 << 20
+#: lines above the one that a permalink names
+_LEAD = 60
+
+
+def _artifact(request: HttpRequest, slug: str, attempt: int, path: str) -> tuple[Job, Artifact]:
+    job = job_or_404(request, slug)
+    artifact = artifact_for(job, attempt, path)
+    if artifact is None:
+        raise Http404(f"Attempt {attempt} of {slug} has no file “{path}”: it may have been deleted.")
+    return job, artifact
+
+
+def _number(request: HttpRequest, name: str, default: int = 0) -> int:
+    value = request.GET.get(name, "")
+    return int(value) if value.isdigit() and len(value) < 16 else default
+
+
+@require_GET
+def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
+    """A window on the file: around ``line``, or from ``from`` on; ``level``, ``who``, ``masked``, ``fold`` narrow it."""
+    job, artifact = _artifact(request, slug, attempt, path)
+    line = _number(request, "line")
+    start = _number(request, "from") or max(1, line - _LEAD)
+    only = Filter(_number(request, "level"), request.GET.get("who", ""), request.GET.get("masked", ""))
+    shown = window(artifact, start=start, only=only, fold=bool(request.GET.get("fold")))
+    context = {
+        "nav": "jobs",
+        "job": job,
+        "artifact": artifact,
+        "window": shown,
+        "line": line,
+        "only": only,
+        "fold": bool(request.GET.get("fold")),
+        "before": max(1, shown.first - WINDOW),
+        "after": shown.last + 1,
+        "levels": [(2, "info"), (3, "warning"), (4, "error")],
+        "has_times": any(row.time for row in shown.lines),
+        "has_who": any(row.who for row in shown.lines),
+        "next_evidence": next((n for n in shown.evidence if n > (line or start)), None),
+        "previous_evidence": next((n for n in reversed(shown.evidence) if n < (line or start)), None),
+    }
+    return render(request, "triage/log.html", context)
+
+
+@require_GET
+def log_context(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
+    """A few lines around one, to stand in another page."""
+    job, artifact = _artifact(request, slug, attempt, path)
+    line = _number(request, "line", 1)
+    shown = window(artifact, start=max(1, line - 5), count=11)
+    return render(request, "triage/log_context.html", {"job": job, "artifact": artifact, "window": shown, "line": line})
+
+
+@require_GET
+def log_find(request: HttpRequest, slug: str, attempt: int, path: str) -> JsonResponse:
+    """One step of a search through the bytes: matches, and where to go on."""
+    _, artifact = _artifact(request, slug, attempt, path)
+    return JsonResponse(find(artifact, request.GET.get("words", ""), offset=_number(request, "offset")))
+
+
+@require_GET
+def log_instant(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
+    """What every other log of the attempt said at the same time."""
+    job, artifact = _artifact(request, slug, attempt, path)
+    try:
+        moment = datetime.fromisoformat(request.GET.get("at", "").replace(" ", "+")).astimezone(UTC)
+    except ValueError as error:
+        raise BadRequest("The address needs ?at=<time>, as in 2026-11-01T03:12:07+00:00.") from error
+    logs = evidence.artifacts_of(job).filter(attempt=artifact.attempt, kind__in=("log", "kernel", "scheduler"))
+    found = same_instant(list(logs[:2048]), moment)
+    context = {"nav": "jobs", "job": job, "artifact": artifact, "moment": moment, "found": found}
+    return render(request, "triage/log_instant.html", context)
+
+
+@require_GET
+def log_raw(request: HttpRequest, slug: str, attempt: int, path: str) -> StreamingHttpResponse:
+    """The bytes as they came, whole or of the lines ``from`` to ``to``; always a download, never shown by the browser."""
+    _, artifact = _artifact(request, slug, attempt, path)
+    begin, end = 0, artifact.blob.size_bytes
+    if first := _number(request, "from"):
+        begin, end = _byte_range(artifact, first, _number(request, "to", first))
+
+    def blocks() -> Iterator[bytes]:
+        at = begin
+        while at < end:
+            block = evidence.read_range(artifact, at, min(_BLOCK, end - at))
+            if not block:
+                return
+            yield block
+            at += len(block)
+
+    response = StreamingHttpResponse(blocks(), content_type="application/octet-stream")
+    response["Content-Length"] = str(end - begin)
+    name = artifact.path.rsplit("/", 1)[-1]
+    response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
+    return response
+
+
+def _byte_range(artifact: Artifact, first: int, last: int) -> tuple[int, int]:
+    import polars as pl  # noqa: PLC0415  # only downloads of a range need it
+
+    columns = evidence.columns_path(artifact)
+    if columns is None:
+        return 0, artifact.blob.size_bytes
+    count = max(1, last - first + 1)
+    rows = pl.scan_parquet(columns).slice(first - 1, count).select(["offset", "length"]).collect()
+    if rows.is_empty():
+        raise Http404(f"The file has {artifact.lines:,} lines.")
+    end = int(rows["offset"][-1] + rows["length"][-1]) + 1
+    return int(rows["offset"][0]), min(end, artifact.blob.size_bytes)

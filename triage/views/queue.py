@@ -1,0 +1,218 @@
+"""The queue, the list of incidents, and what is done to many at once."""
+
+from __future__ import annotations
+
+import csv
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+
+from triage import search
+from triage.export import CSV_COLUMNS, csv_row
+from triage.models import Incident
+from triage.selectors.incidents import SORTS, incident_page, incidents_visible_to, queue_sections
+from triage.selectors.jobs import jobs_visible_to
+from triage.selectors.views import saved_view_query, saved_views
+from triage.services.grouping import incidents_merge
+from triage.services.reviewing import ReviewError, act_undo, incident_assign, incidents_decide
+from triage.services.viewing import view_create, view_forget
+from triage.views.common import ability_required, back, complain, say
+
+#: an act on more is refused: narrow the search, so that a slip stays small
+BULK_LIMIT = 500
+_WORDS = {"confirm": "Confirmed", "reject": "Rejected", "inconclusive": "Judged inconclusive:"}
+
+
+@require_GET
+def queue(request: HttpRequest) -> HttpResponse:
+    """What to look at first."""
+    sections = queue_sections(request.user, timezone.now())
+    context = {"nav": "queue", "sections": sections, "total": sum(len(rows) for _, rows in sections)}
+    return render(request, "triage/queue.html", context)
+
+
+@require_GET
+def incidents(request: HttpRequest) -> HttpResponse:
+    """The list: search, facets, sort, pages; all of it in the URL."""
+    context = _listed(request)
+    return render(request, "triage/incidents.html", context, status=422 if context["problem"] else 200)
+
+
+def _listed(request: HttpRequest) -> dict[str, Any]:
+    text, problem = request.GET.get("q", ""), ""
+    if slug := request.GET.get("filter"):
+        view = saved_view_query(request.user, slug)
+        problem = "" if view is not None else f"There is no saved view “{slug}” that you may use."
+        text = f"{view or ''} {text}".strip()
+    try:
+        query = search.parse(text)
+    except search.SearchError as error:
+        query, problem = search.parse(""), str(error)
+    sort = request.GET.get("sort", "newest")
+    number = request.GET.get("page", "1")
+    page = incident_page(request.user, query, sort=sort, page=int(number) if number.isdigit() else 1)
+    return {
+        "nav": "incidents",
+        "q": text,
+        "page": page,
+        "problem": problem,
+        "words": query.words(),
+        "sort": sort if sort in SORTS else "newest",
+        "sorts": SORTS,
+        "saved": saved_views(request.user),
+        "keys": search.KEYS,
+    }
+
+
+@require_GET
+def suggest(request: HttpRequest) -> JsonResponse:
+    """What may stand where the cursor is, as JSON for the search box."""
+    text, cursor = request.GET.get("q", ""), request.GET.get("cursor", "")
+    at = int(cursor) if cursor.isdigit() else len(text)
+    found = search.suggest(text, at, jobs=jobs_visible_to(request.user))
+    rows = [{"text": s.text, "explanation": s.explanation, "start": s.start, "end": s.end} for s in found]
+    return JsonResponse({"suggestions": rows})
+
+
+@require_GET
+@ability_required("export")
+def incidents_csv(request: HttpRequest) -> StreamingHttpResponse:
+    """Every incident of the search as CSV, streamed."""
+    try:
+        query = search.parse(request.GET.get("q", ""))
+    except search.SearchError as error:
+        raise BadRequest(str(error)) from error
+    rows = query.apply(incidents_visible_to(request.user), user=request.user).select_related(
+        "job", "cluster", "assignee"
+    )
+
+    def lines() -> Iterator[str]:
+        writer = csv.writer(_Echo())
+        yield writer.writerow(CSV_COLUMNS)
+        for row in rows.order_by("-opened_at", "-id").iterator(2000):
+            yield writer.writerow(csv_row(row))
+
+    response = StreamingHttpResponse(lines(), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="incidents.csv"'
+    return response
+
+
+class _Echo:
+    """What csv.writer writes to; it gives each line back."""
+
+    def write(self, line: str) -> str:
+        return line
+
+
+@require_POST
+@ability_required("review")
+def bulk(request: HttpRequest) -> HttpResponse:
+    """One act on the chosen incidents, or on all that a search finds. Several are asked about once more, with their count."""
+    act = request.POST.get("act", "")
+    text = request.POST.get("q", "")
+    visible = incidents_visible_to(request.user)
+    if request.POST.get("scope") == "query":
+        try:
+            chosen = search.parse(text).apply(visible, user=request.user)
+        except search.SearchError as error:
+            raise BadRequest(str(error)) from error
+    else:
+        chosen = visible.filter(pk__in=[int(pk) for pk in request.POST.getlist("id") if pk.isdigit()])
+    found = list(chosen.select_related("job").order_by("-opened_at")[: BULK_LIMIT + 1])
+    fallback = f"{reverse('incidents')}?q={text}" if text else reverse("incidents")
+    if not found:
+        complain(request, "Nothing was chosen: tick at least one incident.")
+        return back(request, fallback)
+    if len(found) > BULK_LIMIT:
+        complain(request, f"That is more than {BULK_LIMIT} incidents: narrow the search first.")
+        return back(request, fallback)
+    if not act or (len(found) > 1 and request.POST.get("expected") != str(len(found))):
+        context = {
+            "nav": "incidents",
+            "found": found,
+            "act": act,
+            "post": request.POST,
+            "q": text,
+            "users": _users(act),
+        }
+        return render(request, "triage/bulk.html", context, status=409 if request.POST.get("expected") else 200)
+    try:
+        return _bulk_done(request, act, found, fallback)
+    except ReviewError as error:
+        complain(request, str(error))
+        return back(request, fallback)
+
+
+def _bulk_done(request: HttpRequest, act: str, found: list[Incident], fallback: str) -> HttpResponse:
+    many = f"{len(found)} incidents" if len(found) > 1 else f"#{found[0].pk}"
+    if act in _WORDS:
+        undo, _ = incidents_decide(incidents=found, word=act, by=request.user, reason=request.POST.get("reason", ""))
+        say(request, f"{_WORDS[act]} {many}.", undo=undo)
+    elif act == "assign":
+        name = request.POST.get("assignee", "")
+        person = get_user_model().objects.filter(username=name, is_active=True).first() if name else request.user
+        request_id = uuid.uuid4()
+        for incident in found:
+            incident_assign(incident=incident, assignee=person, by=request.user, request_id=request_id)
+        say(request, f"Assigned {many} to {person.get_username() if person else 'nobody'}.", undo=request_id)
+    elif act == "merge":
+        group = incidents_merge(incidents=found, by=request.user, title=request.POST.get("title", ""))
+        say(request, f"{many} are now group {group.pk}.")
+    else:
+        raise BadRequest(f"There is no act {act!r}.")
+    return back(request, fallback)
+
+
+def _users(act: str) -> list[Any]:
+    return list(get_user_model().objects.filter(is_active=True).order_by("username")[:200]) if act == "assign" else []
+
+
+@require_POST
+@ability_required("review")
+def undo(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
+    """Take back what this person did in one act."""
+    try:
+        count = act_undo(request_id=request_id, by=request.user)
+    except ReviewError as error:
+        complain(request, str(error))
+        return back(request, reverse("queue"))
+    if count:
+        say(request, "Taken back." if count == 1 else f"Taken back on {count} incidents.")
+    else:
+        complain(request, "There is nothing left to take back: it was undone before, or somebody else did it.")
+    return back(request, reverse("queue"))
+
+
+@require_POST
+def view_save(request: HttpRequest) -> HttpResponse:
+    """Keep the search under a name, private or shared."""
+    try:
+        view = view_create(
+            name=request.POST.get("name", ""),
+            query=request.POST.get("q", ""),
+            is_shared=bool(request.POST.get("is_shared")),
+            by=request.user,
+        )
+    except ReviewError as error:
+        complain(request, str(error))
+        return back(request, reverse("incidents"))
+    say(request, f"Saved as “{view.name}”.")
+    return redirect(f"{reverse('incidents')}?filter={view.slug}")
+
+
+@require_POST
+def view_delete(request: HttpRequest, slug: str) -> HttpResponse:
+    """Forget one of one's own saved views."""
+    if view_forget(slug=slug, by=request.user):
+        say(request, "The view is gone.")
+    else:
+        complain(request, "Only its owner can delete a view.")
+    return redirect("incidents")

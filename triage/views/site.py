@@ -1,0 +1,74 @@
+"""Health, metrics, and the pages that say what went wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.db import Error as DatabaseError
+from django.db import connection
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from triage.selectors.health import broker_answers, metrics_lines
+
+
+@require_GET
+@never_cache
+@login_not_required
+def healthz(request: HttpRequest) -> JsonResponse:
+    """Whether this process can serve: 200 with the database, 503 without. The broker only delays work, so it is told."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError:
+        return JsonResponse({"status": "no database"}, status=503)
+    return JsonResponse({"status": "ok", "broker": "ok" if broker_answers() else "down"})
+
+
+@require_GET
+@never_cache
+@login_not_required
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Counts in Prometheus' text format. Numbers only, no names: it is open like /healthz."""
+    return HttpResponse("\n".join(metrics_lines()) + "\n", content_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _said(exception: Any, default: str) -> str:
+    """The sentence that a view gave with its exception, if it gave one."""
+    message = exception.args[0] if getattr(exception, "args", None) else ""
+    return message if isinstance(message, str) and message.endswith((".", "?", ")")) else default
+
+
+def bad_request(request: HttpRequest, exception: Any = None) -> HttpResponse:
+    said = _said(exception, "The request cannot be understood.")
+    return render(request, "triage/error.html", {"code": 400, "title": "That does not work", "said": said}, status=400)
+
+
+def forbidden(request: HttpRequest, exception: Any = None) -> HttpResponse:
+    said = _said(exception, "Your role does not allow this. Ask an administrator.")
+    return render(request, "triage/error.html", {"code": 403, "title": "Not for this role", "said": said}, status=403)
+
+
+def not_found(request: HttpRequest, exception: Any = None) -> HttpResponse:
+    said = _said(exception, "There is nothing at this address.")
+    return render(request, "triage/error.html", {"code": 404, "title": "Not found", "said": said}, status=404)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Rendered without context processors: the database may be what failed."""
+    return HttpResponse(_SERVER_ERROR, status=500)
+
+
+_SERVER_ERROR = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Something broke · Faultline</title>
+<link rel="stylesheet" href="/static/css/tokens.css"><link rel="stylesheet" href="/static/css/base.css"></head><body><main>
+<h1>Something broke on our side</h1><p>It was written to the server's log. What you sent before is kept; nothing was
+half done. Go <a href="/">back to the queue</a> and try again; if it stays, tell an administrator when it happened.</p>
+</main></body></html>"""
+
+
+def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
+    said = "The form was too old, or cookies are blocked. Go back, reload the page, and send it again."
+    return render(request, "triage/error.html", {"code": 403, "title": "Send it again", "said": said}, status=403)
