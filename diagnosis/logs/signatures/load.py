@@ -119,9 +119,13 @@ def builtin() -> tuple[Signature, ...]:
 
 
 @cache
+def _default() -> SignatureSet:
+    return SignatureSet(builtin())
+
+
 def load(extra: tuple[Signature, ...] = ()) -> SignatureSet:
     """The rule set: the users' own rules (``extra``) first, then the built-in ones."""
-    return SignatureSet((*extra, *builtin()))
+    return SignatureSet((*extra, *builtin())) if extra else _default()
 
 
 def load_with(texts: Iterable[str]) -> SignatureSet:

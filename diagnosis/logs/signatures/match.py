@@ -89,16 +89,19 @@ class SignatureSet:
     def resolve(self, present: Iterable[str]) -> dict[str, Role]:
         """The role of each rule given which others are present in the same failure.
 
-        A root that names another root present becomes a cascade (unless both name each other), and so does a weak root
-        beside any stronger one. A confirmation of what a remaining root says (same category and subcategory, ``also`` included) becomes a
-        root: it is evidence of the same cause. Pass the rules of one failed episode only. O(rules present squared).
+        A root that names another root present becomes a cascade (unless both name each other), and so does a weak
+        root beside any stronger one. A confirmation of what a remaining root says (same category and subcategory,
+        ``also`` included) becomes a root: it is evidence of the same cause. Pass the rules of one failed episode
+        only. O(rules present squared).
         """
         rules = [self.rules[rule_id] for rule_id in sorted(set(present)) if rule_id in self.rules]
         roots = [rule for rule in rules if rule.role is Role.ROOT]
         has_strong = any(rule.strength is not Strength.WEAK for rule in roots)
         roles = {rule.id: rule.role for rule in rules}
         for rule in roots:
-            named = [other for other in roots if other is not rule and _yields(rule, other) and not _yields(other, rule)]
+            named = [
+                other for other in roots if other is not rule and _yields(rule, other) and not _yields(other, rule)
+            ]
             if named or (has_strong and rule.strength is Strength.WEAK):
                 roles[rule.id] = Role.CASCADE
         causes = {_pair(rule.category) for rule in roots if roles[rule.id] is Role.ROOT}
@@ -110,7 +113,7 @@ class SignatureSet:
 
     def _match_column(self, masked: pl.Series, texts: pl.Series) -> pl.DataFrame:
         """All hits in one column of messages, unsorted."""
-        heads = texts.str.head(HEAD)
+        heads = texts.cast(pl.String).str.head(HEAD)
         found = [pl.DataFrame(schema=SCHEMA)]
         for order, rows in self._candidates(heads):
             sig = self.signatures[order]
