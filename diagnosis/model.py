@@ -95,8 +95,8 @@ class ParseHints:
 class Parsed:
     """What parsing one artifact yields. Large tables lie beside it as Parquet files, never in memory.
 
-    ``columns``  logs: one row a line (see ``diagnosis.logs.lines.COLUMNS``); flows: one row a record.
-    ``uniques``  logs: one row a distinct masked message (see ``diagnosis.logs.templates.UNIQUES``).
+    ``columns``  logs: one row a line (see ``diagnosis.logs.tables.COLUMNS``); flows: one row a record.
+    ``uniques``  logs: one row a distinct masked message (see ``diagnosis.logs.tables.UNIQUES``).
     ``facts``    JSON-able: what the artifact says of its job (framework, configuration, inventory rows, stacks …).
     """
 

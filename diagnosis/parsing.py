@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from diagnosis import flows, sniff
-from diagnosis.logs import lines, records
-from diagnosis.logs.reader import LogReader, combine
+from diagnosis.logs import encodings, records
+from diagnosis.logs.tables import COLUMNS, combine, write_columns
 from diagnosis.model import Kind, Parsed, ParseHints, Source
 
 _FACTS_BYTES = 64 << 20
@@ -166,11 +166,14 @@ def _described(kind: Kind, tee: _Tee, path: str) -> Parsed:
 
 def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path) -> Parsed:
     notes: list[str] = []
-    encoding, mark = lines.encoding_of(head)
+    encoding, mark = encodings.encoding_of(head)
     if encoding != "utf-8":
         notes.append(f"The text is {encoding.upper()}; byte offsets count the original bytes.")
     tee.read(mark)
     zone = _zone(hints.time_zone, notes)
+    from diagnosis.logs import lines  # noqa: PLC0415: Numba takes a second to import, and pages that import the engine never parse
+    from diagnosis.logs.reader import LogReader  # noqa: PLC0415
+
     reader = LogReader(path, work, time_zone=zone, node=hints.node)
     reader.read(lines.blocks(cast(BinaryIO, tee), encoding=encoding, offset=hints.offset + mark))
     if tee.broke:
@@ -233,7 +236,7 @@ def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
             .drop("to")
         )
         frame = frame.with_columns(record=resolver.assign(frame)).select(
-            [pl.col(name).cast(kind) for name, kind in lines.COLUMNS.items()]
+            [pl.col(name).cast(kind) for name, kind in COLUMNS.items()]
         )
         piece = work / f"piece-{number:06d}.parquet"
         frame.write_parquet(piece, compression="lz4")

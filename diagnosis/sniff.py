@@ -6,7 +6,7 @@ import json
 import re
 
 from diagnosis import flows
-from diagnosis.logs.lines import decode, encoding_of
+from diagnosis.logs.encodings import decode, encoding_of
 from diagnosis.model import Kind
 
 #: Bytes that a decision may look at.

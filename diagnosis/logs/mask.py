@@ -1,13 +1,14 @@
 """From a line to its masked message: what stays when the parameters are taken out.
 
-Masking happens in two steps, because only the first has to look at every line:
+Only the first step has to look at every line, and it is compiled (``scan.keys``): lines that differ in their digits only share a key.
+The rest works on one line of each key:
 
-1. *Normalise* every line with one linear-time pass: each run of digits (hexadecimal words, too) becomes ``0``. Millions of lines leave thousands of
-   distinct normalised ones.
-2. *Mask* the distinct ones: take the header off, name the parameters (``<NUM>``, `<IP>`, ``<PATH>`` …).
+1. *Normalise*: each run of digits, then each hexadecimal word, becomes ``0``. Millions of lines leave thousands of different ones.
+2. *Mask* the different ones: take the header off, name the parameters (``<NUM>``, ``<IP>``, ``<PATH>`` …).
 
-Both are pure functions of the line, so the same message has the same masked text, and the same id, in every file, job and year, as long as ``VERSION`` is the same.
-Numbers that *are* the message (Xid and SXid codes, exit codes, signals, errno, HTTP statuses and the like) are set back in.
+All are pure functions of the line, so the same message has the same masked text, and the same id, in every file, job and year, as long
+as ``VERSION`` is the same. Numbers that *are* the message (Xid and SXid codes, exit codes, signals, errno, HTTP statuses and the like)
+are set back in.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ import polars as pl
 #: Raise it whenever any masked text changes: ids of different versions are never compared.
 VERSION = 1
 
-#: One pass over every line; see the module. Words of eight and more hexadecimal digits, UUIDs and 0x numbers are one run each.
-NORMALISE = r"(?-u:\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|0[xX][0-9a-fA-F]+|\b[0-9][0-9a-fA-F]*\b|\b[0-9a-fA-F]{8,}\b|[0-9]+)"
+_DIGITS = r"(?-u:[0-9]+)"
+# What is hexadecimal once runs of digits are one ``0``; ``scan.keys`` says the same in code.
+_HEXADECIMAL = r"(?-u:\b(?:0[xX]?[0-9a-fA-F]+|[a-fA-F]+0[a-fA-F]+0[0-9a-fA-F]*)\b)"
+# Of UUIDs whose groups are not all hexadecimal by that rule.
+_UUID = r"(?-u:\b[0-9a-fA-F]+(?:-[0-9a-fA-F]+){4}\b)"
 
 # Contexts in which a number is part of the message. ``@`` stands for the number, ``#`` for any other number.
 _CODE_CONTEXTS = (
@@ -81,8 +85,8 @@ MASKS: tuple[tuple[str, str], ...] = (
 
 
 def normalise(text: pl.Expr) -> pl.Expr:
-    """Step 1, for every line."""
-    return text.str.replace_all(NORMALISE, "0")
+    """Step 1. Depends on a line only through its ``scan.keys`` key: a run of digits counts as one ``0`` before anything else."""
+    return text.str.replace_all(_DIGITS, "0").str.replace_all(_HEXADECIMAL, "0").str.replace_all(_UUID, "0")
 
 
 def has_code(normal: pl.Expr) -> pl.Expr:

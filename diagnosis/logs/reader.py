@@ -1,8 +1,8 @@
 """One log, read once: bytes → lines → header and masked message → ``columns.parquet`` and ``uniques.parquet``.
 
-Every line is normalised by one linear-time pass; all that is thought about a line (header, level, masks) is thought about distinct
-normalised lines only, and joined back. Time and writer are read from the raw lines by the pattern that was recognised. Blocks are
-prepared side by side and absorbed in order. Cost: O(bytes) plus O(distinct lines).
+Compiled code looks at every byte once and gives each line a key that its digits do not change (``scan.keys``). All that is thought
+about a line (header, level, masks) is thought about one line of each key, and joined back; times and ranks are read from the lines by
+compiled code again. Blocks are prepared side by side and absorbed in order. Cost: O(bytes) plus O(distinct keys).
 """
 
 from __future__ import annotations
@@ -11,34 +11,25 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from diagnosis.logs import headers, lines, mask, records
+from diagnosis.logs import headers, lines, mask, records, scan, times
+from diagnosis.logs.tables import COLUMNS, EXAMPLE_CHARS, UNIQUES, combine, write_columns
 from diagnosis.logs.sources import Sources
 
-#: Schema of ``uniques.parquet``: one row a distinct masked message.
-UNIQUES: dict[str, pl.DataType] = {
-    "masked": pl.UInt64(),
-    "text": pl.String(),
-    "count": pl.UInt64(),
-    "level": pl.UInt8(),  # the worst
-    "first_line": pl.UInt32(),
-    "first_offset": pl.UInt64(),
-    "example": pl.String(),  # the first line itself, at most EXAMPLE_CHARS
-}
-EXAMPLE_CHARS = 2_000
 #: Masked messages longer than this are cut: beyond it lies data, not wording.
 TEXT_CHARS = 1_200
-#: The year of stamps that name none, until a year is known: a leap year.
-NO_YEAR = 1972
-
 #: Distinct normalised lines kept in memory; beyond it the table starts afresh (slower, same result).
 _KNOWN_ROWS = 300_000
 _WORKERS = 2
-_KNOWN = {
-    "key": pl.UInt64(),
+Places = npt.NDArray[np.int64]
+_FORMS = {
+    "form": pl.UInt64(),
     "masked": pl.UInt64(),
     "level": pl.UInt8(),
     "style": pl.UInt8(),
@@ -46,29 +37,42 @@ _KNOWN = {
     "coded": pl.Boolean(),
     "who": pl.UInt8(),
 }
+_KNOWN = {"key": pl.UInt64(), **_FORMS}
 
 
 class _Masks:
-    """Distinct normalised lines → what is known of them. Shared by the workers."""
+    """Lines seen by key → what is known of them. All artifacts that a process parses share one, since it holds pure functions of lines."""
 
     def __init__(self) -> None:
-        self.texts: dict[int, str] = {}
+        self.texts: dict[int, str] = {}  # masked id -> masked text
         self._lock = threading.Lock()
         self._known = pl.DataFrame(schema=_KNOWN)
-        self._normal: dict[int, str] = {}  # normalised messages that hold codes
-        self._coded: dict[tuple[int, str], int] = {}
+        self._forms = pl.DataFrame(schema=_FORMS)
+        self._normal: dict[int, str] = {}  # form -> normalised message, of forms that hold codes
+        self._coded: dict[tuple[int, str], int] = {}  # (form, codes) -> masked id
 
-    def learn(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """A table of ``_KNOWN`` that covers all of ``frame`` (key, normal)."""
-        keys = frame.lazy().select("key", "normal").unique("key", keep="any").collect()
+    @property
+    def is_full(self) -> bool:
+        return len(self._known) > _KNOWN_ROWS or len(self._coded) > _KNOWN_ROWS
+
+    def learn(self, rows: lines.Rows) -> pl.DataFrame:
+        """A table of ``_KNOWN`` that covers all lines of ``rows``."""
+        keys = pl.DataFrame({"key": rows.key}).with_row_index("row").group_by("key").agg(pl.col("row").first())
         with self._lock:
             fresh = keys.join(self._known, on="key", how="anti")
-            if len(fresh) and len(self._known) + len(fresh) > _KNOWN_ROWS:
-                self._known = self._known.clear()
-                fresh = keys
             if len(fresh):
-                self._known = pl.concat([self._known, self._analyse(fresh)]).rechunk()
+                text = rows.text(_numpy(fresh["row"]), lines.LINE_BYTES)
+                normal = fresh.select("key").with_columns(text).select("key", normal=mask.normalise(pl.col("text")))
+                self._known = pl.concat([self._known, self._resolve(normal)]).rechunk()
             return self._known
+
+    def _resolve(self, normal: pl.DataFrame) -> pl.DataFrame:
+        """A table of ``_KNOWN`` for new keys and their normalised lines, of which most are known from other keys."""
+        hashed = normal.with_columns(form=pl.col("normal").hash(1))
+        forms = hashed.select("form", "normal").unique("form", keep="any").join(self._forms, on="form", how="anti")
+        if len(forms):
+            self._forms = pl.concat([self._forms, self._analyse(forms)]).rechunk()
+        return hashed.select("key", "form").join(self._forms, on="form", how="left").select(list(_KNOWN))
 
     def _analyse(self, fresh: pl.DataFrame) -> pl.DataFrame:
         message = pl.col("message")
@@ -84,14 +88,14 @@ class _Masks:
         )
         plain = seen.filter(~pl.col("coded"))
         coded = seen.filter(pl.col("coded"))
-        self._normal.update(zip(coded["key"], coded["short"], strict=True))
+        self._normal.update(zip(coded["form"], coded["short"], strict=True))
         table = pl.concat(
             [
                 plain.with_columns(masked=self._ids(plain["short"])),
                 coded.with_columns(masked=pl.lit(0, dtype=pl.UInt64)),
             ]
         )
-        return table.select([pl.col(name).cast(kind) for name, kind in _KNOWN.items()])
+        return table.select([pl.col(name).cast(kind) for name, kind in _FORMS.items()])
 
     def _ids(self, normal: pl.Series) -> pl.Series:
         """Masked ids of normalised messages; remembers their texts."""
@@ -104,22 +108,44 @@ class _Masks:
         table = pl.DataFrame({"text": list(ids), "id": list(ids.values())}, schema={"text": pl.String, "id": pl.UInt64})
         return masked.to_frame().join(table, on="text", how="left", maintain_order="left")["id"]
 
-    def with_codes(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def with_codes(self, frame: pl.DataFrame, rows: lines.Rows) -> pl.DataFrame:
         """Gives lines with numbers that are part of the message their own masked ids."""
         if not frame["coded"].any():
             return frame
-        start = pl.col("text").str.head(4 * TEXT_CHARS)
-        rows = frame.lazy().filter("coded").select("line", "key", codes=mask.codes(start)).collect()
-        pairs = rows.select("key", "codes").unique()
+        places = frame["coded"].arg_true()
+        found = pl.DataFrame({"form": frame["form"].gather(places), "text": rows.text(_numpy(places), 4 * TEXT_CHARS)})
+        found = found.lazy().select("form", codes=mask.codes(pl.col("text"))).collect()
+        pairs = found.unique()
         with self._lock:
             new = [pair for pair in pairs.iter_rows() if pair not in self._coded]
             if new:
-                normal = pl.Series([mask.set_codes(self._normal[key], codes) for key, codes in new], dtype=pl.String)
+                normal = pl.Series([mask.set_codes(self._normal[form], codes) for form, codes in new], dtype=pl.String)
                 self._coded.update(zip(new, self._ids(normal), strict=True))
-            exact = pl.Series("exact", [self._coded[pair] for pair in pairs.iter_rows()], dtype=pl.UInt64)
-        found = rows.join(pairs.with_columns(exact), on=["key", "codes"], how="left").select("line", "exact")
-        joined = frame.join(found, on="line", how="left", maintain_order="left")
-        return joined.with_columns(masked=pl.coalesce("exact", "masked")).drop("exact")
+            exact = pl.Series("masked", [self._coded[pair] for pair in pairs.iter_rows()], dtype=pl.UInt64)
+        found = found.join(pairs.with_columns(exact), on=["form", "codes"], how="left", maintain_order="left")
+        return frame.with_columns(frame["masked"].scatter(places, found["masked"]))
+
+
+class _Shared:
+    """The process's ``_Masks``, begun anew when it has grown large; blocks at work keep the old one."""
+
+    def __init__(self) -> None:
+        self._masks = _Masks()
+
+    def masks(self) -> _Masks:
+        if self._masks.is_full:
+            self._masks = _Masks()
+        return self._masks
+
+
+_SHARED = _Shared()
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    rows: lines.Rows
+    frame: pl.DataFrame
+    masks: _Masks
 
 
 class LogReader:
@@ -135,59 +161,62 @@ class LogReader:
         self.year: int | None = None  # of the first stamp that names one
         self.year_hint = year
         self.has_yearless = False
-        self._masks = _Masks()
         self._records = records.Records()
         self._uniques = pl.DataFrame(schema=UNIQUES)
+        self._seen: set[int] = set()
         self._pending: list[pl.DataFrame] = []
         self._parts: list[Path] = []
 
     def read(self, blocks: Iterable[lines.Block]) -> None:
         """Reads all blocks: two are prepared at a time, and absorbed in order."""
         with ThreadPoolExecutor(_WORKERS) as pool:
-            waiting: deque[Future[pl.DataFrame]] = deque()
+            waiting: deque[Future[_Prepared]] = deque()
             begun = 0
             for block in blocks:
                 waiting.append(pool.submit(self._prepare, block, begun))
-                begun += len(block.text)
+                begun += block.count
                 if len(waiting) > _WORKERS:
                     self._absorb(waiting.popleft().result())
             while waiting:
                 self._absorb(waiting.popleft().result())
 
-    def _prepare(self, block: lines.Block, before: int) -> pl.DataFrame:
-        """What a block tells without its predecessors: masked ids, levels, times, the words that name the writer."""
-        count = len(block.text)
-        text = lines.clean(block)
-        frame = (
-            pl.DataFrame({"text": text, "offset": block.offset, "length": block.length})
-            .with_columns(line=pl.int_range(before + 1, before + count + 1, dtype=pl.UInt32))
-            .with_columns(normal=mask.normalise(pl.col("text")))
-            .with_columns(key=pl.col("normal").hash(1))
+    def _prepare(self, block: lines.Block, before: int) -> _Prepared:
+        """What a block tells without its predecessors: masked ids, levels, times."""
+        rows, masks = lines.read(block), _SHARED.masks()
+        frame = pl.DataFrame(
+            {
+                "line": np.arange(before + 1, before + block.count + 1, dtype=np.uint32),
+                "offset": rows.offset,
+                "length": rows.length,
+                "key": rows.key,
+            }
         )
-        known = self._masks.learn(frame)
-        frame = frame.drop("normal").join(known, on="key", how="left", maintain_order="left")
-        return self._with_time(self._masks.with_codes(frame))
+        frame = frame.join(masks.learn(rows), on="key", how="left", maintain_order="left")
+        frame = self._with_time(masks.with_codes(frame, rows), rows)
+        return _Prepared(rows, frame, masks)
 
-    def _with_time(self, frame: pl.DataFrame) -> pl.DataFrame:
-        found: list[pl.DataFrame] = []
-        styles = frame["style"].drop_nulls().unique().sort()
-        for index in styles:
-            style = headers.TIME_STYLES[index]
-            rows = frame.filter(pl.col("style") == index) if frame["style"].null_count() or len(styles) > 1 else frame
-            time = headers.times(rows["text"].str.head(style.reach), style, self.time_zone)
-            bit = pl.when(time.is_null()).then(0).otherwise(records.YEARLESS if style.yearless else 0)
-            found.append(rows.select("line", time, bit.cast(pl.UInt8).alias("bit")))
-        if not found:
-            return frame.with_columns(time=pl.lit(None, dtype=pl.Int64))
-        if len(found) == 1 and len(found[0]) == len(frame):
-            frame = frame.with_columns(found[0]["time"], found[0]["bit"])
-        else:
-            frame = frame.join(pl.concat(found), on="line", how="left", maintain_order="left")
-        return frame.with_columns(flags=pl.col("flags") | pl.col("bit").fill_null(0)).drop("bit")
+    def _with_time(self, frame: pl.DataFrame, rows: lines.Rows) -> pl.DataFrame:
+        style = (
+            frame["style"].to_numpy() if not frame["style"].null_count() else frame["style"].fill_null(255).to_numpy()
+        )
+        time = pl.repeat(None, len(frame), dtype=pl.Int64, eager=True).alias("time")
+        flags = frame["flags"]
+        for index in np.unique(style):
+            if index == 255:
+                continue
+            one = times.TIME_STYLES[index]
+            places = np.flatnonzero(style == index)
+            value = times.read(rows, places, one, self.time_zone)
+            time = value.alias("time") if len(places) == len(frame) else time.scatter(places, value)
+            if one.yearless:
+                stamped = places[value.is_not_null().to_numpy()]
+                flags = flags.scatter(stamped, flags.gather(stamped) | records.YEARLESS)
+        return frame.with_columns(time, flags)
 
-    def _absorb(self, frame: pl.DataFrame) -> None:
+    def _absorb(self, prepared: _Prepared) -> None:
         """What needs the lines before: sources in order of appearance, records, counts; writes the rows."""
-        frame = frame.with_columns(source=self._source(frame))
+        rows, frame = prepared.rows, prepared.frame
+        frame = frame.with_columns(source=self._source(frame, rows))
         frame = frame.with_columns(record=self._records.assign(frame))
         yearless = (pl.col("flags") & records.YEARLESS) != 0
         self.has_yearless = self.has_yearless or bool(frame.select(yearless.any()).item())
@@ -195,61 +224,81 @@ class LogReader:
             dated = frame.lazy().filter(~yearless & pl.col("time").is_not_null()).select("time").head(1).collect()
             if len(dated):
                 self.year = dated["time"].cast(pl.Datetime("ns")).dt.year()[0]
-        self._count(frame)
+        self._count(frame, rows, prepared.masks)
         part = self.work / f"part-{len(self._parts):06d}.parquet"
-        frame.select([pl.col(name).cast(kind) for name, kind in lines.COLUMNS.items()]).write_parquet(
-            part, compression="lz4"
-        )
+        frame.select([pl.col(name).cast(kind) for name, kind in COLUMNS.items()]).write_parquet(part, compression="lz4")
         self._parts.append(part)
         self.lines += len(frame)
 
-    def _source(self, frame: pl.DataFrame) -> pl.Series:
+    def _source(self, frame: pl.DataFrame, rows: lines.Rows) -> pl.Series:
         """Index of each line's writer. Indices follow the order in which writers first appear."""
-        groups: list[pl.DataFrame] = []
+        who = frame["who"].to_numpy()
+        source = np.zeros(len(frame), np.uint16)
+        groups: list[tuple[Places, pl.Series]] = []
         firsts: list[tuple[int, int, int, dict[str, str]]] = []
-        kinds = frame["who"].unique().sort()
-        for who in kinds:
-            if not who:
+        for kind in np.unique(who):
+            if not kind:
                 continue
-            rows = frame.lazy().filter(pl.col("who") == who) if len(kinds) > 1 else frame.lazy()
-            rows = rows.select("line", start=pl.col("text").str.head(headers.WRITER_CHARS))
-            named = rows.select("line", *headers.writers(pl.col("start"), who)).collect()
-            parts = named.columns[1:]
-            pairs = named.group_by(parts, maintain_order=True).agg(pl.col("line").first())
-            for place, row in enumerate(pairs.iter_rows(named=True)):
-                firsts.append((row.pop("line"), len(groups), place, row))
-            groups.append(named.join(pairs.drop("line").with_row_index("place"), on=parts, how="left"))
-        if not groups:
-            return pl.repeat(0, len(frame), dtype=pl.UInt16, eager=True)
+            places = np.flatnonzero(who == kind)
+            named = pl.DataFrame(self._named(rows, places, int(kind)))
+            parts = named.columns
+            pairs = named.with_row_index("first").group_by(parts).agg(pl.col("first").first()).sort("first")
+            pairs = pairs.with_row_index("pair")
+            for pair, first, *words in pairs.select("pair", "first", *parts).iter_rows():
+                said = {part: "" if word in ("", -1) else str(word) for part, word in zip(parts, words, strict=True)}
+                firsts.append((int(places[first]), len(groups), pair, said))
+            pair_of = named.join(pairs, on=parts, how="left", maintain_order="left")["pair"]
+            groups.append((places, pair_of))
         index: list[dict[int, int]] = [{} for _ in groups]
-        for _, group, place, words in sorted(firsts, key=lambda first: first[:3]):
-            index[group][place] = self.sources.index(**{part: words.get(part, "") for part in headers.PARTS})
-        tables = []
-        for named, to in zip(groups, index, strict=True):
-            mapping = pl.Series([to[place] for place in range(len(to))], dtype=pl.UInt16)
-            tables.append(named.select("line", source=mapping.gather(named["place"])))
-        if len(tables) == 1 and len(tables[0]) == len(frame):
-            return tables[0]["source"]
-        found = frame.select("line").join(pl.concat(tables), on="line", how="left", maintain_order="left")
-        return found["source"].fill_null(0)
+        for _, group, pair, words in sorted(firsts, key=lambda first: first[:3]):
+            index[group][pair] = self.sources.index(**{part: words.get(part, "") for part in headers.PARTS})
+        for (places, pair_of), to in zip(groups, index, strict=True):
+            source[places] = np.array([to[pair] for pair in range(len(to))], np.uint16)[pair_of.to_numpy()]
+        return pl.Series("source", source)
 
-    def _count(self, frame: pl.DataFrame) -> None:
+    @staticmethod
+    def _named(rows: lines.Rows, places: Places, who: int) -> list[pl.Series]:
+        """What lines with these ``who`` bits say of their writers: some of ``headers.PARTS``, -1 or "" where one says nothing."""
+        found = headers.writers(rows.text(places, headers.WRITER_CHARS), who) if who & headers.WORDS else []
+        for bit, part, tag in ((headers.TAG, "rank", b"[rank"), (headers.LOCAL, "local", b"[default")):
+            if who & bit:
+                value = np.empty(len(places), np.int64)
+                tag_bytes = np.frombuffer(tag, np.uint8)
+                scan.tagged(rows.data, rows.start, rows.end, places, tag_bytes, headers.WRITER_CHARS, value)
+                found.append(pl.Series(part, value))
+        for bit, part in ((headers.LABEL, "label"), (headers.NCCL, "host")):
+            if who & bit and not any(one.name == part for one in found):
+                found.append(_words(rows, places, bit).alias(part))
+        if who & headers.TASK and not who & headers.TAG:
+            value = np.empty(len(places), np.int64)
+            scan.leading(rows.data, rows.start, rows.end, places, value)
+            found.append(pl.Series("rank", value))
+        return found
+
+    def _count(self, frame: pl.DataFrame, rows: lines.Rows, masks: _Masks) -> None:
         counted = (
             frame.lazy()
+            .with_row_index("row")
             .group_by("masked")
             .agg(
                 pl.len().cast(pl.UInt64).alias("count"),
                 pl.col("level").max(),
-                pl.col("line").min().alias("first_line"),
-                pl.col("offset").min().alias("first_offset"),
-                pl.col("text").first().str.head(EXAMPLE_CHARS).alias("example"),
+                pl.col("row").first(),
+                pl.col("line").first().alias("first_line"),
+                pl.col("offset").first().alias("first_offset"),
             )
+            .sort("row")
             .collect()
         )
-        texts = pl.Series("text", [self._masks.texts[number] for number in counted["masked"]], dtype=pl.String)
-        self._pending.append(
-            counted.with_columns(texts).select([pl.col(name).cast(kind) for name, kind in UNIQUES.items()])
-        )
+        # Only the first block that holds a message gives its example.
+        is_new = pl.Series([number not in self._seen for number in counted["masked"]], dtype=pl.Boolean)
+        self._seen.update(counted["masked"])
+        places = counted["row"].filter(is_new).cast(pl.Int64).to_numpy()
+        example = pl.repeat("", len(counted), dtype=pl.String, eager=True)
+        example = example.scatter(is_new.arg_true(), rows.text(places, 4 * EXAMPLE_CHARS).str.head(EXAMPLE_CHARS))
+        texts = pl.Series("text", [masks.texts[number] for number in counted["masked"]], dtype=pl.String)
+        counted = counted.with_columns(texts, example.alias("example"))
+        self._pending.append(counted.select([pl.col(name).cast(kind) for name, kind in UNIQUES.items()]))
         if len(self._pending) >= 16:
             self._settle()
 
@@ -271,36 +320,20 @@ class LogReader:
         return (self.year or self.year_hint) if self.has_yearless else None
 
 
-def write_columns(parts: list[Path], target: Path, year: int | None) -> None:
-    """Puts column parts together, streaming, and moves year-less stamps into ``year``; the parts are gone afterwards."""
-    if not parts:
-        pl.DataFrame(schema=lines.COLUMNS).write_parquet(target)
-    elif len(parts) == 1 and year is None:
-        parts[0].replace(target)
-        return
+def _words(rows: lines.Rows, places: Places, bit: int) -> pl.Series:
+    """The labels or NCCL hosts of lines, "" where there is none. Only one line of each word is decoded."""
+    first, last = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
+    word = np.empty(len(places), np.uint64)
+    if bit == headers.LABEL:
+        scan.labels(rows.data, rows.start, rows.end, places, first, last, word)
     else:
-        rows = pl.scan_parquet(parts)
-        if year is not None:
-            moved = pl.col("time").cast(pl.Datetime("ns")).dt.replace(year=year).cast(pl.Int64)
-            rows = rows.with_columns(
-                time=pl.when((pl.col("flags") & records.YEARLESS) != 0).then(moved).otherwise(pl.col("time"))
-            )
-        rows.sink_parquet(target, compression="lz4")
-    for part in parts:
-        part.unlink()
+        scan.hosts(rows.data, rows.start, rows.end, places, headers.WRITER_CHARS, first, last, word)
+    found = pl.DataFrame({"word": word, "first": first, "last": last})
+    one = found.group_by("word").agg(pl.col("first", "last").first())
+    text = [bytes(rows.data[begin:end]).decode("ascii") for begin, end in one.select("first", "last").iter_rows()]
+    table = one.select("word").with_columns(pl.Series("text", text, dtype=pl.String))
+    return found.join(table, on="word", how="left", maintain_order="left")["text"]
 
 
-def combine(tables: list[pl.DataFrame]) -> pl.DataFrame:
-    """One table of unique masked messages out of several of one artifact (line numbers comparable), by first line."""
-    return (
-        pl.concat(tables)
-        .sort("first_line", "masked", maintain_order=True)
-        .group_by("masked", maintain_order=True)
-        .agg(
-            pl.col("text", "first_line", "first_offset", "example").first(),
-            pl.col("count").sum(),
-            pl.col("level").max(),
-        )
-        .select([pl.col(name).cast(kind) for name, kind in UNIQUES.items()])
-        .sort("first_line", "masked")
-    )
+def _numpy(places: pl.Series) -> Places:
+    return places.cast(pl.Int64).to_numpy()

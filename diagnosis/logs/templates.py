@@ -59,7 +59,7 @@ def generalise(text: pl.Expr) -> pl.Expr:
 
 
 def mine(uniques: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Clusters the unique masked messages of a job's artifacts (tables of ``reader.UNIQUES``): a table of ``TEMPLATES``.
+    """Clusters the unique masked messages of a job's artifacts (tables of ``tables.UNIQUES``): a table of ``TEMPLATES``.
 
     O(distinct messages x their length). The template's id is that of its representative, the shortest and then first of its masked texts.
     """

@@ -1,0 +1,126 @@
+"""Time stamps: the ways to write one, and their values.
+
+A style is recognised on normalised lines (every number is ``0``); the value is read from the raw line. ISO 8601 stamps, which nearly
+all training logs use, are read by compiled code, the rest by polars.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from diagnosis.logs import scan
+from diagnosis.logs.lines import Rows
+
+MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeStyle:
+    """One way to write a time. ``normal`` finds it in a normalised line, ``raw`` (one group) in a raw one, ``formats`` parse the group.
+
+    ``zoned``: the text names its offset. ``yearless``: it names no year. ``epoch``: it is a number in units of ``1 / epoch`` s.
+    """
+
+    name: str
+    normal: str
+    raw: str = ""
+    format: str = ""
+    zoned: bool = False
+    yearless: bool = False
+    epoch: int = 0
+    is_iso: bool = False
+    reach: int = 300  # bytes from the start of a line in which it is looked for
+
+
+_FRACTION = r"(?:[.,][0-9]+)?"
+#: In order of preference: a line that holds two stamps (a container's and its own) is dated by the one that names its zone.
+TIME_STYLES: tuple[TimeStyle, ...] = (
+    TimeStyle("iso_zoned", r"0-0-0[T ]0:0:0(?:[.,]0)? ?(?:Z|[+-]0:?0?)(?:[^0-9A-Za-z]|$)", zoned=True, is_iso=True),
+    TimeStyle("iso", r"0-0-0[T ]0:0:0", is_iso=True),
+    TimeStyle(
+        "iso_dashed",
+        r"0-0-0-0:0:0",
+        r"([0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)",
+        "%Y-%m-%d-%H:%M:%S",
+    ),
+    TimeStyle(
+        "slashed",
+        r"0/0/0[ ,T]+0:0:0",
+        rf"([0-9]{{4}}/[0-9]{{2}}/[0-9]{{2}}[ ,T]+[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}{_FRACTION})",
+        "%Y/%m/%d %H:%M:%S",
+    ),
+    TimeStyle(
+        "ctime",
+        rf"{DAY} {MONTH} +0 0:0:0 (?:[A-Z]+ )?0",
+        rf"({MONTH} +[0-9]{{1,2}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}} (?:[A-Z]+ )?[0-9]{{4}})",
+        "%b %d %H:%M:%S %Y",
+    ),
+    TimeStyle(
+        "glog",
+        r"\b[IWEFD]0 0:0:0\.0",
+        r"\b[IWEFD]([0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]+)",
+        "%m%d %H:%M:%S",
+        yearless=True,
+    ),
+    TimeStyle(
+        "syslog",
+        rf"{MONTH} +0 0:0:0",
+        rf"({MONTH} +[0-9]{{1,2}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]+)?)",
+        "%b %d %H:%M:%S",
+        yearless=True,
+    ),
+    TimeStyle("mllog", r'"time_ms": 0', r'"time_ms": ([0-9]{13})\b', epoch=1_000, reach=6_000),
+    TimeStyle(
+        "journal_us", r"__REALTIME_TIMESTAMP\W{1,5}0", r"__REALTIME_TIMESTAMP\W{1,5}([0-9]{16})\b", epoch=1_000_000
+    ),
+    TimeStyle("epoch", r"^\[?0\.0\]? ", r"^\[?(1[0-9]{9}\.[0-9]+)\]? ", epoch=1),
+)
+
+
+def read(lines: Rows, rows: npt.NDArray[np.int64], style: TimeStyle, time_zone: str) -> pl.Series:
+    """Nanoseconds UTC of ``rows``, written in ``style``; null where a line holds no such time.
+
+    ``time_zone`` is that of stamps that name none. Year-less stamps come out in 1972, a leap year, for the caller to move.
+    """
+    if style.is_iso:
+        value = np.empty(len(rows), np.int64)
+        scan.iso_times(lines.data, lines.start, lines.end, rows, style.reach, style.zoned, value)
+        time = pl.Series("time", value)
+        time = time.set(time == scan.NO_TIME, None)
+        return time if style.zoned else _in_zone(time, time_zone)
+    found = lines.text(rows, style.reach).str.extract(style.raw, 1).alias("time")
+    if style.epoch:
+        if style.epoch > 1:
+            return found.cast(pl.Int64, strict=False) * (1_000_000_000 // style.epoch)
+        return (found.cast(pl.Float64, strict=False) * 1e6).round().cast(pl.Int64) * 1_000
+    stamp, template = _fixed(found, style)
+    naive = stamp.str.to_datetime(template, strict=False, time_unit="ns").cast(pl.Int64)
+    digits = found.str.extract(r":[0-9]{2}[.,]([0-9]{1,9})", 1).fill_null("").str.pad_end(9, "0")
+    return _in_zone(naive + digits.cast(pl.Int64, strict=False).fill_null(0), time_zone)
+
+
+def _in_zone(time: pl.Series, time_zone: str) -> pl.Series:
+    """Local times of a zone as UTC: the earlier of two in the repeated hour, none in the skipped one."""
+    if time_zone == "UTC":
+        return time
+    local = time.cast(pl.Datetime("ns")).dt.replace_time_zone(time_zone, ambiguous="earliest", non_existent="null")
+    return local.dt.convert_time_zone("UTC").dt.replace_time_zone(None).cast(pl.Int64)
+
+
+def _fixed(found: pl.Series, style: TimeStyle) -> tuple[pl.Series, str]:
+    """The part of a stamp up to its seconds, in exactly the shape of the returned strptime format."""
+    if style.name == "iso_dashed":
+        return found.str.slice(0, 19), style.format
+    if style.name == "slashed":
+        return found.str.replace(r"[ ,T]+", " ").str.slice(0, 19), style.format
+    if style.name == "glog":
+        return "1972" + found.str.slice(0, 13), "%Y" + style.format
+    parts = found.str.replace_all(r" +", " ").str.replace(r"\.[0-9]+", "").str.replace(r" [A-Z]{2,5} ", " ")
+    if style.name == "ctime":
+        return parts, style.format
+    return "1972 " + parts, "%Y " + style.format
