@@ -1,4 +1,4 @@
-"""Small vectorised helpers shared by the phases: idle gaps, activity, grouping, connected components."""
+"""Small vectorised helpers shared by the phases: idle gaps, load, grouping, connected components."""
 
 from __future__ import annotations
 
@@ -35,42 +35,44 @@ def members_of(label: Ints, chosen: Ints | Small) -> list[Ints]:
     return sorted((np.sort(g) for g in groups if len(g)), key=lambda g: (-len(g), int(g[0])))
 
 
-class Activity:
-    """When each of many nodes was busy: the union of its intervals, answered as covered seconds in O(log n).
+class Load:
+    """How busy each of many keys was: the sum over its lanes, answered for any interval in O(log n).
 
-    The nodes' unions are laid end to end on one axis (node k begins at k·span), so that one sorted array serves all.
+    A lane is busy in the union of its records. Keys are laid end to end on one axis (key k begins at k·span), so that one sorted array
+    of slope changes serves all.
     """
 
-    def __init__(self, node: Small | Ints, start: Floats, end: Floats, span: float) -> None:
+    def __init__(self, key: Ints, lane: Ints, start: Floats, end: Floats, span: float) -> None:
         self._span = span * 1.01 + 1.0
-        base = node.astype(np.float64) * self._span
-        begin, stop = base + start, base + end
-        order = np.argsort(begin, kind="stable")
-        begin, stop = begin[order], stop[order]
-        until = np.maximum.accumulate(stop)
-        fresh = np.ones(len(begin), dtype=bool)
-        fresh[1:] = begin[1:] > until[:-1]
-        self._begin = begin[fresh]
-        last = np.append(np.flatnonzero(fresh)[1:] - 1, len(begin) - 1) if len(begin) else np.empty(0, dtype=np.int64)
-        self._stop = until[last] if len(begin) else np.empty(0)
-        self._before = np.concatenate([[0.0], np.cumsum(self._stop - self._begin)])
+        order = np.lexsort((start, lane))
+        key, lane, start, end = key[order], lane[order], start[order], end[order]
+        far = lane * self._span
+        until = np.maximum.accumulate(far + end)
+        fresh = np.ones(len(start), dtype=bool)
+        fresh[1:] = (far + start)[1:] > until[:-1]
+        first = np.flatnonzero(fresh)
+        last = np.append(first[1:], len(start)) - 1
+        base = key[first] * self._span
+        begin, stop = base + start[first], base + (until - far)[last]
+        moment = np.concatenate([begin, stop])
+        slope = np.concatenate([np.ones(len(begin)), -np.ones(len(stop))])
+        order = np.argsort(moment, kind="stable")
+        self._moment = moment[order]
+        self._slope = np.cumsum(slope[order])
+        self._area = np.concatenate([[0.0], np.cumsum(self._slope[:-1] * np.diff(self._moment))]) if len(moment) else np.empty(0)
 
-    def _busy_until(self, x: Floats) -> Floats:
-        i = np.searchsorted(self._begin, x, side="right")
-        inside = np.where(
-            i > 0, np.minimum(x, self._stop[np.maximum(i - 1, 0)]) - self._begin[np.maximum(i - 1, 0)], 0.0
-        )
-        return np.asarray(self._before[np.maximum(i - 1, 0)] + np.maximum(inside, 0.0))
+    def _until(self, x: Floats) -> Floats:
+        i = np.searchsorted(self._moment, x, side="right") - 1
+        known = np.maximum(i, 0)
+        return np.asarray(np.where(i >= 0, self._area[known] + self._slope[known] * (x - self._moment[known]), 0.0))
 
-    def covered(self, node: Small | Ints, start: Floats, end: Floats) -> Floats:
-        """Share of [start, end] in which ``node`` was busy, in [0, 1]."""
-        if not len(self._begin):
+    def during(self, key: Ints, start: Floats, end: Floats) -> Floats:
+        """How many of the key's lanes were busy in [start, end] on average."""
+        if not len(self._moment):
             return np.zeros(len(start))
-        base = node.astype(np.float64) * self._span
+        base = key * self._span
         length = np.maximum(end - start, 1e-9)
-        return np.asarray(
-            np.clip((self._busy_until(base + start + length) - self._busy_until(base + start)) / length, 0.0, 1.0)
-        )
+        return np.asarray((self._until(base + start + length) - self._until(base + start)) / length)
 
 
 def robust(values: Floats) -> tuple[float, float]:

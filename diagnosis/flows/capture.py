@@ -20,13 +20,17 @@ Small = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
+#: Bytes a packet below which a record carries no payload worth the name.
+CONTROL = 250
+
 
 @dataclass(frozen=True, slots=True)
 class Flows:
     """Records as columns of equal length, sorted by start.
 
     ``start``/``end`` seconds from ``Capture.t0``; ``src``/``dst`` address ids; ``size`` bytes (NaN where unknown); ``port`` the
-    smaller port of the two (services listen on small ones; 0 unknown); ``path`` path id (-1 unknown).
+    smaller port of the two (services listen on small ones; 0 unknown); ``path`` path id (-1 unknown); ``control`` marks records of
+    small packets only: acknowledgements, handshakes, barriers.
     """
 
     start: Floats
@@ -36,6 +40,7 @@ class Flows:
     size: Floats
     port: Small
     path: Small
+    control: Bools
 
     def __len__(self) -> int:
         return len(self.start)
@@ -50,6 +55,7 @@ class Flows:
             self.size[rows],
             self.port[rows],
             self.path[rows],
+            self.control[rows],
         )
 
 
@@ -107,6 +113,7 @@ def load(parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = ()) 
         pl.min_horizontal("src_port", "dst_port").fill_null(0).cast(pl.Int32).alias("port"),
         pl.max_horizontal("src_port", "dst_port").fill_null(0).cast(pl.Int32).alias("high"),
         pl.col("path").cast(pl.Enum(paths)).to_physical().cast(pl.Int32).fill_null(-1),
+        control=(pl.col("bytes") < CONTROL * pl.col("packets")).fill_null(False),
     ).collect()
     if not table.height:
         return None
@@ -122,6 +129,7 @@ def load(parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = ()) 
         size=table["bytes"].fill_null(float("nan")).to_numpy(),
         port=table["port"].to_numpy(),
         path=table["path"].to_numpy(),
+        control=table["control"].to_numpy(),
     )
     capture = Capture(
         flows,

@@ -50,6 +50,8 @@ SERVICE_PORTS = np.array(
 #: Training traffic is present in most of these slices of the time in which its ends are busy at all.
 SLICES = 24
 BINS = 4096
+#: A pair that moves less than this share of its ends' largest pairs, in small pieces, only coordinates.
+LEAST = 5e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def recognise(capture: Capture) -> Recognition:
     """Splits a multi-tenant capture into jobs, largest first. O(n log n) in records."""
     flows = capture.flows
     count = len(capture.names)
-    keep = flows.src != flows.dst
+    keep = (flows.src != flows.dst) & ~flows.control
     keep &= ~np.isin(flows.port, SERVICE_PORTS)
     keep &= ~_outside_inventory(capture)
     edges = _edges(flows, keep, capture.span_s)
@@ -106,26 +108,22 @@ def _outside_inventory(capture: Capture) -> Bools:
 
 
 def _edges(flows: Flows, keep: Bools, span: float) -> pl.DataFrame:
-    """One row an undirected pair: a < b, records, bytes, slices in which it was active (as bits), share of its commonest sizes."""
+    """One row an undirected pair: a < b, records, bytes, the slices in which it was busy, different sizes (summed over slices)."""
     src, dst = flows.src[keep], flows.dst[keep]
-    slices = np.minimum((flows.start[keep] / max(span, 1e-9) * SLICES).astype(np.int64), SLICES - 1)
-    table = pl.DataFrame(
-        {
-            "a": np.minimum(src, dst),
-            "b": np.maximum(src, dst),
-            "size": flows.size[keep],
-            "slice": slices,
-            "forth": src < dst,
-        }
-    )
+    part = np.minimum((flows.start[keep] / max(span, 1e-9) * SLICES).astype(np.int64), SLICES - 1)
+    volume = np.where(np.isfinite(flows.size[keep]), flows.size[keep], 1.0)
+    table = pl.DataFrame({"a": np.minimum(src, dst), "b": np.maximum(src, dst), "size": volume, "part": part})
+    share = table.group_by("a", "b", "part").agg(pl.len().alias("n"), pl.col("size").sum(), sizes=pl.col("size").n_unique())
+    total = pl.col("size").sum().over("a", "b")
+    # A slice with next to nothing of the pair's volume is not a busy one: keep-alives, barriers, the checkpoint's small talk.
+    share = share.with_columns(busy=pl.col("size") >= 0.05 * total / SLICES)
     return (
-        table.group_by("a", "b")
+        share.group_by("a", "b")
         .agg(
-            records=pl.len(),
+            records=pl.col("n").sum(),
             bytes=pl.col("size").sum(),
-            active=pl.col("slice").unique(),
-            sizes=pl.col("size").n_unique(),
-            forth=pl.col("forth").mean(),
+            active=pl.col("part").filter(pl.col("busy")).unique(),
+            sizes=pl.col("sizes").sum(),
         )
         .sort("a", "b")
     )
@@ -157,8 +155,19 @@ def _without_strangers(edges: pl.DataFrame, count: int) -> pl.DataFrame:
     own = slices.sum(axis=1)
     both = (busy[a] & busy[b]).sum(axis=1)
     most = np.maximum(busy[a].sum(axis=1), busy[b].sum(axis=1))
-    faithful = (own >= 0.5 * both) & (own >= 0.25 * most)
+    volume = edges["bytes"].to_numpy()
+    each = volume / edges["records"].to_numpy()
+    tiny = (volume < LEAST * _smaller_peak(a, b, volume, count)) & (each < 4 * LEAST * _smaller_peak(a, b, each, count))
+    faithful = (own >= 0.5 * both) & (own >= 0.25 * most) & ~tiny
     return edges.filter(pl.Series(faithful))
+
+
+def _smaller_peak(a: Ints, b: Ints, value: Floats, count: int) -> Floats:
+    """For each pair the smaller of its two ends' largest values."""
+    largest = np.zeros(count)
+    np.maximum.at(largest, a, value)
+    np.maximum.at(largest, b, value)
+    return np.asarray(np.minimum(largest[a], largest[b]))
 
 
 def _rows_of(flows: Flows, keep: Bools, a: Ints, b: Ints, count: int) -> Flows:

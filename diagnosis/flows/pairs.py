@@ -5,8 +5,9 @@ Three observations decide, in this order:
 * **Distinct recurring sizes.** Gradient buckets come in several sizes that return every step; a pipeline stage hands on one size
   (LLMPrism's rule). Sizes are counted on whole transfers, over all steps, so that split and merged records, whose sizes do not
   recur, do not count; a sequence length that varies gives sizes that do not recur either.
-* **Together or in turn.** In a collective the receiver is itself sending while it receives; along a pipeline it is not, since it must
-  compute first. This decides where sizes say nothing: a single bucket, or no byte counts at all.
+* **Together or in turn.** In a collective the receiver passes on to a third party while it receives; along a pipeline it must compute
+  first (two neighbours may exchange in both directions at once, which tells nothing). This decides where sizes say nothing: a single
+  bucket, or no byte counts at all.
 * **Fan-out.** A sender that feeds all members of a clique at once is in an all-to-all (EP).
 
 DP pairs then form components, and the pairs inside one component take its majority's type (transitivity).
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.arrays import Activity, components
+from diagnosis.flows.arrays import Load, components
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
 
@@ -58,10 +59,10 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     a, b = keys // count, keys % count
     sizes, recurring = _recurring_sizes(flows, pair, len(keys), capture.has_bytes)
     part = _window(flows)
-    together, fan = _timing(flows.take(part), pair[part], len(keys), count, capture.resolution_s)
-    types = _types(a, b, sizes, recurring, together, fan, count)
+    timing = _timing(flows.take(part), pair[part], len(keys), count, capture.resolution_s)
+    types = _types(a, b, sizes, recurring, timing, count, capture.has_bytes)
     types = _transitive(a, b, types, records, count)
-    return Pairs(a, b, types, sizes, together, records.astype(np.int64))
+    return Pairs(a, b, types, sizes, np.maximum(timing[0], timing[1]), records.astype(np.int64))
 
 
 def _window(flows: Flows) -> Bools:
@@ -73,71 +74,76 @@ def _window(flows: Flows) -> Bools:
 
 
 def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> tuple[Ints, Floats]:
-    """For each pair: how many different sizes return again and again, and what share of its records has one of them."""
-    if not has_bytes:
-        return np.zeros(pairs, dtype=np.int64), np.zeros(pairs)
-    exact = _frequent(pair, flows.size, pairs)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rough = _frequent(pair, np.round(np.log(np.maximum(flows.size, 1.0)) / 0.03), pairs)
-    # Headers and retransmissions blur byte counts: then sizes within 3 % are one size.
-    blurred = (exact[1] < 0.3) & (rough[1] > 0.6)
-    return np.where(blurred, rough[0], exact[0]), np.where(blurred, rough[1], exact[1])
+    """For each pair: how many different sizes return again and again, and what share of its records has one of them.
 
-
-def _frequent(pair: Ints, size: Floats, pairs: int) -> tuple[Ints, Floats]:
-    table = pl.DataFrame({"pair": pair, "size": size}).group_by("pair", "size").len()
-    top = pl.col("len").max().over("pair")
-    often = table.filter((pl.col("len") >= 0.2 * top) & (pl.col("len") >= 3))
-    grouped = often.group_by("pair").agg(pl.len().alias("sizes"), pl.col("len").sum().alias("covered"))
+    Sizes that follow each other within 1 % are one: headers and retransmissions blur byte counts, and a sequence length that varies
+    gives a continuum.
+    """
     sizes = np.zeros(pairs, dtype=np.int64)
     covered = np.zeros(pairs)
+    if not has_bytes:
+        return sizes, covered
+    table = pl.DataFrame({"pair": pair, "size": flows.size}).group_by("pair", "size").len().sort("pair", "size")
+    apart = (pl.col("size") > 1.01 * pl.col("size").shift(1)) | (pl.col("pair") != pl.col("pair").shift(1))
+    table = table.with_columns(group=apart.fill_null(True).cum_sum()).group_by("group").agg(pl.col("pair").first(), pl.col("len").sum())
+    often = table.filter((pl.col("len") >= 0.2 * pl.col("len").max().over("pair")) & (pl.col("len") >= 3))
+    grouped = often.group_by("pair").agg(pl.len().alias("sizes"), pl.col("len").sum().alias("covered"))
     sizes[grouped["pair"].to_numpy()] = grouped["sizes"].to_numpy()
     covered[grouped["pair"].to_numpy()] = grouped["covered"].to_numpy()
     return sizes, covered / np.maximum(np.bincount(pair, minlength=pairs), 1)
 
 
-def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float) -> tuple[Floats, Floats]:
-    """For each pair: the typical share of a transfer during which its receiver sends too, and to how many peers its sender sends at once."""
+def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float) -> tuple[Floats, Floats, Floats]:
+    """For each pair, typical for its transfers: how busy the receiver is sending to third parties meanwhile (1 = all the time), how busy
+    it is sending back, and to how many other peers the sender begins to send at the same moment."""
     slack = resolution if resolution >= 1e-3 else 0.0
-    sending = Activity(flows.src, flows.start, flows.end + slack, float(flows.end.max()) if len(flows) else 0.0)
-    covered = sending.covered(flows.dst, flows.start, flows.end + slack)
+    end = flows.end + slack
+    span = float(end.max()) if len(flows) else 0.0
+    src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
+    lane = src * count + dst
+    _, lanes = np.unique(np.concatenate([lane, dst * count + src]), return_inverse=True)
+    forth, back = lanes[: len(lane)], lanes[len(lane) :]
+    returned = Load(forth, forth, flows.start, end, span).during(back, flows.start, end)
+    sent = Load(src, forth, flows.start, end, span).during(dst, flows.start, end)
     order = np.lexsort((flows.start, flows.src))
-    src, dst, start = flows.src[order], flows.dst[order], flows.start[order]
+    sender, to, start = src[order], dst[order], flows.start[order]
     length = np.maximum(flows.end - flows.start, resolution)[order]
     near = np.zeros(len(flows))
     for step in (-2, -1, 1, 2):
-        same = np.roll(src, step) == src
         close = np.abs(np.roll(start, step) - start) <= np.maximum(0.1 * length, resolution)
-        near += same & close & (np.roll(dst, step) != dst)
+        near += (np.roll(sender, step) == sender) & close & (np.roll(to, step) != to)
     fan = np.empty(len(flows))
     fan[order] = near
-    table = (
-        pl.DataFrame({"pair": pair, "covered": covered, "fan": fan})
-        .group_by("pair")
-        .agg(pl.col("covered", "fan").median())
-    )
-    together, fans = np.zeros(pairs), np.zeros(pairs)
-    together[table["pair"].to_numpy()] = table["covered"].to_numpy()
-    fans[table["pair"].to_numpy()] = table["fan"].to_numpy()
-    return together, fans
+    table = pl.DataFrame({"pair": pair, "chain": np.minimum(sent - returned, 1.0), "mutual": returned, "fan": fan})
+    typical = table.group_by("pair").agg(pl.col("chain", "mutual", "fan").median())
+    out = np.zeros((3, pairs))
+    out[:, typical["pair"].to_numpy()] = typical.select("chain", "mutual", "fan").to_numpy().T
+    return out[0], out[1], out[2]
 
 
-def _types(a: Ints, b: Ints, sizes: Ints, recurring: Floats, together: Floats, fan: Floats, count: int) -> list[str]:
+def _types(
+    a: Ints, b: Ints, sizes: Ints, recurring: Floats, timing: tuple[Floats, Floats, Floats], count: int, has_bytes: bool
+) -> list[str]:
     """The three observations joined; see the module's text."""
-    collective = together >= 0.5
+    chain, mutual, fan = timing
+    ring = chain >= 0.5
+    fanned = ring & (fan >= 1)
+    clique = fanned & _in_clique(a, b, fanned, count)
     many = (sizes >= 2) & (recurring >= 0.3)
-    clique = collective & (fan >= 1) & _in_clique(a, b, collective & (fan >= 1), count)
-    others_dp = bool((many & ~clique).any())
+    bucketed = many & ~clique & (ring | (mutual >= 0.5) | (sizes >= 3))
+    others = bool(bucketed.any())
     types: list[str] = []
     for i in range(len(a)):
         if clique[i]:
             types.append(EP)
-        elif many[i] and (collective[i] or sizes[i] >= 3):
+        elif bucketed[i]:
             types.append(DP)
-        elif collective[i]:
-            types.append(OTHER if others_dp and sizes[i] == 1 else DP)
+        elif ring[i]:
+            types.append(OTHER if others and sizes[i] == 1 and recurring[i] >= 0.5 else DP)
+        elif mutual[i] >= 0.9 and not (others and has_bytes):
+            types.append(DP)
         else:
-            types.append(DP if many[i] and together[i] > 0.3 else PP)
+            types.append(PP)
     return types
 
 

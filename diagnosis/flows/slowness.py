@@ -68,6 +68,18 @@ def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
     return seconds > limit, middle, limit
 
 
+def matters(steps: Steps, first: int, last: int) -> bool:
+    """True when the steps first..last took longer than the others by more than chance and 1.5 %: else nobody waited."""
+    seconds = steps.seconds
+    inside = np.zeros(len(seconds), dtype=bool)
+    inside[first : last + 1] = True
+    if inside.mean() > 0.6:
+        return True
+    middle, scatter = robust(seconds[~inside])
+    excess = float(np.median(seconds[inside])) - middle
+    return excess > 0.015 * middle and excess > 3.5 * max(scatter, 1e-9) / np.sqrt(inside.sum())
+
+
 def slow_transfers(transfers: Transfers, steps: Steps, number: int) -> list[Episode]:
     """Episodes in which transfers took longer than their units' usual, or than their peers' do."""
     import polars as pl
@@ -102,7 +114,7 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
     common = np.quantile(calm, 0.25, axis=0) if len(units) > 1 else np.ones(len(steps))
     noise = float(np.median(scatter))
     for first, last in runs(common > max(SLOWER, 1 + 4 * noise)):
-        if last - first + 1 >= LASTING:
+        if last - first + 1 >= LASTING and matters(steps, first, last):
             factor = float(np.median(common[first : last + 1]))
             found.append(Episode(steps.start[first], steps.end[last], tuple(int(u) for u in units), (), factor, number))
     relative = calm / np.maximum(common, 1.0)
@@ -110,7 +122,7 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
     spans: dict[tuple[int, int], list[int]] = defaultdict(list)
     for row in range(len(units)):
         for first, last in runs(high[row]):
-            if last - first + 1 >= LASTING:
+            if last - first + 1 >= LASTING and matters(steps, first, last):
                 near = next((s for s in spans if abs(s[0] - first) <= 2 and abs(s[1] - last) <= 3), (first, last))
                 spans[near].append(row)
     for (first, last), rows in spans.items():
@@ -143,7 +155,7 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
     spans: dict[tuple[int, int], list[int]] = defaultdict(list)
     for row in range(len(members)):
         for first, last in runs(calm[row] > limit):
-            if last - first + 1 >= LASTING:
+            if last - first + 1 >= LASTING and matters(steps, first, last):
                 near = next((s for s in spans if abs(s[0] - first) <= 2 and abs(s[1] - last) <= 2), (first, last))
                 spans[near].append(row)
     found: list[Slow] = []

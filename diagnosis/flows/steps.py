@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.arrays import components
+from diagnosis.flows.arrays import components, idle_gaps
+from diagnosis.flows.chain import by_bytes
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs
 from diagnosis.flows.pattern import by_pattern
-from diagnosis.flows.segment import Cut, by_gaps, volumes
+from diagnosis.flows.segment import Cut, by_gaps, judge, plain_records, volumes
 
 #: A torn first or last part counts as a step when it moved at least this share of a step's bytes.
 WHOLE = 0.85
@@ -59,21 +60,54 @@ def find_steps(job: JobFlows, pairs: Pairs, capture: Capture) -> Steps | None:
         if not mask.any() or (pace == "all" and mask.sum() == pairs.of(DP).sum()):
             continue
         traffic = job.flows.take(mask[index])
-        cut = by_gaps(traffic, capture.has_bytes) or by_pattern(traffic, capture.has_bytes, capture.resolution_s)
-        if cut is None and mask.sum() > 1:
-            cut = _by_one_group(traffic, pairs, mask, capture)
+        cut = _cut(traffic, pairs, mask, capture)
         if cut is not None:
             return _steps(job.flows, traffic, cut, pace, capture)
     return None
 
 
-def _by_one_group(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | None:
-    """The rhythm of the busiest group alone: several stages together may overlap so that no pattern is left."""
+def _cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | None:
+    """The cut of all groups together, unless a single group shows a longer rhythm.
+
+    Stages of a pipeline exchange gradients one after another: together they may look like several steps. One group alone cannot; its
+    rhythm then tells how many steps there are, and the longest pause of all groups within each of its periods is the boundary.
+    """
+    together = _best_cut(traffic, capture)
     label = components(pairs.a[mask], pairs.b[mask], len(capture.names))
     owner = label[traffic.src]
-    busiest = int(np.bincount(owner).argmax())
-    alone = traffic.take(owner == busiest)
-    return by_gaps(alone, capture.has_bytes) or by_pattern(alone, capture.has_bytes, capture.resolution_s)
+    amount = np.bincount(owner, weights=volumes(traffic, capture.has_bytes))
+    if (amount > 0).sum() < 2:
+        return together
+    alone = _best_cut(traffic.take(owner == int(amount.argmax())), capture)
+    if alone is None or (together is not None and len(alone.stop) > 0.75 * len(together.stop)):
+        return together
+    used = plain_records(traffic)
+    stops, begins = idle_gaps(used.start, used.end)
+    window = np.searchsorted(alone.stop, stops)
+    gaps = begins - stops
+    order = np.lexsort((-gaps, window))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = np.diff(window[order]) != 0
+    chosen = np.sort(order[first])
+    chosen = chosen[(window[chosen] > 0) & (window[chosen] <= len(alone.stop))]
+    joint = judge(used, volumes(used, capture.has_bytes), stops[chosen], begins[chosen], alone.how)
+    return joint if joint.believable else alone
+
+
+def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
+    """The simplest way of cutting that gives even parts; the others are asked only when it leaves odd ones."""
+    best: Cut | None = None
+    for attempt in (
+        lambda: by_gaps(traffic, capture.has_bytes),
+        lambda: by_bytes(traffic, capture.has_bytes),
+        lambda: by_pattern(traffic, capture.has_bytes, capture.resolution_s),
+    ):
+        cut = attempt()
+        if cut is not None and (best is None or cut.odd < best.odd - 0.03):
+            best = cut
+        if best is not None and best.odd <= 0.05:
+            break
+    return best
 
 
 def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) -> Steps:
@@ -85,7 +119,7 @@ def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) 
     usual = float(np.median(moved[1:-1]))
     between = (cut.stop + cut.begin) / 2
     start = np.concatenate([[float(flows.start[0])], cut.stop])
-    end = np.concatenate([cut.stop, [float(traffic.end.max())]])
+    end = np.concatenate([cut.stop, [_last_end(traffic, total, int(at[-2]), usual)]])
     edges = np.concatenate([[-1.0], between, [float(flows.end.max()) + 1.0]])
     first = 0 if moved[0] >= WHOLE * usual else 1
     last = len(end) if moved[-1] >= WHOLE * usual else len(end) - 1
@@ -93,6 +127,14 @@ def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) 
     clear = np.minimum(1.0, gap / max(float(np.median(cut.begin - cut.stop)), 1e-9))
     confidence = np.clip(1.0 - np.abs(moved / usual - 1.0), 0.0, 1.0) * (0.5 + 0.5 * clear)
     return Steps(start[first:last], end[first:last], edges[first : last + 1], confidence[first:last], pace, cut.how)
+
+
+def _last_end(traffic: Flows, total: Floats, first: int, usual: float) -> float:
+    """The end of the last step: when a step's bytes have moved; what follows is the job's farewell (barriers, last checkpoint)."""
+    moved = total[first + 1 :] - total[first]
+    inside = np.flatnonzero(moved <= 1.02 * usual)
+    last = first + (int(inside[-1]) if len(inside) else 0)
+    return float(traffic.end[first : last + 1].max())
 
 
 def rank_ends(flows: Flows, steps: Steps, owner: Ints, owners: int) -> Floats:

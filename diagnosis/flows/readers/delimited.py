@@ -37,7 +37,7 @@ def find_header(head: bytes) -> Header | None:
     at = 0
     for line in head.split(b"\n")[:20]:
         text = line.decode("utf-8-sig" if at == 0 else "utf-8", "replace").strip("\r")
-        if text and not text.startswith("#"):
+        if text and not text.startswith("#") and "\r" not in text:  # a bare return is no table, and csv raises on it
             for separator in _SEPARATORS:
                 names = next(csv.reader(io.StringIO(text), delimiter=separator), [])
                 names = [name.strip() for name in names]

@@ -1,0 +1,91 @@
+"""Phase 3a where pauses inside a step are as long as those between steps: the boundaries that share out the bytes evenly.
+
+If every step moves B bytes, boundaries lie where whole multiples of B have passed. Among the idle gaps, the chain of gaps is sought that
+has the longest pauses and the most even parts between them (dynamic programming). B itself comes from trial cuts: whenever most parts of
+a cut are whole steps, their median is B.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diagnosis.flows.arrays import idle_gaps
+from diagnosis.flows.capture import Floats, Flows, Ints
+from diagnosis.flows.segment import Cut, judge, plain_records, volumes
+
+#: The gaps considered, the longest ones, and the parts' tolerance as a share of a step's bytes.
+MOST_GAPS = 20_000
+TOLERANCE = 0.25
+SCATTER = 0.08
+
+
+def by_bytes(flows: Flows, has_bytes: bool) -> Cut | None:
+    """The most even chain over all plausible byte counts of a step; None when none is believable. O(gaps · gaps in a step)."""
+    used = plain_records(flows)
+    stops, begins = idle_gaps(used.start, used.end)
+    gaps = begins - stops
+    if len(gaps) < 4:
+        return None
+    if len(gaps) > MOST_GAPS:
+        long = gaps >= np.sort(gaps)[-MOST_GAPS]
+        stops, begins, gaps = stops[long], begins[long], gaps[long]
+    volume = volumes(used, has_bytes)
+    total = np.concatenate([[0.0], np.cumsum(volume)])[np.searchsorted(used.start, begins)]
+    best: Cut | None = None
+    for step in _candidates(total, gaps):
+        chosen = _chain(total / step, gaps)
+        if len(chosen) < 4:
+            continue
+        cut = judge(used, volume, stops[chosen], begins[chosen], "bytes")
+        if cut.believable and (best is None or cut.odd < best.odd - 0.02 or (cut.odd <= best.odd + 0.02 and len(chosen) > len(best.stop))):
+            best = cut
+    return best
+
+
+def _candidates(total: Floats, gaps: Floats) -> list[float]:
+    """Byte counts that a step may have: medians over cuts at the k longest gaps, k growing by a tenth."""
+    order = np.argsort(-gaps)
+    found: list[float] = []
+    k = 6
+    while k <= len(gaps):
+        part = np.diff(total[np.sort(order[:k])])
+        middle = float(np.median(part))
+        alike = float((np.abs(part / middle - 1) < 0.1).mean()) if middle > 0 else 0.0
+        if alike >= 0.35 and not any(abs(middle / f - 1) < 0.03 for f in found):
+            found.append(middle)
+        k = max(k + 1, int(k * 1.1))
+    return found[:12]
+
+
+def _chain(edge: Floats, gaps: Floats) -> Ints:
+    """The best chain of gaps; ``edge`` is each gap's place in steps of bytes. A chain may be broken at a price and go on elsewhere."""
+    count = max(3, round(float(edge[-1] - edge[0])))
+    usual = float(np.sort(gaps)[::-1][min(count, len(gaps)) - 1])
+    gain = np.minimum(gaps / max(usual, 1e-9), 1.5)
+    score = gain.copy()
+    before = np.full(len(gaps), -1, dtype=np.int64)
+    leader, lead = -1, -np.inf
+    waiting = 0
+    for j in range(1, len(gaps)):
+        first = int(np.searchsorted(edge, edge[j] - 1 - TOLERANCE))
+        last = int(np.searchsorted(edge, edge[j] - 1 + TOLERANCE, side="right"))
+        while waiting < first:
+            if score[waiting] > lead:
+                lead, leader = float(score[waiting]), waiting
+            waiting += 1
+        if last > first:
+            part = edge[j] - edge[first:last]
+            reached = score[first:last] - ((part - 1) / SCATTER) ** 2 * 0.1
+            k = int(np.argmax(reached))
+            if reached[k] > 0:
+                score[j] = gain[j] + reached[k]
+                before[j] = first + k
+        if leader >= 0 and gain[j] + lead - 1.0 > score[j]:
+            score[j] = gain[j] + lead - 1.0
+            before[j] = leader
+    at = int(np.argmax(score))
+    found = []
+    while at >= 0:
+        found.append(at)
+        at = int(before[at])
+    return np.array(found[::-1], dtype=np.int64)
