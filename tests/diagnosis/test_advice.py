@@ -1,0 +1,175 @@
+"""The ladder of actions: which rule fires, which nearly did, and what would decide."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from diagnosis import advice
+from diagnosis.advice import advise
+
+
+def logs(**more):
+    return {"is_failure": True, "symptom": "crash", "category": "unknown", "subcategory": "unknown", "confidence": 0.9, **more}
+
+
+def node(name, score=0.9):
+    return {"entity": name, "kind": "node", "score": score, "from": ["logs"], "reasons": []}
+
+
+def hang_stacks(**more):
+    everyone = [{"rank": r, "node": f"n{r // 2}"} for r in range(32)]
+    return {
+        "suspect_ranks": [3], "suspect_nodes": ["n1"], "evict_nodes": ["n0", "n1"], "ranks": everyone, "tie": [],
+        "groups": [{"ranks": [3], "activity": "compute"}, {"ranks": [0, 1, 2], "activity": "comm"}], **more,
+    }  # fmt: skip
+
+
+def test_one_machine_event_is_enough_to_evict_without_checks():
+    got = advise({"logs": logs(category="hardware", subcategory="gpu_ecc"), "suspects": [node("gpu-7")]})
+    assert (got["action"], got["rule"], got["targets"]) == ("evict", "evict.machine_event", ["gpu-7"])
+    assert "scontrol update NodeName=gpu-7 State=DRAIN" in got["command"]
+    assert got["commands"]["kubernetes"].startswith("kubectl cordon gpu-7")
+
+
+def test_one_network_alert_is_tolerated_and_two_within_five_minutes_evict():
+    def event(*times):
+        lines = [{"node": "n1", "time": t} for t in times]
+        return [{"template": "link down", "signature": "network.link_down", "lines": lines}]
+
+    base = logs(category="network", subcategory="link_down", confidence=0.6)
+    once = advise({"logs": {**base, "events": event(1000.0)}, "suspects": [node("n1")]})
+    twice = advise({"logs": {**base, "events": event(1000.0, 1200.0)}, "suspects": [node("n1")]})
+    apart = advise({"logs": {**base, "events": event(1000.0, 2000.0)}, "suspects": [node("n1")]})
+    assert twice["rule"] == "evict.network_twice"
+    assert once["rule"] != "evict.network_twice" != apart["rule"]
+    near = {n["rule"]: n["missing"] for n in once["nearly"]}
+    assert "fewer than two network alerts" in near["evict.network_twice"][0]
+    assert any("port counters" in x for x in once["would_decide"])
+
+
+def test_alerts_of_different_nodes_do_not_add_up():
+    events = [{"template": "x", "signature": "network.link_down", "lines": [{"node": f"n{i}", "time": 1000.0 + i} for i in range(5)]}]
+    assert advice.facts_of({"logs": logs(events=events)}, advice.ladder())["network_alerts"] == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "action"),
+    [
+        ({"category": "user", "subcategory": "user_code_exception"}, "rollback"),
+        ({"category": "user", "subcategory": "bad_argument"}, "fix_input"),
+        ({"category": "user", "subcategory": "cuda_oom"}, "fix_input"),
+        ({"category": "user", "subcategory": "nan_divergence"}, "stop_time_check"),
+        ({"category": "platform", "subcategory": "preemption"}, "resubmit"),
+        ({"category": "unknown", "subcategory": "unknown"}, "stop_time_check"),
+        ({"is_failure": False, "symptom": "none"}, "none"),
+    ],
+)
+def test_each_kind_of_failure_gets_its_rung(more, action):
+    assert advise({"logs": logs(**more)})["action"] == action
+
+
+def test_nan_adds_the_bitwise_alignment_test_to_the_checks():
+    ids = [c["id"] for c in advise({"logs": logs(category="user", subcategory="nan_divergence")})["checks"]]
+    assert ids[-1] == "bitwise_alignment"
+    assert "bitwise_alignment" not in [c["id"] for c in advise({"logs": logs()})["checks"]]
+
+
+def test_the_ladder_is_climbed_as_cheaper_actions_fail():
+    climbed = []
+    tried: list[str] = []
+    for step in ("stop_time_check", "reattempt", "rollback", "replay"):
+        climbed.append(advise({"logs": logs(), "tried": tried})["action"])
+        tried.append(step)
+    assert climbed == ["stop_time_check", "reattempt", "rollback", "replay"]
+
+
+def test_a_hang_with_outliers_of_one_group_evicts_the_group_and_counts_the_healthy():
+    got = advise({"logs": logs(symptom="hang"), "stacks": hang_stacks(), "suspects": [node("n1")], "job": {"gpus_per_node": 8}})
+    assert (got["action"], got["targets"]) == ("over_evict", ["n0", "n1"])
+    assert got["cost"] == {"machines": 2, "gpus": 16, "healthy": 1, "text": got["cost"]["text"]}
+    assert "probably healthy" in got["cost"]["text"]
+
+
+def test_a_tie_between_groups_goes_no_further_than_the_suspect():
+    got = advise({"logs": logs(symptom="hang"), "stacks": hang_stacks(tie=[{"kind": "dp"}]), "suspects": [node("n1")]})
+    assert got["rule"] == "evict.stack_suspect"
+    near = {n["rule"]: n["missing"] for n in got["nearly"]}
+    assert near["over_evict.hang_group"] == ["two groups explain the outliers equally well"]
+
+
+def test_logs_and_stacks_that_disagree_evict_nobody():
+    accused = logs(symptom="hang", nodes=[{"node": "n9", "suspect": True}])
+    got = advise({"logs": accused, "stacks": hang_stacks(), "suspects": [node("n9"), node("n1")]})
+    assert got["action"] == "stop_time_check"
+    assert any("Flight Recorder" in x for x in got["would_decide"])
+
+
+def test_a_group_of_a_third_of_the_job_is_not_evicted():
+    got = advise({"logs": logs(symptom="hang"), "stacks": hang_stacks(evict_nodes=[f"n{i}" for i in range(8)])})
+    assert got["action"] != "over_evict"
+
+
+def test_a_culprit_stuck_in_its_host_code_does_not_cost_its_whole_group():
+    stacks = hang_stacks(groups=[{"ranks": [3], "activity": "host"}])
+    assert advise({"logs": logs(symptom="hang"), "stacks": stacks})["targets"] == ["n1"]
+
+
+def test_a_slow_switch_is_a_matter_for_humans():
+    got = advise({"logs": logs(symptom="slow"), "flows": {"diagnoses": [{"kind": "slow_switch", "switch": "spine-2"}]}})
+    assert (got["action"], got["targets"], got["command"]) == ("ask_human", ["spine-2"], "")
+
+
+def test_hostile_names_never_enter_a_command():
+    bad = 'n1"; rm -rf / #'
+    got = advise({"logs": logs(category="hardware", subcategory="gpu_ecc"), "suspects": [node(bad), node("n2")]})
+    assert "rm -rf" not in got["command"]
+    assert "n2" in got["command"]
+    assert any("left out" in x for x in got["because"])
+    only = advise({"logs": logs(category="hardware", subcategory="gpu_ecc"), "suspects": [node(bad)]})
+    assert only["commands"] == {}
+
+
+def test_a_rule_about_something_else_is_not_near():
+    got = advise({"logs": logs(category="hardware", subcategory="gpu_ecc"), "suspects": [node("n1")]})
+    assert not {"fix.input", "rollback.user_exception", "check.nan"} & {n["rule"] for n in got["nearly"]}
+
+
+def test_nothing_known_still_gives_an_advice():
+    got = advise({})
+    assert got["action"] in advice.ACTIONS
+    assert got["because"]
+
+
+def test_every_rule_names_known_facts_checks_and_placeholders():
+    ladder = advice.ladder()
+    assert len({r.id for r in ladder.rules}) == len(ladder.rules)
+    for rule in ladder.rules:
+        assert rule.targets in {"", *advice.FACTS}
+        assert set(re.findall(r"\{(\w+)\}", rule.why)) <= set(advice.FACTS)
+        assert set(rule.checks) <= set(ladder.checks)
+        assert rule.source
+    assert set(advice.facts_of({}, ladder)) == set(advice.FACTS)
+
+
+def test_every_rule_of_the_ladder_is_documented():
+    text = (Path(__file__).parents[2] / "docs" / "advice.md").read_text(encoding="utf-8")
+    for rule in advice.ladder().rules:
+        assert f"`{rule.id}`" in text, f"docs/advice.md lacks {rule.id}"
+
+
+def test_a_broken_ladder_says_which_rule_is_wrong():
+    with pytest.raises(ValueError, match=r"x\.y has unknown action"):
+        advice.parse('[[rule]]\nid="x.y"\ntitle="t"\naction="explode"\nwhen=[]\nwhy=""\nnext=""\nsource=""\n')
+    with pytest.raises(ValueError, match="one known fact"):
+        advice.parse('[[rule]]\nid="a"\ntitle="t"\naction="evict"\nwhen=[{fact="nope", is=true, else="e"}]\nwhy=""\nnext=""\nsource=""\n')
+
+
+def test_every_leaf_that_rules_refer_to_is_in_the_taxonomy():
+    from diagnosis import taxonomy
+
+    known = {c.subcategory for c in taxonomy.load().leaves()}
+    for name, leaves in advice.ladder().leaves.items():
+        assert leaves <= known, f"{name}: {sorted(leaves - known)}"

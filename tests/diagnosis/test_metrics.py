@@ -1,0 +1,136 @@
+"""Cost of failures, held against the worked numbers of the papers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from diagnosis import metrics
+from diagnosis.metrics import Attempt, Outage
+
+
+@pytest.mark.parametrize(("machines", "expected"), [(128, 2), (256, 2), (512, 3), (1024, 4)])
+def test_standbys_are_those_of_the_papers_table(machines, expected):
+    assert metrics.standbys(machines) == expected
+
+
+def test_the_whole_range_of_probabilities_gives_the_papers_table():
+    for p in (0.00118, 0.0012, 0.00124):
+        assert [row["standbys"] for row in metrics.standby_table(daily_failure_probability=p)] == [2, 2, 3, 4]
+
+
+def test_standbys_are_the_smallest_number_that_is_enough():
+    for n in (1, 16, 128, 1024, 4096):
+        row = metrics.standby_table([n], 0.003)[0]
+        fewer = metrics.standby_table([n], 0.003, 0.999)[0]["standbys"]
+        assert row["p_enough"] >= 0.99
+        assert row["standbys"] <= fewer
+
+
+def test_no_machines_need_no_standbys_and_nonsense_is_refused():
+    assert metrics.standbys(0) == 0
+    with pytest.raises(ValueError, match="probabilities"):
+        metrics.standbys(10, 1.5)
+
+
+def test_mean_time_to_failure_of_16384_gpus_is_the_published_1_8_hours():
+    assert metrics.mttf_h(16384 // 8, 6.50 / 1000) == pytest.approx(1.8, abs=0.01)
+
+
+def test_a_rate_of_zero_has_no_mean_time():
+    assert metrics.mttf_h(128, 0.0) is None
+    assert metrics.checkpoint_interval_s(60, 128, 0.0) is None
+    assert metrics.mtbf_h(3600, 0) is None
+
+
+def test_the_checkpoint_interval_balances_writing_against_losing():
+    write, nodes, rate = 60.0, 128, 0.0065
+
+    def cost(interval):  # share of time spent writing plus expected loss of half an interval a failure
+        return write / interval + 0.5 * interval / metrics.DAY_S * nodes * rate
+
+    best = metrics.checkpoint_interval_s(write, nodes, rate)
+    assert cost(best) <= min(cost(best * 0.9), cost(best * 1.1))
+    assert best == pytest.approx(math.sqrt(2 * (write / 86400) / (nodes * rate)) * 86400)
+
+
+def test_an_outage_falls_into_its_four_phases():
+    o = Outage(failed_at=100, detected_at=160, localised_at=760, resumed_at=1000, recompute_s=90, gpus=1024)
+    assert o.phases_s() == {"detect": 60, "localise": 600, "fail_over": 240, "recompute": 90}
+    assert o.unproductive_s == 990
+    assert o.gpu_hours == pytest.approx(1024 * 990 / 3600)
+
+
+def test_a_manual_restart_costs_its_fail_over_only():
+    o = Outage(failed_at=100, detected_at=400, localised_at=800, resumed_at=1000, is_manual=True)
+    assert o.phases_s() == {"detect": 0, "localise": 0, "fail_over": 900, "recompute": 0}
+
+
+def test_phases_that_nobody_recorded_cost_nothing_and_are_not_averaged_as_zero():
+    known, unknown = Outage(0, 60, 120, 300), Outage(0, resumed_at=300)
+    assert unknown.phases_s()["fail_over"] == 300
+    assert metrics.mean_phases_s([known, unknown])["detect"] == 60
+
+
+def test_mean_time_to_recovery_leaves_open_outages_out():
+    assert metrics.mttr_s([Outage(0, resumed_at=100), Outage(0, resumed_at=300), Outage(500)]) == 200
+    assert metrics.mttr_s([Outage(500)]) is None
+
+
+def test_steps_that_were_computed_again_were_not_productive():
+    attempts = [Attempt(0, 100, 1, 100), Attempt(200, 300, 51, 150)]
+    assert metrics.productive_intervals(attempts) == [(0, 50), (200, 300)]
+    assert metrics.recompute_s(attempts) == 50
+
+
+def test_a_restart_from_an_old_checkpoint_takes_whole_attempts_with_it():
+    attempts = [Attempt(0, 100, 1, 100), Attempt(100, 200, 101, 200), Attempt(300, 400, 51, 150)]
+    assert metrics.productive_intervals(attempts) == [(0, 50), (300, 400)]
+
+
+def test_an_attempt_without_steps_is_not_productive():
+    assert metrics.productive_intervals([Attempt(0, 100, 1, 0)]) == []
+
+
+def test_ettr_is_cumulative_since_the_start_and_sliding_over_an_hour():
+    productive = [(0.0, 1800.0), (5400.0, 7200.0)]
+    assert metrics.ettr_cumulative(productive, 0, 7200) == pytest.approx(0.5)
+    assert metrics.ettr_sliding(productive, 0, 7200) == pytest.approx(0.5)
+    assert metrics.ettr_sliding(productive, 0, 5400) == 0
+    assert metrics.ettr_sliding(productive, 0, 900) == 1  # younger than the window
+    assert metrics.ettr(1, 0) is None
+
+
+def test_failure_rates_are_per_thousand_node_days_with_an_interval_around_them():
+    assert metrics.failures_per_1000_node_days(13, 2000) == pytest.approx(6.5)
+    low, high = metrics.rate_interval_per_1000_node_days(13, 2000)
+    assert low < 6.5 < high
+    assert metrics.rate_interval_per_1000_node_days(0, 2000)[0] == 0
+    assert metrics.failures_per_1000_node_days(1, 0) is None
+
+
+def test_scheduling_time_is_weighted_by_how_many_machines_fail_at_once():
+    one = metrics.expected_scheduling_s(1000, {1: 60.0, 2: 60.0, 3: 60.0, 4: 60.0}, 600.0, 0.0012)
+    assert 60 < one < 66  # more than four at once is rare but dear
+    assert metrics.expected_scheduling_s(10, {}, 600.0, 0.0) == 0
+
+
+def test_one_accusation_does_not_make_a_lemon_but_repeated_ones_alone_do():
+    once = metrics.lemon_score(confirmed=1, unreviewed=0)
+    crowd = metrics.lemon_score(confirmed=3, unreviewed=0)
+    alone = metrics.lemon_score(confirmed=3, unreviewed=0, alone=3)
+    assert 0 < once < 0.5 < crowd < alone < 1
+    assert metrics.lemon_score(confirmed=0, unreviewed=0) == 0
+    assert metrics.lemon_score(confirmed=10_000, unreviewed=0) < 1
+
+
+def test_a_human_word_weighs_more_than_an_open_accusation():
+    assert metrics.lemon_score(confirmed=1, unreviewed=0) > metrics.lemon_score(confirmed=0, unreviewed=2)
+    with pytest.raises(ValueError, match="negative"):
+        metrics.lemon_score(confirmed=-1, unreviewed=0)
+
+
+def test_over_eviction_is_the_healthy_share_of_what_was_evicted():
+    assert metrics.over_eviction(8, 2) == 0.75
+    assert metrics.over_eviction(0, 0) is None
