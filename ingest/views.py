@@ -99,7 +99,9 @@ def tokens(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         revoked = request.POST.get("revoke")
         if revoked:
-            services.token_revoke(token=get_object_or_404(Token, pk=revoked, user__username=request.user.get_username()))
+            services.token_revoke(
+                token=get_object_or_404(Token, pk=revoked, user__username=request.user.get_username())
+            )
             messages.success(request, "The token is revoked.")
             return redirect("tokens")
         try:

@@ -116,7 +116,9 @@ def _received(files: dict[str, Any], uploads: list[Upload], unpacking: Run | Non
 def _problems(job: Job, files: dict[str, Any]) -> tuple[list[Problem], int]:
     """Refused uploads, members left out while unpacking, files that could not be read: worst first."""
     refused = [Problem(u.path, u.problem, True) for u in job.uploads.exclude(problem="").filter(state="refused")[:20]]
-    left_out = RunLog.objects.filter(run__job=job, run__kind=Run.Kind.UNPACK).exclude(level=RunLog.Level.INFO)
+    left_out = (
+        RunLog.objects.filter(run__job=job, run__kind=Run.Kind.UNPACK).exclude(level=RunLog.Level.INFO).exclude(path="")
+    )
     lines = [
         Problem(row.path, row.message, row.level == RunLog.Level.ERROR, row.run_id)
         for row in left_out.order_by("pk")[:PROBLEMS_SHOWN]

@@ -9,7 +9,7 @@ from django.utils import timezone
 from diagnosis import archives
 from ingest import storage
 from ingest.models import RunLog, Upload
-from ingest.refusals import Refused, told
+from ingest.refusals import told
 from ingest.services.artifacts import Incoming, artifacts_add
 from ingest.services.runs import Work
 
@@ -23,12 +23,15 @@ def upload_unpack(work: Work) -> None:
     upload = Upload.objects.select_related("job").get(runs=work.run)
     if upload.blob_id is None:
         return
-    found, refused, waiting = 0, 0, 0
+    found, refused, waiting, own = 0, 0, 0, ""
     batch: list[Incoming] = []
 
     def problem(path: str, sentence: str) -> None:
-        nonlocal refused
+        nonlocal refused, own
         refused += 1
+        if path == upload.path and not found:  # of the archive as a whole, and said of the upload
+            own = sentence
+            return
         work.log(sentence, level=RunLog.Level.WARNING, path=path)
 
     with told(), storage.blob_open(upload.blob_id) as file:
@@ -48,12 +51,13 @@ def upload_unpack(work: Work) -> None:
             work.stage("unpacking", found)
     if batch:
         artifacts_add(upload=upload, incoming=batch)
+    state, problem_text = Upload.State.SETTLED, _summary(found, refused)
     if not found:
-        raise Refused(_EMPTY.format(path=upload.path) if refused else f"{upload.path} is empty: nothing to read in it.")
+        state, problem_text = Upload.State.REFUSED, own or _EMPTY.format(path=upload.path)
     with transaction.atomic():
         work.write(stage="unpacked", done=found, total=found)
         Upload.objects.filter(pk=upload.pk).update(
-            state=Upload.State.SETTLED, problem=_summary(found, refused), updated_at=timezone.now(), blob=None
+            state=state, problem=problem_text, updated_at=timezone.now(), blob=None
         )
 
 
