@@ -43,6 +43,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/" + _LOG.format("raw"), logs.log_raw, name="log-raw"),
     *(path(f"jobs/<slug:slug>/{tab}/", jobs.job, {"tab": tab}, name=f"job-{tab}") for tab in jobs.TABS),
     path("", include("triage.urls_statistics")),
+    path("", include("triage.urls_knowledge")),
     path("api/v1/", include("ingest.api.urls")),
     path("api/v1/", include("triage.api.urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="api-schema"),

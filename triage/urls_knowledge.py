@@ -1,0 +1,11 @@
+"""Addresses of what the site knows of its own failures."""
+
+from django.urls import path
+
+from triage.views import rules
+
+urlpatterns = [
+    path("rules/", rules.listing, name="rules"),
+    path("rules/new/", rules.edit, name="rule-new"),
+    path("rules/<int:pk>/", rules.edit, name="rule"),
+]

@@ -1,0 +1,60 @@
+"""Pages of the site's own signatures."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+
+from diagnosis.logs import signatures
+from ingest.roles import can
+from triage.models import CustomRule
+from triage.services.rules import TEMPLATE, RuleRefused, rule_check, rule_delete, rule_save, rule_try
+
+
+@require_safe
+def listing(request: HttpRequest) -> HttpResponse:
+    """The site's own rules, and the built-in ones to look up."""
+    text = request.GET.get("find", "").strip().lower()
+    built_in = [
+        rule
+        for rule in signatures.builtin()
+        if not text or text in f"{rule.id} {rule.title} {rule.category} {rule.pattern}".lower()
+    ]
+    context = {
+        "nav": "rules",
+        "rules": CustomRule.objects.select_related("created_by"),
+        "built_in": built_in,
+        "find": text,
+        "may_edit": can(request.user, "administer"),
+    }
+    return render(request, "triage/rules/list.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
+    """Write, try, keep or delete one rule."""
+    if not can(request.user, "administer"):
+        raise PermissionDenied("Rules change what every diagnosis says: only administrators edit them.")
+    rule = get_object_or_404(CustomRule, pk=pk) if pk else None
+    body = request.POST.get("body", rule.body if rule else TEMPLATE).replace("\r\n", "\n")
+    is_active = request.POST.get("active") == "1" if request.method == "POST" else rule is None or rule.is_active
+    context = {"nav": "rules", "rule": rule, "body": body, "is_active": is_active}
+    if request.method == "POST":
+        act = request.POST.get("act")
+        if act == "delete" and rule:
+            rule_delete(rule=rule, by=request.user)
+            messages.success(request, f"Deleted {rule.rule_id}. Its text stays in the activity log.")
+            return redirect("rules")
+        try:
+            if act == "try":
+                context["tried"], context["artifacts"] = rule_try(rule=rule_check(body), user=request.user)
+            else:
+                saved = rule_save(body=body, by=request.user, is_active=is_active, existing=rule)
+                messages.success(request, f"Kept {saved.rule_id}. The next diagnosis uses it.")
+                return redirect("rules")
+        except RuleRefused as refused:
+            context["problems"] = refused.problems
+    return render(request, "triage/rules/edit.html", context, status=422 if "problems" in context else 200)
