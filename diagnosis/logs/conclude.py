@@ -107,7 +107,7 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
     members = list(case.roots.members)
     if members:
         # a worker that died by a signal on the faulty node belongs to its cause
-        ranked = sorted(members, key=lambda e: (-case.roots.weights[e], e))
+        ranked = sorted(members, key=lambda e: _precedence(case, e))
         has_death = any(re.search(DEATH, _row(case, e)["example"]) for e in members)
         return ranked + ([] if has_death else [e for e in _deaths_at(case) if e not in members])
     for masked in (case.ending.time_limit, case.ending.cancelled if case.ending.outcome == "cancelled" else ()):
@@ -115,6 +115,13 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
         if found.len():
             return [int(e) for e in found]
     return []
+
+
+def _precedence(case: Case, event: int) -> tuple[float, float, int, int]:
+    """Heaviest first; among equals the earliest."""
+    row = _row(case, event)
+    at = float("inf") if row["first_at"] is None else float(row["first_at"])
+    return (-round(case.roots.weights[event], 2), at, row["first_line"], event)
 
 
 def _deaths_at(case: Case) -> list[int]:

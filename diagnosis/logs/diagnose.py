@@ -101,7 +101,7 @@ def open_case(
         catalogue,
         table.messages,
         has_root=stands,
-        root_at=chosen.t0,
+        root_outweighs=stands and _outweighs(catalogue, chosen, table.messages),
         last_beat_at=pace.last_at,
         beat_s=pace.usual_s,
         as_of=as_of,
@@ -159,6 +159,26 @@ def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> int
     if pace.last_at is not None:
         rows = rows.filter(rows >= pace.last_at)
     return None if rows.is_empty() else int(rows.min())  # type: ignore[arg-type]
+
+
+def _outweighs(catalogue: Catalogue, chosen: Roots, messages: pl.DataFrame) -> bool:
+    """Whether the root stands against a word of success: a cause well known, and not one that was followed by success on the same writer.
+
+    A job that says success and then dies in a known way has failed in its shutdown; one that says so after an error has survived it.
+    """
+    lead = catalogue.events.filter(pl.col("event") == chosen.leader).row(0, named=True)
+    if lead["strength"] not in ("decisive", "strong") or lead["role"] != Role.ROOT.value:
+        return False
+    said = outcome.success_messages(messages)
+    words = catalogue.cells.filter(pl.col("masked").is_in(pl.Series(said, dtype=pl.UInt64).implode()))
+    mine = catalogue.cells.filter(pl.col("event") == chosen.leader)
+    if words.is_empty():
+        return True
+    both = mine.join(words.group_by("file").agg(said_line=pl.col("last_line").max()), on="file", how="inner")
+    if both.height:
+        return bool((both["first_line"] > both["said_line"]).any())
+    at, said_at = mine["first_at"].min(), words["last_at"].max()
+    return at is None or said_at is None or at > said_at  # type: ignore[operator]
 
 
 def _named(
