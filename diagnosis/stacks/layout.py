@@ -189,7 +189,7 @@ def build(
     if world_size and fixed and "dp" not in sizes and sizes and world_size % fixed == 0:
         sizes = dict(sizes) | {"dp": world_size // fixed}
     total = prod(n for d, n in sizes.items() if d != "ep")
-    world_size = world_size or (total if sizes else None)
+    world_size = world_size or (total if "dp" in sizes else None)
     if sizes and world_size and total != world_size:
         product = " × ".join(f"{d} {n}" for d, n in sizes.items() if d != "ep")
         problems.append(
