@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from diagnosis import flows, sniff
+from diagnosis import flows, sniff, stacks
 from diagnosis.logs import encodings, records
 from diagnosis.logs.tables import COLUMNS, combine, write_columns
 from diagnosis.model import Kind, Parsed, ParseHints, Source
@@ -85,12 +86,10 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
             else "The file is empty: nothing to read. If it should not be, upload it again."
         )
         return Parsed(path, hints.kind or Kind.LOG, tee.sha256, 0, 0, why)
-    kind = hints.kind or _kind(head, path)
+    # The middle of a file says nothing of its kind.
+    kind = hints.kind or (Kind.LOG if hints.offset else _kind(head, path))
     if kind in (Kind.FLOW, Kind.STACK):
-        parsed = _delegated(kind, tee, path, hints, work)
-        if parsed is not None:
-            return parsed
-        kind = Kind.LOG
+        return _delegated(kind, tee, path, hints, work)
     if kind in (Kind.INVENTORY, Kind.LAYOUT):
         return _described(kind, tee, path)
     if kind is Kind.OTHER:
@@ -107,11 +106,12 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
     return _log(kind, tee, head, path, hints, work)
 
 
+def is_divisible(head: bytes, path: str) -> bool:
+    """Whether a file that begins with ``head`` may be parsed in byte ranges cut after newlines: a log in a one-byte encoding."""
+    return _kind(head, path) in (Kind.LOG, Kind.KERNEL, Kind.SCHEDULER) and encodings.encoding_of(head)[0] == "utf-8"
+
+
 def _kind(head: bytes, path: str) -> Kind:
-    try:
-        from diagnosis import stacks
-    except ImportError:
-        return sniff.sniff(head, path)
     stack = stacks.sniff(head, path)
     return Kind.STACK if stack else sniff.sniff(head, path)
 
@@ -121,15 +121,12 @@ def _broken(path: str, why: str, passed: int) -> str:
     return f"The data breaks off {until} ({why}): the file is truncated or damaged. What came before was read; copy the file again to get the rest."
 
 
-def _delegated(kind: Kind, tee: _Tee, path: str, hints: ParseHints, work: Path) -> Parsed | None:
-    if kind is Kind.FLOW:
-        reader = flows.parse_flow
-    else:
-        from diagnosis import stacks
-
-        reader = stacks.parse_stack
+def _delegated(kind: Kind, tee: _Tee, path: str, hints: ParseHints, work: Path) -> Parsed:
+    reader = flows.parse_flow if kind is Kind.FLOW else stacks.parse_stack
     try:
-        return reader(cast(BinaryIO, tee), path, hints, work)
+        parsed = reader(cast("BinaryIO", tee), path, hints, work)
+        tee.drain()
+        return replace(parsed, sha256=parsed.sha256 or tee.sha256, bytes=parsed.bytes or tee.passed)
     except Exception as error:  # noqa: BLE001: an unforeseen shape of one file must not take the job down
         tee.drain()
         return Parsed(
@@ -175,7 +172,7 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
     from diagnosis.logs.reader import LogReader  # noqa: PLC0415
 
     reader = LogReader(path, work, time_zone=zone, node=hints.node)
-    reader.read(lines.blocks(cast(BinaryIO, tee), encoding=encoding, offset=hints.offset + mark))
+    reader.read(lines.blocks(cast("BinaryIO", tee), encoding=encoding, offset=hints.offset + mark))
     if tee.broke:
         notes.append(_broken(path, tee.broke, tee.passed))
     columns, uniques = reader.finish()

@@ -1,0 +1,183 @@
+"""The engine without a server: ``python -m diagnosis PATH…``, ``python -m diagnosis learn …``, ``python -m diagnosis templates …``."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn
+
+EXIT_DIAGNOSED, EXIT_UNUSABLE, EXIT_SUSPECT = 0, 2, 3
+_COMMANDS = ("learn", "templates", "diagnose")
+
+
+class Unusable(Exception):
+    """Arguments or evidence that nothing can be done with; the message says what to do."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Unusable(f"{message}. `python -m diagnosis --help` lists what it takes.")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="python -m diagnosis", description="Diagnose a training job from its evidence.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    diagnose = commands.add_parser("diagnose", help="what failed, where, since when (the default command)")
+    diagnose.add_argument(
+        "paths", nargs="+", type=Path, metavar="PATH", help="a directory, an archive, a log, a flow file, a stack dump"
+    )
+    diagnose.add_argument("--history", type=Path, help="event table of healthy jobs, made by `learn`")
+    diagnose.add_argument("--inventory", type=Path, help="nodes of the job: JSON or CSV (ip,node,gpu,leaf)")
+    diagnose.add_argument("--layout", type=Path, help="parallel layout: JSON with tp, pp, dp, order, node of each rank")
+    diagnose.add_argument("--rules", type=Path, help="your own signatures (TOML), asked before the built-in ones")
+    diagnose.add_argument(
+        "--as-of", type=_time, metavar="TIME", help="when the evidence was taken: ISO 8601 or seconds"
+    )
+    diagnose.add_argument("--time-zone", default="UTC", help="of time stamps that name none (default UTC)")
+    diagnose.add_argument("--json", action="store_true", help="print the report as one JSON object")
+    diagnose.add_argument("--fail-on-suspect", action="store_true", help=f"exit {EXIT_SUSPECT} when a suspect is named")
+    learn = commands.add_parser("learn", help="add healthy jobs to a history file")
+    learn.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="one healthy job each")
+    learn.add_argument("--out", type=Path, required=True, metavar="FILE", help="updated if it exists")
+    learn.add_argument("--family", default="", help="the pool of comparable jobs")
+    templates = commands.add_parser("templates", help="the template of every line of one file, as CSV")
+    templates.add_argument("path", type=Path, metavar="PATH")
+    templates.add_argument("--out", type=Path, required=True, metavar="FILE.csv")
+    return parser
+
+
+def _time(text: str) -> float:
+    """Seconds since the epoch of ``--as-of``."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; give one such as 2026-03-01T12:00:00Z") from error
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] not in (*_COMMANDS, "-h", "--help"):
+        given.insert(0, "diagnose")
+    work = Path(tempfile.mkdtemp(prefix="faultline-"))
+    try:
+        options = _parser().parse_args(given)
+        command = {"diagnose": _diagnose, "learn": _learn, "templates": _templates}[options.command]
+        return command(options, work)
+    except (Unusable, FileNotFoundError) as error:
+        print(f"diagnosis: {error}", file=sys.stderr)
+        return EXIT_UNUSABLE
+    except BrokenPipeError:
+        return EXIT_DIAGNOSED
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _diagnose(options: argparse.Namespace, work: Path) -> int:
+    from diagnosis import evidence, pipeline, report
+    from diagnosis.history import History, HistoryError
+    from diagnosis.logs import signatures
+    from diagnosis.model import ParseHints
+    from diagnosis.terminal import Progress, summarise
+
+    try:
+        history = History.load(options.history) if options.history else None
+        rules = signatures.load_with([options.rules.read_text(encoding="utf-8")]) if options.rules else None
+    except (HistoryError, ValueError, UnicodeDecodeError) as error:
+        raise Unusable(str(error)) from error
+    extra = [path for path in (options.inventory, options.layout) if path is not None]
+    with Progress() as progress:
+        hints = ParseHints(time_zone=options.time_zone)
+        found = evidence.gather([*options.paths, *extra], work, hints=hints, on_stage=progress)
+        if not any(evidence.is_readable(parsed) for parsed in found.parsed):
+            raise Unusable(_nothing(found))
+        diagnosis = pipeline.diagnose(
+            found.parsed, history=history, as_of=options.as_of, read=found.read, rules=rules, on_stage=progress
+        )
+    data = report.to_json(diagnosis)
+    data["inputs"] += [
+        {"path": path, "kind": "other", "sha256": "", "lines": 0, "skipped": why} for path, why in found.problems
+    ]
+    if options.json:
+        json.dump(data, sys.stdout, ensure_ascii=False, allow_nan=False)
+        print()
+    else:
+        summarise(data)
+    is_accused = any(suspect.get("suspect", True) for suspect in data.get("suspects", []))
+    return EXIT_SUSPECT if options.fail_on_suspect and is_accused else EXIT_DIAGNOSED
+
+
+def _learn(options: argparse.Namespace, work: Path) -> int:
+    from diagnosis import evidence, history
+
+    try:
+        pool = history.History.load(options.out) if options.out.exists() else history.History()
+    except history.HistoryError as error:
+        raise Unusable(str(error)) from error
+    for number, path in enumerate(options.paths):
+        place = work / f"job-{number}"
+        place.mkdir()
+        found = evidence.gather([path], place)
+        if not any(evidence.is_readable(parsed) for parsed in found.parsed):
+            raise Unusable(f"{path}: {_nothing(found)}")
+        name = path.resolve().name.split(".")[0]
+        pool = pool.add(history.learn(found.parsed, job_id=name, family=options.family))
+        shutil.rmtree(place, ignore_errors=True)
+    pool.save(options.out)
+    print(f"{options.out}: {len(pool.jobs)} healthy jobs", file=sys.stderr)
+    return EXIT_DIAGNOSED
+
+
+def _templates(options: argparse.Namespace, work: Path) -> int:
+    import polars as pl
+
+    from diagnosis.logs import templates
+    from diagnosis.model import Kind, ParseHints
+    from diagnosis.parsing import parse
+
+    if not options.path.is_file():
+        raise Unusable(f"{options.path} is not a file: templates are listed for one log")
+    with options.path.open("rb") as stream:
+        parsed = parse(stream, options.path.name, ParseHints(kind=Kind.LOG), work)
+    if parsed.columns is None or parsed.uniques is None:
+        raise Unusable(f"{options.path}: {parsed.skipped}")
+    mined = templates.mine([pl.read_parquet(parsed.uniques)])
+    text = dict(mined.select("template", "text").iter_rows())
+    rows = (
+        pl.scan_parquet(parsed.columns)
+        .select("line", "masked")
+        .join(mined.lazy().select("masked", "template"), on="masked", maintain_order="left")
+    )
+    with options.out.open("w", encoding="utf-8", newline="") as out:
+        table = csv.writer(out)
+        table.writerow(("line", "template_id", "template"))
+        for line, _, template in rows.collect().iter_rows():
+            table.writerow((line, f"{template:016x}", text[template]))
+    return EXIT_DIAGNOSED
+
+
+def _nothing(found: object) -> str:
+    """Why there is nothing to diagnose, with the first reasons."""
+    from diagnosis.evidence import Evidence
+
+    assert isinstance(found, Evidence)  # noqa: S101
+    reasons = [f"{parsed.path}: {parsed.skipped}" for parsed in found.parsed if parsed.skipped]
+    reasons += [f"{path}: {why}" for path, why in found.problems]
+    shown = "; ".join(reasons[:3]) or "there is no file in it"
+    return f"nothing to diagnose: {shown} Give text logs, flow records or stack dumps."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""The report for a terminal: what failed, where, since when, why we think so, what to do. Log text is printed as text."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+from rich.text import Text
+
+_EVENTS, _SUSPECTS, _LINES = 8, 6, 3
+
+
+class Progress:
+    """An ``OnStage`` that draws on standard error, and only where someone watches."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bar.add_task(stage, total=max(total, 1))
+        self._bar.update(self._tasks[stage], completed=done, total=max(total, 1))
+
+
+def _time(seconds: Any) -> str:
+    if not isinstance(seconds, (int, float)):
+        return ""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _safe(value: Any) -> Text:
+    """Text from logs: no markup, no control characters."""
+    text = str(value)
+    return Text("".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text))
+
+
+def summarise(report: dict[str, Any], console: Console | None = None) -> None:
+    """Prints the report for people."""
+    out = console or Console()
+    out.print(_safe(report.get("headline") or "No diagnosis."), style="bold")
+    logs = report.get("logs") or {}
+    if logs:
+        _verdict(out, logs)
+    _suspects(out, report.get("suspects") or [])
+    _events(out, logs.get("events") or [])
+    advice = report.get("advice") or logs.get("advice") or {}
+    if advice.get("action"):
+        out.print(
+            Text("What to do  ", style="bold").append_text(_safe(advice["action"])).append_text(_safe(_targets(advice)))
+        )
+        if advice.get("command"):
+            out.print(Text("            ").append_text(_safe(advice["command"])))
+    for title, key in (("Missing", "missing"), ("Observed", "observed"), ("Inferred", "inferred")):
+        for sentence in report.get(key) or []:
+            out.print(Text(f"{title}  ", style="dim").append_text(_safe(sentence)))
+    skipped = [one for one in report.get("inputs") or [] if one.get("skipped")]
+    for one in skipped[:5]:
+        out.print(Text("Left out  ", style="yellow").append_text(_safe(f"{one['path']}: {one['skipped']}")))
+    if len(skipped) > 5:
+        out.print(Text(f"Left out  {len(skipped) - 5} more files", style="yellow"))
+
+
+def _targets(advice: dict[str, Any]) -> str:
+    targets = advice.get("targets") or []
+    return f" {', '.join(map(str, targets[:5]))}" if targets else ""
+
+
+def _verdict(out: Console, logs: dict[str, Any]) -> None:
+    parts = [f"{logs.get('outcome')}", f"{logs.get('id')} ({float(logs.get('confidence') or 0):.0%})"]
+    runner = logs.get("runner_up") or {}
+    if runner.get("id"):
+        parts.append(f"or {runner['id']} ({float(runner.get('confidence') or 0):.0%})")
+    parts += [str(logs[key]) for key in ("symptom", "stage") if logs.get(key)]
+    if logs.get("iteration") is not None:
+        parts.append(f"iteration {logs['iteration']:,}")
+    out.print(_safe(" · ".join(parts)))
+    if logs.get("answer"):
+        out.print(_safe(logs["answer"]))
+
+
+def _suspects(out: Console, suspects: list[dict[str, Any]]) -> None:
+    if not suspects:
+        return
+    table = Table(title="Where", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for name in ("", "suspect", "score", "why"):
+        table.add_column(name, justify="right" if name == "score" else "left", overflow="fold")
+    for one in suspects[:_SUSPECTS]:
+        mark = "●" if one.get("suspect", True) else "○"
+        reasons = "; ".join(map(str, one.get("reasons") or []))
+        table.add_row(mark, _safe(one.get("entity")), f"{float(one.get('score') or 0):.2f}", _safe(reasons))
+    out.print(table)
+
+
+def _events(out: Console, events: list[dict[str, Any]]) -> None:
+    if not events:
+        return
+    table = Table(title="Why", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for name in ("role", "since (UTC)", "nodes", "event"):
+        table.add_column(name, overflow="fold")
+    for event in events[:_EVENTS]:
+        text = _safe(event.get("example") or event.get("template"))
+        text.truncate(300, overflow="ellipsis")
+        for line in (event.get("lines") or [])[:_LINES]:
+            text.append(f"\n{line.get('file')}:{line.get('line') or line.get('start')}", style="dim")
+        nodes = (
+            f"{event.get('nodes', '')}/{event['of_nodes']}" if event.get("of_nodes") else str(event.get("nodes", ""))
+        )
+        table.add_row(str(event.get("role")), _time(event.get("first_at")), nodes, text)
+    out.print(table)
