@@ -85,7 +85,10 @@ def symptom_shape(symptom: str) -> SafeString:
 
 @register.simple_tag
 def utc(moment: datetime | float | None, style: str = "minute") -> SafeString | str:
-    """A time in UTC as ``<time>``; desk.js adds the reader's own on hover. ``style``: minute, second, milli, date, ago."""
+    """A time in UTC as ``<time>``; desk.js adds the reader's own on hover.
+
+    ``style``: minute, second, clock, milli, date, ago.
+    """
     if moment is None:
         return "–"
     if isinstance(moment, (int, float)):
@@ -99,9 +102,8 @@ def utc(moment: datetime | float | None, style: str = "minute") -> SafeString | 
         "date": lambda: f"{moment:%Y-%m-%d}",
         "ago": lambda: ago(moment),
     }[style]()
-    return format_html(
-        '<time datetime="{}" title="{:%Y-%m-%d %H:%M:%S} UTC">{}</time>', moment.isoformat(), moment, shown
-    )
+    whole = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    return format_html('<time datetime="{}" title="{}">{}</time>', moment.isoformat(), whole, shown)
 
 
 def ago(moment: datetime) -> str:
