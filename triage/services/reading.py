@@ -10,7 +10,8 @@ from typing import Any
 MAX_FINDINGS = 60
 MAX_SUSPECTS = 40
 MAX_HEADLINE = 500
-_SLOW_KINDS = {"slow_step": "performance.slow_step", "slow_group": "performance.slow_network"}
+#: what makes an incident of flows alone, and the category of each
+_SLOW_KINDS = {"slow_group": "performance.network", "slow_switch": "performance.network"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +141,17 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 def _beyond_logs(report: dict[str, Any]) -> tuple[str, float]:
-    """Category of an episode that only flows or stacks tell of."""
+    """Category of an episode that only flows or stacks tell of.
+
+    A single slow step is no incident: healthy runs have them. A slow group or switch is one, and so is anybody accused.
+    """
     flows = report.get("flows") or {}
-    rows = [row for job in flows.get("jobs") or [] for row in job.get("diagnoses") or []]
-    rows += flows.get("diagnoses") or []
-    if rows:
-        return _SLOW_KINDS.get(rows[0].get("kind", ""), "performance.slow_network"), float(
-            rows[0].get("confidence") or 0.5
-        )
-    stacks = report.get("stacks") or {}
-    if stacks.get("suspect_ranks") or stacks.get("suspect_nodes"):
+    rows = [row for job in flows.get("jobs") or [] for row in job.get("diagnoses") or []] + (flows.get("diagnoses") or [])
+    slow = [row for row in rows if row.get("kind") in _SLOW_KINDS]
+    is_accused = any(row.get("suspect", True) for row in report.get("suspects") or [])
+    if slow and (is_accused or not report.get("logs")):
+        return _SLOW_KINDS[slow[0]["kind"]], float(slow[0].get("confidence") or 0.5)
+    if is_accused and report.get("stacks"):
         return "unknown", 0.0
     return "", 0.0
 
