@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from diagnosis.flows.arrays import idle_gaps
+from diagnosis.flows.arrays import idle_gaps, robust
 from diagnosis.flows.capture import Floats, Flows, Ints
 from diagnosis.flows.segment import Cut, judge, plain_records, volumes
 
@@ -17,10 +17,16 @@ from diagnosis.flows.segment import Cut, judge, plain_records, volumes
 MOST_GAPS = 20_000
 TOLERANCE = 0.25
 SCATTER = 0.08
+FINEST = 0.004
+#: A chain can always be found; it convinces only when its parts are this even.
+EVEN = 0.05
 
 
-def by_bytes(flows: Flows, has_bytes: bool) -> Cut | None:
-    """The most even chain over all plausible byte counts of a step; None when none is believable. O(gaps · gaps in a step)."""
+def by_bytes(flows: Flows, has_bytes: bool, step: float | None = None) -> Cut | None:
+    """The most even chain over all plausible byte counts of a step, or for the given one; None when none is believable.
+
+    O(gaps · gaps in a step) for each count tried.
+    """
     used = plain_records(flows)
     stops, begins = idle_gaps(used.start, used.end)
     gaps = begins - stops
@@ -32,12 +38,19 @@ def by_bytes(flows: Flows, has_bytes: bool) -> Cut | None:
     volume = volumes(used, has_bytes)
     total = np.concatenate([[0.0], np.cumsum(volume)])[np.searchsorted(used.start, begins)]
     best: Cut | None = None
-    for step in _candidates(total, gaps):
-        chosen = _chain(total / step, gaps)
+    for amount in [step] if step is not None else _candidates(total, gaps):
+        chosen = _chain(total / amount, gaps, SCATTER)
         if len(chosen) < 4:
             continue
+        # Bytes are often far more even than the first tolerance: then they, not the pauses, decide between neighbouring gaps.
+        scatter = 2.0 * robust(np.diff(total[chosen]) / amount)[1]
+        if scatter < SCATTER / 2:
+            chosen = _chain(total / amount, gaps, max(scatter, FINEST))
         cut = judge(used, volume, stops[chosen], begins[chosen], "bytes")
-        if cut.believable and (best is None or cut.odd < best.odd - 0.02 or (cut.odd <= best.odd + 0.02 and len(chosen) > len(best.stop))):
+        better = (
+            best is None or cut.odd < best.odd - 0.02 or (cut.odd <= best.odd + 0.02 and len(chosen) > len(best.stop))
+        )
+        if cut.believable and cut.uneven_bytes <= EVEN and better:
             best = cut
     return best
 
@@ -57,11 +70,11 @@ def _candidates(total: Floats, gaps: Floats) -> list[float]:
     return found[:12]
 
 
-def _chain(edge: Floats, gaps: Floats) -> Ints:
+def _chain(edge: Floats, gaps: Floats, scatter: float) -> Ints:
     """The best chain of gaps; ``edge`` is each gap's place in steps of bytes. A chain may be broken at a price and go on elsewhere."""
     count = max(3, round(float(edge[-1] - edge[0])))
     usual = float(np.sort(gaps)[::-1][min(count, len(gaps)) - 1])
-    gain = np.minimum(gaps / max(usual, 1e-9), 1.5)
+    gain = np.minimum(gaps / max(usual, 1e-9), 1.0)
     score = gain.copy()
     before = np.full(len(gaps), -1, dtype=np.int64)
     leader, lead = -1, -np.inf
@@ -75,7 +88,7 @@ def _chain(edge: Floats, gaps: Floats) -> Ints:
             waiting += 1
         if last > first:
             part = edge[j] - edge[first:last]
-            reached = score[first:last] - ((part - 1) / SCATTER) ** 2 * 0.1
+            reached = score[first:last] - np.minimum(((part - 1) / scatter) ** 2 * 0.1, 2.0)
             k = int(np.argmax(reached))
             if reached[k] > 0:
                 score[j] = gain[j] + reached[k]

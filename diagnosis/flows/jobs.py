@@ -113,7 +113,9 @@ def _edges(flows: Flows, keep: Bools, span: float) -> pl.DataFrame:
     part = np.minimum((flows.start[keep] / max(span, 1e-9) * SLICES).astype(np.int64), SLICES - 1)
     volume = np.where(np.isfinite(flows.size[keep]), flows.size[keep], 1.0)
     table = pl.DataFrame({"a": np.minimum(src, dst), "b": np.maximum(src, dst), "size": volume, "part": part})
-    share = table.group_by("a", "b", "part").agg(pl.len().alias("n"), pl.col("size").sum(), sizes=pl.col("size").n_unique())
+    share = table.group_by("a", "b", "part").agg(
+        pl.len().alias("n"), pl.col("size").sum(), sizes=pl.col("size").n_unique()
+    )
     total = pl.col("size").sum().over("a", "b")
     # A slice with next to nothing of the pair's volume is not a busy one: keep-alives, barriers, the checkpoint's small talk.
     share = share.with_columns(busy=pl.col("size") >= 0.05 * total / SLICES)

@@ -85,7 +85,11 @@ def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> t
         return sizes, covered
     table = pl.DataFrame({"pair": pair, "size": flows.size}).group_by("pair", "size").len().sort("pair", "size")
     apart = (pl.col("size") > 1.01 * pl.col("size").shift(1)) | (pl.col("pair") != pl.col("pair").shift(1))
-    table = table.with_columns(group=apart.fill_null(True).cum_sum()).group_by("group").agg(pl.col("pair").first(), pl.col("len").sum())
+    table = (
+        table.with_columns(group=apart.fill_null(True).cum_sum())
+        .group_by("group")
+        .agg(pl.col("pair").first(), pl.col("len").sum())
+    )
     often = table.filter((pl.col("len") >= 0.2 * pl.col("len").max().over("pair")) & (pl.col("len") >= 3))
     grouped = often.group_by("pair").agg(pl.len().alias("sizes"), pl.col("len").sum().alias("covered"))
     sizes[grouped["pair"].to_numpy()] = grouped["sizes"].to_numpy()

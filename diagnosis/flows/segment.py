@@ -10,20 +10,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from diagnosis.flows.arrays import idle_gaps, robust
 from diagnosis.flows.capture import Floats, Flows
 
-#: How uneven bytes (as a share of the median) and durations (mean over median) of a believable cut may be.
+#: How uneven bytes (as a share of the median) and durations (mean over the neighbours' median) of a believable cut may be.
 UNEVEN_BYTES = 0.15
 UNEVEN_TIME = 1.45
+#: Set-up and farewell may move this share of the bytes.
+OUTSIDE = 0.25
+#: The share of bytes that the smallest records may move and yet not matter.
+NOTHING = 0.003
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
     """Step boundaries: ``stop[i]`` the last activity before boundary i, ``begin[i]`` the first after it; seconds of the capture.
 
-    ``odd`` is the share of parts whose bytes are off by more than the parts' usual scatter.
+    ``odd`` is the share of parts whose bytes are off by more than the parts' usual scatter; ``outside`` the share of all bytes that
+    lies before the first or after the last boundary, beyond a whole step on either side.
     """
 
     stop: Floats
@@ -31,12 +37,14 @@ class Cut:
     uneven_bytes: float
     uneven_time: float
     odd: float
+    outside: float
     how: str
 
     @property
     def believable(self) -> bool:
         """True when the parts obey both laws."""
-        return len(self.stop) >= 3 and self.uneven_bytes <= UNEVEN_BYTES and 0.8 <= self.uneven_time <= UNEVEN_TIME
+        even = self.uneven_bytes <= UNEVEN_BYTES and 0.8 <= self.uneven_time <= UNEVEN_TIME
+        return len(self.stop) >= 3 and even and self.outside <= OUTSIDE
 
 
 def volumes(flows: Flows, has_bytes: bool) -> Floats:
@@ -45,26 +53,37 @@ def volumes(flows: Flows, has_bytes: bool) -> Floats:
 
 
 def plain_records(flows: Flows) -> Flows:
-    """Without records so long that they must be several transfers merged by the exporter: they would bridge every gap."""
-    length = flows.end - flows.start
+    """The records that pace the steps: without those so long that they must be several transfers merged by the exporter (they would
+    bridge every gap), and without the smallest ones that together move next to nothing (a loss printed every tenth step)."""
     if len(flows) < 20:
         return flows
+    length = flows.end - flows.start
     usual = float(np.quantile(length, 0.9))
-    return flows.take(length <= max(4.0 * usual, 1e-9))
+    keep = length <= max(4.0 * usual, 1e-9)
+    if np.isfinite(flows.size).all():
+        sizes = np.sort(flows.size)
+        moved = np.cumsum(sizes)
+        keep &= flows.size >= sizes[np.searchsorted(moved, NOTHING * moved[-1])]
+    return flows.take(keep)
 
 
 def judge(flows: Flows, volume: Floats, stop: Floats, begin: Floats, how: str) -> Cut:
     """Applies both laws to the parts between boundaries (the first and last part may be torn and are left out)."""
     edges = np.searchsorted(flows.start, begin)
-    total = np.concatenate([[0.0], np.cumsum(volume)])[edges]
+    running = np.concatenate([[0.0], np.cumsum(volume)])
+    total = running[edges]
     moved = np.diff(total)
     lasting = np.diff(stop)
     if len(moved) < 2 or np.median(moved) <= 0 or np.median(lasting) <= 0:
-        return Cut(stop, begin, np.inf, np.inf, 1.0, how)
+        return Cut(stop, begin, np.inf, np.inf, 1.0, 1.0, how)
     low, middle, high = np.quantile(moved, [0.1, 0.5, 0.9])
     usual = robust(moved)[1] / middle
     odd = float((np.abs(moved / middle - 1.0) > max(0.08, 4.0 * min(usual, 0.1))).mean())
-    return Cut(stop, begin, float((high - low) / (2.56 * middle)), float(lasting.mean() / np.median(lasting)), odd, how)
+    outside = (max(0.0, total[0] - middle) + max(0.0, running[-1] - total[-1] - middle)) / running[-1]
+    uneven = float((high - low) / (2.56 * middle))
+    # Against their neighbours, so that a slow stretch is no unevenness but short and long parts in turn are.
+    near = pl.Series(lasting).rolling_median(9, min_samples=1, center=True).to_numpy()
+    return Cut(stop, begin, uneven, float((lasting / np.maximum(near, 1e-9)).mean()), odd, float(outside), how)
 
 
 def by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.arrays import components, idle_gaps
+from diagnosis.flows.arrays import components
 from diagnosis.flows.chain import by_bytes
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs
 from diagnosis.flows.pattern import by_pattern
-from diagnosis.flows.segment import Cut, by_gaps, judge, plain_records, volumes
+from diagnosis.flows.segment import Cut, by_gaps, volumes
 
 #: A torn first or last part counts as a step when it moved at least this share of a step's bytes.
 WHOLE = 0.85
+#: A cut with more odd parts than this does not convince.
+ODD = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,44 +72,44 @@ def _cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | N
     """The cut of all groups together, unless a single group shows a longer rhythm.
 
     Stages of a pipeline exchange gradients one after another: together they may look like several steps. One group alone cannot; its
-    rhythm then tells how many steps there are, and the longest pause of all groups within each of its periods is the boundary.
+    rhythm then tells how many bytes all groups move in a step, and the boundaries share these out.
     """
     together = _best_cut(traffic, capture)
     label = components(pairs.a[mask], pairs.b[mask], len(capture.names))
     owner = label[traffic.src]
     amount = np.bincount(owner, weights=volumes(traffic, capture.has_bytes))
-    if (amount > 0).sum() < 2:
+    groups = np.argsort(-amount)[: min(3, int((amount > 0).sum()))]
+    if len(groups) < 2 or (
+        together is not None and all(_even(traffic.take(owner == g), together, capture) for g in groups)
+    ):
         return together
-    alone = _best_cut(traffic.take(owner == int(amount.argmax())), capture)
-    if alone is None or (together is not None and len(alone.stop) > 0.75 * len(together.stop)):
+    alone = _best_cut(traffic.take(owner == groups[0]), capture)
+    if alone is None or alone.odd > ODD:
         return together
-    used = plain_records(traffic)
-    stops, begins = idle_gaps(used.start, used.end)
-    window = np.searchsorted(alone.stop, stops)
-    gaps = begins - stops
-    order = np.lexsort((-gaps, window))
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = np.diff(window[order]) != 0
-    chosen = np.sort(order[first])
-    chosen = chosen[(window[chosen] > 0) & (window[chosen] <= len(alone.stop))]
-    joint = judge(used, volumes(used, capture.has_bytes), stops[chosen], begins[chosen], alone.how)
-    return joint if joint.believable else alone
+    within = np.searchsorted(alone.begin, traffic.start)
+    moved = np.bincount(within, weights=volumes(traffic, capture.has_bytes), minlength=len(alone.begin) + 1)[1:-1]
+    return by_bytes(traffic, capture.has_bytes, float(np.median(moved))) or alone
+
+
+def _even(flows: Flows, cut: Cut, capture: Capture) -> bool:
+    """True when a group moves about the same in every part of a cut."""
+    volume = volumes(flows, capture.has_bytes)
+    moved = np.diff(np.concatenate([[0.0], np.cumsum(volume)])[np.searchsorted(flows.start, cut.begin)])
+    return len(moved) < 2 or bool((np.abs(moved / max(float(np.median(moved)), 1.0) - 1) > 0.4).mean() < 0.15)
 
 
 def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
-    """The simplest way of cutting that gives even parts; the others are asked only when it leaves odd ones."""
-    best: Cut | None = None
-    for attempt in (
-        lambda: by_gaps(traffic, capture.has_bytes),
-        lambda: by_bytes(traffic, capture.has_bytes),
-        lambda: by_pattern(traffic, capture.has_bytes, capture.resolution_s),
-    ):
-        cut = attempt()
-        if cut is not None and (best is None or cut.odd < best.odd - 0.03):
-            best = cut
-        if best is not None and best.odd <= 0.05:
-            break
-    return best
+    """Pauses that stand out decide. Where none do, the chain of even bytes or the pattern of bursts: the finer one that leaves no odd
+    parts, since two steps in one look even as well."""
+    plain = by_gaps(traffic, capture.has_bytes)
+    if plain is not None and plain.odd <= ODD:
+        return plain
+    others = (by_bytes(traffic, capture.has_bytes), by_pattern(traffic, capture.has_bytes, capture.resolution_s))
+    found = [cut for cut in (plain, *others) if cut is not None]
+    good = [cut for cut in found if cut.odd <= ODD]
+    if good:
+        return max(good, key=lambda cut: len(cut.stop))
+    return min(found, key=lambda cut: cut.odd, default=None)
 
 
 def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) -> Steps:
@@ -120,6 +122,9 @@ def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) 
     between = (cut.stop + cut.begin) / 2
     start = np.concatenate([[float(flows.start[0])], cut.stop])
     end = np.concatenate([cut.stop, [_last_end(traffic, total, int(at[-2]), usual)]])
+    usual_s = float(np.median(np.diff(cut.stop)))
+    if cut.stop[0] - start[0] > 1.5 * usual_s:  # set-up traffic lies before the first step
+        start[0] = cut.stop[0] - usual_s
     edges = np.concatenate([[-1.0], between, [float(flows.end.max()) + 1.0]])
     first = 0 if moved[0] >= WHOLE * usual else 1
     last = len(end) if moved[-1] >= WHOLE * usual else len(end) - 1
@@ -132,9 +137,10 @@ def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) 
 def _last_end(traffic: Flows, total: Floats, first: int, usual: float) -> float:
     """The end of the last step: when a step's bytes have moved; what follows is the job's farewell (barriers, last checkpoint)."""
     moved = total[first + 1 :] - total[first]
-    inside = np.flatnonzero(moved <= 1.02 * usual)
-    last = first + (int(inside[-1]) if len(inside) else 0)
-    return float(traffic.end[first : last + 1].max())
+    enough = min(0.985 * usual, float(moved[-1]))
+    last = first + int(np.searchsorted(moved, enough))
+    end = float(traffic.end[first : last + 1].max())
+    return float(traffic.end[first:][traffic.start[first:] <= end - 1e-9].max(initial=end)) if len(moved) > 1 else end
 
 
 def rank_ends(flows: Flows, steps: Steps, owner: Ints, owners: int) -> Floats:
