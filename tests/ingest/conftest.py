@@ -7,13 +7,13 @@ import hashlib
 import io
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from rest_framework.test import APIClient
 
-from ingest import services
+from ingest import services, signals
 from tests.factories import make_user
 
 LOG = b"".join(b"2026-11-21 03:%02d:00,000 INFO iteration %d loss 2.5\n" % (i % 60, i) for i in range(200))
@@ -46,11 +46,11 @@ def sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-@pytest.fixture
-def on_commit(django_capture_on_commit_callbacks: Any) -> Iterator[None]:
-    """Background work runs in the test, as it does after a commit."""
-    with django_capture_on_commit_callbacks(execute=True):
-        yield
+@pytest.fixture(autouse=True)
+def alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layer is tested by itself: nobody above it listens, unless a real worker is part of the test."""
+    if request.node.get_closest_marker("broker") is None:
+        monkeypatch.setattr(signals.artifact_ready, "receivers", [])
 
 
 @pytest.fixture

@@ -1,0 +1,272 @@
+"""Claims, retries and the sweep: work is done once, and done again when its worker died."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.utils import timezone
+from kombu.exceptions import OperationalError as BrokerDown
+
+from ingest import selectors, services, signals
+from ingest.models import Artifact, Blob, Job, Run, Upload
+from ingest.refusals import Refused
+from ingest.services import runs, sweeping
+from tests.factories import make_job
+from tests.ingest.conftest import LOG, zip_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def ready() -> Any:
+    """What the upper layer is told."""
+    told: list[dict[str, Any]] = []
+
+    def hear(**said: Any) -> None:
+        told.append({key: said[key] for key in ("job_id", "revision", "run_id")})
+
+    signals.artifact_ready.connect(hear)
+    yield told
+    signals.artifact_ready.disconnect(hear)
+
+
+@pytest.fixture
+def paused(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Messages are sent, but nobody works."""
+    monkeypatch.setattr("ingest.tasks.unpack.apply_async", lambda *_, **__: None)
+    monkeypatch.setattr("ingest.tasks.parse.apply_async", lambda *_, **__: None)
+
+
+def send(job: Job, path: str = "a.log", data: bytes = LOG) -> services.Receipt:
+    return services.artifact_receive(job=job, path=path, chunks=[data])
+
+
+def a_run(**fields: Any) -> Run:
+    return Run.objects.create(job=make_job(), kind=Run.Kind.PARSE, **fields)
+
+
+def test_a_run_is_claimed_once_while_its_worker_lives() -> None:
+    run = a_run()
+    assert runs.run_claim(run.pk) is not None
+    assert runs.run_claim(run.pk) is None
+
+
+def test_a_run_whose_process_is_gone_is_claimed_again_at_once() -> None:
+    run = a_run()
+    runs.run_claim(run.pk)
+    Run.objects.update(worker=f"{runs._machine()}#999999999:1")
+    claimed = runs.run_claim(run.pk)
+    assert claimed is not None
+    assert claimed.tries == 2
+
+
+def test_a_run_of_another_machine_is_left_alone_until_it_is_silent_for_long() -> None:
+    run = a_run()
+    runs.run_claim(run.pk)
+    Run.objects.update(worker="elsewhere#1:1")
+    assert runs.run_claim(run.pk) is None
+    Run.objects.update(heartbeat_at=timezone.now() - runs.LEASE - timedelta(seconds=1))
+    assert runs.run_claim(run.pk) is not None
+
+
+def test_a_worker_that_lost_its_claim_writes_nothing_more() -> None:
+    run = a_run()
+
+    def act(work: runs.Work) -> None:
+        Run.objects.update(tries=5)  # someone else claimed it meanwhile
+        work.write(stage="late")
+
+    services.run_do(run.pk, act)
+    run.refresh_from_db()
+    assert (run.stage, run.state) == ("", "running")
+
+
+def test_an_unexpected_error_is_tried_again_and_fails_in_the_end_with_a_sentence() -> None:
+    run = a_run()
+
+    def broken(work: runs.Work) -> None:
+        raise KeyError("no such thing")
+
+    for expected in ("queued", "queued", "failed"):
+        services.run_do(run.pk, broken)
+        run.refresh_from_db()
+        assert run.state == expected
+    assert "KeyError" in run.error
+
+
+def test_a_database_that_does_not_answer_costs_no_work() -> None:
+    run = a_run()
+
+    def locked(work: runs.Work) -> None:
+        raise OperationalError("database is locked")
+
+    services.run_do(run.pk, locked)
+    run.refresh_from_db()
+    assert (run.state, run.sent_at) == ("queued", None)
+
+
+def test_a_refusal_fails_at_once_and_a_retry_begins_anew() -> None:
+    run = a_run()
+
+    def refusing(work: runs.Work) -> None:
+        raise Refused("No. Do this instead.")
+
+    services.run_do(run.pk, refusing)
+    run.refresh_from_db()
+    assert (run.state, run.error) == ("failed", "No. Do this instead.")
+    assert services.run_retry(run=run)
+    run.refresh_from_db()
+    assert run.state == "succeeded"  # a unit without artifacts
+    assert not services.run_retry(run=run)
+
+
+def test_progress_is_written_at_most_once_a_second() -> None:
+    run = a_run()
+
+    def act(work: runs.Work) -> None:
+        for n in range(1000):
+            work.stage("reading", n, 1000)
+        run.refresh_from_db()
+        assert (run.stage, run.done) == ("reading", 0)
+
+    services.run_do(run.pk, act)
+
+
+def test_a_broker_that_is_down_costs_nothing_but_time(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(*_: Any, **__: Any) -> None:
+        raise BrokerDown("no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ingest.tasks.parse.apply_async", down)
+        send(job)
+        assert Artifact.objects.get().state == "received"
+        patched.setattr("ingest.tasks.queue_length", lambda: None)
+        sweeping.sweep()
+        assert Artifact.objects.get().state == "received"
+    sweeping.sweep()
+    assert Artifact.objects.get().state == "parsed"
+
+
+def test_a_lost_message_is_sent_again(job: Job, paused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    send(job)
+    monkeypatch.undo()
+    sweeping.sweep()
+    assert Artifact.objects.get().state == "received"  # it may still be on its way
+    Run.objects.update(sent_at=timezone.now() - timedelta(minutes=1))
+    sweeping.sweep()
+    assert Artifact.objects.get().state == "parsed"
+
+
+def test_the_run_of_a_dead_worker_is_done_again_and_nothing_is_doubled(job: Job, paused: Any, monkeypatch: Any) -> None:
+    send(job, "all.zip", zip_of({"a.log": LOG, "b.log": LOG + b"x\n"}))
+    run = Run.objects.get(kind="unpack")
+    Run.objects.filter(pk=run.pk).update(state="running", tries=1, worker=f"{runs._machine()}#999999999:1")
+    monkeypatch.undo()
+    sweeping.sweep()
+    services.run_do(run.pk, lambda work: pytest.fail("it was done already"))
+    assert Artifact.objects.count() == 2
+    assert Run.objects.get(pk=run.pk).tries == 2
+
+
+def test_small_files_sent_one_by_one_share_a_unit_of_work(job: Job, paused: Any, settings: Any) -> None:
+    for n in range(20):
+        send(job, f"rank{n}.log", LOG + b"%d\n" % n)
+    assert Run.objects.filter(kind="parse").count() == 1
+    settings.PARSE_UNIT_BYTES = 3 * len(LOG)
+    for n in range(20, 30):
+        send(job, f"rank{n}.log", LOG + b"%d\n" % n)
+    assert Run.objects.filter(kind="parse").count() == 6
+
+
+def test_a_revision_is_closed_when_asked_for_and_once(job: Job, ready: list[Any]) -> None:
+    send(job)
+    assert not ready
+    run = services.diagnosis_request(job=job)
+    assert run is not None
+    assert services.diagnosis_request(job=job) == run
+    assert ready == [{"job_id": job.pk, "revision": 1, "run_id": run.pk}]
+
+
+def test_a_revision_is_closed_by_itself_when_nothing_more_comes(job: Job, ready: list[Any], settings: Any) -> None:
+    send(job)
+    sweeping.sweep()
+    assert not ready
+    settings.DIAGNOSE_AFTER_S = 0
+    sweeping.sweep()
+    sweeping.sweep()
+    assert [said["revision"] for said in ready] == [1]
+
+
+def test_asking_before_the_evidence_is_read_diagnoses_as_soon_as_it_is(job: Job, ready: list[Any], paused: Any) -> None:
+    send(job)
+    assert services.diagnosis_request(job=job) is None
+    from ingest.services.parsing import artifacts_parse
+
+    services.run_do(Run.objects.get().pk, artifacts_parse)
+    assert len(ready) == 1
+
+
+def test_evidence_that_comes_during_a_diagnosis_is_diagnosed_after_it(job: Job, ready: list[Any]) -> None:
+    send(job)
+    first = services.diagnosis_request(job=job)
+    send(job, "b.log", LOG + b"more\n")
+    assert services.diagnosis_request(job=job) is None
+    assert first is not None
+    services.run_do(first.pk, lambda work: None)
+    job.refresh_from_db()
+    assert (job.diagnosed_revision, [said["revision"] for said in ready]) == (1, [1, 2])
+
+
+def test_the_same_evidence_is_diagnosed_again_only_by_force(job: Job, ready: list[Any]) -> None:
+    send(job)
+    run = services.diagnosis_request(job=job)
+    assert run is not None
+    services.run_do(run.pk, lambda work: None)
+    assert services.diagnosis_request(job=job) == run
+    again = services.diagnosis_request(job=job, is_forced=True)
+    assert again is not None
+    assert again.pk != run.pk
+
+
+def test_a_diagnosis_whose_message_was_lost_is_announced_again(job: Job, ready: list[Any]) -> None:
+    send(job)
+    services.diagnosis_request(job=job)
+    Run.objects.filter(kind="diagnose").update(sent_at=timezone.now() - timedelta(minutes=1))
+    sweeping.sweep()
+    assert [said["run_id"] for said in ready] == [ready[0]["run_id"]] * 2
+
+
+def test_an_upload_that_still_grows_holds_the_diagnosis_back_until_it_stalls(job: Job, settings: Any) -> None:
+    settings.DIAGNOSE_AFTER_S = 0
+    attempt = services.attempt_get(job=job)
+    upload = Upload.objects.create(job=job, attempt=attempt, path="b.log", size_bytes=10)
+    send(job)
+    assert services.diagnosis_request(job=job) is None
+    Upload.objects.filter(pk=upload.pk).update(updated_at=timezone.now() - timedelta(minutes=3))
+    assert services.diagnosis_request(job=job) is not None
+
+
+def test_bytes_that_nothing_refers_to_are_thrown_away_after_a_while(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    send(job, "all.zip", zip_of({"a.log": LOG}))
+    assert Blob.objects.count() == 2
+    sweeping.tidy()
+    assert Blob.objects.count() == 2
+    monkeypatch.setattr(sweeping, "_BLOB_KEPT", timedelta(seconds=-1))
+    sweeping.tidy()
+    (blob,) = Blob.objects.all()
+    artifact = Artifact.objects.get()
+    assert artifact.blob_id == blob.pk
+    assert selectors.read_range(artifact, 0, len(LOG)) == LOG
+
+
+def test_an_upload_that_was_never_finished_is_tidied_away_with_a_sentence(job: Job) -> None:
+    attempt = services.attempt_get(job=job)
+    upload = Upload.objects.create(job=job, attempt=attempt, path="b.log", size_bytes=10)
+    Upload.objects.filter(pk=upload.pk).update(updated_at=timezone.now() - timedelta(days=3))
+    sweeping.tidy()
+    upload.refresh_from_db()
+    assert upload.state == "refused"
+    assert "never sent to its end" in upload.problem
