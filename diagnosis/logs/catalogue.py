@@ -18,7 +18,8 @@ from diagnosis.model import Level, Role
 
 #: A line that ends a traceback, as Python writes it; group 1 is the type.
 EXCEPTION: Final = r"(?:^|[\s:\]])((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Failure|Abort))(?::\s|:?$)"
-_FRAME: Final = r'^\W*(File "|frame #\d|#\d+ 0x|at [\w.]+\()|^\W*[~^]+\W*$|^Traceback'
+#: Lines that only frame an error: they belong to it but tell nothing.
+STRUCTURE: Final = r'^\W*(File "|frame #\d|#\d+ 0x|at [\w.]+\()|^\W*[~^]+\W*$|^\W*Traceback \(most recent'
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
         matched.select("masked", "signature", "role", "strength", "category", "order"), on="masked", how="left", maintain_order="left"
     ).with_columns(
         template=pl.col("text").replace_strict(template_of, default=pl.col("text"), return_dtype=pl.String),
-        is_exception=pl.col("text").str.contains(EXCEPTION) & ~pl.col("text").str.contains(_FRAME),
+        is_exception=pl.col("text").str.contains(EXCEPTION) & ~pl.col("text").str.contains(STRUCTURE),
     )
     keys = joined.select("template", "signature").unique().sort("template", "signature", nulls_last=True).with_row_index("event")
     joined = joined.join(keys, on=["template", "signature"], how="left", nulls_equal=True, maintain_order="left")
@@ -76,6 +77,7 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
         first_at=pl.col("first_at").min(),
         last_at=pl.col("last_at").max(),
         is_stamped=pl.col("is_stamped").any(),
+        first_line=pl.col("first_line").min(),
     )
     found = crossjob.frequencies(template_of, pool)
     events = crossjob.weigh(described.join(where, on="event").sort("event"), found, len(pool.jobs), node_hours)

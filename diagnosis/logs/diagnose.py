@@ -167,7 +167,7 @@ def _outweighs(catalogue: Catalogue, chosen: Roots, messages: pl.DataFrame) -> b
     A job that says success and then dies in a known way has failed in its shutdown; one that says so after an error has survived it.
     """
     lead = catalogue.events.filter(pl.col("event") == chosen.leader).row(0, named=True)
-    if lead["strength"] not in ("decisive", "strong") or lead["role"] != Role.ROOT.value:
+    if lead["signature"] is None or lead["own_role"] != Role.ROOT.value:
         return False
     said = outcome.success_messages(messages)
     words = catalogue.cells.filter(pl.col("masked").is_in(pl.Series(said, dtype=pl.UInt64).implode()))

@@ -15,10 +15,10 @@ from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Role
 
 _SUCCESS: Final = (
-    r"(?i)\btraining (is )?(completed?|done|finished)\b|after training is done|finished training\W*$|\"?run_stop\"?.{0,200}\"?status\"?: ?\"?success"
+    r"(?i)(^|[\]>:|)-]\s*)(the )?training (is |has |was )?(been )?(successfully )?(completed?|done|finished)\b|after training is done|finished training\W*$|\"?run_stop\"?.{0,200}\"?status\"?: ?\"?success"
     r"|exits successfully|\bjob\b.{0,60}: ?completed$|\bsucceeded\b.{0,40}$|pytorchjob.{0,80}successfully completed|completed successfully|job (is )?successfully"
-    r"|\bstate=?\s*completed\b|\|completed\||training complete\b|trainer\.fit.{0,20}stopped:? .?max_(steps|epochs)|`?max_(steps|epochs)=\d*<?n?u?m?>?`? reached"
-    r"|\btrain_runtime\b|^result,.{0,80}\d|training has (completed|finished)|run finished|run succeeded"
+    r"|\bstate=?\s*completed\b|\|completed\||trainer\.fit.{0,20}stopped:? .?max_(steps|epochs)|`?max_(steps|epochs)=\d*<?n?u?m?>?`? reached"
+    r"|\btrain_runtime\b|^result,.{0,80}\d|run finished|run succeeded"
 )
 #: Said at the end by scripts that run whatever happened before; counts only where nothing speaks against it.
 _END: Final = r"(?i)ending timing run|\bend of (job|run|training)\b|job finished at|script finished"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis.logs.catalogue import Catalogue
+from diagnosis.logs.catalogue import STRUCTURE, Catalogue
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Level, Role
 
@@ -65,7 +65,9 @@ def weigh(events: pl.DataFrame, recovered: pl.Series, consequence_at: int | None
     """The weight of each event as a root candidate, before its relation to others is looked at. ``total``: nodes of the job."""
     is_rare = (pl.col("n_nodes") > 0) & (pl.col("n_nodes") <= max(1, int(CONCENTRATED * total)))
     base = (
-        pl.when(pl.col("role") == Role.ROOT.value)
+        pl.when(pl.col("template").str.contains(STRUCTURE))
+        .then(0.0)
+        .when(pl.col("role") == Role.ROOT.value)
         .then(pl.col("strength").replace_strict(STRENGTHS, default=0.4, return_dtype=pl.Float64))
         .when(pl.col("role").is_in([Role.CONFIRMATION.value, Role.TEARDOWN.value]) & pl.col("example").str.contains(_SIGNALLED) & is_rare)
         .then(KILLED)
@@ -117,6 +119,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
             joins = same_kind or (row["category"] is None and lead["category"] is None and row["template"] == lead["template"])
         if joins:
             members.append(row["event"])
+    members = [r["event"] for r in without_summaries([r for r in ranked if r["event"] in members])]
     if is_narrow:
         members += _first_hand(catalogue, lead, home, members)
     times = [r["first_at"] for r in ranked if r["event"] in members and r["first_at"] is not None]
@@ -154,7 +157,7 @@ def _first_hand(catalogue: Catalogue, lead: dict[str, Any], home: set[str], memb
 
     A process on the node that reports the fault in its own words tells the cause at first hand; the same words elsewhere are echoes.
     """
-    is_kin = (pl.col("role") == Role.CONFIRMATION.value) | ((pl.col("own_role") == Role.ROOT.value) & (pl.col("role") == Role.CASCADE.value))
+    is_kin = ((pl.col("role") == Role.CONFIRMATION.value) & ~pl.col("example").str.contains(DEATH)) | ((pl.col("own_role") == Role.ROOT.value) & (pl.col("role") == Role.CASCADE.value))
     rows = catalogue.events.filter(is_kin & (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(members))
     places = _places(catalogue, rows["event"].to_list(), {})
     found = []
