@@ -20,6 +20,7 @@ from ingest.services import Work, history_for, history_learn
 from triage.models import Activity, Diagnosis, Finding, GroupRule, Incident, Suspect
 from triage.services import standing
 from triage.services.reading import IncidentFacts, incident_of, moment, node_count_of, node_names_of, week_of
+from triage.services.rules import rules_in_force
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ def job_diagnose(work: Work) -> None:
     job = Job.objects.select_related("cluster").get(pk=work.run.job_id)
     revision = int(work.run.parameters.get("revision", 0))
     as_of = (job.evidence_changed_at or job.created_at).timestamp()
+    rules = rules_in_force()
     with tempfile.TemporaryDirectory(prefix="faultline-diagnose-") as folder:
         for attempt in job.attempts.order_by("number"):
             parsed = evidence.parsed_for(attempt, Path(folder))
@@ -44,6 +46,7 @@ def job_diagnose(work: Work) -> None:
                 as_of=as_of,
                 read=evidence.reader_for(attempt),
                 on_stage=work.stage,
+                rules=rules,
             )
             work.stage("storing")
             diagnosis_store(attempt=attempt, revision=revision, report=to_json(diagnosis))

@@ -1,0 +1,119 @@
+"""The fleet table and a node's page."""
+
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from ingest.models import Node
+from tests.factories import make_cluster, make_incident, make_job, make_team, make_user
+from triage.models import Activity, Decision, Incident
+from triage.selectors.nodes import fleet_page, node_page
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def engineer(client):
+    user = make_user("eng", "engineer")
+    client.force_login(user)
+    return user
+
+
+def fleet(user, **kwargs):
+    return [row.node.name for row in fleet_page(user, now=timezone.now(), **kwargs).rows]
+
+
+def test_the_most_accused_machine_of_late_comes_first(engineer):
+    now = timezone.now()
+    for _ in range(3):
+        make_incident(accused=("old",), at=now - timedelta(days=60))
+    for _ in range(2):
+        make_incident(accused=("lemon",), at=now - timedelta(days=3))
+    make_incident(accused=("once",), at=now)
+    assert fleet(engineer) == ["lemon", "once", "old"]
+    assert fleet(engineer, sort="accused") == ["old", "lemon", "once"]
+    assert fleet(engineer, text="emo") == ["lemon"]
+
+
+def test_machines_never_accused_show_only_when_asked_for(engineer):
+    make_incident(accused=("bad",))
+    Node.objects.create(cluster=make_cluster(), name="good")
+    assert fleet(engineer) == ["bad"]
+    assert sorted(fleet(engineer, is_accused_only=False)) == ["bad", "good"]
+
+
+def test_a_rejected_incident_does_not_count_against_a_machine(engineer):
+    make_incident(accused=("n1",), state=Incident.State.REJECTED)
+    make_incident(accused=("n1",), state=Incident.State.CONFIRMED)
+    row = fleet_page(engineer, now=timezone.now()).rows[0]
+    assert (row.accusations, row.confirmed, row.recent) == (1, 1, 1)
+
+
+def test_a_confirmed_past_weighs_more_than_an_unreviewed_one(engineer):
+    for _ in range(2):
+        make_incident(accused=("confirmed",), state=Incident.State.CONFIRMED)
+        make_incident(accused=("unreviewed",))
+    score = {row.node.name: row.lemon for row in fleet_page(engineer, now=timezone.now()).rows}
+    assert 0 < score["unreviewed"] < score["confirmed"] < 1
+
+
+def test_a_human_word_on_the_suspect_shows_and_counts(engineer):
+    incident = make_incident(accused=("n1",))
+    Decision.objects.create(
+        incident=incident, claim="suspect", subject="n1", word="reject", diagnosis=incident.diagnosis, made_by=engineer
+    )
+    shown = node_page(engineer, "n1", now=timezone.now())
+    assert shown.accusations[0].word == "reject"
+    assert shown.recent == 0
+
+
+def test_machines_of_closed_clusters_are_not_there_for_strangers(client, engineer):
+    closed = make_cluster("closed")
+    make_team("inside", clusters=[closed])
+    make_incident(make_job(cluster=closed), accused=("secret",))
+    assert fleet(engineer) == []
+    assert client.get(reverse("node", args=["secret"])).status_code == 404
+
+
+def test_machines_of_one_name_in_two_clusters_are_told_apart(client, engineer):
+    make_incident(make_job(cluster=make_cluster("north")), accused=("gpu-1",), headline="in the north")
+    make_incident(make_job(cluster=make_cluster("south")), accused=("gpu-1",), headline="in the south")
+    page = client.get(reverse("node", args=["gpu-1"]), {"cluster": "south"}).content.decode()
+    assert "in the south" in page
+    assert "in the north" not in page
+    assert "Same name in north" in page
+
+
+def test_a_note_and_a_drain_are_kept_and_logged(client, engineer):
+    make_incident(accused=("n1",))
+    response = client.post(reverse("node", args=["n1"]), {"note": "RMA <b>4711</b>", "drained": "1"})
+    assert response.status_code == 302
+    node = Node.objects.get(name="n1")
+    assert node.drained_at
+    assert Activity.objects.get(kind="node_noted").data["after"] == {"note": "RMA <b>4711</b>", "is_drained": True}
+    page = client.get(reverse("node", args=["n1"])).content.decode()
+    assert "RMA &lt;b&gt;4711" in page
+    client.post(reverse("node", args=["n1"]), {"note": ""})
+    assert Node.objects.get(name="n1").drained_at is None
+
+
+def test_viewers_read_and_do_not_write(client):
+    make_incident(accused=("n1",))
+    client.force_login(make_user("view", "viewer"))
+    assert client.get(reverse("nodes")).status_code == 200
+    assert client.post(reverse("node", args=["n1"]), {"note": "x"}).status_code == 403
+
+
+def test_the_pages_need_few_queries(client, engineer, django_assert_max_num_queries):
+    for n in range(20):
+        make_incident(accused=(f"n{n}", "n0"))
+    with django_assert_max_num_queries(8):
+        assert client.get(reverse("nodes")).status_code == 200
+    with django_assert_max_num_queries(8):
+        assert client.get(reverse("node", args=["n0"])).status_code == 200
+
+
+def test_an_empty_fleet_says_why(client, engineer):
+    assert "Nodes appear here when a diagnosis accuses them" in client.get(reverse("nodes")).content.decode()
