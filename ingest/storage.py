@@ -23,6 +23,8 @@ from django.core.files.storage import FileSystemStorage, Storage, storages
 from ingest.models import Blob
 
 BLOCK_BYTES = 1 << 20
+#: what parsing one artifact leaves; the last tells that the others are there
+PARSED_FILES = ("columns.parquet", "uniques.parquet", "parsed.json")
 
 
 def part_path(name: str) -> Path:

@@ -11,7 +11,6 @@ from django.db.models import QuerySet
 from diagnosis import JobHints, Parsed, parsed
 from ingest import storage
 from ingest.models import Artifact, Attempt, Job
-from ingest.services.parsing import FILES
 
 _READ = (Artifact.State.PARSED, Artifact.State.SKIPPED)
 
@@ -29,7 +28,7 @@ def parsed_for(attempt: Attempt, work: Path) -> list[Parsed]:
     """
     found = Artifact.objects.filter(attempt=attempt, is_superseded=False, state__in=_READ).exclude(parsed_key="")
     return [
-        parsed.load(storage.directory_get(key, FILES, work))
+        parsed.load(storage.directory_get(key, storage.PARSED_FILES, work))
         for key in found.order_by("path", "pk").values_list("parsed_key", flat=True)
     ]
 
@@ -44,7 +43,7 @@ def columns_path(artifact: Artifact, work: Path | None = None) -> Path | None:
     if not artifact.parsed_key:
         return None
     work = work or Path(tempfile.gettempdir()) / "faultline-columns"
-    path = storage.directory_get(artifact.parsed_key, FILES[:1], work) / FILES[0]
+    path = storage.directory_get(artifact.parsed_key, storage.PARSED_FILES[:1], work) / storage.PARSED_FILES[0]
     return path if path.exists() else None
 
 

@@ -1,5 +1,6 @@
 """Writes of the evidence layer: one function a deed, keyword arguments, side effects on commit."""
 
+from ingest.services.artifacts import artifact_delete
 from ingest.services.diagnosing import diagnosis_request, revision_close
 from ingest.services.history import history_for, history_learn
 from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_create
@@ -11,6 +12,7 @@ __all__ = [
     "DEFAULT_CLUSTER",
     "Receipt",
     "Work",
+    "artifact_delete",
     "artifact_receive",
     "attempt_get",
     "cluster_get",

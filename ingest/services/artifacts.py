@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, F, Sum
 from django.utils import timezone
 
+from ingest import storage
 from ingest.models import Artifact, Blob, Job, Run, Upload
 from ingest.services.runs import run_enqueue
 
@@ -124,3 +125,15 @@ def _kept_apart(upload: Upload, incoming: Sequence[Incoming]) -> list[Incoming]:
         row._replace(path=f"{upload.path}/{row.path}") if others.get(row.path, row.sha256) != row.sha256 else row
         for row in incoming
     ]
+
+
+@transaction.atomic
+def artifact_delete(*, artifact: Artifact, user: Any = None) -> None:
+    """Take a file out of its job: a new revision without it. Its bytes go with the next tidying, unless shared."""
+    job = Job.objects.select_for_update().get(attempts__artifacts=artifact)
+    key = artifact.parsed_key
+    Upload.objects.filter(attempt_id=artifact.attempt_id, path=artifact.path, sha256=artifact.blob_id).delete()
+    artifact.delete()
+    evidence_changed(job)
+    if key:
+        transaction.on_commit(lambda: storage.directory_delete(key, storage.PARSED_FILES))

@@ -19,7 +19,6 @@ from ingest.services.runs import Work
 
 log = logging.getLogger(__name__)
 
-FILES = ("columns.parquet", "uniques.parquet", parsed.NAME)
 #: outcomes are written in batches of this many
 _BATCH = 100
 _FIELDS = ("state", "kind", "lines", "problem", "notes", "parsed_key", "settled_at")
@@ -72,7 +71,7 @@ def _parse(artifact: Artifact, job: Job, work: Work) -> None:
 def _keep(artifact: Artifact, result: Parsed, hints: ParseHints, folder: Path) -> None:
     parsed.save(result, folder)
     key = _key(artifact, hints)
-    storage.directory_put(key, [folder / name for name in FILES if (folder / name).exists()])
+    storage.directory_put(key, [folder / name for name in storage.PARSED_FILES if (folder / name).exists()])
     is_empty_member = artifact.blob.size_bytes == 0 and artifact.upload is not None and artifact.upload.is_archive
     artifact.kind = result.kind.value
     artifact.lines = result.lines
