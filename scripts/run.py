@@ -181,12 +181,12 @@ def serve(data: Path, host: str, port: int, url: str) -> None:
             stack.callback(keeper.stop)
         prepare(env)
         web, worker = children(data, env, host, port)
-        for child in (worker, web):
-            child.start()
-            running.append(child)
+        for child in (web, worker):
             stack.callback(child.stop)
-        assert web.process is not None
-        wait_until(lambda: answers(port, host), web.process, what=web.name, log=web.log, timeout_s=60)
+            running.append(child)
+            process = child.start()
+            if child is web:  # first, and alone on the processors until it answers: somebody waits for it
+                wait_until(lambda: answers(port, host), process, what=web.name, log=web.log, timeout_s=120)
         say(f"\n  Faultline: {url}\n  Logs:      {data / 'log'}\n  Ctrl-C ends it.\n")
         load = [sys.executable, "manage.py", "samples"]
         samples = Child("Loading the sample jobs", load, data / "log" / "samples.log", env)

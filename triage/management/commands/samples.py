@@ -29,6 +29,7 @@ PATIENCE_S = 120
 
 class Command(BaseCommand):
     help = "Load and diagnose the sample jobs that are not there yet (FAULTLINE_DEMO=0: none)."
+    requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not env_bool("FAULTLINE_DEMO", True):
