@@ -10,6 +10,9 @@ from rest_framework import serializers
 from ingest.models import Artifact, Job, Outcome, Run, RunLog, Upload
 from ingest.selectors import progress
 
+STEP_STATES = [(name, name) for name in ("waiting", "active", "done", "failed")]
+DIAGNOSIS_STATES = [(name, name) for name in ("waiting", "queued", "running", "succeeded", "failed")]
+
 
 class ProblemSerializer(serializers.Serializer[Any]):
     """RFC 9457 problem details, the shape of every error."""
@@ -46,7 +49,7 @@ class JobInSerializer(serializers.Serializer[Any]):
 
 class StepSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
-    state = serializers.ChoiceField(choices=["waiting", "active", "done", "failed"])
+    state = serializers.ChoiceField(choices=STEP_STATES)
     text = serializers.CharField()
     done = serializers.IntegerField()
     total = serializers.IntegerField()
@@ -197,7 +200,7 @@ class DiagnoseInSerializer(serializers.Serializer[Any]):
 
 
 class DiagnoseOutSerializer(serializers.Serializer[Any]):
-    state = serializers.ChoiceField(choices=["waiting", "queued", "running", "succeeded", "failed"])
+    state = serializers.ChoiceField(choices=DIAGNOSIS_STATES)
     run = serializers.IntegerField(allow_null=True)
     url = serializers.CharField()
 
