@@ -12,7 +12,18 @@ from diagnosis.flows.capture import Capture, load
 from diagnosis.flows.jobs import JobFlows, recognise
 from diagnosis.flows.pairs import DP, Pairs, classify
 from diagnosis.flows.parallelism import Layout, find_layout, rings_of
-from diagnosis.flows.slowness import Episode, Slow, explain, late_members, slow_steps, slow_transfers
+from diagnosis.flows.slowness import (
+    Episode,
+    Slow,
+    explain,
+    late_members,
+    lasting,
+    narrowed,
+    slow_steps,
+    slow_transfers,
+    uneven_stages,
+)
+from diagnosis.flows.stages import StageTimes, stage_times
 from diagnosis.flows.steps import Steps, find_steps, rank_ends
 from diagnosis.flows.transfers import Transfers, measure
 from diagnosis.model import OnStage, Parsed, silent
@@ -28,6 +39,7 @@ class Analysed:
     steps: Steps | None
     transfers: Transfers | None
     slow: list[Slow]
+    stages: StageTimes | None = None
 
 
 def analyse(capture: Capture, on_stage: OnStage = silent) -> tuple[list[Analysed], list[Slow], float]:
@@ -56,7 +68,11 @@ def _slowness(jobs: list[Analysed], capture: Capture) -> list[Slow]:
         assert a.steps is not None
         a.transfers = measure(a.job, a.pairs, rings_of(a.pairs, DP, len(capture.names)), a.steps, capture)
         _, usual, _ = slow_steps(a.steps)
+        times = a.stages = stage_times(a.job, a.pairs, a.layout, a.steps, capture) if a.layout.pp > 1 else None
         a.slow = late_members(a.transfers, a.steps, a.layout, capture, usual)
+        if times is not None:
+            a.slow = narrowed(a.slow, times, a.steps, capture)
+            a.slow.extend(uneven_stages(times, a.steps, capture))
         episodes.extend(slow_transfers(a.transfers, a.steps, number))
     fabric: list[Slow] = []
     tables = [a.transfers for a in paced if a.transfers is not None]
@@ -66,6 +82,7 @@ def _slowness(jobs: list[Analysed], capture: Capture) -> list[Slow]:
         else:
             paced[owner].slow.append(slow)
     for a in paced:
+        a.slow.extend(lasting(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture) if a.steps is not None else [])
         a.slow.extend(_unexplained(a, fabric))
     return fabric
 
@@ -77,7 +94,9 @@ def _unexplained(a: Analysed, fabric: list[Slow]) -> list[Slow]:
     found: list[Slow] = []
     for k in np.flatnonzero(mask):
         t0, t1 = float(a.steps.start[k]), float(a.steps.end[k])
-        if any(s.t0 < t1 - 0.3 * (t1 - t0) and s.t1 > t0 + 0.3 * (t1 - t0) for s in [*a.slow, *fabric]):
+        whole = 0.9 * (float(a.steps.end[-1]) - float(a.steps.start[0]))
+        known = [s for s in [*a.slow, *fabric] if s.t1 - s.t0 < whole]
+        if any(s.t0 < t1 - 0.3 * (t1 - t0) and s.t1 > t0 + 0.3 * (t1 - t0) for s in known):
             continue
         reason = f"Step {k + 1} took {t1 - t0:.3f} s; the usual is {usual:.3f} s, the limit {limit:.3f} s."
         found.append(Slow("slow_step", t0, t1, reason, factor=(t1 - t0) / usual, confidence=0.9, step=int(k)))

@@ -98,8 +98,8 @@ def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> t
 
 
 def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float) -> tuple[Floats, Floats, Floats]:
-    """For each pair, typical for its transfers: how busy the receiver is sending to third parties meanwhile (1 = all the time), how busy
-    it is sending back, and to how many other peers the sender begins to send at the same moment."""
+    """For each pair, typical for its transfers: how busy the receiver is sending to third parties meanwhile (1 = all the time), how in what
+    share of transfers it is sending back, and to how many other peers the sender begins to send at the same moment."""
     slack = resolution if resolution >= 1e-3 else 0.0
     end = flows.end + slack
     span = float(end.max()) if len(flows) else 0.0
@@ -118,8 +118,10 @@ def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float)
         near += (np.roll(sender, step) == sender) & close & (np.roll(to, step) != to)
     fan = np.empty(len(flows))
     fan[order] = near
-    table = pl.DataFrame({"pair": pair, "chain": np.minimum(sent - returned, 1.0), "mutual": returned, "fan": fan})
-    typical = table.group_by("pair").agg(pl.col("chain", "mutual", "fan").median())
+    table = pl.DataFrame(
+        {"pair": pair, "chain": np.minimum(sent - returned, 1.0), "mutual": returned > 0.5, "fan": fan}
+    )
+    typical = table.group_by("pair").agg(pl.col("chain").median(), pl.col("mutual").mean(), pl.col("fan").median())
     out = np.zeros((3, pairs))
     out[:, typical["pair"].to_numpy()] = typical.select("chain", "mutual", "fan").to_numpy().T
     return out[0], out[1], out[2]
@@ -136,6 +138,8 @@ def _types(
     many = (sizes >= 2) & (recurring >= 0.3)
     bucketed = many & ~clique & (ring | (mutual >= 0.5) | (sizes >= 3))
     others = bool(bucketed.any())
+    # Two members exchange in both directions always; neighbours in a pipeline only between warm-up and drain.
+    exchange = mutual >= max(0.8, 0.93 * float(mutual.max(initial=0.0)))
     types: list[str] = []
     for i in range(len(a)):
         if clique[i]:
@@ -144,7 +148,7 @@ def _types(
             types.append(DP)
         elif ring[i]:
             types.append(OTHER if others and sizes[i] == 1 and recurring[i] >= 0.5 else DP)
-        elif mutual[i] >= 0.9 and not (others and has_bytes):
+        elif exchange[i] and not (others and has_bytes):
             types.append(DP)
         else:
             types.append(PP)

@@ -19,6 +19,7 @@ import numpy as np
 from diagnosis.flows.arrays import robust, runs
 from diagnosis.flows.capture import Bools, Capture, Floats
 from diagnosis.flows.parallelism import Layout
+from diagnosis.flows.stages import StageTimes, slower_than_before, unbalanced
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.transfers import Transfers
 
@@ -163,8 +164,7 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
         delay = float(np.median(calm[rows, first : last + 1]))
         guilty = [int(members[r]) for r in rows]
         whole = last - first + 1 >= 0.9 * len(steps)
-        nodes = sorted({capture.places[g].node for g in guilty if g in capture.places} - {""})
-        who = ", ".join(nodes[:4]) if nodes else ", ".join(capture.names[g] for g in guilty[:4])
+        nodes, who = _names(guilty, capture)
         when = "in every step" if whole else f"in steps {first + 1} to {last + 1}"
         found.append(
             Slow(
@@ -179,6 +179,86 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
                 confidence=min(0.97, 0.7 + 0.05 * delay / float(np.max(limit))),
             )
         )
+    return found
+
+
+def _names(members: list[int], capture: Capture) -> tuple[list[str], str]:
+    """The machines of some members, and a short wording of who they are."""
+    nodes = sorted({capture.places[m].node for m in members if m in capture.places} - {""})
+    shown = nodes or [capture.names[m] for m in members]
+    return nodes, ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
+
+
+def narrowed(found: list[Slow], times: StageTimes, steps: Steps, capture: Capture) -> list[Slow]:
+    """In a pipeline a slow stage delays all stages of its replica: who computed longer than before is the culprit among the late ones."""
+    for slow in found:
+        first, last = (
+            int(k) for k in np.clip(steps.of(np.array([slow.t0, slow.t1])) + np.array([1, 0]), 0, len(steps) - 1)
+        )
+        guilty = slower_than_before(times, first, last)
+        if guilty:
+            members = [m for m, _ in guilty]
+            nodes, who = _names(members, capture)
+            slow.reason = f"{who} computed {guilty[0][1]:.1f} times as long as before; {slow.reason}"
+            slow.culprits, slow.nodes = members, nodes
+    return found
+
+
+def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[Slow]:
+    """Stages slower than the others in every step: an uneven split of the model rather than a broken machine."""
+    found: list[Slow] = []
+    for stage, seconds, others in unbalanced(times):
+        members = [int(m) for m in times.nodes[times.stage == stage]]
+        nodes, who = _names(members, capture)
+        reason = (
+            f"Pipeline stage {stage + 1} of {times.stages} ({who}) needs {seconds:.3f} s a micro-batch in every step, "
+            f"the other stages {others:.3f} s: the model may be split unevenly."
+        )
+        found.append(
+            Slow(
+                "slow_group",
+                float(steps.start[0]),
+                float(steps.end[-1]),
+                reason,
+                members=members,
+                culprits=members,
+                nodes=nodes,
+                factor=seconds / others,
+                confidence=0.8,
+            )
+        )
+    return found
+
+
+def lasting(steps: Steps, known: list[Slow], layout: Layout, times: StageTimes | None, capture: Capture) -> list[Slow]:
+    """Runs of slow steps that nothing explains yet: asks which stage computed longer than before."""
+    mask, usual, _ = slow_steps(steps)
+    found: list[Slow] = []
+    for first, last in runs(mask):
+        t0, t1 = float(steps.start[first]), float(steps.end[last])
+        explained = any(s.t0 < t1 and s.t1 > t0 and s.t1 - s.t0 < 0.9 * capture.span_s for s in known)
+        if last - first + 1 < LASTING or explained or times is None:
+            continue
+        guilty = slower_than_before(times, first, last)
+        if guilty:
+            members = [m for m, _ in guilty]
+            nodes, who = _names(members, capture)
+            reason = f"{who} computed {guilty[0][1]:.1f} times as long as before in steps {first + 1} to {last + 1}."
+            factor = float(np.median(steps.seconds[first : last + 1])) / usual
+            group = _group_of(members[0], layout)
+            found.append(
+                Slow(
+                    "slow_group",
+                    t0,
+                    t1,
+                    reason,
+                    members=group,
+                    culprits=members,
+                    nodes=nodes,
+                    factor=factor,
+                    confidence=0.85,
+                )
+            )
     return found
 
 

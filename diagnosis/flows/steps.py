@@ -119,7 +119,8 @@ def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) 
     at = np.concatenate([[0], np.searchsorted(traffic.start, cut.begin), [len(traffic)]])
     moved = np.diff(total[at])
     usual = float(np.median(moved[1:-1]))
-    between = (cut.stop + cut.begin) / 2
+    # Right after the boundary: the next step's other traffic begins long before its pacing traffic does.
+    between = cut.stop + 0.01 * (cut.begin - cut.stop)
     start = np.concatenate([[float(flows.start[0])], cut.stop])
     end = np.concatenate([cut.stop, [_last_end(traffic, total, int(at[-2]), usual)]])
     usual_s = float(np.median(np.diff(cut.stop)))

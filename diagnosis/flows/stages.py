@@ -1,0 +1,146 @@
+"""How long each pipeline stage computes, read from when it receives and when it sends on.
+
+Receiving and sending alone mislead: in the middle of a step micro-batches queue up before a stage. Under one-forward-one-backward (1F1B)
+nothing queues at two places: the step's first micro-batch on its way forward, and its last on its way back. So a stage's forward time is
+first-out minus first-in, its backward time last-out minus last-in; the last stage turns the first micro-batch round at once (forward plus
+backward). The first stage has no way in; its time stays unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from diagnosis.flows.capture import Capture, Floats, Ints
+from diagnosis.flows.jobs import JobFlows
+from diagnosis.flows.pairs import PP, Pairs
+from diagnosis.flows.parallelism import Layout
+from diagnosis.flows.steps import Steps
+
+#: A stage is slow when it computes this many times as long as the others, or as itself before.
+SLOWER = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class StageTimes:
+    """``seconds[node, step]`` a micro-batch's forward plus backward time (NaN unknown); ``stage[node]`` from 0; ``stages`` their number."""
+
+    nodes: Ints
+    stage: Ints
+    stages: int
+    seconds: Floats
+
+
+def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, capture: Capture) -> StageTimes | None:
+    """Times of all stages of all pipelines that are plain chains; None when there is none. O(n log n) in hand-overs."""
+    count = len(capture.names)
+    chosen = pairs.of(PP)
+    place = np.full(count, -1, dtype=np.int64)
+    chain = np.full(count, -1, dtype=np.int64)
+    for number, group in enumerate(layout.pp_groups):
+        path = _path(group, pairs.a[chosen], pairs.b[chosen])
+        if path is not None:
+            place[path] = np.arange(len(path))
+            chain[path] = number
+    flows = job.flows.take(chosen[pairs.index(job.flows, count)] & (place[job.flows.src] >= 0))
+    if not len(flows):
+        return None
+    table = pl.DataFrame(
+        {
+            "chain": chain[flows.src],
+            "src": flows.src,
+            "dst": flows.dst,
+            "step": steps.of(flows.start),
+            "start": flows.start,
+            "end": flows.end,
+            "up": place[flows.dst] > place[flows.src],
+        }
+    ).filter(pl.col("step").is_between(0, len(steps) - 1))
+    # A step begins with forward hand-overs: they show which end of each chain is the first stage.
+    first = (
+        table.sort("start")
+        .group_by("chain", "step", maintain_order=True)
+        .first()
+        .group_by("chain")
+        .agg(pl.col("up").mean())
+    )
+    for number, up in first.iter_rows():
+        if up < 0.5:
+            inside = chain == number
+            place[inside] = place[inside].max() - place[inside]
+    table = table.with_columns(forward=pl.Series(place[table["dst"].to_numpy()] > place[table["src"].to_numpy()]))
+    return _times(table, place, len(steps))
+
+
+def _path(group: Ints, a: Ints, b: Ints) -> list[int] | None:
+    """The nodes of a group in the order of their chain; None when it is no plain chain (interleaved stages form a ring)."""
+    inside = set(int(m) for m in group)
+    near: dict[int, list[int]] = {m: [] for m in inside}
+    for x, y in zip(a.tolist(), b.tolist(), strict=True):
+        if x in inside and y in inside:
+            near[x].append(y)
+            near[y].append(x)
+    ends = sorted(m for m, others in near.items() if len(others) == 1)
+    if len(ends) != 2 or any(len(others) > 2 for others in near.values()):
+        return None
+    path = [ends[0]]
+    while len(path) < len(inside):
+        following = [m for m in near[path[-1]] if m not in path[-2:]]
+        if not following:
+            return None
+        path.append(following[0])
+    return path
+
+
+def _times(table: pl.DataFrame, place: Ints, steps: int) -> StageTimes | None:
+    """First-in to first-out forward, last-in to last-out backward, and the turn at the last stage."""
+    came = table.group_by("dst", "step").agg(
+        first_in=pl.col("end").filter("forward").min(), last_back_in=pl.col("end").filter(~pl.col("forward")).max()
+    )
+    went = table.group_by("src", "step").agg(
+        first_out=pl.col("start").filter("forward").min(),
+        last_back_out=pl.col("start").filter(~pl.col("forward")).max(),
+        first_back_out=pl.col("start").filter(~pl.col("forward")).min(),
+    )
+    both = came.join(went, left_on=["dst", "step"], right_on=["src", "step"]).rename({"dst": "node"})
+    last = int(place.max())
+    both = both.with_columns(stage=pl.Series(place[both["node"].to_numpy()]))
+    through = (pl.col("first_out") - pl.col("first_in")) + (pl.col("last_back_out") - pl.col("last_back_in"))
+    turned = pl.col("first_back_out") - pl.col("first_in")
+    both = both.with_columns(seconds=pl.when(pl.col("stage") == last).then(turned).otherwise(through))
+    both = both.filter((pl.col("stage") > 0) & (pl.col("seconds") > 0))
+    if both.is_empty():
+        return None
+    nodes = np.unique(both["node"].to_numpy()).astype(np.int64)
+    seconds = np.full((len(nodes), steps), np.nan)
+    seconds[np.searchsorted(nodes, both["node"].to_numpy()), both["step"].to_numpy()] = both["seconds"].to_numpy()
+    return StageTimes(nodes, place[nodes], last + 1, seconds)
+
+
+def unbalanced(times: StageTimes) -> list[tuple[int, float, float]]:
+    """Stages that compute longer than the others all the time: (stage from 0, its seconds, the others' seconds)."""
+    usual = np.nanmedian(times.seconds, axis=1)
+    level = {s: float(np.nanmedian(usual[times.stage == s])) for s in sorted(set(times.stage.tolist()))}
+    found = []
+    for stage, seconds in level.items():
+        others = [x for s, x in level.items() if s != stage and np.isfinite(x)]
+        if others and seconds > SLOWER * float(np.median(others)):
+            found.append((stage, seconds, float(np.median(others))))
+    return found
+
+
+def slower_than_before(times: StageTimes, first: int, last: int) -> list[tuple[int, float]]:
+    """Nodes that computed longer in steps first..last than otherwise, the worst first, with the factor; none when nobody stands out."""
+    inside = np.zeros(times.seconds.shape[1], dtype=bool)
+    inside[first : last + 1] = True
+    if inside.all() or not inside.any():
+        return []
+    with np.errstate(all="ignore"):
+        ratio = np.nanmedian(times.seconds[:, inside], axis=1) / np.nanmedian(times.seconds[:, ~inside], axis=1)
+    worst = np.nanmax(ratio) if np.isfinite(ratio).any() else 0.0
+    if worst < SLOWER:
+        return []
+    order = [int(i) for i in np.argsort(-np.nan_to_num(ratio)) if ratio[i] >= max(SLOWER, 1 + 0.7 * (worst - 1))]
+    return [(int(times.nodes[i]), float(ratio[i])) for i in order]
