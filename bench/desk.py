@@ -159,12 +159,12 @@ def run(asked: argparse.Namespace, folder: Path) -> None:
     def is_up() -> bool:
         with contextlib.suppress(OSError):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
-            connection.request("GET", "/accounts/login/")
+            connection.request("GET", "/healthz")
             return connection.getresponse().status < 500
         return False
 
     try:
-        wait_until(is_up, server, what="The server", log=folder / "web.log", timeout_s=30)
+        wait_until(is_up, server, what="The server", log=folder / "web.log", timeout_s=120)
         print(f"{'page':24}{'queries':>8}{'p50 ms':>9}{'p95 ms':>9}{'kB':>8}")
         for title, pattern in PAGES.items():
             path = pattern.format(**names)

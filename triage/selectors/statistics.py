@@ -6,11 +6,11 @@ and units: docs/metrics.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from django.db.models import BooleanField, Case, Count, F, Q, QuerySet, Sum, Value, When
 
 from diagnosis import taxonomy
@@ -19,6 +19,9 @@ from triage.models import Incident, Suspect
 from triage.search import Query, parse
 from triage.selectors.access import visible_cluster_ids
 from triage.selectors.incidents import incidents_visible_to
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: what the page can break incidents down by
 DIMENSIONS = {
@@ -138,6 +141,13 @@ def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster
     )
 
 
+def _frame(rows: Iterable[Sequence[Any]], columns: list[str]) -> pd.DataFrame:
+    # A second of import that no other page of a web process should pay.
+    import pandas as pd  # noqa: PLC0415
+
+    return pd.DataFrame.from_records(list(rows), columns=columns)
+
+
 def _grouped(seen: QuerySet[Incident], period: Period) -> pd.DataFrame:
     """The one pass over both periods: a row for each (period, week, standing and machine category, state)."""
     is_current = Case(
@@ -174,7 +184,7 @@ def _grouped(seen: QuerySet[Incident], period: Period) -> pd.DataFrame:
         "repaired_s",
         "repairs",
     ]
-    frame = pd.DataFrame.from_records(list(rows), columns=columns)
+    frame = _frame(rows, columns=columns)
     frame["is_current"] = frame.is_current.astype(bool)
     numbers = columns[len(keys) :]
     frame[numbers] = frame[numbers].astype(float).fillna(0.0)
@@ -312,7 +322,7 @@ def _dimension(seen: QuerySet[Incident], period: Period, by: str) -> pd.DataFram
         .order_by("-incidents")
         .values_list("value", "incidents", "gpu", "machines")[:25]
     )
-    frame = pd.DataFrame.from_records(list(rows), columns=["value", "incidents", "gpu_hours", "node_hours"])
+    frame = _frame(rows, columns=["value", "incidents", "gpu_hours", "node_hours"])
     return frame.fillna({"value": "", "gpu_hours": 0.0, "node_hours": 0.0})
 
 
@@ -328,7 +338,7 @@ def _offenders(seen: QuerySet[Incident], period: Period) -> pd.DataFrame:
         .order_by("-incidents", "entity")
         .values_list("entity", "incidents", "gpu")[:20]
     )
-    return pd.DataFrame.from_records(list(rows), columns=["node", "incidents", "gpu_hours"]).fillna({"gpu_hours": 0.0})
+    return _frame(rows, columns=["node", "incidents", "gpu_hours"]).fillna({"gpu_hours": 0.0})
 
 
 #: (label, search term) of each age; together they cover every age once
@@ -346,4 +356,5 @@ def _backlog(seen: QuerySet[Incident], now: datetime) -> pd.DataFrame:
     ages = {f"age_{n}": Count("pk", filter=parse(term).condition(now=now)) for n, (_, term) in enumerate(_AGES)}
     found = seen.filter(state=Incident.State.AWAITING_REVIEW).order_by().aggregate(**ages)
     labels, terms = zip(*_AGES, strict=True)
-    return pd.DataFrame({"age": labels, "incidents": [found[name] for name in ages], "term": terms})
+    rows = zip(labels, [found[name] for name in ages], terms, strict=True)
+    return _frame(rows, columns=["age", "incidents", "term"])

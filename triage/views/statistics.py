@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 from datetime import date, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.request import QueryDict
@@ -17,8 +16,11 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from ingest.roles import can
-from triage import charts, search
+from triage import search
 from triage.selectors.statistics import DIMENSIONS, TABLES, Period, Statistics, statistics_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SPANS = {"7d": 7, "30d": 30, "90d": 90, "365d": 365}
 _DEFAULT_SPAN = "90d"
@@ -29,6 +31,9 @@ _MAX_DAYS = 366 * 5
 def page(request: HttpRequest) -> HttpResponse:
     if not can(request.user, "statistics"):
         raise PermissionDenied("Statistics are for engineers and managers: ask an administrator for the role.")
+    # plotly takes a second to import, which no other page of a web process should pay
+    from triage import charts  # noqa: PLC0415
+
     asked, problem = _asked(request)
     shown = _statistics(request, asked)
     links = _Links(shown)
