@@ -16,7 +16,7 @@
     probe.remove();
     return value;
   };
-  const STAGE_COLOURS = ["grey-soft", "violet", "amber", "blue", "blue", "green", "green", "amber", "line-strong"];
+  const STAGE_COLOURS = ["line-strong", "violet", "violet", "blue", "amber", "green", "accent", "amber", "muted"];
   const ROLE = { root: ["red", "triangle-down"], cascade: ["amber", "circle"], confirmation: ["blue", "diamond"], teardown: ["muted", "x-thin-open"] };
 
   const frame = (extra) => ({
@@ -34,7 +34,7 @@
     const width = (data.t1 - data.t0) / data.z[0].length;
     const x = data.z[0].map((_, i) => new Date(data.t0 + width * (i + 0.5)));
     const traces = [{
-      type: "heatmap", x, y: data.nodes.map((_, i) => i), z: data.z.map((row) => row.map((v) => (v < 0 ? null : v))), colorscale: scale, zmin: -0.5, zmax: n - 0.5, showscale: false, opacity: 0.55, ygap: data.nodes.length < 60 ? 2 : 0,
+      type: "heatmap", x, y: data.nodes.map((_, i) => i), z: data.z.map((row) => row.map((v) => (v < 0 ? null : v))), colorscale: scale, zmin: -0.5, zmax: n - 0.5, showscale: false, opacity: 0.32, ygap: data.nodes.length < 60 ? 2 : 0,
       text: data.z.map((row, r) => row.map((v) => (v < 0 ? "" : `${data.nodes[r]}  ${data.stages[v].replace("_", " ")}`))), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
     }];
     for (const [role, [tone, symbol]] of Object.entries(ROLE)) {
@@ -45,12 +45,15 @@
         marker: { color: colour(tone), symbol, size: role === "root" ? 12 : 8, line: { width: 1, color: colour("surface") } },
       });
     }
+    const used = new Set(data.z.flat());
+    const stages = data.stages.map((name, i) => [name, i]).filter(([, i]) => used.has(i));
+    for (const [name, i] of stages) traces.push({ type: "scatter", mode: "markers", name: name.replace("_", " "), x: [null], y: [null], marker: { symbol: "square", size: 11, color: colour(STAGE_COLOURS[i]), opacity: 0.4 }, hoverinfo: "skip" });
     const hasIterations = data.iterations.t.length > 1 && Number(box.dataset.height) > 300;
     if (hasIterations) traces.push({ type: "scatter", mode: "lines", name: "seconds per iteration", yaxis: "y2", x: data.iterations.t.map((t) => new Date(t)), y: data.iterations.seconds, customdata: data.iterations.n, hovertemplate: "iteration %{customdata}<br>%{y:.2f} s<extra></extra>", line: { color: colour("accent"), width: 1.5 } });
     const step = Math.max(1, Math.ceil(data.nodes.length / 24));
     const ticks = data.nodes.map((_, i) => i).filter((i) => i % step === 0);
     return [traces, frame({
-      height: Number(box.dataset.height) || 320, showlegend: true, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, margin: { l: 8, r: 12, t: 28, b: 32 }, hovermode: "closest", dragmode: "zoom",
+      height: Number(box.dataset.height) || 320, showlegend: true, legend: { orientation: "h", font: { size: 11 }, y: 1.02, yanchor: "bottom", x: 0 }, margin: { l: 8, r: 12, t: 28, b: 32 }, hovermode: "closest", dragmode: "zoom",
       xaxis: axis({ type: "date", range: [new Date(data.t0), new Date(data.t1)], fixedrange: false, anchor: hasIterations ? "y2" : "y" }),
       yaxis: axis({ autorange: "reversed", fixedrange: true, showgrid: false, zeroline: false, tickvals: ticks, ticktext: ticks.map((i) => data.nodes[i]), tickfont: { family: "monospace", size: 11 }, domain: hasIterations ? [0.32, 1] : [0, 1] }),
       yaxis2: axis({ domain: [0, 0.24], fixedrange: true, title: { text: "s / iteration" }, rangemode: "tozero" }),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -17,6 +18,8 @@ from triage.services import standing
 from triage.services.reading import FindingFacts, findings_of
 
 SIMILAR_LIMIT = 10
+#: evidence shown before the fold
+MAIN_FINDINGS = 6
 #: how far back incidents of merely the same category are called alike
 NEAR_DAYS = 60
 #: roles that are evidence; advice and benign lines are never shown as such
@@ -59,6 +62,21 @@ class IncidentView:
     entries: list[dict[str, Any]]
     relatives: list[tuple[Incident, str]]
     is_outdated: bool
+
+    @property
+    def main_findings(self) -> list[FindingFacts]:
+        """What is shown at once: the roots, and the first of the rest."""
+        return self.findings[: max(MAIN_FINDINGS, sum(row.role == "root" for row in self.findings))]
+
+    @property
+    def late_findings(self) -> list[FindingFacts]:
+        return self.findings[len(self.main_findings) :]
+
+    @property
+    def late_words(self) -> str:
+        """How many of which role are folded away."""
+        counts = Counter(row.role for row in self.late_findings)
+        return ", ".join(f"{n} {role}" for role, n in counts.items())
 
 
 def incident_view(user: Any, incident: Incident) -> IncidentView:

@@ -1,0 +1,121 @@
+"""What confirmed incidents teach: a classifier trained on them, measured, admitted or not, kept, rolled back."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import transaction
+
+from triage.models import Activity, ClassifierVersion, Decision, Finding, Incident
+from triage.services import broker
+
+if TYPE_CHECKING:
+    from diagnosis.classify_model import Model, Record
+
+log = logging.getLogger(__name__)
+
+_JUDGED = (Incident.State.CONFIRMED, Incident.State.CORRECTED, Incident.State.ACTIONED, Incident.State.RESOLVED)
+#: older incidents than these teach nothing that newer ones do not
+MAX_RECORDS = 20_000
+
+
+def records_confirmed() -> list[Record]:
+    """One record for each incident whose category a human confirmed or corrected, in order of number. Two queries."""
+    from diagnosis.classify_model import Record  # noqa: PLC0415  # web processes do without the learning libraries
+
+    judged = Incident.objects.filter(
+        state__in=_JUDGED, is_withdrawn=False, decisions__claim=Decision.Claim.CATEGORY, decisions__undone_at=None
+    )
+    rows = list(
+        judged.order_by("-pk").values_list("pk", "category", "standing_category", "confidence").distinct()[:MAX_RECORDS]
+    )
+    templates: dict[int, list[tuple[str, str]]] = {}
+    roots = Finding.objects.filter(role="root", incident__in=[row[0] for row in rows]).order_by("incident", "position")
+    for incident, template, signature in roots.values_list("incident", "template", "signature"):
+        templates.setdefault(incident, []).append((template, signature))
+    return [
+        Record(
+            templates=tuple(text for text, _ in templates[number]),
+            category=standing,
+            rules=tuple(rule or None for _, rule in templates[number]),
+            confidence=confidence,
+            was_right=category == standing,
+        )
+        for number, category, standing, confidence in sorted(rows)
+        if number in templates
+    ]
+
+
+def classifier_train(*, by: Any = None) -> ClassifierVersion:
+    """Trains on every confirmed incident, measures on held-out ones, keeps the result, activates it if admitted.
+
+    A model is admitted only where it is right on held-out incidents at least as often as the rules alone.
+    """
+    from diagnosis import classify_model, classify_training  # noqa: PLC0415
+    from triage.services.rules import rules_in_force  # noqa: PLC0415
+
+    admission = classify_training.admit(records_confirmed(), rules_in_force())
+    weights = json.loads(classify_model.dumps(admission.model))
+    measured = {
+        "records": admission.model.confirmed,
+        "with_model": admission.with_model.leaf,
+        "rules_alone": admission.rules_alone.leaf,
+        "is_admitted": admission.is_admitted,
+    }
+    with transaction.atomic():
+        version = ClassifierVersion.objects.create(weights=weights, measured=measured, note=admission.reason[:300])
+        Activity.objects.create(
+            kind="classifier_trained", actor=by, data={"subject": str(version.pk), "after": admission.reason}
+        )
+        if admission.is_admitted:
+            classifier_activate(version=version, by=by)
+    return version
+
+
+@transaction.atomic
+def classifier_activate(*, version: ClassifierVersion | None, by: Any = None) -> None:
+    """Puts ``version`` in force for the next diagnosis; None goes back to the model that ships with the engine."""
+    before = ClassifierVersion.objects.select_for_update().filter(is_active=True).first()
+    ClassifierVersion.objects.filter(is_active=True).update(is_active=False)
+    if version:
+        version.is_active = True
+        version.save(update_fields=["is_active"])
+    Activity.objects.create(
+        kind="classifier_activated",
+        actor=by,
+        data={"before": before.pk if before else None, "after": version.pk if version else None},
+    )
+
+
+def classifier_in_force() -> Model | None:
+    """The active model, or None for the engine's own. One that this engine cannot read is told in the log."""
+    from diagnosis.classify_model import ModelError, loads  # noqa: PLC0415
+
+    version = ClassifierVersion.objects.filter(is_active=True).first()
+    if version is None:
+        return None
+    try:
+        return loads(json.dumps(version.weights))
+    except ModelError as error:
+        log.error("Classifier %s is left out: %s", version.pk, error)
+        return None
+
+
+def is_learning_due() -> bool:
+    """Whether RETRAIN_AFTER more incidents were judged than the newest version knew. Two small queries."""
+    if not settings.RETRAIN_AFTER:
+        return False
+    newest = ClassifierVersion.objects.order_by("-trained_at", "-pk").values_list("measured", flat=True).first()
+    known = int((newest or {}).get("records", 0))
+    return Incident.objects.filter(state__in=_JUDGED).count() - known >= settings.RETRAIN_AFTER
+
+
+def learning_consider() -> None:
+    """After a review: queue a training where one is due. A broker that is down loses nothing: the next review asks again."""
+    if is_learning_due():
+        from triage.tasks import learn  # noqa: PLC0415  # tasks import services
+
+        broker.send(learn)
