@@ -52,7 +52,7 @@ def diagnose_stacks(
     plan = find_layout(every, [d.command for _, dumps in items for d in dumps], layout, framework, world_size)
     known = node_names(every, inventory)
     people = census(items, plan, known)
-    found = Findings(rounds=max(1, people.rounds), notes=[*plan.problems, *plan.assumed, *people.notes])
+    found = Findings(rounds=max(1, people.rounds), notes=list(people.notes))
     found.notes += [note for p in artifacts for note in _bad(p)][:12]
     trainers = one_job([p for p in people.processes if p.role == TRAINER], found.notes)
     recorders = _recorders(artifacts, plan, known)
@@ -61,6 +61,7 @@ def diagnose_stacks(
     if not plan.sizes and (groups := collectives.parallel_groups(states)):
         plan = replace(plan, told=groups, source="process groups of the Flight Recorder dumps")
     _say_unnamed(trainers, found.notes)
+    found.notes[:0] = [*plan.problems, *plan.assumed]
     found.layout = plan
     found.processes = sorted((p for p in trainers if p.rank is not None), key=lambda p: (p.rank or 0, p.round))
     found.artifacts = {r: path for r, _, path in recorders}

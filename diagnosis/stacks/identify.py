@@ -233,8 +233,11 @@ def _local_to_global(found: list[Process], layout: Layout, notes: list[str]) -> 
     if not holders or max(len(v) for v in holders.values()) < 2:
         return
     per_node = max(p.rank or 0 for p in trainers) + 1
-    if sum(len(v) > 1 for v in holders.values()) * 2 < len(holders):
-        return  # a few ranks seen on two nodes: two jobs, or a job that moved; said elsewhere
+    lowest: dict[str, int] = {}
+    for p in trainers:
+        lowest[p.node or ""] = min(p.rank or 0, lowest.get(p.node or "", 1 << 30))
+    if sum(low == 0 for low in lowest.values()) < 0.8 * len(lowest):
+        return  # ranks seen on two nodes that do not count from 0: two jobs, or a job that moved; said elsewhere
     nodes = sorted({p.node or "" for p in trainers}, key=natural)
     place = _slots(layout, nodes, per_node)
     for p in found:

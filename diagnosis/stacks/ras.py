@@ -17,6 +17,7 @@ from typing import Any
 _COMM = re.compile(r"^#(\d+)-(\d+) \(([0-9a-fA-F]+)\) (.+?)\s*$")
 _WHERE = r"GPU (\S+) managed by process (\d+) on node (\S+?)\s*$"
 _BEHIND = re.compile(rf"^\s*Rank (\d+) has launched up to operation (\d+)(?: -- {_WHERE})?")
+_TABLE = re.compile(r"^\s*(\d+)\s+\d+\s+\d+\s+\d+\s+(\d+)\s+\d+\s+[A-Z]")
 _SET = re.compile(r"^\s*(\d+) ranks have launched up to operation (\d+)")
 _LISTED = re.compile(rf"^\s*Rank (\d+) -- {_WHERE}")
 _STATUS = re.compile(rf"^\s*Rank (\d+) (?:has status|reported|has error) (.+?)(?: -- {_WHERE})?$")
@@ -106,11 +107,16 @@ def read_text(text: str) -> Report:
     report = Report()
     comm: dict[str, Any] | None = None
     operation = "operation"
+    sizes: dict[str, int] = {}
+    most: dict[tuple[str, str], int] = {}
     for line in text.splitlines():
-        if m := _COMM.match(line):
+        if m := _TABLE.match(line):
+            sizes[m[1]] = int(m[2])
+        elif m := _COMM.match(line):
             comm = next((c for c in report.comms if c["id"] == m[3]), None)
             if comm is None:
                 comm = _comm(m[3])
+                comm["size"] = sizes.get(m[1], 0)
                 report.comms.append(comm)
             comm["errors"] = " ".join(dict.fromkeys([*comm["errors"].split(), m[4]]))
         elif m := _OPERATION.search(line):
@@ -120,8 +126,8 @@ def read_text(text: str) -> Report:
         elif comm is None:
             continue
         elif m := _SET.match(line):
-            if int(m[1]) > comm["size"]:
-                comm["size"], comm["most"][operation] = int(m[1]), int(m[2])
+            if int(m[1]) > most.get((comm["id"], operation), 0):
+                most[comm["id"], operation], comm["most"][operation] = int(m[1]), int(m[2])
         elif m := _BEHIND.match(line):
             comm["counts"].setdefault(m[1], {})[operation] = int(m[2])
             comm["places"][m[1]] = {"node": m[5] or "", "pid": int(m[4]) if m[4] else None, "gpu": m[3] or ""}

@@ -96,13 +96,16 @@ def _lines(stream: io.BufferedReader[_Counting], seen: list[int]) -> Iterator[st
     wide = first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     source: Any = io.TextIOWrapper(stream, "utf-16", "replace", newline="\n") if wide else stream
     fresh = True
-    while piece := source.readline(bundles.MAX_LINE):
-        text = piece if isinstance(piece, str) else piece.decode("utf-8", "replace")
-        ended = text.endswith("\n")
-        if fresh:
-            seen[0] += 1
-            yield text.removeprefix("\ufeff") if seen[0] == 1 else text
-        fresh = ended
+    try:
+        while piece := source.readline(bundles.MAX_LINE):
+            text = piece if isinstance(piece, str) else piece.decode("utf-8", "replace")
+            if fresh:
+                seen[0] += 1
+                yield text.removeprefix("\ufeff") if seen[0] == 1 else text
+            fresh = text.endswith("\n")
+    finally:
+        if wide:
+            source.detach()  # a text wrapper closes what it wraps when it goes
 
 
 _SPOKEN = {

@@ -199,8 +199,8 @@ def _rare(m: _Machine, op: int) -> None:  # noqa: PLR0912 (one branch an instruc
         m.take(8)
     elif op in _BYTES:
         stack.append(m.take(m.number(_BYTES[op])))
-    elif op in (0x49, 0x4C, 0x46):  # INT, LONG, FLOAT as text
-        _text_number(m, op)
+    elif op in (0x49, 0x4C, 0x46, 0x70, 0x67, 0x56):  # INT, LONG, FLOAT, PUT, GET, UNICODE of protocol 0
+        _as_text(m, op)
     elif op == 0x6C:  # LIST
         stack.append(m.since_mark())
     elif op == 0x64:  # DICT
@@ -213,15 +213,21 @@ def _rare(m: _Machine, op: int) -> None:  # noqa: PLR0912 (one branch an instruc
         raise BrokenPickle(f"instruction 0x{op:02x} is none that Flight Recorder writes")
 
 
-def _text_number(m: _Machine, op: int) -> None:
-    text = m.line().rstrip(b"L")
+def _as_text(m: _Machine, op: int) -> None:
+    """Instructions of protocol 0, whose argument is a line of text."""
+    text = m.line()
     try:
-        m.stack.append(
-            {b"00": False, b"01": True}.get(text)
-            if text in (b"00", b"01")
-            else float(text)
-            if op == 0x46
-            else int(text[:400])
-        )
-    except ValueError as error:
-        raise BrokenPickle("a number is not one") from error
+        if op == 0x56:
+            m.stack.append(text.decode("raw-unicode-escape"))
+        elif op == 0x70:
+            m.memo[int(text[:20])] = m.stack[-1] if m.stack else None
+        elif op == 0x67:
+            _get(m, int(text[:20]))
+        elif text in (b"00", b"01"):
+            m.stack.append(text == b"01")
+        else:
+            m.stack.append(float(text) if op == 0x46 else int(text.rstrip(b"L")[:400]))
+    except (ValueError, UnicodeDecodeError) as error:
+        if isinstance(error, BrokenPickle):
+            raise
+        raise BrokenPickle("a number or text is not one") from error

@@ -115,7 +115,7 @@ def _slow(rounds: Sequence[Round], shown: Round, layout: Layout) -> Outcome:
     ]
     order = sorted(flagged.items(), key=lambda item: (-item[1], by_key[item[0]].order, item[0]))
     tally = [(by_key[key], n) for key, n in order]
-    clear = bool(tally) and tally[0][1] >= 2 and (len(tally) == 1 or tally[1][1] < tally[0][1])
+    clear = bool(tally) and tally[0][1] >= max(2, 0.5 * len(rounds)) and (len(tally) == 1 or tally[1][1] < tally[0][1])
     if not often and not clear:
         verdict = Blame(
             (),

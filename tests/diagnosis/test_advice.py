@@ -12,7 +12,14 @@ from diagnosis.advice import advise
 
 
 def logs(**more):
-    return {"is_failure": True, "symptom": "crash", "category": "unknown", "subcategory": "unknown", "confidence": 0.9, **more}
+    return {
+        "is_failure": True,
+        "symptom": "crash",
+        "category": "unknown",
+        "subcategory": "unknown",
+        "confidence": 0.9,
+        **more,
+    }
 
 
 def node(name, score=0.9):
@@ -22,9 +29,14 @@ def node(name, score=0.9):
 def hang_stacks(**more):
     everyone = [{"rank": r, "node": f"n{r // 2}"} for r in range(32)]
     return {
-        "suspect_ranks": [3], "suspect_nodes": ["n1"], "evict_nodes": ["n0", "n1"], "ranks": everyone, "tie": [],
-        "groups": [{"ranks": [3], "activity": "compute"}, {"ranks": [0, 1, 2], "activity": "comm"}], **more,
-    }  # fmt: skip
+        "suspect_ranks": [3],
+        "suspect_nodes": ["n1"],
+        "evict_nodes": ["n0", "n1"],
+        "ranks": everyone,
+        "tie": [],
+        "groups": [{"ranks": [3], "activity": "compute"}, {"ranks": [0, 1, 2], "activity": "comm"}],
+        **more,
+    }
 
 
 def test_one_machine_event_is_enough_to_evict_without_checks():
@@ -51,7 +63,13 @@ def test_one_network_alert_is_tolerated_and_two_within_five_minutes_evict():
 
 
 def test_alerts_of_different_nodes_do_not_add_up():
-    events = [{"template": "x", "signature": "network.link_down", "lines": [{"node": f"n{i}", "time": 1000.0 + i} for i in range(5)]}]
+    events = [
+        {
+            "template": "x",
+            "signature": "network.link_down",
+            "lines": [{"node": f"n{i}", "time": 1000.0 + i} for i in range(5)],
+        }
+    ]
     assert advice.facts_of({"logs": logs(events=events)}, advice.ladder())["network_alerts"] == 1
 
 
@@ -87,7 +105,9 @@ def test_the_ladder_is_climbed_as_cheaper_actions_fail():
 
 
 def test_a_hang_with_outliers_of_one_group_evicts_the_group_and_counts_the_healthy():
-    got = advise({"logs": logs(symptom="hang"), "stacks": hang_stacks(), "suspects": [node("n1")], "job": {"gpus_per_node": 8}})
+    got = advise(
+        {"logs": logs(symptom="hang"), "stacks": hang_stacks(), "suspects": [node("n1")], "job": {"gpus_per_node": 8}}
+    )
     assert (got["action"], got["targets"]) == ("over_evict", ["n0", "n1"])
     assert got["cost"] == {"machines": 2, "gpus": 16, "healthy": 1, "text": got["cost"]["text"]}
     assert "probably healthy" in got["cost"]["text"]
@@ -164,7 +184,16 @@ def test_a_broken_ladder_says_which_rule_is_wrong():
     with pytest.raises(ValueError, match=r"x\.y has unknown action"):
         advice.parse('[[rule]]\nid="x.y"\ntitle="t"\naction="explode"\nwhen=[]\nwhy=""\nnext=""\nsource=""\n')
     with pytest.raises(ValueError, match="one known fact"):
-        advice.parse('[[rule]]\nid="a"\ntitle="t"\naction="evict"\nwhen=[{fact="nope", is=true, else="e"}]\nwhy=""\nnext=""\nsource=""\n')
+        advice.parse(
+            "[[rule]]\n"
+            'id="a"\n'
+            'title="t"\n'
+            'action="evict"\n'
+            'when=[{fact="nope", is=true, else="e"}]\n'
+            'why=""\n'
+            'next=""\n'
+            'source=""\n'
+        )
 
 
 def test_every_leaf_that_rules_refer_to_is_in_the_taxonomy():

@@ -1,12 +1,13 @@
-"""Who is named when a job hangs: simulated jobs of several frameworks, layouts and formats, with the truth played out."""
+"""Who is named when a job hangs: simulated jobs of several frameworks, layouts and formats, with the truth played
+out."""
 
 from __future__ import annotations
 
 import pytest
 
 from diagnosis.stacks import diagnose_stacks
-from tests.diagnosis.stacks.simulate import CULPRITS, FRAMES, WRAP, Case, dumps, hang
 from diagnosis.stacks.layout import build
+from tests.diagnosis.stacks.simulate import CULPRITS, FRAMES, WRAP, Case, dumps, hang
 
 SMALL = {"tp": 2, "pp": 4, "dp": 4}
 
@@ -26,7 +27,15 @@ def test_the_culprit_is_named_whatever_stopped_it_and_whatever_framework(kind, f
 
 
 @pytest.mark.parametrize("order", ["tp-dp-pp", "tp-pp-dp", "tp-cp-ep-dp-pp"])
-@pytest.mark.parametrize("sizes", [{"tp": 8, "pp": 1, "dp": 8}, {"tp": 1, "pp": 1, "dp": 16}, {"tp": 4, "cp": 2, "pp": 4, "dp": 2}, {"tp": 8, "pp": 8, "dp": 1}])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"tp": 8, "pp": 1, "dp": 8},
+        {"tp": 1, "pp": 1, "dp": 16},
+        {"tp": 4, "cp": 2, "pp": 4, "dp": 2},
+        {"tp": 8, "pp": 8, "dp": 1},
+    ],
+)
 def test_layouts_do_not_matter_for_a_culprit_that_waits_for_nobody(sizes, order):
     order = order if "cp" in order or "cp" not in sizes else order.replace("tp-", "tp-cp-")
     assert diagnose(hang(sizes, order, {13}, "user loop"))["suspect_ranks"] == [13]
@@ -68,8 +77,17 @@ def test_a_collective_that_all_have_reached_and_none_leaves_is_named_as_a_group(
 def test_ranks_that_entered_another_collective_than_the_rest_are_named():
     case = hang({"tp": 4, "pp": 4, "dp": 4}, "tp-dp-pp", set(), "dead")
     for r in case.stacks:
-        inner = ("all_reduce", "get_grad_norm", "clip_grads.py") if r not in (40, 41, 42, 43) else ("all_gather", "collect_stats", "hooks.py")
-        case.stacks[r] = [(inner[0], "torch/distributed/distributed_c10d.py", 9), WRAP, (inner[1], inner[2], 7), ("train", "training.py", 1)]
+        inner = (
+            ("all_reduce", "get_grad_norm", "clip_grads.py")
+            if r not in (40, 41, 42, 43)
+            else ("all_gather", "collect_stats", "hooks.py")
+        )
+        case.stacks[r] = [
+            (inner[0], "torch/distributed/distributed_c10d.py", 9),
+            WRAP,
+            (inner[1], inner[2], 7),
+            ("train", "training.py", 1),
+        ]
     got = diagnose(case)
     assert got["suspect_ranks"] == [40, 41, 42, 43]
 
@@ -77,7 +95,11 @@ def test_ranks_that_entered_another_collective_than_the_rest_are_named():
 def test_a_callback_on_top_of_a_wait_is_still_that_wait():
     case = hang(SMALL, "tp-dp-pp", {10}, "loader")
     for r in (0, 17, 25):
-        case.stacks[r] = [("flush_events", "mycorp/telemetry.py", 30), *case.stacks[r]] if case.stacks[r][0][0] != "start_grad_sync" else case.stacks[r]
+        case.stacks[r] = (
+            [("flush_events", "mycorp/telemetry.py", 30), *case.stacks[r]]
+            if case.stacks[r][0][0] != "start_grad_sync"
+            else case.stacks[r]
+        )
     assert diagnose(case)["suspect_ranks"] == [10]
 
 
@@ -117,11 +139,17 @@ def test_figure_7_of_the_paper_evicts_the_pipeline_group_of_machines_12_to_15():
     for rank in range(32):
         machine = rank // 2
         top = {12: "irecv", 13: "irecv", 14: "isend", 15: "all_gather_into_tensor"}.get(machine)
-        stacks[rank] = [(top, c10d, 1), ("backward_step", "schedules.py", 2)] if top else [("start_grad_sync", "param_and_grad_buffer.py", 3)]
+        stacks[rank] = (
+            [(top, c10d, 1), ("backward_step", "schedules.py", 2)]
+            if top
+            else [("start_grad_sync", "param_and_grad_buffer.py", 3)]
+        )
         stacks[rank] = [*stacks[rank], ("train", "training.py", 4), ("<module>", "pretrain.py", 5)]
     case = Case(layout, stacks, {r: f"machine-{r // 2}" for r in range(32)}, set())
     got = diagnose(case)
-    assert got["evict_nodes"] == [f"machine-{m}" for m in (12, 13, 14, 15)] or set(got["evict_nodes"]) == {f"machine-{m}" for m in (12, 13, 14, 15)}
+    assert got["evict_nodes"] == [f"machine-{m}" for m in (12, 13, 14, 15)] or set(got["evict_nodes"]) == {
+        f"machine-{m}" for m in (12, 13, 14, 15)
+    }
     assert got["explained_by"]["kind"] == "pp"
     assert got["evict_ranks"] == list(range(24, 32))
     assert set(got["suspect_ranks"]) <= set(range(24, 32))
@@ -131,7 +159,9 @@ def test_all_candidates_are_shown_best_first_with_their_scores():
     got = diagnose(hang(SMALL, "tp-dp-pp", {10}, "kernel"))
     shown = got["candidates"]
     assert len(shown) >= 3
-    assert [(-c["coverage"], -c["precision"], c["ranks"]) for c in shown] == sorted((-c["coverage"], -c["precision"], c["ranks"]) for c in shown)
+    assert [(-c["coverage"], -c["precision"], c["ranks"]) for c in shown] == sorted(
+        (-c["coverage"], -c["precision"], c["ranks"]) for c in shown
+    )
     assert {c["kind"] for c in shown} == {"tp", "pp", "dp"}
 
 

@@ -59,7 +59,11 @@ def test_the_data_parallel_size_is_what_is_left():
 
 def test_an_order_that_is_none_is_refused_and_a_missing_one_is_said_to_be_assumed():
     assert "not a list such as" in build({"tp": 2, "dp": 2}, world_size=4, order="tp-xp").problems[0]
-    assert build({"tp": 2, "dp": 2}, world_size=4, framework="deepspeed").assumed[0].startswith("The order of the layout was not given; tp-dp-pp")
+    assert (
+        build({"tp": 2, "dp": 2}, world_size=4, framework="deepspeed")
+        .assumed[0]
+        .startswith("The order of the layout was not given; tp-dp-pp")
+    )
     assert build({"dp": 4}, world_size=4).assumed == ()
 
 
@@ -67,7 +71,8 @@ def test_an_order_that_is_none_is_refused_and_a_missing_one_is_said_to_be_assume
     "text",
     [
         "python pretrain.py --tensor-model-parallel-size 2 --pipeline-model-parallel-size=4 --world-size 32",
-        "  pipeline_model_parallel_size .................... 4\n  tensor_model_parallel_size ...................... 2\n  world_size ................ 32\n",
+        "  pipeline_model_parallel_size .................... 4\n  tensor_model_parallel_size ...................... "
+        "2\n  world_size ................ 32\n",
         "using world size: 32, data-parallel size: 4, tensor-model-parallel size: 2, pipeline-model-parallel size: 4",
         '{"model": {"tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 4}, "world_size": 32}',
         "tensor_parallel_degree = 2\npipeline_parallel_degree = 4\ndata_parallel_degree = 4\n",
@@ -86,13 +91,21 @@ def test_text_without_a_layout_tells_none():
 
 
 def test_megatrons_mapping_flag_turns_the_order():
-    plan = from_text("--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --use-tp-pp-dp-mapping", world_size=8)
+    plan = from_text(
+        "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --use-tp-pp-dp-mapping", world_size=8
+    )
     assert plan.order == "tp-cp-ep-pp-dp"
     assert plan.assumed == ()
 
 
 def test_configurations_in_json_are_searched_at_any_depth():
-    plan = from_json({"trainer": {"num_nodes": 4}, "model": {"mcore": {"tensor_model_parallel_size": 4, "pipeline_model_parallel_size": 2}}, "world_size": 32})
+    plan = from_json(
+        {
+            "trainer": {"num_nodes": 4},
+            "model": {"mcore": {"tensor_model_parallel_size": 4, "pipeline_model_parallel_size": 2}},
+            "world_size": 32,
+        }
+    )
     assert plan.sizes == {"tp": 4, "pp": 2, "dp": 4}
 
 
@@ -105,6 +118,8 @@ def test_rows_of_a_layout_file_win_over_the_order():
 
 
 def test_rubbish_in_a_layout_file_is_passed_over():
-    plan = from_json({"tp": "two", "pp": -1, "dp": True, "ranks": [None, {"rank": "x"}, {"rank": -3}, {"rank": 1, "node": 5}]})
+    plan = from_json(
+        {"tp": "two", "pp": -1, "dp": True, "ranks": [None, {"rank": "x"}, {"rank": -3}, {"rank": 1, "node": 5}]}
+    )
     assert plan.groups("tp") == []
     assert plan.node_of == {}

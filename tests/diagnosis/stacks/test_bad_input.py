@@ -1,0 +1,179 @@
+"""Bad stack evidence gets a sentence and loses nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diagnosis.model import Kind, Parsed
+from diagnosis.stacks import diagnose_stacks, sniff
+from diagnosis.stacks.frames import unpack
+from tests.diagnosis.stacks.simulate import CULPRITS, SCHEDULE, dumps, hang, parse, pyspy_text, pystack_text
+
+SIZES = {"tp": 2, "pp": 4, "dp": 4}
+
+
+def test_without_stacks_there_is_no_report():
+    assert diagnose_stacks([]) == {}
+    assert diagnose_stacks([Parsed(path="a.log", kind=Kind.LOG)]) == {}
+
+
+def test_one_rank_alone_is_compared_with_nobody():
+    case = hang(SIZES, "tp-dp-pp", {3}, "loader")
+    got = diagnose_stacks([parse(pyspy_text(case.stacks[3], 7), "stacks/rank-3.txt")])
+    assert got["suspect_ranks"] == []
+    assert "nothing to compare it with" in got["reason"]
+    assert got["groups"][0]["what"] == "waiting for its data loader"
+
+
+def test_equal_ranks_have_no_outlier_and_the_sentence_says_what_that_means():
+    case = hang({"dp": 16}, "dp", set(), "dead")
+    got = diagnose_stacks(dumps(case))
+    assert got["suspect_ranks"] == got["evict_ranks"] == []
+    assert "No outlier can be named" in got["reason"]
+    assert "network or a device" in got["reason"]
+    for r in case.stacks:
+        case.stacks[r] = [*CULPRITS["loader"], *SCHEDULE]
+    assert "a cause common to all (storage, input, code)" in diagnose_stacks(dumps(case))["reason"]
+
+
+def test_ranks_that_are_all_different_are_no_hang_at_one_point():
+    case = hang({"dp": 8}, "dp", set(), "dead")
+    for r in case.stacks:
+        case.stacks[r] = [(f"step_{'abcdefgh'[r]}", "mycorp/steps.py", r), *SCHEDULE]
+    got = diagnose_stacks(dumps(case))
+    assert got["suspect_ranks"] == []
+    assert "All 8 ranks are in different places" in got["reason"]
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.5, 0.7])
+def test_half_truncated_dumps_are_joined_with_what_they_begin(keep):
+    case = hang(SIZES, "tp-dp-pp", {10}, "loader")
+    files = []
+    for r, stack in case.stacks.items():
+        text = pyspy_text(stack, 100 + r)
+        cut = r % 5 == 0 and r not in case.culprits
+        files.append(
+            parse(text[: 120 + int(keep * (len(text) - 120))] if cut else text, f"stacks/{case.nodes[r]}/rank-{r}.txt")
+        )
+    got = diagnose_stacks(files)
+    assert got["suspect_ranks"] == [10]
+
+
+def test_a_stack_cut_where_its_inner_part_is_missing_accuses_nobody():
+    case = hang(SIZES, "tp-dp-pp", {10}, "loader")
+    files = []
+    for r, stack in case.stacks.items():
+        text = pystack_text(stack, 100 + r)
+        if r in (4, 21):
+            text = text[: text.index("in train_step") + 8]
+        files.append(parse(text, f"stacks/{case.nodes[r]}/rank-{r}.txt"))
+    assert diagnose_stacks(files)["suspect_ranks"] == [10]
+
+
+def test_a_layout_that_does_not_fit_is_named_and_the_hang_is_still_diagnosed():
+    case = hang(SIZES, "tp-dp-pp", {10}, "loader")
+    got = diagnose_stacks(dumps(case, layout=False), layout={"tp": 8, "pp": 3, "dp": 2, "world_size": 32})
+    assert got["suspect_ranks"] == [10]
+    assert got["explained_by"] is None  # without groups all outliers are proposed
+    assert 10 in got["evict_ranks"]
+    assert any("= 48, but there are 32 ranks" in n for n in got["notes"])
+
+
+def test_a_layout_of_a_smaller_job_is_not_applied_silently():
+    case = hang(SIZES, "tp-dp-pp", {10}, "loader")
+    got = diagnose_stacks(dumps(case, layout=False), layout={"tp": 2, "dp": 4, "world_size": 8})
+    assert any("the layout has 8 ranks" in n for n in got["notes"])
+    assert got["suspect_ranks"] == [10]
+
+
+def test_dumps_of_two_jobs_are_noticed_and_the_larger_one_is_diagnosed():
+    big, small = hang(SIZES, "tp-dp-pp", {10}, "loader"), hang({"dp": 8}, "dp", {2}, "kernel")
+    small.command = "python finetune.py --other"
+    small.nodes = dict.fromkeys(small.nodes, "other-77")
+    got = diagnose_stacks([*dumps(big, layout=False), *dumps(small, layout=False)])
+    assert got["suspect_ranks"] == [10]
+    assert any("dumps are of two jobs" in n for n in got["notes"])
+
+
+def test_two_jobs_that_nothing_tells_apart_are_said_to_be_mixed():
+    case, other = (hang({"dp": 8}, "dp", {2}, "loader", per_node=4) for _ in range(2))
+    other.nodes = {r: f"else-{r // 4}" for r in other.nodes}
+    files = [*dumps(case, layout=False), *dumps(other, layout=False)]
+    got = diagnose_stacks(files)
+    assert any("more than one node" in n for n in got["notes"])
+
+
+def test_files_that_name_local_ranks_are_counted_through_the_nodes():
+    case = hang({"dp": 16}, "dp", {13}, "loader")
+    files = [parse(pyspy_text(s, 100 + r), f"stacks/{case.nodes[r]}/rank{r % 8}.txt") for r, s in case.stacks.items()]
+    got = diagnose_stacks(files)
+    assert got["suspect_ranks"] == [13]
+    assert got["suspect_nodes"] == ["node-001"]
+    assert any("count ranks per node" in n for n in got["notes"])
+
+
+def test_files_without_any_rank_are_said_to_have_none():
+    got = diagnose_stacks(
+        [
+            parse(pyspy_text([("f", "a.py", 1)], 5), "notes/dump.txt"),
+            parse(pyspy_text([("g", "a.py", 1)], 6), "notes/second.txt"),
+        ]
+    )
+    assert got["suspect_ranks"] == []
+    assert any("could not be given to a rank" in n for n in got["notes"])
+
+
+def test_a_gap_in_process_ids_tells_which_process_of_a_bundle_is_gone():
+    case = hang({"tp": 8, "dp": 2}, "tp-dp", {3}, "dead")
+    got = diagnose_stacks(dumps(case, "srun", layout=False))
+    assert got["suspect_ranks"] == [3]
+    assert got["suspect_nodes"] == ["node-000"]
+
+
+def test_log_text_around_dumps_is_counted_and_left_out():
+    case = hang({"dp": 4}, "dp", {2}, "loader")
+    text = pyspy_text(case.stacks[2], 9) + "srun: job 5 queued\nanother line\n" + pyspy_text(case.stacks[1], 10)
+    parsed = parse(text, "stacks/n0.out")
+    assert len(unpack(parsed.facts)) == 2
+    assert parsed.notes == ("2 line(s) belong to no stack and were left out.",)
+
+
+def test_markup_and_control_characters_stay_text():
+    text = pyspy_text([("<script>alert(1)</script>", "a\x07b.py", 1), ("<module>", "x.py", 2)], 5)
+    frames = unpack(parse(text, "stacks/rank-0.txt").facts)[0].main().frames
+    assert frames[0].function == "<script>alert(1)</script>"
+
+
+def test_one_endless_line_stays_small():
+    parsed = parse("Process 1: " + "x" * 3_000_000 + "\n" + pyspy_text([("f", "a.py", 1)], 5), "stacks/rank-0.txt")
+    assert max(len(d.command) for d in unpack(parsed.facts)) <= 16_384
+    assert parsed.bytes > 3_000_000
+
+
+SEED = pyspy_text([("wait", "threading.py", 1), ("<module>", "x.py", 2)], 5).encode()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.binary(max_size=400),
+    st.integers(0, len(SEED)),
+    st.sampled_from(
+        [
+            b"",
+            b"\x80\x02",
+            b"[",
+            b'{"communicators": ',
+            b"NCCL version 2 compiled with CUDA\nCommunicators",
+            b"Thread 0x1 (most recent call first):\n",
+            b"#0  ",
+        ]
+    ),
+)
+def test_no_bytes_make_the_reader_raise(noise, at, start):
+    data = start + SEED[:at] + noise + SEED[at:]
+    sniff(data, "stacks/rank-1.txt")
+    parsed = parse(data, "stacks/rank-1.txt")
+    assert parsed.bytes == len(data)
+    diagnose_stacks([parsed, parse(SEED, "stacks/rank-0.txt")])
