@@ -56,6 +56,7 @@ class Source:
     local_rank: int | None = None
     how: str = ""
     confidence: float = 0.0
+    label: str | None = None  # the word in front of the line, believed to be the node or not
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import polars as pl
 
 from diagnosis import flows, sniff, stacks
 from diagnosis.logs import encodings, records
+from diagnosis.logs.sources import settled, unsettled
 from diagnosis.logs.tables import COLUMNS, combine, write_columns
 from diagnosis.model import Kind, Parsed, ParseHints, Source
 
@@ -176,7 +177,15 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
     if tee.broke:
         notes.append(_broken(path, tee.broke, tee.passed))
     columns, uniques = reader.finish()
-    facts: dict[str, Any] = {"encoding": encoding}
+    counts = reader.source_lines
+    facts: dict[str, Any] = {
+        "encoding": encoding,
+        "source_lines": counts,
+        "year": reader.year,
+        "has_yearless": reader.has_yearless,
+        "used_year": reader.used_year,
+    }
+    found = settled(reader.sources.all, counts)
     return Parsed(
         path,
         kind,
@@ -185,7 +194,7 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
         reader.lines,
         None,
         tuple(notes),
-        tuple(reader.sources.all),
+        found,
         facts,
         columns,
         uniques,
@@ -212,50 +221,53 @@ def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
     if len(parts) == 1:
         return parts[0]
     work.mkdir(parents=True, exist_ok=True)
-    sources: list[Source] = [parts[0].sources[0]]
+    year = next((part.facts["year"] for part in parts if part.facts.get("year")), None)
+    used = [part.facts.get("used_year") for part in parts if part.facts.get("used_year")]
+    target = year or (used[0] if used else None)
+    sources: dict[Source, int] = {}
+    counts: list[int] = []
     tables: list[pl.DataFrame] = []
     pieces: list[Path] = []
     resolver = records.Records()
     before = 0
     for number, part in enumerate(parts):
         remap = []
-        for source in part.sources:
-            if source not in sources:
-                sources.append(source)
-            remap.append(sources.index(source))
-        mapping = pl.DataFrame(
-            {"source": range(len(remap)), "to": remap}, schema={"source": pl.UInt16, "to": pl.UInt16}
+        for source, count in zip(part.sources, part.facts["source_lines"], strict=True):
+            place = sources.setdefault(unsettled(source), len(sources))
+            counts += [0] * (len(sources) - len(counts))
+            counts[place] += count
+            remap.append(place)
+        frame = pl.read_parquet(part.columns).with_columns(
+            line=pl.col("line") + before,
+            source=pl.col("source").replace_strict(list(range(len(remap))), remap, return_dtype=pl.UInt16),
         )
-        frame = pl.read_parquet(part.columns)
-        frame = (
-            frame.join(mapping, on="source", how="left", maintain_order="left")
-            .with_columns(line=pl.col("line") + before, source=pl.col("to"))
-            .drop("to")
-        )
-        frame = frame.with_columns(record=resolver.assign(frame)).select(
-            [pl.col(name).cast(kind) for name, kind in COLUMNS.items()]
-        )
+        frame = frame.with_columns(record=resolver.assign(frame))
         piece = work / f"piece-{number:06d}.parquet"
-        frame.write_parquet(piece, compression="lz4")
+        frame.select([pl.col(name).cast(kind) for name, kind in COLUMNS.items()]).write_parquet(
+            piece, compression="lz4"
+        )
         pieces.append(piece)
         tables.append(pl.read_parquet(part.uniques).with_columns(pl.col("first_line") + before))
         before += part.lines
     columns, uniques = work / "columns.parquet", work / "uniques.parquet"
-    pl.scan_parquet(pieces).sink_parquet(columns, compression="lz4")
-    for piece in pieces:
-        piece.unlink()
+    write_columns(pieces, columns, target)
     combine(tables).write_parquet(uniques)
-    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    is_yearless = any(part.facts.get("has_yearless") for part in parts)
+    facts = {
+        **parts[0].facts,
+        "source_lines": counts,
+        "year": year,
+        "has_yearless": is_yearless,
+        "used_year": target if is_yearless else None,
+    }
     return Parsed(
-        parts[0].path,
-        parts[0].kind,
-        "",
-        sum(part.bytes for part in parts),
-        before,
-        None,
-        notes,
-        tuple(sources),
-        parts[0].facts,
-        columns,
-        uniques,
+        path=parts[0].path,
+        kind=parts[0].kind,
+        bytes=sum(part.bytes for part in parts),
+        lines=before,
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        sources=settled(list(sources), counts),
+        facts=facts,
+        columns=columns,
+        uniques=uniques,
     )

@@ -14,39 +14,67 @@ from diagnosis.logs.times import TIME_STYLES
 from diagnosis.model import Level
 
 
-# What may stand before a message, in any order and number. Recognised on normalised text.
+# What may stand before a message, in any order and number. Recognised on normalised text. No piece takes more than one blank after
+# itself, so that the indentation of the message survives.
+_GAP = r"(?: *[|,-]+)?[ \t]?"
+_CLOCK = r"0:0:0(?:[.,:]0)*"
+_ZONE = r"(?: ?(?:Z\b|UTC\b|GMT\b|[AP]M\b|[+-]0(?::?0)?))?"
 _STAMP = (
-    rf"(?:[\[(]?(?:{_DAY},? +)?(?:0-0-0[T ]0:0:0(?:[.,:]0)*|0-0-0-0:0:0(?:[.,]0)*|0/0/0[ ,T]+0:0:0(?:[.,:]0)?|{_MONTH} +0 0:0:0(?:[.,]0)?(?: (?:[A-Z]+ )?0\b)?"
-    r"|0:0:0[.,]0|\[ *0\.0\])(?: ?(?:Z\b|UTC|[AP]M|[+-]0(?::?0)?))?[\])]?[:,]?)"
+    rf"(?:[\[(]?(?:{_DAY},? +)?(?:0-0-0[T _]{_CLOCK}|0-0-0-{_CLOCK}|0-{_CLOCK}|0/0/0[ ,T]+{_CLOCK}|0\.0(?:\.0)? {_CLOCK}"
+    rf"|{_MONTH} +0 {_CLOCK}(?: (?:[A-Z]+ )?0\b)?|0 {_MONTH} 0 {_CLOCK}|0:0:0[.,]0){_ZONE}[\])]?[:,]?|\[ *0\.0\]|^0\.0 )"
 )
-_LEVEL_WORD = "DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|ERR|FATAL|CRITICAL|CRIT|PANIC|EVENT|TRACE|debug|info|notice|warning|warn|error|fatal|critical|Warning|Normal|Error"
-_LEVEL = rf"(?:[\[<(](?:{_LEVEL_WORD}) ?[\])>]:?|(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|FATAL|CRITICAL|Normal|Warning)(?::|\b)|<0>)"
-_RANK = r"(?:\[default0\]:?|\[[Rr]ank ?0\]:?|\[pod/[^\]]{1,200}\])"
+_WORDS = "DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|ERR|FATAL|CRITICAL|CRIT|PANIC|EVENT|TRACE|Warning|Normal|Error|Info"
+_LOWER = "debug|info|notice|warning|warn|error|err|fatal|critical|crit|alert|emerg"
+_LEVEL = (
+    rf"(?:[\[<(](?:{_WORDS}|{_LOWER}) *[\])>]:?|(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|FATAL|CRITICAL|Normal|Warning)(?:: ?|\b *)"
+    rf"|(?:kern|daemon|user|syslog) *:(?:{_LOWER}) *:|<0>)"
+)
+_WRITER = (
+    r"(?:\[default0\]:?|\[[Rr]ank ?0\]:?|\[pod/[^\]]{1,200}\]|\[0,0\]<std(?:out|err)>:?|std(?:out|err) [FP] "
+    r"|[A-Z][A-Z_]{1,9}\([^)\s]{1,60}\):)"
+)
+_GLOG = r"(?:\[?[IWEFD]0 0:0:0\.0(?: +0)? ?)"
 _TASK = r"0:(?: |$)"  # srun --label
-_LABEL = r"(?:[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)*: )"
-_GLOG = r"(?:\[?[IWEFD]0 0:0:0\.0(?: 0)? ?)"
-# At most one blank, so that the indentation of the message survives.
-_GAP = r"(?: ?[|,-]+)?[ \t]?"
-_HEADER = rf"^\s*(?:(?:{_RANK}|{_STAMP}|{_GLOG}|{_LEVEL}){_GAP}|{_TASK})+"
-_HEADER_AFTER_LABEL = rf"^\s*(?:{_STAMP}\s*)?{_LABEL}(?:(?:{_RANK}|{_STAMP}|{_GLOG}|{_LEVEL}){_GAP}|{_TASK})*"
-
-_SYSLOG = rf"^(?:<0>)?(?:{_MONTH} +0 0:0:0(?:\.0)? |0-0-0T0:0:0(?:\.0)?(?:Z|[+-]0:?0?) )[A-Za-z][\w.-]* [\w./@()-]+(?:\[0\])?: "
+_PIECES = rf"(?:(?:{_WRITER}|{_STAMP}|{_GLOG}|{_LEVEL}){_GAP}|{_TASK})"
+_HEADER = rf"^\s*{_PIECES}+"
+_NAME = r"[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)*"
+# A host in front of everything, or after the stamp of whoever collected the lines: "worker-3: …", "web-0  | …".
+_LABELLED = rf"^\s*(?:{_STAMP}\s*)?(?:{_NAME}|0\.0\.0\.0)(?:: | +\| )"
+_AFTER_LABEL = rf"{_LABELLED}{_PIECES}*"
+_SYSLOG = (
+    rf"^(?:<0>)?(?:{_MONTH} +0 0:0:0(?:\.0)? |0-0-0T0:0:0(?:\.0)?(?:Z|[+-]0:?0?) )[A-Za-z0][\w.-]* [\w./@()-]+(?:\[0\])?: "
+    r"(?:\[ *0\.0\] )?"
+)
 #: Words that begin messages as ``word0:`` and name no host.
-_NOT_HOSTS = r"(?i)^\s*(?:epoch|iter|iteration|step|loss|batch|layer|stage|trial|attempt|try|phase|part|shard|dev|device|cuda|gpu|npu|tpu|cpu|eth|ib|mlx0_|nvme|sd[a-z]|fold|eval|train|test|level|top|acc|bleu|task|thread|worker_?group|line|col|section|figure|table|run|seed|version|v|python|h|x|y)[-_. ]?0?:"
-_HOST = r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)*)"
+_NOT_HOSTS = (
+    r"(?i)^\s*(?:epoch|iter|iteration|step|loss|batch|layer|stage|trial|attempt|try|phase|part|shard|dev|device|cuda|gpu|npu|tpu|cpu"
+    r"|eth|ib|nvme|sd[a-z]|fold|eval|train|test|level|top|acc|task|thread|worker_?group|line|col|section|figure|table|run|seed|version"
+    r"|v|python|h|x|y|nvidia[\w-]*|mlx0?\w*|bnxt\w*|pcieport|usb|nvidia-\w+)[-_. ]?0?:"
+)
+# Dotted words are hosts if they end in a domain or begin like a numbered machine; else they are modules: "urllib3.connectionpool".
+_DOMAIN = r"\.(?:local|localdomain|internal|cluster|svc|lan|com|net|org|edu|gov|io|ai|cloud|[a-z]{2})(?::| )|^\s*[A-Za-z0-9]*[A-Za-z]-?0[\w-]*\.\w+-|0\.0\.0\.0"
+# A painted-over progress bar that a record was written behind.
+_BAR = r"^[^|]{0,80}\b0%\|[^|]*\|[^\[]{0,40}\[[^\]]*\]\s*"
+# The header of a second record within the line: two processes wrote at once.
+_SECOND = rf"\S(?:\[default0\]:|\[rank0\]: ?|\[0-0-0 0:0:0[.,]0\] |\[?[IWEF]0 0:0:0\.0 )"
+_GRAVE = r"\bERROR\b|\bFATAL\b|Error\b|Exception\b|\bXid\b|Traceback|\bfailed\b|\bFailed\b|Aborted|Killed"
+_HOST = rf"(?:0\.0\.0\.0|{_NAME})"
 
 #: (level, pattern over the normalised header and the start of the message), worst first.
 _LEVELS: tuple[tuple[Level, str], ...] = (
-    (Level.FATAL, r"\b(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT)\b|\bF0 0:0:0|\b[Ff]atal error\b|[Kk]ernel panic"),
+    (
+        Level.FATAL,
+        r"\b(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT)\b|[\[:](?:fatal|crit|critical|emerg|alert)[\] ]|\bF0 0:0:0|\b[Ff]atal error\b|[Kk]ernel panic",
+    ),
     (
         Level.ERROR,
-        r"\b(?:ERROR|ERR|SEVERE)\b|\[error\]|\blevel=error\b|\bE0 0:0:0|\bslurmstepd: error:|\bsrun: error:|^\s*[Ee]rror:|^Traceback \(most recent call last\)",
+        r"\b(?:ERROR|ERR|SEVERE)\b|[\[:](?:error|err)[\] ]|\[NeMo E |\blevel=error\b|\bE0 0:0:0|\bslurmstepd: error:|\bsrun: error:|^\s*[Ee]rror:|Traceback \(most recent call last\)",
     ),
     (
         Level.WARNING,
-        r"\b(?:WARNING|WARN)\b|\[warn(?:ing)?\]|\blevel=warn|\bW0 0:0:0|\b\w*Warning: |^\s*[Ww]arning:|\bWarning\b",
+        r"\b(?:WARNING|WARN)\b|[\[:]warn(?:ing)?[\] ]|\[NeMo W |\blevel=warn|\bW0 0:0:0|\b\w*Warning: |^\s*[Ww]arning:|\bWarning\b",
     ),
-    (Level.INFO, r"\b(?:INFO|NOTICE|EVENT)\b|\[info\]|\blevel=info\b|\bI0 0:0:0|\bNormal\b"),
+    (Level.INFO, r"\b(?:INFO|NOTICE|EVENT)\b|\[info\]|\[NeMo I |\blevel=info\b|\bI0 0:0:0|\bNormal\b"),
     (Level.DEBUG, r"\b(?:DEBUG|TRACE)\b|\[debug\]|\blevel=debug\b|\bD0 0:0:0"),
 )
 _EXCEPTION = r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Abort|Failure)(?::|$)"
@@ -54,52 +82,69 @@ _LEVEL_REACH = 120  # characters from the start of a line in which its level sta
 
 
 def split(normal: pl.Expr) -> dict[str, pl.Expr]:
-    """Expressions over normalised lines: ``header``, ``message``,
-    , ``level``, ``style`` (index into TIME_STYLES or null) and ``who`` (bits below)."""
-    is_labelled = normal.str.contains(rf"^\s*(?:{_STAMP}\s*)?[A-Za-z][\w.-]*0[\w.-]*: ") & ~normal.str.contains(
-        _NOT_HOSTS
-    )
+    """Expressions over normalised lines: ``message``, ``level``, ``style`` (index into TIME_STYLES or null), ``who`` (bits below)."""
+    label = normal.str.extract(_LABELLED, 0).str.extract(rf"((?:{_NAME}|0\.0\.0\.0)(?::| +\|) )$", 1)
+    is_labelled = (
+        label.str.contains("0", literal=True)
+        & ~label.str.contains(_NOT_HOSTS)
+        & (~label.str.contains(".", literal=True) | label.str.contains(_DOMAIN))
+    ).fill_null(False)
+    is_syslog = normal.str.contains(_SYSLOG)
     header = (
-        pl.when(normal.str.contains(_SYSLOG))
+        pl.when(is_syslog)
         .then(normal.str.extract(_SYSLOG, 0))
         .when(is_labelled)
-        .then(normal.str.extract(_HEADER_AFTER_LABEL, 0))
+        .then(normal.str.extract(_AFTER_LABEL, 0))
         .otherwise(normal.str.extract(_HEADER, 0))
         .fill_null("")
     )
+    message = _first_record(normal.str.slice(header.str.len_chars()))
     style: pl.Expr = pl.lit(None, dtype=pl.UInt8)
     reach = normal.str.head(200)
     for index in reversed(range(len(TIME_STYLES))):
-        style = (
-            pl.when(reach.str.contains(TIME_STYLES[index].normal)).then(pl.lit(index, dtype=pl.UInt8)).otherwise(style)
-        )
-    message = normal.str.slice(header.str.len_chars())
+        has_style = reach.str.contains(TIME_STYLES[index].normal)
+        style = pl.when(has_style).then(pl.lit(index, dtype=pl.UInt8)).otherwise(style)
     start = normal.str.head(_LEVEL_REACH)
-    level: pl.Expr = (
-        pl.when(message.str.contains(_EXCEPTION))
-        .then(pl.lit(int(Level.ERROR), dtype=pl.UInt8))
-        .otherwise(pl.lit(0, dtype=pl.UInt8))
-    )
+    level = pl.when(message.str.contains(_EXCEPTION)).then(int(Level.ERROR)).otherwise(int(Level.NONE))
     for value, pattern in reversed(_LEVELS):
-        level = pl.when(start.str.contains(pattern)).then(pl.lit(int(value), dtype=pl.UInt8)).otherwise(level)
-    start_of = normal.str.head(120)
-    who: pl.Expr = pl.lit(0, dtype=pl.UInt8)
+        level = pl.when(start.str.contains(pattern)).then(int(value)).otherwise(level)
+    who = pl.lit(0, dtype=pl.UInt16)
     for bit, is_so in (
         (LABEL, is_labelled),
-        (TAG, start_of.str.contains(r"\[[Rr]ank ?0\]")),
+        (TAG, start.str.contains(r"\[[Rr]ank ?0\]")),
         (TASK, header.str.contains(r"^ *0:(?: |$)")),
         (LOCAL, header.str.contains(r"\[default0\]")),
-        (NCCL, start_of.str.contains(rf"(?:^|[\s:]){_HOST}:0:0 \[0\]")),
-        (SYSLOG, normal.str.contains(_SYSLOG)),
+        (NCCL, start.str.contains(rf"(?:^|[\s:]){_HOST}:0:0 \[0\]")),
+        (SYSLOG, is_syslog),
         (SRUN, normal.str.contains(r"^srun: error: \S+: tasks? 0")),
+        (POD, header.str.contains("[pod/", literal=True)),
+        (MPI, header.str.contains(r"\[0,0\]<std")),
     ):
-        who |= pl.when(is_so).then(pl.lit(bit, dtype=pl.UInt8)).otherwise(pl.lit(0, dtype=pl.UInt8))
-    return {"header": header, "message": message, "level": level, "style": style, "who": who}
+        who |= pl.when(is_so).then(pl.lit(bit, dtype=pl.UInt16)).otherwise(pl.lit(0, dtype=pl.UInt16))
+    return {"message": message, "level": level.cast(pl.UInt8), "style": style, "who": who}
 
 
-#: Bits of ``who``: where a line names its writer. Numbers are read by compiled code; RAW[bit] = (part, pattern over raw lines).
-LABEL, TAG, TASK, LOCAL, NCCL, SYSLOG, SRUN = (1 << index for index in range(7))
+def _first_record(message: pl.Expr) -> pl.Expr:
+    """Of a line that several writers share, one message: the first, or the first grave one. A bar in front of a message is taken off."""
+    rest = message.str.replace(_BAR, "")
+    message = pl.when(rest.str.contains(r"\S")).then(rest).otherwise(message)
+    has_second = message.str.contains(_SECOND)
+    first = message.str.extract(rf"^(.*?\S)(?:{_SECOND[2:]})", 1)
+    second = message.str.extract(rf"{_SECOND}(.*)$", 1)
+    return (
+        pl.when(~has_second)
+        .then(message)
+        .when(second.str.contains(_GRAVE) & ~first.str.contains(_GRAVE))
+        .then(second)
+        .otherwise(first)
+    )
+
+
+#: Bits of ``who``: where a line names its writer. Numbers and most words are read by compiled code.
+LABEL, TAG, TASK, LOCAL, NCCL, SYSLOG, SRUN, POD, MPI = (1 << index for index in range(9))
+#: bit -> (part, pattern over raw lines) of those that patterns read.
 RAW: dict[int, tuple[str, str]] = {
+    POD: ("label", r"\[pod/([^/\]]+)"),
     SRUN: ("host", r"^srun: error: ([A-Za-z0-9][\w.-]*): tasks? [0-9]"),
     SYSLOG: (
         "host",
@@ -107,7 +152,7 @@ RAW: dict[int, tuple[str, str]] = {
     ),
 }
 #: Bits whose words are read by RAW.
-WORDS = SYSLOG | SRUN
+WORDS = SYSLOG | SRUN | POD
 #: Bytes from the start of a line in which its writer is named.
 WRITER_CHARS = 160
 PARTS = ("label", "rank", "local", "host")

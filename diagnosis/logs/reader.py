@@ -35,7 +35,7 @@ _FORMS = {
     "style": pl.UInt8(),
     "flags": pl.UInt8(),
     "coded": pl.Boolean(),
-    "who": pl.UInt8(),
+    "who": pl.UInt16(),
 }
 _KNOWN = {"key": pl.UInt64(), **_FORMS}
 
@@ -162,6 +162,7 @@ class LogReader:
         self.year_hint = year
         self.has_yearless = False
         self._records = records.Records()
+        self._by_source = np.zeros(0, np.int64)
         self._uniques = pl.DataFrame(schema=UNIQUES)
         self._seen: set[int] = set()
         self._pending: list[pl.DataFrame] = []
@@ -209,7 +210,7 @@ class LogReader:
             value = times.read(rows, places, one, self.time_zone)
             time = value.alias("time") if len(places) == len(frame) else time.scatter(places, value)
             if one.yearless:
-                stamped = places[value.is_not_null().to_numpy()]
+                stamped = places[(value < times.NEXT_YEAR).fill_null(False).to_numpy()]
                 flags = flags.scatter(stamped, flags.gather(stamped) | records.YEARLESS)
         return frame.with_columns(time, flags)
 
@@ -217,6 +218,9 @@ class LogReader:
         """What needs the lines before: sources in order of appearance, records, counts; writes the rows."""
         rows, frame = prepared.rows, prepared.frame
         frame = frame.with_columns(source=self._source(frame, rows))
+        counts = np.bincount(frame["source"].to_numpy(), minlength=len(self.sources.all))
+        counts[: len(self._by_source)] += self._by_source
+        self._by_source = counts
         frame = frame.with_columns(record=self._records.assign(frame))
         yearless = (pl.col("flags") & records.YEARLESS) != 0
         self.has_yearless = self.has_yearless or bool(frame.select(yearless.any()).item())
@@ -260,8 +264,12 @@ class LogReader:
     def _named(rows: lines.Rows, places: Places, who: int) -> list[pl.Series]:
         """What lines with these ``who`` bits say of their writers: some of ``headers.PARTS``, -1 or "" where one says nothing."""
         found = headers.writers(rows.text(places, headers.WRITER_CHARS), who) if who & headers.WORDS else []
-        for bit, part, tag in ((headers.TAG, "rank", b"[rank"), (headers.LOCAL, "local", b"[default")):
-            if who & bit:
+        for bit, part, tag in (
+            (headers.TAG, "rank", b"[rank"),
+            (headers.MPI, "rank", b"[1,"),
+            (headers.LOCAL, "local", b"[default"),
+        ):
+            if who & bit and not any(one.name == part for one in found):
                 value = np.empty(len(places), np.int64)
                 tag_bytes = np.frombuffer(tag, np.uint8)
                 scan.tagged(rows.data, rows.start, rows.end, places, tag_bytes, headers.WRITER_CHARS, value)
@@ -269,7 +277,7 @@ class LogReader:
         for bit, part in ((headers.LABEL, "label"), (headers.NCCL, "host")):
             if who & bit and not any(one.name == part for one in found):
                 found.append(_words(rows, places, bit).alias(part))
-        if who & headers.TASK and not who & headers.TAG:
+        if who & headers.TASK and not any(one.name == "rank" for one in found):
             value = np.empty(len(places), np.int64)
             scan.leading(rows.data, rows.start, rows.end, places, value)
             found.append(pl.Series("rank", value))
@@ -313,6 +321,11 @@ class LogReader:
         self._uniques.write_parquet(uniques)
         write_columns(self._parts, columns, self.used_year)
         return columns, uniques
+
+    @property
+    def source_lines(self) -> list[int]:
+        """Lines of each of ``sources.all``."""
+        return [int(count) for count in self._by_source] or [0] * len(self.sources.all)
 
     @property
     def used_year(self) -> int | None:

@@ -174,7 +174,7 @@ def _iso(data: Bytes, at: int, stop: int, is_zoned: bool) -> int:
         return NO_TIME
     if not (_is(data, at + 4, stop, 45) and _is(data, at + 7, stop, 45)):
         return NO_TIME
-    if not (_is(data, at + 10, stop, 32) or _is(data, at + 10, stop, 84)):
+    if not (_is(data, at + 10, stop, 32) or _is(data, at + 10, stop, 84) or _is(data, at + 10, stop, 95)):
         return NO_TIME
     if not (_is(data, at + 13, stop, 58) and _is(data, at + 16, stop, 58)):
         return NO_TIME
@@ -339,5 +339,11 @@ def labels(
         while at < stop and _is_host(data[at]):
             value = (value ^ np.uint64(data[at])) * _PRIME
             at += 1
-        if at > begin and at + 1 < stop and data[at] == 58 and data[at + 1] == 32:
+        is_named = at > begin and at + 1 < stop and data[at] == 58 and data[at + 1] == 32
+        after = at
+        while after < stop and data[after] == 32:
+            after += 1
+        if is_named or (
+            at > begin and after > at and after + 1 < stop and data[after] == 124 and data[after + 1] == 32
+        ):
             first[place], last[place], word[place] = begin, at, value

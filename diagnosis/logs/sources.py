@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from diagnosis.model import Source
@@ -30,6 +31,10 @@ _NOT_HOST = re.compile(
     r"rank|world|size|seed|file|tmp|nccl|debug|trace|dump|main|scheduler|console)[-_.]?[\d_-]*$|^\d",
     re.IGNORECASE,
 )
+
+#: Indices are 16 bits wide; further writers count as the path's.
+MAX_SOURCES = 65_535
+_LABELLED_SHARE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,33 +91,60 @@ class Sources:
     def __init__(self, path: str, node: str | None = None) -> None:
         says = from_path(path)
         own = node or says.node
-        self.path = Source(
-            own,
-            says.rank,
-            says.local_rank,
-            "inventory" if node else "path" if own or says.rank is not None or says.local_rank is not None else "",
-            0.95 if node else says.confidence,
-        )
+        how = "inventory" if node else "path" if own or says.rank is not None or says.local_rank is not None else ""
+        self.path = Source(own, says.rank, says.local_rank, how, 0.95 if node else says.confidence)
         self.all: list[Source] = [self.path]
         self._index: dict[tuple[str, str, str, str], int] = {("", "", "", ""): 0}
+        self._place: dict[Source, int] = {self.path: 0}
 
     def index(self, label: str, rank: str, local: str, host: str) -> int:
-        """Index of the writer that a line's own words name; empty words are filled in from the path."""
+        """Index of the writer that a line's own words name; what they leave out is filled in from the path."""
         key = (label, rank, local, host)
-        if key not in self._index:
-            node = label or host or self.path.node
-            how = "prefix" if label or rank or local else "line"
-            number = int(rank) if rank else self.path.rank if not label and not host else None
-            local_rank = int(local) if local else self.path.local_rank if not rank and not label and not host else None
-            confidence = 0.9 if rank or label else 0.8
-            if len(self.all) >= 65_535:
-                return 0
-            source = Source(node, number, local_rank, how, confidence)
-            known = (
-                next((i for i, other in enumerate(self.all) if other == source), None) if len(self.all) < 64 else None
+        found = self._index.get(key)
+        if found is not None:
+            return found
+        own = self.path if not label and not host else Source()
+        source = Source(
+            node=label or host or self.path.node,
+            rank=int(rank) if rank else own.rank,
+            local_rank=int(local) if local else own.local_rank if not rank else None,
+            how="prefix" if label or rank or local else "line",
+            confidence=0.9 if rank or label else 0.8,
+            label=label or None,
+        )
+        if len(self.all) >= MAX_SOURCES:
+            return 0
+        found = self._place.setdefault(source, len(self.all))
+        if found == len(self.all):
+            self.all.append(source)
+        self._index[key] = found
+        return found
+
+
+def settled(sources: Sequence[Source], lines: Sequence[int]) -> tuple[Source, ...]:
+    """The writers, with labels believed or not; ``lines`` counts each one's lines.
+
+    ``word3: `` in front of a few lines is wording; in front of many, or if it looks like a machine, it is who wrote them. A label that is
+    not believed leaves the line to the path's node.
+    """
+    total = sum(lines)
+    labelled = sum(count for source, count in zip(sources, lines, strict=True) if source.label)
+    out = []
+    for source in sources:
+        if source.label:
+            is_host = labelled >= _LABELLED_SHARE * total or bool(
+                _HOST_WORD.search(source.label) or _IPV4.match(source.label)
             )
-            if known is None:
-                self.all.append(source)
-                known = len(self.all) - 1
-            self._index[key] = known
-        return self._index[key]
+            own = sources[0]
+            source = (  # noqa: PLW2901
+                replace(source, node=source.label, confidence=0.9)
+                if is_host or source.label == own.node
+                else replace(source, node=own.node, confidence=min(own.confidence, 0.5))
+            )
+        out.append(source)
+    return tuple(out)
+
+
+def unsettled(source: Source) -> Source:
+    """``source`` as it was before :func:`settled`, so that ranges of one file can be counted together."""
+    return replace(source, node=source.label, confidence=0.9) if source.label else source

@@ -15,6 +15,8 @@ import polars as pl
 from diagnosis.logs import scan
 from diagnosis.logs.lines import Rows
 
+#: The end of the year that stamps without one are read in, 1972: a leap year.
+NEXT_YEAR = 94_694_400_000_000_000
 MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 
@@ -41,7 +43,13 @@ _FRACTION = r"(?:[.,][0-9]+)?"
 #: In order of preference: a line that holds two stamps (a container's and its own) is dated by the one that names its zone.
 TIME_STYLES: tuple[TimeStyle, ...] = (
     TimeStyle("iso_zoned", r"0-0-0[T ]0:0:0(?:[.,]0)? ?(?:Z|[+-]0:?0?)(?:[^0-9A-Za-z]|$)", zoned=True, is_iso=True),
-    TimeStyle("iso", r"0-0-0[T ]0:0:0", is_iso=True),
+    TimeStyle(
+        "iso_ampm",
+        r"0-0-0 0:0:0 [AP]M",
+        r"([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} [AP]M)",
+        "%Y-%m-%d %I:%M:%S %p",
+    ),
+    TimeStyle("iso", r"0-0-0[T _]0:0:0", is_iso=True),
     TimeStyle(
         "iso_dashed",
         r"0-0-0-0:0:0",
@@ -51,8 +59,7 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
     TimeStyle(
         "slashed",
         r"0/0/0[ ,T]+0:0:0",
-        rf"([0-9]{{4}}/[0-9]{{2}}/[0-9]{{2}}[ ,T]+[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}{_FRACTION})",
-        "%Y/%m/%d %H:%M:%S",
+        r"([0-9]{2,4}/[0-9]{2}/[0-9]{2,4}[ ,T]+[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?: [AP]M)?)",
     ),
     TimeStyle(
         "ctime",
@@ -63,7 +70,7 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
     TimeStyle(
         "glog",
         r"\b[IWEFD]0 0:0:0\.0",
-        r"\b[IWEFD]([0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]+)",
+        r"\b[IWEFD]((?:[0-9]{4})?[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]+)",
         "%m%d %H:%M:%S",
         yearless=True,
     ),
@@ -98,6 +105,8 @@ def read(lines: Rows, rows: npt.NDArray[np.int64], style: TimeStyle, time_zone: 
         if style.epoch > 1:
             return found.cast(pl.Int64, strict=False) * (1_000_000_000 // style.epoch)
         return (found.cast(pl.Float64, strict=False) * 1e6).round().cast(pl.Int64) * 1_000
+    if style.name == "slashed":
+        return _in_zone(_slashed(found), time_zone)
     stamp, template = _fixed(found, style)
     naive = stamp.str.to_datetime(template, strict=False, time_unit="ns").cast(pl.Int64)
     digits = found.str.extract(r":[0-9]{2}[.,]([0-9]{1,9})", 1).fill_null("").str.pad_end(9, "0")
@@ -116,11 +125,31 @@ def _fixed(found: pl.Series, style: TimeStyle) -> tuple[pl.Series, str]:
     """The part of a stamp up to its seconds, in exactly the shape of the returned strptime format."""
     if style.name == "iso_dashed":
         return found.str.slice(0, 19), style.format
-    if style.name == "slashed":
-        return found.str.replace(r"[ ,T]+", " ").str.slice(0, 19), style.format
+    if style.name == "iso_ampm":
+        return found, style.format
     if style.name == "glog":
-        return "1972" + found.str.slice(0, 13), "%Y" + style.format
+        stamp = found.str.extract(r"^([0-9]+ [0-9:]+)", 1)
+        bare = stamp.str.len_bytes() == len("0301 08:00:00")
+        return stamp.zip_with(~bare, "1972" + stamp), "%Y" + style.format
     parts = found.str.replace_all(r" +", " ").str.replace(r"\.[0-9]+", "").str.replace(r" [A-Z]{2,5} ", " ")
     if style.name == "ctime":
         return parts, style.format
     return "1972 " + parts, "%Y " + style.format
+
+
+def _slashed(found: pl.Series) -> pl.Series:
+    """Naive times of stamps with slashes. A year stands first or has four digits; of two two-digit ends the first is the year."""
+    stamp = found.str.replace(r"[ ,T]+", " ").str.replace(r"[.,][0-9]+", "")
+    ways = []
+    for shape, date in (
+        (r"^[0-9]{4}/", "%Y/%m/%d"),
+        (r"^[0-9]{2}/[0-9]{2}/[0-9]{4}", "%m/%d/%Y"),
+        (r"^[0-9]{2}/[0-9]{2}/[0-9]{4}", "%d/%m/%Y"),
+        (r"^[0-9]{2}/[0-9]{2}/[0-9]{2} ", "%y/%m/%d"),
+    ):
+        fits = pl.when(pl.col("s").str.contains(shape)).then(pl.col("s"))
+        ways += [
+            fits.str.to_datetime(f"{date} {clock}", strict=False, time_unit="ns")
+            for clock in ("%H:%M:%S", "%I:%M:%S %p")
+        ]
+    return stamp.to_frame("s").select(pl.coalesce(*ways).cast(pl.Int64).alias("time"))["time"]
