@@ -1,0 +1,78 @@
+"""The pool of healthy jobs, and what the engine is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest import selectors, services
+from ingest.models import Artifact, HistoryEntry, Job
+from tests.ingest.conftest import LOG
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def a_job(name: str, tmp_path: Path, *, outcome: str = "succeeded", **fields: Any) -> Job:
+    job = services.job_create(name=name, declared_outcome=outcome, **fields)
+    services.artifact_receive(job=job, path="a.log", chunks=[LOG, f"INFO hello from {name}\n".encode()])
+    services.history_learn(job, selectors.parsed_for(job.attempts.get(), tmp_path))
+    return job
+
+
+def test_a_job_that_succeeded_joins_the_pool_and_leaves_it_when_it_turns_out_not_to_have(tmp_path: Path) -> None:
+    job = a_job("one", tmp_path, family="llama")
+    assert HistoryEntry.objects.get().family == "llama"
+    job.declared_outcome = "failed"
+    services.history_learn(job, selectors.parsed_for(job.attempts.get(), tmp_path))
+    assert not HistoryEntry.objects.exists()
+
+
+def test_a_job_is_compared_with_its_family_and_never_with_itself(tmp_path: Path) -> None:
+    mine = [a_job(f"llama {n}", tmp_path, family="llama") for n in range(4)]
+    a_job("bert", tmp_path, family="bert")
+    history = services.history_for(mine[0])
+    assert {job.job_id for job in history.jobs} == {"llama-1", "llama-2", "llama-3"}
+
+
+def test_a_job_of_a_new_family_borrows_from_all(tmp_path: Path) -> None:
+    a_job("llama", tmp_path, family="llama")
+    lonely = services.job_create(name="new", family="new")
+    assert [job.job_id for job in services.history_for(lonely).jobs] == ["llama"]
+    HistoryEntry.objects.update(is_excluded=True)
+    assert not services.history_for(lonely).jobs
+
+
+def test_the_pools_digest_is_the_same_for_the_same_jobs(tmp_path: Path) -> None:
+    for n in range(3):
+        a_job(f"llama {n}", tmp_path, family="llama")
+    one, two = (services.job_create(name=name, family="llama") for name in ("x", "y"))
+    assert services.history_for(one).digest == services.history_for(two).digest
+
+
+def test_the_engine_reads_raw_bytes_of_an_evidence_line(job: Job) -> None:
+    services.artifact_receive(job=job, path="a.log", chunks=[LOG])
+    read = selectors.reader_for(job.attempts.get())
+    assert read("a.log", 0, 20) == LOG[:20]
+    assert read("a.log", len(LOG) - 5, 100) == LOG[-5:]
+    assert read("../../etc/passwd", 0, 20) == b""
+
+
+def test_a_file_taken_out_is_gone_from_the_next_revision_and_may_come_back(job: Job, tmp_path: Path) -> None:
+    artifact = services.artifact_receive(job=job, path="a.log", chunks=[LOG]).artifact
+    assert artifact is not None
+    services.artifact_delete(artifact=Artifact.objects.get(pk=artifact.pk))
+    job.refresh_from_db()
+    assert job.revision == 2
+    assert not selectors.parsed_for(job.attempts.get(), tmp_path)
+    assert services.artifact_receive(job=job, path="a.log", chunks=[LOG]).is_new
+    assert len(selectors.parsed_for(job.attempts.get(), tmp_path)) == 1
+
+
+def test_what_people_said_of_a_job_reaches_the_engine(job: Job) -> None:
+    Job.objects.update(nodes_text="n1, n2\nn3", layout={"tp": 8, "world_size": 64}, framework="megatron", model="70b")
+    job.refresh_from_db()
+    hints = selectors.hints_for(job)
+    assert hints.nodes == ("n1", "n2", "n3")
+    assert (hints.world_size, hints.family, hints.outcome) == (64, "megatron/70b", "")

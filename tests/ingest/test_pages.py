@@ -1,0 +1,168 @@
+"""The upload page, the progress of a job, the tokens of a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from ingest import selectors, services
+from ingest.models import Artifact, Job, Run, Token, Upload
+from tests.factories import make_cluster, make_job, make_team, make_user
+from tests.ingest.conftest import LOG, tar_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def visitor(engineer: Any) -> Client:
+    """The engineer, signed in."""
+    client = Client()
+    client.force_login(engineer)
+    return client
+
+
+def form(**fields: Any) -> dict[str, Any]:
+    return {"name": "Night run", **fields}
+
+
+def test_a_form_without_script_makes_the_job_takes_the_files_and_asks_for_the_diagnosis(visitor: Client) -> None:
+    files = [SimpleUploadedFile("a.log", LOG), SimpleUploadedFile("b.tar.gz", tar_of({"n1/c.log": LOG}))]
+    answer = visitor.post("/upload/", form(files=files, outcome="failed", layout="tp=8 pp=2"))
+    assert (answer.status_code, answer["Location"]) == (302, "/jobs/night-run/")
+    job = Job.objects.get()
+    assert (job.declared_outcome, job.layout, job.created_by.username) == ("failed", {"tp": 8, "pp": 2}, "engineer")
+    assert {a.path: a.state for a in Artifact.objects.all()} == {"a.log": "parsed", "n1/c.log": "parsed"}
+    assert Run.objects.filter(job=job, kind="diagnose").count() == 1
+
+
+def test_one_refused_file_does_not_cost_the_others(visitor: Client, settings: Any) -> None:
+    settings.UPLOAD_MAX_BYTES = len(LOG)
+    files = [SimpleUploadedFile("b.log", LOG + LOG), SimpleUploadedFile("a.log", LOG)]
+    answer = visitor.post("/upload/", form(files=files), follow=True)
+    assert Artifact.objects.count() == 1
+    assert "send it in parts" in answer.content.decode()
+
+
+def test_a_script_gets_the_address_and_sends_the_files_itself(visitor: Client) -> None:
+    answer = visitor.post("/upload/", form(), headers={"Accept": "application/json"})
+    assert (answer.status_code, answer.json()) == (201, {"slug": "night-run", "url": "/jobs/night-run/"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "words"),
+    [
+        ({"name": ""}, "name", "required"),
+        ({"slug": "taken"}, "slug", "in use"),
+        ({"layout": "eight"}, "layout", "tp=8"),
+        ({"time_zone": "Mars/Olympus"}, "time_zone", "no time zone"),
+        ({"started_at": "2026-11-21T10:00", "ended_at": "2026-11-21T09:00"}, "ended_at", "before the start"),
+    ],
+)
+def test_a_wrong_field_is_told_beside_it_and_nothing_is_made(
+    visitor: Client, fields: dict[str, str], field: str, words: str
+) -> None:
+    make_job("taken")
+    answer = visitor.post("/upload/", form(**fields), headers={"Accept": "application/json"})
+    assert answer.status_code == 422
+    (row,) = answer.json()["errors"]
+    assert row["field"] == field
+    assert words in row["detail"]
+    assert words in visitor.post("/upload/", form(**fields)).content.decode()
+    assert Job.objects.count() == 1
+
+
+def test_evidence_can_be_added_to_a_job_that_is_there(visitor: Client, job: Job) -> None:
+    page = visitor.get(f"/upload/?job={job.slug}").content.decode()
+    assert "Add evidence to Night run" in page
+    answer = visitor.post(f"/upload/?job={job.slug}", {"files": [SimpleUploadedFile("late.log", LOG)]})
+    assert answer["Location"] == f"/jobs/{job.slug}/"
+    assert Artifact.objects.get().attempt.job == job
+
+
+def test_a_viewer_may_not_upload_and_a_stranger_must_sign_in(client: Client) -> None:
+    assert client.get("/upload/")["Location"].endswith("?next=/upload/")
+    client.force_login(make_user("viewer", "viewer"))
+    assert client.get("/upload/").status_code == 403
+
+
+def test_only_clusters_that_the_person_may_see_are_offered(visitor: Client, engineer: Any) -> None:
+    make_team("others", clusters=[make_cluster("hidden-cluster")])
+    make_team("mine", clusters=[make_cluster("my-cluster")], members=[engineer])
+    page = visitor.get("/upload/").content.decode()
+    assert "my-cluster" in page
+    assert "hidden-cluster" not in page
+
+
+def test_progress_polls_while_work_is_left_and_stops_by_itself(
+    visitor: Client, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"/ingest/progress/{job.slug}/"
+    with monkeypatch.context() as patched:
+        patched.setattr("ingest.tasks.parse.apply_async", lambda *_, **__: None)
+        services.artifact_receive(job=job, path="a.log", chunks=[LOG])
+        page = visitor.get(url).content.decode()
+        assert 'hx-trigger="every' in page
+        assert "0 of 1 files read" in page
+    Artifact.objects.update(state="parsed")
+    Run.objects.update(state="succeeded")
+    Job.objects.update(diagnosing_revision=1, diagnosed_revision=1)
+    last = visitor.get(url, headers={"HX-Request": "true"})
+    assert "hx-trigger" not in last.content.decode()
+    assert last["HX-Refresh"] == "true"
+
+
+def test_progress_names_each_stage_and_costs_few_queries(job: Job, django_assert_max_num_queries: Any) -> None:
+    attempt = services.attempt_get(job=job)
+    Upload.objects.create(job=job, attempt=attempt, path="b.log", size_bytes=100, offset_bytes=40)
+    services.artifact_receive(job=job, path="a.log", chunks=[LOG])
+    Run.objects.create(job=job, kind="diagnose", state="running", stage="cross_job", done=1, total=6)
+    with django_assert_max_num_queries(8):
+        found = selectors.progress(job)
+    assert [(step.name, step.state, step.text) for step in found.steps] == [
+        ("receiving", "active", "b.log"),
+        ("parsing", "done", "1 of 1 files read, 200 lines"),
+        ("diagnosing", "active", "cross job"),
+    ]
+    assert found.is_active
+
+
+def test_problems_are_shown_as_text_whatever_they_hold(visitor: Client, job: Job) -> None:
+    services.artifact_receive(job=job, path="<script>alert(1)</script>.log", chunks=[b""])
+    page = visitor.get(f"/ingest/progress/{job.slug}/").content.decode()
+    assert "&lt;script&gt;" in page
+    assert "<script>alert" not in page
+
+
+def test_failed_work_can_be_retried_from_the_page(visitor: Client, job: Job) -> None:
+    run = Run.objects.create(job=job, kind="parse", state="failed", error="The worker died.")
+    page = visitor.get(f"/ingest/progress/{job.slug}/").content.decode()
+    assert "The worker died." in page
+    assert visitor.post(f"/ingest/runs/{run.pk}/retry/").status_code == 302
+    run.refresh_from_db()
+    assert run.state == "succeeded"
+
+
+def test_a_stranger_sees_neither_progress_nor_retry(visitor: Client) -> None:
+    cluster = make_cluster("closed")
+    make_team("others", clusters=[cluster])
+    hidden = make_job("hidden", cluster=cluster)
+    run = Run.objects.create(job=hidden, kind="parse", state="failed")
+    assert visitor.get("/ingest/progress/hidden/").status_code == 404
+    assert visitor.post(f"/ingest/runs/{run.pk}/retry/").status_code == 404
+
+
+def test_a_token_is_shown_once_and_can_be_revoked_by_its_owner_alone(visitor: Client) -> None:
+    made = visitor.post("/account/tokens/", {"name": "epilog", "scopes": ["upload"]}).content.decode()
+    assert "fl_" in made
+    token = Token.objects.get()
+    assert token.digest not in visitor.get("/account/tokens/").content.decode()
+    other = Client()
+    other.force_login(make_user("other", "engineer"))
+    assert other.post("/account/tokens/", {"revoke": token.pk}).status_code == 404
+    visitor.post("/account/tokens/", {"revoke": token.pk})
+    token.refresh_from_db()
+    assert token.revoked_at is not None
+    assert visitor.post("/account/tokens/", {"name": "x", "scopes": ["everything"]}).status_code == 422

@@ -1,0 +1,73 @@
+"""The same with a real broker and real workers, which are killed in the middle of their work."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from celery import current_app
+
+from ingest import services, tasks
+from ingest.models import Artifact, Job, Run
+from tests.ingest.conftest import LOG, tar_of
+
+pytestmark = [pytest.mark.broker, pytest.mark.django_db(transaction=True)]
+
+
+def until(is_so: Callable[[], bool], *, within_s: float = 60) -> None:
+    end = time.monotonic() + within_s
+    while not is_so():
+        assert time.monotonic() < end, f"not within {within_s} s: {list(Run.objects.values('kind', 'state', 'error'))}"
+        time.sleep(0.1)
+
+
+def send(job: Job, count: int, lines: int = 1) -> None:
+    members = {f"rank{n}/stdout.log": LOG * lines + b"rank %d\n" % n for n in range(count)}
+    services.artifact_receive(job=job, path="all.tar.gz", chunks=[tar_of(members)])
+
+
+def parsed() -> int:
+    return Artifact.objects.filter(state="parsed").count()
+
+
+def test_an_upload_is_read_by_a_worker_of_its_own(job: Job, worker: Any) -> None:
+    send(job, 5)
+    until(lambda: parsed() == 5)
+    assert set(Run.objects.filter(kind__in=("unpack", "parse")).values_list("state", flat=True)) == {"succeeded"}
+
+
+def test_a_worker_killed_while_parsing_has_its_work_done_by_the_next_and_nothing_is_doubled(
+    job: Job, start_worker: Any, settings: Any
+) -> None:
+    first = start_worker()
+    send(job, 40, lines=100)
+    until(lambda: Run.objects.filter(kind="parse", state="running").exists())
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    assert parsed() < 40
+    begun = time.monotonic()
+    start_worker()
+    until(lambda: parsed() == 40)
+    assert time.monotonic() - begun < 45
+    assert Artifact.objects.count() == 40
+    tries = Run.objects.filter(kind="parse").values_list("tries", flat=True)
+    assert max(tries) == 2
+    job.refresh_from_db()
+    assert job.revision == 1
+
+
+def test_what_was_uploaded_while_the_broker_was_away_is_read_when_it_is_back(
+    job: Job, start_worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = tasks.unpack.apply_async
+    nowhere = current_app.connection_for_write(url="redis+socket:///nowhere/valkey.sock")
+    with monkeypatch.context() as patched:
+        patched.setattr(tasks.unpack, "apply_async", lambda *given, **more: real(*given, **more, connection=nowhere))
+        send(job, 3)
+    assert Run.objects.get().sent_at is None
+    start_worker()
+    until(lambda: parsed() == 3)
