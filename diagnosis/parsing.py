@@ -15,7 +15,7 @@ import polars as pl
 from diagnosis import flows, sniff, stacks
 from diagnosis.logs import encodings, records
 from diagnosis.logs.sources import settled, unsettled
-from diagnosis.logs.tables import COLUMNS, combine, write_columns
+from diagnosis.logs.tables import COLUMNS, NO_YEAR, combine, in_year, write_columns
 from diagnosis.model import Kind, Parsed, ParseHints, Source
 
 _FACTS_BYTES = 64 << 20
@@ -241,6 +241,8 @@ def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
             line=pl.col("line") + before,
             source=pl.col("source").replace_strict(list(range(len(remap))), remap, return_dtype=pl.UInt16),
         )
+        if target is not None:
+            frame = frame.with_columns(time=in_year(part.facts.get("used_year") or NO_YEAR, target))
         frame = frame.with_columns(record=resolver.assign(frame))
         piece = work / f"piece-{number:06d}.parquet"
         frame.select([pl.col(name).cast(kind) for name, kind in COLUMNS.items()]).write_parquet(
@@ -250,7 +252,7 @@ def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
         tables.append(pl.read_parquet(part.uniques).with_columns(pl.col("first_line") + before))
         before += part.lines
     columns, uniques = work / "columns.parquet", work / "uniques.parquet"
-    write_columns(pieces, columns, target)
+    write_columns(pieces, columns)
     combine(tables).write_parquet(uniques)
     is_yearless = any(part.facts.get("has_yearless") for part in parts)
     facts = {

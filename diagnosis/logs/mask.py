@@ -43,10 +43,11 @@ _CODE_CONTEXTS = (
     r"(?i:\b(?:vendor[ _]err|syndrome|opcode)[ :=(]{1,3}@)",
     r"(?i:\bcode[ :=(]{1,3}@)",
 )
-_NUMBER = r"-?(?:0[xX][0-9a-fA-F]+|[0-9]+)"
+# Fractions and long numbers are measurements and identities, not codes.
+_NUMBER = r"-?(?:0[xX][0-9a-fA-F]+|[0-9]+)(?:\.[0-9]+)?"
 _CODES_RAW = "|".join(_CODE_CONTEXTS).replace("@", _NUMBER).replace("#", "[0-9]+")
-_CODES_NORMAL = re.compile("|".join(_CODE_CONTEXTS).replace("@", "-?0").replace("#", "0"))
-_LAST_NUMBER = f"({_NUMBER})$"
+_CODES_NORMAL = re.compile("|".join(_CODE_CONTEXTS).replace("@", r"-?0(?:\.0)?").replace("#", "0"))
+_CODE = r"(-?(?:0[xX][0-9a-fA-F]{1,8}|[0-9]{1,8}))$"
 
 # Named masks over normalised text, in this order. ``0`` is any number there.
 MASKS: tuple[tuple[str, str], ...] = (
@@ -71,6 +72,7 @@ MASKS: tuple[tuple[str, str], ...] = (
         r"\b(?:[A-Za-z0-9_-]+\.)+(?:com|net|org|edu|gov|info|io|ai|cloud|local|localdomain|internal|lan|cluster|cn|de|uk|fr|jp|kr|ru|nl|ch|it|es|se|no|cz|br|au|ca|us|eu|tw|hk|sg|in)(?::0)?(\W|$)",
         "<HOST>${1}",
     ),
+    (r"\b[A-Za-z0][\w-]*(?:\.[A-Za-z0][\w-]*){2,}:0\b", "<HOST>"),
     (r"(^|[\s'\"=(\[{,:<>|])(?:~|\.{1,2})?(?:/[\w.+@%=:~-]+){2,}/?", "${1}<PATH>"),
     (r"(^|[\s'\"=(\[{,:<>|])(?:[\w.+-]+/){1,}[\w+-]+\.[a-z]\w{0,9}\b", "${1}<PATH>"),
     (r"\b0\.0[-+]0\b", "0"),
@@ -95,18 +97,19 @@ def has_code(normal: pl.Expr) -> pl.Expr:
 
 
 def codes(text: pl.Expr) -> pl.Expr:
-    """The numbers of a raw line that are part of its message, in order, joined by commas."""
-    return text.str.extract_all(_CODES_RAW).list.eval(pl.element().str.extract(_LAST_NUMBER)).list.join(",")
+    """The numbers of a raw line that are part of its message, in order, joined by commas; an empty one is not a code after all."""
+    number = pl.element().str.extract(rf"({_NUMBER})$", 1).str.extract(rf"^{_CODE}", 1).fill_null("")
+    return text.str.extract_all(_CODES_RAW).list.eval(number).list.join(",")
 
 
 def set_codes(normal: str, numbers: str) -> str:
     """``normal`` with its code numbers set back in. They are spelled in private-use characters, which no later mask matches."""
-    queue = iter(numbers.split(",")) if numbers else iter(())
+    queue = iter(numbers.split(","))
 
     def put(match: re.Match[str]) -> str:
-        number = next(queue, None)
+        number = next(queue, "")
         context = match.group(0)
-        if number is None:
+        if not number:
             return context
         keep = len(context) - (2 if context.endswith("-0") else 1)
         return context[:keep] + number.translate(_TO_PRIVATE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import calendar
+import datetime
 from pathlib import Path
 
 import polars as pl
@@ -32,11 +34,13 @@ UNIQUES: dict[str, pl.DataType] = {
     "example": pl.String(),  # the first line itself, at most EXAMPLE_CHARS
 }
 EXAMPLE_CHARS = 2_000
+_DAY = 86_400_000_000_000
+_TO_LEAP_DAY = 59 * _DAY
 #: The year of stamps that name none, until a year is known: a leap year.
 NO_YEAR = 1972
 
 
-def write_columns(parts: list[Path], target: Path, year: int | None) -> None:
+def write_columns(parts: list[Path], target: Path, year: int | None = None) -> None:
     """Puts column parts together, streaming, and moves year-less stamps into ``year``; the parts are gone afterwards."""
     if not parts:
         pl.DataFrame(schema=COLUMNS).write_parquet(target)
@@ -46,13 +50,25 @@ def write_columns(parts: list[Path], target: Path, year: int | None) -> None:
     else:
         rows = pl.scan_parquet(parts)
         if year is not None:
-            moved = pl.col("time").cast(pl.Datetime("ns")).dt.replace(year=year).cast(pl.Int64)
-            rows = rows.with_columns(
-                time=pl.when((pl.col("flags") & records.YEARLESS) != 0).then(moved).otherwise(pl.col("time"))
-            )
+            rows = rows.with_columns(time=in_year(NO_YEAR, year))
         rows.sink_parquet(target, compression="lz4")
     for part in parts:
         part.unlink()
+
+
+def in_year(before: int, after: int) -> pl.Expr:
+    """The column ``time`` with year-less stamps moved from one year to another; 29 February becomes 1 March where there is none."""
+    since = pl.col("time") - _new_year(before)
+    if not calendar.isleap(before):
+        since = pl.when(since >= _TO_LEAP_DAY).then(since + _DAY).otherwise(since)
+    if not calendar.isleap(after):
+        since = pl.when(since >= _TO_LEAP_DAY + _DAY).then(since - _DAY).otherwise(since)
+    is_yearless = (pl.col("flags") & records.YEARLESS) != 0
+    return pl.when(is_yearless).then(since + _new_year(after)).otherwise(pl.col("time"))
+
+
+def _new_year(year: int) -> int:
+    return (datetime.date(year, 1, 1) - datetime.date(1970, 1, 1)).days * _DAY
 
 
 def combine(tables: list[pl.DataFrame]) -> pl.DataFrame:

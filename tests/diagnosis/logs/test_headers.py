@@ -154,3 +154,8 @@ MESSAGES = {
 @pytest.mark.parametrize("line", MESSAGES)
 def test_masked_messages(line: str, tmp_path: Path) -> None:
     assert only(line, tmp_path)["text"] == MESSAGES[line]
+
+
+def test_measurements_behind_the_word_error_are_no_codes(tmp_path: Path) -> None:
+    assert only("mean error: 0.125 over 7 steps", tmp_path)["text"] == "mean error: <NUM> over <NUM> steps"
+    assert only("error code: 507035, rank 3", tmp_path / "b")["text"] == "error code: 507035, rank <NUM>"
