@@ -8,10 +8,8 @@ and Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Rese
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-from scipy.stats import binom, chi2
 
 DAY_S = 86_400.0
 HOUR_S = 3_600.0
@@ -165,14 +163,28 @@ def failures_per_1000_node_days(failures: int, node_days: float) -> float | None
 
 
 def rate_interval_per_1000_node_days(failures: int, node_days: float, level: float = 0.9) -> tuple[float, float] | None:
-    """Confidence interval of the same for failures that come independently (Poisson; exact, from the χ²
-    distribution)."""
+    """Exact confidence interval of the same for failures that come independently (Poisson; Garwood)."""
     if node_days <= 0:
         return None
     tail = (1.0 - level) / 2.0
-    low = float(chi2.ppf(tail, 2 * failures)) / 2.0 if failures else 0.0
-    high = float(chi2.ppf(1.0 - tail, 2 * failures + 2)) / 2.0
+    low = _solve(lambda mean: 1.0 - _poisson_cdf(failures - 1, mean) - tail, failures) if failures else 0.0
+    high = _solve(lambda mean: tail - _poisson_cdf(failures, mean), failures)
     return 1000.0 * low / node_days, 1000.0 * high / node_days
+
+
+def _poisson_cdf(count: int, mean: float) -> float:
+    if mean <= 0:
+        return 1.0
+    return math.fsum(math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in range(count + 1))
+
+
+def _solve(rising: Callable[[float], float], about: float) -> float:
+    """Root of a rising function between 0 and well above ``about``, by bisection."""
+    low, high = 0.0, about + 10.0 * math.sqrt(about + 1.0) + 10.0
+    for _ in range(80):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
+    return (low + high) / 2.0
 
 
 def mttf_h(nodes: int, failures_per_node_day: float) -> float | None:
@@ -195,7 +207,20 @@ def standbys(machines: int, daily_failure_probability: float = BYTEROBUST_P, qua
     """
     if machines < 0 or not 0.0 <= daily_failure_probability <= 1.0 or not 0.0 < quantile < 1.0:
         raise ValueError("machines must not be negative and probabilities must lie within 0 and 1")
-    return int(binom.ppf(quantile, machines, daily_failure_probability)) if machines else 0
+    k, reached = 0, _binomial(0, machines, daily_failure_probability)
+    while reached < quantile and k < machines:
+        k += 1
+        reached += _binomial(k, machines, daily_failure_probability)
+    return k
+
+
+def _binomial(k: int, n: int, p: float) -> float:
+    """Probability of exactly ``k`` of ``n``. Written out because SciPy takes a second to import where pages only
+    need this."""
+    if p <= 0.0 or p >= 1.0:
+        return float(k == (0 if p <= 0.0 else n))
+    ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return math.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p))
 
 
 def standby_table(
@@ -208,7 +233,7 @@ def standby_table(
     rows: list[dict[str, float]] = []
     for n in machines:
         k = standbys(n, daily_failure_probability, quantile)
-        enough = float(binom.cdf(k, n, daily_failure_probability))
+        enough = math.fsum(_binomial(i, n, daily_failure_probability) for i in range(k + 1))
         rows.append({"machines": n, "standbys": k, "share": k / n if n else 0.0, "p_enough": enough})
     return rows
 
@@ -218,14 +243,14 @@ def expected_scheduling_s(
 ) -> float:
     """Weighted average scheduling time: Σ P(k evicted) · seconds(k) over the days with a failure; more than listed
     costs ``beyond_s``."""
-    none = float(binom.pmf(0, machines, daily_failure_probability))
+    none = _binomial(0, machines, daily_failure_probability)
     if none >= 1.0:
         return 0.0
     total = 0.0
     covered = none
     for k, seconds in sorted(seconds_by_evicted.items()):
         if k > 0:
-            p = float(binom.pmf(k, machines, daily_failure_probability))
+            p = _binomial(k, machines, daily_failure_probability)
             total, covered = total + p * seconds, covered + p
     return (total + max(0.0, 1.0 - covered) * beyond_s) / (1.0 - none)
 

@@ -62,7 +62,9 @@ def group(processes: Iterable[Process]) -> tuple[list[Group], list[int], list[in
         if not key:
             (failed if p.dump.status in (FAILED, OK) else empty).append(p.rank)
         elif p.dump.status == OK:
-            groups.setdefault(key, Group(key, working, activity(working))).ranks.append(p.rank)
+            if key not in groups:
+                groups[key] = Group(key, working, activity(working))
+            groups[key].ranks.append(p.rank)
         else:
             cut.append((p.rank, key, working))
     for rank, key, working in cut:

@@ -67,11 +67,7 @@ def node_names(
 
 def one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
     """Dumps of two jobs in one upload: the same rank on two nodes at once. The larger job is kept, and that is said."""
-    holders: dict[tuple[int, int], set[str]] = {}
-    for p in trainers:
-        if p.rank is not None and p.node:
-            holders.setdefault((p.round, p.rank), set()).add(p.node)
-    double = {key for key, nodes in holders.items() if len(nodes) > 1}
+    double = _shared(trainers)
     if not double:
         return trainers
     commands = Counter(p.dump.command for p in trainers if p.dump.command)
@@ -79,7 +75,7 @@ def one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
         main = commands.most_common(1)[0][0]
         nodes = {p.node for p in trainers if p.dump.command == main}
         kept = [p for p in trainers if p.dump.command == main or (not p.dump.command and p.node in nodes)]
-        if not {(p.round, p.rank) for p in kept if _shared(kept, p)}:
+        if not _shared(kept):
             notes.append(
                 f"The dumps are of two jobs: {len(double)} rank(s) appear on two nodes with different command lines. "
                 f"The larger job ({len(kept)} of {len(trainers)} dumps, nodes "
@@ -100,8 +96,13 @@ def one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
     return kept
 
 
-def _shared(kept: Sequence[Process], one: Process) -> bool:
-    return any(p.rank == one.rank and p.round == one.round and p.node != one.node for p in kept)
+def _shared(trainers: Iterable[Process]) -> set[tuple[int, int]]:
+    """(round, rank) that were dumped on more than one node."""
+    holders: dict[tuple[int, int], set[str]] = {}
+    for p in trainers:
+        if p.rank is not None and p.node:
+            holders.setdefault((p.round, p.rank), set()).add(p.node)
+    return {key for key, nodes in holders.items() if len(nodes) > 1}
 
 
 def with_world(plan: Layout, trainers: Sequence[Process], recorded: Sequence[int] = ()) -> Layout:

@@ -9,10 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
-
 from diagnosis.stacks.cluster import Group, by_rank
 from diagnosis.stacks.layout import Layout
 from diagnosis.stacks.waits import COMM
@@ -52,16 +48,11 @@ def ends_of_chains(groups: Sequence[Group], layout: Layout, outliers: Sequence[i
     edges = _edges(of, layout)
     if not edges:
         return Ends()
-    size = max(total, 1 + max(max(e) for e in edges))
-    rows, cols = np.array([e[0] for e in edges]), np.array([e[1] for e in edges])
-    graph = coo_matrix((np.ones(len(edges), dtype=np.int8), (rows, cols)), shape=(size, size))
-    count, label = connected_components(graph, connection="strong")
-    is_end = np.ones(count, dtype=bool)
-    is_end[label[rows[label[rows] != label[cols]]]] = False
+    label, is_end = components(edges, max(total, 1 + max(max(e) for e in edges)))
     members: dict[int, list[int]] = {}
     for at, rank in enumerate(ranks):
         if is_end[label[at]]:
-            members.setdefault(int(label[at]), []).append(rank)
+            members.setdefault(label[at], []).append(rank)
     odd = set(outliers)
     small = sorted(r for m in members.values() if len(m) <= 0.5 * total for r in m if r in odd)
     if small and len(small) <= 0.5 * total:
@@ -70,6 +61,47 @@ def ends_of_chains(groups: Sequence[Group], layout: Layout, outliers: Sequence[i
     large = [set(m) for m in members.values() if len(m) > 0.5 * total]
     apart = [g for g in groups if not g.dominant and g.activity.dim != "pp" and any(set(g.ranks) <= m for m in large)]
     return Ends(apart=apart)
+
+
+def components(edges: Iterable[tuple[int, int]], size: int) -> tuple[list[int], list[bool]]:
+    """Strongly connected components: the component of each vertex, and whether no edge leaves a component.
+
+    Tarjan's algorithm without recursion (a pipeline of thousands of ranks is a path as long); O(vertices + edges).
+    """
+    after: list[list[int]] = [[] for _ in range(size)]
+    for a, b in edges:
+        after[a].append(b)
+    order, low, label = [-1] * size, [0] * size, [-1] * size
+    is_end: list[bool] = []
+    open_ones: list[int] = []
+    clock = 0
+    for root in range(size):
+        work = [(root, 0)] if order[root] < 0 else []
+        while work:
+            at, nth = work.pop()
+            if nth == 0:
+                order[at] = low[at] = clock
+                clock += 1
+                open_ones.append(at)
+            elif label[after[at][nth - 1]] < 0:
+                low[at] = min(low[at], low[after[at][nth - 1]])
+            for i in range(nth, len(after[at])):
+                to = after[at][i]
+                if order[to] < 0:
+                    work += [(at, i + 1), (to, 0)]
+                    break
+                if label[to] < 0:
+                    low[at] = min(low[at], order[to])
+            else:
+                if low[at] == order[at]:
+                    own = len(is_end)
+                    is_end.append(True)
+                    while label[at] < 0:
+                        label[open_ones.pop()] = own
+    for at, targets in enumerate(after):
+        if any(label[to] != label[at] for to in targets):
+            is_end[label[at]] = False
+    return label, is_end
 
 
 def _unread(ends: Sequence[int], of: Mapping[int, Group], layout: Layout, failed: Sequence[int]) -> list[int]:

@@ -134,3 +134,13 @@ def test_a_human_word_weighs_more_than_an_open_accusation():
 def test_over_eviction_is_the_healthy_share_of_what_was_evicted():
     assert metrics.over_eviction(8, 2) == 0.75
     assert metrics.over_eviction(0, 0) is None
+
+
+def test_the_written_out_distributions_are_those_of_scipy():
+    from scipy.stats import binom, chi2
+
+    for n, p in [(1, 0.5), (128, 0.0012), (4096, 0.003), (50, 0.9), (10, 1.0)]:
+        assert metrics.standbys(n, p) == int(binom.ppf(0.99, n, p))
+    low, high = metrics.rate_interval_per_1000_node_days(13, 1000)
+    assert low == pytest.approx(chi2.ppf(0.05, 26) / 2)
+    assert high == pytest.approx(chi2.ppf(0.95, 28) / 2)
