@@ -83,19 +83,19 @@ def _joined(rings: list[Ints], job: JobFlows, pairs: Pairs, capture: Capture, ho
     for number, ring in enumerate(rings):
         ring_of[ring] = number
     sizes = _recurring(flows, ring_of, len(rings), capture.has_bytes)
-    families: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    families: dict[tuple[frozenset[str], int, int], list[int]] = defaultdict(list)
     for number, ring in enumerate(rings):
         nodes = frozenset(capture.places[int(m)].node for m in ring if int(m) in capture.places) - {""}
         families[(nodes, len(ring), _profile(sizes[number]))].append(number)
     for numbers in families.values():
         numbers.sort(key=lambda n: _rail(rings[n], capture))
-    several = [numbers for (nodes, *_), numbers in families.items() if nodes and len(numbers) > 1]
+    several = [numbers for (nodes, _, _), numbers in families.items() if nodes and len(numbers) > 1]
     tensor = {
         total: _tensor_ranks([f for f in several if len(f) == total], rings, sizes, flows, ring_of, how)
         for total in {len(f) for f in several}
     }
     groups: list[Ints] = []
-    for (nodes, *_), numbers in families.items():
+    for (nodes, _, _), numbers in families.items():
         into = tensor[len(numbers)] if nodes and len(numbers) > 1 else len(numbers)
         for rank in range(into):
             groups.append(np.sort(np.concatenate([rings[n] for n in numbers[rank::into]])))

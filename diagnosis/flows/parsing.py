@@ -68,7 +68,7 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
     if out.reversed:
         notes.append(f"{out.reversed} records ended before they began; their duration is taken as zero.")
     skipped = None
-    if not out.rows:
+    if not out.rows and not reading.extra:
         skipped = (
             "The file has a header but no usable rows."
             if not out.dropped

@@ -107,7 +107,7 @@ def _smooth(table: Floats) -> Floats:
             return np.asarray(np.nanmedian(np.stack([padded[:, :-2], padded[:, 1:-1], padded[:, 2:]]), axis=0))
 
 
-def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> list[Episode]:  # type: ignore[type-arg]
+def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> list[Episode]:
     """Common slowness (even the faster quarter is slow) and slowness of some units against the others, each as runs of steps."""
     found: list[Episode] = []
     calm = np.nan_to_num(table, nan=1.0)

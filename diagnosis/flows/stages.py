@@ -21,6 +21,8 @@ from diagnosis.flows.steps import Steps
 
 #: A stage is slow when it computes this many times as long as the others, or as itself before.
 SLOWER = 1.25
+#: An uneven split of the model must stand out more, since stages are never quite equal.
+UNEVEN = 1.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ def unbalanced(times: StageTimes) -> list[tuple[int, float, float]]:
     found = []
     for stage, seconds in level.items():
         others = [x for s, x in level.items() if s != stage and np.isfinite(x)]
-        if others and seconds > SLOWER * float(np.median(others)):
+        if others and seconds > UNEVEN * float(np.median(others)):
             found.append((stage, seconds, float(np.median(others))))
     return found
 

@@ -31,7 +31,7 @@ class Transfers:
     switches: list[frozenset[str]]
 
 
-def measure(job: JobFlows, pairs: Pairs, rings: list[np.ndarray], steps: Steps, capture: Capture) -> Transfers:  # type: ignore[type-arg]
+def measure(job: JobFlows, pairs: Pairs, rings: list[np.ndarray], steps: Steps, capture: Capture) -> Transfers:
     """Builds the table for one job. O(n log n) in records."""
     count = len(capture.names)
     index = pairs.index(job.flows, count)
@@ -49,7 +49,7 @@ def measure(job: JobFlows, pairs: Pairs, rings: list[np.ndarray], steps: Steps, 
     return Transfers(pl.concat([ops, handed]), late, units, _switches(pl.concat([dp, pp]), len(units), capture))
 
 
-def _table(flows: Flows, unit: np.ndarray, steps: Steps, capture: Capture) -> pl.DataFrame:  # type: ignore[type-arg]
+def _table(flows: Flows, unit: np.ndarray, steps: Steps, capture: Capture) -> pl.DataFrame:
     """Records with unit and step, only of sizes that recur in their unit: split and merged records have no meaningful duration."""
     table = pl.DataFrame(
         {

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from diagnosis.flows.readers.base import Reader, Reading, Unusable
 from diagnosis.flows.readers.delimited import read_delimited, sniff_delimited
+from diagnosis.flows.readers.jsonl import read_json_array, read_json_lines, sniff_json
 from diagnosis.flows.readers.parquet import read_parquet
+from diagnosis.flows.readers.pcap import read_pcap, sniff_pcap
 
 __all__ = ["READERS", "Reader", "Reading", "Unusable", "sniff"]
 
 READERS: dict[str, Reader] = {
     "parquet": read_parquet,
+    "pcap": read_pcap,
+    "json-lines": read_json_lines,
+    "json-array": read_json_array,
     "delimited": read_delimited,
 }
 
@@ -20,8 +25,10 @@ READERS: dict[str, Reader] = {
 def sniff(head: bytes, path: str) -> str | None:
     """The name of the flow format that ``head`` (the first kilobytes of an artifact) begins, or None.
 
-    ``path`` decides nothing by itself; content does.
+    ``path`` decides nothing by itself; content does. Never raises.
     """
     if head[:4] == b"PAR1":
         return "parquet"
-    return "delimited" if sniff_delimited(head) else None
+    if sniff_pcap(head):
+        return "pcap"
+    return sniff_json(head) or ("delimited" if sniff_delimited(head) else None)

@@ -115,6 +115,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
     ),
     "packets": ("packets", "pkt", "pkts", "ipkt", "inpackets", "origpkts", "packetdeltacount", "packettotalcount"),
     "path": ("switches", "switch", "leaf", "path", "ra", "routerip", "exporter", "sampleraddress", "ip4router"),
+    "back_bytes": ("respbytes", "obyt", "outbytes"),
+    "back_packets": ("resppkts", "opkt", "outpackets"),
     "sampling": ("samplingrate", "sampled", "samplinginterval"),
 }
 _BY_NAME = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
@@ -129,21 +131,22 @@ def plain(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which column of a table is which of ours."""
+    """Which columns of a table are which of ours; several where IPv4 and IPv6, or TCP and UDP, have their own."""
 
-    found: dict[str, str]
+    found: dict[str, list[str]]
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Columns:
-        """Matches names; the first alias that fits wins.
+        """Matches names to ours.
 
-        Raises ``Unusable`` naming what is missing when addresses, a time or byte counts' column cannot be found.
+        Raises ``Unusable`` naming what is missing when an address, the time, or both byte and packet counts cannot be found.
         """
-        found: dict[str, str] = {}
+        names = list(names)
+        found: dict[str, list[str]] = {}
         for name in names:
             ours = _BY_NAME.get(plain(name))
-            if ours and ours not in found:
-                found[ours] = name
+            if ours:
+                found.setdefault(ours, []).append(name)
         missing = [
             label for key, label in (("src", "source address"), ("dst", "destination address")) if key not in found
         ]
@@ -151,57 +154,112 @@ class Columns:
             missing.append("start time")
         if missing:
             raise Unusable(
-                f"Columns are missing: {', '.join(missing)}. Found: {', '.join(list(names)[:20])}. "
+                f"Columns are missing: {', '.join(missing)}. Found: {', '.join(names[:20])}. "
                 "Export at least start_time, duration (or end), src, dst and bytes."
             )
         return cls(found)
 
     @staticmethod
     def fit(names: Iterable[str]) -> bool:
-        """True when the names look like a flow table: two addresses and a time, or two addresses and a volume."""
+        """True when the names look like a flow table: of two addresses, a time and a volume at most one is missing."""
         have = {_BY_NAME.get(plain(name)) for name in names}
-        return {"src", "dst"} <= have and bool(have & {"start", "end", "duration", "bytes", "packets"})
+        parts = (
+            "src" in have,
+            "dst" in have,
+            bool(have & {"start", "end", "duration"}),
+            bool(have & {"bytes", "packets"}),
+        )
+        return sum(parts) >= 3
 
     def normalise(self, table: pl.DataFrame, time_zone: str, reading: Reading) -> pl.DataFrame:
-        """A table in the exporter's words to one in ours (see ``records.SCHEMA``)."""
-        f = self.found
-        columns: list[pl.Series] = []
-        start = to_ns(table[f["start"]], time_zone, reading) if "start" in f else None
-        end = to_ns(table[f["end"]], time_zone, reading) if "end" in f else None
+        """A table in the exporter's words to one in ours (see ``records.SCHEMA``); bytes sent back become records of their own."""
+        if not table.height:
+            return table.clear().select([])
+        start = self._time(table, "start", time_zone, reading)
+        end = self._time(table, "end", time_zone, reading)
         length = self._length(table)
         if start is None and end is not None and length is not None:
             start = end - length
         assert start is not None
         if length is not None and (end is None or _coarse(start)):
             end = start + length
-        columns.append(start.alias("start"))
-        columns.append((end if end is not None else start).alias("end"))
+        columns: list[pl.Series] = [start.alias("start"), (end if end is not None else start).alias("end")]
         for name in ("src", "dst", "path"):
-            if name in f:
-                text = table[f[name]].cast(pl.String).str.strip_chars()
-                columns.append(text.replace({"": None, "-": None}).alias(name))
-        for name in ("src_port", "dst_port", "bytes", "packets"):
-            if name in f:
-                columns.append(_number(table[f[name]]).cast(pl.Int64, strict=False).alias(name))
-        if "proto" in f:
-            columns.append(_protocol(table[f["proto"]]))
-        out = pl.DataFrame(columns)
-        if "sampling" in f:
-            rate = _number(table[f["sampling"]]).fill_null(1.0)
-            typical = float(rate.median() or 1)  # type: ignore[arg-type]
-            if typical > 1:
-                reading.sampling = typical
-                out = out.with_columns(
-                    (pl.col(c) * rate).cast(pl.Int64, strict=False) for c in ("bytes", "packets") if c in out.columns
+            if name in self.found:
+                columns.append(_address([table[c] for c in self.found[name]], name))
+        for name in ("src_port", "dst_port", "bytes", "packets", "back_bytes", "back_packets"):
+            if name in self.found:
+                columns.append(
+                    _first([_number(table[c]) for c in self.found[name]]).cast(pl.Int64, strict=False).alias(name)
                 )
-        return out
+        if "proto" in self.found:
+            columns.append(_first([_protocol(table[c]) for c in self.found["proto"]]).alias("proto"))
+        out = pl.DataFrame(columns)
+        if "sampling" in self.found:
+            out = self._scaled_up(out, table, reading)
+        return _both_ways(out)
+
+    def _time(self, table: pl.DataFrame, name: str, time_zone: str, reading: Reading) -> pl.Series | None:
+        columns = [c for c in self.found.get(name, []) if table[c].null_count() < table.height]
+        return to_ns(table[columns[0]], time_zone, reading) if columns else None
+
+    def _scaled_up(self, out: pl.DataFrame, table: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+        """Multiplies sampled counts; every record then stands for so many."""
+        rate = _number(table[self.found["sampling"][0]]).fill_null(1.0)
+        typical = float(rate.median() or 1)  # type: ignore[arg-type]
+        if typical <= 1:
+            return out
+        reading.sampling = typical
+        return out.with_columns(
+            (pl.col(c) * rate).cast(pl.Int64, strict=False) for c in ("bytes", "packets") if c in out.columns
+        )
 
     def _length(self, table: pl.DataFrame) -> pl.Series | None:
-        name = self.found.get("duration")
+        name = next(iter(self.found.get("duration", [])), None)
         if name is None:
             return None
         unit = 1e6 if plain(name).endswith("ms") else 1.0 if plain(name).endswith("ns") else 1e9
         return (_number(table[name]) * unit).round(0).cast(pl.Int64, strict=False)
+
+
+def _first(series: list[pl.Series]) -> pl.Series:
+    """The first value that is there, row by row."""
+    out = series[0]
+    for other in series[1:]:
+        out = out.fill_null(other) if out.dtype == other.dtype else out
+    return out
+
+
+def _address(series: list[pl.Series], name: str) -> pl.Series:
+    """Text without blanks; ``-`` and zeros of the other family are nothing; of several values in one field the innermost (last) counts."""
+    texts = [
+        s.cast(pl.String).str.strip_chars(' "').replace({"": None, "-": None, "::": None, "0.0.0.0": None})
+        for s in series
+    ]
+    text = _first(texts)
+    if name == "path":
+        return text.alias(name)
+    return text.str.split(",").list.last().alias(name)
+
+
+def _both_ways(table: pl.DataFrame) -> pl.DataFrame:
+    """Splits records that count both directions (Zeek, bidirectional NetFlow) into one record each way."""
+    if "back_bytes" not in table.columns:
+        return table.drop([c for c in ("back_packets",) if c in table.columns])
+    turned = {
+        "src": "dst",
+        "dst": "src",
+        "src_port": "dst_port",
+        "dst_port": "src_port",
+        "back_bytes": "bytes",
+        "back_packets": "packets",
+    }
+    forth = table.drop([c for c in ("back_bytes", "back_packets") if c in table.columns])
+    back = table.filter(pl.col("back_bytes") > 0).drop([c for c in ("bytes", "packets") if c in table.columns])
+    if not back.height:
+        return forth
+    back = back.rename({a: b for a, b in turned.items() if a in back.columns})
+    return pl.concat([forth, back.select([c for c in forth.columns if c in back.columns])], how="diagonal_relaxed")
 
 
 def _coarse(start: pl.Series) -> bool:

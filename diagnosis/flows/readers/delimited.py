@@ -10,6 +10,7 @@ from typing import BinaryIO
 import polars as pl
 
 from diagnosis.flows.readers.base import Reading, Unusable, blocks_of_lines
+from diagnosis.flows.readers.bursts import COLUMNS, Bursts
 from diagnosis.flows.readers.columns import Columns, plain
 from diagnosis.flows.records import RecordWriter
 from diagnosis.model import ParseHints
@@ -27,24 +28,65 @@ class Header:
     format: str
 
 
+AWS = "version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes start end action log-status".split()
+
+
 def sniff_delimited(head: bytes) -> bool:
-    """True when a header line with two addresses and a time or a volume is among the first lines."""
-    return find_header(head) is not None
+    """True when a header line with two addresses and a time or a volume is among the first lines, or the lines are a known headerless form."""
+    return find_header(head) is not None or is_sflowtool(head)
+
+
+def is_sflowtool(head: bytes) -> bool:
+    """``sflowtool -l``: lines that begin with FLOW or CNTR and hold no time."""
+    lines = [line for line in head.split(b"\n")[:5] if line]
+    return bool(lines) and all(line.startswith((b"FLOW,", b"CNTR,")) for line in lines)
 
 
 def find_header(head: bytes) -> Header | None:
-    """The header line among the first twenty lines of ``head``, or None."""
+    """The header line among the first twenty lines of ``head``, or None. Never raises, whatever the bytes."""
+    if b"\0" in head[:4096]:
+        return None
     at = 0
+    separator = None
     for line in head.split(b"\n")[:20]:
         text = line.decode("utf-8-sig" if at == 0 else "utf-8", "replace").strip("\r")
-        if text and not text.startswith("#") and "\r" not in text:  # a bare return is no table, and csv raises on it
-            for separator in _SEPARATORS:
-                names = next(csv.reader(io.StringIO(text), delimiter=separator), [])
-                names = [name.strip() for name in names]
-                if len(names) >= 3 and Columns.fit(names):
-                    return Header(tuple(names), separator, min(at + len(line) + 1, len(head)), _format(names))
+        size = min(at + len(line) + 1, len(head))
+        if text.startswith("#separator"):
+            separator = text.split(" ", 1)[-1].encode().decode("unicode_escape", "replace")
+        elif text.startswith("#fields"):
+            names = text.split(separator or "\t")[1:]
+            if Columns.fit(names):
+                return Header(tuple(names), separator or "\t", size, "zeek-conn")
+        elif text and not text.startswith("#"):
+            found = _names(text)
+            if found is not None:
+                return Header(tuple(found[0]), found[1], size, _format(found[0]))
+            if _is_aws(text):
+                return Header(tuple(AWS), " ", at, "aws-vpc")
         at += len(line) + 1
     return None
+
+
+def _names(text: str) -> tuple[list[str], str] | None:
+    """Column names and separator of a header line."""
+    if len(text) > 8192 or "\r" in text:
+        return None
+    for separator in _SEPARATORS:
+        try:
+            names = [name.strip() for name in next(csv.reader(io.StringIO(text), delimiter=separator), [])]
+        except csv.Error:
+            continue
+        if len(names) >= 3 and len(set(names)) == len(names) and Columns.fit(names):
+            return names, separator
+    return None
+
+
+def _is_aws(text: str) -> bool:
+    """A version 2 record without its header."""
+    parts = text.split(" ")
+    return (
+        len(parts) == 14 and parts[0] == "2" and parts[12] in ("ACCEPT", "REJECT", "-") and parts[2].startswith("eni-")
+    )
 
 
 def _format(names: list[str]) -> str:
@@ -66,23 +108,48 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
     """Reads block by block; rows that do not fit the header are counted, not guessed at."""
     head = stream.read(1 << 16)
     header = find_header(head)
+    if header is None and is_sflowtool(head):
+        raise Unusable("sflowtool -l prints no time. Export with sflowtool -J (JSON with time), goflow2, or nfdump.")
     if header is None:
         raise Unusable(
             "No header line with source, destination and time was found. Add one, for example: start_time,duration,src,dst,bytes."
         )
     columns = Columns.of(header.names)
     reading = Reading(header.format)
+    bursts = Bursts(out) if header.format == "tshark" else None
     for block in blocks_of_lines(stream, head[header.size :]):
         table = _table(block, header)
         reading.lines += table.height
         before = out.dropped
-        out.add(columns.normalise(table, hints.time_zone, reading))
+        rows = columns.normalise(table, hints.time_zone, reading)
+        if bursts is not None:
+            bursts.add(_packets(rows))
+        else:
+            out.add(rows)
         reading.bad_rows += out.dropped - before
+    if bursts is not None:
+        bursts.finish()
+        reading.notes.append("One row a packet: packets closer than 2 ms were joined to transfers.")
     return reading
 
 
+def _packets(rows: pl.DataFrame) -> pl.DataFrame:
+    """Packet rows in the shape that ``Bursts`` joins."""
+    rows = rows.with_columns(packets=pl.lit(1, dtype=pl.Int64))
+    for name, kind in (
+        ("src_port", pl.Int64),
+        ("dst_port", pl.Int64),
+        ("proto", pl.Int64),
+        ("path", pl.String),
+        ("bytes", pl.Int64),
+    ):
+        if name not in rows.columns:
+            rows = rows.with_columns(pl.lit(None, dtype=kind).alias(name))
+    return rows.select(COLUMNS).with_columns(pl.col("proto").cast(pl.Int64)).drop_nulls(["start", "src", "dst"])
+
+
 def _table(block: bytes, header: Header) -> pl.DataFrame:
-    """Text columns of one block; a summary footer or a torn row gives nulls that the writer leaves out."""
+    """Text columns of one block; a summary footer, a comment or a torn row gives nulls that the writer leaves out."""
     schema: dict[str, pl.DataType | type[pl.DataType]] = {name: pl.String for name in header.names}
     try:
         return pl.read_csv(
@@ -94,7 +161,8 @@ def _table(block: bytes, header: Header) -> pl.DataFrame:
             ignore_errors=True,
             encoding="utf8-lossy",
             quote_char='"',
-            null_values=[""],
+            comment_prefix="#",
+            null_values=["", "(empty)"],
         )
     except pl.exceptions.NoDataError:
         return pl.DataFrame(schema=schema)

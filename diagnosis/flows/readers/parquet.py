@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 import polars as pl
 
+from diagnosis.flows.readers import counters
 from diagnosis.flows.readers.base import Reading, Unusable
 from diagnosis.flows.readers.columns import Columns
 from diagnosis.flows.records import RecordWriter
@@ -27,11 +28,22 @@ def read_parquet(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWrit
             total = scan.select(pl.len()).collect().item()
         except pl.exceptions.PolarsError as error:
             raise Unusable(f"The Parquet file cannot be read ({_first_line(error)}). Export it again.") from error
+        ports = counters.roles(names)
+        if ports is not None:
+            return _counters(scan, ports, total)
         columns = Columns.of(names)
         reading = Reading("canonical-parquet", lines=total)
         for offset in range(0, total, ROWS):
             table = scan.slice(offset, ROWS).collect()
             out.add(columns.normalise(table, hints.time_zone, reading))
+    return reading
+
+
+def _counters(scan: pl.LazyFrame, ports: dict[str, str], rows: int) -> Reading:
+    """Port counters: nothing to cut into steps, but bandwidth over time."""
+    reading = Reading("port-counters", lines=rows)
+    reading.extra["bandwidth"] = counters.bandwidth(scan, ports)
+    reading.notes.append("Switch port counters: they show bandwidth over time, not who talks to whom.")
     return reading
 
 

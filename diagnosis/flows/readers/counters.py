@@ -1,0 +1,78 @@
+"""Switch port counters over time: no flows, but bandwidth for each port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from diagnosis.flows.readers.columns import plain
+
+TIMES = ("savetimeutc", "time", "timestamp", "ts")
+PORTS = ("portname", "port", "interface", "ifname")
+IN = ("inoctets", "inbytes", "rxbytes", "ifhcinoctets")
+OUT = ("outoctets", "outbytes", "txbytes", "ifhcoutoctets")
+#: Points kept for each port, and ports kept, the busiest first.
+POINTS = 600
+MOST_PORTS = 256
+
+
+def roles(names: Iterable[str]) -> dict[str, str] | None:
+    """Which column is time, port, bytes in and out; None when the table is no counter table."""
+    have = {plain(name): name for name in names}
+    found: dict[str, str] = {}
+    for role, aliases in (("time", TIMES), ("port", PORTS), ("in", IN), ("out", OUT)):
+        name = next((have[a] for a in aliases if a in have), None)
+        if name is None:
+            return None
+        found[role] = name
+    return found
+
+
+def bandwidth(table: pl.LazyFrame, columns: dict[str, str]) -> dict[str, Any]:
+    """Mean rates in ``POINTS`` equal slices: {t0, slice_s, ports: [{port, in_bps, out_bps, peak_bps}]}.
+
+    Values that never fall are running counters and are differenced; others are taken as bytes since the reading before.
+    """
+    data = table.select(
+        t=pl.col(columns["time"]).cast(pl.Float64),
+        port=pl.col(columns["port"]).cast(pl.String),
+        inside=pl.col(columns["in"]).cast(pl.Float64),
+        outside=pl.col(columns["out"]).cast(pl.Float64),
+    ).collect()
+    typical = float(data["t"].median() or 0.0)  # type: ignore[arg-type]
+    unit = 1.0 if typical < 1e11 else 1e3 if typical < 1e14 else 1e6 if typical < 1e17 else 1e9
+    data = data.with_columns(t=pl.col("t") / unit).sort("port", "t")
+    falling = (
+        data.select(((pl.col("inside").diff() < 0) & (pl.col("port") == pl.col("port").shift(1))).mean()).item() or 0.0
+    )
+    if falling < 0.001:
+        data = data.with_columns(pl.col("inside", "outside").diff().over("port").clip(lower_bound=0.0))
+    t0, t1 = float(data["t"].min()), float(data["t"].max())  # type: ignore[arg-type]
+    width = max((t1 - t0) / POINTS, 1e-9)
+    data = data.with_columns(part=((pl.col("t") - t0) / width).cast(pl.Int64).clip(upper_bound=POINTS - 1))
+    total = (
+        data.group_by("port")
+        .agg((pl.col("inside") + pl.col("outside")).sum().alias("bytes"))
+        .sort("bytes", "port", descending=[True, False])
+    )
+    chosen = total["port"].head(MOST_PORTS).to_list()
+    rates = (
+        data.filter(pl.col("port").is_in(chosen))
+        .group_by("port", "part")
+        .agg(pl.col("inside", "outside").sum() * 8 / width)
+        .sort("port", "part")
+    )
+    ports = []
+    for port in chosen:
+        own = rates.filter(pl.col("port") == port)
+        row = {"port": port}
+        for name, column in (("in_bps", "inside"), ("out_bps", "outside")):
+            line = [0.0] * POINTS
+            for part, value in zip(own["part"], own[column], strict=True):
+                line[part] = round(float(value or 0.0))
+            row[name] = line
+        row["peak_bps"] = max(max(row["in_bps"]), max(row["out_bps"]))
+        ports.append(row)
+    return {"t0": t0, "t1": t1, "slice_s": width, "ports": ports, "ports_total": total.height}

@@ -1,0 +1,120 @@
+"""JSON: nfdump (ndjson, json), goflow2, Zeek; and two that are told apart only to say what to export instead."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, BinaryIO
+
+import polars as pl
+
+from diagnosis.flows.readers.base import Reading, Unusable, blocks_of_lines
+from diagnosis.flows.readers.columns import Columns
+from diagnosis.flows.records import RecordWriter
+from diagnosis.model import ParseHints
+
+#: A pretty-printed array has to be held whole.
+MOST_ARRAY = 512 << 20
+
+
+def sniff_json(head: bytes) -> str | None:
+    """``json-lines``, ``json-array`` or None; only objects that look like flows count."""
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text[:1] == b"{":
+        first = _object(text.split(b"\n", 1)[0])
+        if first is not None and (_is_flow(first) or _is_hubble(first)):
+            return "json-lines"
+    elif text[:1] == b"[":
+        first = _first_of_array(text)
+        if first is not None and _is_flow(first):
+            return "json-array"
+    return None
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _first_of_array(text: bytes) -> dict[str, Any] | None:
+    try:
+        found, _ = json.JSONDecoder().raw_decode(text[1:].decode("utf-8", "replace").lstrip())
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _is_flow(row: dict[str, Any]) -> bool:
+    return Columns.fit(row)
+
+
+def _is_hubble(row: dict[str, Any]) -> bool:
+    flow = row.get("flow", row)
+    return isinstance(flow, dict) and "verdict" in flow and "IP" in flow
+
+
+def read_json_lines(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter) -> Reading:
+    """One object a line; the columns are those of the first block's objects."""
+    reading: Reading | None = None
+    columns: Columns | None = None
+    for block in blocks_of_lines(stream):
+        if reading is None or columns is None:
+            first = _object(block.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]) or {}
+            if _is_hubble(first):
+                raise Unusable(
+                    "Hubble flows have neither bytes nor duration, so no steps can be seen in them. "
+                    "Export records from the switches or from the nodes' capture (nfdump, goflow2, pcap)."
+                )
+            reading = Reading(_format(first))
+        table = _table(block)
+        if columns is None:
+            columns = Columns.of(table.columns)
+        reading.lines += table.height
+        before = out.dropped
+        out.add(columns.normalise(table, hints.time_zone, reading))
+        reading.bad_rows += out.dropped - before
+        reading.bad_rows += max(0, block.count(b"\n") - table.height)
+    return reading or Reading("json")
+
+
+def read_json_array(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter) -> Reading:
+    """nfdump's ``-o json``: one array."""
+    data = stream.read(MOST_ARRAY + 1)
+    if len(data) > MOST_ARRAY:
+        raise Unusable("A JSON array of more than 512 MB cannot be read in pieces. Export with nfdump -o ndjson.")
+    try:
+        rows = [row for row in json.loads(data) if isinstance(row, dict)]
+    except (ValueError, RecursionError) as error:
+        raise Unusable(
+            f"The JSON array is damaged ({str(error)[:120]}). Export with -o ndjson, which can be read up to the damage."
+        ) from error
+    reading = Reading(_format(rows[0]) if rows else "json", lines=len(rows))
+    if rows:
+        table = pl.from_dicts([_flat(row) for row in rows], infer_schema_length=None)
+        out.add(Columns.of(table.columns).normalise(table, hints.time_zone, reading))
+    return reading
+
+
+def _table(block: bytes) -> pl.DataFrame:
+    """A block's objects; lines that are no JSON are left out one by one when the fast way refuses."""
+    try:
+        return pl.read_ndjson(block, infer_schema_length=1000)
+    except pl.exceptions.PolarsError:
+        rows = [_flat(row) for line in block.split(b"\n") if (row := _object(line)) is not None]
+        return pl.from_dicts(rows, infer_schema_length=None, strict=False) if rows else pl.DataFrame()
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in row.items() if not isinstance(v, (dict, list))}
+
+
+def _format(row: dict[str, Any]) -> str:
+    if "time_flow_start_ns" in row or "sampler_address" in row:
+        return "goflow2"
+    if "id.orig_h" in row:
+        return "zeek-json"
+    if "src4_addr" in row or "src6_addr" in row:
+        return "nfdump-ndjson"
+    return "json-lines"

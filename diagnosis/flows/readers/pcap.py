@@ -1,0 +1,203 @@
+"""Packet captures: pcap (all four magics) and pcapng. A capture that breaks off is used up to its last whole packet."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import numpy as np
+import polars as pl
+
+from diagnosis.flows.readers.base import Reading, Unusable
+from diagnosis.flows.readers.bursts import Bursts
+from diagnosis.flows.readers.decode import LINKS, decode
+from diagnosis.flows.records import RecordWriter
+from diagnosis.model import ParseHints
+
+MAGICS = {
+    b"\xd4\xc3\xb2\xa1": ("<", 1000),
+    b"\xa1\xb2\xc3\xd4": (">", 1000),
+    b"\x4d\x3c\xb2\xa1": ("<", 1),
+    b"\xa1\xb2\x3c\x4d": (">", 1),
+}
+PCAPNG = b"\x0a\x0d\x0d\x0a"
+CHUNK = 32 << 20
+#: No packet is longer; a larger length means that the file is damaged here.
+LONGEST = 1 << 20
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Packets found in one block of bytes."""
+
+    offset: list[int] = field(default_factory=list)
+    captured: list[int] = field(default_factory=list)
+    wire: list[int] = field(default_factory=list)
+    time: list[int] = field(default_factory=list)
+    link: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Interface:
+    link: int
+    ticks: int  # per second
+    shift: int  # seconds
+
+
+def sniff_pcap(head: bytes) -> bool:
+    """True for the magics of pcap and pcapng."""
+    return head[:4] in MAGICS or head[:4] == PCAPNG
+
+
+def read_pcap(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter) -> Reading:
+    """Packets to bursts to records."""
+    head = stream.read(24)
+    reading = Reading("pcapng" if head[:4] == PCAPNG else "pcap")
+    bursts = Bursts(out)
+    walker: _Classic | _Next = _Next() if head[:4] == PCAPNG else _Classic(head)
+    rest = head if head[:4] == PCAPNG else b""
+    unknown: set[int] = set()
+    seen = 0
+    while True:
+        block = stream.read(CHUNK)
+        buffer = rest + block
+        batch, used = walker.walk(buffer)
+        if batch.offset:
+            seen += len(batch.offset)
+            _pass_on(buffer, batch, bursts, reading, unknown)
+        rest = buffer[used:]
+        if not block or walker.broken:
+            break
+        if len(rest) > 2 * CHUNK:
+            walker.broken = True
+            break
+    bursts.finish()
+    reading.lines = seen
+    if walker.broken:
+        reading.notes.append(f"The capture is damaged after {seen} packets; what comes before is used.")
+    elif rest:
+        reading.notes.append(f"The capture breaks off inside a packet; its {seen} whole packets are used.")
+    if unknown and not out.rows:
+        names = ", ".join(str(u) for u in sorted(unknown))
+        raise Unusable(
+            f"Link type {names} is not known here. Capture on an Ethernet interface, or convert with editcap -T ether."
+        )
+    if unknown:
+        reading.notes.append(
+            f"Packets of unknown link types ({', '.join(str(u) for u in sorted(unknown))}) were left out."
+        )
+    if seen and not out.rows:
+        raise Unusable("The capture holds no IP packets.")
+    return reading
+
+
+def _pass_on(buffer: bytes, batch: _Batch, bursts: Bursts, reading: Reading, unknown: set[int]) -> None:
+    link = np.array(batch.link, dtype=np.int64)
+    unknown.update(int(x) for x in np.unique(link) if int(x) not in LINKS)
+    data = np.frombuffer(buffer, dtype=np.uint8)
+    offset, captured, wire, time = (
+        np.array(x, dtype=np.int64) for x in (batch.offset, batch.captured, batch.wire, batch.time)
+    )
+    table = decode(data, offset, captured, wire, link)
+    reading.bad_rows += len(offset) - table.height
+    at = time[table["row"].to_numpy()]
+    bursts.add(
+        table.drop("row").with_columns(
+            path=pl.lit(None, dtype=pl.String),
+            start=pl.Series(at),
+            end=pl.Series(at),
+            packets=pl.lit(1, dtype=pl.Int64),
+        )
+    )
+
+
+class _Classic:
+    """pcap: a 24-byte header, then 16 bytes before each packet."""
+
+    def __init__(self, head: bytes) -> None:
+        if len(head) < 24:
+            raise Unusable("The pcap file ends inside its header. Record it again.")
+        order, self._unit = MAGICS[head[:4]]
+        self._record = struct.Struct(order + "IIII")
+        self._link = struct.unpack(order + "I", head[20:24])[0] & 0xFFFF
+        self.broken = False
+
+    def walk(self, buffer: bytes) -> tuple[_Batch, int]:
+        """The whole packets in a buffer and how many bytes they take."""
+        batch = _Batch()
+        at, size, unpack, unit = 0, len(buffer), self._record.unpack_from, self._unit
+        offset, captured, wire, time = batch.offset.append, batch.captured.append, batch.wire.append, batch.time.append
+        while at + 16 <= size:
+            seconds, fraction, length, full = unpack(buffer, at)
+            if length > LONGEST:
+                self.broken = True
+                break
+            if at + 16 + length > size:
+                break
+            offset(at + 16)
+            captured(length)
+            wire(full)
+            time(seconds * 1_000_000_000 + fraction * unit)
+            at += 16 + length
+        batch.link = [self._link] * len(batch.offset)
+        return batch, at
+
+
+class _Next:
+    """pcapng: typed blocks; interfaces say link type and clock, enhanced packets carry time."""
+
+    def __init__(self) -> None:
+        self._order = "<"
+        self._interfaces: list[_Interface] = []
+        self.broken = False
+
+    def walk(self, buffer: bytes) -> tuple[_Batch, int]:
+        """The packets of the whole blocks in a buffer and how many bytes these take."""
+        batch = _Batch()
+        at, size = 0, len(buffer)
+        while at + 12 <= size:
+            if buffer[at : at + 4] == PCAPNG:
+                self._order = "<" if buffer[at + 8 : at + 12] == b"\x4d\x3c\x2b\x1a" else ">"
+                self._interfaces = []
+            kind, length = struct.unpack_from(self._order + "II", buffer, at)
+            if length < 12 or length % 4 or length > LONGEST * 16:
+                self.broken = True
+                break
+            if at + length > size:
+                break
+            if kind == 1 and length >= 20:
+                self._interfaces.append(self._interface(buffer[at + 8 : at + length - 4]))
+            elif kind == 6 and length >= 32:
+                self._packet(buffer, at, length, batch)
+            at += length
+        return batch, at
+
+    def _interface(self, body: bytes) -> _Interface:
+        link = struct.unpack_from(self._order + "H", body, 0)[0]
+        found = _Interface(link, 1_000_000, 0)
+        at = 8
+        while at + 4 <= len(body):
+            code, length = struct.unpack_from(self._order + "HH", body, at)
+            value = body[at + 4 : at + 4 + length]
+            if code == 0:
+                break
+            if code == 9 and value:
+                power = value[0] & 0x7F
+                found.ticks = 2**power if value[0] & 0x80 else 10 ** min(power, 18)
+            elif code == 14 and len(value) == 8:
+                found.shift = struct.unpack(self._order + "q", value)[0]
+            at += 4 + (length + 3) // 4 * 4
+        return found
+
+    def _packet(self, buffer: bytes, at: int, length: int, batch: _Batch) -> None:
+        number, high, low, captured, full = struct.unpack_from(self._order + "IIIII", buffer, at + 8)
+        if number >= len(self._interfaces) or captured > length - 32:
+            return
+        interface = self._interfaces[number]
+        ticks = high << 32 | low
+        batch.offset.append(at + 28)
+        batch.captured.append(captured)
+        batch.wire.append(full)
+        batch.time.append(ticks * 1_000_000_000 // interface.ticks + interface.shift * 1_000_000_000)
+        batch.link.append(interface.link)
