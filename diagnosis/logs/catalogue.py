@@ -18,6 +18,8 @@ from diagnosis.model import Level, Role
 
 #: A line that ends a traceback, as Python writes it; group 1 is the type.
 EXCEPTION: Final = r"(?:^|[\s:\]])((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Failure|Abort))(?::\s|:?$)"
+#: Lines that a kernel, a scheduler or an orchestrator wrote.
+SYSTEM: Final = r"\bkernel: |\bdmesg: |^\[ *\d+\.\d{6}\] |^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\] |^\S* ?(Normal|Warning) +[A-Z]\w+ +\w+/|^(srun|slurmstepd|slurmctld|slurmd|sbatch)\b"
 #: Lines that only frame an error: they belong to it but tell nothing.
 STRUCTURE: Final = r'^\W*(File "|frame #\d|#\d+ 0x|at [\w.]+\()|^\W*[~^]+\W*$|^\W*Traceback \(most recent'
 
@@ -51,6 +53,7 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
         matched.select("masked", "signature", "role", "strength", "category", "order"), on="masked", how="left", maintain_order="left"
     ).with_columns(
         template=pl.col("text").replace_strict(template_of, default=pl.col("text"), return_dtype=pl.String),
+        is_system=pl.col("example").str.contains(SYSTEM),
         is_exception=pl.col("text").str.contains(EXCEPTION) & ~pl.col("text").str.contains(STRUCTURE),
     )
     keys = joined.select("template", "signature").unique().sort("template", "signature", nulls_last=True).with_row_index("event")
@@ -69,6 +72,7 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
         pl.col("order").first(),
         pl.col("level").max(),
         pl.col("is_exception").any(),
+        pl.col("is_system").any(),
     )
     where = placed.group_by("event").agg(
         n=pl.col("n").sum(),

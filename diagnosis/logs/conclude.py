@@ -31,9 +31,9 @@ NO_FAILURE: Final = ("succeeded", "running", "unknown")
 
 def conclude(case: Case, clocks_told: Sequence[dict[str, Any]] = ()) -> LogDiagnosis:
     """Everything the logs say of this attempt."""
-    when = moment.find(case)
     first = _classified(case, list(case.roots.members))
     where = place.find(case, first.category.id)
+    when = moment.find(case, where.mechanism)
     is_failure = _is_failure(case, when)
     if not is_failure:
         return _healthy(case, clocks_told)

@@ -92,7 +92,16 @@ def open_case(
     alias = {n: n for n in catalogue.nodes} | dict(inventory.alias)
     consequence_at = _consequence_at(catalogue, survived, pace)
     is_survived = pl.Series([e in survived for e in catalogue.events["event"]])
-    weights = roots.weigh(catalogue.events, is_survived, consequence_at, len(catalogue.nodes))
+    since = _since(pace)
+    weights = roots.weigh(
+        catalogue.events,
+        is_survived,
+        consequence_at,
+        total=len(catalogue.nodes),
+        healthy=len(pool.jobs),
+        since=since,
+        is_slow=pace.slow_from is not None,
+    )
     named = _named(table, catalogue, weights, alias, read)
     chosen = roots.choose(catalogue, weights, named)
     stands = chosen.leader is not None and chosen.weights[chosen.leader] >= roots.LEAST and chosen.leader not in survived
@@ -159,6 +168,13 @@ def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> int
     if pace.last_at is not None:
         rows = rows.filter(rows >= pace.last_at)
     return None if rows.is_empty() else int(rows.min())  # type: ignore[arg-type]
+
+
+def _since(pace: Pace) -> int | None:
+    """From when on an unknown line may tell of the failure: shortly before the last progress, or the beginning of a slowdown."""
+    if pace.slow_at is not None:
+        return pace.slow_at - int(max(30.0, 3 * (pace.usual_s or 0.0)) * SECOND)
+    return None if pace.last_at is None else pace.last_at - int((pace.usual_s or 30.0) * SECOND)
 
 
 def _outweighs(catalogue: Catalogue, chosen: Roots, messages: pl.DataFrame) -> bool:

@@ -22,6 +22,9 @@ SLICE_ROWS = 4_000_000
 #: Files aggregated in one go.
 BATCH_FILES = 64
 
+#: Confidence up to which a path's name is a node only in company of others like it.
+WEAK_PATH = 0.5
+
 CELLS = {
     "file": pl.UInt32,
     "source": pl.UInt32,
@@ -135,6 +138,8 @@ def build(parsed: Sequence[Parsed], attempt_of: dict[str, int] | None = None, at
     source_table = pl.DataFrame(
         sources, schema={"source": pl.UInt32, "file": pl.UInt32, "node": pl.String, "rank": pl.Int64}, orient="row"
     )
+    doubtful = _doubtful(logs)
+    source_table = source_table.with_columns(node=pl.when(pl.col("node").is_in(sorted(doubtful))).then(None).otherwise(pl.col("node")))
     year_at = _year_at(logs)
     cells, spans = _aggregate(logs, bases, year_at)
     return LogTable(
@@ -146,6 +151,17 @@ def build(parsed: Sequence[Parsed], attempt_of: dict[str, int] | None = None, at
         spans=spans,
         year_at=year_at,
     )
+
+
+def _doubtful(logs: Sequence[Parsed]) -> set[str]:
+    """Names read from a path that are hardly nodes: the directory of the whole job, not one of several beside each other."""
+    said: dict[str, float] = {}
+    for p in logs:
+        for s in p.sources:
+            if s.node:
+                said[s.node] = max(said.get(s.node, 0.0), s.confidence if s.how == "path" else 1.0)
+    weak = {node for node, confidence in said.items() if confidence <= WEAK_PATH}
+    return weak if len(weak) < 2 else set()
 
 
 def _year_at(logs: Sequence[Parsed]) -> int | None:

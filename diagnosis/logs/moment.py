@@ -18,7 +18,7 @@ ROOTS_READ: Final = 8
 #: Lines before an error line in which its traceback begins, at most.
 FRAMES_BACK: Final = 60
 #: Categories that are the death of a process or of a node, with or without an exception of its own.
-_DEATHS: Final = ("hardware.host.oom", "hardware.host.killed", "hardware.host.lost", "hardware.host.panic", "platform.", "user.code.native")
+_DEATHS: Final = ("hardware.host.oom", "hardware.host.killed", "hardware.host.lost", "hardware.host.panic", "platform.scheduler", "user.code.native")
 _DEATH_WORDS: Final = r"(?i)\bkilled\b|exit ?code|exited|segfault|segmentation|core dumped|\baborted?\b|fell off|fallen off|not ?ready|node (down|fail)|terminated"
 _WAIT_ENDS: Final = r"(?i)operation timeout|timed out|times out|timeout at |time-?out (waiting|after|expired)|signal:? 15|sigterm|cancel|due to time|watchdog (got|caught)"
 _BROKEN: Final = r"(?i)connection (was )?(closed|reset|refused|aborted)|remote process exited|network error|async exception|cuda error|segfault"
@@ -36,8 +36,8 @@ class Moment:
     silence_s: float | None = None
 
 
-def find(case: Case) -> Moment:
-    """The moment of failure."""
+def find(case: Case, mechanism: str = "") -> Moment:
+    """The moment of failure. ``mechanism``: the category that structure alone tells, if it does."""
     ended_at, is_wait = _ended_at(case)
     trained = not case.progress.beats.is_empty()
     texts = _root_texts(case)
@@ -50,7 +50,7 @@ def find(case: Case) -> Moment:
         symptom = "slow"
     elif not has_trained and stage in stages.BEFORE_TRAINING:
         symptom = "launch_failure"
-    elif is_wait and temporal.is_hang(case.pace, ended_at, _has_death(case)):
+    elif is_wait and temporal.is_hang(case.pace, ended_at, _has_death(case) or mechanism.startswith(_DEATHS)):
         symptom = "hang"
     else:
         symptom = "crash"
@@ -105,7 +105,7 @@ def _is_slow(case: Case) -> bool:
     if case.pace.slow_from is None:
         return False
     lead = case.catalogue.events.filter(pl.col("event") == case.roots.leader)
-    if lead.is_empty():
+    if lead.is_empty() or (lead["category"][0] or "").startswith("platform.scheduler"):
         return case.ending.outcome in ("cancelled", "running", "unknown", "failed")
     at = lead["first_at"][0]
     is_exception = bool(lead["is_exception"][0])

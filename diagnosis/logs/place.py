@@ -14,7 +14,9 @@ from diagnosis.model import Role
 from diagnosis.result import NodeSuspect, Suspect
 
 #: Causes that lie with nobody's machine, wherever their lines stand.
-NOBODY: Final = ("platform.", "none", "user.config", "user.environment")
+NOBODY: Final = ("platform.scheduler", "none")
+#: Causes that a node shows but its machine does not have: its node is ranked, not accused.
+NOT_THE_MACHINE: Final = ("user.config", "user.code", "user.numerics", "user.memory.cuda_oom", "user.environment.incompatible")
 #: Causes that a node reports of others: who waits for a missing peer is not the one at fault.
 REPORTED: Final = ("framework.rendezvous", "framework.collective", "framework.elastic")
 #: Weight of the root's own place, by the strength of its rule.
@@ -39,8 +41,12 @@ def find(case: Case, category: str) -> Place:
     if category.startswith(NOBODY):
         return Place((), "no faulty node: the cause lies outside the nodes")
     is_reported = category.startswith(REPORTED)
-    if case.roots.is_wide and not is_reported:
+    lead = _event(case, case.roots.leader) if case.roots.leader is not None else {}
+    # a weak error of nearly all, beside a node without any log, is what the others say of the missing one
+    has_missing = lead.get("strength") == "weak" and bool(_missing_nodes(case))
+    if case.roots.is_wide and not is_reported and not has_missing:
         return _wide(case, category)
+    is_reported = is_reported or (case.roots.is_wide and has_missing)
     clues = [] if is_reported else _root_clues(case)
     mechanism = ""
     if not clues:
@@ -51,8 +57,13 @@ def find(case: Case, category: str) -> Place:
         for node, (score, event) in forest.items()
         if score >= 0.5 and event is not None
     ]
-    ranked = spatial.rank(clues, may_accuse=True)
+    ranked = spatial.rank(clues, may_accuse=not category.startswith(NOT_THE_MACHINE) or not case.roots.nodes)
     return Place(ranked, _answer(case, ranked), _switch(case, ranked), mechanism)
+
+
+def _missing_nodes(case: Case) -> list[Clue]:
+    expected = case.inventory.nodes or case.hints.nodes
+    return [c for c in spatial.absent(case.catalogue, expected, None, 0.0) if c.node not in case.catalogue.nodes]
 
 
 def _wide(case: Case, category: str) -> Place:

@@ -25,6 +25,7 @@ _INITIATOR: Final = re.compile(r"due to (?:a )?(?:collective )?timeout from rank
 WATCHDOG: Final = r"SeqNum=\d|last (enqueued|completed)( NCCL)? work|collective operation timeout|[Rr]eceived a dump signal"
 #: Shares of a group: with fewer dissenters than this they are at fault, with more nothing is said.
 MINORITY: Final = 0.34
+FEW: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,7 @@ def suspicions(states: list[State], ranks: dict[int, str | None]) -> list[Suspic
 def _odd_ones(group: str, members: list[State]) -> list[Suspicion]:
     found = []
     limit = max(1, MINORITY * len(members))
+    few = max(1, FEW * len(members))
     where = f"in group {group}" if group else "in its group"
     completed = Counter(s.completed for s in members if s.completed is not None)
     if completed:
@@ -154,7 +156,8 @@ def _odd_ones(group: str, members: list[State]) -> list[Suspicion]:
             continue
         common_op, votes = ops.most_common(1)[0]
         odd = [s for s in same if s.op != common_op]
-        if len(odd) <= limit and votes > len(odd):
+        # ranks of one group that stop at different numbers are not in one collective: nothing to compare
+        if len(odd) <= few and votes >= 3 and len(same) >= 0.8 * len(members):
             for s in odd:
                 found.append(
                     Suspicion(s.rank, s.node, "mismatched", 0.85, f"rank {s.rank} called {s.op} as number {seq} {where}, its peers {common_op}")

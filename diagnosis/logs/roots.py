@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from diagnosis.history import POOL_MIN
 from diagnosis.logs.catalogue import STRUCTURE, Catalogue
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Level, Role
@@ -21,7 +22,12 @@ STRENGTHS: Final = {"decisive": 1.0, "strong": 0.7, "weak": 0.4}
 #: Weight of an error line that no rule knows, and of one that is an exception.
 UNKNOWN_ERROR: Final = 0.22
 UNKNOWN_EXCEPTION: Final = 0.3
+#: Weight of a line that no rule knows and no healthy job prints, from a kernel or a scheduler, or a warning, on few nodes, as the job failed.
+UNKNOWN_SIGN: Final = 0.15
+#: What is left of a cancelling as a cause once consequences of something else have been seen.
+CANCELLED_AFTER: Final = 0.1
 RECOVERED: Final = 0.05
+CANCELLED: Final = "platform.scheduler.cancelled"
 #: An event this long after the first consequence is one itself.
 LATE_S: Final = 45.0
 LATE: Final = 0.35
@@ -61,9 +67,26 @@ def few(count: int, total: int) -> bool:
     return total > 1 and 0 < count <= max(1, int(CONCENTRATED * total))
 
 
-def weigh(events: pl.DataFrame, recovered: pl.Series, consequence_at: int | None, total: int) -> pl.Series:
-    """The weight of each event as a root candidate, before its relation to others is looked at. ``total``: nodes of the job."""
+def weigh(
+    events: pl.DataFrame,
+    recovered: pl.Series,
+    consequence_at: int | None,
+    *,
+    total: int,
+    healthy: int,
+    since: int | None,
+    is_slow: bool,
+) -> pl.Series:
+    """The weight of each event as a root candidate, before its relation to others is looked at.
+
+    ``total``: nodes of the job; ``healthy``: jobs it is compared with; ``since``: unknown signs count from this time on (ns);
+    ``is_slow``: the job had become slow, so that cancelling it was no cause.
+    """
     is_rare = (pl.col("n_nodes") > 0) & (pl.col("n_nodes") <= max(1, int(CONCENTRATED * total)))
+    is_late_enough = pl.lit(since is not None) & (pl.col("first_at") >= (since or 0)) & pl.col("is_stamped")
+    is_loud = (pl.col("level") >= Level.WARNING.value) & is_rare
+    is_sign = is_late_enough & (pl.col("jobs_with_it") == 0) & (is_loud | (pl.col("is_system") & (is_rare | (pl.col("n_nodes") == 0))))
+    is_sign = is_sign & pl.lit(healthy >= POOL_MIN)
     base = (
         pl.when(pl.col("template").str.contains(STRUCTURE))
         .then(0.0)
@@ -77,12 +100,16 @@ def weigh(events: pl.DataFrame, recovered: pl.Series, consequence_at: int | None
         .then(UNKNOWN_EXCEPTION)
         .when(pl.col("level") >= Level.ERROR.value)
         .then(UNKNOWN_ERROR)
+        .when(is_sign)
+        .then(UNKNOWN_SIGN)
         .otherwise(0.0)
     )
     late = pl.lit(1.0)
     if consequence_at is not None:
         is_late = pl.col("first_at").is_not_null() & (pl.col("first_at") > consequence_at + int(LATE_S * SECOND))
         late = pl.when(is_late).then(LATE).otherwise(1.0)
+    is_after = pl.lit(is_slow) if consequence_at is None else pl.lit(is_slow) | (pl.col("first_at") >= consequence_at)
+    late = pl.when(pl.col("category").fill_null("").str.starts_with(CANCELLED) & is_after).then(CANCELLED_AFTER).otherwise(late)
     again = pl.when(pl.Series(recovered)).then(RECOVERED).otherwise(1.0)
     return events.select((base * pl.col("novelty") * late * again).fill_null(0.0).alias("weight")).to_series()
 
@@ -116,7 +143,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
             # a wide weak error beside a narrow cause is its echo
             joins = joins and (few(len(here), total) or same_kind)
         else:
-            joins = same_kind or (row["category"] is None and lead["category"] is None and row["template"] == lead["template"])
+            joins = same_kind or _begins_alike(row["template"], lead["template"])
         if joins:
             members.append(row["event"])
     members = [r["event"] for r in without_summaries([r for r in ranked if r["event"] in members])]
@@ -200,6 +227,11 @@ def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) ->
 def _kind(category: str | None) -> str | None:
     """Two first parts of a category id: causes of one kind."""
     return ".".join(category.split(".")[:2]) if category else None
+
+
+def _begins_alike(one: str, other: str, words: int = 4) -> bool:
+    """Whether two messages are variants of one: the same first words, not counting parameters."""
+    return one.split()[:words] == other.split()[:words]
 
 
 def _is_near(at: int | None, t0: int | None) -> bool:
