@@ -1,4 +1,4 @@
-"""Signing in: Django's own, with the person's roles and visible clusters read in the one query that finds the person."""
+"""Signing in: Django's own, with the person's roles and visible clusters read by one query."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ def markdown(view: IncidentView, base_url: str) -> str:
         "",
         f"{base_url}/incidents/{incident.pk}/",
         "",
-        f"- Job: {_plain(job.name)} ({job.slug}), attempt {incident.attempt.number}, {incident.node_count or '?'} nodes",
+        f"- Job: {_plain(job.name)} ({job.slug}), attempt {incident.attempt.number}, "
+        f"{incident.node_count or '?'} nodes",
         f"- State: {incident.get_state_display()}",
         f"- Machine: {' › '.join(tree.path(incident.category)) or incident.category} ({incident.confidence:.0%})",
     ]

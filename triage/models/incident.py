@@ -58,7 +58,7 @@ class Group(models.Model):
 
 
 class GroupRule(models.Model):
-    """A human's word on where incidents of a fingerprint belong: in a group, or kept apart (group empty). The last counts."""
+    """A human's word on where incidents of a fingerprint belong: in a group, or (empty) kept apart. The last counts."""
 
     fingerprint = models.CharField(max_length=64, db_index=True)
     group = models.ForeignKey(Group, on_delete=models.CASCADE, null=True, blank=True, related_name="rules")

@@ -26,6 +26,9 @@ NEAR_DAYS = 60
 EVIDENCE_ROLES = ("root", "cascade", "confirmation", "teardown")
 
 
+_PAST = {"confirm": "confirmed", "reject": "rejected", "inconclusive": "found inconclusive:"}
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimView:
     """One claim of the machine with the human word that stands on it."""
@@ -142,38 +145,28 @@ def activity_words(row: Activity) -> str:
     data, tree = row.data, taxonomy.load()
 
     def named(value: Any) -> str:
-        return tree[value].title if value in tree else str(value).replace("_", " ")
+        return tree[value].title if value in tree else str(value or "none").replace("_", " ")
 
-    before, after = data.get("before"), data.get("after")
-    claim = data.get("claim", "")
-    what = f"suspect {data.get('subject')}" if claim == "suspect" else f"the {claim}"
-    past = {"confirm": "confirmed", "correct": "corrected", "reject": "rejected", "inconclusive": "found inconclusive:"}
-    match row.kind:
-        case "diagnosed":
-            return f"diagnosed revision {data.get('revision')} with engine {data.get('engine')}: {named(after or '')}"
-        case "decided" if data.get("word") == "correct":
-            return f"corrected {what}: {named(before or 'none')} → {named(after)}"
-        case "decided":
-            return f"{past.get(str(data.get('word')), 'judged')} {what}" + (f": {named(after)}" if after else "")
-        case "undone":
-            return f"took back: {data.get('word')} of {what}"
-        case "assigned":
-            return f"assigned it to {after}" if after else "took the assignment away"
-        case "regressed":
-            return f"saw the fingerprint of resolved incident #{before} again"
-        case "snoozed":
-            return f"snoozed it until {str(after)[:16].replace('T', ' ')} UTC"
-        case "merged":
-            return f"put it into group {after}"
-        case "split":
-            return f"took it out of group {before}"
-        case "commented":
-            return "commented"
-    return f"set it to {named(row.kind)}"
+    before, after, word = data.get("before"), data.get("after"), str(data.get("word"))
+    what = f"suspect {data.get('subject')}" if data.get("claim") == "suspect" else f"the {data.get('claim')}"
+    if row.kind == "decided" and word == "correct":
+        return f"corrected {what}: {named(before)} → {named(after)}"
+    words = {
+        "diagnosed": f"diagnosed revision {data.get('revision')} with engine {data.get('engine')}: {named(after)}",
+        "decided": f"{_PAST.get(word, 'judged')} {what}" + (f": {named(after)}" if after else ""),
+        "undone": f"took back: {word} of {what}",
+        "assigned": f"assigned it to {after}" if after else "took the assignment away",
+        "regressed": f"saw the fingerprint of resolved incident #{before} again",
+        "snoozed": f"snoozed it until {str(after)[:16].replace('T', ' ')} UTC",
+        "merged": f"put it into group {after}",
+        "split": f"took it out of group {before}",
+        "commented": "commented",
+    }
+    return words.get(row.kind, f"set it to {named(row.kind)}")
 
 
 def _relatives(user: Any, incident: Incident) -> list[tuple[Incident, str]]:
-    """Members of the same group, then the same fingerprint, then the same category of late; each with why it is here."""
+    """Members of the same group, then the same fingerprint, then the same category of late; each with why."""
     same = Q(fingerprint=incident.fingerprint) if incident.fingerprint else Q(pk__in=[])
     together = Q(group=incident.group_id) if incident.group_id else Q(pk__in=[])
     near = Q(pk__in=[])

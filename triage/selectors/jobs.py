@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
@@ -38,7 +38,6 @@ class JobView:
     attempt: Attempt | None
     incidents: list[Incident]
     diagnosis: Diagnosis | None
-    files: dict[str, int] = field(default_factory=dict)
 
     @property
     def report(self) -> dict[str, Any]:
@@ -51,7 +50,7 @@ def jobs_visible_to(user: Any) -> QuerySet[Job]:
 
 
 def job_for(user: Any, slug: str) -> Job | None:
-    """One job, annotated with ``is_working`` and ``is_troubled``: whether its page must show the progress of its evidence."""
+    """One job, annotated with ``is_working`` and ``is_troubled``: whether its page shows the progress."""
     runs = Run.objects.filter(job=OuterRef("pk"))
     uploads = Upload.objects.filter(job=OuterRef("pk"))
     files = Artifact.objects.filter(attempt__job=OuterRef("pk"), is_superseded=False)
@@ -104,30 +103,33 @@ def job_page(user: Any, *, words: str = "", outcome: str = "", page: int = 1) ->
 
 
 def job_view(job: Job, *, attempt: int | None = None, with_timeline: bool = False) -> JobView:
-    """Four queries, whatever the size."""
+    """Three queries, whatever the size."""
     attempts = list(job.attempts.order_by("number"))
     chosen = next((row for row in attempts if row.number == attempt), attempts[-1] if attempts else None)
     diagnoses = Diagnosis.objects.filter(attempt=chosen) if chosen else Diagnosis.objects.none()
-    tally = Artifact.objects.filter(attempt__job=job, is_superseded=False).order_by()
     return JobView(
         job=job,
         attempts=attempts,
         attempt=chosen,
         incidents=list(job.incidents.filter(is_withdrawn=False).select_related("attempt")),
         diagnosis=(diagnoses if with_timeline else diagnoses.defer("timeline")).first(),
-        files=dict(tally.values_list("state").annotate(n=Count("pk"))),
     )
 
 
-def artifact_page(job: Job, *, words: str = "", state: str = "", page: int = 1) -> tuple[list[Artifact], int]:
-    """A job's files by path, with how many match. Two queries."""
-    files = Artifact.objects.filter(attempt__job=job, is_superseded=False).select_related("attempt", "blob")
+def artifact_page(
+    job: Job, *, words: str = "", state: str = "", page: int = 1
+) -> tuple[list[Artifact], int, dict[str, int]]:
+    """A job's files by path, how many match, and how many of each state the words leave. Two queries."""
+    files = Artifact.objects.filter(attempt__job=job, is_superseded=False)
     if words:
         files = files.filter(path__icontains=words)
+    tally = dict(files.order_by().values_list("state").annotate(n=Count("pk")))
     if state:
         files = files.filter(state=state)
     start = (max(page, 1) - 1) * FILES_PAGE_SIZE
-    return list(files.order_by("attempt__number", "path")[start : start + FILES_PAGE_SIZE]), files.count()
+    rows = files.select_related("attempt", "blob").order_by("attempt__number", "path")
+    total = tally.get(state, 0) if state else sum(tally.values())
+    return list(rows[start : start + FILES_PAGE_SIZE]), total, tally
 
 
 def artifact_for(job: Job, attempt: int, path: str) -> Artifact | None:

@@ -128,7 +128,7 @@ def evidence_lines(artifact: Artifact) -> list[int]:
 
 
 def find(artifact: Artifact, words: str, *, offset: int = 0) -> dict[str, Any]:
-    """Lines that hold ``words`` (any case) in the next FIND_CHUNK bytes; ``next`` is where to go on, None at the end."""
+    """Lines that hold ``words`` (any case) in the next FIND_CHUNK bytes; ``next``: where to go on, or None."""
     size = artifact.blob.size_bytes
     needle = words.encode().lower()
     if not needle:

@@ -58,7 +58,7 @@ def job_diagnose(work: Work) -> None:
 def diagnosis_store(
     *, attempt: Attempt, revision: int, report: dict[str, Any], now: datetime | None = None
 ) -> Diagnosis:
-    """Keep one report: the immutable diagnosis, its incident matched by (attempt, ordinal), findings, suspects, activity.
+    """Keep one report: the immutable diagnosis, its incident (attempt, ordinal), findings, suspects, activity.
 
     Storing the same revision again changes nothing (a task may run twice). Decisions hang on the incident and stay.
     """

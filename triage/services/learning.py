@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import transaction
+from kombu.exceptions import KombuError
 
 from triage.models import Activity, ClassifierVersion, Decision, Finding, Incident
-from triage.services import broker
 
 if TYPE_CHECKING:
     from diagnosis.classify_model import Model, Record
@@ -114,8 +114,11 @@ def is_learning_due() -> bool:
 
 
 def learning_consider() -> None:
-    """After a review: queue a training where one is due. A broker that is down loses nothing: the next review asks again."""
+    """After a review: queue a training where one is due. A broker that is down loses nothing: the next review asks."""
     if is_learning_due():
         from triage.tasks import learn  # noqa: PLC0415  # tasks import services
 
-        broker.send(learn)
+        try:
+            learn.apply_async(retry=False)
+        except (KombuError, OSError) as error:
+            log.warning("the broker cannot be reached, learning waits for the next review: %s", error)

@@ -146,7 +146,9 @@ def _beyond_logs(report: dict[str, Any]) -> tuple[str, float]:
     A single slow step is no incident: healthy runs have them. A slow group or switch is one, and so is anybody accused.
     """
     flows = report.get("flows") or {}
-    rows = [row for job in flows.get("jobs") or [] for row in job.get("diagnoses") or []] + (flows.get("diagnoses") or [])
+    rows = [row for job in flows.get("jobs") or [] for row in job.get("diagnoses") or []] + (
+        flows.get("diagnoses") or []
+    )
     slow = [row for row in rows if row.get("kind") in _SLOW_KINDS]
     is_accused = any(row.get("suspect", True) for row in report.get("suspects") or [])
     if slow and (is_accused or not report.get("logs")):

@@ -14,6 +14,7 @@ from django.utils import timezone
 from diagnosis import taxonomy
 from triage.models import Activity, Decision, Incident
 from triage.services import standing
+from triage.services.learning import learning_consider
 
 STAGES = (
     "launch",
@@ -79,6 +80,8 @@ def decision_make(
         reason=decision.reason,
         decision=decision.pk,
     )
+    if claim == Decision.Claim.CATEGORY:
+        transaction.on_commit(learning_consider)
     return decision
 
 

@@ -205,7 +205,7 @@ def pairs(text: str) -> list[list[str]]:
 
 @register.filter
 def highlight(text: str, indicators: list[dict[str, Any]]) -> SafeString:
-    """The text with the words that tell the fault, and their parameters, marked. Log text is data: all of it is escaped."""
+    """The text with the words that tell the fault, and their parameters, marked. Log text is data: all is escaped."""
     wanted = {str(row.get("text") or "") for row in indicators or []}
     wanted |= {
         str(value)

@@ -71,8 +71,15 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         page = request.GET.get("page", "1")
         words, state = request.GET.get("words", ""), request.GET.get("state", "")
         number_of_page = int(page) if page.isdigit() else 1
-        files, total = artifact_page(found, words=words, state=state, page=number_of_page)
-        context |= {"files": files, "total": total, "words": words, "state": state, "states": Artifact.State.choices}
+        files, total, tally = artifact_page(found, words=words, state=state, page=number_of_page)
+        context |= {
+            "files": files,
+            "total": total,
+            "tally": tally,
+            "words": words,
+            "state": state,
+            "states": Artifact.State.choices,
+        }
         context |= {"page_number": number_of_page, "has_next": number_of_page * FILES_PAGE_SIZE < total}
     return render(request, "triage/job.html", context)
 

@@ -37,7 +37,7 @@ def _number(request: HttpRequest, name: str, default: int = 0) -> int:
 
 @require_GET
 def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
-    """A window on the file: around ``line``, or from ``from`` on; ``level``, ``who``, ``masked``, ``fold`` narrow it."""
+    """A window on the file: around ``line``, or from ``from`` on; ``level``, ``who``, ``fold`` narrow it."""
     job, artifact = _artifact(request, slug, attempt, path)
     line = _number(request, "line")
     start = _number(request, "from") or max(1, line - _LEAD)
@@ -94,7 +94,7 @@ def log_instant(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
 
 @require_GET
 def log_raw(request: HttpRequest, slug: str, attempt: int, path: str) -> StreamingHttpResponse:
-    """The bytes as they came, whole or of the lines ``from`` to ``to``; always a download, never shown by the browser."""
+    """The bytes as they came, whole or of the lines ``from`` to ``to``; always a download, never a page."""
     _, artifact = _artifact(request, slug, attempt, path)
     begin, end = 0, artifact.blob.size_bytes
     if first := _number(request, "from"):

@@ -115,7 +115,7 @@ class _Echo:
 @require_POST
 @ability_required("review")
 def bulk(request: HttpRequest) -> HttpResponse:
-    """One act on the chosen incidents, or on all that a search finds. Several are asked about once more, with their count."""
+    """One act on the chosen incidents, or on all that a search finds. Several need a second yes."""
     act = request.POST.get("act", "")
     text = request.POST.get("q", "")
     visible = incidents_visible_to(request.user)

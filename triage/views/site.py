@@ -19,7 +19,7 @@ from triage.selectors.health import broker_answers, metrics_lines
 @never_cache
 @login_not_required
 def healthz(request: HttpRequest) -> JsonResponse:
-    """Whether this process can serve: 200 with the database, 503 without. The broker only delays work, so it is told."""
+    """Whether this process can serve: 200 with the database, 503 without. A broker that is down only delays."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
@@ -63,7 +63,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 _SERVER_ERROR = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Something broke · Faultline</title>
-<link rel="stylesheet" href="/static/css/tokens.css"><link rel="stylesheet" href="/static/css/base.css"></head><body><main>
+<link rel="stylesheet" href="/static/css/tokens.css"><link rel="stylesheet" href="/static/css/base.css"></head>
+<body><main>
 <h1>Something broke on our side</h1><p>It was written to the server's log. What you sent before is kept; nothing was
 half done. Go <a href="/">back to the queue</a> and try again; if it stays, tell an administrator when it happened.</p>
 </main></body></html>"""

@@ -1,0 +1,158 @@
+"""From a report to rows: what a diagnosis makes, and what it leaves alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from django.utils import timezone
+
+from ingest.models import Node
+from tests.factories import make_attempt, make_user
+from tests.triage.report import T0, healthy, sample
+from triage.models import Activity, Diagnosis, Group, GroupRule, Incident
+from triage.services.diagnosing import diagnosis_store
+from triage.services.reading import incident_of, week_of
+from triage.services.reviewing import decision_make, incident_act
+
+pytestmark = pytest.mark.django_db
+
+
+def store(attempt, revision=1, report=None):
+    diagnosis_store(attempt=attempt, revision=revision, report=report or sample())
+    return attempt.incidents.get()
+
+
+def test_a_report_makes_one_incident_with_its_findings_and_suspects():
+    incident = store(make_attempt())
+    assert incident.headline.startswith("GPU 5 of gpu-0412")
+    assert (incident.category, incident.standing_category) == ("hardware.gpu.off_bus",) * 2
+    assert [f.role for f in incident.findings.all()] == ["root", "cascade"]
+    assert incident.findings.first().indicators[0]["text"] == "GPU has fallen off the bus"
+    assert [(s.entity, s.is_accused) for s in incident.suspects.all()] == [("gpu-0412", True), ("gpu-0413", False)]
+    assert incident.accused == ["gpu-0412"]
+    assert incident.happened_at == datetime.fromtimestamp(T0 + 500, UTC)
+    assert incident.week == week_of(incident.happened_at)
+
+
+def test_lost_time_runs_from_the_last_iteration_to_the_end():
+    incident = store(make_attempt())
+    assert incident.lost_s == pytest.approx(1100 - 499)
+    assert incident.node_hours == pytest.approx(601 / 3600 * 4)
+    assert incident.gpu_hours == pytest.approx(incident.node_hours * incident.cluster.gpus_per_node)
+
+
+def test_the_same_revision_stored_twice_doubles_nothing():
+    attempt = make_attempt()
+    store(attempt)
+    store(attempt)
+    assert Diagnosis.objects.count() == Incident.objects.count() == 1
+    assert Activity.objects.filter(kind="diagnosed").count() == 1
+
+
+def test_the_report_comes_back_whole_though_its_timeline_is_kept_apart():
+    attempt = make_attempt()
+    store(attempt)
+    diagnosis = Diagnosis.objects.get()
+    assert "timeline" not in diagnosis.report["logs"]
+    assert diagnosis.whole_report == sample()
+
+
+def test_nodes_are_made_when_evidence_first_names_them():
+    store(make_attempt())
+    assert set(Node.objects.values_list("name", flat=True)) == {"gpu-0411", "gpu-0412", "gpu-0413", "gpu-0414"}
+
+
+def test_a_healthy_report_makes_no_incident_but_concludes_the_job():
+    attempt = make_attempt()
+    diagnosis_store(attempt=attempt, revision=1, report=healthy())
+    attempt.job.refresh_from_db()
+    assert not Incident.objects.exists()
+    assert attempt.job.outcome == "succeeded"
+
+
+def test_an_incident_that_a_later_diagnosis_denies_is_withdrawn_and_comes_back():
+    attempt = make_attempt()
+    first = store(attempt)
+    diagnosis_store(attempt=attempt, revision=2, report=healthy())
+    first.refresh_from_db()
+    assert first.is_withdrawn
+    again = store(attempt, revision=3)
+    assert again.pk == first.pk
+    assert not again.is_withdrawn
+
+
+def test_a_decision_survives_re_diagnosis_and_its_word_stands():
+    attempt = make_attempt()
+    incident, user = store(attempt), make_user("ada", "engineer")
+    decision_make(incident=incident, claim="category", word="correct", value="hardware.gpu.ecc", by=user)
+    report = sample()
+    report["logs"]["id"] = "network.link.down"
+    again = store(attempt, revision=2, report=report)
+    assert again.pk == incident.pk
+    assert again.category == "network.link.down"
+    assert again.standing_category == "hardware.gpu.ecc"
+    assert again.state == Incident.State.CORRECTED
+    assert again.decisions.count() == 1
+
+
+def test_an_unreviewed_incident_follows_the_machine():
+    attempt = make_attempt()
+    store(attempt)
+    report = sample()
+    report["logs"]["id"] = "hardware.gpu.ecc"
+    assert store(attempt, revision=2, report=report).standing_category == "hardware.gpu.ecc"
+
+
+def test_a_fingerprint_seen_again_after_its_resolution_is_a_regression():
+    first, user = store(make_attempt()), make_user("ada", "engineer")
+    decision_make(incident=first, claim="category", word="confirm", by=user)
+    incident_act(incident=first, act="resolved", by=user)
+    second = store(make_attempt())
+    assert second.regressed_from_id == first.pk
+    assert second.activities.filter(kind="regressed").exists()
+    first.refresh_from_db()
+    assert first.state == Incident.State.RESOLVED
+
+
+def test_a_new_incident_joins_the_group_of_its_fingerprint_unless_it_was_split():
+    user = make_user("ada", "engineer")
+    group = Group.objects.create(title="Bus", made_by=user)
+    fingerprint = sample()["logs"]["fingerprint"]
+    GroupRule.objects.create(fingerprint=fingerprint, group=group, made_by=user)
+    assert store(make_attempt()).group == group
+    GroupRule.objects.create(fingerprint=fingerprint, group=None, made_by=user)
+    assert store(make_attempt()).group is None
+
+
+def test_without_times_the_incident_happened_when_it_was_first_known():
+    report = sample()
+    report["logs"]["timeline"] = {}
+    for event in report["logs"]["events"]:
+        event["first_at"] = None
+    incident = store(make_attempt(), report=report)
+    assert not incident.is_time_known
+    assert (timezone.now() - incident.happened_at).total_seconds() < 60
+    assert incident.lost_s is None
+
+
+def test_single_slow_steps_of_a_healthy_job_are_no_incident_but_a_slow_group_is():
+    report = healthy()
+    report["flows"] = {"jobs": [{"diagnoses": [{"kind": "slow_step", "reason": "Step 2 took long."}]}], "diagnoses": []}
+    assert incident_of(report) is None
+    report["flows"]["jobs"][0]["diagnoses"] = [{"kind": "slow_group", "confidence": 0.8}]
+    assert incident_of(report) is None
+    del report["logs"]
+    facts = incident_of(report)
+    assert (facts.category, facts.confidence) == ("performance.network", 0.8)
+
+
+def test_odd_reports_are_read_without_complaint():
+    assert incident_of({}) is None
+    facts = incident_of({"logs": {"is_failure": True}})
+    assert facts.category == "unknown"
+    assert facts.headline
+    report = sample()
+    report["logs"]["timeline"]["t1"] = 1e300
+    report["logs"]["events"][0]["first_at"] = 1e300
+    assert incident_of(report).happened_at is None

@@ -1,0 +1,259 @@
+"""Pages: what they show, what they cost, what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from ingest.models import Artifact, Blob, Run
+from tests.factories import make_attempt, make_incident, make_job, make_user
+from tests.triage.report import LOG, sample
+from triage.models import Activity, Incident
+from triage.services.diagnosing import diagnosis_store
+from triage.services.grouping import incidents_merge
+from triage.services.reviewing import comment_add, decision_make
+
+pytestmark = pytest.mark.django_db
+
+MAX_QUERIES = 8
+
+
+@pytest.fixture
+def ada(client):
+    user = make_user("ada", "engineer")
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def incident():
+    attempt = make_attempt(make_job("llama"))
+    diagnosis_store(attempt=attempt, revision=1, report=sample())
+    attempt.job.refresh_from_db()
+    attempt.job.diagnosing_revision = attempt.job.revision
+    attempt.job.save()
+    return attempt.incidents.get()
+
+
+def budget(client, url, limit=MAX_QUERIES):
+    with CaptureQueriesContext(connection) as queries:
+        response = client.get(url)
+    assert response.status_code == 200, response.content[:400]
+    told = "\n".join(query["sql"][:160] for query in queries)
+    assert len(queries) <= limit, f"{url} took {len(queries)} queries:\n{told}"
+    return response.content.decode()
+
+
+def test_the_queue_teaches_when_nothing_awaits(client, ada):
+    page = budget(client, "/")
+    assert "Nothing awaits review" in page
+    assert "/api/v1/jobs/" in page
+
+
+def test_the_queue_shows_what_awaits_and_hides_what_was_judged(client, ada, incident):
+    judged = make_incident(headline="Judged before", state="confirmed")
+    page = budget(client, "/")
+    assert incident.headline in page
+    assert judged.headline not in page
+
+
+def test_the_list_keeps_its_budget_however_long_it_is(client, ada, incident):
+    for n in range(60):
+        make_incident(headline=f"Failure number {n}", accused=(f"gpu-{n}",), assignee=ada)
+    page = budget(client, "/incidents/")
+    assert "1–50 of 61" in page
+    assert "Failure number 5" in budget(client, "/incidents/?page=2")
+
+
+def test_a_search_is_said_in_words_and_its_facets_count(client, ada, incident):
+    make_incident(category="network.link.down", headline="Link is gone")
+    page = budget(client, "/incidents/?q=category:network")
+    assert "Link is gone" in page
+    assert incident.headline not in page
+    assert "<b>1</b>" in page
+
+
+def test_an_unknown_key_is_answered_with_the_known_ones(client, ada):
+    response = client.get("/incidents/?q=colour:red")
+    assert response.status_code == 422
+    assert "category" in response.content.decode()
+
+
+def test_a_saved_view_is_used_by_its_slug_and_private_to_its_owner(client, ada, incident):
+    client.post(reverse("view-save"), {"name": "My hardware", "q": "category:hardware"})
+    assert incident.headline in budget(client, "/incidents/?filter=my-hardware", 9)
+    client.force_login(make_user("bob", "engineer"))
+    assert "no saved view" in client.get("/incidents/?filter=my-hardware").content.decode()
+
+
+def test_the_incident_page_keeps_its_budget_with_everything_on_it(client, ada, incident):
+    for n in range(20):
+        decision_make(incident=incident, claim="suspect", subject=f"gpu-{n}", word="confirm", by=ada)
+        comment_add(incident=incident, body=f"remark {n}", by=ada)
+    twins = [make_incident(fingerprint=incident.fingerprint) for _ in range(12)]
+    incidents_merge(incidents=[incident, *twins[:3]], by=ada)
+    page = budget(client, f"/incidents/{incident.pk}/")
+    assert "same fingerprint" in page
+    assert "same group" in page
+    assert "remark 19" in page
+
+
+def test_the_incident_page_says_what_why_where_and_what_is_missing(client, ada, incident):
+    page = client.get(f"/incidents/{incident.pk}/").content.decode()
+    for words in (
+        "GPU lost from the PCIe bus",
+        "93 %",
+        "<mark>GPU has fallen off the bus</mark>",
+        "in 0 of 40 healthy jobs",
+        f"/jobs/llama/logs/0/{LOG}?line=812#L812",
+        "No kernel log of gpu-0413.",
+        "scontrol update NodeName=gpu-0412",
+        "Observed",
+        "Inferred",
+    ):
+        assert words in page, words
+
+
+def test_log_text_is_data_and_never_markup(client, ada):
+    report = sample()
+    event = report["logs"]["events"][0]
+    event["example"] = event["template"] = "<script>alert(1)</script> GPU has fallen off the bus & <img src=x>"
+    report["headline"] = "<b>bold</b> claim"
+    report["suspects"][0]["reasons"] = ["<i>slanted</i>"]
+    attempt = make_attempt()
+    diagnosis_store(attempt=attempt, revision=1, report=report)
+    incident = attempt.incidents.get()
+    comment_add(incident=incident, body="[x](javascript:alert(1)) <script>y</script> **fine**", by=ada)
+    page = client.get(f"/incidents/{incident.pk}/").content.decode()
+    for bad in ("<script>alert", "<img src=x", "<b>bold</b>", "<i>slanted", 'href="javascript', "<script>y"):
+        assert bad not in page, bad
+    assert "<strong>fine</strong>" in page
+
+
+def test_judging_by_plain_forms_works_and_offers_an_undo(client, ada, incident):
+    url = reverse("decide", args=[incident.pk])
+    page = client.post(url, {"claim": "category", "word": "confirm"}, follow=True).content.decode()
+    incident.refresh_from_db()
+    assert incident.state == Incident.State.CONFIRMED
+    request_id = Activity.objects.get(kind="decided").request_id
+    assert reverse("undo", args=[request_id]) in page
+    client.post(reverse("undo", args=[request_id]))
+    incident.refresh_from_db()
+    assert incident.state == Incident.State.AWAITING_REVIEW
+
+
+def test_correcting_a_suspect_shows_before_and_after_in_the_activity(client, ada, incident):
+    data = {"claim": "suspect", "subject": "gpu-0412", "word": "correct", "value": "gpu-0413", "reason": "PSU"}
+    page = client.post(reverse("decide", args=[incident.pk]), data, follow=True).content.decode()
+    assert "corrected suspect gpu-0412: gpu-0412 → gpu-0413" in page
+    assert "PSU" in page
+
+
+def test_a_bulk_act_on_several_asks_with_the_count_before_it_acts(client, ada):
+    rows = [make_incident() for _ in range(3)]
+    data = {"act": "reject", "id": [row.pk for row in rows]}
+    asked = client.post(reverse("bulk"), data)
+    assert "Reject 3 incidents?" in asked.content.decode()
+    assert Incident.objects.filter(state="rejected").count() == 0
+    client.post(reverse("bulk"), data | {"expected": "3"})
+    assert Incident.objects.filter(state="rejected").count() == 3
+
+
+def test_a_bulk_act_whose_count_changed_meanwhile_is_refused(client, ada):
+    for _ in range(3):
+        make_incident()
+    response = client.post(reverse("bulk"), {"act": "confirm", "scope": "query", "q": "is:unreviewed", "expected": "2"})
+    assert response.status_code == 409
+    assert not Incident.objects.filter(state="confirmed").exists()
+
+
+def test_a_form_cannot_send_people_to_another_site(client, ada, incident):
+    data = {"claim": "category", "word": "confirm", "next": "https://evil.example/"}
+    response = client.post(reverse("decide", args=[incident.pk]), data)
+    assert response["Location"] == f"/incidents/{incident.pk}/"
+
+
+def test_markdown_of_an_incident_holds_verdict_evidence_and_advice(client, ada, incident):
+    text = budget(client, reverse("incident-markdown", args=[incident.pk]))
+    assert text.startswith(f"## #{incident.pk} GPU 5 of gpu-0412")
+    assert "http://testserver/jobs/llama/logs/0/" in text
+    assert "gpu-0412" in text
+
+
+def test_the_job_pages_keep_their_budget(client, ada, incident):
+    attempt = incident.attempt
+    for n in range(30):
+        blob = Blob.objects.create(sha256=f"{n:064d}", size_bytes=n)
+        Artifact.objects.create(attempt=attempt, path=f"logs/{n}.log", blob=blob, state="parsed")
+        Run.objects.create(job=attempt.job, kind="parse", state="succeeded")
+        make_incident(make_job(f"job-x{n}"))
+    assert incident.headline in budget(client, "/jobs/llama/")
+    assert "logs/29.log" in budget(client, "/jobs/llama/files/", 9)
+    assert "llama" in budget(client, "/jobs/")
+
+
+def test_events_of_a_job_can_be_filtered_by_role_words_and_node(client, ada, incident):
+    assert "Watchdog caught" in client.get("/jobs/llama/?role=cascade").content.decode()
+    assert "Watchdog caught" not in client.get("/jobs/llama/?role=root").content.decode()
+    assert "Watchdog caught" not in client.get("/jobs/llama/?words=fallen").content.decode()
+    assert "No event passes" in client.get("/jobs/llama/?node=gpu-9999").content.decode()
+
+
+def test_errors_say_what_to_do(client, ada):
+    assert "There is no incident #404" in client.get("/incidents/404/").content.decode()
+    assert "There is no job" in client.get("/jobs/nope/").content.decode()
+
+
+def test_no_page_carries_inline_script_or_style(client, ada, incident):
+    for url in (
+        "/",
+        "/incidents/",
+        f"/incidents/{incident.pk}/",
+        "/jobs/",
+        "/jobs/llama/",
+        "/jobs/llama/files/",
+        "/nope",
+    ):
+        response = client.get(url)
+        page = response.content.decode()
+        assert " style=" not in page, url
+        assert "<style" not in page, url
+        assert "<script>" not in page and " onclick" not in page, url
+        policy = response["Content-Security-Policy"]
+        assert "unsafe-inline" not in policy and "default-src 'self'" in policy
+
+
+def test_csv_holds_what_the_search_finds_and_no_formula(client, ada):
+    make_incident(headline="=cmd()", category="network.link.down")
+    make_incident(headline="other")
+    assert client.get("/incidents.csv").status_code == 403
+    client.force_login(make_user("mona", "manager"))
+    lines = b"".join(client.get("/incidents.csv?q=category:network").streaming_content).decode().splitlines()
+    assert len(lines) == 2
+    assert "'=cmd()" in lines[1]
+
+
+def test_health_and_metrics_answer_without_signing_in(client):
+    assert client.get("/healthz").json()["status"] == "ok"
+    make_incident()
+    assert 'faultline_incidents{state="awaiting_review"} 1' in client.get("/metrics").content.decode()
+
+
+def test_a_page_without_charts_weighs_little(client, ada, settings):
+    import gzip
+
+    page = client.get("/").content
+    files = (
+        "css/tokens.css",
+        "css/base.css",
+        "css/components.css",
+        "css/pages.css",
+        "js/keys.js",
+        "js/desk.js",
+        "js/theme.js",
+        "vendor/htmx.min.js",
+    )
+    whole = b"".join((settings.BASE_DIR / "static" / name).read_bytes() for name in files)
+    assert len(gzip.compress(page)) + len(gzip.compress(whole)) < 150_000

@@ -1,0 +1,171 @@
+"""A human's word: said, changed, taken back; never lost."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from tests.factories import make_incident, make_user
+from triage.models import Activity, Incident
+from triage.services import reviewing
+from triage.services.grouping import incidents_merge, incidents_split
+from triage.services.reviewing import (
+    ReviewError,
+    act_undo,
+    decision_make,
+    decision_undo,
+    incident_act,
+    incidents_decide,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ada():
+    return make_user("ada", "engineer")
+
+
+@pytest.fixture
+def incident():
+    return make_incident(accused=("gpu-7",), stage="training", iteration=12)
+
+
+def test_confirming_the_category_confirms_the_incident(ada, incident):
+    decision_make(incident=incident, claim="category", word="confirm", by=ada, reason="matches DCGM")
+    incident.refresh_from_db()
+    assert incident.state == Incident.State.CONFIRMED
+    assert incident.reviewed_at is not None
+    row = Activity.objects.get(kind="decided")
+    assert (row.actor, row.data["reason"], row.data["after"]) == (ada, "matches DCGM", "hardware.gpu.off_bus")
+
+
+def test_a_correction_stands_and_undo_brings_back_the_word_before_it(ada, incident):
+    decision_make(incident=incident, claim="category", word="confirm", by=ada)
+    second = decision_make(incident=incident, claim="category", word="correct", value="hardware.gpu.ecc", by=ada)
+    incident.refresh_from_db()
+    assert (incident.state, incident.standing_category) == ("corrected", "hardware.gpu.ecc")
+    decision_undo(decision=second, by=ada)
+    incident.refresh_from_db()
+    assert (incident.state, incident.standing_category) == ("confirmed", "hardware.gpu.off_bus")
+    assert incident.decisions.count() == 2
+    assert Activity.objects.filter(kind="undone").count() == 1
+
+
+def test_undoing_the_only_word_awaits_review_again(ada, incident):
+    decision_undo(decision=decision_make(incident=incident, claim="category", word="reject", by=ada), by=ada)
+    incident.refresh_from_db()
+    assert (incident.state, incident.reviewed_at) == ("awaiting_review", None)
+
+
+def test_undoing_twice_is_refused(ada, incident):
+    decision = decision_make(incident=incident, claim="category", word="reject", by=ada)
+    decision_undo(decision=decision, by=ada)
+    with pytest.raises(ReviewError, match="already undone"):
+        decision_undo(decision=decision, by=ada)
+
+
+def test_a_word_on_a_suspect_leaves_the_state_alone(ada, incident):
+    decision_make(incident=incident, claim="suspect", subject="gpu-7", word="correct", value="gpu-8", by=ada)
+    incident.refresh_from_db()
+    assert incident.state == Incident.State.AWAITING_REVIEW
+    assert incident.decisions.get().machine_value == "gpu-7"
+
+
+def test_a_word_on_a_suspect_does_not_reopen_a_resolved_incident(ada, incident):
+    decision_make(incident=incident, claim="category", word="confirm", by=ada)
+    incident_act(incident=incident, act="resolved", by=ada)
+    decision_make(incident=incident, claim="suspect", subject="gpu-7", word="confirm", by=ada)
+    incident.refresh_from_db()
+    assert incident.state == Incident.State.RESOLVED
+    assert incident.resolved_at is not None
+
+
+@pytest.mark.parametrize(
+    ("claim", "word", "value", "said"),
+    [
+        ("category", "correct", "", "what is right instead"),
+        ("category", "correct", "hardware.gpu.off_bus", "confirm it instead"),
+        ("category", "correct", "hardware.teapot", "no category"),
+        ("stage", "correct", "lunch", "no stage"),
+        ("iteration", "correct", "many", "whole number"),
+        ("colour", "confirm", "", "no claim"),
+        ("category", "maybe", "", "no word"),
+        ("suspect", "confirm", "", "Name the suspect"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_a_sentence(ada, incident, claim, word, value, said):
+    with pytest.raises(ReviewError, match=said):
+        decision_make(incident=incident, claim=claim, word=word, value=value, by=ada)
+    assert not incident.decisions.exists()
+
+
+def test_stage_and_iteration_can_be_corrected(ada, incident):
+    decision_make(incident=incident, claim="stage", word="correct", value="evaluation", by=ada)
+    decision_make(incident=incident, claim="iteration", word="correct", value="13", by=ada)
+    assert {d.value for d in incident.decisions.all()} == {"evaluation", "13"}
+
+
+def test_resolving_needs_a_verdict_first(ada, incident):
+    with pytest.raises(ReviewError, match="Say first"):
+        incident_act(incident=incident, act="resolved", by=ada)
+
+
+def test_snoozing_needs_a_time_to_come(ada, incident):
+    with pytest.raises(ReviewError, match="future"):
+        incident_act(incident=incident, act="snoozed", by=ada, until=timezone.now() - timedelta(hours=1))
+    incident_act(incident=incident, act="snoozed", by=ada, until=timezone.now() + timedelta(hours=1))
+    incident.refresh_from_db()
+    assert incident.snoozed_until > timezone.now()
+
+
+def test_a_bulk_act_is_one_act_and_is_undone_as_one(ada):
+    rows = [make_incident() for _ in range(3)]
+    request_id, count = incidents_decide(incidents=rows, word="confirm", by=ada)
+    assert count == 3
+    assert Incident.objects.filter(state="confirmed").count() == 3
+    assert act_undo(request_id=request_id, by=ada) == 3
+    assert Incident.objects.filter(state="awaiting_review").count() == 3
+    assert act_undo(request_id=request_id, by=ada) == 0
+
+
+def test_somebody_else_cannot_undo_ones_act(ada, incident):
+    request_id, _ = incidents_decide(incidents=[incident], word="reject", by=ada)
+    assert act_undo(request_id=request_id, by=make_user("bob", "engineer")) == 0
+
+
+def test_confirming_one_incident_never_confirms_its_twin(ada):
+    first, twin = make_incident(fingerprint="aa"), make_incident(fingerprint="aa")
+    decision_make(incident=first, claim="category", word="confirm", by=ada)
+    twin.refresh_from_db()
+    assert twin.state == Incident.State.AWAITING_REVIEW
+
+
+def test_a_comment_is_kept_and_an_empty_one_refused(ada, incident):
+    reviewing.comment_add(incident=incident, body="  looks **bad**  ", by=ada)
+    assert Activity.objects.get(kind="commented").data["body"] == "looks **bad**"
+    with pytest.raises(ReviewError, match="empty"):
+        reviewing.comment_add(incident=incident, body="  ", by=ada)
+
+
+def test_any_number_of_incidents_merges_and_their_old_groups_come_along(ada):
+    a, b, c, d = (make_incident(fingerprint=letter) for letter in "abcd")
+    incidents_merge(incidents=[a, b], by=ada)
+    group = incidents_merge(incidents=[b, c, d], by=ada, title="One cause")
+    assert group.incidents.count() == 4
+    assert group.title == "One cause"
+
+
+def test_a_single_incident_is_no_group(ada, incident):
+    with pytest.raises(ReviewError, match="two"):
+        incidents_merge(incidents=[incident, incident], by=ada)
+
+
+def test_the_last_of_a_fingerprint_to_leave_keeps_it_apart(ada):
+    a, b = make_incident(fingerprint="aa"), make_incident(fingerprint="bb")
+    group = incidents_merge(incidents=[a, b], by=ada)
+    assert incidents_split(incidents=[b], by=ada) == 1
+    assert list(group.incidents.all()) == [a]
+    assert group.rules.model.objects.filter(fingerprint="bb").last().group is None
