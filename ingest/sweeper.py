@@ -10,13 +10,20 @@ import logging
 import threading
 from typing import Any
 
-from celery.signals import worker_ready, worker_shutting_down
+from celery.signals import worker_init, worker_ready, worker_shutting_down
 
 log = logging.getLogger(__name__)
 
 SWEEP_EVERY_S = 5
 TIDY_EVERY_SWEEPS = 360
 _stopped = threading.Event()
+
+
+@worker_init.connect
+def hush(**_: Any) -> None:
+    """Keep Celery's two lines per sweep out of the log: they would bury everything else."""
+    for name in ("celery.app.trace", "celery.worker.strategy"):
+        logging.getLogger(name).addFilter(lambda record: "ingest.tasks.sweep" not in record.getMessage())
 
 
 @worker_ready.connect

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 #: outcomes are written in batches of this many
 _BATCH = 100
+#: and at least this often, so that whoever watches sees it go on
+_RECORD_EVERY_S = 1.0
 _FIELDS = ("state", "kind", "lines", "problem", "notes", "parsed_key", "settled_at")
 
 
@@ -29,6 +32,7 @@ def artifacts_parse(work: Work) -> None:
     job = Job.objects.get(pk=work.run.job_id)
     todo = [artifact for artifact in _artifacts(work) if artifact.settled_at is None]
     settled: list[Artifact] = []
+    recorded_at = time.monotonic()
     is_second_try = work.run.tries > 1
     for done, artifact in enumerate(todo):
         work.stage("parsing", done, len(todo))
@@ -39,9 +43,9 @@ def artifacts_parse(work: Work) -> None:
                 Artifact.objects.filter(pk=artifact.pk).update(state=Artifact.State.PARSING)
             _parse(artifact, job, work)
         settled.append(artifact)
-        if len(settled) >= _BATCH:
+        if len(settled) >= _BATCH or time.monotonic() - recorded_at > _RECORD_EVERY_S:
             _record(settled, work)
-            settled = []
+            settled, recorded_at = [], time.monotonic()
     _record(settled, work)
 
 

@@ -16,6 +16,7 @@
   const chunkBytes = Number(form.dataset.chunk);
   const files = new Map(); // path → {file, item, sent}
   const RETRIES = 8;
+  form.classList.add("has-script");
 
   const size = (bytes) => {
     const units = ["B", "kB", "MB", "GB", "TB"];
