@@ -12,7 +12,6 @@ from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import KombuError
 
-from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 from ingest import selectors as evidence
 from ingest.models import Attempt, Job, Node, Run
@@ -30,6 +29,9 @@ def job_diagnose(work: Work) -> None:
 
     The pure engine reads column files and byte ranges; only its reports reach the database.
     """
+    # the engine's numerics take seconds to import: only the worker that diagnoses pays for them
+    from diagnosis.pipeline import diagnose
+
     job = Job.objects.select_related("cluster").get(pk=work.run.job_id)
     revision = int(work.run.parameters.get("revision", 0))
     as_of = (job.evidence_changed_at or job.created_at).timestamp()
