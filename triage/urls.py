@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import URLPattern, URLResolver, include, path
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularAPIView
 
 from triage.views import incident, jobs, logs, queue, site
 
@@ -47,7 +47,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("ingest.api.urls")),
     path("api/v1/", include("triage.api.urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="api-schema"),
-    path("api/docs/", SpectacularSwaggerView.as_view(url_name="api-schema"), name="api-docs"),
+    path("api/docs/", site.api_docs, name="api-docs"),
     path("admin/", admin.site.urls),
     path("sign-in/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("sign-out/", LogoutView.as_view(), name="logout"),

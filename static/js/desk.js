@@ -58,6 +58,23 @@
   document.addEventListener("htmx:after:settle", tell);
   tell();
 
+  // live lists: [data-live] is asked again, soon while somebody is here and things change, rarely else, never while
+  // hidden, selected or typed in
+  let pause = 15000, quietFor = 0;
+  const shown = () => document.querySelector("[data-live]")?.textContent;
+  const again = () => setTimeout(() => {
+    const live = document.querySelector("[data-live]");
+    const isBusy = document.hidden || document.querySelector(".has-selection, dialog[open], details.editor[open]") || document.activeElement?.matches("input:not([type=checkbox]), textarea, select");
+    if (live && !isBusy) {
+      const before = shown();
+      live.dispatchEvent(new CustomEvent("live"));
+      setTimeout(() => { quietFor = shown() === before ? quietFor + 1 : 0; pause = quietFor > 8 ? 60000 : 15000; }, 3000);
+    }
+    again();
+  }, pause);
+  if (document.querySelector("[data-live]")) again();
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) { quietFor = 0; document.querySelector("[data-live]")?.dispatchEvent(new CustomEvent("live")); } });
+
   // suggestions for the search box: a listbox under it, arrows choose, Tab or Enter takes
   const box = document.getElementById("q");
   const form = box?.form;

@@ -116,7 +116,7 @@ function showSheet() {
     const at = event.target;
     if (at.closest("dialog[open]")) return;
     if (at.matches("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]")) {
-      if (event.key === "Escape") at.blur();
+      if (event.key === "Escape") { event.preventDefault(); at.blur(); }
       return;
     }
     if (event.key === "Enter" && at.matches("a, button, summary")) return;
