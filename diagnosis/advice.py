@@ -30,6 +30,7 @@ FACTS = {
     "is_nan": "NaN or a jump of the loss",
     "is_silent": "hang or slow: no message names the cause",
     "is_host_code": "the stacks' outliers sit in data loading, storage or user code on their host",
+    "is_mismatch": "one set of ranks called another collective than all the others",
     "network_alerts": "most network alerts of one node within 300 s",
     "culprit_nodes": "nodes accused by the fused ranking, best first",
     "suspect_score": "score of the first of them",
@@ -186,6 +187,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
         "is_nan": leaf in {"nan_divergence", "silent_data_corruption"},
         "is_silent": symptom in {"hang", "slow"},
         "is_host_code": bool(odd) and all(g.get("activity") in {"host", "local"} for g in odd),
+        "is_mismatch": _mismatched(stacks),
         "network_alerts": _alerts(logs.get("events") or (), rungs),
         "culprit_nodes": culprits,
         "suspect_score": max((float(s.get("score") or 0) for s in nodes), default=1.0 if culprits else 0.0),
@@ -201,6 +203,15 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
         "has_tie": bool(stacks.get("tie")),
         **{f"tried_{a}": a in tried for a in ("stop_time_check", "reattempt", "rollback")},
     }
+
+
+def _mismatched(stacks: Mapping[str, Any]) -> bool:
+    """A clean split in two, or Flight Recorder's word. Several odd groups are a chain of waits, which a machine may
+    cause."""
+    if (stacks.get("collectives") or {}).get("mismatched"):
+        return True
+    apart = [g for g in stacks.get("groups") or () if not g.get("dominant")]
+    return stacks.get("rule") == "mismatch" and len(apart) == 1
 
 
 def _alerts(events: Iterable[Mapping[str, Any]], rungs: Ladder) -> int:

@@ -120,7 +120,7 @@ def _busy(scene: Scene) -> Blame | None:
 def _gone(scene: Scene) -> Blame | None:
     if not scene.missing:
         return None
-    told = f"No process of rank {fold(scene.missing)} was dumped although its peers were"
+    told = f"No process of {who(scene.missing)} was dumped although its peers were"
     sentence = f"{told}: it is gone, or was not reachable{_meanwhile(scene.groups, ())}."
     return accuse(scene.missing, 0.85, "was not dumped although its peers were", scene, sentence, "missing")
 
@@ -151,7 +151,8 @@ def _tier(scene: Scene, kinds: set[str], rule: str, clause: str) -> Blame | None
             if rank in ranks:
                 scores[rank] = _SCORE[g.activity.kind]
                 reasons[rank] = f"{g.activity.what} ({g.activity.frame}), {clause}"
-    parts = [f"rank {fold(r for r in g.ranks if r in scores)} is {g.activity.what}" for g in chosen[:3]]
+    named = [(g, [r for r in g.ranks if r in scores]) for g in chosen[:3]]
+    parts = [f"{who(r)} {'is' if len(r) == 1 else 'are'} {g.activity.what}" for g, r in named]
     sentence = ", ".join(parts) + _meanwhile(scene.groups, chosen) + "."
     return Blame(tuple(scores), scores, reasons, scene.outliers, sentence[0].upper() + sentence[1:], rule)
 
@@ -162,16 +163,26 @@ def _meanwhile(groups: Sequence[Group], chosen: Sequence[Group]) -> str:
     if not waiting:
         return ""
     parts = [
-        f"rank {fold(g.ranks)} {g.activity.what}" + (f" ({g.activity.dim} group)" if g.activity.dim else "")
+        f"{who(g.ranks)} {g.activity.what}" + (f" ({g.activity.dim} group)" if g.activity.dim else "")
         for g in waiting[:3]
     ]
-    return "; meanwhile " + ", ".join(parts) + (" wait" if sum(len(g.ranks) for g in waiting) > 1 else " waits")
+    rest = sum(len(g.ranks) for g in waiting[3:])
+    return "; meanwhile " + ", ".join([*parts, *([f"{rest} elsewhere"] if rest else [])]) + " wait for their peers"
+
+
+def who(ranks: Iterable[int]) -> str:
+    """``rank 3``, ``ranks 0-3/7`` or, where the list would be long, ``119 ranks``."""
+    named = sorted(set(ranks))
+    folded = fold(named)
+    if len(named) == 1:
+        return f"rank {folded}"
+    return f"ranks {folded}" if folded.count("/") < 3 else f"{len(named)} ranks"
 
 
 def _empty(scene: Scene) -> Blame | None:
     if not scene.empty or scene.odd or len(scene.empty) > MISSING_SHARE * max(1, scene.total):
         return None
-    told = f"All other ranks are alike; the dump of rank {fold(scene.empty)} is empty, so its process may be gone."
+    told = f"All other ranks are alike; the dump of {who(scene.empty)} is empty, so its process may be gone."
     return accuse(scene.empty, 0.5, "its dump is empty", scene, told, "empty")
 
 
@@ -202,21 +213,22 @@ def _chains(scene: Scene) -> Blame | None:
             for r in ends.ranks
         }
         told = (
-            f"All ranks communicate; the chain of waits ends at rank {fold(ends.ranks)}, "
+            f"All ranks communicate; the chain of waits ends at {who(ends.ranks)}, "
             "all of whose group have arrived: the collective itself does not finish there."
         )
         return accuse(ends.ranks, 0.7, why, scene, told, "sink")
     largest = max(scene.groups, key=lambda g: len(g.ranks))
     odd = ends.apart or [g for g in scene.groups if not g.dominant]
     if not odd:
-        parts = "; ".join(f"rank {fold(g.ranks)} {g.activity.what}" for g in scene.groups[:4])
+        parts = "; ".join(f"{who(g.ranks)} {g.activity.what}" for g in scene.groups[:4])
         return nobody(
             f"The ranks fall into {len(scene.groups)} large groups and none stands out: {parts}.", "no_outlier"
         )
     odd = sorted(odd, key=lambda g: (len(g.ranks), g.ranks))
     why = {r: f"{g.activity.what}, while most ranks are {largest.activity.what}" for g in odd for r in g.ranks}
     theirs, ours = odd[0].activity.what, largest.activity.what
-    told = f"Rank {fold(why)} entered another call ({theirs}) than the other ranks ({ours})."
+    told = f"{who(why)} entered another call ({theirs}) than the other ranks ({ours})."
+    told = told[0].upper() + told[1:]
     return accuse([r for g in odd for r in g.ranks], 0.68, why, scene, told, "mismatch")
 
 

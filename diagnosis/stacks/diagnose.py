@@ -182,7 +182,9 @@ def _collectives(found: Findings, states: Sequence[collectives.State], dumped: S
             found.accuse(rank, None, 0.7, "wrote no Flight Recorder dump although its peers did", "flight_recorder")
     for rank, reason in verdict.ranks.items():
         score = 0.9 if rank in verdict.device or rank in verdict.host else 0.8
-        found.accuse(rank, None, score, reason, "flight_recorder")
+        # Watchdog lines come from the logs, where they have been weighed already.
+        source, weight = ("flight_recorder", 1.0) if dumped else ("watchdog", 0.7)
+        found.accuse(rank, None, weight * score, reason, source)
     found.collectives = verdict
     found.recorded = sorted(set(dumped))
     found.unrecorded = absent

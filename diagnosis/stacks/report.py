@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
 from diagnosis.stacks import evict
+from diagnosis.stacks.blame import who
 from diagnosis.stacks.cluster import Group, fold, icicle, icicle_rows
 from diagnosis.stacks.collectives import Verdict
 from diagnosis.stacks.identify import Process
@@ -15,7 +17,7 @@ from diagnosis.stacks.layout import Layout
 from diagnosis.stacks.voting import Outcome
 
 _MAX_GROUPS = 200
-_SPOKEN = {"stacks": "stacks", "flight_recorder": "Flight Recorder", "ras": "NCCL RAS"}
+_SPOKEN = {"stacks": "stacks", "flight_recorder": "Flight Recorder", "watchdog": "watchdog lines", "ras": "NCCL RAS"}
 
 
 @dataclass(slots=True)
@@ -92,6 +94,7 @@ def to_report(found: Findings) -> dict[str, Any]:
         "failed_ranks": failed,
         "empty_ranks": empty,
         "outlier_ranks": outliers,
+        "headline": _headline(_reason(found), nodes) if suspects or nodes else _reason(found),
         "reason": _reason(found),
         "rule": outcome.verdict.rule if outcome else "collectives" if found.collectives else "none",
         "rounds": found.rounds,
@@ -153,15 +156,15 @@ def _reason(found: Findings) -> str:
         parts.append(found.outcome.verdict.reason)
     if found.collectives:
         verdict = found.collectives
+        source = "Flight Recorder" if found.recorded else "Watchdog lines"
         for word, ranks in (("host", verdict.host), ("device", verdict.device)):
             if ranks:
                 first = min(ranks)
-                parts.append(
-                    f"Flight Recorder: rank {fold(ranks)} is stuck on its {word}: rank {first} {ranks[first]}."
-                )
+                verb = "is stuck on its" if len(ranks) == 1 else "are stuck on their"
+                parts.append(f"{source}: {who(ranks)} {verb} {word}: rank {first} {ranks[first]}.")
         if verdict.mismatch and not verdict.host and not verdict.device:
             first = min(verdict.mismatch)
-            parts.append(f"Flight Recorder: rank {fold(verdict.mismatch)} {verdict.mismatch[first]}.")
+            parts.append(f"{source}: {who(verdict.mismatch)} {verdict.mismatch[first]}.")
         if not verdict.ranks and found.recorded:
             parts.append("Flight Recorder: no rank is missing from a collective or behind its peers.")
     parts += [
@@ -172,6 +175,13 @@ def _reason(found: Findings) -> str:
         for r in a.reasons[-1:]
     ][:3]
     return " ".join(parts) or "The stack evidence could not be compared."
+
+
+def _headline(reason: str, nodes: list[str]) -> str:
+    """The first clause of the reason, with the nodes: what stands above an incident."""
+    first = re.split(r"(?<=\w\))\.|[;.](?:\s|$)", reason, maxsplit=1)[0].rstrip(".")
+    where = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
+    return f"{first} ({where})." if where else f"{first}."
 
 
 def _say_absent(found: Findings, missing: list[int], failed: list[int], empty: list[int]) -> None:
@@ -232,32 +242,55 @@ def _nodes(ranks: Iterable[int], node_of: dict[int, str]) -> list[str]:
 
 
 def _suspects(strong: list[Accusation], ranked: list[Accusation]) -> list[dict[str, Any]]:
-    """For the fusion: each accused rank, and each node with the best of its ranks. Weak ones are kept, with their
-    low score."""
-    rows: list[dict[str, Any]] = []
-    nodes: dict[str, dict[str, Any]] = {}
+    """For the fusion: each accused rank, and each node with the best of its ranks; weak ones with half their score."""
     named = {id(a) for a in strong}
+    rows: list[dict[str, Any]] = []
+    by_node: dict[str, list[Accusation]] = {}
     for a in ranked[:256]:
-        who = f"rank {a.rank}" if a.rank is not None else "a process"
-        reasons = [f"{who} {r}" if not r.startswith("its ") else f"{who}: {r}" for r in a.reasons[:6]]
-        sources = [s for s, score in a.scores.items() if score > 0] or ["stacks"]
-        score = a.score if id(a) in named else round(0.5 * a.score, 4)
         if a.rank is not None:
             rows.append(
                 {
-                    "entity": who,
+                    "entity": f"rank {a.rank}",
                     "kind": "rank",
-                    "score": score,
+                    "score": _shown(a, named),
                     "from": ["stacks"],
-                    "evidence": sources,
-                    "reasons": reasons,
+                    "evidence": sorted(s for s, score in a.scores.items() if score > 0),
+                    "reasons": [_say([a.rank], r) for r in a.reasons[:6]],
                     "node": a.node,
+                    "ranks": [a.rank],
+                    "suspect": id(a) in named,
                 }
             )
         if a.node:
-            node = nodes.setdefault(
-                a.node, {"entity": a.node, "kind": "node", "score": 0.0, "from": ["stacks"], "reasons": []}
-            )
-            node["score"] = max(node["score"], score)
-            node["reasons"] = [*node["reasons"], *reasons][:6]
-    return [*nodes.values(), *rows]
+            by_node.setdefault(a.node, []).append(a)
+    nodes: list[dict[str, Any]] = [
+        {
+            "entity": node,
+            "kind": "node",
+            "score": max(_shown(a, named) for a in held),
+            "from": ["stacks"],
+            "reasons": _reasons_of(held)[:6],
+            "ranks": sorted(a.rank for a in held if a.rank is not None),
+            "suspect": any(id(a) in named for a in held),
+        }
+        for node, held in by_node.items()
+    ]
+    return [*sorted(nodes, key=lambda n: -float(n["score"])), *rows]
+
+
+def _shown(a: Accusation, named: set[int]) -> float:
+    return a.score if id(a) in named else round(0.5 * a.score, 4)
+
+
+def _reasons_of(held: list[Accusation]) -> list[str]:
+    """Each reason once, with all the node's ranks that share it."""
+    ranks: dict[str, list[int]] = {}
+    for a in held:
+        for reason in a.reasons:
+            ranks.setdefault(reason, []).extend([] if a.rank is None else [a.rank])
+    return [_say(r, reason) for reason, r in ranks.items()]
+
+
+def _say(ranks: list[int], reason: str) -> str:
+    subject = who(ranks) if ranks else "a process"
+    return f"{subject}: {reason}" if reason.startswith("its ") else f"{subject} {reason}"

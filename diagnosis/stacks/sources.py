@@ -24,10 +24,13 @@ def find_layout(
     command lines."""
     if isinstance(given, Layout):
         return given
-    files = [p.facts for p in parsed if p.kind == Kind.LAYOUT]
-    for source, data in [("given", given), *(("layout file", f.get("json") or f) for f in files)]:
+    files = [dict(p.facts.get("json") or p.facts) for p in parsed if p.kind == Kind.LAYOUT]
+    told = {k: v for k, v in dict(given or {}).items() if v not in (None, "", 0)}
+    for source, data in [("given", told), *(("layout file", f) for f in files)]:
         if data:
-            found = from_json(data, framework=framework, source=source)
+            # What a caller gives seldom holds the nodes and process ids that a file lists beside the same sizes.
+            rows = data.get("ranks") or next((f["ranks"] for f in files if f.get("ranks")), None)
+            found = from_json({**data, "ranks": rows} if rows else data, framework=framework, source=source)
             if found.sizes or found.node_of:
                 return found if found.world_size or not world_size else replace(found, world_size=world_size)
     for p in parsed:
@@ -37,9 +40,9 @@ def find_layout(
             if found.sizes:
                 return found
     for command, _ in Counter(c for c in commands if c).most_common(3):
-        told = from_text(command, world_size=world_size, framework=framework, source="command line")
-        if told is not None:
-            return told
+        printed = from_text(command, world_size=world_size, framework=framework, source="command line")
+        if printed is not None:
+            return printed
     return build({}, world_size=world_size, source="")
 
 

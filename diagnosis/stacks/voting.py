@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from diagnosis.stacks import evict
-from diagnosis.stacks.blame import Blame, blame
+from diagnosis.stacks.blame import Blame, blame, who
 from diagnosis.stacks.cluster import Group, by_rank, fold, group
 from diagnosis.stacks.identify import Process
 from diagnosis.stacks.layout import Layout
@@ -136,7 +136,7 @@ def _slow(rounds: Sequence[Round], shown: Round, layout: Layout) -> Outcome:
     }
     scores = {r: round(min(0.9, 0.4 + 0.5 * votes[r] / len(rounds)), 3) for r in ranks}
     told = f"; its {tally[0][0].kind} group {fold(group_ranks)} was flagged in {tally[0][1]}" if clear else ""
-    reason = f"The job moves, so it is slow, not hung: rank {fold(ranks)} lagged in most of {len(rounds)} rounds{told}."
+    reason = f"The job moves, so it is slow, not hung: {who(ranks)} lagged in most of {len(rounds)} rounds{told}."
     verdict = Blame(ranks, scores, reasons, tuple(sorted({*ranks, *group_ranks})), reason, "slow")
     return Outcome(
         shown, verdict, [tally[0][0]] if clear else evict.candidates(ranks, layout), is_moving=True, votes=tally

@@ -113,6 +113,17 @@ def test_a_hang_with_outliers_of_one_group_evicts_the_group_and_counts_the_healt
     assert "probably healthy" in got["cost"]["text"]
 
 
+def test_ranks_that_split_cleanly_over_two_collectives_are_a_matter_of_code():
+    split = [{"ranks": [3], "activity": "comm"}, {"ranks": [0, 1, 2], "activity": "comm", "dominant": True}]
+    got = advise({"logs": logs(symptom="hang"), "stacks": hang_stacks(rule="mismatch", groups=split)})
+    assert got["action"] == "rollback"
+    chain = [*split, {"ranks": [4], "activity": "comm"}]
+    assert (
+        advise({"logs": logs(symptom="hang"), "stacks": hang_stacks(rule="mismatch", groups=chain)})["action"]
+        == "over_evict"
+    )
+
+
 def test_a_tie_between_groups_goes_no_further_than_the_suspect():
     got = advise({"logs": logs(symptom="hang"), "stacks": hang_stacks(tie=[{"kind": "dp"}]), "suspects": [node("n1")]})
     assert got["rule"] == "evict.stack_suspect"
