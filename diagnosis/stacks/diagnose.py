@@ -8,8 +8,7 @@ from typing import Any
 
 from diagnosis.model import Kind, OnStage, Parsed, silent
 from diagnosis.stacks import collectives, ras
-from diagnosis.stacks.blame import Blame
-from diagnosis.stacks.cluster import fold
+from diagnosis.stacks.blame import Blame, who
 from diagnosis.stacks.flight_recorder import unspan
 from diagnosis.stacks.frames import unpack
 from diagnosis.stacks.identify import TRAINER, Process, census, rank_and_node
@@ -122,7 +121,7 @@ def _compare(found: Findings, others: Sequence[Process]) -> None:
             dict.fromkeys(workers, 0.6),
             workers,
             tuple(workers),
-            f"All trainers are alike, but the data-loader worker of rank {fold(workers)} stands where no other does.",
+            f"All trainers are alike, but a child process of {who(workers)} stands where no other does.",
             "worker",
         )
         outcome.verdict = verdict

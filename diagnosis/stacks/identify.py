@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from diagnosis.stacks.frames import FAILED, OK, Dump
 from diagnosis.stacks.layout import Layout
 
-TRAINER, AGENT, LOADER, HELPER = "trainer", "agent", "loader", "helper"
+TRAINER, AGENT, LOADER, SAVER, HELPER = "trainer", "agent", "loader", "saver", "helper"
 
 _RANK = re.compile(r"(?:global[_-]?)?rank[_\-=.]?(\d+)", re.IGNORECASE)
 _DUMP_RANK = re.compile(r"(?:^|_)(?:dump|trace|nccl_trace|fr)_(\d+)(?:\.\w+)?$", re.IGNORECASE)
@@ -74,11 +74,13 @@ def natural(text: str) -> list[tuple[int, int | str]]:
 
 
 def role_of(dump: Dump, path: str) -> str:
-    """Trainer, launcher's agent, data-loader worker or helper."""
+    """Trainer, launcher's agent, data-loader worker, process that saves checkpoints, or helper."""
     functions = {f.name for t in dump.threads for f in t.frames}
     files = {f.file for t in dump.threads for f in t.frames}
     if "_worker_loop" in functions or any(f.endswith("_utils/worker.py") for f in files):
         return LOADER
+    if dump.parent is not None and not functions & {"train", "train_step"} and any("checkpoint" in f for f in files):
+        return SAVER
     if functions & {"_invoke_run", "launch_agent"} or _AGENT.search(dump.command):
         return AGENT
     if _HELPER.search(dump.command):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from diagnosis.stacks.cluster import key_of
 from diagnosis.stacks.frames import Thread
-from diagnosis.stacks.identify import LOADER, TRAINER, Process
+from diagnosis.stacks.identify import LOADER, SAVER, TRAINER, Process
 
 _NUMBER = re.compile(r"[-_]?\d+")
 
@@ -61,20 +61,18 @@ def odd_threads(processes: Sequence[Process], ranks: Iterable[int], *, limit: in
 
 
 def odd_workers(processes: Sequence[Process]) -> dict[int, str]:
-    """Ranks whose data-loader workers stand where no peer's do: used when the trainers alone show nothing."""
-    at: dict[tuple[str, ...], set[int]] = defaultdict(set)
-    everyone: set[int] = set()
-    for p in processes:
-        main = p.dump.main()
-        if p.role == LOADER and p.rank is not None and main is not None and main.frames:
-            at[key_of(main.frames)].add(p.rank)
-            everyone.add(p.rank)
-    if len(everyone) < 3:
-        return {}
-    common = max(at.values(), key=len)
-    return {
-        r: f"its data-loader worker is in {key[0]}, that of its peers is not"
-        for key, ranks in sorted(at.items())
-        if key and len(ranks) <= max(1, 0.25 * len(everyone)) and ranks is not common
-        for r in sorted(ranks)
-    }
+    """Ranks whose data-loader workers or checkpoint savers stand where no peer's do: used when the trainers show
+    nothing."""
+    found: dict[int, str] = {}
+    for role, spoken in ((LOADER, "data-loader worker"), (SAVER, "checkpoint process")):
+        at: dict[tuple[str, ...], set[int]] = defaultdict(set)
+        for p in processes:
+            main = p.dump.main()
+            if p.role == role and p.rank is not None and main is not None and main.frames:
+                at[key_of(main.frames)].add(p.rank)
+        everyone = set().union(*at.values())
+        common = max(at.values(), key=len, default=set())
+        for key, ranks in sorted(at.items()):
+            if len(everyone) >= 3 and key and ranks is not common and len(ranks) <= max(1, 0.25 * len(everyone)):
+                found |= dict.fromkeys(sorted(ranks), f"its {spoken} is in {key[0]}, that of its peers is not")
+    return found
