@@ -1,0 +1,166 @@
+"""The log viewer: the right lines, quickly, and nothing in them acts."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from ingest import services
+from ingest.models import Artifact
+from tests.factories import make_user
+from triage.models import Incident
+from triage.selectors import logs
+from triage.selectors.logs import Filter, find, shown, window
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LINES = [f"2026-11-21 03:{n // 60 % 60:02d}:{n % 60:02d},000 INFO iteration {n} loss 2.5" for n in range(1, 1001)]
+LINES[499] = "2026-11-21 03:08:20,000 ERROR something <script>alert(1)</script> \x1b[31mred\x1b[0m \u202etrap"
+LINES[700] = "x" * 10_000
+
+
+@pytest.fixture
+def artifact():
+    user = make_user("ada", "engineer")
+    job = services.job_create(name="Log job", user=user)
+    services.artifact_receive(job=job, path="node/a b#1.log", chunks=["\n".join(LINES).encode() + b"\n"], user=user)
+    return Artifact.objects.select_related("attempt__job", "blob").get()
+
+
+@pytest.fixture
+def page(client, artifact):
+    client.force_login(make_user("bob", "engineer"))
+    job = artifact.attempt.job
+
+    def get(kind="logs", **query):
+        return client.get(f"/jobs/{job.slug}/{kind}/0/node/a%20b%231.log", query)
+
+    return get
+
+
+def numbers(response):
+    return [int(n) for n in re.findall(r'<tr id="L(\d+)"', response.content.decode())]
+
+
+def test_a_window_holds_the_lines_as_an_editor_numbers_them(artifact):
+    found = window(artifact, start=10, count=3)
+    assert [(line.no, line.text) for line in found.lines] == [(n, LINES[n - 1]) for n in (10, 11, 12)]
+    assert found.total == 1000
+    assert found.has_before and found.has_after
+
+
+def test_a_permalink_opens_around_its_line_also_without_javascript(page):
+    response = page(line=500)
+    assert numbers(response)[0] == 440
+    assert 'id="L500" class="level-4 is-marked' in response.content.decode()
+
+
+def test_what_a_log_says_is_text_and_its_control_characters_are_visible(page):
+    text = page(line=500).content.decode()
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert "␛[31m" in text
+    assert "\x1b" not in text and "\u202e" not in text
+
+
+def test_a_long_line_is_cut_and_says_how_much_is_left_out(artifact):
+    line = window(artifact, start=701, count=1).lines[0]
+    assert len(line.text) == logs.MAX_LINE_BYTES
+    assert line.cut_bytes == 10_000 - logs.MAX_LINE_BYTES
+
+
+def test_lines_can_be_filtered_by_level(artifact):
+    assert [line.no for line in window(artifact, start=1, only=Filter(level=4)).lines] == [500]
+
+
+def test_repeats_of_one_template_fold_into_a_count(artifact):
+    lines = window(artifact, start=1, count=100, fold=True).lines
+    assert len(lines) < 10
+    assert sum(line.folded + 1 for line in lines) == 100
+
+
+def test_the_end_of_the_file_is_the_end(page):
+    response = page(line=99999)
+    assert response.status_code == 200
+    assert numbers(response) == [1000]
+
+
+def test_search_walks_the_bytes_in_steps_and_finds_every_line_once(artifact, monkeypatch):
+    monkeypatch.setattr(logs, "FIND_CHUNK", 7000)
+    found, offset, steps = [], 0, 0
+    while offset is not None:
+        answer = find(artifact, "ITERATION 9", offset=offset)
+        found += [hit["line"] for hit in answer["lines"]]
+        offset, steps = answer["next"], steps + 1
+    assert found == [n for n in range(1, 1001) if str(n).startswith("9")]
+    assert steps > 5
+
+
+def test_a_match_across_two_steps_is_found(artifact, monkeypatch):
+    at = "\n".join(LINES).index("iteration 77 ") + 4
+    monkeypatch.setattr(logs, "FIND_CHUNK", at)
+    assert [hit["line"] for hit in find(artifact, "iteration 77 ", offset=0)["lines"]] == [77]
+
+
+def test_the_same_instant_in_all_logs_names_file_and_line(page):
+    response = page("instant", at=datetime(2026, 11, 21, 3, 5, 0, tzinfo=UTC).isoformat())
+    text = response.content.decode()
+    assert "iteration 298 " in text
+    assert "?line=298#L298" in text
+    assert page("instant", at="soon").status_code == 400
+
+
+def test_downloads_are_the_very_bytes_and_never_a_page(page):
+    whole = page("raw")
+    assert b"".join(whole.streaming_content) == "\n".join(LINES).encode() + b"\n"
+    assert whole["Content-Type"] == "application/octet-stream"
+    assert whole["Content-Disposition"].startswith("attachment")
+    part = page("raw", **{"from": 3, "to": 4})
+    assert b"".join(part.streaming_content) == "\n".join(LINES[2:4]).encode() + b"\n"
+
+
+def test_context_is_a_fragment_around_the_line(page):
+    text = page("context", line=500).content.decode()
+    assert "iteration 495 " in text and "iteration 505 " in text
+    assert "<html" not in text
+
+
+def test_a_file_that_is_not_there_says_so(client, artifact):
+    client.force_login(make_user("bob", "engineer"))
+    response = client.get(f"/jobs/{artifact.attempt.job.slug}/logs/0/nope.log")
+    assert response.status_code == 404
+    assert "has no file “nope.log”" in response.content.decode()
+
+
+def test_what_was_not_read_as_a_log_is_still_shown_from_its_beginning(artifact):
+    artifact.parsed_key = ""
+    assert window(artifact, start=2, count=2).lines[0].text == LINES[1]
+
+
+def test_bytes_of_any_encoding_become_text():
+    assert shown(b"caf\xe9\r\n") == "caf\ufffd"
+    assert shown("grün".encode("utf-16-le"), "utf-16-le") == "grün"
+    assert shown(b"a\x00b\x07\tc") == "a␀b␇\tc"
+
+
+def test_evidence_goes_all_the_way_from_bytes_to_an_incident(client):
+    """Upload, parse and diagnose in one process: the thread that everything hangs on."""
+    ada = make_user("ada", "engineer")
+    client.force_login(ada)
+    rows = [f"2026-11-21 03:00:{n:02d} [rank0]: iteration {n}/1000 loss 2.5" for n in range(40)]
+    rows += [
+        "2026-11-21 03:00:41 [rank0]: Traceback (most recent call last):",
+        '2026-11-21 03:00:41 [rank0]:   File "train.py", line 3, in <module>',
+        "2026-11-21 03:00:41 [rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+    ]
+    job = services.job_create(name="Small job", user=ada)
+    services.artifact_receive(job=job, path="train.log", chunks=["\n".join(rows).encode()], user=ada)
+    services.diagnosis_request(job=job, user=ada)
+    incident = Incident.objects.get(job=job)
+    assert incident.category.startswith("user")
+    page = client.get(f"/incidents/{incident.pk}/").content.decode()
+    assert "CUDA out of memory" in page
+    assert f"/jobs/{job.slug}/logs/0/train.log?line=43#L43" in page
+    assert job.runs.filter(kind="diagnose", state="succeeded").exists()

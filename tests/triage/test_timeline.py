@@ -1,0 +1,94 @@
+"""The timeline's picture: small whatever the job's size, and true."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from tests.triage.report import T0, sample
+from triage.timeline import COLUMNS, MAX_ROWS, STAGES, timeline_figure
+
+
+def figure(timeline=None, **options):
+    return timeline_figure(timeline or sample()["logs"]["timeline"], slug="job", attempt=0, **options)
+
+
+def test_a_troubled_node_comes_first_and_is_silent_after_its_last_line():
+    drawn = figure()
+    assert drawn["nodes"][0] == "gpu-0412"
+    row = [STAGES[v] for v in drawn["z"][0] if v >= 0]
+    assert row[5] == "training"
+    assert row[-1] == "silent"
+    assert row.count("silent") / COLUMNS > 0.5
+    assert "silent" not in [STAGES[v] for v in drawn["z"][1] if v >= 0]
+
+
+def test_a_mark_leads_to_its_line():
+    mark = figure()["marks"][0]
+    assert (mark["t"], mark["row"], mark["role"]) == ((T0 + 500) * 1000, 0, "root")
+    assert mark["url"].startswith("/jobs/job/logs/0/logs/gpu-0412.log?line=812")
+
+
+def test_a_range_shows_that_range_only():
+    drawn = figure(t0=T0 + 600, t1=T0 + 700)
+    assert drawn["marks"] == []
+    assert (drawn["t0"], drawn["t1"]) == ((T0 + 600) * 1000, (T0 + 700) * 1000)
+    assert drawn["whole"] == [T0 * 1000, (T0 + 1100) * 1000]
+
+
+def test_an_impossible_range_shows_all():
+    assert figure(t0=T0 + 900, t1=T0 + 100)["t0"] == T0 * 1000
+
+
+def test_without_times_there_is_nothing_to_draw():
+    assert figure({"lanes": [], "t0": None, "t1": None}) is None
+    assert figure({"lanes": [{"node": "a"}], "t0": 1.0, "t1": 1.0}) is not None
+
+
+def test_a_thousand_nodes_over_a_week_are_drawn_within_a_megabyte_and_quickly():
+    week = 7 * 86400.0
+    lanes = [
+        {
+            "node": f"gpu-{n:04d}",
+            "segments": [
+                {
+                    "stage": "checkpoint_save" if k % 20 == 0 else "training",
+                    "t0": T0 + k * week / 200,
+                    "t1": T0 + (k + 1) * week / 200,
+                }
+                for k in range(200)
+            ],
+            "marks": [
+                {
+                    "t": T0 + n * 500.0,
+                    "role": "root" if n == 700 else "cascade",
+                    "event": "e",
+                    "file": "x.log",
+                    "line": n,
+                }
+            ],
+            "last_line_at": T0 + week,
+        }
+        for n in range(1024)
+    ]
+    timeline = {
+        "t0": T0,
+        "t1": T0 + week,
+        "lanes": lanes,
+        "iterations": [{"n": n, "t": T0 + n, "seconds": 1} for n in range(100_000)],
+    }
+    before = time.process_time()
+    drawn = figure(timeline)
+    text = json.dumps(drawn)
+    assert time.process_time() - before < 3
+    assert len(text) < 1_000_000
+    assert len(drawn["z"]) == MAX_ROWS
+    assert drawn["nodes"][0] == "gpu-0700"
+    assert len(drawn["iterations"]["t"]) == COLUMNS
+
+
+def test_the_slowest_iteration_of_a_bin_is_kept_when_points_are_thinned():
+    timeline = sample()["logs"]["timeline"]
+    timeline["t1"] = T0 + 20_000
+    timeline["iterations"] = [{"n": n, "t": T0 + n, "seconds": 90.0 if n == 7777 else 1.0} for n in range(20_000)]
+    assert 90.0 in figure(timeline)["iterations"]["seconds"]
