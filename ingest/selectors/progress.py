@@ -83,10 +83,13 @@ def _steps(
     unpacking = next((run for run in active if run.kind == Run.Kind.UNPACK), None)
     diagnosing = next((run for run in active if run.kind == Run.Kind.DIAGNOSE), None)
     total, settled = files["total"], files["settled"]
+    pieces = [run for run in active if run.artifact_id is not None]
     steps = [_received(files, uploads, unpacking)]
     if total:
         done = settled == total
         text = f"{settled:,} of {total:,} files read, {files['lines']:,} lines"
+        if pieces:
+            text += f"; {len(pieces):,} pieces of large files to go"
         steps.append(Step("parsing", "done" if done and not unpacking else "active", text, settled, total))
     if diagnosing:
         stage = diagnosing.stage or ("queued" if diagnosing.state == Run.State.QUEUED else "starting")

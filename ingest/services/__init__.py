@@ -1,5 +1,6 @@
 """Writes of the evidence layer: one function a deed, keyword arguments, side effects on commit."""
 
+from ingest.refusals import Refused
 from ingest.services.artifacts import artifact_delete
 from ingest.services.diagnosing import diagnosis_request, revision_close
 from ingest.services.history import history_for, history_learn
@@ -11,6 +12,7 @@ from ingest.services.tokens import token_create, token_revoke, token_use
 __all__ = [
     "DEFAULT_CLUSTER",
     "Receipt",
+    "Refused",
     "Work",
     "artifact_delete",
     "artifact_receive",

@@ -1,0 +1,61 @@
+"""What the engine said of an artifact, on its way into storage and onto its row."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import BinaryIO
+
+from diagnosis import Parsed, ParseHints, parsed
+from ingest import storage
+from ingest.models import Artifact, Job
+from ingest.services.runs import Work
+
+#: the columns of an artifact that reading it decides
+FIELDS = ("state", "kind", "lines", "problem", "notes", "parsed_key", "settled_at")
+
+
+class Beating:
+    """A stream (or its next ``length`` bytes) that tells, as it is read, that the work goes on."""
+
+    def __init__(self, file: BinaryIO, work: Work, length: int | None = None) -> None:
+        self._file = file
+        self._work = work
+        self._left = length
+
+    def read(self, size: int = -1) -> bytes:
+        self._work.beat()
+        if self._left is not None:
+            size = self._left if size is None or size < 0 else min(size, self._left)
+        data = self._file.read(size)
+        if self._left is not None:
+            self._left -= len(data)
+        return data
+
+
+def hints_of(artifact: Artifact, job: Job) -> ParseHints:
+    return ParseHints(attempt=artifact.attempt.number, time_zone=job.time_zone, bytes_total=artifact.blob.size_bytes)
+
+
+def keep(artifact: Artifact, result: Parsed, hints: ParseHints, folder: Path) -> None:
+    """Store ``result`` with its files in ``folder`` and fill the artifact's columns; saving the row is the caller's."""
+    parsed.save(result, folder)
+    key = key_of(artifact, hints)
+    storage.directory_put(key, files_in(folder))
+    is_empty_member = artifact.blob.size_bytes == 0 and artifact.upload is not None and artifact.upload.is_archive
+    artifact.kind = result.kind.value
+    artifact.lines = result.lines
+    artifact.parsed_key = key
+    artifact.notes = list(dict.fromkeys([*artifact.notes, *result.notes]))
+    artifact.problem = "" if is_empty_member else result.skipped or ""  # an empty stderr in a tree is the usual thing
+    artifact.state = Artifact.State.SKIPPED if artifact.problem else Artifact.State.PARSED
+
+
+def files_in(folder: Path) -> list[Path]:
+    return [folder / name for name in storage.PARSED_FILES if (folder / name).exists()]
+
+
+def key_of(artifact: Artifact, hints: ParseHints) -> str:
+    """The same bytes read in the same way lie at the same place: doing it again overwrites, and adds nothing."""
+    said = f"{parsed.FORMAT} {artifact.blob_id} {artifact.path} {hints.attempt} {hints.time_zone}"
+    return f"{artifact.pk % 1000:03d}/{artifact.pk}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"

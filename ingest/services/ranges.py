@@ -1,0 +1,149 @@
+"""A huge plain file is read by several workers: cut at line ends, its ranges parsed apart, put together by the last."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from diagnosis import Parsed, ParseHints, merge, parse, parsed, sniff
+from diagnosis.parsing import is_divisible
+from ingest import storage
+from ingest.models import Artifact, Run
+from ingest.services import keeping
+from ingest.services.runs import Work, run_enqueue
+
+#: a file of fewer units than this is not worth the cutting
+WORTH_UNITS = 2
+_SEEK_BYTES = 1 << 20
+
+
+def is_worth_cutting(artifact: Artifact) -> bool:
+    """Whether the file is a log so large that several workers should share it. Reads its head only."""
+    if artifact.blob.size_bytes <= WORTH_UNITS * settings.PARSE_UNIT_BYTES:
+        return False
+    return is_divisible(storage.blob_range(artifact.blob_id, 0, sniff.HEAD_BYTES), artifact.path)
+
+
+@transaction.atomic
+def artifact_cut(artifact: Artifact, job_id: int) -> None:
+    """Queue a run for each range. Called again it finds them there."""
+    Artifact.objects.select_for_update().filter(pk=artifact.pk).update(state=Artifact.State.PARSING)
+    if artifact.range_runs.exists():
+        return
+    with storage.blob_open(artifact.blob_id) as file:
+        cuts = list(cut_offsets(file, artifact.blob.size_bytes, settings.PARSE_UNIT_BYTES))
+    for part, (begin, end) in enumerate(itertools.pairwise(cuts)):
+        run = Run.objects.create(
+            job_id=job_id,
+            attempt_id=artifact.attempt_id,
+            kind=Run.Kind.PARSE,
+            artifact=artifact,
+            parameters={"part": part, "parts": len(cuts) - 1, "offset": begin, "length": end - begin},
+        )
+        run_enqueue(run)
+
+
+def cut_offsets(file: BinaryIO, size: int, unit: int) -> Iterator[int]:
+    """Where to cut: 0, then the first line start at or after each multiple of ``unit``, then ``size``.
+
+    A line longer than a unit lies whole in one range. Reads little more than the lines at the cuts.
+    """
+    yield 0
+    at = 0
+    for goal in range(unit, size, unit):
+        if goal < at:
+            continue
+        file.seek(goal)
+        at = goal
+        while block := file.read(_SEEK_BYTES):
+            found = block.find(b"\n")
+            if found >= 0:
+                at += found + 1
+                break
+            at += len(block)
+        if at >= size:
+            break
+        yield at
+    yield size
+
+
+def range_parse(work: Work) -> None:
+    """Read one range, or put the ranges together."""
+    artifact = Artifact.objects.select_related("blob", "attempt", "upload").get(range_runs=work.run)
+    if artifact.state in (Artifact.State.PARSED, Artifact.State.SKIPPED):
+        return
+    hints = keeping.hints_of(artifact, work.run.job)
+    with tempfile.TemporaryDirectory(prefix="faultline-parse-") as folder:
+        if "part" in work.run.parameters:
+            _read(artifact, hints, work, Path(folder))
+        else:
+            _join(artifact, hints, work, Path(folder))
+
+
+def ranges_join(run: Run) -> None:
+    """Queue the joining when the last range is read. The caller holds the artifact's row: one is the last."""
+    if run.artifact is None or "part" not in run.parameters:
+        return
+    ranges = Run.objects.filter(artifact=run.artifact)
+    done = ranges.filter(state=Run.State.SUCCEEDED).count()
+    if done == run.parameters["parts"] and ranges.count() == done:
+        joining = Run.objects.create(
+            job_id=run.job_id,
+            attempt_id=run.attempt_id,
+            kind=Run.Kind.PARSE,
+            artifact=run.artifact,
+            parameters={"join": done},
+        )
+        run_enqueue(joining)
+
+
+def _read(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> None:
+    offset, length = work.run.parameters["offset"], work.run.parameters["length"]
+    head = storage.blob_range(artifact.blob_id, 0, sniff.HEAD_BYTES)
+    hints = replace(hints, kind=sniff.sniff(head, artifact.path), offset=offset)
+    with storage.blob_open(artifact.blob_id) as file:
+        file.seek(offset)
+        stream = keeping.Beating(file, work, length)
+        result = parse(stream, artifact.path, hints, folder)  # type: ignore[arg-type]  # it only reads
+    work.write()  # raises when the range is in other hands by now
+    parsed.save(result, folder)
+    storage.directory_put(_part_key(artifact, hints, work.run.parameters["part"]), keeping.files_in(folder))
+
+
+def _join(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> None:
+    count = work.run.parameters["join"]
+    keys = [_part_key(artifact, hints, part) for part in range(count)]
+    parts = [parsed.load(storage.directory_get(key, storage.PARSED_FILES, folder / "parts")) for key in keys]
+    work.stage("joining", 0, count)
+    try:
+        result = replace(merge(parts, folder / "whole"), sha256=artifact.blob_id)
+    except ValueError:  # a range in which nothing was a line: read the file in one piece
+        result = _whole(artifact, hints, work, folder / "whole")
+    keeping.keep(artifact, result, hints, folder / "whole")
+    artifact.settled_at = timezone.now()
+    with transaction.atomic():
+        work.write()
+        artifact.save(update_fields=keeping.FIELDS)
+        transaction.on_commit(lambda: _forget(keys))
+
+
+def _forget(keys: list[str]) -> None:
+    for key in keys:
+        storage.directory_delete(key, storage.PARSED_FILES)
+
+
+def _whole(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> Parsed:
+    with storage.blob_open(artifact.blob_id) as file:
+        return parse(keeping.Beating(file, work), artifact.path, hints, folder)  # type: ignore[arg-type]  # it only reads
+
+
+def _part_key(artifact: Artifact, hints: ParseHints, part: int) -> str:
+    return f"{keeping.key_of(artifact, hints)}-parts/{part:05d}"

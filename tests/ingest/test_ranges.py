@@ -1,0 +1,109 @@
+"""Huge plain files: cut at line ends, read apart, put together as if they had been read in one piece."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from django.test import override_settings
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diagnosis import ParseHints, parse
+from ingest import selectors, services
+from ingest.models import Artifact, Job, Run
+from ingest.services import ranges
+from tests.ingest.conftest import tar_of
+
+UNIT = 4000
+LINES = [
+    f"2026-11-21 03:{n // 60 % 60:02d}:{n % 60:02d},000 INFO [rank{n % 4}] iteration {n} loss 2.{n}\n"
+    for n in range(600)
+]
+LOG = (
+    "".join(LINES).encode()
+    + b"Traceback (most recent call last):\n"
+    + b'  File "x.py", line 1\n' * 300
+    + b"ValueError: x\n"
+)
+
+
+@given(st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\n", b" ") + b"\n"), max_size=30), st.integers(1, 60))
+def test_cuts_lie_at_line_starts_and_cover_every_byte_once(lines: list[bytes], unit: int) -> None:
+    data = b"".join(lines) + b"tail without end"
+    cuts = list(ranges.cut_offsets(io.BytesIO(data), len(data), unit))
+    assert cuts == sorted(set(cuts))
+    assert (cuts[0], cuts[-1]) == (0, len(data))
+    assert all(data[cut - 1 : cut] == b"\n" for cut in cuts[1:-1])
+
+
+def test_a_line_longer_than_a_unit_is_not_torn() -> None:
+    data = b"short\n" + b"x" * 500 + b"\nshort\n"
+    assert list(ranges.cut_offsets(io.BytesIO(data), len(data), 100)) == [0, 507, len(data)]
+
+
+@pytest.fixture
+def small_units() -> Any:
+    with override_settings(PARSE_UNIT_BYTES=UNIT):
+        yield
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_file_read_in_ranges_is_the_same_as_read_in_one_piece(job: Job, small_units: None, tmp_path: Path) -> None:
+    services.artifact_receive(job=job, path="rank.log", chunks=[LOG])
+    (ours,) = selectors.parsed_for(job.attempts.get(), tmp_path)
+    whole = parse(io.BytesIO(LOG), "rank.log", ParseHints(bytes_total=len(LOG)), tmp_path / "whole")
+    assert Run.objects.filter(artifact__isnull=False).count() > len(LOG) // UNIT
+    assert (ours.lines, ours.sha256, ours.kind, ours.sources) == (whole.lines, whole.sha256, whole.kind, whole.sources)
+    for name in ("columns", "uniques"):
+        mine, other = (pl.read_parquet(getattr(parsed, name)) for parsed in (ours, whole))
+        assert mine.equals(other), name
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_pieces_are_gone_when_the_file_is_whole(job: Job, small_units: None, settings: Any) -> None:
+    services.artifact_receive(job=job, path="rank.log", chunks=[LOG])
+    artifact = Artifact.objects.get()
+    assert artifact.state == "parsed"
+    stored = Path(settings.STORAGES["parsed"]["OPTIONS"]["location"]) / artifact.parsed_key
+    assert stored.exists()
+    assert not list(stored.parent.glob(f"{stored.name}-parts/*"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_small_files_beside_a_huge_one_are_read_and_only_the_huge_one_is_cut(job: Job, small_units: None) -> None:
+    services.artifact_receive(job=job, path="a.tar.gz", chunks=[tar_of({"big.log": LOG, "small.log": LOG[:500]})])
+    assert set(Artifact.objects.values_list("state", flat=True)) == {"parsed"}
+    assert set(Run.objects.exclude(artifact=None).values_list("artifact__path", flat=True)) == {"big.log"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_range_that_fails_fails_the_file_and_its_retry_makes_it_whole(
+    job: Job, small_units: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = ranges.parse
+
+    def failing(stream: Any, path: str, hints: ParseHints, folder: Path) -> Any:
+        if hints.offset > 3 * UNIT and hints.offset < 4 * UNIT + 200:
+            raise services.Refused("The disk of this worker is full.")
+        return real(stream, path, hints, folder)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ranges, "parse", failing)
+        services.artifact_receive(job=job, path="rank.log", chunks=[LOG])
+    artifact = Artifact.objects.get()
+    assert (artifact.state, artifact.problem) == ("failed", "The disk of this worker is full.")
+    for run in Run.objects.filter(state="failed"):
+        services.run_retry(run=run)
+    artifact.refresh_from_db()
+    assert (artifact.state, artifact.lines, artifact.problem) == ("parsed", 902, "")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_text_that_cannot_be_cut_is_read_in_one_piece(job: Job, small_units: None) -> None:
+    services.artifact_receive(job=job, path="wide.log", chunks=[LOG.decode().encode("utf-16")])
+    assert Artifact.objects.get().state == "parsed"
+    assert not Run.objects.exclude(artifact=None).exists()
