@@ -154,7 +154,9 @@ DATA_UPLOAD_MAX_NUMBER_FILES = 5000
 API_PER_MINUTE = env_int("FAULTLINE_API_PER_MINUTE", 1200, minimum=1)
 UPLOADS_PER_MINUTE = env_int("FAULTLINE_UPLOADS_PER_MINUTE", 12_000, minimum=1)
 
-# A site's own signatures, beside those that people add on the page.
+# After how many more reviewed incidents the classifier is trained again (0: never by itself), and a file with the
+# site's own signatures, beside those that people add on the page.
+RETRAIN_AFTER = env_int("FAULTLINE_RETRAIN_AFTER", 25)
 RULES_FILE = env_str("FAULTLINE_RULES_FILE")
 
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
