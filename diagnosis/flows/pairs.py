@@ -27,6 +27,8 @@ from diagnosis.flows.jobs import JobFlows
 DP, PP, EP, OTHER = "DP", "PP", "EP", "other"
 #: Records looked at for timing; sizes are counted over all of them.
 SAMPLE = 1_500_000
+#: A size recurs when it is seen in most of these slices of the capture, not only often within one step.
+SLICES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Pairs:
     sizes: Ints
     together: Floats
     records: Ints
+    main: Floats
 
     def of(self, *types: str) -> Bools:
         """Mask of the pairs of these types."""
@@ -49,6 +52,31 @@ class Pairs:
         key = np.minimum(flows.src, flows.dst).astype(np.int64) * count + np.maximum(flows.src, flows.dst)
         return np.searchsorted(self.a * count + self.b, key)
 
+    def carries(self, flows: Flows, count: int, *types: str) -> Bools:
+        """Mask of the records on pairs of these types; of pairs that serve gradients and experts alike, only the gradients' records."""
+        mask = self.of(*types)[self.index(flows, count)]
+        expert = self.of(EP)
+        if DP not in types or EP in types or not expert.any():
+            return np.asarray(mask)
+        tokens = np.unique(np.round(self.main[expert & (self.main > 0)], -3))
+        for size in tokens:
+            mask &= ~(np.abs(flows.size / size - 1) < 0.01)
+        larger = flows.size[mask & (flows.size > 1.05 * tokens.max(initial=0.0))]
+        if len(larger) and len(tokens) and np.median(larger) > 5 * tokens.max():
+            mask &= flows.size > 3.1 * tokens.max()  # split and merged pieces of the experts' exchange
+        return np.asarray(mask)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """For each pair: different sizes that return often, the share of records that have one of them, the commonest; ``kinds`` counts the
+    sizes that return at all."""
+
+    often: Ints
+    covered: Floats
+    main: Floats
+    kinds: Ints
+
 
 def classify(job: JobFlows, capture: Capture) -> Pairs:
     """Types every pair of a job. O(n log n) in records."""
@@ -57,12 +85,13 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     key = np.minimum(flows.src, flows.dst).astype(np.int64) * count + np.maximum(flows.src, flows.dst)
     keys, pair, records = np.unique(key, return_inverse=True, return_counts=True)
     a, b = keys // count, keys % count
-    sizes, recurring = _recurring_sizes(flows, pair, len(keys), capture.has_bytes)
+    sizes = _recurring_sizes(flows, pair, len(keys), capture.has_bytes)
     part = _window(flows)
     timing = _timing(flows.take(part), pair[part], len(keys), count, capture.resolution_s)
-    types = _types(a, b, sizes, recurring, timing, count, capture.has_bytes)
+    timing = _shared(timing, sizes)
+    types = _types(a, b, sizes, timing, count, capture.has_bytes)
     types = _transitive(a, b, types, records, count)
-    return Pairs(a, b, types, sizes, np.maximum(timing[0], timing[1]), records.astype(np.int64))
+    return Pairs(a, b, types, sizes.often, np.maximum(timing[0], timing[1]), records.astype(np.int64), sizes.main)
 
 
 def _window(flows: Flows) -> Bools:
@@ -73,7 +102,7 @@ def _window(flows: Flows) -> Bools:
     return chosen
 
 
-def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> tuple[Ints, Floats]:
+def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> Sizes:
     """For each pair: how many different sizes return again and again, and what share of its records has one of them.
 
     Sizes that follow each other within 1 % are one: headers and retransmissions blur byte counts, and a sequence length that varies
@@ -81,20 +110,45 @@ def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> t
     """
     sizes = np.zeros(pairs, dtype=np.int64)
     covered = np.zeros(pairs)
+    main = np.zeros(pairs)
+    kinds = np.zeros(pairs, dtype=np.int64)
     if not has_bytes:
-        return sizes, covered
-    table = pl.DataFrame({"pair": pair, "size": flows.size}).group_by("pair", "size").len().sort("pair", "size")
+        return Sizes(sizes, covered, main, kinds)
+    slices = np.minimum((flows.start / max(float(flows.start[-1]), 1e-9) * SLICES).astype(np.int64), SLICES - 1)
+    table = pl.DataFrame({"pair": pair, "size": flows.size, "slice": np.left_shift(1, slices)})
+    seen = pl.col("slice").bitwise_or()
+    present = table.group_by("pair").agg(seen.bitwise_count_ones().alias("slices"))
+    table = table.group_by("pair", "size").agg(pl.len(), seen).sort("pair", "size")
     apart = (pl.col("size") > 1.01 * pl.col("size").shift(1)) | (pl.col("pair") != pl.col("pair").shift(1))
-    table = (
-        table.with_columns(group=apart.fill_null(True).cum_sum())
-        .group_by("group")
-        .agg(pl.col("pair").first(), pl.col("len").sum())
+    table = table.with_columns(group=apart.fill_null(True).cum_sum())
+    table = table.group_by("group").agg(
+        pl.col("pair").first(),
+        (pl.col("size") * pl.col("len")).sum() / pl.col("len").sum(),
+        pl.col("len").sum(),
+        seen.bitwise_count_ones(),
     )
-    often = table.filter((pl.col("len") >= 0.2 * pl.col("len").max().over("pair")) & (pl.col("len") >= 3))
-    grouped = often.group_by("pair").agg(pl.len().alias("sizes"), pl.col("len").sum().alias("covered"))
-    sizes[grouped["pair"].to_numpy()] = grouped["sizes"].to_numpy()
-    covered[grouped["pair"].to_numpy()] = grouped["covered"].to_numpy()
-    return sizes, covered / np.maximum(np.bincount(pair, minlength=pairs), 1)
+    table = table.join(present, on="pair")
+    top = pl.col("len").max().over("pair")
+    again = table.filter((pl.col("len") >= 3) & (pl.col("slice") >= 0.5 * pl.col("slices")))
+    often = (
+        again.filter(pl.col("len") >= 0.15 * top)
+        .group_by("pair")
+        .agg(
+            pl.len().alias("sizes"),
+            pl.col("len").sum().alias("covered"),
+            pl.col("size").sort_by("len").last().alias("main"),
+        )
+    )
+    # Two or three transfers merged into one record recur as well, as whole multiples of the commonest size.
+    times = pl.col("size") / pl.col("size").sort_by("len").last().over("pair")
+    merged = (times > 1.5) & (times < 4.5) & ((times - times.round(0)).abs() < 0.01) & (pl.col("len") < 0.3 * top)
+    rare = again.filter((pl.col("len") >= 0.02 * top) & ~merged).group_by("pair").agg(pl.len().alias("kinds"))
+    at = often["pair"].to_numpy()
+    sizes[at] = often["sizes"].to_numpy()
+    covered[at] = often["covered"].to_numpy()
+    main[at] = often["main"].to_numpy()
+    kinds[rare["pair"].to_numpy()] = rare["kinds"].to_numpy()
+    return Sizes(sizes, covered / np.maximum(np.bincount(pair, minlength=pairs), 1), main, kinds)
 
 
 def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float) -> tuple[Floats, Floats, Floats]:
@@ -127,16 +181,32 @@ def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float)
     return out[0], out[1], out[2]
 
 
+def _shared(timing: tuple[Floats, Floats, Floats], sizes: Sizes) -> tuple[Floats, Floats, Floats]:
+    """Pairs that exchange one and the same size do the same thing: they share their evidence, so that lost records matter less."""
+    alone = -1.0 - np.arange(len(sizes.often))
+    same = np.where((sizes.often == 1) & (sizes.main > 0), np.round(np.log(np.maximum(sizes.main, 1.0)) / 0.02), alone)
+    _, group = np.unique(same, return_inverse=True)
+    each = np.maximum(np.bincount(group), 1)
+    chain, mutual, fan = (np.bincount(group, weights=value) / each for value in timing)
+    return chain[group], mutual[group], fan[group]
+
+
 def _types(
-    a: Ints, b: Ints, sizes: Ints, recurring: Floats, timing: tuple[Floats, Floats, Floats], count: int, has_bytes: bool
+    a: Ints, b: Ints, sizes: Sizes, timing: tuple[Floats, Floats, Floats], count: int, has_bytes: bool
 ) -> list[str]:
     """The three observations joined; see the module's text."""
     chain, mutual, fan = timing
     ring = chain >= 0.5
     fanned = ring & (fan >= 1)
     clique = fanned & _in_clique(a, b, fanned, count)
-    many = (sizes >= 2) & (recurring >= 0.3)
-    bucketed = many & ~clique & (ring | (mutual >= 0.5) | (sizes >= 3))
+    many = (sizes.often >= 2) & (sizes.covered >= 0.3)
+    # Members of an all-to-all that exchange gradients as well have sizes beyond those that all pairs of the clique have.
+    extra = clique & (sizes.kinds > np.quantile(sizes.kinds[clique], 0.25)) if clique.any() else clique
+    clique = clique & ~extra
+    bucketed = extra | (many & ~clique & (ring | (mutual >= 0.5) | (sizes.often >= 3)))
+    if clique.any() and not bucketed.any():
+        bucketed = clique & many
+        clique = clique & ~bucketed
     others = bool(bucketed.any())
     # Two members exchange in both directions always; neighbours in a pipeline only between warm-up and drain.
     exchange = mutual >= max(0.8, 0.93 * float(mutual.max(initial=0.0)))
@@ -147,7 +217,7 @@ def _types(
         elif bucketed[i]:
             types.append(DP)
         elif ring[i]:
-            types.append(OTHER if others and sizes[i] == 1 and recurring[i] >= 0.5 else DP)
+            types.append(OTHER if others and sizes.often[i] == 1 and sizes.covered[i] >= 0.5 else DP)
         elif exchange[i] and not (others and has_bytes):
             types.append(DP)
         else:
@@ -174,4 +244,5 @@ def _transitive(a: Ints, b: Ints, types: list[str], records: Ints, count: int) -
     label = components(a[chosen], b[chosen], count)
     inside = (label[a] == label[b]) & ~chosen
     typical = np.median(records[chosen])
-    return [DP if inside[i] and t != EP and records[i] < 0.5 * typical else t for i, t in enumerate(types)]
+    rare = records < 0.5 * typical
+    return [DP if inside[i] and (t == OTHER or (t == PP and rare[i])) else t for i, t in enumerate(types)]

@@ -11,6 +11,7 @@ tp then follows from members = tp · pp · dp.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
@@ -75,31 +76,52 @@ def _commonest(sizes: list[int]) -> int:
 
 
 def _joined(rings: list[Ints], job: JobFlows, pairs: Pairs, capture: Capture, how: list[str]) -> list[Ints]:
-    """Rings to groups, family by family (rings on the same machines with the same sizes)."""
-    index = pairs.index(job.flows, len(capture.names))
-    chosen = pairs.of(DP)[index]
-    flows = job.flows.take(chosen)
+    """Rings to groups, family by family (rings on the same machines that move the same)."""
+    flows = job.flows.take(pairs.carries(job.flows, len(capture.names), DP))
     ring_of = np.full(len(capture.names), -1, dtype=np.int64)
     for number, ring in enumerate(rings):
         ring_of[ring] = number
+    families = _families(rings, flows, ring_of, capture)
     sizes = _recurring(flows, ring_of, len(rings), capture.has_bytes)
-    families: dict[tuple[frozenset[str], int, int], list[int]] = defaultdict(list)
-    for number, ring in enumerate(rings):
-        nodes = frozenset(capture.places[int(m)].node for m in ring if int(m) in capture.places) - {""}
-        families[(nodes, len(ring), _profile(sizes[number]))].append(number)
-    for numbers in families.values():
-        numbers.sort(key=lambda n: _rail(rings[n], capture))
-    several = [numbers for (nodes, _, _), numbers in families.items() if nodes and len(numbers) > 1]
+    several = [family for family in families if len(family) > 1]
     tensor = {
         total: _tensor_ranks([f for f in several if len(f) == total], rings, sizes, flows, ring_of, how)
         for total in {len(f) for f in several}
     }
     groups: list[Ints] = []
-    for (nodes, _, _), numbers in families.items():
-        into = tensor[len(numbers)] if nodes and len(numbers) > 1 else len(numbers)
+    for family in families:
+        into = tensor.get(len(family), len(family))
         for rank in range(into):
-            groups.append(np.sort(np.concatenate([rings[n] for n in numbers[rank::into]])))
+            groups.append(np.sort(np.concatenate([rings[n] for n in family[rank::into]])))
     return sorted(groups, key=lambda g: (-len(g), int(g[0])))
+
+
+def _families(rings: list[Ints], flows: Flows, ring_of: Ints, capture: Capture) -> list[list[int]]:
+    """Rings that may be one group or tensor-parallel peers: the same machines, as many members, about the same bytes; by GPU number.
+
+    Stages of a pipeline that share machines differ in bytes unless they hold equal layers.
+    """
+    moved = np.bincount(ring_of[flows.src], weights=np.nan_to_num(flows.size), minlength=len(rings))
+    alike: dict[tuple[frozenset[str], int], list[int]] = defaultdict(list)
+    for number, ring in enumerate(rings):
+        nodes = frozenset(capture.places[int(m)].node for m in ring if int(m) in capture.places) - {""}
+        alike[(nodes, len(ring))].append(number)
+    families: list[list[int]] = []
+    for (nodes, _), numbers in alike.items():
+        if not nodes:
+            families.extend([n] for n in numbers)
+            continue
+        order = sorted(numbers, key=lambda n: float(moved[n]))
+        part = [order[0]]
+        for before, n in itertools.pairwise(order):
+            if moved[n] > 1.1 * moved[before]:
+                families.append(part)
+                part = []
+            part.append(n)
+        families.append(part)
+    for family in families:
+        family.sort(key=lambda n: _rail(rings[n], capture))
+    return families
 
 
 def _rail(ring: Ints, capture: Capture) -> tuple[float, int]:
@@ -124,11 +146,6 @@ def _recurring(flows: Flows, ring_of: Ints, rings: int, has_bytes: bool) -> list
 def _split(ring: Ints, size: Ints, rings: int) -> list[Ints]:
     cuts = np.searchsorted(ring, np.arange(rings + 1))
     return [size[cuts[r] : cuts[r + 1]] for r in range(rings)]
-
-
-def _profile(sizes: Ints) -> int:
-    """Tensor-parallel ranks hold equal shares, so their rings move the same largest size; stages may differ."""
-    return int(sizes[-1]) if len(sizes) else 0
 
 
 def _tensor_ranks(
@@ -160,7 +177,8 @@ def _divides(values: Ints, ranks: int) -> float:
     chance = 1.0 / (ranks - 1)
     fits = values % (ranks - 1) == 0
     yes = np.log((0.7 + 0.3 * chance) / chance)
-    return float(np.clip(fits.sum() * yes + (~fits).sum() * np.log(0.3), -8.0, 8.0))
+    weight = 1.0 if len(values) > 1 else 0.3  # one size proves little: round numbers divide by much
+    return float(np.clip(weight * (fits.sum() * yes + (~fits).sum() * np.log(0.3)), -8.0, 8.0))
 
 
 def _scatter(numbers: list[int], flows: Flows, ring_of: Ints) -> Floats:
@@ -211,11 +229,20 @@ def _spread(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float | None:
 
 
 def _lockstep(apart: Floats, groups: int) -> float:
-    """How well the scatter fits ``groups`` groups of rings dealt in turn: equal classes in lockstep, different ones not."""
+    """How much closer rings of one group keep together than rings of different ones, were they dealt in turn into ``groups`` groups.
+
+    Only the contrast counts: how closely rings of one group keep together in absolute terms depends on the fabric.
+    """
     total = len(apart)
     kind = np.arange(total) % groups
     i, j = np.triu_indices(total, 1)
+    distance = np.log(np.maximum(apart[i, j], 0.05))
     same = kind[i] == kind[j]
-    drift = np.clip(np.log(np.maximum(apart[i, j], 1e-3) / APART) / np.log(APART), -1.0, 1.0)
-    weight = 12.0 / max(1, len(i))
-    return float(weight * (drift[~same].sum() - drift[same].sum()))
+    if same.all():
+        typical = float(np.median(distance))
+        return 2.0 if typical < np.log(APART) else -2.0 if typical > np.log(2 * APART) else 0.0
+    if not same.any():
+        return 0.0
+    near, far = distance[same], distance[~same]
+    spread = max(float(np.sqrt((near.var() * len(near) + far.var() * len(far)) / len(distance))), 0.15)
+    return float(np.clip(4.0 * ((far.mean() - near.mean()) / spread - 0.7), -3.0, 6.0))

@@ -10,14 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
 from diagnosis.flows.arrays import idle_gaps, robust
 from diagnosis.flows.capture import Floats, Flows
 
-#: How uneven bytes (as a share of the median) and durations (mean over the neighbours' median) of a believable cut may be.
+#: How uneven a believable cut may be: scatter of the bytes as a share of the median; share of neighbours whose durations differ by
+#: more than a factor of e**LEAP.
 UNEVEN_BYTES = 0.15
-UNEVEN_TIME = 1.45
+UNEVEN_TIME = 0.34
+LEAP = 0.6
 #: Set-up and farewell may move this share of the bytes.
 OUTSIDE = 0.25
 #: The share of bytes that the smallest records may move and yet not matter.
@@ -43,7 +44,7 @@ class Cut:
     @property
     def believable(self) -> bool:
         """True when the parts obey both laws."""
-        even = self.uneven_bytes <= UNEVEN_BYTES and 0.8 <= self.uneven_time <= UNEVEN_TIME
+        even = self.uneven_bytes <= UNEVEN_BYTES and self.uneven_time <= UNEVEN_TIME
         return len(self.stop) >= 3 and even and self.outside <= OUTSIDE
 
 
@@ -81,9 +82,9 @@ def judge(flows: Flows, volume: Floats, stop: Floats, begin: Floats, how: str) -
     odd = float((np.abs(moved / middle - 1.0) > max(0.08, 4.0 * min(usual, 0.1))).mean())
     outside = (max(0.0, total[0] - middle) + max(0.0, running[-1] - total[-1] - middle)) / running[-1]
     uneven = float((high - low) / (2.56 * middle))
-    # Against their neighbours, so that a slow stretch is no unevenness but short and long parts in turn are.
-    near = pl.Series(lasting).rolling_median(9, min_samples=1, center=True).to_numpy()
-    return Cut(stop, begin, uneven, float((lasting / np.maximum(near, 1e-9)).mean()), odd, float(outside), how)
+    # Parts that differ from the next one by far: a slow stretch has two such places, short and long parts in turn have them everywhere.
+    leaps = np.abs(np.diff(np.log(np.maximum(lasting, 1e-9)))) > LEAP
+    return Cut(stop, begin, uneven, float(leaps.mean()) if len(leaps) else 0.0, odd, float(outside), how)
 
 
 def by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:

@@ -56,12 +56,11 @@ class Steps:
 
 def find_steps(job: JobFlows, pairs: Pairs, capture: Capture) -> Steps | None:
     """The job's steps, or None when its traffic shows no rhythm."""
-    index = pairs.index(job.flows, len(capture.names))
     for pace, types in ((DP, (DP,)), (PP, (PP,)), (EP, (EP, OTHER)), ("all", (DP, PP, EP, OTHER))):
         mask = pairs.of(*types)
         if not mask.any() or (pace == "all" and mask.sum() == pairs.of(DP).sum()):
             continue
-        traffic = job.flows.take(mask[index])
+        traffic = job.flows.take(pairs.carries(job.flows, len(capture.names), *types))
         cut = _cut(traffic, pairs, mask, capture)
         if cut is not None:
             return _steps(job.flows, traffic, cut, pace, capture)
@@ -95,7 +94,8 @@ def _even(flows: Flows, cut: Cut, capture: Capture) -> bool:
     """True when a group moves about the same in every part of a cut."""
     volume = volumes(flows, capture.has_bytes)
     moved = np.diff(np.concatenate([[0.0], np.cumsum(volume)])[np.searchsorted(flows.start, cut.begin)])
-    return len(moved) < 2 or bool((np.abs(moved / max(float(np.median(moved)), 1.0) - 1) > 0.4).mean() < 0.15)
+    usual = max(float(np.median(moved)), 1.0) if len(moved) else 1.0
+    return len(moved) < 2 or bool((np.abs(moved / usual - 1) > 0.6).mean() < 0.25)
 
 
 def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:

@@ -38,7 +38,7 @@ def measure(job: JobFlows, pairs: Pairs, rings: list[np.ndarray], steps: Steps, 
     ring_of = np.full(count, -1, dtype=np.int64)
     for number, ring in enumerate(rings):
         ring_of[ring] = number
-    collective = pairs.of(DP)[index]
+    collective = pairs.carries(job.flows, count, DP)
     passed = pairs.of(PP)[index]
     dp = _table(job.flows.take(collective), ring_of[job.flows.src[collective]], steps, capture)
     pp = _table(job.flows.take(passed), len(rings) + index[passed], steps, capture)
