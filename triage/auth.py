@@ -20,7 +20,7 @@ class Backend(ModelBackend):
         comma = Value(",")
         open_to = Cluster.objects.filter(Q(teams=None) | Q(teams__members=OuterRef("pk"))).order_by()
         ids = open_to.values(one=Value(1)).annotate(ids=StringAgg(Cast("pk", CharField()), comma)).values("ids")
-        user = (
+        user: Any = (
             get_user_model()
             .objects.annotate(seen_clusters=Subquery(ids), group_names=StringAgg("groups__name", comma))
             .filter(pk=user_id)

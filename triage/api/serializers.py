@@ -14,14 +14,14 @@ class IncidentSerializer(serializers.ModelSerializer[Incident]):
     """One row of the list. ``category`` is the machine's word, ``standing_category`` what stands after review."""
 
     number = serializers.IntegerField(source="pk", read_only=True)
-    job = serializers.SlugRelatedField("slug", read_only=True)
-    cluster = serializers.SlugRelatedField("slug", read_only=True)
-    assignee = serializers.SlugRelatedField("username", read_only=True)
+    job: Any = serializers.SlugRelatedField("slug", read_only=True)
+    cluster: Any = serializers.SlugRelatedField("slug", read_only=True)
+    assignee: Any = serializers.SlugRelatedField("username", read_only=True)
     url = serializers.SerializerMethodField()
 
     class Meta:
         model = Incident
-        fields = (
+        fields: Any = (
             *("number", "url", "headline", "job", "cluster", "state", "category", "confidence", "runner_up"),
             *("runner_up_confidence", "standing_category", "symptom", "stage", "iteration", "node_count", "accused"),
             *("fingerprint", "happened_at", "opened_at", "reviewed_at", "resolved_at", "gpu_hours", "node_hours"),
@@ -36,7 +36,7 @@ class IncidentSerializer(serializers.ModelSerializer[Incident]):
 class DecisionSerializer(serializers.ModelSerializer[Decision]):
     """A human's word on one claim."""
 
-    made_by = serializers.SlugRelatedField("username", read_only=True)
+    made_by: Any = serializers.SlugRelatedField("username", read_only=True)
 
     class Meta:
         model = Decision
@@ -72,7 +72,7 @@ class IncidentDetailSerializer(IncidentSerializer):
     report = serializers.SerializerMethodField()
 
     class Meta(IncidentSerializer.Meta):
-        fields = (*IncidentSerializer.Meta.fields, "decisions", "report")
+        fields: Any = (*IncidentSerializer.Meta.fields, "decisions", "report")
         read_only_fields = fields
 
     @extend_schema_field({"type": "object", "additionalProperties": True, "description": "docs/report.md"})

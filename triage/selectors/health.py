@@ -29,7 +29,7 @@ def metrics_lines() -> list[str]:
         ("artifacts", "Files by state", Artifact),
     ):
         lines += [f"# HELP faultline_{name} {help_text}", f"# TYPE faultline_{name} gauge"]
-        counts = model.objects.order_by().values_list("state").annotate(n=Count("pk"))  # type: ignore[attr-defined]
+        counts = model.objects.order_by().values_list("state").annotate(n=Count("pk"))
         lines += [f'faultline_{name}{{state="{state}"}} {n}' for state, n in sorted(counts)]
     lines += ["# HELP faultline_jobs Jobs", "# TYPE faultline_jobs gauge", f"faultline_jobs {Job.objects.count()}"]
     return lines

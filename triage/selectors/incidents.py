@@ -129,9 +129,9 @@ def _facets(matching: QuerySet[Incident], query: Query) -> tuple[dict[str, list[
 
 
 #: the word of ``is:`` for each state
-_STATE_WORDS = {
+_STATE_WORDS: dict[str, str] = {
     Incident.State.AWAITING_REVIEW: "unreviewed",
-    **{state: state.value for state in Incident.State if state != Incident.State.AWAITING_REVIEW},
+    **{state.value: state.value for state in Incident.State if state != Incident.State.AWAITING_REVIEW},
 }
 
 

@@ -134,7 +134,8 @@ def find(artifact: Artifact, words: str, *, offset: int = 0) -> dict[str, Any]:
     if not needle:
         return {"lines": [], "next": None, "done": size, "size": size}
     chunk = evidence.read_range(artifact, offset, FIND_CHUNK + len(needle))
-    low, at, hits = chunk.lower(), -1, []
+    low, at = chunk.lower(), -1
+    hits: list[int] = []
     while len(hits) < FIND_LIMIT and (at := low.find(needle, at + 1)) >= 0:
         hits.append(offset + at)
         end = low.find(b"\n", at)

@@ -6,12 +6,13 @@ import logging
 import tempfile
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import KombuError
 
+from diagnosis.model import ReadRange
 from diagnosis.report import to_json
 from ingest import selectors as evidence
 from ingest.models import Attempt, Job, Node, Run
@@ -30,7 +31,7 @@ def job_diagnose(work: Work) -> None:
     The pure engine reads column files and byte ranges; only its reports reach the database.
     """
     # the engine's numerics take seconds to import: only the worker that diagnoses pays for them
-    from diagnosis.pipeline import diagnose
+    from diagnosis.pipeline import diagnose  # noqa: PLC0415
 
     job = Job.objects.select_related("cluster").get(pk=work.run.job_id)
     revision = int(work.run.parameters.get("revision", 0))
@@ -46,7 +47,7 @@ def job_diagnose(work: Work) -> None:
                 job=evidence.hints_for(job),
                 history=history_for(job),
                 as_of=as_of,
-                read=evidence.reader_for(attempt),
+                read=cast("ReadRange", evidence.reader_for(attempt)),
                 on_stage=work.stage,
                 rules=rules,
             )

@@ -44,10 +44,10 @@ def incidents_split(*, incidents: Sequence[Incident], by: Any) -> int:
         raise ReviewError("None of these incidents is in a group.")
     request_id = uuid.uuid4()
     for row in found:
-        group_id, row.group = row.group_id, None
+        former_id, row.group = row.group_id or 0, None
         row.save(update_fields=["group"])
-        _log(row, "split", by, request_id, before=group_id)
-        stays = Incident.objects.filter(group_id=group_id, fingerprint=row.fingerprint).exists()
+        _log(row, "split", by, request_id, before=former_id)
+        stays = Incident.objects.filter(group_id=former_id, fingerprint=row.fingerprint).exists()
         if row.fingerprint and not stays:
             GroupRule.objects.create(fingerprint=row.fingerprint, group=None, made_by=by)
     return len(found)

@@ -178,8 +178,8 @@ def _lost_s(logs: dict[str, Any]) -> float | None:
     if start is None or end is None:
         return None
     progress = [row.get("t") for row in timeline.get("iterations") or []]
-    known = [t for t in progress if t is not None and t <= end]
-    return max(0.0, end - (max(known) if known else start))
+    known = [float(t) for t in progress if t is not None and t <= end]
+    return max(0.0, float(end) - (max(known) if known else float(start)))
 
 
 def findings_of(report: dict[str, Any]) -> list[FindingFacts]:

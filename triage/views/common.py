@@ -9,7 +9,8 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.http import url_has_allowed_host_and_scheme
 
@@ -17,7 +18,7 @@ from ingest.roles import can
 from triage.models import Incident
 from triage.selectors.incidents import incident_for
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 _NEEDS = {
     "review": "Reviewing needs the role engineer or manager.",
@@ -32,7 +33,7 @@ def ability_required(ability: str) -> Callable[[View], View]:
 
     def decorate(view: View) -> View:
         @wraps(view)
-        def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not can(request.user, ability):
                 raise PermissionDenied(f"{_NEEDS[ability]} Ask an administrator to put you into that group.")
             return view(request, *args, **kwargs)

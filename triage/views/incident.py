@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.http import HttpRequest, HttpResponse
@@ -120,7 +121,7 @@ def assign(request: HttpRequest, number: int) -> HttpResponse:
     """Give it to somebody (``assignee`` a name; ``me``; empty: nobody)."""
     found, name = incident_or_404(request, number), request.POST.get("assignee", "")
     users = get_user_model().objects.filter(is_active=True)
-    person = request.user if name == "me" else users.filter(username=name).first() if name else None
+    person: Any = request.user if name == "me" else users.filter(username=name).first() if name else None
     if name and person is None:
         complain(request, f"There is nobody called {name}: check the spelling.")
         return back(request, reverse("incident", args=[number]))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from ingest.models import Artifact, Job
+from ingest.models import Artifact
 from ingest.models.job import Outcome
 from ingest.selectors import progress
 from ingest.services import diagnosis_request
@@ -26,7 +28,7 @@ TABS = {
 }
 
 
-def job_or_404(request: HttpRequest, slug: str) -> Job:
+def job_or_404(request: HttpRequest, slug: str) -> Any:
     """The job, or 404 also where it exists but is not for this person."""
     job = job_for(request.user, slug)
     if job is None:

@@ -157,6 +157,7 @@ def _bulk_done(request: HttpRequest, act: str, found: list[Incident], fallback: 
         undo, _ = incidents_decide(incidents=found, word=act, by=request.user, reason=request.POST.get("reason", ""))
         say(request, f"{_WORDS[act]} {many}.", undo=undo)
     elif act == "assign":
+        person: Any
         name = request.POST.get("assignee", "")
         person = get_user_model().objects.filter(username=name, is_active=True).first() if name else request.user
         request_id = uuid.uuid4()

@@ -41,7 +41,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 #: the documentation page brings its own style element; nothing else on the site does
-_DOCS_POLICY = {**settings.SECURE_CSP, "style-src": [CSP.SELF, CSP.UNSAFE_INLINE]}
+_DOCS_POLICY: dict[str, Any] = {**settings.SECURE_CSP, "style-src": [CSP.SELF, CSP.UNSAFE_INLINE]}
 api_docs = csp_override(_DOCS_POLICY)(SpectacularSwaggerSplitView.as_view(url_name="api-schema"))
 
 
