@@ -32,7 +32,9 @@ NO_FAILURE: Final = ("succeeded", "running", "unknown")
 def conclude(case: Case, clocks_told: Sequence[dict[str, Any]] = ()) -> LogDiagnosis:
     """Everything the logs say of this attempt."""
     first = _classified(case, list(case.roots.members))
-    where = place.find(case, first.category.id)
+    is_known = case.roots.leader is None or bool(_row(case, case.roots.leader)["signature"])
+    # what the echoes of an unknown cause suggest must not decide where to look
+    where = place.find(case, first.category.id if is_known else "unknown")
     when = moment.find(case, where.mechanism)
     is_failure = _is_failure(case, when)
     if not is_failure:

@@ -104,7 +104,7 @@ def _has_death(case: Case) -> bool:
 def _is_slow(case: Case) -> bool:
     if case.pace.slow_from is None:
         return False
-    lead = case.catalogue.events.filter(pl.col("event") == case.roots.leader)
+    lead = case.catalogue.events.filter(pl.col("event").is_in([] if case.roots.leader is None else [case.roots.leader]))
     if lead.is_empty() or (lead["category"][0] or "").startswith("platform.scheduler"):
         return case.ending.outcome in ("cancelled", "running", "unknown", "failed")
     at = lead["first_at"][0]

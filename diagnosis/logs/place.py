@@ -19,6 +19,8 @@ NOBODY: Final = ("platform.scheduler", "none")
 NOT_THE_MACHINE: Final = ("user.config", "user.code", "user.numerics", "user.memory.cuda_oom", "user.environment.incompatible")
 #: Causes that a node reports of others: who waits for a missing peer is not the one at fault.
 REPORTED: Final = ("framework.rendezvous", "framework.collective", "framework.elastic")
+#: A leader lighter than this is only a sign: what silence and order tell counts beside it.
+DOUBTFUL: Final = 0.35
 #: Weight of the root's own place, by the strength of its rule.
 _PLACE: Final = {"decisive": 0.9, "strong": 0.8, "weak": 0.65}
 
@@ -49,8 +51,10 @@ def find(case: Case, category: str) -> Place:
     is_reported = is_reported or (case.roots.is_wide and has_missing)
     clues = [] if is_reported else _root_clues(case)
     mechanism = ""
-    if not clues:
-        clues, mechanism = _structure(case)
+    if not clues or case.roots.weights.get(case.roots.leader if case.roots.leader is not None else -1, 0.0) < DOUBTFUL:
+        more, told = _structure(case)
+        mechanism = mechanism if clues else told
+        clues += more
     forest = spatial.forest(case.catalogue, _telling(case))
     clues += [
         Clue(node, 0.25 * score, f"{node} logs unlike its peers: {_short(case, event)}")

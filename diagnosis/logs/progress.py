@@ -26,7 +26,7 @@ _COUNTERS: Final = (
     ("epoch", r"(?i)\bepoch(?:_num|_no|_count)?[\"']?\s*[=:#]?\s*\[?\s*(\d+)"),
 )
 _CANDIDATE: Final = r"(?i)\b(global[_ ]?step|iter(ation)?s?|step(_num|s)?|update|num_updates|train_step|batch(_idx)?|epoch(_num|_no|_count)?)[\"']?\s*[=:#]?\s*\[?\s*\d|\d/\d+\s*\[[\d:]+\s*<"
-#: Lines that carry a counter but are not its beat.
+#: What stands before a counter that is no beat; after it come values of the same line.
 _NOT_A_BEAT: Final = r"(?i)checkpoint|\bsav(e|ed|ing)\b|resum|restor|load(ed|ing)|must only|dropping|skipp|overflow|retry|attempt|warn|error|exception|fail|eval|valid|timeout|watchdog|cache flush|prefetch|arguments|\.\.\.\.\.|will |every \d|max_|num_train|total (train|optim)|warmup|interval"
 _MEASURES: Final = r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|it/s|s/it|lr|learning[_ ]rate|grad[_ ]?norm|elapsed|ms)\b"
 _SECONDS: Final = (
@@ -34,8 +34,6 @@ _SECONDS: Final = (
 )
 #: Bytes read back and lines looked at, at most, of one job.
 LINES_PER_FILE = 4_000
-#: Characters of a message that tell whether its counter is a beat; further on are values of the same line.
-BEAT_HEAD = 60
 FILES_READ = 12
 
 
@@ -72,11 +70,11 @@ class Progress:
         return int(steps.median() or 1) if steps.len() else 1  # type: ignore[arg-type]
 
 
-def counter(text: str) -> tuple[str, int] | None:
-    """The counter that one line names, by the most trusted word it uses."""
+def counter(text: str) -> tuple[str, int, int] | None:
+    """The counter that one line names, by the most trusted word it uses: kind, number, where in the line it is named."""
     for kind, pattern in _COUNTERS:
         if found := re.search(pattern, text):
-            return kind, int(found.group(1)[:15])
+            return kind, int(found.group(1)[:15]), found.start()
     return None
 
 
@@ -104,11 +102,11 @@ def read_lines(rows: pl.DataFrame, files: Sequence[str], read: ReadRange, limit:
 def find(table: LogTable, read: ReadRange) -> Progress:
     """Find the job's counter. Reads back at most :data:`LINES_PER_FILE` lines of :data:`FILES_READ` files."""
     text = pl.col("example")
-    candidates = table.messages.filter(text.str.contains(_CANDIDATE) & ~pl.col("text").str.head(BEAT_HEAD).str.contains(_NOT_A_BEAT))
+    candidates = table.messages.filter(text.str.contains(_CANDIDATE))
     kinds = {}
     for masked, example in candidates.select("masked", "example").iter_rows():
         found = counter(example)
-        if found:
+        if found and not re.search(_NOT_A_BEAT, example[: found[2]]):
             kinds[masked] = found[0]
     beats = _beats(table, sorted(kinds), read)
     start = _resumed_at(table)
