@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from diagnosis import taxonomy
+from diagnosis.classify_model import Model
 from diagnosis.logs import signatures
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import Role
-from diagnosis.taxonomy import UNKNOWN, Category
+from diagnosis.taxonomy import NONE, UNKNOWN, Category
 
 #: A verdict below this confidence is given, but called inconclusive.
 CONCLUSIVE = 0.45
@@ -24,8 +25,14 @@ MULTI_LABEL = 0.6
 #: What weighs against every vote: evidence that was never collected.
 DOUBT = 0.08
 _ALSO = 0.5
-_CONFIRMATION = 0.5
-_CASCADE = 0.12
+#: How loudly a hint of each role is heard; the others say nothing of the cause.
+_ROLES = {Role.ROOT: 1.0, Role.CONFIRMATION: 0.5, Role.CASCADE: 0.12, Role.TEARDOWN: 0.1}
+_SILENT = frozenset({UNKNOWN, NONE})
+#: A lone hint of no strength still has this share of the confidence of a decisive one.
+_LEAST = 0.4
+_MODEL = 0.5
+_MODEL_LEAST = 0.15
+_MODEL_GUESSES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,54 +68,72 @@ class Classification:
         return self.confidence < CONCLUSIVE or self.category.id == UNKNOWN
 
 
-def classify(hints: Iterable[Hint], rules: SignatureSet | None = None) -> Classification:
+def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Model | None = None) -> Classification:
     """The verdict on one failed episode. Without usable hints it is ``unknown`` with confidence 0.
 
-    Raises nothing; a rule id that is not in ``rules`` counts as no rule. O(hints × categories).
+    ``model`` is asked about messages that no rule explains; the more confirmed incidents taught it, the more it is
+    also heard about those that a rule does. Raises nothing; a rule id that is not in ``rules`` counts as no rule.
+    O(hints × categories).
     """
     known = rules or signatures.load()
     votes: dict[str, list[tuple[float, str]]] = {}
     for hint in hints:
-        for category, weight, reason in _votes(hint, known):
+        for category, weight, reason in (*_votes(hint, known), *_learned(hint, known, model)):
             votes.setdefault(category, []).append((weight, reason))
-    return _verdict(votes)
+    return _verdict(votes, model)
 
 
 def _votes(hint: Hint, rules: SignatureSet) -> list[tuple[str, float, str]]:
     rule = rules.rule(hint.rule) if hint.rule else None
-    if rule is None or rule.category == UNKNOWN:
+    if rule is None or rule.category in _SILENT:
         return []
-    weight = rule.strength.weight * hint.weight
-    if hint.role is Role.CONFIRMATION:
-        weight *= _CONFIRMATION
-    elif hint.role is Role.CASCADE:
-        weight *= _CASCADE
-    elif hint.role is not Role.ROOT:
-        return []
-    elif hint.is_first:
-        weight = min(1.0, weight * 1.25)
+    weight = rule.strength.weight * _heard(hint)
     votes = [(rule.category, weight, rule.title)]
     votes += [(other, weight * _ALSO, rule.title) for other in rule.also]
     return votes
 
 
-def _verdict(votes: dict[str, list[tuple[float, str]]]) -> Classification:
+def _learned(hint: Hint, rules: SignatureSet, model: Model | None) -> list[tuple[str, float, str]]:
+    """Votes of the model: full where no rule says anything of the cause, by its trust where one does."""
+    if model is None:
+        return []
+    rule = rules.rule(hint.rule) if hint.rule else None
+    share = model.trust if rule is not None and rule.category not in _SILENT else 1.0
+    if (rule is not None and rule.role in {Role.ADVICE, Role.BENIGN}) or not share:
+        return []
+    weight = share * _heard(hint) * _MODEL
+    found = list(model.predict(hint.template).items())[:_MODEL_GUESSES]
+    reason = "Its words are those of confirmed incidents of this category"
+    return [(leaf, weight * p, reason) for leaf, p in found if p >= _MODEL_LEAST and leaf not in _SILENT]
+
+
+def _heard(hint: Hint) -> float:
+    """The share of its weight that a hint has by its role."""
+    weight = hint.weight * _ROLES.get(hint.role, 0.0)
+    return min(1.0, weight * 1.25) if hint.role is Role.ROOT and hint.is_first else weight
+
+
+def _verdict(votes: dict[str, list[tuple[float, str]]], model: Model | None) -> Classification:
     tree = taxonomy.load()
     scores = {category: _noisy_or([weight for weight, _ in rows]) for category, rows in votes.items()}
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     if not ranked or ranked[0][1] <= 0:
         return Classification(tree[UNKNOWN], 0.0)
     total = sum(scores.values()) + DOUBT
+
+    def confidence(score: float) -> float:
+        raw = score / total * (_LEAST + (1 - _LEAST) * score)
+        return round(model.calibrated(raw) if model else raw, 4)
+
     best, score = ranked[0]
-    confidence = score * score / total
     second = ranked[1] if len(ranked) > 1 else None
     return Classification(
         category=tree.get(best),
-        confidence=round(confidence, 4),
+        confidence=confidence(score),
         runner_up=tree.get(second[0]) if second else None,
-        runner_up_confidence=round(second[1] * second[1] / total, 4) if second else 0.0,
+        runner_up_confidence=min(confidence(score), confidence(second[1])) if second else 0.0,
         also=tuple(tree.get(name) for name, value in ranked[1:] if value >= MULTI_LABEL * score),
-        reasons=tuple(dict.fromkeys(reason for _, reason in sorted(votes[best], key=lambda row: (-row[0], row[1])))),
+        reasons=tuple(dict.fromkeys(text for _, text in sorted(votes[best], key=lambda row: (-row[0], row[1])))),
     )
 
 
