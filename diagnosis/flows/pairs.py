@@ -25,8 +25,9 @@ from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
 
 DP, PP, EP, OTHER = "DP", "PP", "EP", "other"
-#: Records looked at for timing; sizes are counted over all of them.
-SAMPLE = 1_500_000
+#: Records looked at for timing, at least and for each pair; sizes are counted over all of them.
+SAMPLE = 300_000
+EACH = 60
 #: A size recurs when it is seen in most of these slices of the capture, not only often within one step.
 SLICES = 12
 
@@ -86,7 +87,7 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     keys, pair, records = np.unique(key, return_inverse=True, return_counts=True)
     a, b = keys // count, keys % count
     sizes = _recurring_sizes(flows, pair, len(keys), capture.has_bytes)
-    part = _window(flows)
+    part = _window(flows, max(SAMPLE, EACH * len(keys)))
     timing = _timing(flows.take(part), pair[part], len(keys), count, capture.resolution_s)
     timing = _shared(timing, sizes)
     types = _types(a, b, sizes, timing, count, capture.has_bytes)
@@ -94,11 +95,11 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     return Pairs(a, b, types, sizes.often, np.maximum(timing[0], timing[1]), records.astype(np.int64), sizes.main)
 
 
-def _window(flows: Flows) -> Bools:
-    """All records, or a stretch of ``SAMPLE`` from the middle of a long capture."""
+def _window(flows: Flows, most: int) -> Bools:
+    """All records, or a stretch from the middle of a long capture."""
     chosen = np.zeros(len(flows), dtype=bool)
-    first = max(0, (len(flows) - SAMPLE) // 2)
-    chosen[first : first + SAMPLE] = True
+    first = max(0, (len(flows) - most) // 2)
+    chosen[first : first + most] = True
     return chosen
 
 

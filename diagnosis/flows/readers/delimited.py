@@ -15,6 +15,7 @@ from diagnosis.flows.readers.columns import Columns, plain
 from diagnosis.flows.records import RecordWriter
 from diagnosis.model import ParseHints
 
+Schema = dict[str, pl.DataType | type[pl.DataType]]
 _SEPARATORS = (",", "\t", ";", " ", "|")
 
 
@@ -117,8 +118,11 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
     columns = Columns.of(header.names)
     reading = Reading(header.format)
     bursts = Bursts(out) if header.format == "tshark" else None
+    schema: Schema | None = None
     for block in blocks_of_lines(stream, head[header.size :]):
-        table = _table(block, header)
+        if schema is None:
+            schema = _types(block, header)
+        table = _table(block, header, schema)
         reading.lines += table.height
         before = out.dropped
         rows = columns.normalise(table, hints.time_zone, reading)
@@ -148,9 +152,23 @@ def _packets(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(COLUMNS).with_columns(pl.col("proto").cast(pl.Int64)).drop_nulls(["start", "src", "dst"])
 
 
-def _table(block: bytes, header: Header) -> pl.DataFrame:
-    """Text columns of one block; a summary footer, a comment or a torn row gives nulls that the writer leaves out."""
-    schema: dict[str, pl.DataType | type[pl.DataType]] = {name: pl.String for name in header.names}
+def _types(block: bytes, header: Header) -> Schema:
+    """Numbers where the first hundred rows hold numbers: reading them at once is several times faster than by way of text."""
+    sample = b"\n".join(block.split(b"\n", 101)[:100]) + b"\n"
+    text: Schema = {name: pl.String for name in header.names}
+    table = _table(sample, header, text)
+    schema = dict(text)
+    for name in header.names:
+        column = table[name].str.strip_chars().drop_nulls()
+        if len(column) and column.cast(pl.Float64, strict=False).null_count() == 0 and not column.str.starts_with('"').any():
+            long = column.str.len_chars().max()
+            whole = column.str.contains(".", literal=True).any() is False
+            schema[name] = pl.Int64 if whole and isinstance(long, int) and long >= 16 else pl.Float64
+    return schema
+
+
+def _table(block: bytes, header: Header, schema: Schema) -> pl.DataFrame:
+    """The columns of one block; a summary footer, a comment or a torn row gives nulls that the writer leaves out."""
     try:
         return pl.read_csv(
             block,
