@@ -3,58 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture, load
-from diagnosis.flows.jobs import JobFlows, recognise
-from diagnosis.flows.pairs import DP, Pairs, classify
-from diagnosis.flows.parallelism import Layout, find_layout, rings_of
+from diagnosis.flows.describe import blocked, capture_panel, describe, empty_report
+from diagnosis.flows.jobs import recognise
+from diagnosis.flows.pairs import DP, classify
+from diagnosis.flows.parallelism import find_layout, rings_of
 from diagnosis.flows.slowness import (
     Episode,
     Slow,
     explain,
-    late_members,
     lasting,
+    late_members,
     narrowed,
     slow_steps,
     slow_transfers,
     uneven_stages,
 )
-from diagnosis.flows.stages import StageTimes, stage_times
-from diagnosis.flows.steps import Steps, find_steps, rank_ends
-from diagnosis.flows.transfers import Transfers, measure
+from diagnosis.flows.stages import stage_times
+from diagnosis.flows.steps import find_steps
+from diagnosis.flows.transfers import measure
 from diagnosis.model import OnStage, Parsed, silent
 
 
-@dataclass(slots=True)
-class Analysed:
-    """One job with everything found out about it."""
+def analyse(
+    capture: Capture, on_stage: OnStage = silent, *, steps: bool = True
+) -> tuple[list[Analysed], list[Slow], float]:
+    """All four phases over a capture: jobs (largest first), findings of the fabric, background share.
 
-    job: JobFlows
-    pairs: Pairs
-    layout: Layout
-    steps: Steps | None
-    transfers: Transfers | None
-    slow: list[Slow]
-    stages: StageTimes | None = None
-
-
-def analyse(capture: Capture, on_stage: OnStage = silent) -> tuple[list[Analysed], list[Slow], float]:
-    """All four phases over a capture: jobs (largest first), findings of the fabric, background share."""
+    ``steps`` False stops after jobs, pairs and layout: the capture is too coarse for times.
+    """
     recognition = recognise(capture)
     jobs: list[Analysed] = []
     total = len(recognition.jobs)
     for number, job in enumerate(recognition.jobs):
         on_stage("flows", number, total)
         pairs = classify(job, capture)
-        steps = find_steps(job, pairs, capture)
-        if steps is None and len(job.flows) < 0.01 * len(capture.flows):
+        found = find_steps(job, pairs, capture) if steps else None
+        if found is None and len(job.flows) < 0.01 * len(capture.flows):
             continue
         layout = find_layout(job, pairs, capture)
-        jobs.append(Analysed(job, pairs, layout, steps, None, []))
+        jobs.append(Analysed(job, pairs, layout, found, None, []))
     on_stage("flows", total, total)
     fabric = _slowness(jobs, capture)
     return jobs, fabric, recognition.background
@@ -104,113 +98,23 @@ def _unexplained(a: Analysed, fabric: list[Slow]) -> list[Slow]:
 
 
 def diagnose_flows(
-    parsed: Sequence[Parsed], *, inventory: Sequence[Mapping[str, Any]] = (), on_stage: OnStage = silent
+    parsed: Sequence[Parsed],
+    *,
+    inventory: Sequence[Mapping[str, Any]] = (),
+    on_stage: OnStage = silent,
+    tables: Path | None = None,
 ) -> dict[str, Any]:
     """The report's ``flows`` object plus ``suspects``.
 
-    ``inventory`` rows hold ``ip`` and any of ``node``, ``gpu``, ``switch`` or ``leaf``; without it machines stay unknown.
+    ``inventory`` rows hold ``ip`` and any of ``node``, ``gpu``, ``switch`` or ``leaf``; without it machines stay unknown. With ``tables``
+    a table of every rank's phases in every step is written there for each job (see ``timeline``); the report names it.
     """
-    capture = load(parsed, inventory)
+    usable = [p for p in parsed if p.skipped is None]
+    why_not = blocked(usable)
+    panel = capture_panel(parsed)
+    capture = load(usable, inventory)
     if capture is None:
-        return {
-            "usable_for_timeline": False,
-            "why_not": "No flow records.",
-            "jobs": [],
-            "diagnoses": [],
-            "suspects": [],
-        }
-    jobs, fabric, background = analyse(capture, on_stage)
-    report = [_job(a, n, capture) for n, a in enumerate(jobs)]
-    return {
-        "usable_for_timeline": any(j["steps"] for j in report),
-        "why_not": None if any(j["steps"] for j in report) else "No traffic repeats in steps.",
-        "jobs": report,
-        "diagnoses": [_slow(s, capture) for s in fabric],
-        "suspects": [],
-    }
-
-
-def _job(a: Analysed, number: int, capture: Capture) -> dict[str, Any]:
-    """One job's part of the report."""
-    names = capture.names
-    steps = a.steps
-
-    def groups(of: list[Any]) -> list[list[str]]:
-        return [[names[int(m)] for m in g] for g in of]
-
-    return {
-        "id": f"job-{number}",
-        "members": [names[int(m)] for m in a.job.members],
-        "parallelism": {"tp": a.layout.tp, "pp": a.layout.pp, "dp": a.layout.dp},
-        "groups": {
-            "pp": groups(a.layout.pp_groups),
-            "dp": groups(a.layout.dp_groups),
-            "ep": groups(a.layout.ep_groups),
-        },
-        "pairs": [
-            {"a": names[int(x)], "b": names[int(y)], "type": kind}
-            for x, y, kind in zip(a.pairs.a, a.pairs.b, a.pairs.type, strict=True)
-        ],
-        "steps": _steps(steps, capture) if steps is not None else [],
-        "rank_steps": _rank_steps(a, capture) if steps is not None else {},
-        "diagnoses": [_slow(s, capture) for s in sorted(a.slow, key=lambda s: s.t0)],
-        "how": a.layout.how,
-    }
-
-
-def _steps(steps: Steps, capture: Capture) -> list[dict[str, float]]:
-    return [
-        {"start": capture.at(s), "end": capture.at(e), "confidence": round(float(c), 3)}
-        for s, e, c in zip(steps.start, steps.end, steps.confidence, strict=True)
-    ]
-
-
-def _rank_steps(a: Analysed, capture: Capture) -> dict[str, list[dict[str, float]]]:
-    """Per address: the end of its group's last pacing record in each step."""
-    assert a.steps is not None
-    count = len(capture.names)
-    groups = a.layout.dp_groups or a.layout.pp_groups
-    owner = np.full(count, -1, dtype=np.int64)
-    for number, group in enumerate(groups):
-        owner[group] = number
-    index = a.pairs.index(a.job.flows, count)
-    flows = a.job.flows.take(
-        a.pairs.of(a.steps.pace)[index] if a.steps.pace != "all" else np.ones(len(index), dtype=bool)
-    )
-    ends = rank_ends(flows, a.steps, owner[flows.src], len(groups))
-    out: dict[str, list[dict[str, float]]] = {}
-    for number, group in enumerate(groups):
-        column = ends[:, number]
-        rows = []
-        before: float | None = None
-        for k, end in enumerate(column):
-            if np.isnan(end):
-                before = None
-                continue
-            start = before if before is not None else float(a.steps.start[k])
-            rows.append({"start": capture.at(start), "end": capture.at(end)})
-            before = float(end)
-        for member in group:
-            out[capture.names[int(member)]] = rows
-    return out
-
-
-def _slow(slow: Slow, capture: Capture) -> dict[str, Any]:
-    """One finding as JSON."""
-    out: dict[str, Any] = {
-        "kind": slow.kind,
-        "t0": capture.at(slow.t0),
-        "t1": capture.at(slow.t1),
-        "reason": slow.reason,
-        "factor": round(slow.factor, 3),
-        "confidence": round(slow.confidence, 3),
-    }
-    if slow.kind == "slow_switch":
-        out |= {"switch": slow.switch, "candidates": slow.candidates}
-    if slow.members:
-        out["members"] = [capture.names[m] for m in slow.members]
-    if slow.culprits or slow.nodes:
-        out["culprits"] = [*(capture.names[m] for m in slow.culprits), *slow.nodes]
-    if slow.step is not None:
-        out["step"] = slow.step + 1
-    return out
+        reasons = [p.skipped for p in parsed if p.skipped] or ["There are no flow records."]
+        return empty_report(panel, why_not or str(reasons[0]))
+    jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None)
+    return describe(capture, jobs, fabric, background, panel, why_not, tables)

@@ -9,7 +9,7 @@ import polars as pl
 
 from diagnosis.flows.readers import READERS, Unusable, sniff
 from diagnosis.flows.records import RecordWriter, quality
-from diagnosis.model import Kind, ParseHints, Parsed
+from diagnosis.model import Kind, Parsed, ParseHints
 
 
 class _Replay:

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from diagnosis.flows.arrays import components
-from diagnosis.flows.chain import by_bytes
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
+from diagnosis.flows.chain import by_bytes
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs
 from diagnosis.flows.pattern import by_pattern

@@ -160,7 +160,11 @@ def _types(block: bytes, header: Header) -> Schema:
     schema = dict(text)
     for name in header.names:
         column = table[name].str.strip_chars().drop_nulls()
-        if len(column) and column.cast(pl.Float64, strict=False).null_count() == 0 and not column.str.starts_with('"').any():
+        if (
+            len(column)
+            and column.cast(pl.Float64, strict=False).null_count() == 0
+            and not column.str.starts_with('"').any()
+        ):
             long = column.str.len_chars().max()
             whole = column.str.contains(".", literal=True).any() is False
             schema[name] = pl.Int64 if whole and isinstance(long, int) and long >= 16 else pl.Float64

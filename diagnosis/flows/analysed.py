@@ -1,0 +1,26 @@
+"""One job with everything that the phases found out about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from diagnosis.flows.jobs import JobFlows
+from diagnosis.flows.pairs import Pairs
+from diagnosis.flows.parallelism import Layout
+from diagnosis.flows.slowness import Slow
+from diagnosis.flows.stages import StageTimes
+from diagnosis.flows.steps import Steps
+from diagnosis.flows.transfers import Transfers
+
+
+@dataclass(slots=True)
+class Analysed:
+    """One job with everything found out about it."""
+
+    job: JobFlows
+    pairs: Pairs
+    layout: Layout
+    steps: Steps | None
+    transfers: Transfers | None
+    slow: list[Slow]
+    stages: StageTimes | None = None

@@ -1,0 +1,291 @@
+"""What was found, as JSON: the report's ``flows`` object (``docs/flows.md`` lists every field)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from diagnosis.flows.analysed import Analysed
+from diagnosis.flows.capture import Capture, Ints
+from diagnosis.flows.changepoint import onsets
+from diagnosis.flows.slowness import Slow, slow_steps
+from diagnosis.flows.steps import rank_ends
+from diagnosis.flows.timeline import write_table
+from diagnosis.model import Parsed
+
+#: More rank-steps than this are not spelled out in the report; the table beside it holds them.
+SPELLED_OUT = 400_000
+#: Records as long as this hold several steps.
+TOO_LONG_S = 30.0
+
+
+def blocked(parsed: Sequence[Parsed]) -> str | None:
+    """Why no timeline can be drawn from these artifacts, or None. The worst of them decides."""
+    for part in parsed:
+        facts = part.facts.get("flow", {})
+        if not facts.get("records"):
+            continue
+        if facts["resolution_s"] >= 1.0 and facts["records"] > 1:
+            return "The times are whole seconds; steps cannot be told apart. Export with milliseconds or better (nfdump: -o 'csv:%tsr,…')."
+        if facts["median_s"] > TOO_LONG_S:
+            return (
+                f"A record covers {facts['median_s']:.0f} s; it holds several steps in one. "
+                "Shorten the exporter's active timeout, or capture packets."
+            )
+        if facts["sampling"] > 1 and facts["longest_s"] == 0:
+            return f"One packet in {facts['sampling']:.0f} was sampled: good for volumes, not for when a transfer began and ended."
+    return None
+
+
+def capture_panel(parsed: Sequence[Parsed]) -> list[dict[str, Any]]:
+    """What each capture is worth: format, time zone, resolution, sampling, counts, notes."""
+    rows = []
+    for part in parsed:
+        facts = {k: v for k, v in part.facts.get("flow", {}).items() if k != "bandwidth"}
+        rows.append({"path": part.path, "skipped": part.skipped, "notes": list(part.notes), **facts})
+    return rows
+
+
+def empty_report(panel: list[dict[str, Any]], why_not: str) -> dict[str, Any]:
+    """The object when nothing could be analysed."""
+    return {
+        "usable_for_timeline": False,
+        "why_not": why_not,
+        "captures": panel,
+        "jobs": [],
+        "switches": [],
+        "diagnoses": [],
+        "limits": [],
+        "suspects": [],
+    }
+
+
+def describe(
+    capture: Capture,
+    jobs: list[Analysed],
+    fabric: list[Slow],
+    background: float,
+    panel: list[dict[str, Any]],
+    why_not: str | None,
+    tables: Path | None,
+) -> dict[str, Any]:
+    """The whole object."""
+    rows = [_job(a, n, capture, tables) for n, a in enumerate(jobs)]
+    timed = any(row["steps"] for row in rows)
+    if why_not is None and not timed:
+        why_not = (
+            "No traffic in the capture repeats in steps."
+            if rows
+            else "No training traffic was recognised in the capture."
+        )
+    return {
+        "usable_for_timeline": timed,
+        "why_not": why_not,
+        "captures": panel,
+        "background": round(background, 4),
+        "duplicates": capture.duplicates,
+        "jobs": rows,
+        "switches": _switches(capture),
+        "diagnoses": [_slow(s, capture) for s in fabric],
+        "limits": _limits(capture, jobs),
+        "suspects": _suspects(jobs, fabric, capture),
+    }
+
+
+def _job(a: Analysed, number: int, capture: Capture, tables: Path | None) -> dict[str, Any]:
+    names = capture.names
+
+    def groups(of: list[Ints]) -> list[list[str]]:
+        return [[names[int(m)] for m in g] for g in of]
+
+    row: dict[str, Any] = {
+        "id": f"flows-{number + 1}",
+        "members": [names[int(m)] for m in a.job.members],
+        "nodes": sorted({capture.places[int(m)].node for m in a.job.members if int(m) in capture.places} - {""}),
+        "parallelism": {"tp": a.layout.tp, "pp": a.layout.pp, "dp": a.layout.dp},
+        "groups": {
+            k: groups(v)
+            for k, v in (("pp", a.layout.pp_groups), ("dp", a.layout.dp_groups), ("ep", a.layout.ep_groups))
+        },
+        "pairs": [
+            {"a": names[int(x)], "b": names[int(y)], "type": kind, "records": int(n)}
+            for x, y, kind, n in zip(a.pairs.a, a.pairs.b, a.pairs.type, a.pairs.records, strict=True)
+        ],
+        "how": a.layout.how,
+        "steps": [],
+        "rank_steps": {},
+        "diagnoses": [_slow(s, capture) for s in sorted(a.slow, key=lambda s: (s.t0, s.kind))],
+    }
+    if a.steps is None:
+        return row
+    seconds = a.steps.seconds
+    mask, usual, limit = slow_steps(a.steps)
+    row["steps"] = [
+        {"start": capture.at(s), "end": capture.at(e), "confidence": round(float(c), 3), "slow": bool(m)}
+        for s, e, c, m in zip(a.steps.start, a.steps.end, a.steps.confidence, mask, strict=True)
+    ]
+    row["step_s"] = {"median": round(usual, 6), "limit": round(limit, 6), "onsets": [k + 1 for k in onsets(seconds)]}
+    row["paced_by"] = {"traffic": a.steps.pace, "cut": a.steps.how}
+    row["peers"] = _peers(a, capture)
+    if tables is not None:
+        row["table"] = write_table(a, capture, tables / f"{row['id']}.parquet").name
+    if len(a.steps) * len(a.job.members) <= SPELLED_OUT:
+        row["rank_steps"] = _rank_steps(a, capture)
+    return row
+
+
+def _peers(a: Analysed, capture: Capture) -> list[dict[str, Any]]:
+    """Groups compared: how many times their usual the transfers of each ring took at the worst, and on the whole."""
+    if a.transfers is None or a.transfers.ops.is_empty():
+        return []
+    by_step = a.transfers.ops.group_by("unit", "step").agg(pl.col("slow").median())
+    table = (
+        by_step.group_by("unit").agg(typical=pl.col("slow").median(), worst=pl.col("slow").quantile(0.98)).sort("unit")
+    )
+    rows = []
+    for unit, typical, worst in table.iter_rows():
+        members = sorted(capture.names[m] for m in a.transfers.units[unit])
+        rows.append({"members": members, "typical": round(typical, 3), "worst": round(worst, 3)})
+    return sorted(rows, key=lambda r: -float(r["worst"]))[:200]
+
+
+def _rank_steps(a: Analysed, capture: Capture) -> dict[str, list[dict[str, float]]]:
+    """Per address: the end of its group's last pacing record in each step."""
+    assert a.steps is not None
+    count = len(capture.names)
+    groups = a.layout.dp_groups or a.layout.pp_groups
+    owner = np.full(count, -1, dtype=np.int64)
+    for number, group in enumerate(groups):
+        owner[group] = number
+    flows = a.job.flows
+    if a.steps.pace != "all":
+        flows = flows.take(a.pairs.carries(flows, count, a.steps.pace))
+    ends = rank_ends(flows, a.steps, owner[flows.src], len(groups))
+    out: dict[str, list[dict[str, float]]] = {}
+    for number, group in enumerate(groups):
+        rows: list[dict[str, float]] = []
+        before: float | None = None
+        for k, end in enumerate(ends[:, number].tolist()):
+            if end != end:
+                before = None
+                continue
+            rows.append(
+                {"start": capture.at(before if before is not None else a.steps.start[k]), "end": capture.at(end)}
+            )
+            before = end
+        for member in group:
+            out[capture.names[int(member)]] = rows
+    return out
+
+
+def _slow(slow: Slow, capture: Capture) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "kind": slow.kind,
+        "t0": capture.at(slow.t0),
+        "t1": capture.at(slow.t1),
+        "reason": slow.reason,
+        "factor": round(slow.factor, 3),
+        "confidence": round(slow.confidence, 3),
+    }
+    if slow.kind == "slow_switch":
+        out |= {"switch": slow.switch, "candidates": slow.candidates}
+    if slow.members:
+        out["members"] = [capture.names[m] for m in slow.members]
+    if slow.culprits or slow.nodes:
+        out["culprits"] = [*(capture.names[m] for m in slow.culprits), *slow.nodes]
+    if slow.step is not None:
+        out["step"] = slow.step + 1
+    return out
+
+
+def _switches(capture: Capture) -> list[dict[str, Any]]:
+    """Volume, typical rate and the most records at once of every switch; busiest first."""
+    flows = capture.flows
+    if not capture.paths or (flows.path < 0).all():
+        return []
+    table = pl.DataFrame(
+        {"path": flows.path, "start": flows.start, "end": flows.end, "size": np.nan_to_num(flows.size)}
+    )
+    table = table.filter((pl.col("path") >= 0) & (pl.col("size") > 1e6))
+    rate = pl.col("size") / (pl.col("end") - pl.col("start")).clip(lower_bound=max(capture.resolution_s, 1e-6))
+    per_path = table.group_by("path").agg(
+        pl.len().alias("records"), pl.col("size").sum(), rate.median().alias("rate"), rate.quantile(0.1).alias("low")
+    )
+    rows: dict[str, dict[str, float]] = {}
+    for path, records, size, middle, low in per_path.iter_rows():
+        for switch in capture.paths[path]:
+            row = rows.setdefault(switch, {"records": 0, "bytes": 0.0, "rate": 0.0, "low": 0.0})
+            row["records"] += records
+            row["bytes"] += size
+            row["rate"] += middle * records
+            row["low"] += low * records
+    return [
+        {
+            "switch": name,
+            "records": int(r["records"]),
+            "bytes": int(r["bytes"]),
+            "typical_bytes_per_s": round(r["rate"] / r["records"]),
+            "slow_tenth_bytes_per_s": round(r["low"] / r["records"]),
+        }
+        for name, r in sorted(rows.items(), key=lambda item: -item[1]["bytes"])
+    ]
+
+
+def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
+    """What these flows cannot tell, in sentences."""
+    said = []
+    if not capture.has_bytes:
+        said.append(
+            "The records have no byte counts: pairs are told by timing alone, and volumes and rates are unknown."
+        )
+    if not capture.places:
+        said.append("No inventory names the machines: tensor parallelism inside them and slow machines cannot be told.")
+    if not capture.paths:
+        said.append("The records name no switches: a slow switch cannot be told from slow links.")
+    if capture.resolution_s >= 1e-3:
+        said.append(
+            f"Times are rounded to {capture.resolution_s * 1e3:.0f} ms; boundaries are no more exact than that."
+        )
+    sending = np.unique(capture.flows.src)
+    if len(sending) == 1:
+        said.append("All records come from one address: this looks like one node's capture; other ranks are unseen.")
+    for a in jobs:
+        if a.steps is not None and a.layout.pp > 1 and a.stages is None:
+            said.append(
+                "The pipeline is no plain chain (interleaved stages); a slow stage cannot be told, only its replica."
+            )
+    return list(dict.fromkeys(said))
+
+
+def _suspects(jobs: list[Analysed], fabric: list[Slow], capture: Capture) -> list[dict[str, Any]]:
+    """Who to look at, for the fusion with logs and stacks: nodes, else addresses, and switches, with score and reason."""
+    best: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def put(kind: str, entity: str, score: float, reason: str) -> None:
+        row = best.setdefault(
+            (kind, entity), {"entity": entity, "kind": kind, "score": 0.0, "from": ["flows"], "reasons": []}
+        )
+        row["score"] = max(float(row["score"]), round(score, 3))
+        if reason not in row["reasons"]:
+            row["reasons"].append(reason)
+
+    for slow in [s for a in jobs for s in a.slow] + fabric:
+        if slow.kind == "slow_switch":
+            for candidate in slow.candidates[:4]:
+                put("switch", candidate, slow.confidence, slow.reason)
+        elif slow.nodes:
+            for node in slow.nodes:
+                put("node", node, slow.confidence / len(slow.nodes) ** 0.5, slow.reason)
+        elif slow.culprits:
+            for member in slow.culprits:
+                put(
+                    "group" if len(slow.culprits) > 1 else "node",
+                    capture.names[member],
+                    slow.confidence / len(slow.culprits) ** 0.5,
+                    slow.reason,
+                )
+    return sorted(best.values(), key=lambda row: (-float(row["score"]), str(row["entity"])))

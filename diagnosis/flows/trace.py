@@ -1,0 +1,128 @@
+"""The timeline as a Chrome trace that Perfetto opens, and as CSV.
+
+Slices of one track must not overlap partly, so every rank has one track for each kind of traffic, and overlapping transfers of a track
+are joined. Times are microseconds from the first step.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from diagnosis.flows.pairs import DP, EP, PP
+
+KINDS = {"step": 0, PP: 1, DP: 2, EP: 3}
+TITLES = {PP: "pipeline", DP: "gradients", EP: "experts"}
+
+
+def events(table: Path, marks: list[dict[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
+    """Trace events of one job's table (``timeline.phases``): names of processes and threads, steps, phases; then ``marks``
+    [{t, name}] as instant events on the job's own track."""
+    rows = pl.read_parquet(table).sort("rank", "step")
+    if rows.is_empty():
+        return
+    zero = float(rows["start"].min())  # type: ignore[arg-type]
+    ranks = rows["rank"].unique().sort().to_list()
+    yield _named("process_name", 0, 0, "job")
+    yield _named("thread_name", 0, 0, "steps")
+    for n, start, end in rows.select("step", "start", "end").unique().sort("step").iter_rows():
+        yield {
+            "ph": "X",
+            "pid": 0,
+            "tid": 0,
+            "name": f"step {n}",
+            "cat": "step",
+            "ts": _us(start - zero),
+            "dur": _us(end - start),
+        }
+    for mark in marks or []:
+        yield {
+            "ph": "i",
+            "s": "g",
+            "pid": 0,
+            "tid": 0,
+            "name": str(mark["name"]),
+            "cat": "log",
+            "ts": _us(mark["t"] - zero),
+        }
+    for number, rank in enumerate(ranks, 1):
+        yield _named("process_name", number, 0, rank)
+        yield {"ph": "M", "pid": number, "tid": 0, "name": "process_sort_index", "args": {"sort_index": number}}
+        own = rows.filter(pl.col("rank") == rank)
+        for kind in (PP, DP, EP):
+            low = kind.lower()
+            part = (
+                own.filter(pl.col(f"{low}_start").is_not_null())
+                .select("step", f"{low}_start", f"{low}_end", f"{low}_busy_s")
+                .sort(f"{low}_start")
+            )
+            if part.is_empty():
+                continue
+            yield _named("thread_name", number, KINDS[kind], TITLES[kind])
+            yield from _slices(part, number, kind, zero)
+
+
+def _slices(part: pl.DataFrame, pid: int, kind: str, zero: float) -> Iterator[dict[str, Any]]:
+    until = -1
+    for n, start, end, busy in part.iter_rows():
+        begin = max(_us(start - zero), until)
+        last = max(_us(end - zero), begin)
+        until = last
+        yield {
+            "ph": "X",
+            "pid": pid,
+            "tid": KINDS[kind],
+            "name": TITLES[kind],
+            "cat": kind,
+            "ts": begin,
+            "dur": last - begin,
+            "args": {"step": n, "busy_ms": round(busy * 1e3, 3)},
+        }
+
+
+def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "pid": pid, "tid": tid, "name": what, "args": {"name": name}}
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * 1e6)
+
+
+def write_trace(table: Path, target: Path, marks: list[dict[str, Any]] | None = None) -> Path:
+    """Writes gzipped trace JSON, event by event."""
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=target.open("wb"), mtime=0) as zipped,
+        io.TextIOWrapper(zipped, "utf-8") as out,
+    ):
+        out.write('{"displayTimeUnit":"ms","traceEvents":[')
+        for number, event in enumerate(events(table, marks)):
+            out.write(("," if number else "") + "\n" + json.dumps(event, separators=(",", ":")))
+        out.write("\n]}\n")
+    return target
+
+
+def write_csv(table: Path, target: Path) -> Path:
+    """Writes the table as CSV: one row a rank and step."""
+    rows = pl.read_parquet(table).sort("step", "rank")
+    first = ["step", "rank", "node", "start", "end"]
+    with target.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out)
+        columns = first + [c for c in rows.columns if c not in first]
+        writer.writerow(columns)
+        for row in rows.select(columns).iter_rows():
+            writer.writerow([_plain(value) for value in row])
+    return target
+
+
+def _plain(value: Any) -> Any:
+    """Text that a spreadsheet would take for a formula is quoted."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
+        return "'" + value
+    return round(value, 6) if isinstance(value, float) else value
