@@ -36,6 +36,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/<slug:slug>/", jobs.job, name="job"),
     path("jobs/<slug:slug>/diagnose/", jobs.job_diagnose, name="job-diagnose"),
     path("jobs/<slug:slug>/timeline/<int:attempt>/", jobs.job_timeline, name="job-timeline"),
+    path("jobs/<slug:slug>/curves/<slug:other>/", jobs.job_curves, name="job-curves"),
     path("jobs/" + _LOG.format("logs"), logs.log, name="log"),
     path("jobs/" + _LOG.format("context"), logs.log_context, name="log-context"),
     path("jobs/" + _LOG.format("find"), logs.log_find, name="log-find"),

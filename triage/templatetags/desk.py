@@ -19,8 +19,11 @@ from ingest.roles import role_names
 from triage.models import Incident
 from triage.selectors.incident import log_url
 from triage.templatetags.icons import PATHS
+from triage.wording import ago, duration, number, percent, score, size
 
 register = template.Library()
+for _filter in (duration, number, percent, score, size):
+    register.filter(_filter.__name__, _filter)
 
 _STATE = {
     Incident.State.AWAITING_REVIEW: ("amber", "ring"),
@@ -47,7 +50,6 @@ _COMMENT_TAGS = {
     *("p", "br", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "a", "hr"),
     *("h1", "h2", "h3", "h4", "table", "thead", "tbody", "tr", "th", "td"),
 }
-_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 @register.simple_tag
@@ -106,57 +108,12 @@ def utc(moment: datetime | float | None, style: str = "minute") -> SafeString | 
     return format_html('<time datetime="{}" title="{}">{}</time>', moment.isoformat(), whole, shown)
 
 
-def ago(moment: datetime) -> str:
-    seconds = (timezone.now() - moment).total_seconds()
-    return f"{duration(seconds)} ago" if seconds >= 60 else "just now"
-
-
-@register.filter
-def duration(seconds: float | None) -> str:
-    """``14 min``, ``3.2 h``, ``12 d``: one unit, as exact as it needs to be."""
-    if seconds is None:
-        return "–"
-    seconds = abs(float(seconds))
-    for size, unit in _UNITS:
-        if seconds >= size:
-            value = seconds / size
-            return f"{value:.1f} {unit}" if value < 10 and unit in "hd" else f"{value:.0f} {unit}"
-    return f"{seconds * 1000:.0f} ms" if seconds else "0 s"
-
-
 @register.simple_tag
 def took(run: Run) -> str:
     """How long a piece of work took, or takes so far."""
     if run.started_at is None:
         return "–"
     return duration(((run.ended_at or timezone.now()) - run.started_at).total_seconds())
-
-
-@register.filter
-def number(value: float | None, digits: int = 0) -> str:
-    """Thousands separated; a dash for what is not known."""
-    return "–" if value is None else f"{value:,.{digits}f}"
-
-
-@register.filter
-def percent(value: float | None) -> str:
-    return "–" if value is None else f"{value * 100:.0f} %"
-
-
-@register.filter
-def score(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}".removeprefix("0")
-
-
-@register.filter
-def size(count: int | None) -> str:
-    """Bytes for people."""
-    value = float(count or 0)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
 
 
 @register.filter
@@ -206,18 +163,20 @@ def pairs(text: str) -> list[list[str]]:
 @register.filter
 def highlight(text: str, indicators: list[dict[str, Any]]) -> SafeString:
     """The text with the words that tell the fault, and their parameters, marked. Log text is data: all is escaped."""
-    wanted = {str(row.get("text") or "") for row in indicators or []}
-    wanted |= {
-        str(value)
-        for row in indicators or []
-        for value in (row.get("parameters") or {}).values()
-        if len(str(value)) > 2
-    }
-    found = sorted((word for word in wanted if word), key=len, reverse=True)
+    told = {str(row.get("text") or "") for row in indicators or []} - {""}
+    values = {str(value) for row in indicators or [] for value in (row.get("parameters") or {}).values()}
+    values = {value for value in values if len(value) > 2} - told
+    found = sorted(told | values, key=len, reverse=True)
     if not found:
         return format_html("{}", text)
     parts = re.split(f"({'|'.join(map(re.escape, found))})", text)
-    return format_html_join("", "{}", ((format_html("<mark>{}</mark>", p) if p in wanted else p,) for p in parts if p))
+    return format_html_join("", "{}", ((_marked(part, told, values),) for part in parts if part))
+
+
+def _marked(part: str, told: set[str], values: set[str]) -> str | SafeString:
+    if part in told:
+        return format_html("<mark>{}</mark>", part)
+    return format_html('<mark class="parameter">{}</mark>', part) if part in values else part
 
 
 @register.simple_tag

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -12,8 +13,10 @@ from ingest.models import Artifact
 from ingest.models.job import Outcome
 from ingest.selectors import progress
 from ingest.services import diagnosis_request
-from triage.selectors.incident import EVIDENCE_ROLES
+from triage.selectors.comparing import comparison, iteration_curves
+from triage.selectors.incident import EVIDENCE_ROLES, log_url
 from triage.selectors.jobs import FILES_PAGE_SIZE, artifact_page, job_for, job_page, job_runs, job_view
+from triage.selectors.stacks import stacks_view
 from triage.services.reading import findings_of
 from triage.timeline import timeline_figure
 from triage.views.common import ability_required, say
@@ -24,6 +27,7 @@ TABS = {
     "flows": "triage/job/flows.html",
     "stacks": "triage/job/stacks.html",
     "files": "triage/job/files.html",
+    "compare": "triage/job/compare.html",
     "work": "triage/job/work.html",
 }
 
@@ -51,7 +55,8 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
     """What did this job do over time, and where does it hurt?"""
     found = job_or_404(request, slug)
     number = request.GET.get("attempt", "")
-    view = job_view(found, attempt=int(number) if number.isdigit() else None)
+    is_compared = tab == "compare"
+    view = job_view(found, attempt=int(number) if number.isdigit() else None, with_timeline=is_compared)
     context = {
         "nav": "jobs",
         "job": found,
@@ -63,12 +68,26 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
     }
     if found.is_working or found.is_troubled or tab == "work":
         context["progress"] = progress(found)
-    if tab == "work":
+    if tab == "compare":
+        compared = comparison(request.user, found, view.diagnosis, request.GET.get("with", ""))
+        both = [here for here, _ in compared.in_both]
+        lists = (
+            ("Only in this run", compared.only_here),
+            ("Only in the other run", compared.only_there),
+            ("In both", both),
+        )
+        context |= {"comparison": compared, "comparison_lists": lists}
+    elif tab == "work":
         context["runs"] = job_runs(found)
     elif tab == "events":
         context["events"] = _events(request, view.report)
         context |= {name: request.GET.get(name, "") for name in ("role", "words", "node")}
         context["roles"] = EVIDENCE_ROLES
+    elif tab == "stacks":
+        words = request.GET.get("frames", "").strip()[:200]
+        number_of_attempt = view.attempt.number if view.attempt else 0
+        link = partial(log_url, found.slug, number_of_attempt)
+        context |= {"shown": stacks_view(view.report, words=words, link=link), "frames": words, "params": request.GET}
     elif tab == "files":
         page = request.GET.get("page", "1")
         words, state = request.GET.get("words", ""), request.GET.get("state", "")
@@ -113,6 +132,17 @@ def job_timeline(request: HttpRequest, slug: str, attempt: int) -> JsonResponse:
     if figure is None:
         return JsonResponse({"empty": "The logs of this attempt tell no times, so there is no timeline to draw."})
     return JsonResponse(figure)
+
+
+@require_GET
+def job_curves(request: HttpRequest, slug: str, other: str) -> JsonResponse:
+    """Iteration times of two runs as one chart."""
+    jobs_asked = job_or_404(request, slug), job_or_404(request, other)
+    views = [job_view(row, with_timeline=True).diagnosis for row in jobs_asked]
+    if views[0] is None or views[1] is None:
+        return JsonResponse({"empty": "One of the two runs is not diagnosed yet."})
+    names = (jobs_asked[0].name, jobs_asked[1].name)
+    return JsonResponse(iteration_curves(views[0], views[1], names))
 
 
 def _seconds(request: HttpRequest, name: str) -> float | None:

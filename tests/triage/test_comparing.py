@@ -1,0 +1,72 @@
+"""Two runs side by side."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
+from tests.triage.report import healthy, sample
+from triage.models import Diagnosis
+from triage.selectors.comparing import comparison, iteration_curves
+from triage.services.diagnosing import diagnosis_store
+
+pytestmark = pytest.mark.django_db
+
+
+def run(slug, report, **fields):
+    attempt = make_attempt(make_job(slug, family=fields.pop("family", "llama"), **fields))
+    return diagnosis_store(attempt=attempt, revision=1, report=report)
+
+
+def test_a_failed_run_is_compared_with_the_latest_healthy_one_of_its_family():
+    failed, good = run("failed", sample()), run("good", healthy())
+    run("other-failed", sample())
+    run("stranger", healthy(), family="bert")
+    found = comparison(make_user("ada", "engineer"), failed.job, failed)
+    assert found.other == good.job
+    assert {row.template[:4] for row in found.only_here} == {"NVRM", "Watc"}
+    assert found.only_there == []
+    differing = {row.name for row in found.rows if row.differs}
+    assert "Outcome" in differing
+    assert "Nodes" not in differing
+
+
+def test_any_run_of_the_family_can_be_named_and_shared_events_are_told():
+    failed, again = run("failed", sample()), run("again", sample())
+    run("good", healthy())
+    found = comparison(make_user("ada", "engineer"), failed.job, failed, "again")
+    assert found.other == again.job
+    assert len(found.in_both) == 2
+    assert found.only_here == []
+
+
+def test_runs_of_clusters_that_one_may_not_see_are_not_offered(client):
+    ada = make_user("ada", "engineer")
+    make_team("red", clusters=[make_cluster("private")])
+    failed = run("failed", sample())
+    run("hidden", healthy(), cluster=make_cluster("private"))
+    found = comparison(ada, failed.job, failed, "hidden")
+    assert found.candidates == []
+    client.force_login(ada)
+    assert client.get("/jobs/failed/curves/hidden/").status_code == 404
+    assert "Nothing to compare with" in client.get("/jobs/failed/compare/").content.decode()
+
+
+def test_curves_keep_the_slowest_iteration_of_each_step():
+    report = sample()
+    rows = [{"n": n, "t": float(n), "seconds": 50.0 if n == 4321 else 1.0} for n in range(9000)]
+    report["logs"]["timeline"]["iterations"] = rows
+    long, short = run("long", report), run("short", healthy())
+    figure = iteration_curves(Diagnosis.objects.get(pk=long.pk), Diagnosis.objects.get(pk=short.pk), ("long", "short"))
+    assert len(figure["data"][0]["x"]) <= 600
+    assert 50.0 in figure["data"][0]["y"]
+    assert figure["data"][1]["name"] == "short"
+
+
+def test_the_page_shows_both_runs(client):
+    client.force_login(make_user("ada", "engineer"))
+    run("failed", sample())
+    run("good", healthy())
+    page = client.get("/jobs/failed/compare/").content.decode()
+    assert "Only in this run" in page
+    assert "/jobs/failed/curves/good/" in page

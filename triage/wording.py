@@ -1,0 +1,49 @@
+"""Numbers and times in words, the same on every page."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.utils import timezone
+
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def ago(moment: datetime) -> str:
+    seconds = (timezone.now() - moment).total_seconds()
+    return f"{duration(seconds)} ago" if seconds >= 60 else "just now"
+
+
+def duration(seconds: float | None) -> str:
+    """``14 min``, ``3.2 h``, ``12 d``: one unit, as exact as it needs to be."""
+    if seconds is None:
+        return "–"
+    seconds = abs(float(seconds))
+    for size, unit in _UNITS:
+        if seconds >= size:
+            value = seconds / size
+            return f"{value:.1f} {unit}" if value < 10 and unit in "hd" else f"{value:.0f} {unit}"
+    return f"{seconds * 1000:.0f} ms" if seconds else "0 s"
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """Thousands separated; a dash for what is not known."""
+    return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{value * 100:.0f} %"
+
+
+def score(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}".removeprefix("0")
+
+
+def size(count: int | None) -> str:
+    """Bytes for people."""
+    value = float(count or 0)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
