@@ -68,11 +68,17 @@
     return at;
   }
 
+  // A chart's data stands in the page (data-chart names a JSON script) or is fetched (data-chart-url).
+  async function dataOf(box, range) {
+    if (box.dataset.chart) return JSON.parse(document.getElementById(box.dataset.chart).textContent);
+    const answer = await fetch(urlOf(box, range));
+    if (!answer.ok) throw new Error(String(answer.status));
+    return answer.json();
+  }
+
   async function draw(box, range) {
     try {
-      const [answer] = await Promise.all([fetch(urlOf(box, range)), load()]);
-      if (!answer.ok) throw new Error(String(answer.status));
-      const data = await answer.json();
+      const [data] = await Promise.all([dataOf(box, range), load()]);
       if (data.empty) { box.replaceChildren(Object.assign(document.createElement("p"), { className: "chart-wait muted", textContent: data.empty })); return; }
       const isTimeline = "z" in data;
       const [traces, layout] = isTimeline ? timeline(data, box) : [data.data, frame(themed(data.layout ?? {}, box))];
@@ -123,7 +129,7 @@
   }
 
   const seen = new IntersectionObserver((entries) => entries.forEach((entry) => { if (entry.isIntersecting) { seen.unobserve(entry.target); draw(entry.target); } }), { rootMargin: "200px" });
-  const watch = () => document.querySelectorAll(".chart[data-chart-url]:not([data-watched])").forEach((box) => { box.dataset.watched = "1"; seen.observe(box); });
+  const watch = () => document.querySelectorAll(".chart:is([data-chart-url], [data-chart]):not([data-watched])").forEach((box) => { box.dataset.watched = "1"; seen.observe(box); });
   watch();
   document.addEventListener("htmx:after:settle", watch);
   document.addEventListener("themechange", () => document.querySelectorAll(".chart[data-wired]").forEach((box) => draw(box)));

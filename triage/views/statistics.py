@@ -32,7 +32,7 @@ def page(request: HttpRequest) -> HttpResponse:
     if not can(request.user, "statistics"):
         raise PermissionDenied("Statistics are for engineers and managers: ask an administrator for the role.")
     # plotly takes a second to import, which no other page of a web process should pay
-    from triage import charts  # noqa: PLC0415
+    from triage.charts import statistics as charts  # noqa: PLC0415
 
     asked, problem = _asked(request)
     shown = _statistics(request, asked)

@@ -1,0 +1,88 @@
+"""The icicle of a job's stacks: depth downwards, ranks as width, what only some ranks do set apart.
+
+Drawn from bars, because the bundle that pages load holds no icicle of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: fill and pattern of a frame that every rank has, that most have, that outliers have
+_COMMON, _SPLIT, _OUTLIER = ("#7d8ca3", ""), ("#4f86c6", ""), ("#c2574f", "/")
+MAX_FRAMES = 4000
+_ROW = 24
+
+
+def icicle_chart(nodes: list[dict[str, Any]], outliers: set[int], links: dict[int, str]) -> dict[str, Any]:
+    """``{"data", "layout", "label"}`` of an icicle.
+
+    Args:
+        nodes: the report's ``icicle`` (``id, parent, label, value, ranks, lacks``), parents before their children.
+        outliers: ranks that differ from their peers.
+        links: from a rank to its raw dump.
+    """
+    placed: dict[int, tuple[float, int]] = {}
+    used: dict[int, float] = {}
+    columns: dict[tuple[str, str], list[tuple[float, float, int, str, str]]] = {}
+    total = next((node["value"] for node in nodes if node["parent"] is None), 0)
+    deepest = 0
+    for node in nodes[:MAX_FRAMES]:
+        parent = node["parent"]
+        left, depth = (0.0, 0) if parent is None else (used[parent], placed[parent][1] + 1)
+        if parent is not None:
+            used[parent] = left + node["value"]
+        placed[node["id"]] = (left, depth)
+        used[node["id"]] = left
+        deepest = max(deepest, depth)
+        ranks = unfold(node["ranks"])
+        is_outlier = bool(ranks) and set(ranks) <= outliers
+        look = _OUTLIER if is_outlier else _COMMON if node["value"] == total else _SPLIT
+        lacks = f"<br>lacks {node['lacks']}" if node["lacks"] else ""
+        text = f"{node['label']}<br>{node['value']} ranks: {node['ranks']}{lacks}"
+        link = next((links[rank] for rank in ranks if rank in links), "")
+        columns.setdefault(look, []).append((left, node["value"], depth, text, link))
+    data = [_bars(look, rows) for look, rows in columns.items()]
+    height = max(160, _ROW * (deepest + 1) + 40)
+    layout = {
+        "barmode": "overlay",
+        "bargap": 0.04,
+        "showlegend": False,
+        "height": height,
+        "margin": {"l": 8, "r": 8, "t": 4, "b": 28},
+        "xaxis": {"range": [0, total], "title": {"text": "ranks"}, "fixedrange": True, "zeroline": False},
+        "yaxis": {"autorange": "reversed", "visible": False, "fixedrange": True},
+    }
+    return {"data": data, "layout": layout, "label": f"Icicle of the stacks of {total} ranks"}
+
+
+def unfold(text: str) -> list[int]:
+    """The ranks of ``0-2/5``, as the engine folds them."""
+    ranks: list[int] = []
+    for part in text.split("/"):
+        low, dash, high = part.partition("-")
+        if low.isdigit():
+            ranks.extend(range(int(low), int(high if dash else low) + 1))
+    return ranks
+
+
+def _bars(look: tuple[str, str], rows: list[tuple[float, float, int, str, str]]) -> dict[str, Any]:
+    colour, pattern = look
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "base": [row[0] for row in rows],
+        "x": [row[1] for row in rows],
+        "y": [row[2] for row in rows],
+        "text": [row[3].partition("<br>")[0] for row in rows],
+        "textposition": "inside",
+        "insidetextanchor": "start",
+        "insidetextfont": {"color": "#ffffff", "size": 11},
+        "hovertext": [row[3] for row in rows],
+        "hoverinfo": "text",
+        "customdata": [row[4] for row in rows],
+        "marker": {
+            "color": colour,
+            "pattern": {"shape": pattern, "solidity": 0.2, "size": 6},
+            "line": {"width": 1, "color": "rgba(255,255,255,0.5)"},
+        },
+    }

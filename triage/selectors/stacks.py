@@ -1,0 +1,58 @@
+"""What the Stacks tab of a job shows, out of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from triage.charts.stacks import icicle_chart, unfold
+
+GROUPS_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class StacksView:
+    """Groups that match the words asked for, the icicle, and where each rank's dump lies."""
+
+    stacks: dict[str, Any]
+    groups: list[dict[str, Any]]
+    hidden: int
+    icicle: dict[str, Any] | None
+    dumps: list[dict[str, Any]]
+
+
+def stacks_view(report: dict[str, Any], *, words: str, link: Callable[[str, int], str]) -> StacksView | None:
+    """None without stacks. ``link(path, line)`` is the address of a dump; ``words`` must all be in a group's frames."""
+    stacks = report.get("stacks")
+    if not stacks:
+        return None
+    dumps = [
+        {**row, "link": link(row["path"], row.get("line") or 1)} for row in stacks.get("ranks", []) if row.get("path")
+    ]
+    first = {}
+    for row in dumps:
+        first.setdefault(row["rank"], row["link"])
+    wanted = words.lower().split()
+    groups = []
+    for group in stacks.get("groups", []):
+        frames = [str(frame) for frame in group["frames"]]
+        if all(word in " ".join(frames).lower() or word in str(group.get("what", "")).lower() for word in wanted):
+            ranks = group["ranks"]
+            groups.append({**group, "link": first.get(ranks[0], "") if ranks else "", "depth": len(frames)})
+    rows = stacks.get("icicle") or []
+    if wanted:
+        rows = _branch(rows, {rank for group in groups for rank in group["ranks"]})
+    chart = icicle_chart(rows, set(stacks.get("outlier_ranks", [])), first) if len(rows) > 1 else None
+    return StacksView(stacks, groups[:GROUPS_SHOWN], max(0, len(groups) - GROUPS_SHOWN), chart, dumps)
+
+
+def _branch(rows: list[dict[str, Any]], ranks: set[int]) -> list[dict[str, Any]]:
+    """The frames that some of ``ranks`` have; a child is kept only below a kept parent."""
+    kept: set[int] = set()
+    branch = []
+    for row in rows:
+        if (row["parent"] is None or row["parent"] in kept) and ranks & set(unfold(row["ranks"])):
+            kept.add(row["id"])
+            branch.append(row)
+    return branch
