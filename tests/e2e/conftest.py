@@ -115,7 +115,12 @@ def context_of(
         context = browser.new_context(base_url=site.url, storage_state=sign_in(name), **options)
         context.set_default_timeout(20_000)
         context.on("weberror", lambda error: complaints.append(str(error.error)))
-        context.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        context.on(
+            "console",
+            lambda message: (
+                complaints.append(f"{message.text} {message.location}") if message.type == "error" else None
+            ),
+        )
         opened.append(context)
         return context
 
