@@ -1,9 +1,9 @@
 """How many real failure messages the signatures know, and with which role and category.
 
-    python bench/messages.py [--show]
+    python bench/messages.py [--show | --speed]
 
-Reads ``messages.jsonl`` of the shared data (``FAULTLINE_SHARED``). The file's classes are coarser and its roles older than ours,
-so that both are mapped; what differs is printed with ``--show`` and explained in ``docs/signatures.md``.
+Reads ``messages.jsonl`` of the shared data (``FAULTLINE_SHARED``). The file's classes are coarser and its roles older
+than ours, so that both are mapped; what differs is printed with ``--show`` and explained in ``docs/signatures.md``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import time
 from collections import Counter
 from pathlib import Path
+
+import polars as pl
 
 from diagnosis import taxonomy
 from diagnosis.logs import signatures
@@ -46,7 +49,12 @@ def main() -> None:
     """Print the shares of messages known, with the right role, and with a fitting category."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--show", action="store_true", help="print every message that differs")
-    show = parser.parse_args().show
+    parser.add_argument("--speed", action="store_true", help="match 100,000 distinct messages instead")
+    arguments = parser.parse_args()
+    if arguments.speed:
+        speed()
+        return
+    show = arguments.show
     rows = [json.loads(line) for line in (SHARED / "data" / "messages.jsonl").read_text(encoding="utf-8").splitlines()]
     rules = signatures.load()
     found = rules.match_texts(row["message"] for row in rows)
@@ -62,6 +70,25 @@ def main() -> None:
             print(f"{row['role']} {row['l4_class']} | {mine} | {row['message'][:150]}")
     for name in ("known", "role", "category"):
         print(f"{name:9} {counts[name]:4d} of {len(rows)}  {counts[name] / len(rows):.3f}")
+
+
+def speed(distinct: int = 100_000) -> None:
+    """Match generated messages, one in five of which some rule knows, and print CPU seconds."""
+    rules = signatures.load()
+    known = [text for rule in rules.signatures for text in rule.examples]
+    rows = [
+        f"{known[n % len(known)]} case {n}"
+        if n % 5 == 0
+        else f"iteration {n} of shard {n * 7919} loaded in {n % 97} ms"
+        for n in range(distinct)
+    ]
+    frame = pl.DataFrame({"masked": range(distinct), "example": rows}, schema_overrides={"masked": pl.UInt64})
+    wall, cpu = time.perf_counter(), time.process_time()
+    found = rules.match(frame)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    size = f"{distinct:,} messages ({sum(map(len, rows)) / 1e6:.1f} MB)"
+    print(f"{size} x {len(rules.signatures)} rules: {wall:.2f} s wall, {cpu:.2f} s CPU")
+    print(f"{found.height:,} matched")
 
 
 if __name__ == "__main__":

@@ -95,9 +95,11 @@ _FAULT = re.compile(
     r"|overheat|broken)"
     r"|(?P<one>warn|not |retry|retries|slow|drop|reject|stop|terminat|unexpected|disconnect|exit))"
 )
+_WEIGHTS = {"three": 3, "two": 2, "one": 1}
 _CLAUSE = re.compile(r"(?<=[:;,.!?\])|])\s+|\s+-+\s+|\s*=>\s*")
 _HEADER = re.compile(
-    r"\A(?:\s*(?:\[[^\]]{0,80}\]|\(\w+ pid=[^)]*\)|\d{4}-\d\d-\d\d[T ]\S+|\d\d:\d\d:\d\d\S*|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d"
+    r"\A(?:\s*(?:\[[^\]]{0,80}\]|\(\w+ pid=[^)]*\)|\d{4}-\d\d-\d\d[T ]\S+"
+    r"|\d\d:\d\d:\d\d\S*|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d"
     r"|(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|\d+:(?= ))[:,]?)*\s*"
 )
 
@@ -151,16 +153,17 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
 
 
 def _best_clause(text: str) -> Span | None:
-    """The clause with the most telling words; ties go to the earlier one."""
+    """The clause with the most telling words; ties go to the earlier one. A lone word takes the next clause with it."""
     begin = header.end() if (header := _HEADER.match(text)) else 0
-    best: tuple[float, Span] | None = None
-    for start, end in _clauses(text, begin):
-        score = sum(
-            {"three": 3.0, "two": 2.0, "one": 1.0}[hit.lastgroup or "one"] for hit in _FAULT.finditer(text, start, end)
-        )
-        if score and (best is None or score > best[0]):
-            best = (score, _trim(text, start, end))
-    return best[1] if best else None
+    clauses = list(_clauses(text, begin))
+    scores = [sum(_WEIGHTS[hit.lastgroup or "one"] for hit in _FAULT.finditer(text, *clause)) for clause in clauses]
+    if not any(scores):
+        return None
+    best = scores.index(max(scores))
+    start, end = clauses[best]
+    if len(text[start:end].split()) == 1 and best + 1 < len(clauses):
+        end = clauses[best + 1][1]
+    return _trim(text, start, end)
 
 
 def _clauses(text: str, begin: int) -> Iterable[tuple[int, int]]:

@@ -1,0 +1,82 @@
+"""Write the tables of ``docs/categories.md`` and ``docs/signatures.md`` from the rules and the category tree.
+
+``python -m diagnosis.logs.signatures.describe docs`` rewrites what stands between the marks of both files; a test
+fails when they are behind.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from diagnosis import taxonomy
+from diagnosis.logs.signatures.load import AREAS, builtin
+from diagnosis.logs.signatures.model import Signature
+
+BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
+
+
+def categories() -> str:
+    """The tree as Markdown: one row a leaf, one heading a domain."""
+    return "\n".join(_categories())
+
+
+def rules() -> str:
+    """The rules as Markdown, in the order in which they are tried, one table an area."""
+    return "\n".join(_rules())
+
+
+def inserted(text: str, generated: str) -> str:
+    """``text`` with ``generated`` between its marks.
+
+    Raises:
+        ValueError: the text has no marks.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the document lacks the marks {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n{generated}\n{END}{after}"
+
+
+def _categories() -> Iterator[str]:
+    for node in taxonomy.load():
+        if "." not in node.id:
+            yield f"\n## {node.title}\n\n{node.explanation}\n"
+            yield "| id | title | reported as | means | what to do |\n|---|---|---|---|---|"
+        if node.is_leaf:
+            pair = f"`{node.category}` / `{node.subcategory}`"
+            yield f"| `{node.id}` | {node.title} | {pair} | {node.explanation} | {node.advice} |"
+
+
+def _rules() -> Iterator[str]:
+    for area in AREAS:
+        yield f"\n### {area}.toml\n"
+        yield "| id | matches when | role | category | example | wording from |\n|---|---|---|---|---|---|"
+        for rule in (rule for rule in builtin() if rule.area == area):
+            yield _row(rule)
+            for code in rule.codes.values():
+                where = f"`{code.category}` | code {code.code} | |"
+                yield f"| `{rule.id}.{code.code}` | {code.title} | {code.role} | {where}"
+
+
+def _row(rule: Signature) -> str:
+    strength = f", {rule.strength}" if rule.role == "root" else ""
+    also = "".join(f", `{name}`" for name in rule.also)
+    example = rule.examples[0] if len(rule.examples[0]) <= 110 else rule.examples[0][:109] + "…"
+    quoted = example.strip().replace("|", "\\|").replace("`", "'")
+    return (
+        f"| `{rule.id}` | {rule.title} | {rule.role}{strength} | `{rule.category}`{also} | `{quoted}` | {rule.source} |"
+    )
+
+
+def main(folder: Path) -> None:
+    """Rewrite both documents in ``folder``."""
+    for name, generated in (("categories.md", categories()), ("signatures.md", rules())):
+        path = folder / name
+        path.write_text(inserted(path.read_text(encoding="utf-8"), generated), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
