@@ -1,10 +1,49 @@
-"""What the network saw: jobs, parallel groups, steps and slowness from flow records alone (after LLMPrism, arXiv 2505.00342).
+"""What the network saw: jobs, parallel groups, steps and slowness from flow records alone (after LLMPrism, 2505.00342).
 
-``sniff`` and ``parse_flow`` read an artifact; ``diagnose_flows`` reads all flow artifacts of a job.
+``sniff`` and ``parse_flow`` read an artifact; ``diagnose_flows`` reads all flow artifacts of a job; ``timeline_view`` gives what a page
+draws. The libraries behind them are loaded at the first call, so that importing this package costs nothing.
 """
 
-from diagnosis.flows.engine import diagnose_flows
-from diagnosis.flows.parsing import parse_flow
-from diagnosis.flows.readers import sniff
+from __future__ import annotations
 
-__all__ = ["diagnose_flows", "parse_flow", "sniff"]
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from diagnosis.model import OnStage, Parsed, ParseHints, silent
+
+__all__ = ["diagnose_flows", "parse_flow", "sniff", "timeline_view"]
+
+
+def sniff(head: bytes, path: str) -> str | None:
+    """The flow format that ``head`` (the first kilobytes of an artifact) begins, or None; never raises."""
+    from diagnosis.flows import readers  # noqa: PLC0415
+
+    return readers.sniff(head, path)
+
+
+def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
+    """One artifact to normalised records and facts; see ``parsing.parse_flow``."""
+    from diagnosis.flows import parsing  # noqa: PLC0415
+
+    return parsing.parse_flow(stream, path, hints, work)
+
+
+def diagnose_flows(
+    parsed: Sequence[Parsed],
+    *,
+    inventory: Sequence[Mapping[str, Any]] = (),
+    on_stage: OnStage = silent,
+    tables: Path | None = None,
+) -> dict[str, Any]:
+    """The report's ``flows`` object plus ``suspects``; see ``engine.diagnose_flows``."""
+    from diagnosis.flows import engine  # noqa: PLC0415
+
+    return engine.diagnose_flows(parsed, inventory=inventory, on_stage=on_stage, tables=tables)
+
+
+def timeline_view(table: Path, t0: float, t1: float, width: int = 400) -> dict[str, Any]:
+    """What a page draws of one job's table; see ``timeline.timeline_view``."""
+    from diagnosis.flows import timeline  # noqa: PLC0415
+
+    return timeline.timeline_view(table, t0, t1, width)

@@ -19,6 +19,7 @@ from diagnosis.flows.slowness import (
     Slow,
     explain,
     lasting,
+    merged,
     late_members,
     narrowed,
     slow_steps,
@@ -67,6 +68,7 @@ def _slowness(jobs: list[Analysed], capture: Capture) -> list[Slow]:
         if times is not None:
             a.slow = narrowed(a.slow, times, a.steps, capture)
             a.slow.extend(uneven_stages(times, a.steps, capture))
+        a.slow = merged(a.slow)
         episodes.extend(slow_transfers(a.transfers, a.steps, number))
     fabric: list[Slow] = []
     tables = [a.transfers for a in paced if a.transfers is not None]

@@ -11,10 +11,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
+import polars as pl
 
 from diagnosis.flows.arrays import robust, runs
 from diagnosis.flows.capture import Bools, Capture, Floats
@@ -83,8 +85,6 @@ def matters(steps: Steps, first: int, last: int) -> bool:
 
 def slow_transfers(transfers: Transfers, steps: Steps, number: int) -> list[Episode]:
     """Episodes in which transfers took longer than their units' usual, or than their peers' do."""
-    import polars as pl
-
     cells = transfers.ops.group_by("unit", "step").agg(pl.col("slow").median(), pl.col("kind").first())
     episodes: list[Episode] = []
     for kind in cells["kind"].unique().sort().to_list():
@@ -100,8 +100,6 @@ def _smooth(table: Floats) -> Floats:
     """Running median over three steps; single long transfers are no episode."""
     padded = np.concatenate([table[:, :1], table, table[:, -1:]], axis=1)
     with np.errstate(all="ignore"):
-        import warnings
-
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             return np.asarray(np.nanmedian(np.stack([padded[:, :-2], padded[:, 1:-1], padded[:, 2:]]), axis=0))
@@ -180,6 +178,23 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
             )
         )
     return found
+
+
+def merged(found: list[Slow]) -> list[Slow]:
+    """Findings with the same machines (or addresses, where no machine is known) that overlap or follow each other closely become one."""
+    out: list[Slow] = []
+    for slow in sorted(found, key=lambda s: (s.t0, -s.t1)):
+        for other in out:
+            whom = (set(slow.nodes), set(other.nodes)) if slow.nodes else (set(slow.culprits), set(other.culprits))
+            same = slow.kind == other.kind and bool(whom[0]) and whom[0] == whom[1]
+            if same and slow.t0 <= other.t1 + 0.5 * (other.t1 - other.t0):
+                other.t1 = max(other.t1, slow.t1)
+                other.culprits = sorted({*other.culprits, *slow.culprits})
+                other.confidence = max(other.confidence, slow.confidence)
+                break
+        else:
+            out.append(slow)
+    return out
 
 
 def _names(members: list[int], capture: Capture) -> tuple[list[str], str]:
@@ -347,6 +362,9 @@ def _explanation(
         )
     number = {name: index for index, name in enumerate(capture.names)}
     guilty = [number[a] for a in addresses]
+    if not guilty:
+        machines = {name for kind, name in top if kind == "node"}
+        guilty = sorted(m for m, p in capture.places.items() if p.node in machines)
     members = sorted({m for job, unit in slowed for m in transfers[job].units[unit]})
     group = _group_of(guilty[0] if guilty else members[0], layouts[jobs[0]])
     nodes = sorted({capture.places[g].node for g in guilty if g in capture.places} - {""})

@@ -6,6 +6,7 @@ ERSPAN (I, II, III) and VXLAN until the innermost IP packet is reached. A packet
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 
 import numpy as np
@@ -186,6 +187,4 @@ def _addresses(p: Packets, layer: Ints, version: Ints, rows: Ints) -> tuple[pl.S
 
 
 def _format(raw: bytes) -> str:
-    import ipaddress
-
     return str(ipaddress.ip_address(raw[:4] if raw[16] == 4 else raw[:16]))

@@ -88,11 +88,15 @@ class Capture:
 class _Sink:
     job: Job
     rng: np.random.Generator
-    columns: dict[str, list[np.ndarray]] = field(default_factory=lambda: {k: [] for k in ("start", "end", "src", "dst", "size")})
+    columns: dict[str, list[np.ndarray]] = field(
+        default_factory=lambda: {k: [] for k in ("start", "end", "src", "dst", "size")}
+    )
     pairs: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def add(self, start: np.ndarray, end: np.ndarray, src: np.ndarray, dst: np.ndarray, size: float, kind: str) -> None:
-        for name, value in zip(self.columns, (start, end, src, dst, np.full(len(src), float(round(size)))), strict=True):
+        for name, value in zip(
+            self.columns, (start, end, src, dst, np.full(len(src), float(round(size)))), strict=True
+        ):
             self.columns[name].append(np.asarray(value))
         if len(self.columns["start"]) < 4000:
             for a, b in zip(src.tolist(), dst.tolist(), strict=True):
@@ -115,7 +119,9 @@ def schedule(forward: Sequence[float], microbatches: int) -> tuple[np.ndarray, n
         for s in range(stages):
             while at[s] < len(order[s]):
                 kind, m = order[s][at[s]]
-                need = (fwd[s - 1, m] if s else 0.0) if kind == "f" else (bwd[s + 1, m] if s < stages - 1 else fwd[s, m])
+                need = (
+                    (fwd[s - 1, m] if s else 0.0) if kind == "f" else (bwd[s + 1, m] if s < stages - 1 else fwd[s, m])
+                )
                 if need == 0.0 and not (kind == "f" and s == 0):
                     break
                 begin = max(free[s], need)
@@ -139,7 +145,14 @@ def simulate(job: Job) -> Capture:
     return _finish(job, sink, ends)
 
 
-def _step(job: Job, sink: _Sink, rings: dict[tuple[int, int], list[np.ndarray]], t0: float, slow: list[Slow], rng: np.random.Generator) -> float:
+def _step(
+    job: Job,
+    sink: _Sink,
+    rings: dict[tuple[int, int], list[np.ndarray]],
+    t0: float,
+    slow: list[Slow],
+    rng: np.random.Generator,
+) -> float:
     length = rng.uniform(0.7, 1.4) if job.varying else 1.0
     done = np.zeros((job.pp, job.dp, job.tp))
     for d in range(job.dp):
@@ -148,7 +161,7 @@ def _step(job: Job, sink: _Sink, rings: dict[tuple[int, int], list[np.ndarray]],
             if s.kind == "gpu" and s.dp == d:
                 forward[s.pp] *= s.factor
         fwd, bwd = schedule(forward, job.microbatches)
-        _pipeline(job, sink, d, t0 + fwd, t0 + bwd, length)
+        _pipeline(job, sink, d, t0 + fwd, t0 + bwd, length, slow)
         if job.ep > 1:
             _experts(job, sink, d, t0 + fwd)
         done[:, d, :] = t0 + bwd[:, -1:] + rng.normal(0, 2e-4, (job.pp, job.tp))
@@ -170,7 +183,9 @@ def _step(job: Job, sink: _Sink, rings: dict[tuple[int, int], list[np.ndarray]],
     return end
 
 
-def _collective(job: Job, sink: _Sink, hops: list[np.ndarray], ready: np.ndarray, volume: float, slow: list[Slow]) -> float:
+def _collective(
+    job: Job, sink: _Sink, hops: list[np.ndarray], ready: np.ndarray, volume: float, slow: list[Slow]
+) -> float:
     """All channels of one group: every hop begins when its sender is ready and all end together."""
     finish = 0.0
     for src, dst in hops:
@@ -212,9 +227,18 @@ def _rings(job: Job) -> dict[tuple[int, int], list[np.ndarray]]:
     return out
 
 
-def _pipeline(job: Job, sink: _Sink, d: int, fwd: np.ndarray, bwd: np.ndarray, length: float) -> None:
+def _rate(job: Job, slow: list[Slow], a: int, b: int) -> float:
+    rate = job.bandwidth
+    for s in slow:
+        if s.kind == "nic" and job.rank(s.tp, s.dp, s.pp) in (a, b):
+            rate /= s.factor
+        if s.kind == "switch" and s.switch in (job.leaf(a), job.leaf(b)):
+            rate /= s.factor
+    return rate
+
+
+def _pipeline(job: Job, sink: _Sink, d: int, fwd: np.ndarray, bwd: np.ndarray, length: float, slow: list[Slow]) -> None:
     size = job.activation * length
-    took = size / job.bandwidth
     for ends, towards in ((fwd, 1), (bwd, -1)):
         for p in range(job.pp):
             other = p + towards
@@ -225,6 +249,9 @@ def _pipeline(job: Job, sink: _Sink, d: int, fwd: np.ndarray, bwd: np.ndarray, l
             src = np.array([job.rank(t, d, p) for t in range(job.tp)])
             dst = np.array([job.rank(t, d, other) for t in range(job.tp)])
             apart = np.array([job.node(int(a)) != job.node(int(b)) for a, b in zip(src, dst, strict=True)])
+            took = np.array(
+                [size / _rate(job, slow, int(a), int(b)) for a, b in zip(src[apart], dst[apart], strict=True)]
+            )
             for end in ends[p]:
                 start = end + np.abs(sink.rng.normal(0, 3e-5, int(apart.sum())))
                 sink.add(start, start + took, src[apart], dst[apart], size, "PP")
@@ -245,7 +272,9 @@ def _experts(job: Job, sink: _Sink, d: int, fwd: np.ndarray) -> None:
                     sink.add(start, start + 1e-3, np.full(len(peers), src), peers, 4_194_304, "EP")
 
 
-def _zero3(job: Job, sink: _Sink, rings: dict[tuple[int, int], list[np.ndarray]], t0: float, done: np.ndarray, slow: list[Slow]) -> float:
+def _zero3(
+    job: Job, sink: _Sink, rings: dict[tuple[int, int], list[np.ndarray]], t0: float, done: np.ndarray, slow: list[Slow]
+) -> float:
     """Gathers before each layer, forward and backward, and scatters after: traffic all through the step."""
     end = t0
     each = job.forward * job.microbatches * 3 / (3 * job.layers)
@@ -265,7 +294,11 @@ def _zero3(job: Job, sink: _Sink, rings: dict[tuple[int, int], list[np.ndarray]]
 def _finish(job: Job, sink: _Sink, ends: list[float]) -> Capture:
     columns = {k: np.concatenate(v) for k, v in sink.columns.items()}
     ranks = pl.DataFrame(
-        {"rank": np.arange(job.world), "ip": [job.address(r) for r in range(job.world)], "leaf": [job.leaf(r) for r in range(job.world)]}
+        {
+            "rank": np.arange(job.world),
+            "ip": [job.address(r) for r in range(job.world)],
+            "leaf": [job.leaf(r) for r in range(job.world)],
+        }
     )
     src, dst = columns["src"].astype(np.int64), columns["dst"].astype(np.int64)
     ip, leaf = ranks["ip"], ranks["leaf"]
@@ -283,9 +316,12 @@ def _finish(job: Job, sink: _Sink, ends: list[float]) -> Capture:
             "a": leaf.gather(src),
             "b": leaf.gather(dst),
         }
-    ).with_columns(switches=pl.when(pl.col("a") == pl.col("b")).then(pl.col("a")).otherwise(pl.format("{};spine-1;{}", "a", "b")))
+    ).with_columns(
+        switches=pl.when(pl.col("a") == pl.col("b")).then(pl.col("a")).otherwise(pl.format("{};spine-1;{}", "a", "b"))
+    )
     inventory: list[dict[str, object]] = [
-        {"ip": job.address(r), "node": f"node-{job.node(r):04d}", "gpu": r % job.gpus, "leaf": job.leaf(r)} for r in range(job.world)
+        {"ip": job.address(r), "node": f"node-{job.node(r):04d}", "gpu": r % job.gpus, "leaf": job.leaf(r)}
+        for r in range(job.world)
     ]
     pairs = {tuple(sorted((job.address(a), job.address(b)))): kind for (a, b), kind in sink.pairs.items()}
     seen = sorted(set(table["src"].to_list()) | set(table["dst"].to_list()))
@@ -293,7 +329,14 @@ def _finish(job: Job, sink: _Sink, ends: list[float]) -> Capture:
 
 
 def noisy(
-    records: pl.DataFrame, *, seed: int = 5, loss: float = 0.0, split: float = 0.0, merge: float = 0.0, twice: float = 0.0, grid: float = 1e-6
+    records: pl.DataFrame,
+    *,
+    seed: int = 5,
+    loss: float = 0.0,
+    split: float = 0.0,
+    merge: float = 0.0,
+    twice: float = 0.0,
+    grid: float = 1e-6,
 ) -> pl.DataFrame:
     """Records as a poor exporter would give them: lost, split, merged, repeated, on a coarse grid, in no order."""
     rng = np.random.default_rng(seed)
@@ -312,13 +355,23 @@ def noisy(
     )
     table = pl.concat([first, rest]).drop("share", "cut").sort("src", "dst", "start_time")
     if merge:
-        follows = ((pl.col("src") == pl.col("src").shift(1)) & (pl.col("dst") == pl.col("dst").shift(1))).fill_null(False)
+        follows = ((pl.col("src") == pl.col("src").shift(1)) & (pl.col("dst") == pl.col("dst").shift(1))).fill_null(
+            False
+        )
         joined = follows & (pl.col("start_time") - pl.col("start_time").shift(1) - pl.col("duration").shift(1) < 0.002)
         table = table.with_columns(run=(~(joined & pl.Series(rng.random(table.height) < merge))).cum_sum())
-        table = table.with_columns(end=pl.col("start_time") + pl.col("duration")).group_by("run", maintain_order=True).agg(
-            pl.col("start_time").first(), (pl.col("end").max() - pl.col("start_time").first()).alias("duration"),
-            pl.col("src", "dst", "src_port", "dst_port", "proto").first(), pl.col("bytes", "packets").sum(), pl.col("switches").first(),
-        ).drop("run")
+        table = (
+            table.with_columns(end=pl.col("start_time") + pl.col("duration"))
+            .group_by("run", maintain_order=True)
+            .agg(
+                pl.col("start_time").first(),
+                (pl.col("end").max() - pl.col("start_time").first()).alias("duration"),
+                pl.col("src", "dst", "src_port", "dst_port", "proto").first(),
+                pl.col("bytes", "packets").sum(),
+                pl.col("switches").first(),
+            )
+            .drop("run")
+        )
     if twice:
         table = pl.concat([table, table.filter(pl.Series(rng.random(table.height) < twice))])
     end = ((pl.col("start_time") + pl.col("duration")) / grid).floor() * grid
