@@ -54,7 +54,7 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
     candidates = list(family.filter(alike).order_by("-created_at")[:CANDIDATES])
     named = [row for row in candidates if row.slug == other_slug]
     healthy = [row for row in candidates if row.outcome == "succeeded"]
-    other = (named or healthy or candidates or [None])[0]
+    other = next(iter([*named, *healthy, *candidates]), None)
     there = Diagnosis.objects.filter(job=other).first() if other else None
     if here is None or there is None:
         return Comparison(candidates, None, [], [], [], [])

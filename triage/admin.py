@@ -1,0 +1,82 @@
+"""What administrators may look at and mend. Decisions, diagnoses and activity are read only: they are kept for good."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+from ingest.models import Attempt, Cluster, Job, Node, Run, Team, Token
+from triage.models import Activity, Decision, Diagnosis, Group, GroupRule, Incident, SavedView
+
+if TYPE_CHECKING:
+    Base = admin.ModelAdmin[Any]
+else:
+    Base = admin.ModelAdmin
+
+
+class ReadOnlyAdmin(Base):
+    """Shown, never changed."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Cluster)
+class ClusterAdmin(Base):
+    list_display = ("slug", "title", "gpus_per_node")
+
+
+@admin.register(Team)
+class TeamAdmin(Base):
+    list_display = ("slug", "title")
+    filter_horizontal = ("members", "clusters")
+
+
+@admin.register(Node)
+class NodeAdmin(Base):
+    list_display = ("name", "cluster", "drained_at")
+    list_filter = ("cluster",)
+    search_fields = ("name",)
+
+
+@admin.register(Job)
+class JobAdmin(Base):
+    list_display = ("slug", "name", "cluster", "team", "outcome", "created_at")
+    list_filter = ("outcome", "cluster")
+    search_fields = ("slug", "name", "family")
+    raw_id_fields = ("created_by",)
+
+
+@admin.register(Token)
+class TokenAdmin(ReadOnlyAdmin):
+    list_display = ("name", "user", "prefix", "created_at", "last_used_at", "revoked_at")
+
+
+@admin.register(SavedView)
+class SavedViewAdmin(Base):
+    list_display = ("name", "query", "owner", "is_shared")
+
+
+@admin.register(Incident)
+class IncidentAdmin(ReadOnlyAdmin):
+    list_display = ("id", "headline", "job", "state", "standing_category")
+    list_filter = ("state", "cluster")
+    list_select_related = ("job",)
+
+
+@admin.register(Decision)
+class DecisionAdmin(ReadOnlyAdmin):
+    list_display = ("incident_id", "claim", "subject", "word", "value", "made_by", "made_at", "undone_at")
+    list_select_related = ("made_by",)
+
+
+admin.site.register([Activity, Attempt, Diagnosis, Group, GroupRule, Run], ReadOnlyAdmin)
+admin.site.site_header = admin.site.site_title = "Faultline administration"
