@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from ingest.roles import can
 from triage.selectors.statistics import Figure
-from triage.templatetags.desk import duration, number
+from triage.wording import duration, number
 
 register = template.Library()
 
