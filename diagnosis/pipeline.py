@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from diagnosis import advice, flows, inventory, localize, stacks
 from diagnosis.history import LOG_KINDS, History
 from diagnosis.inventory import Inventory
-from diagnosis.logs import attempts, conclude, sentences
+from diagnosis.logs import attempts, sentences
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import JobHints, Kind, OnStage, Parsed, ReadRange, silent
 from diagnosis.report import logs_json
@@ -26,6 +27,7 @@ def diagnose(
     read: ReadRange,
     on_stage: OnStage = silent,
     rules: SignatureSet | None = None,
+    tables: Path | None = None,
 ) -> Diagnosis:
     """Diagnose one job.
 
@@ -36,6 +38,7 @@ def diagnose(
         as_of: seconds since the epoch at which the evidence was taken; default: its own last time.
         read: raw bytes of an artifact by path, offset, length.
         rules: signatures, users' own included; default: the built-in ones.
+        tables: directory for tables too large for the report (each rank's phases in each flow step); default: none.
 
     Deterministic. Memory follows the number of different (writer, message) pairs, time the number of lines.
     """
@@ -50,8 +53,8 @@ def diagnose(
     stack_suspects = localize.of_report(stack_part, "stacks")
     stack_part.pop("suspects", None)
     on_stage("flows", 0, 1)
-    flow_part = _flows(parsed, known, on_stage)
-    flow_suspects = localize.of_report(flow_part, "flows")
+    flow_part = _flows(parsed, known, on_stage, tables)
+    flow_suspects = localize.of_report(flow_part, "flows", logs)
     flow_part.pop("suspects", None)
     suspects = localize.fuse([*localize.of_logs(logs), *flow_suspects, *stack_suspects])
     described = _job(known, hints, logs, stack_part)
@@ -90,16 +93,20 @@ def _stacks(parsed: Sequence[Parsed], known: Inventory, logs: LogDiagnosis | Non
     )
 
 
-def _flows(parsed: Sequence[Parsed], known: Inventory, on_stage: OnStage) -> dict[str, Any]:
+def _flows(parsed: Sequence[Parsed], known: Inventory, on_stage: OnStage, tables: Path | None) -> dict[str, Any]:
     mine = [p for p in parsed if p.kind == Kind.FLOW]
     if not mine:
         return {}
     rows = [{"node": r.get("node") or r.get("name") or r.get("host"), **r} for r in known.rows if r.get("ip")]
-    return dict(flows.diagnose_flows(mine, inventory=rows, on_stage=on_stage))
+    return dict(flows.diagnose_flows(mine, inventory=rows, on_stage=on_stage, tables=tables))
 
 
 def _advice(
-    logs: LogDiagnosis | None, flow_part: dict[str, Any], stack_part: dict[str, Any], suspects: list[dict[str, Any]], job: dict[str, Any]
+    logs: LogDiagnosis | None,
+    flow_part: dict[str, Any],
+    stack_part: dict[str, Any],
+    suspects: list[dict[str, Any]],
+    job: dict[str, Any],
 ) -> dict[str, Any] | None:
     if logs is None and not stack_part and not flow_part:
         return None
@@ -150,7 +157,9 @@ def _job(known: Inventory, hints: JobHints, logs: LogDiagnosis | None, stack_par
         "gpus_per_node": known.gpus_per_node,
         "layout": dict(known.layout) or stack_part.get("layout") or None,
         "scheduler": logs.scheduler if logs else "",
-        "attempts": [{"n": a.number, "t0": a.t0, "t1": a.t1, "outcome": a.outcome} for a in logs.attempts] if logs else [],
+        "attempts": [{"n": a.number, "t0": a.t0, "t1": a.t1, "outcome": a.outcome} for a in logs.attempts]
+        if logs
+        else [],
     }
 
 
@@ -160,7 +169,9 @@ def _headline(logs: LogDiagnosis | None, flow_part: dict[str, Any], stack_part: 
     if stack_part.get("reason"):
         return str(stack_part["reason"])
     if flow_part:
-        found = sum(len(j.get("diagnoses") or []) for j in flow_part.get("jobs") or []) + len(flow_part.get("diagnoses") or [])
+        found = sum(len(j.get("diagnoses") or []) for j in flow_part.get("jobs") or []) + len(
+            flow_part.get("diagnoses") or []
+        )
         return f"Network flows of {len(flow_part.get('jobs') or [])} jobs; {found} slowdowns found."
     return "Nothing to diagnose: no logs, flows or stacks could be read."
 

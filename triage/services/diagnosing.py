@@ -19,6 +19,7 @@ from ingest.models import Attempt, Job, Node, Run
 from ingest.services import Work, history_for, history_learn
 from triage.models import Activity, Diagnosis, Finding, GroupRule, Incident, Suspect
 from triage.services import standing
+from triage.services.flow_tables import tables_keep
 from triage.services.reading import IncidentFacts, incident_of, moment, node_count_of, node_names_of, week_of
 from triage.services.rules import rules_in_force
 
@@ -50,9 +51,11 @@ def job_diagnose(work: Work) -> None:
                 read=cast("ReadRange", evidence.reader_for(attempt)),
                 on_stage=work.stage,
                 rules=rules,
+                tables=(tables := Path(folder) / f"tables-{attempt.number}"),
             )
             work.stage("storing")
-            diagnosis_store(attempt=attempt, revision=revision, report=to_json(diagnosis))
+            stored = diagnosis_store(attempt=attempt, revision=revision, report=to_json(diagnosis))
+            tables_keep(stored, tables)
             job.refresh_from_db()
             history_learn(job, parsed)
 
@@ -73,6 +76,9 @@ def diagnosis_store(
     logs = report.get("logs")
     timeline = (logs or {}).get("timeline") or {}
     lean = {**report, "logs": {k: v for k, v in logs.items() if k != "timeline"}} if logs is not None else report
+    if report.get("flows"):  # steps of every rank are kept as a table
+        jobs = [{k: v for k, v in row.items() if k != "rank_steps"} for row in report["flows"].get("jobs") or []]
+        lean = {**lean, "flows": {**report["flows"], "jobs": jobs}}
     digests = {row.get("path", ""): row.get("sha256", "") for row in report.get("inputs") or []}
     diagnosis = Diagnosis.objects.create(
         job=job,

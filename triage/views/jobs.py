@@ -14,6 +14,7 @@ from ingest.models.job import Outcome
 from ingest.selectors import progress
 from ingest.services import diagnosis_request
 from triage.selectors.comparing import comparison, iteration_curves
+from triage.selectors.flows import flows_view
 from triage.selectors.incident import EVIDENCE_ROLES, log_url
 from triage.selectors.jobs import FILES_PAGE_SIZE, artifact_page, job_for, job_page, job_runs, job_view
 from triage.selectors.stacks import stacks_view
@@ -55,8 +56,8 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
     """What did this job do over time, and where does it hurt?"""
     found = job_or_404(request, slug)
     number = request.GET.get("attempt", "")
-    is_compared = tab == "compare"
-    view = job_view(found, attempt=int(number) if number.isdigit() else None, with_timeline=is_compared)
+    is_timed = tab in {"compare", "flows"}
+    view = job_view(found, attempt=int(number) if number.isdigit() else None, with_timeline=is_timed)
     context = {
         "nav": "jobs",
         "job": found,
@@ -83,6 +84,8 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         context["events"] = _events(request, view.report)
         context |= {name: request.GET.get(name, "") for name in ("role", "words", "node")}
         context["roles"] = EVIDENCE_ROLES
+    elif tab == "flows":
+        context["shown"] = flows_view(view.diagnosis, chosen=request.GET.get("flow", ""))
     elif tab == "stacks":
         words = request.GET.get("frames", "").strip()[:200]
         number_of_attempt = view.attempt.number if view.attempt else 0

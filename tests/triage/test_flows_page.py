@@ -1,0 +1,138 @@
+"""The Flows tab of a job: a real capture diagnosed, its tables kept, its charts small, its trace whole."""
+
+import gzip
+import io
+import json
+import tarfile
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.urls import reverse
+
+from diagnosis import ParseHints, parse
+from diagnosis.flows import diagnose_flows
+from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
+from triage.charts.flows import map_chart, steps_chart
+from triage.services.diagnosing import diagnosis_store
+from triage.services.flow_tables import table_path, tables_keep
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory):
+    """The report and the tables of a recorded capture, analysed once."""
+    work = tmp_path_factory.mktemp("flows")
+    with tarfile.open(Path(settings.BASE_DIR) / "samples" / "healthy_ddp_a.tar.gz") as archive:
+        data = archive.extractfile("healthy_ddp_a/flows.csv").read()
+    parsed = parse(io.BytesIO(data), "flows.csv", ParseHints(), work / "parsed")
+    report = diagnose_flows([parsed], tables=work / "tables")
+    report.pop("suspects", None)
+    return report, work / "tables"
+
+
+@pytest.fixture
+def job(client, capture, tmp_path):
+    client.force_login(make_user("eng", "engineer"))
+    job = make_job("seen")
+    report, tables = capture
+    copies = tmp_path / "tables"
+    copies.mkdir()
+    for table in tables.iterdir():
+        (copies / table.name).write_bytes(table.read_bytes())
+    stored = diagnosis_store(attempt=make_attempt(job), revision=1, report={"engine": "t", "flows": report})
+    tables_keep(stored, copies)
+    job.stored = stored
+    return job
+
+
+def data_url(job, name="flow-ranks", *more):
+    return reverse(name, args=["seen", 0, job.stored.report["flows"]["jobs"][0]["id"], *more])
+
+
+def test_steps_of_every_rank_are_kept_beside_the_report_not_in_it(job):
+    row = job.stored.report["flows"]["jobs"][0]
+    assert "rank_steps" not in row
+    assert table_path(job.stored, row["table"]).exists()
+
+
+@pytest.mark.parametrize("name", ["../../secret.parquet", "absent.parquet", "x.txt", ""])
+def test_only_tables_of_the_diagnosis_are_opened(job, name):
+    assert table_path(job.stored, name) is None
+
+
+def test_the_tab_shows_parallelism_steps_quality_and_pairs(client, job):
+    page = client.get(reverse("job-flows", args=["seen"])).content.decode()
+    assert "dp 4" in page
+    assert "Quality of the captures" in page
+    assert "canonical-csv" in page
+    assert "Who talks to whom" in page
+    assert "Perfetto trace" in page
+
+
+def test_a_window_of_the_timeline_is_bars_of_phases(client, job):
+    whole = client.get(data_url(job)).json()
+    assert whole["whole"][1] > whole["whole"][0]
+    steps = job.stored.report["flows"]["jobs"][0]["steps"]
+    one = client.get(data_url(job), {"t0": steps[4]["start"], "t1": steps[4]["end"]}).json()
+    assert any(trace["type"] == "bar" for trace in one["data"])
+    assert len(one["data"][0]["y"]) <= len(whole["data"][0]["y"])
+
+
+@pytest.mark.parametrize("params", [{"t0": "nan", "t1": "inf"}, {"t0": "5", "t1": "1"}, {"t0": "x"}])
+def test_a_window_that_makes_no_sense_shows_the_whole(client, job, params):
+    assert client.get(data_url(job), params).json()["data"]
+
+
+def test_the_trace_keeps_perfettos_rules(client, job):
+    response = client.get(data_url(job, "flow-download", "trace"))
+    trace = json.loads(gzip.decompress(b"".join(response.streaming_content)))
+    events = trace["traceEvents"] if isinstance(trace, dict) else trace
+    tracks: dict = {}
+    for event in events:
+        if event["ph"] == "X":
+            assert event["dur"] >= 0
+            tracks.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
+    assert tracks
+    for slices in tracks.values():
+        slices.sort()
+        assert all(a[1] <= b[0] for a, b in pairwise(slices))
+
+
+def test_the_csv_holds_a_row_a_rank_and_step(client, job):
+    response = client.get(data_url(job, "flow-download", "csv"))
+    lines = b"".join(response.streaming_content).decode().splitlines()
+    assert "rank" in lines[0]
+    assert len(lines) > len(job.stored.report["flows"]["jobs"][0]["steps"])
+
+
+def test_strangers_get_neither_page_nor_data(client, job):
+    closed = make_cluster("closed")
+    make_team("inside", clusters=[closed])
+    job.cluster = closed
+    job.save()
+    client.force_login(make_user("stranger", "engineer"))
+    for url in (reverse("job-flows", args=["seen"]), data_url(job), data_url(job, "flow-download", "csv")):
+        assert client.get(url).status_code == 404
+
+
+def test_a_capture_without_a_timeline_says_why(client):
+    client.force_login(make_user("eng", "engineer"))
+    flows = {"usable_for_timeline": False, "why_not": "Times are whole seconds.", "jobs": [], "captures": []}
+    diagnosis_store(attempt=make_attempt(make_job("coarse")), revision=1, report={"flows": flows})
+    assert "Times are whole seconds." in client.get(reverse("job-flows", args=["coarse"])).content.decode()
+
+
+def test_thousands_of_steps_are_thinned_but_no_slow_one_is_lost():
+    steps = [{"start": float(n), "end": n + 0.9, "slow": n == 7001} for n in range(20_000)]
+    chart = steps_chart({"steps": steps, "step_s": {"limit": 1.2}}, [])
+    assert len(chart["data"][0]["x"]) <= 4000
+    assert chart["data"][1]["text"] == ["step 7002, confidence 100%"]
+
+
+def test_addresses_in_the_map_are_text_both_ways():
+    job = {"members": ["a", "b"], "pairs": [{"a": "a", "b": "b", "type": "DP", "records": 3}]}
+    chart = map_chart(job)
+    assert (chart["data"][0]["x"], chart["data"][0]["y"]) == ([0, 1], [1, 0])

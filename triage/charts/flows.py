@@ -1,0 +1,199 @@
+"""Network flows as charts: step times with their limit, who talks to whom, ranks × time in phases."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+_LOOKS = {"DP": "#4f86c6", "PP": "#3f9c86", "EP": "#b9872f", "other": "#8a929c"}
+_TITLES = {"DP": "gradient sync (DP)", "PP": "pipeline exchange (PP)", "EP": "expert exchange (EP)", "other": "other"}
+_SLOW = "#c2574f"
+MAX_POINTS = 4000
+MAX_MEMBERS = 512
+
+
+def _iso(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
+
+
+def steps_chart(job: dict[str, Any], iterations: list[dict[str, Any]]) -> dict[str, Any]:
+    """Seconds of every step over time; slow ones marked by shape, the limit and the iterations of the logs as lines."""
+    steps = job.get("steps") or []
+    stride = max(1, -(-len(steps) // MAX_POINTS))
+    shown = [(n, step) for n, step in enumerate(steps, 1) if n % stride == 0 or step.get("slow")]
+    usual = [(n, step) for n, step in shown if not step.get("slow")]
+    slow = [(n, step) for n, step in shown if step.get("slow")]
+    data = [
+        _points("step", usual, {"color": _LOOKS["DP"], "size": 5}),
+        _points("slow step", slow, {"color": _SLOW, "size": 9, "symbol": "triangle-up"}),
+    ]
+    limit = (job.get("step_s") or {}).get("limit")
+    if limit and steps:
+        ends = [_iso(steps[0]["start"]), _iso(steps[-1]["end"])]
+        line = {"color": _SLOW, "dash": "dash", "width": 1}
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": f"limit {limit:.3g} s",
+                "x": ends,
+                "y": [limit] * 2,
+                "line": line,
+            }
+        )
+    if iterations:
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": "iteration, by the logs",
+                "x": [_iso(row["t"]) for row in iterations],
+                "y": [row["seconds"] for row in iterations],
+                "line": {"color": "#8a929c", "width": 1},
+                "hovertemplate": "%{y:.3f} s by the logs<extra></extra>",
+            }
+        )
+    layout = {
+        "xaxis": {"type": "date"},
+        "yaxis": {"title": {"text": "seconds a step"}, "rangemode": "tozero"},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "margin": {"l": 52, "r": 12, "t": 24, "b": 32},
+    }
+    return {"data": data, "layout": layout, "label": f"Time of {len(steps)} steps, {len(slow)} slow"}
+
+
+def _points(name: str, rows: list[tuple[int, dict[str, Any]]], marker: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": [_iso(step["start"]) for _, step in rows],
+        "y": [round(step["end"] - step["start"], 6) for _, step in rows],
+        "text": [f"step {n}, confidence {step.get('confidence', 1):.0%}" for n, step in rows],
+        "hovertemplate": "%{text}<br>%{y:.3f} s<extra></extra>",
+        "marker": marker,
+    }
+
+
+def map_chart(job: dict[str, Any]) -> dict[str, Any]:
+    """Who talks to whom: one square a pair, coloured and shaped by what the pair is for."""
+    members = job.get("members") or []
+    place = {member: n for n, member in enumerate(members[:MAX_MEMBERS])}
+    symbols = {"DP": "square", "PP": "diamond", "EP": "circle", "other": "x"}
+    data = []
+    size = max(3, min(14, 360 // max(1, len(place))))
+    for kind, colour in _LOOKS.items():
+        pairs = [p for p in job.get("pairs") or [] if p["type"] == kind and p["a"] in place and p["b"] in place]
+        if not pairs:
+            continue
+        both = [(p["a"], p["b"], p) for p in pairs] + [(p["b"], p["a"], p) for p in pairs]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": _TITLES[kind],
+                "x": [place[a] for a, _, _ in both],
+                "y": [place[b] for _, b, _ in both],
+                "text": [f"{a} ↔ {b}<br>{kind}, {p.get('records', 0):,} records" for a, b, p in both],
+                "hovertemplate": "%{text}<extra></extra>",
+                "marker": {
+                    "color": colour,
+                    "symbol": symbols[kind],
+                    "size": size,
+                },
+            }
+        )
+    ticks = list(range(0, len(place), max(1, len(place) // 12)))
+    names = [members[n] for n in ticks]
+    axis = {"tickvals": ticks, "ticktext": names, "range": [-0.5, len(place) - 0.5], "zeroline": False}
+    layout = {
+        "xaxis": {**axis, "tickangle": -45},
+        "yaxis": {**axis, "autorange": "reversed"},
+        "height": 420,
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "margin": {"l": 52, "r": 12, "t": 24, "b": 60},
+    }
+    return {"data": data, "layout": layout, "label": f"Pairs among {len(members)} members by what they are for"}
+
+
+def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, Any]:
+    """One window of ranks × time: bars of phases where they can be told apart, else shares of time as a heat map."""
+    names = view["lanes"]
+    data: list[dict[str, Any]] = []
+    if view["heat"]:
+        heat = view["heat"]
+        width = (view["t1"] - view["t0"]) / heat["columns"]
+        busy = [
+            [None if max(pair) < 0 else max(0, pair[0]) + max(0, pair[1]) for pair in zip(p, d, strict=True)]
+            for p, d in zip(heat["pp"], heat["dp"], strict=True)
+        ]
+        data.append(
+            {
+                "type": "heatmap",
+                "x": [_iso(view["t0"] + (n + 0.5) * width) for n in range(heat["columns"])],
+                "y": list(range(len(names))),
+                "z": busy,
+                "zmin": 0,
+                "zmax": 100,
+                "colorscale": [[0, "rgba(128,140,160,0.12)"], [0.5, "#4f86c6"], [1, "#c2574f"]],
+                "colorbar": {"title": {"text": "% of time sending"}, "thickness": 10},
+                "hovertemplate": "%{y}<br>%{z} % of the time sending<extra></extra>",
+            }
+        )
+    for kind in ("PP", "DP", "EP"):
+        rows = [segment for segment in view["segments"] if segment["kind"] == kind]
+        if rows:
+            data.append(_phase(kind, rows))
+    if marks:
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "log event",
+                "x": [_iso(mark["t"]) for mark in marks],
+                "y": [-0.6] * len(marks),
+                "text": [str(mark["text"]).replace("<", "&lt;")[:160] for mark in marks],
+                "customdata": [mark.get("url", "") for mark in marks],
+                "hovertemplate": "%{text}<extra></extra>",
+                "marker": {"color": _SLOW, "symbol": "triangle-down", "size": 10},
+            }
+        )
+    shapes = [
+        {"type": "line", "x0": _iso(s["end"]), "x1": _iso(s["end"]), "yref": "paper", "y0": 0, "y1": 1,
+         "line": {"width": 0.5, "color": "rgba(128,140,160,0.7)"}}
+        for s in view["steps"]
+    ] if len(view["steps"]) <= 120 else []  # fmt: skip
+    ticks = list(range(0, len(names), max(1, len(names) // 16)))
+    layout = {
+        "barmode": "overlay",
+        "bargap": 0.2,
+        "dragmode": "zoom",
+        "shapes": shapes,
+        "height": max(220, min(560, 18 * len(names) + 90)),
+        "xaxis": {"type": "date", "range": [_iso(view["t0"]), _iso(view["t1"])]},
+        "yaxis": {
+            "tickvals": ticks,
+            "ticktext": [names[n] for n in ticks],
+            "range": [len(names) - 0.5, -1.0],
+            "fixedrange": True,
+            "zeroline": False,
+        },
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "margin": {"l": 52, "r": 12, "t": 24, "b": 32},
+    }
+    return {"data": data, "layout": layout, "label": f"{len(names)} lanes, {len(view['steps'])} steps"}
+
+
+def _phase(kind: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": _TITLES[kind],
+        "base": [_iso(row["t0"]) for row in rows],
+        "x": [round((row["t1"] - row["t0"]) * 1000, 3) for row in rows],
+        "y": [row["lane"] for row in rows],
+        "text": [f"step {row['step']}: {_TITLES[kind]}, {(row['t1'] - row['t0']) * 1000:.1f} ms" for row in rows],
+        "textposition": "none",
+        "hovertemplate": "%{text}<extra></extra>",
+        "marker": {"color": _LOOKS[kind], "opacity": 0.85},
+    }

@@ -1,0 +1,84 @@
+"""What the Flows tab of a job shows, out of the report and the tables of steps beside it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from triage.charts.flows import map_chart, ranks_chart, steps_chart
+from triage.models import Diagnosis
+from triage.services.flow_tables import table_path
+
+MARKS_SHOWN = 300
+
+
+@dataclass(frozen=True, slots=True)
+class FlowsView:
+    """One recognised job of the capture beside what is known of the capture as a whole."""
+
+    flows: dict[str, Any]
+    job: dict[str, Any] | None
+    steps: dict[str, Any] | None
+    pairs: dict[str, Any] | None
+    slow_steps: list[dict[str, Any]]
+    slow_groups: list[dict[str, Any]]
+    has_table: bool
+
+
+def flows_view(diagnosis: Diagnosis | None, *, chosen: str) -> FlowsView | None:
+    """None without flows. ``chosen`` is the id of one of the capture's jobs; the first one where it is none."""
+    report = diagnosis.report if diagnosis else {}
+    flows = report.get("flows")
+    if not flows or diagnosis is None:
+        return None
+    jobs = flows.get("jobs") or []
+    job = next((row for row in jobs if row["id"] == chosen), jobs[0] if jobs else None)
+    if job is None:
+        return FlowsView(flows, None, None, None, [], [], has_table=False)
+    found = job.get("diagnoses") or []
+    iterations = (diagnosis.timeline or {}).get("iterations") or []
+    timed = [row for row in iterations if row.get("seconds") is not None and row.get("t") is not None]
+    return FlowsView(
+        flows=flows,
+        job=job,
+        steps=steps_chart(job, timed) if job.get("steps") else None,
+        pairs=map_chart(job),
+        slow_steps=[row for row in found if row["kind"] == "slow_step"],
+        slow_groups=[row for row in found if row["kind"] != "slow_step"],
+        has_table=bool(job.get("table")) and table_path(diagnosis, job["table"]) is not None,
+    )
+
+
+def flow_job(diagnosis: Diagnosis | None, chosen: str) -> tuple[dict[str, Any], Path] | None:
+    """One job of the capture and its table of steps; None where either is not there."""
+    report = diagnosis.report if diagnosis else {}
+    job = next((row for row in (report.get("flows") or {}).get("jobs") or [] if row["id"] == chosen), None)
+    if job is None or diagnosis is None or not job.get("table"):
+        return None
+    path = table_path(diagnosis, job["table"])
+    return (job, path) if path else None
+
+
+def ranks_view(
+    diagnosis: Diagnosis, job: dict[str, Any], table: Path, *, t0: float | None, t1: float | None
+) -> dict[str, Any]:
+    """The ranks × time chart of one window (whole capture by default), with the log's root events on its axis."""
+    from diagnosis.flows.timeline import timeline_view  # noqa: PLC0415  # the engine is not imported with the site
+
+    began = time.perf_counter()
+    steps = job.get("steps") or []
+    whole = (steps[0]["start"], steps[-1]["end"]) if steps else (0.0, 0.0)
+    first, last = (t0 if t0 is not None else whole[0]), (t1 if t1 is not None else whole[1])
+    if last <= first:
+        first, last = whole
+    marks = [
+        {"t": mark["t"], "text": f"{lane.get('node') or ''} {mark.get('event') or ''}"}
+        for lane in (diagnosis.timeline or {}).get("lanes") or []
+        for mark in lane.get("marks") or []
+        if mark.get("role") == "root" and first <= mark["t"] <= last
+    ]
+    chart = ranks_chart(timeline_view(table, first, last), marks[:MARKS_SHOWN])
+    spent_ms = round((time.perf_counter() - began) * 1000)
+    return {**chart, "whole": [whole[0] * 1000, whole[1] * 1000], "spent_ms": spent_ms}

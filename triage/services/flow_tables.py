@@ -1,0 +1,31 @@
+"""Tables of flow steps that a diagnosis leaves behind: too large for its report, read by its pages."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+from ingest import storage
+from triage.models import Diagnosis
+
+_NAME = re.compile(r"[\w.-]{1,100}\.parquet")
+
+
+def key_of(diagnosis: Diagnosis) -> str:
+    return f"diagnoses/{diagnosis.pk}"
+
+
+def tables_keep(diagnosis: Diagnosis, folder: Path) -> None:
+    """Move the tables of ``folder`` to the ``parsed`` storage; a task that runs twice replaces them by the same."""
+    if folder.is_dir():
+        storage.directory_put(key_of(diagnosis), sorted(folder.glob("*.parquet")))
+
+
+def table_path(diagnosis: Diagnosis, name: str) -> Path | None:
+    """A local path to one table, copied once where the storage is remote; None for a name that is not there."""
+    if not _NAME.fullmatch(name):
+        return None
+    work = Path(tempfile.gettempdir()) / "faultline-tables"
+    path = storage.directory_get(key_of(diagnosis), (name,), work) / name
+    return path if path.exists() else None

@@ -1,0 +1,18 @@
+"""Addresses of the managers' pages and of the flows' data."""
+
+from django.urls import path
+
+from triage.views import flows, nodes, statistics
+
+urlpatterns = [
+    path("statistics/", statistics.page, name="statistics"),
+    path("statistics/<slug:table>.csv", statistics.table_csv, name="statistics-csv"),
+    path("jobs/<slug:slug>/flows/<int:attempt>/<slug:flow>/", flows.ranks, name="flow-ranks"),
+    path(
+        "jobs/<slug:slug>/flows/<int:attempt>/<slug:flow>/<str:form>",
+        flows.download,
+        name="flow-download",
+    ),
+    path("nodes/", nodes.fleet, name="nodes"),
+    path("nodes/<path:name>/", nodes.node, name="node"),
+]

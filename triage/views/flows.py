@@ -1,0 +1,60 @@
+"""The Flows tab's data: a window of the timeline, and the whole of it to take away."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+
+from django.http import FileResponse, Http404, HttpRequest, JsonResponse
+from django.views.decorators.http import require_safe
+
+from triage.models import Diagnosis
+from triage.selectors.flows import flow_job, ranks_view
+from triage.selectors.jobs import job_view
+from triage.views.jobs import job_or_404
+
+
+def _diagnosis(request: HttpRequest, slug: str, attempt: int) -> Diagnosis:
+    view = job_view(job_or_404(request, slug), attempt=attempt, with_timeline=True)
+    if view.diagnosis is None:
+        raise Http404("This attempt is not diagnosed yet.")
+    return view.diagnosis
+
+
+def _seconds(request: HttpRequest, name: str) -> float | None:
+    try:
+        value = float(request.GET[name])
+    except (KeyError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+@require_safe
+def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> JsonResponse:
+    """Ranks × time between ``t0`` and ``t1`` (seconds since the epoch)."""
+    diagnosis = _diagnosis(request, slug, attempt)
+    found = flow_job(diagnosis, flow)
+    if found is None:
+        return JsonResponse({"empty": "There is no table of steps for this capture: diagnose the job again."})
+    job, table = found
+    chart = ranks_view(diagnosis, job, table, t0=_seconds(request, "t0"), t1=_seconds(request, "t1"))
+    response = JsonResponse(chart)
+    response["Server-Timing"] = f"view;dur={chart['spent_ms']}"
+    return response
+
+
+@require_safe
+def download(request: HttpRequest, slug: str, attempt: int, flow: str, form: str) -> FileResponse:
+    """The whole timeline: ``trace`` is gzipped Chrome trace JSON that Perfetto opens, ``csv`` a row a rank and step."""
+    from diagnosis.flows.trace import write_csv, write_trace  # noqa: PLC0415  # the engine is not imported with the site
+
+    found = flow_job(_diagnosis(request, slug, attempt), flow)
+    if found is None:
+        raise Http404("There is no table of steps for this capture.")
+    name = f"{slug}-{flow}.{'trace.json.gz' if form == 'trace' else 'csv'}"
+    with tempfile.TemporaryDirectory(prefix="faultline-trace-") as folder:
+        target = Path(folder) / name
+        (write_trace if form == "trace" else write_csv)(found[1], target)
+        file = target.open("rb")  # stays readable after its name is gone
+    return FileResponse(file, as_attachment=True, filename=name)
