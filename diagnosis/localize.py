@@ -10,6 +10,7 @@ from diagnosis.result import LogDiagnosis, Suspect
 #: How much each kind of evidence is believed, measured on the practice sets (docs/log-engine.md).
 TRUST: Final = {"logs": 0.95, "stacks": 0.9, "flows": 0.85}
 ACCUSED: Final = 0.5
+BESIDE: Final = 0.5
 LISTED: Final = 32
 
 
@@ -21,13 +22,17 @@ def of_logs(logs: LogDiagnosis | None) -> list[Suspect]:
     return [*nodes, *logs.culprits]
 
 
-def of_report(part: Mapping[str, Any] | None, source: str) -> list[Suspect]:
-    """The suspects that flows or stacks hand over as plain dicts."""
+def of_report(part: Mapping[str, Any] | None, source: str, logs: LogDiagnosis | None = None) -> list[Suspect]:
+    """The suspects that flows or stacks hand over as plain dicts.
+
+    Flows tell who is slow. Where the logs show that the job broke rather than slowed down, that is no accusation, only a hint.
+    """
     out = []
+    is_beside = source == "flows" and logs is not None and logs.is_failure and logs.symptom != "slow"
     for row in (part or {}).get("suspects") or []:
-        score = float(row.get("score") or 0.0)
+        score = float(row.get("score") or 0.0) * (BESIDE if is_beside else 1.0)
         ranks = tuple(int(r) for r in row.get("ranks") or [])
-        is_suspect = bool(row.get("suspect", score >= ACCUSED))
+        is_suspect = bool(row.get("suspect", score >= ACCUSED)) and not (is_beside and score < ACCUSED)
         reasons = tuple(str(r) for r in row.get("reasons") or [])
         sources = tuple(row.get("from") or (source,))
         out.append(Suspect(str(row["entity"]), str(row.get("kind") or "node"), score, sources, reasons, ranks, is_suspect))

@@ -74,7 +74,7 @@ def open_case(
     """Steps one to five; None where no artifact holds log lines."""
     rules = rules or load_signatures()
     on_stage("events", 0, 5)
-    table = events.build(parsed)
+    table = events.build(parsed, (*inventory.nodes, *hints.nodes))
     if not table.files or table.cells.is_empty():
         return None
     shifts, told = clocks.estimate(table)

@@ -6,7 +6,7 @@ Cost follows the number of *different* (source, message) pairs, not of lines; a 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -121,11 +121,9 @@ def log_artifacts(parsed: Sequence[Parsed]) -> list[Parsed]:
     return sorted((p for p in parsed if p.kind in LOG_KINDS and p.columns is not None and p.uniques is not None), key=lambda p: p.path)
 
 
-def build(parsed: Sequence[Parsed], attempt_of: dict[str, int] | None = None, attempt: int | None = None) -> LogTable:
-    """Put the column files of a job together. ``attempt_of`` (path to number) and ``attempt`` choose one global launch."""
+def build(parsed: Sequence[Parsed], nodes: Iterable[str] = ()) -> LogTable:
+    """Put the column files of a job together. ``nodes``: names that an inventory knows."""
     logs = log_artifacts(parsed)
-    if attempt_of is not None and attempt is not None:
-        logs = [p for p in logs if attempt_of.get(p.path, attempt) == attempt]
     sources, base = [], 0
     bases: list[int] = []
     for number, p in enumerate(logs):
@@ -138,8 +136,7 @@ def build(parsed: Sequence[Parsed], attempt_of: dict[str, int] | None = None, at
     source_table = pl.DataFrame(
         sources, schema={"source": pl.UInt32, "file": pl.UInt32, "node": pl.String, "rank": pl.Int64}, orient="row"
     )
-    doubtful = _doubtful(logs)
-    source_table = source_table.with_columns(node=pl.when(pl.col("node").is_in(sorted(doubtful))).then(None).otherwise(pl.col("node")))
+    source_table = _credible(source_table, logs, nodes)
     year_at = _year_at(logs)
     cells, spans = _aggregate(logs, bases, year_at)
     return LogTable(
@@ -153,15 +150,29 @@ def build(parsed: Sequence[Parsed], attempt_of: dict[str, int] | None = None, at
     )
 
 
-def _doubtful(logs: Sequence[Parsed]) -> set[str]:
-    """Names read from a path that are hardly nodes: the directory of the whole job, not one of several beside each other."""
-    said: dict[str, float] = {}
-    for p in logs:
+def _credible(sources: pl.DataFrame, logs: Sequence[Parsed], nodes: Iterable[str]) -> pl.DataFrame:
+    """``sources`` without what is hardly a node.
+
+    A name read from a line ("Xid 61: …" looks like a host and its message) yields to the node that the file's path names, unless other files or
+    an inventory know it. A path's doubtful name counts only in company of others: alone it is the directory of the whole job.
+    """
+    known = set(nodes)
+    weak: set[str] = set()
+    own: dict[int, str] = {}
+    for number, p in enumerate(logs):
         for s in p.sources:
-            if s.node:
-                said[s.node] = max(said.get(s.node, 0.0), s.confidence if s.how == "path" else 1.0)
-    weak = {node for node, confidence in said.items() if confidence <= WEAK_PATH}
-    return weak if len(weak) < 2 else set()
+            if s.node and s.how in ("path", "inventory"):
+                (weak if s.confidence <= WEAK_PATH else known).add(s.node)
+                if s.confidence > WEAK_PATH:
+                    own[number] = s.node
+    if len(weak) >= 2:
+        known |= weak
+    doubtful = sorted(weak - known)
+    named = pl.col("file").replace_strict(own, default=None, return_dtype=pl.String)
+    is_strange = named.is_not_null() & pl.col("node").is_not_null() & ~pl.col("node").is_in(sorted(known))
+    return sources.with_columns(
+        node=pl.when(is_strange).then(named).when(pl.col("node").is_in(doubtful)).then(None).otherwise(pl.col("node"))
+    )
 
 
 def _year_at(logs: Sequence[Parsed]) -> int | None:

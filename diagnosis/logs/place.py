@@ -46,16 +46,19 @@ def find(case: Case, category: str) -> Place:
     lead = _event(case, case.roots.leader) if case.roots.leader is not None else {}
     # a weak error of nearly all, beside a node without any log, is what the others say of the missing one
     has_missing = lead.get("strength") == "weak" and bool(_missing_nodes(case))
-    if case.roots.is_wide and not is_reported and not has_missing:
+    is_sure = case.roots.weights.get(case.roots.leader if case.roots.leader is not None else -1, 0.0) >= DOUBTFUL
+    if case.roots.is_wide and is_sure and not is_reported and not has_missing:
         return _wide(case, category)
-    is_reported = is_reported or (case.roots.is_wide and has_missing)
+    is_reported = is_reported or case.roots.is_wide
     clues = [] if is_reported else _root_clues(case)
     mechanism = ""
-    if not clues or case.roots.weights.get(case.roots.leader if case.roots.leader is not None else -1, 0.0) < DOUBTFUL:
+    if not clues or not is_sure:
         more, told = _structure(case)
         mechanism = mechanism if clues else told
         clues += more
-    forest = spatial.forest(case.catalogue, _telling(case))
+    # the forest ranks where nothing better tells; beside a known cause it would only decorate
+    has_cause = is_sure and bool(case.roots.nodes)
+    forest = {} if has_cause else spatial.forest(case.catalogue, _telling(case))
     clues += [
         Clue(node, 0.25 * score, f"{node} logs unlike its peers: {_short(case, event)}")
         for node, (score, event) in forest.items()

@@ -132,6 +132,9 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
     t0 = lead["first_at"]
     home = _home(lead, ranked, places)
     is_narrow = few(len(home), total)
+    if not is_narrow and len(home) > 1 and lead["signature"] is None and _has_wide_echo(catalogue, len(home)):
+        # an unknown error of many nodes beside a known consequence of as many is one more consequence
+        return Roots(weights=by_event, named=named)
     members = [lead["event"]]
     for row in ranked[1:]:
         if row["weight"] < SHARE * lead["weight"] or not _is_near(row["first_at"], t0):
@@ -159,6 +162,11 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
         t0=min(times) if times else None,
         named=named,
     )
+
+
+def _has_wide_echo(catalogue: Catalogue, nodes: int) -> bool:
+    rows = catalogue.events.filter((pl.col("role") == Role.CASCADE.value) & (pl.col("jobs_with_it") == 0) & (pl.col("n_nodes") >= 0.5 * nodes))
+    return not rows.is_empty()
 
 
 def _home(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[int, set[str]]) -> set[str]:
