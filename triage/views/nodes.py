@@ -1,0 +1,64 @@
+"""Pages about machines: the fleet, and one node with its past and its drain note."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods, require_safe
+
+from ingest.roles import can
+from triage.selectors.nodes import SORTS, fleet_page, node_page
+from triage.services.nodes import node_note
+
+
+def _page_number(request: HttpRequest) -> int:
+    raw = request.GET.get("page", "1")
+    return int(raw) if raw.isascii() and raw.isdigit() and len(raw) < 7 else 1
+
+
+@require_safe
+def fleet(request: HttpRequest) -> HttpResponse:
+    text, sort = request.GET.get("name", "").strip(), request.GET.get("sort", "recent")
+    is_all = request.GET.get("all") == "1"
+    shown = fleet_page(
+        request.user,
+        text=text,
+        sort=sort,
+        is_accused_only=not is_all,
+        page=_page_number(request),
+        now=timezone.now(),
+    )
+    context = {
+        "nav": "nodes",
+        "fleet": shown,
+        "name": text,
+        "sort": sort if sort in SORTS else "recent",
+        "sorts": {key: words for key, (words, _) in SORTS.items()},
+        "is_all": is_all,
+        "params": request.GET,
+    }
+    return render(request, "triage/nodes/fleet.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def node(request: HttpRequest, name: str) -> HttpResponse:
+    cluster = request.GET.get("cluster", "")
+    shown = node_page(request.user, name, cluster=cluster, now=timezone.now())
+    if shown is None:
+        raise Http404(f"No node “{name}” is known in a cluster that you may see.")
+    if request.method == "POST":
+        if not can(request.user, "review"):
+            raise PermissionDenied("Notes on nodes are for engineers and managers.")
+        node_note(
+            node=shown.node,
+            user=request.user,
+            note=request.POST.get("note", ""),
+            is_drained=request.POST.get("drained") == "1",
+        )
+        messages.success(request, f"Noted on {shown.node.name}.")
+        return redirect(f"{request.path}?{urlencode({'cluster': shown.node.cluster.slug})}")
+    return render(request, "triage/nodes/node.html", {"nav": "nodes", "shown": shown})
