@@ -41,7 +41,8 @@ def test_no_page_is_documented_that_is_gone() -> None:
 
 def test_every_endpoint_is_in_the_schema() -> None:
     schema = (ROOT / "docs" / "openapi.yaml").read_text()
-    described = set(re.findall(r"^  (/\S+):$", schema, re.M))
-    endpoints = {re.sub(r"<(\w+)>", r"{\1}", address) for address in ours() if address.startswith("/api/v1/")}
+    # a parameter may be called otherwise in the schema
+    described = {re.sub(r"{\w+}", "{}", address) for address in re.findall(r"^  (/\S+):$", schema, re.M)}
+    endpoints = {re.sub(r"<\w+>", "{}", address) for address in ours() if address.startswith("/api/v1/")}
     assert len(endpoints) > 5
     assert sorted(endpoints - described) == []

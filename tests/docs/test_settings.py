@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-DOCUMENTED = set(re.findall(r"^\| `([A-Z0-9_]+)` \|", (ROOT / "docs" / "settings.md").read_text(), re.M))
+ROWS = re.findall(r"^\| (`.+?) \|", (ROOT / "docs" / "settings.md").read_text(), re.M)
+DOCUMENTED = {name for row in ROWS for name in re.findall(r"`([A-Z0-9_]+)`", row)}
 #: whatever reads a variable: env_int(…), os.environ[…], environ.get(…), env.get(…), ${…:-}
 READ = re.compile(
     r"""(?:env_\w+\(|environ(?:\.get\()?\[?|env\.get\()\s*["']([A-Z][A-Z0-9_]{2,})["']|\$\{([A-Z_]+):-\}"""
