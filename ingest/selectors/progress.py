@@ -89,7 +89,7 @@ def _steps(
         done = settled == total
         text = f"{settled:,} of {total:,} files read, {files['lines']:,} lines"
         if pieces:
-            text += f"; {len(pieces):,} pieces of large files to go"
+            text += f"; {len(pieces):,} {'piece' if len(pieces) == 1 else 'pieces'} of large files to go"
         steps.append(Step("parsing", "done" if done and not unpacking else "active", text, settled, total))
     if diagnosing:
         stage = diagnosing.stage or ("queued" if diagnosing.state == Run.State.QUEUED else "starting")
