@@ -35,6 +35,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/", jobs.jobs, name="jobs"),
     path("jobs/<slug:slug>/", jobs.job, name="job"),
     path("jobs/<slug:slug>/diagnose/", jobs.job_diagnose, name="job-diagnose"),
+    path("jobs/<slug:slug>/files/<int:pk>/delete/", jobs.file_delete, name="file-delete"),
     path("jobs/<slug:slug>/timeline/<int:attempt>/", jobs.job_timeline, name="job-timeline"),
     path("jobs/<slug:slug>/curves/<slug:other>/", jobs.job_curves, name="job-curves"),
     path("jobs/" + _LOG.format("logs"), logs.log, name="log"),

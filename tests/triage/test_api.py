@@ -92,3 +92,27 @@ def test_reading_needs_the_scope_and_deciding_needs_scope_and_role(ada, incident
     assert api(vera, "read", "review").post(url, word).status_code == 403
     assert api(vera, "read").get("/api/v1/incidents/").status_code == 200
     assert not incident.decisions.exists()
+
+
+def test_statistics_are_the_tables_of_the_page_over_the_same_search(ada, incident):
+    make_incident(category="network.link.down")
+    answer = api(ada, "read").get("/api/v1/statistics/", {"q": "category:network"}).json()
+    assert answer["total"] == 1
+    assert [row["category"] for row in answer["tables"]["pareto"]] == ["network.link.down"]
+    assert {figure["key"] for figure in answer["figures"]}
+
+
+@pytest.mark.parametrize(
+    "asked", [{"q": "colour:red"}, {"since": "soon"}, {"since": "2026-11-02", "until": "2026-11-01"}, {"by": "mood"}]
+)
+def test_statistics_refuse_what_they_cannot_read(ada, asked):
+    assert api(ada, "read").get("/api/v1/statistics/", asked).status_code == 422
+
+
+def test_statistics_are_not_for_viewers():
+    assert api(make_user("vera", "viewer"), "read").get("/api/v1/statistics/").status_code == 403
+
+
+def test_suggestions_complete_keys_and_values(ada):
+    answer = api(ada, "read").get("/api/v1/search/", {"q": "cat"}).json()
+    assert answer[0]["text"] == "category:"

@@ -257,3 +257,15 @@ def test_a_page_without_charts_weighs_little(client, ada, settings):
     )
     whole = b"".join((settings.BASE_DIR / "static" / name).read_bytes() for name in files)
     assert len(gzip.compress(page)) + len(gzip.compress(whole)) < 150_000
+
+
+def test_a_file_can_be_taken_out_by_an_engineer_only(client, ada, incident):
+    blob = Blob.objects.create(sha256="1" * 64, size_bytes=3)
+    artifact = Artifact.objects.create(attempt=incident.attempt, path="wrong.log", blob=blob, state="parsed")
+    url = reverse("file-delete", args=["llama", artifact.pk])
+    client.force_login(make_user("mona", "manager"))
+    assert client.post(url).status_code == 403
+    client.force_login(ada)
+    client.post(url)
+    assert not Artifact.objects.filter(pk=artifact.pk).exists()
+    assert client.post(url).status_code == 404

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from triage.api import incidents
+from triage.api import incidents, statistics
 
 urlpatterns = [
     path("incidents/", incidents.IncidentsView.as_view(), name="api-incidents"),
@@ -14,4 +14,6 @@ urlpatterns = [
         incidents.DecisionUndoView.as_view(),
         name="api-decision-undo",
     ),
+    path("statistics/", statistics.StatisticsView.as_view(), name="api-statistics"),
+    path("search/", statistics.SearchView.as_view(), name="api-search"),
 ]

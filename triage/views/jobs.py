@@ -11,8 +11,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from ingest.models import Artifact
 from ingest.models.job import Outcome
-from ingest.selectors import progress
-from ingest.services import diagnosis_request
+from ingest.selectors import artifacts_of, progress
+from ingest.services import artifact_delete, diagnosis_request
 from triage.selectors.comparing import comparison, iteration_curves
 from triage.selectors.flows import flows_view
 from triage.selectors.incident import EVIDENCE_ROLES, log_url
@@ -116,6 +116,19 @@ def job_diagnose(request: HttpRequest, slug: str) -> HttpResponse:
     run = diagnosis_request(job=found, user=request.user, is_forced=True)
     say(request, "The job is being diagnosed again." if run else "It is diagnosed as soon as its evidence is read.")
     return redirect("job", slug=slug)
+
+
+@require_POST
+@ability_required("upload")
+def file_delete(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """Take a file out of the job; the job is diagnosed again without it."""
+    found = job_or_404(request, slug)
+    artifact = artifacts_of(found).filter(pk=pk).first()
+    if artifact is None:
+        raise Http404("That file is not part of this job any more.")
+    artifact_delete(artifact=artifact, user=request.user)
+    say(request, f"{artifact.path} is out of the job.")
+    return redirect("job-files", slug=slug)
 
 
 @require_GET

@@ -1,0 +1,119 @@
+"""``/api/v1/statistics/``: the tables of the statistics page, and ``/api/v1/search/``: what may be typed."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ingest.api.base import ApiView
+from ingest.api.serializers import ProblemSerializer
+from ingest.refusals import Refused
+from ingest.roles import can
+from triage import search
+from triage.selectors.jobs import jobs_visible_to
+from triage.selectors.statistics import DIMENSIONS, TABLES, Period, statistics_of
+
+_PROBLEM = OpenApiResponse(ProblemSerializer, description="What is wrong and what to do")
+_MAX_DAYS = 366 * 5
+
+
+class StatisticsSerializer(serializers.Serializer[Any]):
+    """Figures with their change, and each table as a list of rows."""
+
+    since = serializers.DateField()
+    until = serializers.DateField()
+    query = serializers.CharField()
+    total = serializers.IntegerField()
+    figures = serializers.ListField(child=serializers.DictField())
+    tables = serializers.DictField(child=serializers.ListField(child=serializers.DictField()))
+
+
+class SuggestionSerializer(serializers.Serializer[Any]):
+    """``text`` replaces the characters ``start`` to ``end`` of what was typed."""
+
+    text = serializers.CharField()
+    explanation = serializers.CharField()
+    start = serializers.IntegerField()
+    end = serializers.IntegerField()
+
+
+class StatisticsView(ApiView):
+    serializer_class = StatisticsSerializer
+
+    @extend_schema(
+        operation_id="statistics_read",
+        tags=["statistics"],
+        summary="What failures were and cost, over a search and a range of days",
+        parameters=[
+            OpenApiParameter("q", str, description="The search language of the list"),
+            OpenApiParameter("since", date, description="First day; default: 89 days before `until`"),
+            OpenApiParameter("until", date, description="Last day; default: today"),
+            OpenApiParameter("by", str, enum=list(DIMENSIONS), description="What the table `dimension` is by"),
+        ],
+        responses={200: StatisticsSerializer, 422: _PROBLEM},
+    )
+    def get(self, request: Request) -> Response:
+        if not can(request.user, "statistics"):
+            raise PermissionDenied("Statistics need the role engineer or manager.")
+        asked = request.query_params
+        try:
+            query = search.parse(asked.get("q", ""))
+            until = date.fromisoformat(asked["until"]) if asked.get("until") else timezone.now().date()
+            since = date.fromisoformat(asked["since"]) if asked.get("since") else until - timedelta(days=89)
+        except search.SearchError as error:
+            raise Refused(str(error), code="unreadable_search") from error
+        except ValueError as error:
+            raise Refused("Give since and until as 2026-11-01.", code="invalid") from error
+        if not 0 <= (until - since).days < _MAX_DAYS:
+            raise Refused("Give since before until, at most five years apart.", code="invalid")
+        by = asked.get("by", "cluster")
+        if by not in DIMENSIONS:
+            raise Refused(f"“by” is one of {', '.join(DIMENSIONS)}.", code="invalid")
+        shown = statistics_of(user=request.user, query=query, period=Period(since, until), by=by, now=timezone.now())
+        answer = {
+            "since": since,
+            "until": until,
+            "query": str(query),
+            "total": shown.total,
+            "figures": [
+                {"key": f.key, "title": f.title, "value": f.value, "before": f.before, "unit": f.unit}
+                for f in shown.figures
+            ],
+            "tables": {name: _rows(shown.table(name)) for name in TABLES},
+        }
+        return Response(answer)
+
+
+class SearchView(ApiView):
+    serializer_class = SuggestionSerializer
+
+    @extend_schema(
+        operation_id="search_suggest",
+        tags=["search"],
+        summary="What may stand where the cursor is: keys, or values of the key before it",
+        parameters=[OpenApiParameter("q", str), OpenApiParameter("cursor", int)],
+        responses={200: SuggestionSerializer(many=True)},
+    )
+    def get(self, request: Request) -> Response:
+        text, cursor = request.query_params.get("q", ""), request.query_params.get("cursor", "")
+        found = search.suggest(text, int(cursor) if cursor.isdigit() else len(text), jobs=jobs_visible_to(request.user))
+        return Response(self.get_serializer(found, many=True).data)
+
+
+def _rows(frame: Any) -> list[dict[str, Any]]:
+    """A table as JSON: dates as text, what is not known as null."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    return [{key: _plain(value) for key, value in row.items()} for row in plain.to_dict("records")]
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    return value.item() if hasattr(value, "item") else value
