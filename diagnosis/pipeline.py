@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from diagnosis import advice, flows, inventory, localize, stacks
+from diagnosis.classify_model import Model
 from diagnosis.history import LOG_KINDS, History
 from diagnosis.inventory import Inventory
 from diagnosis.logs import attempts, sentences
@@ -27,6 +28,7 @@ def diagnose(
     read: ReadRange,
     on_stage: OnStage = silent,
     rules: SignatureSet | None = None,
+    model: Model | None = None,
     tables: Path | None = None,
 ) -> Diagnosis:
     """Diagnose one job.
@@ -38,6 +40,7 @@ def diagnose(
         as_of: seconds since the epoch at which the evidence was taken; default: its own last time.
         read: raw bytes of an artifact by path, offset, length.
         rules: signatures, users' own included; default: the built-in ones.
+        model: the learned part of classification; default: the one that ships.
         tables: directory for tables too large for the report (each rank's phases in each flow step); default: none.
 
     Deterministic. Memory follows the number of different (writer, message) pairs, time the number of lines.
@@ -46,7 +49,15 @@ def diagnose(
     pool = history or History()
     known = inventory.read(parsed, hints)
     logs = attempts.diagnose_logs(
-        parsed, inventory=known, hints=hints, history=pool, read=read, as_of=as_of, rules=rules, on_stage=on_stage
+        parsed,
+        inventory=known,
+        hints=hints,
+        history=pool,
+        read=read,
+        as_of=as_of,
+        rules=rules,
+        model=model,
+        on_stage=on_stage,
     )
     on_stage("stacks", 0, 1)
     stack_part = _stacks(parsed, known, logs, on_stage)

@@ -13,9 +13,10 @@ from typing import Final
 
 import polars as pl
 
+from diagnosis.classify_model import Model
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
-from diagnosis.logs import clocks, conclude, events, place, protocol
+from diagnosis.logs import conclude, events, place, protocol
 from diagnosis.logs.diagnose import Case, open_case
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import JobHints, OnStage, Parsed, ReadRange, silent
@@ -41,6 +42,7 @@ def diagnose_logs(
     read: ReadRange,
     as_of: float | None = None,
     rules: SignatureSet | None = None,
+    model: Model | None = None,
     on_stage: OnStage = silent,
 ) -> LogDiagnosis | None:
     """The report's ``logs``: of the last unsuccessful launch, or of the last; None without log lines."""
@@ -51,11 +53,19 @@ def diagnose_logs(
     for number in groups:
         mine = [p for p in logs if launch_of.get(p.path, number) == number]
         case = open_case(
-            mine, inventory=inventory, hints=hints, history=history, read=read, as_of=as_of, rules=rules, on_stage=on_stage
+            mine,
+            inventory=inventory,
+            hints=hints,
+            history=history,
+            read=read,
+            as_of=as_of,
+            rules=rules,
+            model=model,
+            on_stage=on_stage,
         )
         if case is None:
             continue
-        result = _described(conclude.conclude(case, clocks.estimate(case.table)[1]), case)
+        result = _described(conclude.conclude(case), case)
         told.append(replace(result, attempt=number, attempts=tuple(replace(a, number=number) for a in result.attempts)))
     if not told:
         return None
@@ -95,7 +105,10 @@ _FRAMEWORKS: Final = (
     ("hf", r"(?i)transformers|\*\*\*\*\* Running training|trainer_state"),
     ("torchrun", r"(?i)torchrun|torch/distributed/elastic|torchelastic|torch\.distributed\.elastic"),
 )
-_SCHEDULERS: Final = (("slurm", r"(?i)\bsrun\b|slurmstepd|SLURM_|\bsbatch\b"), ("kubernetes", r"(?i)\bpod/|pytorchjob|kubelet|kubernetes|\bkubectl\b"))
+_SCHEDULERS: Final = (
+    ("slurm", r"(?i)\bsrun\b|slurmstepd|SLURM_|\bsbatch\b"),
+    ("kubernetes", r"(?i)\bpod/|pytorchjob|kubelet|kubernetes|\bkubectl\b"),
+)
 
 
 def framework(messages: pl.DataFrame) -> str:

@@ -29,7 +29,7 @@ INDICATORS: Final = 12
 NO_FAILURE: Final = ("succeeded", "running", "unknown")
 
 
-def conclude(case: Case, clocks_told: Sequence[dict[str, Any]] = ()) -> LogDiagnosis:
+def conclude(case: Case) -> LogDiagnosis:
     """Everything the logs say of this attempt."""
     first = _classified(case, list(case.roots.members))
     is_known = case.roots.leader is None or bool(_row(case, case.roots.leader)["signature"])
@@ -38,7 +38,7 @@ def conclude(case: Case, clocks_told: Sequence[dict[str, Any]] = ()) -> LogDiagn
     when = moment.find(case, where.mechanism)
     is_failure = _is_failure(case, when)
     if not is_failure:
-        return _healthy(case, clocks_told)
+        return _healthy(case)
     roots = _root_events(case, when, where)
     accused = {n.node for n in where.nodes if n.is_suspect}
     verdict = _verdict(case, roots, where, when)
@@ -61,7 +61,7 @@ def conclude(case: Case, clocks_told: Sequence[dict[str, Any]] = ()) -> LogDiagn
         fingerprint=fingerprint([e.template for e in lead], when.symptom, verdict.id),
         attempts=_attempts(case),
         timeline=timeline.build(case, roles, [n.node for n in where.nodes]),
-        clocks=tuple(clocks_told),
+        clocks=case.clocks.told,
         missing=sentences.missing(case),
         observed=sentences.observed(case, when, where, lead),
         inferred=sentences.inferred(case, when, where, verdict, lead),
@@ -83,9 +83,11 @@ def _outcome(case: Case, when: Moment) -> str:
     return case.ending.outcome
 
 
-def _healthy(case: Case, clocks_told: Sequence[dict[str, Any]]) -> LogDiagnosis:
+def _healthy(case: Case) -> LogDiagnosis:
     none = taxonomy.load()["none"]
-    survived = case.catalogue.events.filter(pl.col("role") == Role.ROOT.value, ~pl.col("is_ordinary"))["event"].to_list()
+    survived = case.catalogue.events.filter(pl.col("role") == Role.ROOT.value, ~pl.col("is_ordinary"))[
+        "event"
+    ].to_list()
     roles = {e: Role.CONFIRMATION.value for e in survived}
     return LogDiagnosis(
         is_failure=False,
@@ -98,7 +100,7 @@ def _healthy(case: Case, clocks_told: Sequence[dict[str, Any]]) -> LogDiagnosis:
         events=tuple(_events(case, [], roles, set())),
         attempts=_attempts(case),
         timeline=timeline.build(case, roles, []),
-        clocks=tuple(clocks_told),
+        clocks=case.clocks.told,
         missing=sentences.missing(case),
         observed=sentences.healthy(case),
     )
@@ -113,7 +115,13 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
         has_death = any(re.search(DEATH, _row(case, e)["example"]) for e in members)
         return ranked + ([] if has_death else [e for e in _deaths_at(case) if e not in members])
     for masked in (case.ending.time_limit, case.ending.cancelled if case.ending.outcome == "cancelled" else ()):
-        found = case.catalogue.of.filter(pl.col("masked").is_in(pl.Series(list(masked), dtype=pl.UInt64).implode()))["event"].unique().sort()
+        found = (
+            case.catalogue.of.filter(pl.col("masked").is_in(pl.Series(list(masked), dtype=pl.UInt64).implode()))[
+                "event"
+            ]
+            .unique()
+            .sort()
+        )
         if found.len():
             return [int(e) for e in found]
     return []
@@ -152,7 +160,7 @@ def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
             continue  # with nothing to confirm, a weak confirmation says nothing
         if row["event"] not in case.survived and row["event"] not in roots:
             hints.append(classify.Hint(row["template"], row["signature"], Role(row["role"]), row["novelty"]))
-    return classify.classify(hints, case.rules)
+    return classify.classify(hints, case.rules, case.model)
 
 
 def _verdict(case: Case, roots: Sequence[int], where: Place, when: Moment) -> Verdict:
@@ -169,7 +177,11 @@ def _verdict(case: Case, roots: Sequence[int], where: Place, when: Moment) -> Ve
             mechanism = "platform.scheduler.cancelled"
     if mechanism and not known:
         node = tree.get(mechanism)
-        other = (told.category.id, min(told.confidence, 0.3)) if told.confidence > 0 and told.category.id != node.id else None
+        other = (
+            (told.category.id, min(told.confidence, 0.3))
+            if told.confidence > 0 and told.category.id != node.id
+            else None
+        )
         return Verdict(node.id, node.category, node.subcategory, 0.6, other)
     leaf = told.category
     if told.confidence <= 0 and when.symptom == "slow":
@@ -202,7 +214,13 @@ def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: se
     rank = {e: i for i, e in enumerate(roots)}
     rows = sorted(
         case.catalogue.events.filter(pl.col("event").is_in(sorted(roles))).iter_rows(named=True),
-        key=lambda r: (_ORDER.get(roles[r["event"]], 4), rank.get(r["event"], 0), -(r["novelty"] or 0), -(r["n"] or 0), r["event"]),
+        key=lambda r: (
+            _ORDER.get(roles[r["event"]], 4),
+            rank.get(r["event"], 0),
+            -(r["novelty"] or 0),
+            -(r["n"] or 0),
+            r["event"],
+        ),
     )[:EVENTS]
     home = set(case.roots.nodes) or (set() if case.roots.is_wide else accused)
     return [_event(case, row, roles[row["event"]], home) for row in rows]
@@ -213,15 +231,19 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str]) -> LogEve
     names = sorted(case.catalogue.cells.filter(pl.col("event") == event)["node"].drop_nulls().unique().to_list())
     is_root = role == Role.ROOT.value
     rows = case.table.rows(case.catalogue.masked(event), limit=ROOT_LINES if is_root else OTHER_LINES)
-    rows = rows.join(case.table.sources.select("source", "node", "rank"), on="source", how="left", maintain_order="left")
+    rows = rows.join(
+        case.table.sources.select("source", "node", "rank"), on="source", how="left", maintain_order="left"
+    )
     if is_root and home:
         # the same words elsewhere are the echo of the fault, not the fault
         at_home = rows.filter(pl.col("node").is_null() | pl.col("node").is_in(sorted(home)))
         rows = at_home if at_home.height else rows
-    shift = dict(case.shifts.iter_rows())
+    rows = case.clocks.correct(rows, "at")
     refs = tuple(
-        LineRef(case.table.files[f], line, offset, length, node, rank, None if at is None else (at - shift.get(f, 0)) / SECOND)
-        for f, line, offset, length, at, node, rank in rows.select("file", "line", "offset", "length", "at", "node", "rank").iter_rows()
+        LineRef(case.table.files[f], line, offset, length, node, rank, None if at is None else at / SECOND)
+        for f, line, offset, length, at, node, rank in rows.select(
+            "file", "line", "offset", "length", "at", "node", "rank"
+        ).iter_rows()
     )
     return LogEvent(
         id=tables.event_id(row["template"], row["signature"] or ""),
@@ -251,7 +273,9 @@ def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:
         if not event.lines:
             continue
         ref = event.lines[0]
-        frame = pl.DataFrame({"file": [case.table.files.index(ref.file)], "offset": [ref.offset], "length": [ref.length]})
+        frame = pl.DataFrame(
+            {"file": [case.table.files.index(ref.file)], "offset": [ref.offset], "length": [ref.length]}
+        )
         text = progress.read_lines(frame, case.table.files, case.read)[0]
         told = indicators.extract(text, event.signature or None, case.rules)
         parameters = dict(told.parameters)
@@ -259,10 +283,14 @@ def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:
             parameters.setdefault("node", ref.node)
         if ref.rank is not None:
             parameters.setdefault("rank", str(ref.rank))
-        out.append(Indicator(told.text, ref.file, ref.line, parameters, tuple((s.start, s.end, s.kind) for s in told.spans)))
+        out.append(
+            Indicator(told.text, ref.file, ref.line, parameters, tuple((s.start, s.end, s.kind) for s in told.spans))
+        )
     return out
 
 
 def _attempts(case: Case) -> tuple[Attempt, ...]:
     low, high = case.catalogue.cells.select(pl.col("first_at").min(), pl.col("last_at").max()).row(0)
-    return (Attempt(0, None if low is None else low / SECOND, None if high is None else high / SECOND, case.ending.outcome),)
+    return (
+        Attempt(0, None if low is None else low / SECOND, None if high is None else high / SECOND, case.ending.outcome),
+    )

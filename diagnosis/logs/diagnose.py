@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from diagnosis.classify_model import Model, starter
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.logs import catalogue as catalogues
 from diagnosis.logs import clocks, events, outcome, progress, roots, stages, temporal
 from diagnosis.logs.catalogue import Catalogue
-from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.events import LogTable
 from diagnosis.logs.mask import VERSION as MASK_VERSION
 from diagnosis.logs.outcome import Ending
@@ -40,8 +41,9 @@ class Case:
     inventory: Inventory
     hints: JobHints
     rules: SignatureSet
+    model: Model
     read: ReadRange
-    shifts: pl.DataFrame
+    clocks: Clocks
     progress: Progress
     pace: Pace
     marks: pl.DataFrame
@@ -69,6 +71,7 @@ def open_case(
     read: ReadRange,
     as_of: float | None = None,
     rules: SignatureSet | None = None,
+    model: Model | None = None,
     on_stage: OnStage = silent,
 ) -> Case | None:
     """Steps one to five; None where no artifact holds log lines."""
@@ -77,8 +80,8 @@ def open_case(
     table = events.build(parsed, (*inventory.nodes, *hints.nodes))
     if not table.files or table.cells.is_empty():
         return None
-    shifts, told = clocks.estimate(table)
-    cells = clocks.corrected(table.cells, shifts)
+    times = clocks.estimate(table)
+    cells = times.correct(table.cells, "first_at", "last_at")
     on_stage("cross-job", 1, 5)
     framework = hints.framework or inventory.framework
     pool = history.pool(hints.family, framework, exclude=hints.job_id or inventory.job_id)
@@ -86,7 +89,7 @@ def open_case(
     catalogue = Catalogue(catalogues.resolve(catalogue.events, rules), catalogue.of, catalogue.cells, catalogue.nodes)
     on_stage("temporal", 2, 5)
     found = progress.find(table, read)
-    pace = temporal.pace(found, shifts)
+    pace = temporal.pace(found, times)
     survived = _survived(catalogue, found, pace)
     on_stage("spatial", 3, 5)
     alias = {n: n for n in catalogue.nodes} | dict(inventory.alias)
@@ -104,7 +107,9 @@ def open_case(
     )
     named = _named(table, catalogue, weights, alias, read)
     chosen = roots.choose(catalogue, weights, named)
-    stands = chosen.leader is not None and chosen.weights[chosen.leader] >= roots.LEAST and chosen.leader not in survived
+    stands = (
+        chosen.leader is not None and chosen.weights[chosen.leader] >= roots.LEAST and chosen.leader not in survived
+    )
     bad = catalogue.events.filter(catalogues.is_bad(catalogue.events))["event"].to_list()
     end = outcome.ending(
         catalogue,
@@ -122,8 +127,9 @@ def open_case(
         inventory=inventory,
         hints=hints,
         rules=rules,
+        model=model or starter(),
         read=read,
-        shifts=shifts,
+        clocks=times,
         progress=found,
         pace=pace,
         marks=stages.mark(table.messages),
@@ -201,7 +207,9 @@ def _named(
     table: LogTable, catalogue: Catalogue, weights: pl.Series, alias: dict[str, str], read: ReadRange
 ) -> dict[int, tuple[str, ...]]:
     """Nodes that the lines of events without a node name themselves (a scheduler's "node X is not ready")."""
-    homeless = catalogue.events.with_columns(weight=weights).filter((pl.col("weight") >= roots.LEAST) & (pl.col("n_nodes") == 0))
+    homeless = catalogue.events.with_columns(weight=weights).filter(
+        (pl.col("weight") >= roots.LEAST) & (pl.col("n_nodes") == 0)
+    )
     out = {}
     for event, category in homeless.select("event", "category").iter_rows():
         if (category or "").startswith("platform"):

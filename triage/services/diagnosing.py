@@ -20,6 +20,7 @@ from ingest.services import Work, history_for, history_learn
 from triage.models import Activity, Diagnosis, Finding, GroupRule, Incident, Suspect
 from triage.services import standing
 from triage.services.flow_tables import tables_keep
+from triage.services.learning import classifier_in_force
 from triage.services.reading import IncidentFacts, incident_of, moment, node_count_of, node_names_of, week_of
 from triage.services.rules import rules_in_force
 
@@ -37,7 +38,7 @@ def job_diagnose(work: Work) -> None:
     job = Job.objects.select_related("cluster").get(pk=work.run.job_id)
     revision = int(work.run.parameters.get("revision", 0))
     as_of = (job.evidence_changed_at or job.created_at).timestamp()
-    rules = rules_in_force()
+    rules, model = rules_in_force(), classifier_in_force()
     with tempfile.TemporaryDirectory(prefix="faultline-diagnose-") as folder:
         for attempt in job.attempts.order_by("number"):
             parsed = evidence.parsed_for(attempt, Path(folder))
@@ -51,6 +52,7 @@ def job_diagnose(work: Work) -> None:
                 read=cast("ReadRange", evidence.reader_for(attempt)),
                 on_stage=work.stage,
                 rules=rules,
+                model=model,
                 tables=(tables := Path(folder) / f"tables-{attempt.number}"),
             )
             work.stage("storing")
