@@ -20,6 +20,12 @@ _stopped = threading.Event()
 
 
 @worker_init.connect
+def warm(**_: Any) -> None:
+    """Load the engine before processes are forked: they share its memory, and no task waits for it."""
+    import ingest.services.parsing  # noqa: F401, PLC0415  # not in the site's processes, which load this module too
+
+
+@worker_init.connect
 def hush(**_: Any) -> None:
     """Keep Celery's two lines per sweep out of the log: they would bury everything else."""
     for name in ("celery.app.trace", "celery.worker.strategy"):

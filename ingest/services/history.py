@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from django.core.files.storage import storages
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
-from diagnosis import Parsed
-from diagnosis.history import POOL_MIN, History, JobEvents, learn
-from diagnosis.logs.mask import VERSION
 from ingest import storage
 from ingest.models import HistoryEntry, Job, Outcome
+
+if TYPE_CHECKING:  # the engine is heavy: imported where workers use it, not when the site starts
+    from diagnosis import Parsed
+    from diagnosis.history import History, JobEvents
 
 #: the newest healthy jobs of a family are compared with; more cost time and change nothing
 POOL_MAX = 100
@@ -21,18 +23,22 @@ POOL_MAX = 100
 
 def history_for(job: Job) -> History:
     """The healthy jobs this one is compared with: of its family, or if there are too few its framework, or all."""
+    from diagnosis.history import POOL_MIN  # noqa: PLC0415
+    from diagnosis.logs.mask import VERSION  # noqa: PLC0415
+
     everything = HistoryEntry.objects.filter(is_excluded=False, mask_version=str(VERSION)).exclude(job=job)
-    for narrow in (Q(family=job.pool), Q(framework=job.framework)):
-        if not all(value for _, value in narrow.children):  # type: ignore[misc]
-            continue
-        found = everything.filter(narrow)
-        if found.count() >= POOL_MIN:
+    for field, value in (("family", job.pool), ("framework", job.framework)):
+        found = everything.filter(**{field: value})
+        if value and found.count() >= POOL_MIN:
             return _load(found)
     return _load(everything)
 
 
 def history_learn(job: Job, parsed: list[Parsed]) -> HistoryEntry | None:
     """Keep what a successful job printed; a job that turns out not to have succeeded leaves the pool."""
+    from diagnosis.history import History, learn  # noqa: PLC0415
+    from diagnosis.logs.mask import VERSION  # noqa: PLC0415
+
     if outcome_of(job) != Outcome.SUCCEEDED:
         HistoryEntry.objects.filter(job=job).delete()
         return None
@@ -62,6 +68,8 @@ def outcome_of(job: Job) -> str:
 
 
 def _load(entries: QuerySet[HistoryEntry]) -> History:
+    from diagnosis.history import History  # noqa: PLC0415
+
     jobs: list[JobEvents] = []
     for key in entries.order_by("-learned_at").values_list("key", flat=True)[:POOL_MAX]:
         try:

@@ -131,12 +131,12 @@ def run_claim(run_id: int) -> Run | None:
 
 @transaction.atomic
 def run_succeed(run: Run) -> None:
-    from ingest.services.ranges import ranges_join  # noqa: PLC0415  # ranges make runs
-
     if run.artifact_id is not None:  # ranges of one file conclude one after another, so that one of them is the last
         Artifact.objects.select_for_update().filter(pk=run.artifact_id).first()
     if _conclude(run, Run.State.SUCCEEDED):
         if run.artifact_id is not None:
+            from ingest.services.ranges import ranges_join  # noqa: PLC0415  # ranges make runs
+
             ranges_join(run)
         if run.kind == Run.Kind.DIAGNOSE:
             Job.objects.filter(pk=run.job_id).update(diagnosed_revision=run.parameters.get("revision", 0))
