@@ -60,19 +60,17 @@ class SignatureSet:
         """The deciding rule of each message; unmatched messages have no row.
 
         Args:
-            uniques: ``masked`` (u64 key), ``text`` (masked message) and ``example`` (one raw line of it, may be
-            absent). Rules
-                are tried on the example, and on the text for what the example does not show.
+            uniques: ``masked`` (u64 key), ``example`` (one raw line of each message) and ``text`` (masked message).
+                Rules see the example; the text, whose masks hide numbers and bring words of their own (``<PCI>``),
+                only stands in where there is none.
             every: all rules that match, ordered, instead of the first.
 
         Returns:
             A frame as :data:`SCHEMA` says, sorted by ``masked`` and ``order``.
         """
-        columns = [name for name in ("example", "text") if name in uniques.columns]
-        found = [self._match_column(uniques["masked"], uniques[name]) for name in columns]
-        hits = pl.concat(found) if found else pl.DataFrame(schema=SCHEMA)
-        # a hit on the example knows the code that the mask of the text may hide: keep it before its twin
-        hits = hits.unique(["masked", "order"], keep="first", maintain_order=True).sort("masked", "order")
+        columns = [pl.col(name).cast(pl.String) for name in ("example", "text") if name in uniques.columns]
+        rows = uniques.select("masked", line=pl.coalesce(columns).str.head(HEAD))
+        hits = self._hits(rows["masked"], rows["line"]).sort("masked", "order")
         return hits if every else hits.unique("masked", keep="first", maintain_order=True)
 
     def match_texts(self, texts: Iterable[str]) -> list[str | None]:
@@ -111,9 +109,8 @@ class SignatureSet:
                 roles[rule.id] = Role.ROOT
         return roles
 
-    def _match_column(self, masked: pl.Series, texts: pl.Series) -> pl.DataFrame:
-        """All hits in one column of messages, unsorted."""
-        heads = texts.cast(pl.String).str.head(HEAD)
+    def _hits(self, masked: pl.Series, heads: pl.Series) -> pl.DataFrame:
+        """All hits, unsorted; the two series belong together row by row."""
         found = [pl.DataFrame(schema=SCHEMA)]
         for order, rows in self._candidates(heads):
             sig = self.signatures[order]

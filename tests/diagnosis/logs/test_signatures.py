@@ -132,6 +132,13 @@ def test_the_masked_text_is_tried_where_there_is_no_example() -> None:
     assert signatures.load().match(frame)["signature"].to_list() == ["cuda.oom"]
 
 
+def test_the_names_of_masks_are_not_words_of_the_message() -> None:
+    frame = uniques("mlx5_core 0000:1a:00.0 mlx5_2: Port: 1 Link DOWN").with_columns(
+        text=pl.lit("mlx<NUM>_core <PCI> mlx<NUM>_<NUM>: Port: <NUM> Link DOWN")
+    )
+    assert signatures.load().match(frame)["signature"].to_list() == ["nic.link_down"]
+
+
 def test_nothing_matches_nothing() -> None:
     assert signatures.load().match(uniques()).is_empty()
     assert signatures.load().match_texts([]) == []
