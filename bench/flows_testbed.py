@@ -62,15 +62,13 @@ def true_steps(directory: Path) -> tuple[list[int], np.ndarray]:
 
 
 def exchange_ends(directory: Path) -> dict[int, float]:
-    """Per iteration the end of the last rank's gradient exchange, where the truth holds phases."""
+    """Per iteration the end of the last rank's gradient exchange, where the truth holds gradient operations."""
     ends: dict[int, float] = {}
     for path in sorted((directory / "truth").glob("*.jsonl.gz")):
         for line in gzip.open(path, "rt"):
             row = json.loads(line)
-            name = str(row.get("phase") or row.get("kind") or row.get("op") or row.get("ev") or "").lower()
-            n, end = row.get("it", row.get("iteration")), row.get("t1")
-            if n is not None and end is not None and any(w in name for w in ("dp", "allreduce", "all_reduce", "grad")):
-                ends[int(n)] = max(ends.get(int(n), 0.0), float(end))
+            if row.get("ev") == "step" and row.get("dp"):
+                ends[row["it"]] = max(ends.get(row["it"], 0.0), max(op[1] for op in row["dp"]))
     return ends
 
 

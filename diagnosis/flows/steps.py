@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.arrays import components
+from diagnosis.flows.arrays import components, idle_gaps
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.flows.chain import by_bytes
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs
 from diagnosis.flows.pattern import by_pattern
-from diagnosis.flows.segment import Cut, by_gaps, volumes
+from diagnosis.flows.segment import Cut, by_gaps, plain_records, volumes
 
 #: A torn first or last part counts as a step when it moved at least this share of a step's bytes.
 WHOLE = 0.85
@@ -121,8 +121,9 @@ def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) 
     usual = float(np.median(moved[1:-1]))
     # Right after the boundary: the next step's other traffic begins long before its pacing traffic does.
     between = cut.stop + 0.01 * (cut.begin - cut.stop)
+    pause = float(np.median(cut.begin - cut.stop))
     start = np.concatenate([[float(flows.start[0])], cut.stop])
-    end = np.concatenate([cut.stop, [_last_end(traffic, total, int(at[-2]), usual)]])
+    end = np.concatenate([cut.stop, [_last_end(traffic, float(cut.begin[-1]), usual, pause, capture.has_bytes)]])
     usual_s = float(np.median(np.diff(cut.stop)))
     if cut.stop[0] - start[0] > 1.5 * usual_s:  # set-up traffic lies before the first step
         start[0] = cut.stop[0] - usual_s
@@ -135,13 +136,18 @@ def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) 
     return Steps(start[first:last], end[first:last], edges[first : last + 1], confidence[first:last], pace, cut.how)
 
 
-def _last_end(traffic: Flows, total: Floats, first: int, usual: float) -> float:
-    """The end of the last step: when a step's bytes have moved; what follows is the job's farewell (barriers, last checkpoint)."""
-    moved = total[first + 1 :] - total[first]
-    enough = min(0.985 * usual, float(moved[-1]))
-    last = first + int(np.searchsorted(moved, enough))
-    end = float(traffic.end[first : last + 1].max())
-    return float(traffic.end[first:][traffic.start[first:] <= end - 1e-9].max(initial=end)) if len(moved) > 1 else end
+def _last_end(traffic: Flows, begin: float, usual: float, pause: float, has_bytes: bool) -> float:
+    """The end of the last step: before the first long pause after most of a step's bytes. What follows is the job's farewell (barriers,
+    the last checkpoint)."""
+    used = plain_records(traffic)
+    tail = used.take(used.start >= begin)
+    if not len(tail):
+        return float(traffic.end.max())
+    moved = np.concatenate([[0.0], np.cumsum(volumes(tail, has_bytes))])
+    stops, begins = idle_gaps(tail.start, tail.end)
+    done = moved[np.searchsorted(tail.start, begins)]
+    over = np.flatnonzero((begins - stops >= 0.5 * pause) & (done >= 0.8 * usual))
+    return float(stops[over[0]]) if len(over) else float(tail.end.max())
 
 
 def rank_ends(flows: Flows, steps: Steps, owner: Ints, owners: int) -> Floats:
