@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from diagnosis import flows, sniff, stacks
-from diagnosis.logs import encodings, records
+from diagnosis.logs import encodings, records, wrapped
 from diagnosis.logs.sources import settled, unsettled
 from diagnosis.logs.tables import COLUMNS, NO_YEAR, combine, in_year, write_columns
 from diagnosis.model import Kind, Parsed, ParseHints, Source
@@ -173,7 +173,12 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
     from diagnosis.logs.reader import LogReader  # noqa: PLC0415
 
     reader = LogReader(path, work, time_zone=zone, node=hints.node)
-    reader.read(lines.blocks(cast("BinaryIO", tee), encoding=encoding, offset=hints.offset + mark))
+    text = encodings.decode(head[mark : len(head) - (len(head) - mark) % 2 if encoding != "utf-8" else None], encoding)
+    is_wrapped = wrapped.is_wrapped(text)
+    if is_wrapped:
+        notes.append("Each line is a JSON object; its message, time, level and host were read.")
+    stream = cast("BinaryIO", tee)
+    reader.read(lines.blocks(stream, encoding=encoding, offset=hints.offset + mark, is_wrapped=is_wrapped))
     if tee.broke:
         notes.append(_broken(path, tee.broke, tee.passed))
     columns, uniques = reader.finish()

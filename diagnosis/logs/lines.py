@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.logs import scan
+from diagnosis.logs import scan, wrapped
 from diagnosis.logs.encodings import decode
 
 #: Bytes read at a time; the peak memory of parsing is a small multiple of it.
@@ -40,6 +40,7 @@ class Block:
     count: int
     encoding: str
     cut: int = 0
+    is_wrapped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,12 @@ class Rows:
 def read(block: Block) -> Rows:
     """Finds the lines of a block and their keys. O(bytes); control sequences, long lines and other encodings take a slower way."""
     raw = block.raw
-    if block.encoding == "utf-8" and not any(byte in raw for byte in (b"\x1b", b"\0", b"\r")) and _is_utf8(raw):
+    if (
+        block.encoding == "utf-8"
+        and not block.is_wrapped
+        and not any(byte in raw for byte in (b"\x1b", b"\0", b"\r"))
+        and _is_utf8(raw)
+    ):
         data = np.frombuffer(raw, np.uint8)
         start, end, key = _keys(data, block.count)
         if int((end - start).max(initial=0)) <= LINE_BYTES:
@@ -127,6 +133,8 @@ def _newlines(raw: bytes, encoding: str) -> npt.NDArray[np.int64]:
 
 def _clean(block: Block) -> list[str]:
     split = decode(block.raw, block.encoding).split("\n")[: block.count]
+    if block.is_wrapped:
+        split = [wrapped.unwrap(line) for line in split]
     return [_clean_line(line) for line in split] + [""] * (block.count - len(split))
 
 
@@ -149,8 +157,9 @@ def _clean_line(line: str) -> str:
 class _Cutter:
     """Cuts bytes into blocks of whole lines. A line longer than a block keeps its two ends."""
 
-    def __init__(self, encoding: str, offset: int) -> None:
+    def __init__(self, encoding: str, offset: int, is_wrapped: bool) -> None:
         self.encoding = encoding
+        self.is_wrapped = is_wrapped
         self.at = offset
         self.rest = b""
         self.cut = 0  # bytes taken out of the middle of ``rest``
@@ -165,7 +174,7 @@ class _Cutter:
         if last and stop < len(raw):  # the last line has no newline
             stop, count = len(raw), count + 1
         if stop:
-            yield Block(raw[:stop], self.at, count, self.encoding, self.cut)
+            yield Block(raw[:stop], self.at, count, self.encoding, self.cut, self.is_wrapped)
             self.at += stop + self.cut
             self.cut = 0
         self.rest = raw[stop:]
@@ -177,13 +186,18 @@ class _Cutter:
 
 
 def blocks(
-    stream: BinaryIO, *, encoding: str = "utf-8", offset: int = 0, block_bytes: int = BLOCK_BYTES
+    stream: BinaryIO,
+    *,
+    encoding: str = "utf-8",
+    offset: int = 0,
+    is_wrapped: bool = False,
+    block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[Block]:
     """Yields the lines of ``stream``, whose first byte is byte ``offset`` of the evidence, in blocks.
 
-    Linear in bytes; memory a small multiple of ``block_bytes``. What ``stream.read`` raises passes through.
+    ``is_wrapped``: each line is a JSON object around a message (:mod:`diagnosis.logs.wrapped`). Linear in bytes; memory a small multiple of ``block_bytes``. What ``stream.read`` raises passes through.
     """
-    cutter = _Cutter(encoding, offset)
+    cutter = _Cutter(encoding, offset, is_wrapped)
     while chunk := stream.read(block_bytes):
         yield from cutter.blocks(chunk, False)
     yield from cutter.blocks(b"", True)

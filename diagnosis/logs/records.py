@@ -20,7 +20,7 @@ _OPENER = r"^\s*(?:Traceback \(most recent call last\)|Exception in thread |[Cc]
 _CLOSER = (
     r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failure|Abort|Timeout|Stop\w*)?(?::|$)"
 )
-_CONTINUES = r"^(?:\s{2,}|\t|frame #0|\^+$|The above exception was|During handling of the above)"
+_CONTINUES = r"^(?:\s{2,}|\t|frame #0|_[A-Z]\w*=|(?:MESSAGE|PRIORITY|SYSLOG_\w+)=|\^+$|The above exception was|During handling of the above)"
 
 
 def flags(message: pl.Expr, style: pl.Expr) -> pl.Expr:
