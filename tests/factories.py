@@ -58,9 +58,9 @@ def make_incident(
     """An incident with its diagnosis and its accused nodes."""
     attempt = fields.pop("attempt", None) or make_attempt(job)
     ordinal = fields.pop("ordinal", attempt.incidents.count())
-    revision = attempt.diagnoses.count() + 1
-    diagnosis = Diagnosis.objects.create(
-        job=attempt.job, attempt=attempt, revision=revision, engine="test", report=report or {}
+    diagnosis = attempt.diagnoses.order_by("-revision").first() if report is None else None
+    diagnosis = diagnosis or Diagnosis.objects.create(
+        job=attempt.job, attempt=attempt, revision=attempt.diagnoses.count() + 1, engine="test", report=report or {}
     )
     fields.setdefault("headline", f"{accused[0] if accused else 'Something'} failed")
     fields.setdefault("standing_category", category)

@@ -14,6 +14,7 @@ from ingest.models.job import Outcome
 from ingest.selectors import artifacts_of, progress
 from ingest.services import artifact_delete, diagnosis_request
 from triage.selectors.comparing import comparison, iteration_curves
+from triage.selectors.cost import job_cost
 from triage.selectors.flows import flows_view
 from triage.selectors.incident import EVIDENCE_ROLES, log_url
 from triage.selectors.jobs import FILES_PAGE_SIZE, artifact_page, job_for, job_page, job_runs, job_view
@@ -29,6 +30,7 @@ TABS = {
     "stacks": "triage/job/stacks.html",
     "files": "triage/job/files.html",
     "compare": "triage/job/compare.html",
+    "cost": "triage/job/cost.html",
     "work": "triage/job/work.html",
 }
 
@@ -86,6 +88,8 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         context["roles"] = EVIDENCE_ROLES
     elif tab == "flows":
         context["shown"] = flows_view(view.diagnosis, chosen=request.GET.get("flow", ""))
+    elif tab == "cost":
+        context["cost"] = job_cost(found)
     elif tab == "stacks":
         words = request.GET.get("frames", "").strip()[:200]
         number_of_attempt = view.attempt.number if view.attempt else 0

@@ -1,0 +1,78 @@
+"""The Cost tab: outages of a job that was started three times, and its effective training time."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.urls import reverse
+
+from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_user
+from triage.models import Diagnosis
+from triage.selectors.cost import job_cost
+
+pytestmark = pytest.mark.django_db
+START = datetime(2026, 11, 1, tzinfo=UTC)
+HOUR = 3600
+
+
+def run(job, number, begin_s, first, last, *, seconds=10.0, ended_s=None):
+    """An attempt that trains steps ``first`` … ``last`` of ``seconds`` each from ``begin_s`` on."""
+    attempt = make_attempt(job, number=number)
+    count = last - first + 1
+    attempt.ended_at = START + timedelta(seconds=ended_s if ended_s is not None else begin_s + count * seconds)
+    attempt.save()
+    zero = START.timestamp() + begin_s
+    rows = [{"n": first + n, "t": zero + (n + 1) * seconds, "seconds": seconds} for n in range(count)]
+    Diagnosis.objects.create(
+        job=job, attempt=attempt, revision=number + 1, engine="t", report={}, timeline={"iterations": rows}
+    )
+    return attempt
+
+
+def test_a_job_that_never_failed_is_all_productive():
+    job = make_job()
+    run(job, 0, 0, 1, 360)
+    cost = job_cost(job)
+    assert cost.ettr == pytest.approx(1.0)
+    assert cost.outages == []
+
+
+def test_steps_done_twice_and_the_wait_between_attempts_are_lost():
+    job = make_job(cluster=make_cluster("c", gpus_per_node=8))
+    first = run(job, 0, 0, 1, 360, ended_s=HOUR + 600)
+    run(job, 1, 2 * HOUR, 181, 540)
+    incident = make_incident(job, attempt=first, at=START + timedelta(seconds=HOUR), node_count=2)
+    cost = job_cost(job)
+    (row,) = cost.outages
+    assert row.incident == incident
+    assert row.phases["detect"] == pytest.approx(600)
+    assert row.phases["fail_over"] == pytest.approx(HOUR - 600)
+    assert row.phases["recompute"] == pytest.approx(HOUR / 2)
+    assert cost.gpu_hours == pytest.approx(16 * 1.5)
+    assert cost.ettr == pytest.approx((0.5 + 1) / 3)
+    assert cost.mttr_s == pytest.approx(HOUR)
+
+
+def test_a_review_after_training_ran_again_delayed_nothing():
+    job = make_job()
+    first = run(job, 0, 0, 1, 360, ended_s=HOUR)
+    run(job, 1, HOUR + 60, 361, 400)
+    make_incident(job, attempt=first, reviewed_at=START + timedelta(days=3))
+    assert job_cost(job).outages[0].phases["localise"] == 0
+
+
+def test_without_iterations_the_cost_is_not_known(client):
+    client.force_login(make_user("eng", "engineer"))
+    make_job("bare")
+    assert job_cost(make_job()) is None
+    assert "Cost is not known" in client.get(reverse("job-cost", args=["bare"])).content.decode()
+
+
+def test_the_tab_shows_phases_and_links_the_incident(client):
+    client.force_login(make_user("eng", "engineer"))
+    job = make_job("lost")
+    first = run(job, 0, 0, 1, 360, ended_s=HOUR + 600)
+    run(job, 1, 2 * HOUR, 181, 540)
+    incident = make_incident(job, attempt=first, node_count=2)
+    page = client.get(reverse("job-cost", args=["lost"])).content.decode()
+    assert f"#{incident.pk}" in page
+    assert "10 min" in page

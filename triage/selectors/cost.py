@@ -1,0 +1,141 @@
+"""What failures cost one job: effective training time, its outages and their phases (definitions: docs/metrics.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from diagnosis import metrics
+from ingest.models import Job
+from triage.models import Diagnosis, Incident
+
+CURVE_POINTS = 240
+
+
+@dataclass(frozen=True, slots=True)
+class OutageRow:
+    """One incident as an outage."""
+
+    incident: Incident
+    outage: metrics.Outage
+
+    @property
+    def phases(self) -> dict[str, float]:
+        return self.outage.phases_s()
+
+
+@dataclass(frozen=True, slots=True)
+class JobCost:
+    """What the Cost tab shows. Ratios in [0, 1], times in seconds; None where the evidence does not tell."""
+
+    started_at: float
+    ended_at: float
+    ettr: float | None
+    productive_s: float
+    recompute_s: float
+    outages: list[OutageRow]
+    mttr_s: float | None
+    mtbf_h: float | None
+    curve: dict[str, Any] | None
+
+    @property
+    def gpu_hours(self) -> float:
+        return sum(row.outage.gpu_hours for row in self.outages)
+
+
+def job_cost(job: Job) -> JobCost | None:
+    """None where no attempt's logs show iterations with times. Three queries; linear in attempts and curve points."""
+    launches = _launches(job)
+    attempts = [row for row in launches.values() if row is not None]
+    if not attempts:
+        return None
+    started_at = min(row.training_at for row in attempts)
+    ended_at = max(row.ended_at for row in attempts)
+    productive = metrics.productive_intervals(attempts)
+    incidents = list(job.incidents.filter(is_withdrawn=False).select_related("attempt").order_by("happened_at"))
+    outages = [OutageRow(one, _outage(one, launches, job.cluster.gpus_per_node)) for one in incidents]
+    return JobCost(
+        started_at=started_at,
+        ended_at=ended_at,
+        ettr=metrics.ettr_cumulative(productive, started_at, ended_at),
+        productive_s=sum(b - a for a, b in productive),
+        recompute_s=metrics.recompute_s(attempts),
+        outages=outages,
+        mttr_s=metrics.mttr_s(row.outage for row in outages),
+        mtbf_h=metrics.mtbf_h(sum(row.ended_at - row.training_at for row in attempts), len(outages)),
+        curve=_curve(productive, started_at, ended_at),
+    )
+
+
+def _launches(job: Job) -> dict[int, metrics.Attempt | None]:
+    """By number of attempt: when its training ran and which steps it did; None where the logs do not tell."""
+    newest: dict[int, Diagnosis] = {}
+    for row in (
+        job.diagnoses.select_related("attempt").only("attempt__number", "timeline", "revision").order_by("revision")
+    ):
+        newest[row.attempt.number] = row
+    return {number: _launch(row.timeline or {}) for number, row in sorted(newest.items())}
+
+
+def _launch(timeline: dict[str, Any]) -> metrics.Attempt | None:
+    timed = [row for row in timeline.get("iterations") or [] if row.get("t") is not None and row.get("n") is not None]
+    if not timed:
+        return None
+    first, last = timed[0], timed[-1]
+    begin = first["t"] - (first.get("seconds") or 0.0)
+    return metrics.Attempt(begin, last["t"], int(first["n"]), int(last["n"])) if last["t"] > begin else None
+
+
+def _outage(incident: Incident, launches: dict[int, metrics.Attempt | None], gpus_per_node: int) -> metrics.Outage:
+    """Detected when the attempt ended, localised when a human judged it, over when the next attempt trains."""
+    own = launches.get(incident.attempt.number)
+    later = [row for number, row in launches.items() if number > incident.attempt.number and row]
+    following = min(later, key=lambda row: row.training_at) if later else None
+    failed_at = own.ended_at if own else incident.happened_at.timestamp()
+    ended_at = incident.attempt.ended_at.timestamp() if incident.attempt.ended_at else None
+    resumed_at = following.training_at if following else None
+    judged_at = incident.reviewed_at.timestamp() if incident.reviewed_at else None
+    if judged_at and resumed_at and judged_at > resumed_at:  # judged after training ran again: it delayed nothing
+        judged_at = None
+    redone = 0.0
+    if own and following and following.first_step <= own.last_step:
+        share = (own.last_step - following.first_step + 1) / max(1, own.steps)
+        redone = min(1.0, share) * (own.ended_at - own.training_at)
+    return metrics.Outage(
+        failed_at=failed_at,
+        detected_at=ended_at,
+        localised_at=judged_at,
+        resumed_at=resumed_at,
+        recompute_s=redone,
+        gpus=(incident.node_count or 0) * gpus_per_node,
+    )
+
+
+def _curve(productive: list[tuple[float, float]], started_at: float, ended_at: float) -> dict[str, Any] | None:
+    """ETTR over time: since the start, and over the last hour."""
+    span = ended_at - started_at
+    if span <= 0:
+        return None
+    moments = [started_at + span * (n + 1) / CURVE_POINTS for n in range(CURVE_POINTS)]
+    x = [datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S") for at in moments]
+    lines = (
+        (
+            "since the start",
+            [metrics.ettr_cumulative(productive, started_at, at) for at in moments],
+            "#4f86c6",
+            "solid",
+        ),
+        ("last hour", [metrics.ettr_sliding(productive, started_at, at) for at in moments], "#b9872f", "dot"),
+    )
+    data = [
+        {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": {"color": colour, "dash": dash}}
+        for name, y, colour, dash in lines
+    ]
+    layout = {
+        "xaxis": {"type": "date"},
+        "yaxis": {"range": [0, 1.02], "tickformat": ".0%"},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "margin": {"l": 52, "r": 12, "t": 24, "b": 32},
+    }
+    return {"data": data, "layout": layout, "label": "Effective training time ratio over time"}
