@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from ingest import storage
-from ingest.models import Blob, Run, Upload
+from ingest.models import Blob, IdempotencyKey, Run, Upload
 from ingest.services.diagnosing import jobs_due, ready_send, revision_close
 from ingest.services.runs import is_abandoned, run_release
 
@@ -21,6 +21,7 @@ _LOST_AFTER = timedelta(minutes=10)
 _IDLE_AFTER = timedelta(seconds=15)
 _PART_KEPT = timedelta(days=2)
 _BLOB_KEPT = timedelta(hours=1)
+_ANSWERS_KEPT = timedelta(days=1)
 _AT_ONCE = 200
 
 
@@ -47,8 +48,9 @@ def sweep() -> None:
 
 
 def tidy() -> None:
-    """Throw away part files of abandoned uploads, and blobs that nothing refers to any more."""
+    """Throw away part files of abandoned uploads, blobs that nothing refers to any more, answers kept for repeats."""
     now = timezone.now()
+    IdempotencyKey.objects.filter(created_at__lt=now - _ANSWERS_KEPT).delete()
     for upload in Upload.objects.filter(state=Upload.State.RECEIVING, updated_at__lt=now - _PART_KEPT)[:_AT_ONCE]:
         storage.part_path(f"{upload.pk}.part").unlink(missing_ok=True)
         upload.state = Upload.State.REFUSED
