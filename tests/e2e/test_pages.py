@@ -23,7 +23,7 @@ PAGES = {
     "upload": ("/upload/", None),
     "statistics": ("/statistics/", None),
     "nodes": ("/nodes/", None),
-    "node": ("/nodes/", "main a[href^='/nodes/']:not([href*='?'])"),
+    "node": ("/nodes/", "main td a[href^='/nodes/']"),
     "not-found": ("/jobs/there-is-no-such-job/", None),
 }
 #: statistics and job draw charts, whose library is loaded only there
