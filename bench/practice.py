@@ -1,4 +1,5 @@
-"""Scores the engine on the practice set with its own history: `python -m bench.practice [--flows] [--out pred.json] [JOB…]`.
+"""Scores the engine on the practice set with its own history: `python -m bench.practice [--flows] [--out pred.json]
+[JOB…]`.
 
 Reads `$FAULTLINE_SHARED/data/practice` (default `../shared`) and scores with `tools/score.py` there.
 """

@@ -1,6 +1,8 @@
-"""Diagnoses 117 logs of real cluster jobs: `python -m bench.real_jobs [--show] [PART OF A PATH…]`; prints outcome, first root line and false alarms.
+"""Diagnoses 117 logs of real cluster jobs: `python -m bench.real_jobs [--show] [PART OF A PATH…]`; prints outcome,
+first root line and false alarms.
 
-Each log is diagnosed alone, with the successes of its own group as history (never itself), as a cluster that keeps its history would have it.
+Each log is diagnosed alone, with the successes of its own group as history (never itself), as a cluster that keeps
+its history would have it.
 """
 
 from __future__ import annotations
@@ -48,14 +50,27 @@ def main() -> None:
     alarms: list[str] = []
     successes = 0
     with tempfile.TemporaryDirectory() as work:
-        parsed = {f: _parsed(f, held, Path(work)) for f in sorted(labels) if f in held and (not chosen.parts or any(p in f for p in chosen.parts))}
+        parsed = {
+            f: _parsed(f, held, Path(work))
+            for f in sorted(labels)
+            if f in held and (not chosen.parts or any(p in f for p in chosen.parts))
+        }
         known = History(
-            tuple(learn([p], job_id=f, family=labels[f]["group"]) for f, p in parsed.items() if chosen.with_history and labels[f]["outcome"] == "success")
+            tuple(
+                learn([p], job_id=f, family=labels[f]["group"])
+                for f, p in parsed.items()
+                if chosen.with_history and labels[f]["outcome"] == "success"
+            )
         )
         for file, p in parsed.items():
             label = labels[file]
             told = report.to_json(
-                diagnose([p], job=JobHints(job_id=file, family=label["group"]), history=known, read=lambda path, o, n: held[path][o : o + n])
+                diagnose(
+                    [p],
+                    job=JobHints(job_id=file, family=label["group"]),
+                    history=known,
+                    read=lambda path, o, n: held[path][o : o + n],
+                )
             )
             logs = told.get("logs") or {"outcome": "unknown", "is_failure": False, "lines": [], "nodes": []}
             _show(chosen.show, file, label, told, logs, roots[file])
@@ -70,8 +85,13 @@ def main() -> None:
                 (hit if first in roots[file] else missed).append(file)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     print(f"{len(parsed)} logs, {wall:.0f} s wall, {cpu:.0f} s CPU")
-    print(f"outcome right     {len(right)}/{len(right) + len(wrong)} = {_share(right, wrong)}   asked 0.95   wrong: {wrong}")
-    print(f"a root line first {len(hit)}/{len(hit) + len(missed)} = {_share(hit, missed)}   asked 0.85   missed: {missed}")
+    print(
+        f"outcome right     {len(right)}/{len(right) + len(wrong)} = {_share(right, wrong)}   asked 0.95   "
+        f"wrong: {wrong}"
+    )
+    print(
+        f"a root line first {len(hit)}/{len(hit) + len(missed)} = {_share(hit, missed)}   asked 0.85   missed: {missed}"
+    )
     print(f"false alarms      {len(alarms)}/{successes}   asked at most 2 %: {alarms}")
 
 
@@ -83,11 +103,16 @@ def _parsed(file: str, held: dict[str, bytes], work: Path) -> Parsed:
     return parse(io.BytesIO(held[file]), file, ParseHints(kind=Kind.LOG), work / file.replace("/", "_"))
 
 
-def _show(wanted: bool, file: str, label: dict[str, str], told: dict[str, Any], logs: dict[str, Any], roots: set[int]) -> None:
+def _show(
+    wanted: bool, file: str, label: dict[str, str], told: dict[str, Any], logs: dict[str, Any], roots: set[int]
+) -> None:
     if not wanted:
         return
     first = logs["lines"][0]["line"] if logs["lines"] else None
-    print(f"{file}: {label['outcome']} {label['category']} -> {logs['outcome']} {logs.get('id')} {logs.get('stage')} {logs.get('iteration')} first {first} of {sorted(roots)[:4]}")
+    print(
+        f"{file}: {label['outcome']} {label['category']} -> {logs['outcome']} {logs.get('id')} {logs.get('stage')} "
+        f"{logs.get('iteration')} first {first} of {sorted(roots)[:4]}"
+    )
     print(f"    {told['headline'][:220]}")
     for event in (logs.get("events") or [])[:5]:
         print(f"      {event['role']:12} {event['signature']!s:26} n={event['count']} {event['example'][:140]!r}")

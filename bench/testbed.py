@@ -1,4 +1,5 @@
-"""Diagnoses our own recordings of real faults: `python -m bench.testbed [--logs-only]`; prints whether the faulty node comes first."""
+"""Diagnoses our own recordings of real faults: `python -m bench.testbed [--logs-only]`; prints whether the faulty
+node comes first."""
 
 from __future__ import annotations
 
@@ -13,7 +14,15 @@ from bench.running import SHARED, read_job
 from diagnosis import report
 from diagnosis.pipeline import diagnose
 
-FAILURES = ("bad_argument", "disk_full_ckpt", "exc_all_ranks_keyerror", "exc_one_rank_shape", "hang_dataloader", "net_cut_node", "sigkill_rank5")
+FAILURES = (
+    "bad_argument",
+    "disk_full_ckpt",
+    "exc_all_ranks_keyerror",
+    "exc_one_rank_shape",
+    "hang_dataloader",
+    "net_cut_node",
+    "sigkill_rank5",
+)
 OTHERS = ("healthy_ddp_a", "healthy_ddp_b", "healthy_pp2_a", "delay_100ms_node", "slow_loader_rank")
 
 
@@ -38,7 +47,9 @@ def main() -> None:
     for name in chosen.names or (*FAILURES, *OTHERS):
         known = truth(name)
         with tempfile.TemporaryDirectory() as work:
-            parsed, read = read_job(SHARED / "data" / "testbed" / f"{name}.tar.gz", Path(work), "/logs/" if chosen.logs_only else "")
+            parsed, read = read_job(
+                SHARED / "data" / "testbed" / f"{name}.tar.gz", Path(work), "/logs/" if chosen.logs_only else ""
+            )
             told = report.to_json(diagnose(parsed, read=read))
         logs = told["logs"]
         suspects = [s for s in told["suspects"] if s["kind"] == "node"]
@@ -51,7 +62,8 @@ def main() -> None:
             without += 1
             nobody += not accused
         print(
-            f"{name:24} {logs['outcome']:9} {logs['id']:28} {logs['symptom']:14} {logs['stage']!s:16} iteration {logs['iteration']!s:5} (truth {known['failing_iteration']}) "
+            f"{name:24} {logs['outcome']:9} {logs['id']:28} {logs['symptom']:14} {logs['stage']!s:16} "
+            f"iteration {logs['iteration']!s:5} (truth {known['failing_iteration']}) "
             f"accused {accused} (truth {faulty}) first {suspects[0]['entity'] if suspects else None}"
         )
         print(f"{'':24} {told['headline']}")

@@ -1,6 +1,7 @@
 """What healthy jobs print: masked messages with counts, per family, for the cross-job comparison (L4, section 3.2).
 
-A healthy job's *masked texts* are kept, not template ids: they are clustered again together with each new job, so ids never drift apart.
+A healthy job's *masked texts* are kept, not template ids: they are clustered again together with each new job, so ids
+never drift apart.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class HistoryError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class JobEvents:
-    """What one healthy job printed. ``counts``: masked text to lines; ``hours`` is its wall time as the logs show it."""
+    """What one healthy job printed. ``counts``: masked text to lines; ``hours`` is its wall time as the logs show
+    it."""
 
     job_id: str
     counts: Mapping[str, int]
@@ -115,9 +117,13 @@ class History:
     def from_json(data: Any) -> History:
         """The inverse of :meth:`to_json`. Raises :class:`HistoryError` with what is wrong."""
         if not isinstance(data, dict) or "jobs" not in data:
-            raise HistoryError("this is not a history file: it has no list of jobs; make one with `python -m diagnosis learn`")
+            raise HistoryError(
+                "this is not a history file: it has no list of jobs; make one with `python -m diagnosis learn`"
+            )
         if data.get("format") != FORMAT:
-            raise HistoryError(f"history format {data.get('format')!r} is not {FORMAT}: learn it again with this version")
+            raise HistoryError(
+                f"history format {data.get('format')!r} is not {FORMAT}: learn it again with this version"
+            )
         try:
             texts = data["texts"]
             jobs = tuple(
@@ -174,7 +180,9 @@ def _hours(logs: Sequence[Parsed]) -> float:
     longest = 0.0
     for p in logs:
         assert p.columns is not None
-        low, high = pl.scan_parquet(p.columns).select(pl.col("time").min(), pl.col("time").max().alias("high")).collect().row(0)
+        low, high = (
+            pl.scan_parquet(p.columns).select(pl.col("time").min(), pl.col("time").max().alias("high")).collect().row(0)
+        )
         if low is not None and high is not None:
             longest = max(longest, (high - low) / 3.6e12)
     return longest

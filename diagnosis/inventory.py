@@ -1,4 +1,5 @@
-"""What inventories and job descriptions say of a job's machines. All of it is optional; logs without any are diagnosed as well."""
+"""What inventories and job descriptions say of a job's machines. All of it is optional; logs without any are
+diagnosed as well."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _LEAVES = ("leaf", "switch", "rail", "tor")
 
 @dataclass(frozen=True)
 class Inventory:
-    """``nodes`` in order of rank; ``alias``: name or address to node; ``leaf_of``: node to its switch; ``facts``: the rest of the description."""
+    """``nodes`` in order of rank; ``alias``: name or address to node; ``leaf_of``: node to its switch; ``facts``: the
+    rest of the description."""
 
     nodes: tuple[str, ...] = ()
     alias: Mapping[str, str] = field(default_factory=dict)
@@ -29,7 +31,8 @@ class Inventory:
 
 
 def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
-    """Everything that job descriptions, inventories, layouts and the form's hints say, hints first. Unknown shapes are passed over."""
+    """Everything that job descriptions, inventories, layouts and the form's hints say, hints first. Unknown shapes
+    are passed over."""
     rows: list[dict[str, Any]] = []
     facts: dict[str, Any] = {}
     layout: dict[str, Any] = dict(hints.layout)
@@ -105,7 +108,8 @@ def _node_of(data: dict[str, Any]) -> dict[int, str]:
     ranks = data.get("ranks")
     if isinstance(ranks, list):
         pairs: Iterable[tuple[Any, Any]] = (
-            (r.get("rank", i), r.get("node") or r.get("host")) if isinstance(r, dict) else (i, r) for i, r in enumerate(ranks)
+            (r.get("rank", i), r.get("node") or r.get("host")) if isinstance(r, dict) else (i, r)
+            for i, r in enumerate(ranks)
         )
         return {int(r): str(n) for r, n in pairs if n is not None and str(r).isdigit()}
     if isinstance(ranks, dict):

@@ -1,4 +1,5 @@
-"""Joins the suspects of logs, flows and stacks into one ranking (noisy or over sources, so that agreement outweighs loudness)."""
+"""Joins the suspects of logs, flows and stacks into one ranking (noisy or over sources, so that agreement outweighs
+loudness)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def of_logs(logs: LogDiagnosis | None) -> list[Suspect]:
 def of_report(part: Mapping[str, Any] | None, source: str, logs: LogDiagnosis | None = None) -> list[Suspect]:
     """The suspects that flows or stacks hand over as plain dicts.
 
-    Flows tell who is slow. Where the logs show that the job broke rather than slowed down, that is no accusation, only a hint.
+    Flows tell who is slow. Where the logs show that the job broke rather than slowed down, that is no accusation,
+    only a hint.
     """
     out = []
     is_beside = source == "flows" and logs is not None and logs.is_failure and logs.symptom != "slow"
@@ -35,12 +37,15 @@ def of_report(part: Mapping[str, Any] | None, source: str, logs: LogDiagnosis | 
         is_suspect = bool(row.get("suspect", score >= ACCUSED)) and not (is_beside and score < ACCUSED)
         reasons = tuple(str(r) for r in row.get("reasons") or [])
         sources = tuple(row.get("from") or (source,))
-        out.append(Suspect(str(row["entity"]), str(row.get("kind") or "node"), score, sources, reasons, ranks, is_suspect))
+        out.append(
+            Suspect(str(row["entity"]), str(row.get("kind") or "node"), score, sources, reasons, ranks, is_suspect)
+        )
     return out
 
 
 def fuse(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
-    """One entry an entity; scores join over sources, reasons are kept in order of weight; ranked, accused first. O(n log n)."""
+    """One entry an entity; scores join over sources, reasons are kept in order of weight; ranked, accused first. O(n
+    log n)."""
     groups: dict[tuple[str, str], list[Suspect]] = {}
     for suspect in suspects:
         groups.setdefault((suspect.kind, suspect.entity), []).append(suspect)

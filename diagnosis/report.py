@@ -60,7 +60,13 @@ def logs_json(logs: LogDiagnosis, advice: dict[str, Any] | None = None) -> dict[
         "events": [_event(e) for e in logs.events],
         "lines": [{"file": ref.file, "line": ref.line} for ref in logs.lines],
         "indicators": [
-            {"text": i.text, "file": i.file, "line": i.line, "parameters": i.parameters, "spans": [list(s) for s in i.spans]}
+            {
+                "text": i.text,
+                "file": i.file,
+                "line": i.line,
+                "parameters": i.parameters,
+                "spans": [list(s) for s in i.spans],
+            }
             for i in logs.indicators
         ],
         "fingerprint": logs.fingerprint,

@@ -8,7 +8,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class LineRef:
-    """One line of evidence: where it lies and who wrote it when. ``line`` is 1-based, ``at`` seconds since the epoch (UTC)."""
+    """One line of evidence: where it lies and who wrote it when. ``line`` is 1-based, ``at`` seconds since the epoch
+    (UTC)."""
 
     file: str
     line: int
@@ -24,7 +25,8 @@ class LogEvent:
     """All lines of one template and one signature.
 
     ``jobs_with_it`` of ``healthy_jobs`` healthy jobs print it too. ``lines`` is cut at a limit, ``count`` is not.
-    It was seen on ``nodes`` of the job's ``of_nodes`` nodes. ``recovered`` says that training went on after its last line.
+    It was seen on ``nodes`` of the job's ``of_nodes`` nodes. ``recovered`` says that training went on after its last
+    line.
     """
 
     id: str
@@ -105,7 +107,8 @@ class Indicator:
 
 @dataclass(frozen=True, slots=True)
 class LogDiagnosis:
-    """Everything the logs say of one attempt. ``protocol``: `diagnosis.logs.protocol.State` of each rank and group, for the stack analysis."""
+    """Everything the logs say of one attempt. ``protocol``: `diagnosis.logs.protocol.State` of each rank and group,
+    for the stack analysis."""
 
     is_failure: bool
     outcome: str

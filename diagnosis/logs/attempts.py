@@ -1,6 +1,7 @@
 """Several global launches in one tree: each is diagnosed by itself, and the last unsuccessful one is told.
 
-A directory such as ``attempt-2/`` or ``run_01/`` above the nodes is a launch. torchrun's ``attempt_N/<local rank>/`` is not: it counts the
+A directory such as ``attempt-2/`` or ``run_01/`` above the nodes is a launch. torchrun's ``attempt_N/<local rank>/``
+is not: it counts the
 restarts of one node's agent.
 """
 

@@ -1,6 +1,8 @@
-"""The events of a job: its messages joined with templates, signatures and history, one row an event with where and when it was seen.
+"""The events of a job: its messages joined with templates, signatures and history, one row an event with where and
+when it was seen.
 
-An event is a template together with the rule that matched its messages: two wordings of one template that two rules tell apart stay apart.
+An event is a template together with the rule that matched its messages: two wordings of one template that two rules
+tell apart stay apart.
 """
 
 from __future__ import annotations
@@ -17,16 +19,22 @@ from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import Level, Role
 
 #: A line that ends a traceback, as Python writes it; group 1 is the type.
-EXCEPTION: Final = r"(?:^|[\s:\]])((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Failure|Abort))(?::\s|:?$)"
+EXCEPTION: Final = (
+    r"(?:^|[\s:\]])((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Failure|Abort))(?::\s|:?$)"
+)
 #: Lines that a kernel, a scheduler or an orchestrator wrote.
-SYSTEM: Final = r"\bkernel: |\bdmesg: |^\[ *\d+\.\d{6}\] |^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\] |^\S* ?(Normal|Warning) +[A-Z]\w+ +\w+/|^(srun|slurmstepd|slurmctld|slurmd|sbatch)\b"
+SYSTEM: Final = (
+    r"\bkernel: |\bdmesg: |^\[ *\d+\.\d{6}\] |^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\] |^\S* ?(Normal"
+    r"|Warning) +[A-Z]\w+ +\w+/|^(srun|slurmstepd|slurmctld|slurmd|sbatch)\b"
+)
 #: Lines that only frame an error: they belong to it but tell nothing.
 STRUCTURE: Final = r'^\W*(File "|frame #\d|#\d+ 0x|at [\w.]+\()|^\W*[~^]+\W*$|^\W*Traceback \(most recent'
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """``events``: one row an event, see :func:`build`; ``of``: ``masked`` to ``event``; ``cells``: corrected cells with ``event``, ``node``, ``rank``."""
+    """``events``: one row an event, see :func:`build`; ``of``: ``masked`` to ``event``; ``cells``: corrected cells
+    with ``event``, ``node``, ``rank``."""
 
     events: pl.DataFrame
     of: pl.DataFrame
@@ -41,7 +49,8 @@ class Catalogue:
 def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool, node_hours: float) -> Catalogue:
     """All events of a job.
 
-    Columns of ``events``: ``event``, ``template``, ``example``, ``signature``, ``role``, ``strength``, ``category``, ``order``, ``level``, ``n``, ``n_nodes``,
+    Columns of ``events``: ``event``, ``template``, ``example``, ``signature``, ``role``, ``strength``, ``category``,
+    ``order``, ``level``, ``n``, ``n_nodes``,
     ``n_sources``, ``first_at``, ``last_at``, ``is_exception``, ``jobs_with_it``, ``is_ordinary``, ``novelty``.
     Cost: O(messages × rules that may match) plus O(cells).
     """
@@ -50,29 +59,41 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
     template_of = _templates(messages, pool)
     matched = rules.match(messages.select("masked", "text", "example"))
     joined = messages.join(
-        matched.select("masked", "signature", "role", "strength", "category", "order"), on="masked", how="left", maintain_order="left"
+        matched.select("masked", "signature", "role", "strength", "category", "order"),
+        on="masked",
+        how="left",
+        maintain_order="left",
     ).with_columns(
         template=pl.col("text").replace_strict(template_of, default=pl.col("text"), return_dtype=pl.String),
         is_system=pl.col("example").str.contains(SYSTEM),
         is_exception=pl.col("text").str.contains(EXCEPTION) & ~pl.col("text").str.contains(STRUCTURE),
     )
-    keys = joined.select("template", "signature").unique().sort("template", "signature", nulls_last=True).with_row_index("event")
+    keys = (
+        joined.select("template", "signature")
+        .unique()
+        .sort("template", "signature", nulls_last=True)
+        .with_row_index("event")
+    )
     joined = joined.join(keys, on=["template", "signature"], how="left", nulls_equal=True, maintain_order="left")
     of = joined.select("masked", "event")
     placed = cells.join(of, on="masked", maintain_order="left").join(
         table.sources.select("source", "node", "rank"), on="source", how="left", maintain_order="left"
     )
-    described = joined.sort("count", "masked", descending=[True, False]).group_by("event", maintain_order=True).agg(
-        pl.col("template").first(),
-        pl.col("example").first(),
-        pl.col("signature").first(),
-        pl.col("role").first(),
-        pl.col("strength").first(),
-        pl.col("category").first(),
-        pl.col("order").first(),
-        pl.col("level").max(),
-        pl.col("is_exception").any(),
-        pl.col("is_system").any(),
+    described = (
+        joined.sort("count", "masked", descending=[True, False])
+        .group_by("event", maintain_order=True)
+        .agg(
+            pl.col("template").first(),
+            pl.col("example").first(),
+            pl.col("signature").first(),
+            pl.col("role").first(),
+            pl.col("strength").first(),
+            pl.col("category").first(),
+            pl.col("order").first(),
+            pl.col("level").max(),
+            pl.col("is_exception").any(),
+            pl.col("is_system").any(),
+        )
     )
     where = placed.group_by("event").agg(
         n=pl.col("n").sum(),
@@ -95,7 +116,8 @@ def _templates(messages: pl.DataFrame, pool: Pool) -> dict[str, str]:
         texts.update(job.counts)
     every = sorted(texts)
     frame = pl.DataFrame(
-        {"masked": [templates.template_id(t) for t in every], "text": every}, schema={"masked": pl.UInt64, "text": pl.String}
+        {"masked": [templates.template_id(t) for t in every], "text": every},
+        schema={"masked": pl.UInt64, "text": pl.String},
     )
     mined = templates.mine([frame])
     joined = frame.join(mined.select("masked", template="text"), on="masked", how="left")
@@ -103,7 +125,8 @@ def _templates(messages: pl.DataFrame, pool: Pool) -> dict[str, str]:
 
 
 def resolve(events: pl.DataFrame, rules: SignatureSet) -> pl.DataFrame:
-    """Roles in the context of this failure: a root that yields to another rule present (and not ordinary) becomes a cascade.
+    """Roles in the context of this failure: a root that yields to another rule present (and not ordinary) becomes a
+    cascade.
 
     ``own_role`` keeps what the rule itself says.
     """
@@ -113,12 +136,15 @@ def resolve(events: pl.DataFrame, rules: SignatureSet) -> pl.DataFrame:
     if not roles:
         return events
     return events.with_columns(
-        role=pl.coalesce(pl.col("signature").replace_strict(roles, default=None, return_dtype=pl.String), pl.col("role"))
+        role=pl.coalesce(
+            pl.col("signature").replace_strict(roles, default=None, return_dtype=pl.String), pl.col("role")
+        )
     )
 
 
 def is_bad(events: pl.DataFrame) -> pl.Series:
-    """Which events may speak of a failure at all: a rule says so, or the line calls itself an error and no healthy job prints it."""
+    """Which events may speak of a failure at all: a rule says so, or the line calls itself an error and no healthy
+    job prints it."""
     told = pl.col("role").is_in([Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value, Role.CONFIRMATION.value])
     claims = pl.col("role").is_null() & ((pl.col("level") >= Level.ERROR.value) | pl.col("is_exception"))
     return events.select(~pl.col("is_ordinary") & (told | claims)).to_series()

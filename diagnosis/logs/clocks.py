@@ -1,11 +1,13 @@
 """Clocks that disagree: files in another time zone and nodes whose clock is off, estimated from what all of them print.
 
-A node's skew is the median, over messages that most nodes print, of how far its first line is from the median node's. A file whose times
+A node's skew is the median, over messages that most nodes print, of how far its first line is from the median node's.
+A file whose times
 lie outside the job's window is shifted by whole quarter hours into it: a zone, not a skew.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
@@ -18,39 +20,99 @@ QUARTER: Final = 900 * SECOND
 LEAST_SKEW_S: Final = 8.0
 #: Share of nodes that must print a message for it to be a common beat.
 COMMON: Final = 0.6
+#: Backward jumps of a file's time by the same whole quarter hours from which on it mixes zones.
+FLIPS: Final = 2
 
 
-def estimate(table: LogTable) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
-    """What to subtract from each file's times, and what to tell about it.
+@dataclass(frozen=True)
+class Clocks:
+    """What to subtract from times: ``by_file`` (``file``, ``shift``) and, within files that mix zones, ``by_message``
+    (``file``, ``masked``,
+    ``local``), all in ns. ``told``: one dict a finding with ``node`` or ``file``, ``kind`` (zone or skew) and
+    ``skew_s``."""
 
-    Returns:
-        ``file`` and ``shift`` (ns; subtract it), and one dict a finding: ``node`` or ``file``, ``skew_s``, ``kind`` (zone or skew).
-    """
-    zones = _zones(table)
+    by_file: pl.DataFrame
+    by_message: pl.DataFrame
+    told: tuple[dict[str, Any], ...] = ()
+
+    def correct(self, rows: pl.DataFrame, *names: str) -> pl.DataFrame:
+        """``rows`` (with ``file`` and ``masked``) with the times in ``names`` on the job's common clock."""
+        joined = rows.join(self.by_file, on="file", how="left", maintain_order="left").join(
+            self.by_message, on=["file", "masked"], how="left", maintain_order="left"
+        )
+        shift = pl.col("shift").fill_null(0) + pl.col("local").fill_null(0)
+        return joined.with_columns([(pl.col(name) - shift).alias(name) for name in names]).drop("shift", "local")
+
+
+def estimate(table: LogTable) -> Clocks:
+    """The clocks of all files: zones mixed within a file first, then files in other zones, then nodes that are off."""
+    mixed = _mixed(table)
+    cells = Clocks(pl.DataFrame(schema={"file": pl.UInt32, "shift": pl.Int64}), mixed).correct(
+        table.cells, "first_at", "last_at"
+    )
+    spans = cells.group_by("file", maintain_order=True).agg(
+        lines=pl.col("n").sum(), first_at=pl.col("first_at").min(), last_at=pl.col("last_at").max()
+    )
+    zones = _zones(spans)
     told: list[dict[str, Any]] = [
-        {"file": table.files[f], "node": None, "kind": "zone", "skew_s": round(s / SECOND, 3)} for f, s in zones.items() if s
+        {"file": table.files[f], "node": None, "kind": "zone", "skew_s": round(s / SECOND, 3)}
+        for f, s in mixed.group_by("file").agg(pl.col("local").first()).sort("file").iter_rows()
+    ]
+    told += [
+        {"file": table.files[f], "node": None, "kind": "zone", "skew_s": round(s / SECOND, 3)}
+        for f, s in zones.items()
+        if s
     ]
     shifts = dict.fromkeys(range(len(table.files)), 0) | zones
-    by_node = _skews(table, shifts)
+    by_node = _skews(table, cells, shifts)
     nodes = dict(table.sources.select("file", "node").unique("file", keep="first", maintain_order=True).iter_rows())
     for file, node in sorted(nodes.items()):
         if node in by_node:
             shifts[file] += by_node[node]
-    told += [{"file": None, "node": n, "kind": "skew", "skew_s": round(s / SECOND, 3)} for n, s in sorted(by_node.items())]
-    frame = pl.DataFrame({"file": list(shifts), "shift": list(shifts.values())}, schema={"file": pl.UInt32, "shift": pl.Int64})
-    return frame, told
+    told += [
+        {"file": None, "node": n, "kind": "skew", "skew_s": round(s / SECOND, 3)} for n, s in sorted(by_node.items())
+    ]
+    frame = pl.DataFrame(
+        {"file": list(shifts), "shift": list(shifts.values())}, schema={"file": pl.UInt32, "shift": pl.Int64}
+    )
+    return Clocks(frame, mixed, tuple(told))
 
 
-def corrected(cells: pl.DataFrame, shifts: pl.DataFrame) -> pl.DataFrame:
-    """``cells`` on the job's common clock."""
-    joined = cells.join(shifts, on="file", how="left", maintain_order="left")
-    shift = pl.col("shift").fill_null(0)
-    return joined.with_columns(first_at=pl.col("first_at") - shift, last_at=pl.col("last_at") - shift).drop("shift")
+def _mixed(table: LogTable) -> pl.DataFrame:
+    """Messages whose stamps jump by whole quarter hours and back within one file: two writers of one file in two zones.
+
+    Only files whose time runs back by a quarter hour or more are looked at closely; the zone with most lines is the
+    file's own.
+    """
+    found = []
+    for file in range(len(table.files)):
+        jumps = table.jumps(file, QUARTER)
+        if jumps < FLIPS:
+            continue
+        rows = table.stamps(file).with_columns(step=pl.col("own").diff().fill_null(0))
+        quarters = (pl.col("step") / QUARTER).round().cast(pl.Int64)
+        backs = rows.filter(quarters <= -1).select(k=-quarters)["k"]
+        usual = int(backs.mode().min() or 0)  # type: ignore[arg-type]
+        if (backs == usual).sum() < FLIPS or not rows.select((quarters == usual).any()).item():
+            continue
+        state = pl.when(quarters == -usual).then(0).when(quarters == usual).then(1)
+        rows = rows.with_columns(state=state.forward_fill()).with_columns(
+            state=pl.col("state").fill_null(1 - pl.col("state").drop_nulls().first())
+        )
+        is_high = float(rows["state"].mean() or 0) >= 0.5  # type: ignore[arg-type]
+        per = rows.group_by("masked").agg(high=pl.col("state").mean() >= 0.5)
+        other = per.filter(pl.col("high") != is_high)
+        shift = -usual * QUARTER if is_high else usual * QUARTER
+        found.append(
+            other.select(file=pl.lit(file, dtype=pl.UInt32), masked="masked", local=pl.lit(shift, dtype=pl.Int64))
+        )
+    empty = pl.DataFrame(schema={"file": pl.UInt32, "masked": pl.UInt64, "local": pl.Int64})
+    return pl.concat([empty, *found]).sort("file", "masked")
 
 
-def _zones(table: LogTable) -> dict[int, int]:
+def _zones(spans: pl.DataFrame) -> dict[int, int]:
     """Files whose window lies wholly outside that of the bulk of lines, with the quarter hours that bring them back."""
-    spans = table.spans.drop_nulls("first_at")
+    spans = spans.drop_nulls("first_at")
     if spans.height < 2:
         return {}
     bulk = spans.sort("lines", "file", descending=[True, False]).head(max(1, (spans.height + 1) // 2))
@@ -67,10 +129,12 @@ def _zones(table: LogTable) -> dict[int, int]:
     return found
 
 
-def _skews(table: LogTable, shifts: dict[int, int]) -> dict[str, int]:
-    frame = pl.DataFrame({"file": list(shifts), "shift": list(shifts.values())}, schema={"file": pl.UInt32, "shift": pl.Int64})
+def _skews(table: LogTable, cells: pl.DataFrame, shifts: dict[int, int]) -> dict[str, int]:
+    frame = pl.DataFrame(
+        {"file": list(shifts), "shift": list(shifts.values())}, schema={"file": pl.UInt32, "shift": pl.Int64}
+    )
     firsts = (
-        table.cells.drop_nulls("first_at")
+        cells.drop_nulls("first_at")
         .join(table.sources.select("source", "node"), on="source")
         .drop_nulls("node")
         .join(frame, on="file")
@@ -84,14 +148,15 @@ def _skews(table: LogTable, shifts: dict[int, int]) -> dict[str, int]:
     off = (
         common.with_columns(off=pl.col("at") - pl.col("at").median().over("masked"))
         .group_by("node")
-        .agg(skew=pl.col("off").median(), beats=pl.len(), low=pl.col("off").quantile(0.25), high=pl.col("off").quantile(0.75))
+        .agg(
+            skew=pl.col("off").median(),
+            beats=pl.len(),
+            low=pl.col("off").quantile(0.25),
+            high=pl.col("off").quantile(0.75),
+        )
         .filter(pl.col("beats") >= 3)
         .sort("node")
     )
     jitter = float((off["high"] - off["low"]).median() or 0.0)  # type: ignore[arg-type]
     limit = max(LEAST_SKEW_S * SECOND, 3 * jitter)
-    return {
-        node: round(skew)
-        for node, skew, _, low, high in off.iter_rows()
-        if abs(skew) > limit and low * high > 0
-    }
+    return {node: round(skew) for node, skew, _, low, high in off.iter_rows() if abs(skew) > limit and low * high > 0}

@@ -88,7 +88,7 @@ def _healthy(case: Case) -> LogDiagnosis:
     survived = case.catalogue.events.filter(pl.col("role") == Role.ROOT.value, ~pl.col("is_ordinary"))[
         "event"
     ].to_list()
-    roles = {e: Role.CONFIRMATION.value for e in survived}
+    roles = dict.fromkeys(survived, Role.CONFIRMATION.value)
     return LogDiagnosis(
         is_failure=False,
         outcome=case.ending.outcome,
@@ -107,7 +107,8 @@ def _healthy(case: Case) -> LogDiagnosis:
 
 
 def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
-    """The root events to show, heaviest first. Where no line names the cause, the words of the end stand in: a kill, a limit, a cancel."""
+    """The root events to show, heaviest first. Where no line names the cause, the words of the end stand in: a kill,
+    a limit, a cancel."""
     members = list(case.roots.members)
     if members:
         # a worker that died by a signal on the faulty node belongs to its cause

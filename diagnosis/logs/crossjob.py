@@ -1,6 +1,7 @@
 """Cross-job comparison: what healthy jobs of the same kind print as well is no cause (L4, section 3.2).
 
-A message that at least half of the healthy jobs print is dropped, unless this job prints it far more often in a node-hour; one that fewer
+A message that at least half of the healthy jobs print is dropped, unless this job prints it far more often in a
+node-hour; one that fewer
 print keeps a small weight: it was survived before.
 """
 
@@ -33,7 +34,11 @@ def frequencies(template_of: Mapping[str, str], pool: Pool) -> pl.DataFrame:
     for job in pool.jobs:
         rows.extend(_by_template(job, template_of).items())
     frame = pl.DataFrame(rows, schema={"template": pl.String, "rate": pl.Float64}, orient="row")
-    return frame.group_by("template").agg(jobs_with_it=pl.len().cast(pl.UInt32), top_rate=pl.col("rate").max()).sort("template")
+    return (
+        frame.group_by("template")
+        .agg(jobs_with_it=pl.len().cast(pl.UInt32), top_rate=pl.col("rate").max())
+        .sort("template")
+    )
 
 
 def _by_template(job: JobEvents, template_of: Mapping[str, str]) -> dict[str, float]:

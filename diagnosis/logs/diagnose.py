@@ -161,7 +161,8 @@ def _survived(catalogue: Catalogue, found: Progress, pace: Pace) -> set[int]:
 
 
 def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> int | None:
-    """When the first consequence showed: not before the last progress, for training that goes on has no consequences yet."""
+    """When the first consequence showed: not before the last progress, for training that goes on has no consequences
+    yet."""
     found = catalogue.events.filter(
         pl.col("role").is_in([Role.CASCADE.value, Role.TEARDOWN.value])
         & ~pl.col("is_ordinary")
@@ -177,16 +178,19 @@ def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> int
 
 
 def _since(pace: Pace) -> int | None:
-    """From when on an unknown line may tell of the failure: shortly before the last progress, or the beginning of a slowdown."""
+    """From when on an unknown line may tell of the failure: shortly before the last progress, or the beginning of a
+    slowdown."""
     if pace.slow_at is not None:
         return pace.slow_at - int(max(30.0, 3 * (pace.usual_s or 0.0)) * SECOND)
     return None if pace.last_at is None else pace.last_at - int((pace.usual_s or 30.0) * SECOND)
 
 
 def _outweighs(catalogue: Catalogue, chosen: Roots, messages: pl.DataFrame) -> bool:
-    """Whether the root stands against a word of success: a cause well known, and not one that was followed by success on the same writer.
+    """Whether the root stands against a word of success: a cause well known, and not one that was followed by success
+    on the same writer.
 
-    A job that says success and then dies in a known way has failed in its shutdown; one that says so after an error has survived it.
+    A job that says success and then dies in a known way has failed in its shutdown; one that says so after an error
+    has survived it.
     """
     lead = catalogue.events.filter(pl.col("event") == chosen.leader).row(0, named=True)
     if lead["signature"] is None or lead["own_role"] != Role.ROOT.value:
@@ -200,7 +204,7 @@ def _outweighs(catalogue: Catalogue, chosen: Roots, messages: pl.DataFrame) -> b
     if both.height:
         return bool((both["first_line"] > both["said_line"]).any())
     at, said_at = mine["first_at"].min(), words["last_at"].max()
-    return at is None or said_at is None or at > said_at  # type: ignore[operator]
+    return at is None or said_at is None or int(at) > int(said_at)  # type: ignore[arg-type]
 
 
 def _named(
@@ -223,6 +227,7 @@ def _named(
 
 
 def fingerprint(templates: Sequence[str], symptom: str, mechanism: str) -> str:
-    """Links incidents of one cause: a hash over root templates, or over symptom and mechanism; never category, node, rank or time."""
+    """Links incidents of one cause: a hash over root templates, or over symptom and mechanism; never category, node,
+    rank or time."""
     content = "\n".join([f"mask {MASK_VERSION}", *(sorted(set(templates)) or [symptom, mechanism])])
     return hashlib.sha256(content.encode()).hexdigest()[:16]

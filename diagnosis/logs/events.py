@@ -1,6 +1,7 @@
 """The tables that every comparison reads: who printed which message, how often, first and last.
 
-Cost follows the number of *different* (source, message) pairs, not of lines; a file is read in slices so that memory stays bounded.
+Cost follows the number of *different* (source, message) pairs, not of lines; a file is read in slices so that memory
+stays bounded.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class LogTable:
     ``files``     paths; a file's number is its place here.
     ``sources``   ``source`` (number over all files), ``file``, ``node``, ``rank``.
     ``messages``  one row a distinct masked message: ``masked``, ``text``, ``example``, ``level``, ``count``.
-    ``cells``     one row a (source, message): see :data:`CELLS`; times in ns UTC, filled forward within a file where a line has none;
+    ``cells``     one row a (source, message): see :data:`CELLS`; times in ns UTC, filled forward within a file where
+                      a line has none;
                   ``is_stamped`` where one of the lines states its own time.
     ``spans``     one row a file: ``lines``, ``first_at``, ``last_at``.
     ``year_at``   a time (ns) of the job from which stamps without a year take theirs; None where no stamp has one.
@@ -59,8 +61,11 @@ class LogTable:
     spans: pl.DataFrame
     year_at: int | None = None
 
-    def rows(self, masked: Sequence[int], *, files: Sequence[int] | None = None, limit: int | None = None) -> pl.DataFrame:
-        """The lines of these messages in file order: ``file``, ``line``, ``offset``, ``length``, ``record``, ``at``, ``source``, ``masked``.
+    def rows(
+        self, masked: Sequence[int], *, files: Sequence[int] | None = None, limit: int | None = None
+    ) -> pl.DataFrame:
+        """The lines of these messages in file order: ``file``, ``line``, ``offset``, ``length``, ``record``, ``at``,
+        ``source``, ``masked``.
 
         ``limit`` cuts the result, file after file, so that a storm of one message cannot fill memory.
         """
@@ -82,6 +87,15 @@ class LogTable:
     def around(self, file: int, low: int, high: int) -> pl.DataFrame:
         """The rows of lines ``low`` to ``high`` (both included) of one file."""
         return self._scan(file).filter(pl.col("line").is_between(low, high)).collect()
+
+    def jumps(self, file: int, least: int) -> int:
+        """How often the time of one file runs back by ``least`` ns or more."""
+        own = pl.scan_parquet(self.columns[file]).select(own=_at(self.year_at)).drop_nulls()
+        return int(own.select((pl.col("own").diff() <= -least).sum()).collect().item() or 0)
+
+    def stamps(self, file: int) -> pl.DataFrame:
+        """``masked`` and ``own`` of the lines of one file that state a time, in order."""
+        return pl.scan_parquet(self.columns[file]).select("masked", own=_at(self.year_at)).drop_nulls("own").collect()
 
     def _scan(self, file: int) -> pl.LazyFrame:
         base = self.sources.filter(pl.col("file") == file)["source"].min() or 0
@@ -107,7 +121,11 @@ def _at(year_at: int | None) -> pl.Expr:
     best = None
     for candidate in (year, year - 1, year + 1):
         moved = stamp.dt.replace(year=candidate).dt.epoch("ns")
-        best = moved if best is None else pl.when((moved - year_at).abs() < (best - year_at).abs()).then(moved).otherwise(best)
+        best = (
+            moved
+            if best is None
+            else pl.when((moved - year_at).abs() < (best - year_at).abs()).then(moved).otherwise(best)
+        )
     return pl.when((pl.col("flags") & YEARLESS) > 0).then(best).otherwise(time)
 
 
@@ -118,7 +136,10 @@ def _empty_rows() -> pl.DataFrame:
 
 def log_artifacts(parsed: Sequence[Parsed]) -> list[Parsed]:
     """Those that hold log lines, by path, so that the order of upload changes nothing."""
-    return sorted((p for p in parsed if p.kind in LOG_KINDS and p.columns is not None and p.uniques is not None), key=lambda p: p.path)
+    return sorted(
+        (p for p in parsed if p.kind in LOG_KINDS and p.columns is not None and p.uniques is not None),
+        key=lambda p: p.path,
+    )
 
 
 def build(parsed: Sequence[Parsed], nodes: Iterable[str] = ()) -> LogTable:
@@ -153,8 +174,10 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = ()) -> LogTable:
 def _credible(sources: pl.DataFrame, logs: Sequence[Parsed], nodes: Iterable[str]) -> pl.DataFrame:
     """``sources`` without what is hardly a node.
 
-    A name read from a line ("Xid 61: …" looks like a host and its message) yields to the node that the file's path names, unless other files or
-    an inventory know it. A path's doubtful name counts only in company of others: alone it is the directory of the whole job.
+    A name read from a line ("Xid 61: …" looks like a host and its message) yields to the node that the file's path
+    names, unless other files or
+    an inventory know it. A path's doubtful name counts only in company of others: alone it is the directory of the
+    whole job.
     """
     known = set(nodes)
     weak: set[str] = set()
@@ -179,11 +202,16 @@ def _year_at(logs: Sequence[Parsed]) -> int | None:
     """Some time of the job whose stamp has a year; None if no stamp lacks one (then none is needed) or all do."""
     queries = [
         pl.scan_parquet(str(p.columns)).select(
-            full=pl.col("time").filter((pl.col("flags") & YEARLESS) == 0).max(), bare=((pl.col("flags") & YEARLESS) > 0).any()
+            full=pl.col("time").filter((pl.col("flags") & YEARLESS) == 0).max(),
+            bare=((pl.col("flags") & YEARLESS) > 0).any(),
         )
         for p in logs
     ]
-    rows = [frame.row(0) for start in range(0, len(queries), BATCH_FILES) for frame in pl.collect_all(queries[start : start + BATCH_FILES])]
+    rows = [
+        frame.row(0)
+        for start in range(0, len(queries), BATCH_FILES)
+        for frame in pl.collect_all(queries[start : start + BATCH_FILES])
+    ]
     full = [at for at, _ in rows if at is not None]
     return max(full) if full and any(bare for _, bare in rows) else None
 
@@ -194,7 +222,11 @@ def _messages(logs: Sequence[Parsed]) -> pl.DataFrame:
         return pl.DataFrame(schema=schema)
     frames = [
         pl.scan_parquet(p.uniques).select(
-            pl.col("masked"), pl.col("text"), pl.col("example"), pl.col("level").cast(pl.UInt8), pl.col("count").cast(pl.UInt64)
+            pl.col("masked"),
+            pl.col("text"),
+            pl.col("example"),
+            pl.col("level").cast(pl.UInt8),
+            pl.col("count").cast(pl.UInt64),
         )
         for p in logs
         if p.uniques is not None

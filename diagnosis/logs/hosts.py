@@ -11,7 +11,8 @@ HOST = "<HOST>"
 
 
 def shapes(nodes: Iterable[str]) -> list[str]:
-    """How masked text spells these nodes: digits are masked there already. Longest first, so that no shape hides in a longer one."""
+    """How masked text spells these nodes: digits are masked there already. Longest first, so that no shape hides in a
+    longer one."""
     found = {re.sub(r"\d+", "<NUM>", node) for node in nodes}
     return sorted((s for s in found if s != "<NUM>" and len(s) >= 3), key=lambda s: (-len(s), s))
 

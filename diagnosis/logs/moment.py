@@ -18,16 +18,33 @@ ROOTS_READ: Final = 8
 #: Lines before an error line in which its traceback begins, at most.
 FRAMES_BACK: Final = 60
 #: Categories that are the death of a process or of a node, with or without an exception of its own.
-_DEATHS: Final = ("hardware.host.oom", "hardware.host.killed", "hardware.host.lost", "hardware.host.panic", "platform.scheduler", "user.code.native")
-_DEATH_WORDS: Final = r"(?i)\bkilled\b|exit ?code|exited|segfault|segmentation|core dumped|\baborted?\b|fell off|fallen off|not ?ready|node (down|fail)|terminated"
-_WAIT_ENDS: Final = r"(?i)operation timeout|timed out|times out|timeout at |time-?out (waiting|after|expired)|signal:? 15|sigterm|cancel|due to time|watchdog (got|caught)"
-_BROKEN: Final = r"(?i)connection (was )?(closed|reset|refused|aborted)|remote process exited|network error|async exception|cuda error|segfault"
+_DEATHS: Final = (
+    "hardware.host.oom",
+    "hardware.host.killed",
+    "hardware.host.lost",
+    "hardware.host.panic",
+    "platform.scheduler",
+    "user.code.native",
+)
+_DEATH_WORDS: Final = (
+    r"(?i)\bkilled\b|exit ?code|exited|segfault|segmentation|core dumped|\baborted?\b|fell off|fallen off|not ?ready"
+    r"|node (down|fail)|terminated"
+)
+_WAIT_ENDS: Final = (
+    r"(?i)operation timeout|timed out|times out|timeout at |time-?out (waiting|after|expired)|signal:? 15|sigterm"
+    r"|cancel|due to time|watchdog (got|caught)"
+)
+_BROKEN: Final = (
+    r"(?i)connection (was )?(closed|reset|refused|aborted)|remote process exited|network error|async exception|cuda "
+    r"error|segfault"
+)
 _STATED: Final = re.compile(r"(?i)\b(?:iteration|iter|step|global_step)[ _:=#-]{0,3}0*(\d+)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """``symptom`` as the report names it; ``stage``; ``iteration`` None outside training; ``ended_at`` first consequence (ns)."""
+    """``symptom`` as the report names it; ``stage``; ``iteration`` None outside training; ``ended_at`` first
+    consequence (ns)."""
 
     symptom: str
     stage: str | None
@@ -61,7 +78,8 @@ def find(case: Case, mechanism: str = "") -> Moment:
 
 
 def _ended_at(case: Case) -> tuple[int | None, bool]:
-    """When the first thing happened that ends a job, other than the cause, and whether it is the end of waiting: a time-out or a kill.
+    """When the first thing happened that ends a job, other than the cause, and whether it is the end of waiting: a
+    time-out or a kill.
 
     Errors that a broken connection or a dead peer brings are not.
     """
@@ -82,9 +100,9 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
     waits = early.filter(pl.col("example").str.contains(_WAIT_ENDS))
     broken = early.filter(pl.col("example").str.contains(_BROKEN))
     if waits.is_empty():
-        return int(first), False  # type: ignore[call-overload]
+        return int(first), False  # type: ignore[arg-type]
     is_wait = broken.is_empty() or _lead(waits) <= _lead(broken)
-    return int(first), is_wait  # type: ignore[call-overload]
+    return int(first), is_wait  # type: ignore[arg-type]
 
 
 def _lead(rows: pl.DataFrame) -> tuple[int, int]:
@@ -120,7 +138,10 @@ def _root_texts(case: Case) -> list[tuple[int, int, int | None, list[str]]]:
     order = sorted(case.roots.members, key=lambda e: (-case.roots.weights[e], e))
     for event in order[:ROOTS_READ]:
         rows = case.table.rows(case.catalogue.masked(event), limit=200)
-        for file, line, at in rows.unique("source", keep="first", maintain_order=True).head(3).select("file", "line", "at").iter_rows():
+        rows = case.clocks.correct(rows, "at")
+        for file, line, at in (
+            rows.unique("source", keep="first", maintain_order=True).head(3).select("file", "line", "at").iter_rows()
+        ):
             before = case.table.around(file, max(1, line - FRAMES_BACK), line)
             source = before.filter(pl.col("line") == line)["source"][0]
             mine = before.filter(pl.col("source") == source)
@@ -151,7 +172,8 @@ def _stage(case: Case, texts: list[tuple[int, int, int | None, list[str]]], trai
 
 
 def _plausible(case: Case, stage: str, trained: bool) -> str:
-    """Preparations cannot be where a job failed that had trained; shutdown cannot be where it failed that never said it was done."""
+    """Preparations cannot be where a job failed that had trained; shutdown cannot be where it failed that never said
+    it was done."""
     if trained and stage in stages.BEFORE_TRAINING:
         return "training"
     if stage == "shutdown" and not case.ending.success:
@@ -168,7 +190,8 @@ def _frames(lines: list[str]) -> list[str]:
 
 
 def _last_mark(case: Case, file: int, line: int, at: int | None) -> str | None:
-    """The stage of the last marker before a line: in its own file, or over the whole job by time where the file has none."""
+    """The stage of the last marker before a line: in its own file, or over the whole job by time where the file has
+    none."""
     mine = case.catalogue.cells.filter(pl.col("file") == file).join(case.marks, on="masked")
     beats = case.progress.beats.filter((pl.col("file") == file) & (pl.col("line") < line))
     rows = case.table.rows(mine["masked"].unique().to_list(), files=[file]) if mine.height else pl.DataFrame()
@@ -181,11 +204,14 @@ def _last_mark(case: Case, file: int, line: int, at: int | None) -> str | None:
             return stages.after_end(stage, bool(trained)) if is_end else str(stage)
     if last_beat:
         return "training"
-    if case.progress.beats.is_empty() and not (rows.height and (rows["line"] < line).any()) and _is_workers_own(case, file):
+    if (
+        case.progress.beats.is_empty()
+        and not (rows.height and (rows["line"] < line).any())
+        and _is_workers_own(case, file)
+    ):
         # a worker that fails before it said anything of what it does fails as it starts
         return "launch"
-    shift = case.shifts.filter(pl.col("file") == file)["shift"]
-    when = case.roots.t0 if at is None else at - (int(shift[0]) if shift.len() else 0)
+    when = case.roots.t0 if at is None else at
     spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
     current = [s for s, low, _ in spans if when is None or low <= when]
     return current[-1] if current else None
@@ -198,7 +224,9 @@ def _is_workers_own(case: Case, file: int) -> bool:
     return mine["rank"].drop_nulls().n_unique() == 1 or bool(re.search(r"/\d+/(stdout|stderr)|rank[-_.]?\d+", path))
 
 
-def _iteration(case: Case, symptom: str, stage: str | None, texts: list[tuple[int, int, int | None, list[str]]]) -> int | None:
+def _iteration(
+    case: Case, symptom: str, stage: str | None, texts: list[tuple[int, int, int | None, list[str]]]
+) -> int | None:
     if symptom == "slow":
         return case.pace.slow_from
     last = case.progress.last if case.progress.kind == "iteration" else None
@@ -218,7 +246,9 @@ def _started_at(case: Case) -> int | None:
     """The iteration that "training starts at step n" names, or the last one that a checkpoint was saved at."""
     best = None
     wanted = case.table.messages.filter(
-        pl.col("example").str.contains(r"(?i)training (starts|begins|resumes) (at|from)|sav\w+ .{0,40}(checkpoint|ckpt)")
+        pl.col("example").str.contains(
+            r"(?i)training (starts|begins|resumes) (at|from)|sav\w+ .{0,40}(checkpoint|ckpt)"
+        )
     )
     for example in wanted["example"].to_list():
         for match in _STATED.finditer(example):

@@ -15,16 +15,28 @@ from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Role
 
 _SUCCESS: Final = (
-    r"(?i)(^|[\]>:|)-]\s*)(the )?training (is |has |was )?(been )?(successfully )?(completed?|done|finished)\b|after training is done|finished training\W*$|\"?run_stop\"?.{0,200}\"?status\"?: ?\"?success"
-    r"|exits successfully|\bjob\b.{0,60}: ?completed$|\bsucceeded\b.{0,40}$|pytorchjob.{0,80}successfully completed|completed successfully|job (is )?successfully"
-    r"|\bstate=?\s*completed\b|\|completed\||trainer\.fit.{0,20}stopped:? .?max_(steps|epochs)|`?max_(steps|epochs)=\d*<?n?u?m?>?`? reached"
+    r"(?i)(^|[\]>:|)-]\s*)(the )?training (is |has |was )?(been )?(successfully )?(completed?|done|finished)\b"
+    r"|after training is done|finished training\W*$|\"?run_stop\"?.{0,200}\"?status\"?: ?\"?success"
+    r"|exits successfully|\bjob\b.{0,60}: ?completed$|\bsucceeded\b.{0,40}$|pytorchjob.{0,80}successfully "
+    r"completed|completed successfully|job (is )?successfully"
+    r"|\bstate=?\s*completed\b|\|completed\||trainer\.fit.{0,20}stopped:? .?max_(steps|epochs)|`?max_(steps"
+    r"|epochs)=\d*<?n?u?m?>?`? reached"
     r"|\btrain_runtime\b|^result,.{0,80}\d|run finished|run succeeded"
 )
 #: Said at the end by scripts that run whatever happened before; counts only where nothing speaks against it.
 _END: Final = r"(?i)ending timing run|\bend of (job|run|training)\b|job finished at|script finished"
-_NOT_SUCCESS: Final = r"(?i)\bnot\b|unsuccess|fail|aborted|\"status\": ?\"abort|\bepoch \d|evaluation|checkpoint|download|install|compil"
-_CANCELLED: Final = r"(?i)\bcancell?ed\b(.{0,30}\bby\b| at )|keyboardinterrupt|received sigint|user request|interrupted by (the )?user|read escape sequence|detached"
-_TIME_LIMIT: Final = r"(?i)due to time ?limit|\b(?-i:DeadlineExceeded)\b|specified deadline|(walltime|time[ _-]?limit)\b.{0,24}\b(exceed|reach|hit|expire)|exceed\w*\b.{0,24}(walltime|time[ _-]?limit)|\bTIMEOUT\b.{0,12}\|"
+_NOT_SUCCESS: Final = (
+    r"(?i)\bnot\b|unsuccess|fail|aborted|\"status\": ?\"abort|\bepoch \d|evaluation|checkpoint|download|install|compil"
+)
+_CANCELLED: Final = (
+    r"(?i)\bcancell?ed\b(.{0,30}\bby\b| at )|keyboardinterrupt|received sigint|user request|interrupted by (the "
+    r")?user|read escape sequence|detached"
+)
+_TIME_LIMIT: Final = (
+    r"(?i)due to time ?limit|\b(?-i:DeadlineExceeded)\b|specified deadline|(walltime|time[ "
+    r"_-]?limit)\b.{0,24}\b(exceed|reach|hit|expire)|exceed\w*\b.{0,24}(walltime|time[ _-]?limit)"
+    r"|\bTIMEOUT\b.{0,12}\|"
+)
 #: Seconds of silence after which a job without an end marker is not running any more.
 SILENCE_S: Final = 600.0
 
@@ -47,7 +59,7 @@ def success_messages(messages: pl.DataFrame) -> list[int]:
     return messages.filter(text.str.contains(_SUCCESS) & ~text.str.contains(_NOT_SUCCESS))["masked"].to_list()
 
 
-def ending(
+def ending(  # noqa: PLR0911 -- one return for each ending, in their order, reads best
     catalogue: Catalogue,
     messages: pl.DataFrame,
     *,
@@ -62,7 +74,8 @@ def ending(
 
     Args:
         messages: ``masked``, ``text``, ``example`` of the job.
-        has_root: whether a root candidate stands; ``root_outweighs`` whether it stands against the job's own word of success.
+        has_root: whether a root candidate stands; ``root_outweighs`` whether it stands against the job's own word of
+            success.
         last_beat_at: last progress (ns); ``beat_s`` the usual seconds between progress lines.
         as_of: seconds since the epoch at which the evidence was taken; None: its own last time.
         unrecovered: events of failure after which training did not go on.
@@ -80,7 +93,9 @@ def ending(
     cancelled = hits.filter(pl.col("cancelled") & ~pl.col("limit"))["masked"].to_list()
     said_at = _last(catalogue, success)
     bad = catalogue.events.filter(pl.col("event").is_in(sorted(unrecovered)))
-    terminal = bad.filter(pl.col("role").is_in([Role.TEARDOWN.value, Role.CASCADE.value, Role.ROOT.value]) | pl.col("is_exception"))
+    terminal = bad.filter(
+        pl.col("role").is_in([Role.TEARDOWN.value, Role.CASCADE.value, Role.ROOT.value]) | pl.col("is_exception")
+    )
     made = Ending("unknown", "", said_at, tuple(success), tuple(cancelled), tuple(limit))
     is_torn_down = not bad.filter(pl.col("role") == Role.TEARDOWN.value).is_empty()
     if success and not (has_root and is_torn_down and root_outweighs):
@@ -109,5 +124,7 @@ def _as(made: Ending, outcome: str, reason: str) -> Ending:
 
 
 def _last(catalogue: Catalogue, masked: list[int]) -> int | None:
-    mine = catalogue.cells.filter(pl.col("masked").is_in(pl.Series(masked, dtype=pl.UInt64).implode()))["last_at"].drop_nulls()
+    mine = catalogue.cells.filter(pl.col("masked").is_in(pl.Series(masked, dtype=pl.UInt64).implode()))[
+        "last_at"
+    ].drop_nulls()
     return None if mine.is_empty() else int(mine.max())  # type: ignore[arg-type]

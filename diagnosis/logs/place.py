@@ -16,7 +16,13 @@ from diagnosis.result import NodeSuspect, Suspect
 #: Causes that lie with nobody's machine, wherever their lines stand.
 NOBODY: Final = ("platform.scheduler", "none")
 #: Causes that a node shows but its machine does not have: its node is ranked, not accused.
-NOT_THE_MACHINE: Final = ("user.config", "user.code", "user.numerics", "user.memory.cuda_oom", "user.environment.incompatible")
+NOT_THE_MACHINE: Final = (
+    "user.config",
+    "user.code",
+    "user.numerics",
+    "user.memory.cuda_oom",
+    "user.environment.incompatible",
+)
 #: Causes that a node reports of others: who waits for a missing peer is not the one at fault.
 REPORTED: Final = ("framework.rendezvous", "framework.collective", "framework.elastic")
 #: A leader lighter than this is only a sign: what silence and order tell counts beside it.
@@ -27,7 +33,8 @@ _PLACE: Final = {"decisive": 0.9, "strong": 0.8, "weak": 0.65}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """``nodes`` ranked, ``answer`` the sentence over all of them, ``culprits`` other than nodes (a switch, ranks, code), ``mechanism`` a
+    """``nodes`` ranked, ``answer`` the sentence over all of them, ``culprits`` other than nodes (a switch, ranks,
+    code), ``mechanism`` a
     category that structure alone tells."""
 
     nodes: tuple[NodeSuspect, ...]
@@ -81,7 +88,10 @@ def _wide(case: Case, category: str) -> Place:
     leaf = spatial.shared_leaf(seen, case.inventory.leaf_of)
     if category.startswith(("network", "hardware.network")) and leaf:
         reason = f"{len(seen)} nodes below {leaf} report it: {_clip(lead['example'])}"
-        nodes = tuple(NodeSuspect(n, 0.5, len(seen) < total, (f"hangs on {leaf}, which its neighbours complain about too",)) for n in seen)
+        nodes = tuple(
+            NodeSuspect(n, 0.5, len(seen) < total, (f"hangs on {leaf}, which its neighbours complain about too",))
+            for n in seen
+        )
         return Place(nodes, f"a switch or rail: {leaf}", (Suspect(leaf, "switch", 0.8, ("logs",), (reason,)),))
     return Place((), f"no faulty node: {len(seen)} of {total} nodes show the same error")
 
@@ -90,7 +100,9 @@ def _root_clues(case: Case) -> list[Clue]:
     clues = []
     for node in case.roots.nodes:
         mine = case.catalogue.cells.filter((pl.col("node") == node) & pl.col("event").is_in(list(case.roots.members)))
-        present = set(mine["event"].to_list()) | {e for e, names in case.roots.named.items() if node in names and e in case.roots.members}
+        present = set(mine["event"].to_list()) | {
+            e for e, names in case.roots.named.items() if node in names and e in case.roots.members
+        }
         for event in sorted(present, key=lambda e: (-case.roots.weights[e], e))[:4]:
             row = _event(case, event)
             weight = _PLACE.get(row["strength"] or "weak", 0.6) * min(1.0, 0.4 + case.roots.weights[event])
@@ -101,12 +113,15 @@ def _root_clues(case: Case) -> list[Clue]:
 
 
 def _structure(case: Case) -> tuple[list[Clue], str]:
-    """Clues where no line names the cause: silence, protocol state, order of teardown, peers' complaints; and what they alone tell of it."""
+    """Clues where no line names the cause: silence, protocol state, order of teardown, peers' complaints; and what
+    they alone tell of it."""
     clues: list[Clue] = []
     mechanism = ""
     beat = case.pace.usual_s or 0.0
     expected = case.inventory.nodes or case.hints.nodes
-    silent = spatial.absent(case.catalogue, expected, case.consequence_at, beat) if case.ending.outcome == "failed" else []
+    silent = (
+        spatial.absent(case.catalogue, expected, case.consequence_at, beat) if case.ending.outcome == "failed" else []
+    )
     clues += silent
     if silent:
         mechanism = "hardware.host.lost"
@@ -133,7 +148,9 @@ def _protocol(case: Case) -> tuple[list[protocol.State], list[tuple[str, str | N
     messages = case.table.messages.filter(pl.col("example").str.contains(protocol.WATCHDOG))["masked"].to_list()
     if not messages:
         return [], []
-    rows = case.table.rows(messages, limit=20 * READ_BACK).join(case.table.sources, on="source", how="left", maintain_order="left")
+    rows = case.table.rows(messages, limit=20 * READ_BACK).join(
+        case.table.sources, on="source", how="left", maintain_order="left"
+    )
     texts = progress.read_lines(rows, case.table.files, case.read, 700)
     told = [(t, r, n) for t, r, n in zip(texts, rows["rank"], rows["node"], strict=True)]
     return protocol.read(told), []
@@ -146,20 +163,26 @@ def protocol_states(case: Case) -> list[protocol.State]:
 
 def _ranks(case: Case) -> dict[int, str | None]:
     known: dict[int, str | None] = dict(case.inventory.node_of_rank)
-    for rank, node in case.table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node").iter_rows():
+    for rank, node in (
+        case.table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node").iter_rows()
+    ):
         known.setdefault(int(rank), node)
     return known
 
 
 def _complaints(case: Case, events: list[int]) -> list[tuple[str, str | None]]:
     masked = [m for e in events for m in case.catalogue.masked(e)]
-    rows = case.table.rows(masked, limit=READ_BACK).join(case.table.sources, on="source", how="left", maintain_order="left")
+    rows = case.table.rows(masked, limit=READ_BACK).join(
+        case.table.sources, on="source", how="left", maintain_order="left"
+    )
     return list(zip(progress.read_lines(rows, case.table.files, case.read, 600), rows["node"], strict=True))
 
 
 def _teardown_order(case: Case) -> list[Clue]:
     """The node whose launcher gave up first, clearly before the others, and the only one whose launcher never did."""
-    rows = case.catalogue.events.filter((pl.col("role") == Role.TEARDOWN.value) & ~pl.col("is_ordinary"))["event"].to_list()
+    rows = case.catalogue.events.filter((pl.col("role") == Role.TEARDOWN.value) & ~pl.col("is_ordinary"))[
+        "event"
+    ].to_list()
     ends = (
         case.catalogue.cells.filter(pl.col("event").is_in(rows))
         .drop_nulls("node")
@@ -171,13 +194,22 @@ def _teardown_order(case: Case) -> list[Clue]:
     clues = []
     missing = sorted(set(case.catalogue.nodes) - set(ends["node"].to_list()))
     if total >= 4 and 0 < len(missing) <= max(1, int(0.15 * total)):
-        clues += [Clue(n, 0.55, f"the launcher on {n} did not end its workers as those of {total - len(missing)} nodes did") for n in missing]
+        clues += [
+            Clue(n, 0.55, f"the launcher on {n} did not end its workers as those of {total - len(missing)} nodes did")
+            for n in missing
+        ]
     timed = ends.drop_nulls("at")
     if timed.height >= 3 and not missing:
         first, second = int(timed["at"][0]), int(timed["at"][1])
         gap = (second - first) / 1e9
         if gap >= 0.3:
-            clues.append(Clue(timed["node"][0], min(0.55, 0.3 + 0.1 * gap), f"{timed['node'][0]} was torn down first, {gap:.1f} s before the next node"))
+            clues.append(
+                Clue(
+                    timed["node"][0],
+                    min(0.55, 0.3 + 0.1 * gap),
+                    f"{timed['node'][0]} was torn down first, {gap:.1f} s before the next node",
+                )
+            )
     return clues
 
 
@@ -197,13 +229,21 @@ def _answer(case: Case, ranked: tuple[NodeSuspect, ...]) -> str:
         return f"{len(accused)} nodes: {', '.join(accused[:8])}"
     if len(case.catalogue.nodes) < 2:
         return "cannot say: the logs of one node only" if case.catalogue.nodes else "cannot say: the logs name no node"
-    return "cannot say: no line, silence or protocol state sets a node apart" if not case.roots.members else "no faulty node"
+    return (
+        "cannot say: no line, silence or protocol state sets a node apart"
+        if not case.roots.members
+        else "no faulty node"
+    )
 
 
 def _switch(case: Case, ranked: tuple[NodeSuspect, ...]) -> tuple[Suspect, ...]:
     accused = [n.node for n in ranked if n.is_suspect]
     leaf = spatial.shared_leaf(accused, case.inventory.leaf_of)
-    return (Suspect(leaf, "switch", 0.6, ("logs",), (f"all {len(accused)} suspected nodes hang on {leaf}",)),) if leaf else ()
+    return (
+        (Suspect(leaf, "switch", 0.6, ("logs",), (f"all {len(accused)} suspected nodes hang on {leaf}",)),)
+        if leaf
+        else ()
+    )
 
 
 def _event(case: Case, event: int | None) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Progress: the counter that grows while a job trains, whatever the framework calls it.
 
-A line is progress when it names a counter ("iteration 12/100", "step: 40", "global_step=7", "Epoch 3") and, within one file, the numbers of
-its template never fall while they grow. Known words only choose candidates; the growth decides (a general detector, L4 section 3.4 gives
+A line is progress when it names a counter ("iteration 12/100", "step: 40", "global_step=7", "Epoch 3") and, within
+one file, the numbers of
+its template never fall while they grow. Known words only choose candidates; the growth decides (a general detector,
+L4 section 3.4 gives
 rules for known frameworks only).
 """
 
@@ -21,16 +23,35 @@ from diagnosis.model import ReadRange
 _COUNTERS: Final = (
     ("iteration", r"(?i)\bglobal[_ ]?step[\"']?\s*[=:]?\s*(\d+)"),
     ("iteration", r"(?i)\biter(?:ation)?s?[\"']?\s*[=:#]?\s*\[?\s*(\d+)"),
-    ("iteration", r"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step|\bbatch(?:_idx)?)[\"']?\s*[=:#]?\s*\[?\s*(\d+)"),
+    (
+        "iteration",
+        r"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step"
+        r"|\bbatch(?:_idx)?)[\"']?\s*[=:#]?\s*\[?\s*(\d+)",
+    ),
     ("bar", r"(?:\||\s)(\d+)/\d+\s*\[[\d:]+\s*<"),
     ("epoch", r"(?i)\bepoch(?:_num|_no|_count)?[\"']?\s*[=:#]?\s*\[?\s*(\d+)"),
 )
-_CANDIDATE: Final = r"(?i)\b(global[_ ]?step|iter(ation)?s?|step(_num|s)?|update|num_updates|train_step|batch(_idx)?|epoch(_num|_no|_count)?)[\"']?\s*[=:#]?\s*\[?\s*\d|\d/\d+\s*\[[\d:]+\s*<"
+_CANDIDATE: Final = (
+    r"(?i)\b(global[_ ]?step|iter(ation)?s?|step(_num|s)?|update|num_updates|train_step|batch(_idx)?|epoch(_num|_no"
+    r"|_count)?)[\"']?\s*[=:#]?\s*\[?\s*\d|\d/\d+\s*\[[\d:]+\s*<"
+)
 #: What stands before a counter that is no beat; after it come values of the same line.
-_NOT_A_BEAT: Final = r"(?i)checkpoint|\bsav(e|ed|ing)\b|resum|restor|load(ed|ing)|must only|dropping|skipp|overflow|retry|attempt|warn|error|exception|fail|eval|valid|timeout|watchdog|cache flush|prefetch|arguments|\.\.\.\.\.|will |every \d|max_|num_train|total (train|optim)|warmup|interval"
-_MEASURES: Final = r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|it/s|s/it|lr|learning[_ ]rate|grad[_ ]?norm|elapsed|ms)\b"
+_NOT_A_BEAT: Final = (
+    r"(?i)checkpoint|\bsav(e|ed|ing)\b|resum|restor|load(ed|ing)|must only|dropping|skipp|overflow|retry|attempt"
+    r"|warn|error|exception|fail|eval|valid|timeout|watchdog|cache flush|prefetch|arguments|\.\.\.\.\.|will |every "
+    r"\d|max_|num_train|total (train|optim)|warmup|interval"
+)
+_MEASURES: Final = (
+    r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|it/s|s/it|lr|learning[_ ]rate|grad[_ ]?norm|elapsed|ms)\b"
+)
 _SECONDS: Final = (
-    (re.compile(r"(?i)(?:elapsed time per iteration|step[_ ]time|iteration[_ ]time|time per (?:iteration|step)|iter_time|batch_time|\bstep)\s*(?:\(?(ms|s)\)?)?\s*[=:]?\s*(\d+(?:\.\d+)?)\s*(ms|s\b|seconds)?"), None),
+    (
+        re.compile(
+            r"(?i)(?:elapsed time per iteration|step[_ ]time|iteration[_ ]time|time per (?:iteration|step)"
+            r"|iter_time|batch_time|\bstep)\s*(?:\(?(ms|s)\)?)?\s*[=:]?\s*(\d+(?:\.\d+)?)\s*(ms|s\b|seconds)?"
+        ),
+        None,
+    ),
 )
 #: Bytes read back and lines looked at, at most, of one job.
 LINES_PER_FILE = 4_000
@@ -41,8 +62,10 @@ FILES_READ = 12
 class Progress:
     """The counter of a job.
 
-    ``beats``: ``file``, ``line``, ``at`` (ns, may be null), ``n`` (the counter), ``seconds`` (stated in the line, may be null).
-    ``kind``: ``iteration``, ``epoch`` or ``none``; ``masked``: the messages that carry it; ``start``: the counter a checkpoint was
+    ``beats``: ``file``, ``line``, ``masked``, ``at`` (ns as written, may be null), ``n`` (the counter), ``seconds``
+    (stated in the line, may be null).
+    ``kind``: ``iteration``, ``epoch`` or ``none``; ``masked``: the messages that carry it; ``start``: the counter a
+    checkpoint was
     loaded at, if a line says so.
     """
 
@@ -71,7 +94,8 @@ class Progress:
 
 
 def counter(text: str) -> tuple[str, int, int] | None:
-    """The counter that one line names, by the most trusted word it uses: kind, number, where in the line it is named."""
+    """The counter that one line names, by the most trusted word it uses: kind, number, where in the line it is
+    named."""
     for kind, pattern in _COUNTERS:
         if found := re.search(pattern, text):
             return kind, int(found.group(1)[:15]), found.start()
@@ -89,7 +113,8 @@ def seconds(text: str) -> float | None:
 
 
 def read_lines(rows: pl.DataFrame, files: Sequence[str], read: ReadRange, limit: int = 2_000) -> list[str]:
-    """The raw text of rows (``file``, ``offset``, ``length``), each cut at ``limit`` bytes; unreadable ones come back empty."""
+    """The raw text of rows (``file``, ``offset``, ``length``), each cut at ``limit`` bytes; unreadable ones come back
+    empty."""
     out = []
     for file, offset, length in rows.select("file", "offset", "length").iter_rows():
         try:
@@ -118,19 +143,36 @@ def find(table: LogTable, read: ReadRange) -> Progress:
         if chosen:
             mine = beats.filter(pl.col("masked").is_in(chosen))
             mine = _agreeing(mine)
-            return Progress("epoch" if kind == "epoch" else "iteration", mine.drop("masked"), tuple(sorted(set(mine["masked"].to_list()))), start)
+            return Progress(
+                "epoch" if kind == "epoch" else "iteration", mine, tuple(sorted(set(mine["masked"].to_list()))), start
+            )
     return Progress("none", _no_beats(), (), start)
 
 
 def _no_beats() -> pl.DataFrame:
-    return pl.DataFrame(schema={"file": pl.UInt32, "line": pl.UInt32, "at": pl.Int64, "source": pl.UInt32, "n": pl.Int64, "seconds": pl.Float64})
+    return pl.DataFrame(
+        schema={
+            "file": pl.UInt32,
+            "line": pl.UInt32,
+            "at": pl.Int64,
+            "source": pl.UInt32,
+            "masked": pl.UInt64,
+            "n": pl.Int64,
+            "seconds": pl.Float64,
+        }
+    )
 
 
 def _beats(table: LogTable, masked: Sequence[int], read: ReadRange) -> pl.DataFrame:
     if not masked:
         return pl.DataFrame()
     mine = table.cells.filter(pl.col("masked").is_in(pl.Series(masked, dtype=pl.UInt64).implode()))
-    busiest = mine.group_by("file").agg(pl.col("n").sum()).sort("n", "file", descending=[True, False])["file"].head(FILES_READ)
+    busiest = (
+        mine.group_by("file")
+        .agg(pl.col("n").sum())
+        .sort("n", "file", descending=[True, False])["file"]
+        .head(FILES_READ)
+    )
     parts = []
     for file in sorted(busiest.to_list()):
         rows = table.rows(masked, files=[file])
@@ -164,15 +206,22 @@ def _growing(beats: pl.DataFrame) -> list[int]:
 
 def _measuring(table: LogTable, beats: pl.DataFrame) -> list[int]:
     """Where no counter had the time to grow: messages that state a counter beside measurements of a step."""
-    told = table.messages.filter(pl.col("masked").is_in(beats["masked"].unique().implode()) & pl.col("text").str.contains(_MEASURES))
+    told = table.messages.filter(
+        pl.col("masked").is_in(beats["masked"].unique().implode()) & pl.col("text").str.contains(_MEASURES)
+    )
     return sorted(told["masked"].to_list())
 
 
 def _agreeing(beats: pl.DataFrame) -> pl.DataFrame:
-    """Drop counters that count something else: those whose range does not overlap that of the message with most lines."""
-    size = beats.group_by("masked").agg(lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max(), first=pl.col("line").min())
+    """Drop counters that count something else: those whose range does not overlap that of the message with most
+    lines."""
+    size = beats.group_by("masked").agg(
+        lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max(), first=pl.col("line").min()
+    )
     main = size.sort("lines", "high", "masked", descending=[True, True, False]).row(0, named=True)
-    same = size.filter((pl.col("high") >= main["low"]) & (pl.col("low") <= main["high"]) & (pl.col("high") <= main["high"] * 1.2 + 10))
+    same = size.filter(
+        (pl.col("high") >= main["low"]) & (pl.col("low") <= main["high"]) & (pl.col("high") <= main["high"] * 1.2 + 10)
+    )
     return beats.filter(pl.col("masked").is_in(same["masked"].implode()))
 
 
@@ -180,7 +229,8 @@ def _resumed_at(table: LogTable) -> int | None:
     """The counter at which a checkpoint was loaded, as its line says."""
     text = pl.col("example")
     said = table.messages.filter(
-        text.str.contains(r"(?i)(load|resum|restor)\w*") & text.str.contains(r"(?i)(at|from|iteration|iter|step)[ _:=]*(iteration|step|iter)?[ _:=]*\d")
+        text.str.contains(r"(?i)(load|resum|restor)\w*")
+        & text.str.contains(r"(?i)(at|from|iteration|iter|step)[ _:=]*(iteration|step|iter)?[ _:=]*\d")
     )
     best = None
     for example in said["example"].to_list():

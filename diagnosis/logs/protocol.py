@@ -1,7 +1,9 @@
 """What collective watchdogs say: which rank stands where in the order of collectives of each process group.
 
-A hung collective names everyone who waits; the one at fault is the rank that is behind, never entered, called something else, or says nothing
-(NCCL's SeqNum / OpType / last enqueued / last completed; the same reasoning as NVIDIA's and Ascend's public fault finders).
+A hung collective names everyone who waits; the one at fault is the rank that is behind, never entered, called
+something else, or says nothing
+(NCCL's SeqNum / OpType / last enqueued / last completed; the same reasoning as NVIDIA's and Ascend's public fault
+finders).
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-_GROUP: Final = re.compile(r"\[PG (?:ID )?(?P<id>\d+)(?: PG GUID (?P<guid>[^\s(]+))?\s*(?:\((?P<name>[^)]*)\))?\s*Rank (?P<rank>\d+)\]")
+_GROUP: Final = re.compile(
+    r"\[PG (?:ID )?(?P<id>\d+)(?: PG GUID (?P<guid>[^\s(]+))?\s*(?:\((?P<name>[^)]*)\))?\s*Rank (?P<rank>\d+)\]"
+)
 _PREFIX: Final = re.compile(r"(?:\[|\b)rank ?(\d+)\]?", re.IGNORECASE)
 _PLAIN_RANK: Final = re.compile(r"\[Rank (\d+)\]")
 _WORK: Final = re.compile(r"SeqNum=(\d+), OpType=([A-Za-z_0-9]+)")
@@ -22,7 +26,9 @@ _COMPLETED: Final = re.compile(r"last completed(?: NCCL)? work: (-?\d+)")
 _INITIATOR: Final = re.compile(r"due to (?:a )?(?:collective )?timeout from rank (\d+)", re.IGNORECASE)
 
 #: A message that a watchdog of some collective library wrote.
-WATCHDOG: Final = r"SeqNum=\d|last (enqueued|completed)( NCCL)? work|collective operation timeout|[Rr]eceived a dump signal"
+WATCHDOG: Final = (
+    r"SeqNum=\d|last (enqueued|completed)( NCCL)? work|collective operation timeout|[Rr]eceived a dump signal"
+)
 #: Shares of a group: with fewer dissenters than this they are at fault, with more nothing is said.
 MINORITY: Final = 0.34
 FEW: Final = 0.2
@@ -43,7 +49,8 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A rank that the protocol points at: ``kind`` is behind, never_entered, mismatched or silent; ``weight`` in (0, 1]."""
+    """A rank that the protocol points at: ``kind`` is behind, never_entered, mismatched or silent; ``weight`` in (0,
+    1]."""
 
     rank: int
     node: str | None
@@ -93,9 +100,11 @@ def _without_nameless(merged: dict[tuple[int, str], State]) -> list[State]:
     for (rank, group), state in sorted(merged.items()):
         if not group and named.get(rank):
             continue
-        if group and state.op is None and (bare := merged.get((rank, ""))) and len(named[rank]) == 1 and bare.seq == state.seq:
-            state = State(rank, state.node, group, state.seq, bare.op, state.enqueued, state.completed)
-        out.append(state)
+        bare = merged.get((rank, ""))
+        if group and state.op is None and bare and len(named[rank]) == 1 and bare.seq == state.seq:
+            out.append(State(rank, state.node, group, state.seq, bare.op, state.enqueued, state.completed))
+        else:
+            out.append(state)
     return out
 
 
@@ -122,10 +131,8 @@ def suspicions(states: list[State], ranks: dict[int, str | None]) -> list[Suspic
     silent = sorted(set(ranks) - reporting)
     # only the whole world's watchdogs make silence telling; part of a world waits in its own groups
     if reporting and silent and len(silent) <= max(1, MINORITY * len(ranks)):
-        for rank in silent:
-            found.append(
-                Suspicion(rank, ranks[rank], "silent", 0.5, f"rank {rank} did not report the time-out that {len(reporting)} of {len(ranks)} ranks report")
-            )
+        they = f"the time-out that {len(reporting)} of {len(ranks)} ranks report"
+        found += [Suspicion(r, ranks[r], "silent", 0.5, f"rank {r} did not report {they}") for r in silent]
     return found
 
 
@@ -144,7 +151,13 @@ def _odd_ones(group: str, members: list[State]) -> list[Suspicion]:
                 kind = "never_entered" if is_idle else "behind"
                 said = "never entered the collective that its peers wait in" if is_idle else "is behind its peers"
                 found.append(
-                    Suspicion(s.rank, s.node, kind, 0.8, f"rank {s.rank} {said} {where}: completed {s.completed}, most {common}")
+                    Suspicion(
+                        s.rank,
+                        s.node,
+                        kind,
+                        0.8,
+                        f"rank {s.rank} {said} {where}: completed {s.completed}, most {common}",
+                    )
                 )
     by_seq: dict[int, list[State]] = defaultdict(list)
     for s in members:
@@ -158,8 +171,6 @@ def _odd_ones(group: str, members: list[State]) -> list[Suspicion]:
         odd = [s for s in same if s.op != common_op]
         # ranks of one group that stop at different numbers are not in one collective: nothing to compare
         if len(odd) <= few and votes >= 3 and len(same) >= 0.8 * len(members):
-            for s in odd:
-                found.append(
-                    Suspicion(s.rank, s.node, "mismatched", 0.85, f"rank {s.rank} called {s.op} as number {seq} {where}, its peers {common_op}")
-                )
+            said = f"as number {seq} {where}, its peers {common_op}"
+            found += [Suspicion(s.rank, s.node, "mismatched", 0.85, f"rank {s.rank} called {s.op} {said}") for s in odd]
     return found

@@ -1,6 +1,8 @@
-"""Which events are the root: the strongest that rules, history, time and place leave standing, and what belongs to the same cause.
+"""Which events are the root: the strongest that rules, history, time and place leave standing, and what belongs to
+the same cause.
 
-An event loses weight when healthy jobs survived it, when training went on after it, and when it comes after the cascade has begun. The
+An event loses weight when healthy jobs survived it, when training went on after it, and when it comes after the
+cascade has begun. The
 strongest event left leads; others join it when they speak of the same nodes, or of the same kind of cause.
 """
 
@@ -22,7 +24,8 @@ STRENGTHS: Final = {"decisive": 1.0, "strong": 0.7, "weak": 0.4}
 #: Weight of an error line that no rule knows, and of one that is an exception.
 UNKNOWN_ERROR: Final = 0.22
 UNKNOWN_EXCEPTION: Final = 0.3
-#: Weight of a line that no rule knows and no healthy job prints, from a kernel or a scheduler, or a warning, on few nodes, as the job failed.
+#: Weight of a line that no rule knows and no healthy job prints, from a kernel or a scheduler, or a warning, on few
+#: nodes, as the job failed.
 UNKNOWN_SIGN: Final = 0.15
 #: What is left of a cancelling as a cause once consequences of something else have been seen.
 CANCELLED_AFTER: Final = 0.1
@@ -50,7 +53,8 @@ AFTER_S: Final = 120.0
 
 @dataclass(frozen=True)
 class Roots:
-    """``leader``: event number or None; ``members``: all root events; ``weights`` by event; ``nodes``: where the cause lies (empty: everywhere or
+    """``leader``: event number or None; ``members``: all root events; ``weights`` by event; ``nodes``: where the
+    cause lies (empty: everywhere or
     nowhere); ``is_wide``: seen on most nodes; ``t0``: when it began (ns)."""
 
     leader: int | None = None
@@ -79,20 +83,29 @@ def weigh(
 ) -> pl.Series:
     """The weight of each event as a root candidate, before its relation to others is looked at.
 
-    ``total``: nodes of the job; ``healthy``: jobs it is compared with; ``since``: unknown signs count from this time on (ns);
+    ``total``: nodes of the job; ``healthy``: jobs it is compared with; ``since``: unknown signs count from this time
+    on (ns);
     ``is_slow``: the job had become slow, so that cancelling it was no cause.
     """
     is_rare = (pl.col("n_nodes") > 0) & (pl.col("n_nodes") <= max(1, int(CONCENTRATED * total)))
     is_late_enough = pl.lit(since is not None) & (pl.col("first_at") >= (since or 0)) & pl.col("is_stamped")
     is_loud = (pl.col("level") >= Level.WARNING.value) & is_rare
-    is_sign = is_late_enough & (pl.col("jobs_with_it") == 0) & (is_loud | (pl.col("is_system") & (is_rare | (pl.col("n_nodes") == 0))))
+    is_sign = (
+        is_late_enough
+        & (pl.col("jobs_with_it") == 0)
+        & (is_loud | (pl.col("is_system") & (is_rare | (pl.col("n_nodes") == 0))))
+    )
     is_sign = is_sign & pl.lit(healthy >= POOL_MIN)
     base = (
         pl.when(pl.col("template").str.contains(STRUCTURE))
         .then(0.0)
         .when(pl.col("role") == Role.ROOT.value)
         .then(pl.col("strength").replace_strict(STRENGTHS, default=0.4, return_dtype=pl.Float64))
-        .when(pl.col("role").is_in([Role.CONFIRMATION.value, Role.TEARDOWN.value]) & pl.col("example").str.contains(_SIGNALLED) & is_rare)
+        .when(
+            pl.col("role").is_in([Role.CONFIRMATION.value, Role.TEARDOWN.value])
+            & pl.col("example").str.contains(_SIGNALLED)
+            & is_rare
+        )
         .then(KILLED)
         .when(pl.col("role").is_not_null())
         .then(0.0)
@@ -109,7 +122,11 @@ def weigh(
         is_late = pl.col("first_at").is_not_null() & (pl.col("first_at") > consequence_at + int(LATE_S * SECOND))
         late = pl.when(is_late).then(LATE).otherwise(1.0)
     is_after = pl.lit(is_slow) if consequence_at is None else pl.lit(is_slow) | (pl.col("first_at") >= consequence_at)
-    late = pl.when(pl.col("category").fill_null("").str.starts_with(CANCELLED) & is_after).then(CANCELLED_AFTER).otherwise(late)
+    late = (
+        pl.when(pl.col("category").fill_null("").str.starts_with(CANCELLED) & is_after)
+        .then(CANCELLED_AFTER)
+        .otherwise(late)
+    )
     again = pl.when(pl.Series(recovered)).then(RECOVERED).otherwise(1.0)
     return events.select((base * pl.col("novelty") * late * again).fill_null(0.0).alias("weight")).to_series()
 
@@ -165,17 +182,22 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
 
 
 def _has_wide_echo(catalogue: Catalogue, nodes: int) -> bool:
-    rows = catalogue.events.filter((pl.col("role") == Role.CASCADE.value) & (pl.col("jobs_with_it") == 0) & (pl.col("n_nodes") >= 0.5 * nodes))
+    rows = catalogue.events.filter(
+        (pl.col("role") == Role.CASCADE.value) & (pl.col("jobs_with_it") == 0) & (pl.col("n_nodes") >= 0.5 * nodes)
+    )
     return not rows.is_empty()
 
 
 def _home(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[int, set[str]]) -> set[str]:
-    """Where the leader's rule was seen in wordings that share nodes: variants of one message must not look like a matter of few nodes."""
+    """Where the leader's rule was seen in wordings that share nodes: variants of one message must not look like a
+    matter of few nodes."""
     home = set(places[lead["event"]])
     kin = [
         places[r["event"]]
         for r in ranked[1:]
-        if lead["signature"] is not None and r["signature"] == lead["signature"] and _is_near(r["first_at"], lead["first_at"])
+        if lead["signature"] is not None
+        and r["signature"] == lead["signature"]
+        and _is_near(r["first_at"], lead["first_at"])
     ]
     grown = True
     while grown:
@@ -188,11 +210,15 @@ def _home(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[in
 
 
 def _first_hand(catalogue: Catalogue, lead: dict[str, Any], home: set[str], members: list[int]) -> list[int]:
-    """What the faulty node alone says of the same cause at its time: confirmations of its kind, and roots that gave way to the leader.
+    """What the faulty node alone says of the same cause at its time: confirmations of its kind, and roots that gave
+    way to the leader.
 
-    A process on the node that reports the fault in its own words tells the cause at first hand; the same words elsewhere are echoes.
+    A process on the node that reports the fault in its own words tells the cause at first hand; the same words
+    elsewhere are echoes.
     """
-    is_kin = ((pl.col("role") == Role.CONFIRMATION.value) & ~pl.col("example").str.contains(DEATH)) | ((pl.col("own_role") == Role.ROOT.value) & (pl.col("role") == Role.CASCADE.value))
+    is_kin = ((pl.col("role") == Role.CONFIRMATION.value) & ~pl.col("example").str.contains(DEATH)) | (
+        (pl.col("own_role") == Role.ROOT.value) & (pl.col("role") == Role.CASCADE.value)
+    )
     rows = catalogue.events.filter(is_kin & (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(members))
     places = _places(catalogue, rows["event"].to_list(), {})
     found = []
@@ -206,7 +232,8 @@ def _first_hand(catalogue: Catalogue, lead: dict[str, Any], home: set[str], memb
 
 
 def without_summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of the lines by which a launcher tells that a worker died, only the first kind: the summary at its end repeats it."""
+    """Of the lines by which a launcher tells that a worker died, only the first kind: the summary at its end repeats
+    it."""
     told = [r for r in rows if re.search(DEATH, r["example"])]
     if len(told) < 2:
         return rows
@@ -215,7 +242,8 @@ def without_summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) -> list[dict[str, Any]]:
-    """Heaviest first; among equals the one whose nodes have more to say, the narrow before the wide, the earlier before the later."""
+    """Heaviest first; among equals the one whose nodes have more to say, the narrow before the wide, the earlier
+    before the later."""
     rows = list(events.iter_rows(named=True))
     said: dict[str, float] = {}
     for row in rows:
@@ -226,8 +254,15 @@ def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) ->
     def key(row: dict[str, Any]) -> tuple[float, bool, float, int]:
         is_narrow = few(len(places[row["event"]]), total)
         at = row["first_at"]
-        company = max((said.get(n, 0.0) for n in places[row["event"]]), default=0.0) - row["weight"] if is_narrow else 0.0
-        return (-round(row["weight"] * (1 + COMPANY * min(1.0, company)), 2), not is_narrow, float("inf") if at is None else float(at), row["event"])
+        company = (
+            max((said.get(n, 0.0) for n in places[row["event"]]), default=0.0) - row["weight"] if is_narrow else 0.0
+        )
+        return (
+            -round(row["weight"] * (1 + COMPANY * min(1.0, company)), 2),
+            not is_narrow,
+            float("inf") if at is None else float(at),
+            row["event"],
+        )
 
     return sorted(rows, key=key)
 
@@ -250,7 +285,11 @@ def _is_near(at: int | None, t0: int | None) -> bool:
 
 def _places(catalogue: Catalogue, events: list[int], named: Mapping[int, tuple[str, ...]]) -> dict[int, set[str]]:
     rows = (
-        catalogue.cells.filter(pl.col("event").is_in(events)).drop_nulls("node").group_by("event").agg(pl.col("node").unique()).iter_rows()
+        catalogue.cells.filter(pl.col("event").is_in(events))
+        .drop_nulls("node")
+        .group_by("event")
+        .agg(pl.col("node").unique())
+        .iter_rows()
     )
     found = {event: set(nodes) for event, nodes in rows}
     return {e: found.get(e) or set(named.get(e, ())) for e in events}

@@ -40,7 +40,9 @@ def headline(logs: LogDiagnosis) -> str:
     who = f" on {_some(accused)}" if accused else f" below {switch}" if switch else _spread(roots)
     where = f" {_STAGE.get(logs.stage or '', '')}".rstrip()
     when = f"{where}{_at(logs.iteration)}"
-    what = {"hang": "the job hung", "slow": "the job became slow", "launch_failure": "the job did not start"}.get(logs.symptom, "")
+    what = {"hang": "the job hung", "slow": "the job became slow", "launch_failure": "the job did not start"}.get(
+        logs.symptom, ""
+    )
     first = f"{cause}{who}{when}" + (f": {what}" if what else "")
     quote = f" ({_clip(told, 110)})" if told and _clip(told, 110).lower() not in first.lower() else ""
     return f"{first}{quote}.{_aftermath(logs, roots)}"
@@ -75,14 +77,20 @@ def observed(case: Case, when: Moment, where: Place, roots: Sequence[LogEvent]) 
     for event in roots[:4]:
         at = f"{event.lines[0].file}:{event.lines[0].line}" if event.lines else ""
         spread = f"on {event.nodes} of {event.of_nodes} nodes" if event.nodes else "in node-less logs"
-        out.append(f"{event.count:,} line{'s' if event.count != 1 else ''} {spread}, first at {at}: {_clip(event.example, 160)}")
+        out.append(
+            f"{event.count:,} {'line' if event.count == 1 else 'lines'} {spread}, first at {at}: "
+            f"{_clip(event.example, 160)}"
+        )
     if case.progress.last is not None:
         out.append(f"The last {case.progress.kind} that the logs show is {case.progress.last:,}.")
     if when.silence_s is not None and when.silence_s > 1:
         usual = f"; progress lines come every {case.pace.usual_s:.1f} s" if case.pace.usual_s else ""
         out.append(f"From the last progress to the first sign of the end passed {when.silence_s:,.0f} s{usual}.")
     if case.pace.slow_from is not None:
-        out.append(f"From iteration {case.pace.slow_from:,} on an iteration takes {case.pace.ratio:.2f} times as long as before.")
+        out.append(
+            f"From iteration {case.pace.slow_from:,} on an iteration takes {case.pace.ratio:.2f} times as long "
+            "as before."
+        )
     for node in [n for n in where.nodes if n.is_suspect][:3]:
         out.extend(node.reasons[:2])
     return tuple(dict.fromkeys(out))
@@ -111,7 +119,10 @@ def healthy(case: Case) -> tuple[str, ...]:
     if case.progress.last is not None:
         out.append(f"The last {case.progress.kind} that the logs show is {case.progress.last:,}.")
     if case.pace.slow_from is not None:
-        out.append(f"From iteration {case.pace.slow_from:,} on an iteration takes {case.pace.ratio:.2f} times as long as before.")
+        out.append(
+            f"From iteration {case.pace.slow_from:,} on an iteration takes {case.pace.ratio:.2f} times as long "
+            "as before."
+        )
     return tuple(out)
 
 
@@ -123,20 +134,36 @@ def missing(case: Case) -> tuple[str, ...]:
     absent = sorted(set(expected) - set(nodes)) if expected else []
     if absent and nodes:
         shown = ", ".join(absent[:6]) + (" …" if len(absent) > 6 else "")
-        out.append(f"No logs of {len(absent)} of {len(expected)} nodes: {shown}. Upload them, or take their absence as a clue.")
+        out.append(
+            f"No logs of {len(absent)} of {len(expected)} nodes: {shown}. Upload them, or take their absence as a clue."
+        )
     if case.healthy == 0:
-        out.append("No healthy job to compare with, so ordinary messages were not left out. Upload or learn healthy runs of this family.")
+        out.append(
+            "No healthy job to compare with, so ordinary messages were not left out. Upload or learn healthy "
+            "runs of this family."
+        )
     elif case.scope != "family":
-        out.append(f"Too few healthy jobs of this family; compared with {case.healthy} of {'the same framework' if case.scope == 'framework' else 'all families'}.")
+        out.append(
+            f"Too few healthy jobs of this family; compared with {case.healthy} of "
+            f"{'the same framework' if case.scope == 'framework' else 'all families'}."
+        )
     if len(nodes) == 1 and (case.inventory.world_size or 0) > 8:
         out.append("Logs of one node only: nodes cannot be compared. Upload the logs of the other nodes.")
     if not nodes:
-        out.append("The logs do not say which node wrote them: nodes cannot be compared. Give an inventory or one file a node.")
+        out.append(
+            "The logs do not say which node wrote them: nodes cannot be compared. Give an inventory or one file a node."
+        )
     if case.table.spans["first_at"].drop_nulls().is_empty():
         out.append("No line has a time stamp: order was taken from line numbers, and durations are unknown.")
     if case.progress.beats.is_empty():
-        out.append("No progress lines (iteration, step, epoch) were found: hangs and slowdowns cannot be seen in the logs.")
-    if not any("kernel" in f or "dmesg" in f or "syslog" in f for f in case.table.files) and case.hints.job_id == "" and len(nodes) > 1:
+        out.append(
+            "No progress lines (iteration, step, epoch) were found: hangs and slowdowns cannot be seen in the logs."
+        )
+    if (
+        not any("kernel" in f or "dmesg" in f or "syslog" in f for f in case.table.files)
+        and case.hints.job_id == ""
+        and len(nodes) > 1
+    ):
         out.append("No kernel logs: faults of GPUs, links and memory that processes do not report stay unseen.")
     return tuple(out)
 

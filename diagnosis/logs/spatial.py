@@ -1,6 +1,8 @@
-"""Which node is at fault: where the root was seen, who fell silent, whom the peers name, who counts differently (L4, section 3.3).
+"""Which node is at fault: where the root was seen, who fell silent, whom the peers name, who counts differently (L4,
+section 3.3).
 
-Each clue gives a node a weight in [0, 1] and a reason; weights join as independent hints (noisy or). Isolation Forest alone never accuses: it
+Each clue gives a node a weight in [0, 1] and a reason; weights join as independent hints (noisy or). Isolation Forest
+alone never accuses: it
 ranks, since on unfiltered counts two seeds hardly agree (see docs/log-engine.md).
 """
 
@@ -27,7 +29,8 @@ BESIDE: Final = 0.6
 #: Nodes listed in a report.
 LISTED: Final = 16
 _PEER: Final = re.compile(
-    r"(?i)(?:closed by (?:remote )?peer|reset by (?:remote )?peer|remote(?: node| host| peer)?|peer|connect(?:ion)? to|from|host)[ :=]+\[?([A-Za-z0-9][\w.:-]*?)\]?(?:[<:]\d+|>|\]|,|\s|$)"
+    r"(?i)(?:closed by (?:remote )?peer|reset by (?:remote )?peer|remote(?: node| host| peer)?|peer"
+    r"|connect(?:ion)? to|from|host)[ :=]+\[?([A-Za-z0-9][\w.:-]*?)\]?(?:[<:]\d+|>|\]|,|\s|$)"
 )
 
 
@@ -47,7 +50,9 @@ def fuse(clues: Iterable[Clue]) -> list[tuple[str, float, tuple[str, ...]]]:
     for clue in clues:
         missed[clue.node] = missed.get(clue.node, 1.0) * (1.0 - min(max(clue.weight, 0.0), 0.97))
         reasons.setdefault(clue.node, []).append((-clue.weight, clue.reason))
-    ranked = sorted(((node, 1.0 - left) for node, left in missed.items()), key=lambda item: (-round(item[1], 6), item[0]))
+    ranked = sorted(
+        ((node, 1.0 - left) for node, left in missed.items()), key=lambda item: (-round(item[1], 6), item[0])
+    )
     return [(node, score, tuple(dict.fromkeys(text for _, text in sorted(reasons[node])))) for node, score in ranked]
 
 
@@ -65,13 +70,17 @@ def rank(clues: Iterable[Clue], *, may_accuse: bool) -> tuple[NodeSuspect, ...]:
 
 
 def forest(catalogue: Catalogue, events: Iterable[int]) -> dict[str, tuple[float, int | None]]:
-    """Isolation Forest over log counts, node × event: anomaly in [0, 1] above the median node, and the event that sets it apart most.
+    """Isolation Forest over log counts, node × event: anomaly in [0, 1] above the median node, and the event that
+    sets it apart most.
 
     Fixed seed and :data:`TREES` trees; O(trees × nodes × log nodes) after a pass over the cells.
     """
     wanted = sorted(set(events))
     counts = (
-        catalogue.cells.filter(pl.col("event").is_in(wanted)).drop_nulls("node").group_by("node", "event").agg(pl.col("n").sum())
+        catalogue.cells.filter(pl.col("event").is_in(wanted))
+        .drop_nulls("node")
+        .group_by("node", "event")
+        .agg(pl.col("n").sum())
     )
     nodes = catalogue.nodes
     if len(nodes) < 4 or counts.is_empty():
@@ -92,7 +101,10 @@ def forest(catalogue: Catalogue, events: Iterable[int]) -> dict[str, tuple[float
     out = {}
     for node, i in row.items():
         anomaly = (float(score[i]) - low) / (high - low) if score[i] > low else 0.0
-        out[node] = (anomaly * min(1.0, (high - low) / 0.15), wanted[int(apart[i].argmax())] if apart[i].any() else None)
+        out[node] = (
+            anomaly * min(1.0, (high - low) / 0.15),
+            wanted[int(apart[i].argmax())] if apart[i].any() else None,
+        )
     return out
 
 
@@ -104,9 +116,16 @@ def absent(catalogue: Catalogue, expected: Iterable[str], consequence_at: int | 
     missing = sorted(set(expected) - seen)
     # half a log tree is an incomplete upload, not half a cluster of dead nodes
     if missing and len(missing) <= max(1, 0.2 * len(expected)):
-        clues += [Clue(n, 0.75 if len(missing) <= 2 else 0.4, f"{n} belongs to the job but wrote no log at all") for n in missing]
+        clues += [
+            Clue(n, 0.75 if len(missing) <= 2 else 0.4, f"{n} belongs to the job but wrote no log at all")
+            for n in missing
+        ]
     last = (
-        catalogue.cells.drop_nulls("node").drop_nulls("last_at").group_by("node").agg(at=pl.col("last_at").max()).sort("at", "node")
+        catalogue.cells.drop_nulls("node")
+        .drop_nulls("last_at")
+        .group_by("node")
+        .agg(at=pl.col("last_at").max())
+        .sort("at", "node")
     )
     if last.height < 3:
         return clues
@@ -117,12 +136,19 @@ def absent(catalogue: Catalogue, expected: Iterable[str], consequence_at: int | 
         for node, at in early.iter_rows():
             gap = (typical - at) / SECOND
             # a log that is merely cut misses its end too: silence alone is half a proof
-            clues.append(Clue(node, 0.55 if consequence_at is not None else 0.3, f"{node} wrote its last line {gap:,.0f} s before its peers"))
+            clues.append(
+                Clue(
+                    node,
+                    0.55 if consequence_at is not None else 0.3,
+                    f"{node} wrote its last line {gap:,.0f} s before its peers",
+                )
+            )
     return clues
 
 
 def lacking(catalogue: Catalogue, wide: Iterable[int], names: Mapping[int, str]) -> list[Clue]:
-    """Nodes that do not print what nearly all their peers print in the failure: the ones that did not report the time-out."""
+    """Nodes that do not print what nearly all their peers print in the failure: the ones that did not report the
+    time-out."""
     total = len(catalogue.nodes)
     if total < 4:
         return []
@@ -131,17 +157,23 @@ def lacking(catalogue: Catalogue, wide: Iterable[int], names: Mapping[int, str])
         have = set(catalogue.cells.filter(pl.col("event") == event)["node"].drop_nulls().unique().to_list())
         without = sorted(set(catalogue.nodes) - have)
         if have and without and len(without) <= max(1, 0.15 * total):
-            for node in without:
-                clues.append(Clue(node, 0.3 / len(without) ** 0.5, f"{node} did not print what {len(have)} of {total} nodes print: {names[event]}"))
+            weight = 0.3 / len(without) ** 0.5
+            they = f"what {len(have)} of {total} nodes print: {names[event]}"
+            clues += [Clue(node, weight, f"{node} did not print {they}") for node in without]
     return clues
 
 
 def named_by_peers(lines: Iterable[tuple[str, str | None]], nodes: Mapping[str, str]) -> list[Clue]:
-    """Nodes that peers name in complaints about a connection: (raw line, node that wrote it). Only a clear favourite is a clue."""
+    """Nodes that peers name in complaints about a connection: (raw line, node that wrote it). Only a clear favourite
+    is a clue."""
     votes: dict[str, set[str]] = {}
     for text, writer in lines:
         for match in _PEER.finditer(text):
-            target = nodes.get(match.group(1)) or nodes.get(match.group(1).partition(":")[0]) or nodes.get(match.group(1).partition(".")[0])
+            target = (
+                nodes.get(match.group(1))
+                or nodes.get(match.group(1).partition(":")[0])
+                or nodes.get(match.group(1).partition(".")[0])
+            )
             if target and target != writer:
                 votes.setdefault(target, set()).add(writer or "?")
     if not votes:

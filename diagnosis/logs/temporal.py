@@ -1,4 +1,5 @@
-"""What time tells: stages and their spans, iterations and their durations, a hang, a slowdown, what training survived (L4, section 3.4)."""
+"""What time tells: stages and their spans, iterations and their durations, a hang, a slowdown, what training survived
+(L4, section 3.4)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import polars as pl
 
 from diagnosis.logs import stages
 from diagnosis.logs.catalogue import Catalogue
-from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.progress import Progress
 
 #: Silence longer than this many usual intervals (and than the floor) is a hang.
@@ -25,7 +26,8 @@ SURVIVED_BEATS: Final = 3
 
 @dataclass(frozen=True)
 class Pace:
-    """Progress in time. ``beats``: ``n``, ``at`` (ns, job clock), ``seconds`` an iteration; ``usual_s`` between printed lines; ``slow_from``: the first
+    """Progress in time. ``beats``: ``n``, ``at`` (ns, job clock), ``seconds`` an iteration; ``usual_s`` between
+    printed lines; ``slow_from``: the first
     iteration of a slowdown that lasts to the end, ``ratio`` how much slower."""
 
     beats: pl.DataFrame
@@ -41,11 +43,11 @@ class Pace:
         return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
 
 
-def pace(progress: Progress, shifts: pl.DataFrame) -> Pace:
+def pace(progress: Progress, clocks: Clocks) -> Pace:
     """One beat an iteration (its earliest line), its duration and the change of durations."""
     if progress.beats.is_empty():
         return Pace(pl.DataFrame(schema={"n": pl.Int64, "at": pl.Int64, "seconds": pl.Float64}))
-    shifted = progress.beats.join(shifts, on="file", how="left").with_columns(at=pl.col("at") - pl.col("shift").fill_null(0))
+    shifted = clocks.correct(progress.beats, "at")
     beats = shifted.group_by("n").agg(at=pl.col("at").min(), seconds=pl.col("seconds").median()).sort("n")
     gaps = beats.with_columns(
         gap=(pl.col("at").diff() / SECOND), step=pl.col("n").diff().cast(pl.Float64)
@@ -79,7 +81,12 @@ def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
         ratio = float(np.median(after)) / base
         is_lasting = float(np.quantile(after, 0.2)) >= base * (1 + 0.6 * (SLOWER - 1))
         gain = (float(np.median(after)) - base) / spread * np.sqrt(min(cut, len(values) - cut))
-        if ratio >= SLOWER and is_lasting and after[0] >= base * (1 + 0.5 * (SLOWER - 1)) and (best is None or gain > best[0]):
+        if (
+            ratio >= SLOWER
+            and is_lasting
+            and after[0] >= base * (1 + 0.5 * (SLOWER - 1))
+            and (best is None or gain > best[0])
+        ):
             best = (float(gain), cut, ratio)
     if best is None or best[0] < 4.0:
         return None
@@ -91,21 +98,33 @@ def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace) -> pl.Serie
     times = pace_.beats["at"].drop_nulls().sort()
     if times.len() >= SURVIVED_BEATS + 1:
         edge = int(times[-SURVIVED_BEATS])
-        by_time = catalogue.events.select((pl.col("last_at").is_not_null() & (pl.col("last_at") < edge)).alias("is")).to_series()
+        by_time = catalogue.events.select(
+            (pl.col("last_at").is_not_null() & (pl.col("last_at") < edge)).alias("is")
+        ).to_series()
     else:
         by_time = pl.Series("is", [False] * catalogue.events.height)
     if times.len() or progress.beats.is_empty():
         return by_time
     # no clock at all: within the file that shows progress, lines before its last beats were survived
-    edges = progress.beats.sort("file", "line").group_by("file").agg(edge=pl.col("line").tail(SURVIVED_BEATS).min(), beats=pl.len())
+    edges = (
+        progress.beats.sort("file", "line")
+        .group_by("file")
+        .agg(edge=pl.col("line").tail(SURVIVED_BEATS).min(), beats=pl.len())
+    )
     inside = catalogue.cells.join(edges.filter(pl.col("beats") > SURVIVED_BEATS), on="file", how="left")
     survived = inside.group_by("event").agg(
         done=((pl.col("last_line") < pl.col("edge")) & pl.col("edge").is_not_null()).all()
     )
-    return catalogue.events.join(survived, on="event", how="left", maintain_order="left")["done"].fill_null(False).rename("is")
+    return (
+        catalogue.events.join(survived, on="event", how="left", maintain_order="left")["done"]
+        .fill_null(False)
+        .rename("is")
+    )
 
 
-def stage_spans(catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace, end_at: int | None) -> list[tuple[str, int, int]]:
+def stage_spans(
+    catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace, end_at: int | None
+) -> list[tuple[str, int, int]]:
     """Stages of the whole job as (stage, from, to) in ns, from markers (first over all writers) and progress."""
     marked = catalogue.cells.join(marks, on="masked").drop_nulls("first_at")
     rows = [(at, stage, is_end) for at, stage, is_end in marked.select("first_at", "stage", "is_end").iter_rows()]

@@ -18,7 +18,8 @@ _SHOWN: Final = (Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value, Role.
 
 
 def build(case: Case, roles: dict[int, str], ranked: list[str]) -> dict[str, Any]:
-    """``logs.timeline`` of the report; times in seconds since the epoch on the job's common clock. Ranked nodes get a lane first."""
+    """``logs.timeline`` of the report; times in seconds since the epoch on the job's common clock. Ranked nodes get a
+    lane first."""
     spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
     times = case.catalogue.cells.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
     nodes = [*dict.fromkeys([*ranked, *case.catalogue.nodes])][:LANES]
@@ -35,7 +36,11 @@ def build(case: Case, roles: dict[int, str], ranked: list[str]) -> dict[str, Any
 def _lane(case: Case, node: str, roles: dict[int, str], spans: list[tuple[str, int, int]]) -> dict[str, Any]:
     mine = case.catalogue.cells.filter(pl.col("node") == node)
     window = mine.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
-    marked = mine.filter(pl.col("event").is_in([e for e, r in roles.items() if r in _SHOWN])).drop_nulls("first_at").sort("first_at", "event")
+    marked = (
+        mine.filter(pl.col("event").is_in([e for e, r in roles.items() if r in _SHOWN]))
+        .drop_nulls("first_at")
+        .sort("first_at", "event")
+    )
     segments = []
     if window[0] is not None:
         for stage, low, high in spans:
@@ -62,7 +67,10 @@ def _iterations(case: Case) -> list[dict[str, Any]]:
         half = ITERATIONS // 2
         cut = beats.height - half
         beats = pl.concat([beats.head(cut).gather_every(max(1, cut // half)), beats.tail(half)])
-    return [{"n": n, "t": _s(at), "seconds": None if s is None else round(s, 4)} for n, at, s in beats.select("n", "at", "seconds").iter_rows()]
+    return [
+        {"n": n, "t": _s(at), "seconds": None if s is None else round(s, 4)}
+        for n, at, s in beats.select("n", "at", "seconds").iter_rows()
+    ]
 
 
 def _s(at: int | None) -> float | None:

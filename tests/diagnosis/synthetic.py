@@ -1,9 +1,9 @@
-"""Small made-up jobs for tests of the log engine: any framework's progress lines, one file a node, faults put in by hand."""
+"""Small made-up jobs for tests of the log engine: any framework's progress lines, one file a node, faults put in by
+hand."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,17 +17,25 @@ from diagnosis.pipeline import diagnose
 
 T0 = 1_760_000_000.0
 
-#: One progress line of iteration ``n`` that took ``s`` seconds.
-PROGRESS: dict[str, Callable[[int, float], str]] = {
-    "megatron": lambda n, s: f" iteration {n:8d}/   90000 | consumed samples: {n * 64:12d} | elapsed time per iteration (ms): {s * 1e3:.1f} | lm loss: 2.31E+00 | grad norm: 0.4 |",
-    "nemo": lambda n, s: f"Training epoch 0, iteration {n}/89999 | lr: 0.0003 | global_batch_size: 64 | global_step: {n} | reduced_train_loss: 2.31 | train_step_timing in s: {s:.3f}",
-    "deepspeed": lambda n, s: f"[INFO] [logging.py:96:log_dist] [Rank 0] step={n}, skipped=0, lr=[0.0003], mom=[[0.9, 0.95]]",
-    "torchtitan": lambda n, s: f"[titan] root - INFO - step: {n:2d}  loss:  2.3101  memory: 41.20GiB(51.5%)  tps: 3,211  mfu: 40.1%",
-    "hf": lambda n, s: f" {n}/90000 [01:10<2:10:00,  {s:.2f}s/it, loss=2.31]",
-    "lightning": lambda n, s: f"Epoch 0: | {n}/90000 [00:59<1:59:00, v_num=0, train_loss=2.310]",
-    "mlperf": lambda n, s: f':::MLLOG {{"namespace": "", "event_type": "POINT_IN_TIME", "key": "tracked_stats", "value": {{"train_loss": 2.31}}, "metadata": {{"file": "train.py", "lineno": 80, "step": {n}}}}}',
-    "mindspeed": lambda n, s: f"iteration {n:8d}/   90000 | consumed samples: {n * 64} | elapsed time per iteration (ms): {s * 1e3:.1f} | actual seqlen: 4096 | lm loss: 2.31E+00 |",
-    "custom": lambda n, s: f"worker: finished batch {n} in {s:.2f} s, objective 2.31",
+_MEGATRON = (
+    " iteration {n:8d}/   90000 | consumed samples: {c:12d} | elapsed time per iteration (ms): {ms:.1f} | "
+    "lm loss: 2.31E+00 | grad norm: 0.4 | number of skipped iterations:   0 |"
+)
+_MLLOG = (
+    ':::MLLOG {{"namespace": "", "event_type": "POINT_IN_TIME", "key": "tracked_stats", '
+    '"value": {{"train_loss": 2.31}}, "metadata": {{"file": "train.py", "lineno": 80, "step": {n}}}}}'
+)
+#: One progress line of iteration ``n`` that took ``s`` seconds (``ms`` milliseconds; ``c`` samples so far).
+PROGRESS: dict[str, str] = {
+    "megatron": _MEGATRON,
+    "nemo": "Training epoch 0, iteration {n}/89999 | lr: 0.0003 | global_step: {n} | train_step_timing in s: {s:.3f}",
+    "deepspeed": "[INFO] [logging.py:96:log_dist] [Rank 0] step={n}, skipped=0, lr=[0.0003], mom=[[0.9, 0.95]]",
+    "torchtitan": "[titan] root - INFO - step: {n:2d}  loss:  2.3101  memory: 41.20GiB(51.5%)  tps: 3,211",
+    "hf": " {n}/90000 [01:10<2:10:00,  {s:.2f}s/it, loss=2.31]",
+    "lightning": "Epoch 0: | {n}/90000 [00:59<1:59:00, v_num=0, train_loss=2.310]",
+    "mlperf": _MLLOG,
+    "mindspeed": _MEGATRON.replace("lm loss", "actual seqlen: 4096 | lm loss"),
+    "custom": "worker: finished batch {n} in {s:.2f} s, objective 2.31",
 }
 
 
@@ -89,14 +97,19 @@ class Job:
 
     def torn_down(self, at: float, but: tuple[int, ...] = ()) -> Job:
         """Launchers end their workers."""
-        head = "W1010 10:10:10.000000 4242 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 4243 closing signal SIGTERM"
+        head = (
+            "W1010 10:10:10.000000 4242 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 4243 "
+            "closing signal SIGTERM"
+        )
         return self.all_say(at, head, but)
 
     def timed_out(self, at: float, but: tuple[int, ...] = ()) -> Job:
         """Every rank's watchdog reports the same time-out."""
         text = (
-            "[rank{rank}]:[E1010 10:10:10.000000000 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: "
-            "WorkNCCL(SeqNum=812, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for 600012 milliseconds before timing out."
+            "[rank{rank}]:[E1010 10:10:10.000000000 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught "
+            "collective operation timeout: "
+            "WorkNCCL(SeqNum=812, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for "
+            "600012 milliseconds before timing out."
         )
         return self.all_say(at, text, but)
 
@@ -109,7 +122,12 @@ class Job:
             mine = lines.setdefault(f"logs/{self.name(node)}.log", [])
             for gpu in range(self.gpus):
                 rank = node * self.gpus + gpu
-                mine.append((1 + 0.1 * gpu, f"[rank{rank}]: initializing torch distributed on {self.name(node)} local_rank {gpu}"))
+                mine.append(
+                    (
+                        1 + 0.1 * gpu,
+                        f"[rank{rank}]: initializing torch distributed on {self.name(node)} local_rank {gpu}",
+                    )
+                )
                 mine.append((8 + 0.1 * gpu, f"[rank{rank}]: number of parameters: 7000000000"))
                 mine.append((20 + 0.1 * gpu, f"[rank{rank}]: loading checkpoint from /ckpt/latest"))
                 mine.append((40 + 0.1 * gpu, f"[rank{rank}]: successfully loaded checkpoint at iteration {self.start}"))
@@ -118,16 +136,23 @@ class Job:
             if node == 0:
                 for n in range(self.start + 1, self.last + 1):
                     slow = self.slow_from is not None and n >= self.slow_from
-                    mine.append((self.at(n), PROGRESS[self.framework](n, self.step_s * (self.slow_ratio if slow else 1.0))))
+                    mine.append((self.at(n), self._progress(n, self.step_s * (self.slow_ratio if slow else 1.0))))
         for at, where, text in self.extra:
             if where not in self.absent:
-                lines.setdefault("launcher.log" if where is None else f"logs/{self.name(where)}.log", []).append((at, text))
+                lines.setdefault("launcher.log" if where is None else f"logs/{self.name(where)}.log", []).append(
+                    (at, text)
+                )
         out = {}
         for path, rows in lines.items():
             index = int(path[-8:-4]) if path.startswith("logs/") else -1
             kept = sorted((r for r in rows if index not in self.cut or r[0] <= self.cut[index]), key=lambda r: r[0])
-            out[path] = "".join(self._stamp(at + self.skew_s.get(index, 0.0)) + text + "\n" for at, text in kept).encode()
+            out[path] = "".join(
+                self._stamp(at + self.skew_s.get(index, 0.0)) + text + "\n" for at, text in kept
+            ).encode()
         return out
+
+    def _progress(self, n: int, s: float) -> str:
+        return PROGRESS[self.framework].format(n=n, s=s, ms=s * 1e3, c=n * 64)
 
     def _stamp(self, at: float) -> str:
         return datetime.fromtimestamp(T0 + at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ ") if self.is_stamped else ""
@@ -138,7 +163,10 @@ class Job:
 
 def read_files(files: dict[str, bytes], work: Path) -> tuple[list[Parsed], ReadRange]:
     """Parse every file; returns the artifacts and a reader."""
-    parsed = [parse(io.BytesIO(data), path, ParseHints(), work / str(i)) for i, (path, data) in enumerate(sorted(files.items()))]
+    parsed = [
+        parse(io.BytesIO(data), path, ParseHints(), work / str(i))
+        for i, (path, data) in enumerate(sorted(files.items()))
+    ]
 
     def read(path: str, offset: int, length: int) -> bytes:
         return files[path][offset : offset + length]
@@ -159,7 +187,9 @@ def healthy_history(work: Path, framework: str = "megatron", jobs: int = 3) -> H
 def told(job: Job, work: Path, history: History | None = None, **options: Any) -> dict[str, Any]:
     """The whole report of a made-up job."""
     parsed, read = read_files(job.files(), work / "job")
-    return report.to_json(diagnose(parsed, job=options.pop("hints", job.hints()), history=history, read=read, **options))
+    return report.to_json(
+        diagnose(parsed, job=options.pop("hints", job.hints()), history=history, read=read, **options)
+    )
 
 
 def accused(report_: dict[str, Any]) -> list[str]:

@@ -21,7 +21,12 @@ def fallen_gpu(framework: str = "megatron") -> Job:
     job = Job(framework=framework)
     at = job.ends + 2
     job.say(at, 3, "kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=4243, name=python3, GPU has fallen off the bus.")
-    job.all_say(at + 20, "[rank{rank}]: torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error", (3,))
+    job.all_say(
+        at + 20,
+        "[rank{rank}]: torch.distributed.DistBackendError: NCCL error: remote process exited or there was a "
+        "network error",
+        (3,),
+    )
     return job.torn_down(at + 25)
 
 
@@ -36,19 +41,32 @@ def test_the_node_with_the_cause_is_named_though_its_peers_are_louder(tmp_path: 
     report = told(fallen_gpu(), tmp_path)
     assert accused(report) == ["gpu-0003"]
     assert report["logs"]["subcategory"] == "gpu_off_bus"
-    assert [(line["file"], "Xid" in report["logs"]["events"][0]["example"]) for line in report["logs"]["lines"]] == [("logs/gpu-0003.log", True)]
+    assert [(line["file"], "Xid" in report["logs"]["events"][0]["example"]) for line in report["logs"]["lines"]] == [
+        ("logs/gpu-0003.log", True)
+    ]
     assert "gpu-0003" in report["headline"] and "7 other nodes" in report["headline"]
 
 
 def test_a_healthy_job_accuses_nobody_and_shows_no_failure(history: History, tmp_path: Path) -> None:
-    job = Job(iterations=25).completes().say(30, 5, "[rank10]: ERROR: metrics exporter: push failed with status 500, will retry")
+    job = (
+        Job(iterations=25)
+        .completes()
+        .say(30, 5, "[rank10]: ERROR: metrics exporter: push failed with status 500, will retry")
+    )
     logs = told(job, tmp_path, history)["logs"]
-    assert (logs["is_failure"], logs["outcome"], logs["category"], logs["symptom"]) == (False, "succeeded", "none", "none")
+    assert (logs["is_failure"], logs["outcome"], logs["category"], logs["symptom"]) == (
+        False,
+        "succeeded",
+        "none",
+        "none",
+    )
     assert logs["lines"] == [] and logs["nodes"] == []
 
 
 def test_an_error_that_training_survived_is_not_the_cause(tmp_path: Path) -> None:
-    job = fallen_gpu().say(80.0, 6, "kernel: NVRM: Xid (PCI:0000:1a:00): 94, pid=77, name=python3, Contained: SM (0x1). RST: No, D-RST: No")
+    job = fallen_gpu().say(
+        80.0, 6, "kernel: NVRM: Xid (PCI:0000:1a:00): 94, pid=77, name=python3, Contained: SM (0x1). RST: No, D-RST: No"
+    )
     report = told(job, tmp_path)
     assert accused(report) == ["gpu-0003"]
     assert all("gpu-0006" not in line["file"] for line in report["logs"]["lines"])
@@ -80,7 +98,12 @@ def test_a_node_that_falls_silent_is_accused_of_being_lost(history: History, tmp
 
 def test_a_node_without_any_log_is_accused_when_the_ranks_never_met(tmp_path: Path) -> None:
     job = Job(iterations=0, absent=frozenset({6}))
-    job.say(700, 0, "[rank0]: torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 14/16 clients joined.")
+    job.say(
+        700,
+        0,
+        "[rank0]: torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 14/16 "
+        "clients joined.",
+    )
     report = told(job.torn_down(705), tmp_path)
     assert accused(report) == ["gpu-0006"]
     assert report["logs"]["symptom"] == "launch_failure" and report["logs"]["iteration"] is None
@@ -104,7 +127,12 @@ def test_an_exception_of_one_rank_ranks_its_node_but_does_not_accuse_the_machine
 
 def test_a_worker_that_dies_by_a_signal_without_a_word_is_found_in_its_launchers_log(tmp_path: Path) -> None:
     job = Job()
-    job.say(job.ends + 1, 7, "E1010 10:10:10 4242 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 1 (pid: 4243) of binary: /usr/bin/python3")
+    job.say(
+        job.ends + 1,
+        7,
+        "E1010 10:10:10 4242 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) "
+        "local_rank: 1 (pid: 4243) of binary: /usr/bin/python3",
+    )
     job.all_say(job.ends + 2, "[rank{rank}]: RuntimeError: Connection reset by peer", (7,))
     report = told(job.torn_down(job.ends + 5), tmp_path)
     assert accused(report) == ["gpu-0007"]
@@ -135,8 +163,15 @@ def test_a_clock_that_is_an_hour_off_is_seen_and_does_not_shift_the_blame(tmp_pa
 
 def test_a_job_without_time_stamps_is_diagnosed_by_the_order_of_lines(tmp_path: Path) -> None:
     job = Job(is_stamped=False)
-    job.say(job.ends + 2, 3, "kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=4243, name=python3, GPU has fallen off the bus.")
-    job.all_say(job.ends + 20, "[rank{rank}]: torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error", (3,))
+    job.say(
+        job.ends + 2, 3, "kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=4243, name=python3, GPU has fallen off the bus."
+    )
+    job.all_say(
+        job.ends + 20,
+        "[rank{rank}]: torch.distributed.DistBackendError: NCCL error: remote process exited or there was a "
+        "network error",
+        (3,),
+    )
     report = told(job, tmp_path)
     assert accused(report) == ["gpu-0003"]
     assert report["logs"]["iteration"] in (130, 131)
