@@ -12,7 +12,7 @@ from diagnosis.logs.signatures.literals import required
 from diagnosis.logs.signatures.match import SignatureSet
 from diagnosis.logs.signatures.model import Signature
 
-MAX_PATTERN = 1000
+MAX_PATTERN = 1500
 _ID = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*\Z")
 
 
