@@ -2,10 +2,11 @@
 
 from django.urls import path
 
-from triage.views import flows, nodes, statistics
+from triage.views import flows, nodes, planning, statistics
 
 urlpatterns = [
     path("statistics/", statistics.page, name="statistics"),
+    path("statistics/planning/", planning.planning, name="planning"),
     path("statistics/<slug:table>.csv", statistics.table_csv, name="statistics-csv"),
     path("jobs/<slug:slug>/flows/<int:attempt>/<slug:flow>/", flows.ranks, name="flow-ranks"),
     path(

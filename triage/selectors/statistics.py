@@ -232,6 +232,13 @@ def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, Exposu
     )
 
 
+def exposure_of(*, user: Any, query: Query, period: Period, now: datetime) -> tuple[int, float]:
+    """How many incidents happened in the period, and the node-days in which they could. Three queries."""
+    seen = query.apply(incidents_visible_to(user), user=user, now=now)
+    happened = _within(seen, period.starts_at, period.ends_at).exclude(state=Incident.State.REJECTED)
+    return happened.count(), _exposure(user, query, period)[0].node_days
+
+
 def _ratio(numerator: float, denominator: float) -> float | None:
     return numerator / denominator if denominator else None
 

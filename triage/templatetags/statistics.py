@@ -30,6 +30,12 @@ def figure_value(figure: Figure) -> str:
 
 
 @register.filter
+def hours(value: float) -> str:
+    """Hours in the unit that reads best."""
+    return duration(value * 3600)
+
+
+@register.filter
 def figure_change(figure: Figure) -> str:
     """Against the period before, in words as well as by sign."""
     if figure.value is None:

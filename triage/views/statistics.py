@@ -34,7 +34,7 @@ def page(request: HttpRequest) -> HttpResponse:
     # plotly takes a second to import, which no other page of a web process should pay
     from triage.charts import statistics as charts  # noqa: PLC0415
 
-    asked, problem = _asked(request)
+    asked, problem = asked_of(request)
     shown = _statistics(request, asked)
     links = _Links(shown)
     context = {
@@ -71,7 +71,7 @@ def table_csv(request: HttpRequest, table: str) -> StreamingHttpResponse:
         raise PermissionDenied("Exports are for managers: ask an administrator for the role.")
     if table not in TABLES:
         raise Http404(f"There is no table “{table}”: there are {', '.join(TABLES)}.")
-    asked, problem = _asked(request)
+    asked, problem = asked_of(request)
     if problem:
         raise Http404(problem)
     frame = _statistics(request, asked).table(table)
@@ -89,7 +89,7 @@ class _Echo:
         return value
 
 
-def _asked(request: HttpRequest) -> tuple[dict[str, Any], str]:
+def asked_of(request: HttpRequest) -> tuple[dict[str, Any], str]:
     """The page's state, all of it out of the address; a mistake becomes a sentence and its default is used."""
     given: QueryDict = request.GET
     today = timezone.now().date()

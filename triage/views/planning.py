@@ -1,0 +1,78 @@
+"""What the failure rate means for the next run: mean time to failure, checkpoint interval, warm standbys."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from diagnosis import metrics
+from ingest.roles import can
+from triage import search
+from triage.selectors.statistics import Period, exposure_of
+from triage.views.statistics import asked_of
+
+_SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
+
+
+@require_safe
+def planning(request: HttpRequest) -> HttpResponse:
+    """The rate is that of the search and period in the address, unless one is given."""
+    if not can(request.user, "statistics"):
+        raise PermissionDenied("Planning is for engineers and managers: ask an administrator for the role.")
+    asked, problem = asked_of(request)
+    failures, node_days = _seen(request, asked["query"], asked["period"])
+    measured = metrics.failures_per_1000_node_days(failures, node_days)
+    given, said = _number(request, "rate", "failures in 1,000 node-days")
+    write_s, said_write = _number(request, "write_s", "seconds that a checkpoint blocks")
+    rate = given if given is not None else measured if measured else metrics.BYTEROBUST_P * 1000
+    write_s = 60.0 if write_s is None else write_s
+    daily = min(1.0, rate / 1000)
+    rows = [
+        {
+            "nodes": nodes,
+            "mttf_h": metrics.mttf_h(nodes, daily),
+            "interval_s": metrics.checkpoint_interval_s(write_s, nodes, daily),
+            "standbys": metrics.standbys(nodes, daily),
+        }
+        for nodes in _SIZES
+    ]
+    context = {
+        "nav": "statistics",
+        "q": asked["q"],
+        "problem": problem or said or said_write,
+        "words": asked["query"].words(),
+        "period": asked["period"],
+        "failures": failures,
+        "node_days": node_days,
+        "measured": measured,
+        "interval": metrics.rate_interval_per_1000_node_days(failures, node_days),
+        "rate": rate,
+        "source": "given" if given is not None else "measured" if measured else "published",
+        "write_s": write_s,
+        "rows": rows,
+    }
+    return render(request, "triage/statistics/planning.html", context)
+
+
+def _seen(request: HttpRequest, query: search.Query, period: Period) -> tuple[int, float]:
+    """Incidents of the period and the node-days in which they could have happened."""
+    return exposure_of(user=request.user, query=query, period=period, now=timezone.now())
+
+
+def _number(request: HttpRequest, name: str, meaning: str) -> tuple[float | None, str]:
+    raw: Any = request.GET.get(name, "").strip()
+    if not raw:
+        return None, ""
+    try:
+        value = float(raw)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and 0 < value <= 1e6):
+        return None, f"“{raw[:40]}” cannot be used for {meaning}: give a number above 0."
+    return value, ""
