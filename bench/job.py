@@ -1,0 +1,105 @@
+"""Diagnoses one big made-up job: `python -m bench.job [--nodes 2048] [--lines 19500] [--keep DIR]`; prints seconds and peak memory.
+
+Every node writes one file of `--lines` lines; on one of them a GPU falls off the bus, the others time out ten minutes later.
+Parsing and diagnosis are timed apart, wall and CPU seconds of both; `--parts 1,2,4` repeats with a half and a quarter of the nodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import shutil
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from diagnosis.model import Parsed, ParseHints
+from diagnosis.parsing import parse
+from diagnosis.pipeline import diagnose
+
+T0 = 1_760_000_000.0
+XID = "kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=4243, name=python3, GPU has fallen off the bus."
+
+
+def _stamp(at: float) -> str:
+    return datetime.fromtimestamp(T0 + at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def template(lines: int) -> str:
+    """The text of one node; ``@NODE@`` and ``@RANK@`` stand for its name and first rank."""
+    out = []
+    for k in range(lines):
+        at, turn = 0.5 * k, k % 10
+        if turn == 0:
+            text = f"[rank@RANK@]: iteration {k // 10:8d}/  500000 | elapsed time per iteration (ms): 5012.5 | lm loss: 2.2E+00 |"
+        elif turn < 4:
+            text = f"@NODE@:2134:{2200 + k % 9} [{turn}] NCCL INFO Channel {k % 32:02d}/0 : {k % 512}[{turn}] -> 7[1] via NET/IB/0"
+        elif turn < 7:
+            text = f"dataloader: rank @RANK@ prefetch depth {k % 16}, shard /data/corpus/part-{k % 4096:05d}.bin offset {k * 977}"
+        else:
+            text = f"gpu-mon: gpu={turn} temp={50 + k % 20}C power={500 + k % 99}W util=100% sm_clk=1755MHz mem={60000 + k % 999}MiB"
+        out.append(f"{_stamp(at)} {text}")
+    return "\n".join(out) + "\n"
+
+
+def write(directory: Path, nodes: int, lines: int) -> int:
+    """Write the job's files; returns their bytes."""
+    text, end, total = template(lines), 0.5 * lines, 0
+    late = "".join(
+        f"{_stamp(end + 600)} [rank@RANK@]:[E1010 10:10:10.1 ProcessGroupNCCL.cpp:632] [Rank @RANK@] Watchdog caught collective "
+        f"operation timeout: WorkNCCL(SeqNum={n}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600012 "
+        "milliseconds before timing out.\n"
+        for n in (812,)
+    )
+    for number in range(nodes):
+        body = text + (f"{_stamp(end + 1)} {XID}\n" if number == nodes // 3 else late)
+        data = body.replace("@NODE@", f"gpu-{number:04d}").replace("@RANK@", str(number)).encode()
+        (directory / f"gpu-{number:04d}.log").write_bytes(data)
+        total += len(data)
+    return total
+
+
+def run(nodes: int, lines: int) -> None:
+    """Write, parse, diagnose; one printed line."""
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        (base / "logs").mkdir()
+        size = write(base / "logs", nodes, lines)
+        parsed: list[Parsed] = []
+        wall, cpu = time.perf_counter(), time.process_time()
+        for path in sorted((base / "logs").iterdir()):
+            with path.open("rb") as stream:
+                parsed.append(parse(stream, f"logs/{path.name}", ParseHints(), base / "work" / path.stem))
+        parse_wall, parse_cpu = time.perf_counter() - wall, time.process_time() - cpu
+
+        def read(path: str, offset: int, length: int) -> bytes:
+            with (base / path).open("rb") as stream:
+                stream.seek(offset)
+                return stream.read(length)
+
+        wall, cpu = time.perf_counter(), time.process_time()
+        told = diagnose(parsed, read=read)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        accused = [n.node for n in told.logs.nodes if n.is_suspect] if told.logs else []
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+        print(
+            f"{nodes} nodes, {nodes * lines:,} lines, {size / 1e9:.2f} GB: parse {parse_wall:.1f} s ({parse_cpu:.1f} CPU), "
+            f"diagnose {wall:.1f} s ({cpu:.1f} CPU), peak {peak:,.0f} MB, accused {accused}: {told.headline[:160]}"
+        )
+        shutil.rmtree(base / "work", ignore_errors=True)
+
+
+def main() -> None:
+    """Run the sizes asked for, the smallest first."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--nodes", type=int, default=2048)
+    options.add_argument("--lines", type=int, default=19_500)
+    options.add_argument("--parts", default="1")
+    chosen = options.parse_args()
+    for part in sorted((int(p) for p in chosen.parts.split(",")), reverse=True):
+        run(chosen.nodes // part, chosen.lines)
+
+
+if __name__ == "__main__":
+    main()
