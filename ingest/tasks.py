@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 from celery import current_app, shared_task
 from django.utils import timezone
@@ -17,6 +18,9 @@ log = logging.getLogger(__name__)
 
 #: what a broker that is down raises when a message is sent
 _BROKER_DOWN = (OperationalError, KombuError, OSError)
+#: finding out that the broker is down takes its client seconds: after that, nobody asks for this long
+_ASK_AGAIN_S = 15.0
+_ask_again_at = 0.0
 
 
 @shared_task
@@ -43,14 +47,16 @@ def tidy() -> None:
 
 def run_send(run_id: int) -> None:
     """Send a run's message. Without a broker the run stays queued, and the sweep sends it when there is one again."""
+    global _ask_again_at  # noqa: PLW0603  # one fact of the process, not of a request
     run = Run.objects.filter(pk=run_id).first()
-    if run is None:
+    if run is None or time.monotonic() < _ask_again_at:
         return
     task = unpack if run.kind == Run.Kind.UNPACK else parse
     Run.objects.filter(pk=run_id).update(sent_at=timezone.now())
     try:
         task.apply_async((run_id,), retry=False)
     except _BROKER_DOWN as error:
+        _ask_again_at = time.monotonic() + _ASK_AGAIN_S
         log.warning("the broker cannot be reached, run %s waits: %s", run_id, error)
         Run.objects.filter(pk=run_id).update(sent_at=None)
 

@@ -147,6 +147,9 @@
         }
       } catch (error) {
         failures += 1;
+        // A browser refuses to read a file that was written to since it was chosen.
+        const isReadable = await entry.file.slice(0, 1).arrayBuffer().then(() => true, () => false);
+        if (!isReadable) throw new Error("The file changed while it was sent: choose it again.");
         if (error.isFinal || failures > RETRIES) throw error;
         status.textContent = `${error.message} Trying again…`;
         await wait(Math.min(30000, 500 * 2 ** failures));

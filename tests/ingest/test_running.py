@@ -146,8 +146,24 @@ def test_a_broker_that_is_down_costs_nothing_but_time(job: Job, monkeypatch: pyt
         patched.setattr("ingest.tasks.queue_length", lambda: None)
         sweeping.sweep()
         assert Artifact.objects.get().state == "received"
+    monkeypatch.setattr("ingest.tasks._ask_again_at", 0.0)  # a while later
     sweeping.sweep()
     assert Artifact.objects.get().state == "parsed"
+
+
+def test_a_broker_known_to_be_down_is_not_asked_for_every_file(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def down(*_: Any, **__: Any) -> None:
+        asked.append(1)
+        raise BrokerDown("no")
+
+    monkeypatch.setattr("ingest.tasks.parse.apply_async", down)
+    monkeypatch.setattr("ingest.tasks.unpack.apply_async", down)
+    for n in range(5):
+        send(job, f"{n}.zip", zip_of({f"{n}.log": LOG}))
+    assert len(asked) == 1
+    assert Run.objects.filter(sent_at=None).count() == 5
 
 
 def test_a_lost_message_is_sent_again(job: Job, paused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
