@@ -74,7 +74,8 @@ def terms_of(text: str) -> tuple[Term, ...]:
     """Cuts ``text`` into terms, in order; raises SearchError with the place of what cannot be read. Linear."""
     if len(text) > 2000:
         raise SearchError("The search is longer than 2,000 characters: shorten it.")
-    terms, at = [], 0
+    terms: list[Term] = []
+    at = 0
     while True:
         while at < len(text) and text[at].isspace():
             at += 1

@@ -30,7 +30,7 @@ def stacks_view(report: dict[str, Any], *, words: str, link: Callable[[str, int]
     dumps = [
         {**row, "link": link(row["path"], row.get("line") or 1)} for row in stacks.get("ranks", []) if row.get("path")
     ]
-    first = {}
+    first: dict[int, str] = {}
     for row in dumps:
         first.setdefault(row["rank"], row["link"])
     wanted = words.lower().split()

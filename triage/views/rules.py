@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -41,7 +43,7 @@ def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     rule = get_object_or_404(CustomRule, pk=pk) if pk else None
     body = request.POST.get("body", rule.body if rule else TEMPLATE).replace("\r\n", "\n")
     is_active = request.POST.get("active") == "1" if request.method == "POST" else rule is None or rule.is_active
-    context = {"nav": "rules", "rule": rule, "body": body, "is_active": is_active}
+    context: dict[str, Any] = {"nav": "rules", "rule": rule, "body": body, "is_active": is_active}
     if request.method == "POST":
         act = request.POST.get("act")
         if act == "delete" and rule:

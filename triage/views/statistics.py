@@ -101,9 +101,9 @@ def asked_of(request: HttpRequest) -> tuple[dict[str, Any], str]:
         query, problem = search.Query(), str(error)
     span = given.get("span", "")
     try:
-        end = date.fromisoformat(given["until"]) if given.get("until") else today
+        end = date.fromisoformat(given.get("until", "")) if given.get("until") else today
         if given.get("since"):
-            start, span = date.fromisoformat(given["since"]), ""
+            start, span = date.fromisoformat(given.get("since", "")), ""
         else:
             span = span if span in _SPANS else _DEFAULT_SPAN
             start = end - timedelta(days=_SPANS[span] - 1)
@@ -135,7 +135,7 @@ def _statistics(request: HttpRequest, asked: dict[str, Any]) -> Statistics:
 def _rows(frame: pd.DataFrame, links: list[str]) -> list[dict[str, Any]]:
     """The frame's rows for a template, each with the address of its list."""
     rows = frame.to_dict("records")
-    return [{**row, "link": link} for row, link in zip(rows, links, strict=True)]  # type: ignore[dict-item]
+    return [{**row, "link": link} for row, link in zip(rows, links, strict=True)]
 
 
 def _by_week(weeks: pd.DataFrame, measure: str) -> pd.DataFrame:
