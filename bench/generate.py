@@ -1,7 +1,9 @@
 """Writes training-like logs of any size: `python bench/generate.py OUT --lines 1000000 [--ranks 64] [--seed 1]`.
 
-One merged file of many ranks, as torchrun's tee writes it: framework banners, iteration lines, NCCL initialisation, data-loader notes, tracebacks and
-checkpoint messages, with the numbers, addresses, paths and host names that make real logs hard to compress. Same seed and size, same bytes.
+One merged file of many ranks, as torchrun's tee writes it: framework banners, iteration lines, NCCL initialisation,
+data-loader notes, tracebacks and
+checkpoint messages, with the numbers, addresses, paths and host names that make real logs hard to compress. Same seed
+and size, same bytes.
 """
 
 from __future__ import annotations
@@ -21,47 +23,61 @@ def _hex(rng: random.Random, digits: int) -> str:
 
 def _iteration(rng: random.Random, n: int, rank: int) -> str:
     return (
-        f" iteration {n // 640:8d}/  500000 | consumed samples: {n * 4:12d} | elapsed time per iteration (ms): {rng.gauss(2150, 30):.1f} | "
-        f"throughput per GPU (TFLOP/s/GPU): {rng.gauss(410, 4):.1f} | learning rate: {rng.random() * 1e-4:.6E} | global batch size:  2048 | "
-        f"lm loss: {rng.gauss(2.2, 0.05):.6E} | loss scale: 1.0 | grad norm: {rng.random():.3f} | number of skipped iterations:   0 | "
+        f" iteration {n // 640:8d}/  500000 | consumed samples: {n * 4:12d} | elapsed time per iteration "
+        f"(ms): {rng.gauss(2150, 30):.1f} | "
+        f"throughput per GPU (TFLOP/s/GPU): {rng.gauss(410, 4):.1f} | learning rate: "
+        f"{rng.random() * 1e-4:.6E} | global batch size:  2048 | "
+        f"lm loss: {rng.gauss(2.2, 0.05):.6E} | loss scale: 1.0 | grad norm: {rng.random():.3f} | number "
+        f"of skipped iterations:   0 | "
         "number of nan iterations:   0 |"
     )
 
 
 def _nccl(rng: random.Random, n: int, rank: int) -> str:
     return (
-        f"gpu-{rank // 8:04d}:{20000 + rank}:{21000 + rng.randrange(900)} [{rank % 8}] NCCL INFO Channel {rng.randrange(32):02d}/0 : "
+        f"gpu-{rank // 8:04d}:{20000 + rank}:{21000 + rng.randrange(900)} [{rank % 8}] NCCL INFO Channel "
+        f"{rng.randrange(32):02d}/0 : "
         f"{rank}[{rank % 8}] -> {(rank + 1) % 512}[{(rank + 1) % 8}] via P2P/CUMEM/read comm 0x{_hex(rng, 12)}"
     )
 
 
 def _transport(rng: random.Random, n: int, rank: int) -> str:
     return (
-        f"gpu-{rank // 8:04d}:{20000 + rank}:{21000 + rng.randrange(900)} [{rank % 8}] NCCL INFO NET/IB : Using [{rng.randrange(8)}]mlx5_{rng.randrange(8)}:1/RoCE "
+        f"gpu-{rank // 8:04d}:{20000 + rank}:{21000 + rng.randrange(900)} [{rank % 8}] NCCL INFO NET/IB : "
+        f"Using [{rng.randrange(8)}]mlx5_{rng.randrange(8)}:1/RoCE "
         f"[RO]; OOB bond0:10.12.{rank // 8}.{1 + rng.randrange(250)}<0>"
     )
 
 
 def _loader(rng: random.Random, n: int, rank: int) -> str:
-    return f"dataloader: rank {rank} prefetch depth {rng.randrange(16)}, shard /data/corpus/part-{rng.randrange(4096):05d}.bin offset {rng.getrandbits(30)}"
+    return (
+        f"dataloader: rank {rank} prefetch depth {rng.randrange(16)}, shard "
+        f"/data/corpus/part-{rng.randrange(4096):05d}.bin offset {rng.getrandbits(30)}"
+    )
 
 
 def _memory(rng: random.Random, n: int, rank: int) -> str:
     return (
-        f"[Rank {rank}] (after {n // 640} iterations) memory (MB) | allocated: {rng.random() * 40000:.2f} | max allocated: {rng.random() * 80000:.2f} | "
+        f"[Rank {rank}] (after {n // 640} iterations) memory (MB) | allocated: {rng.random() * 40000:.2f} "
+        f"| max allocated: {rng.random() * 80000:.2f} | "
         f"reserved: {rng.randrange(80000)}.0 | max reserved: {rng.randrange(80000)}.0"
     )
 
 
 def _checkpoint(rng: random.Random, n: int, rank: int) -> str:
     return (
-        f"[INFO] [torch_checkpoint_engine.py:{rng.choice((23, 33))}:save] [Torch] Saving /ckpt/run-{_hex(rng, 8)}/global_step{n // 640}/"
+        f"[INFO] [torch_checkpoint_engine.py:{rng.choice((23, 33))}:save] [Torch] Saving "
+        f"/ckpt/run-{_hex(rng, 8)}/global_step{n // 640}/"
         f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt..."
     )
 
 
 def _telemetry(rng: random.Random, n: int, rank: int) -> str:
-    return f"[WARNING] [telemetry.py:88] push to 10.0.{rng.randrange(255)}.{rng.randrange(255)}:9091 took {rng.random() * 900:.0f} ms (id {_hex(rng, 8)}-{_hex(rng, 4)}-{_hex(rng, 4)}-{_hex(rng, 4)}-{_hex(rng, 12)})"
+    return (
+        f"[WARNING] [telemetry.py:88] push to 10.0.{rng.randrange(255)}.{rng.randrange(255)}:9091 took "
+        f"{rng.random() * 900:.0f} ms (id "
+        f"{_hex(rng, 8)}-{_hex(rng, 4)}-{_hex(rng, 4)}-{_hex(rng, 4)}-{_hex(rng, 12)})"
+    )
 
 
 def _timers(rng: random.Random, n: int, rank: int) -> str:
@@ -72,7 +88,10 @@ def _timers(rng: random.Random, n: int, rank: int) -> str:
 
 
 def _cache(rng: random.Random, n: int, rank: int) -> str:
-    return f"[WARNING] [stage3.py:{rng.choice((2069, 2106))}:step] {rng.randrange(9)} pytorch allocator cache flushes since last step. this happens when there is high memory pressure"
+    return (
+        f"[WARNING] [stage3.py:{rng.choice((2069, 2106))}:step] {rng.randrange(9)} pytorch allocator "
+        f"cache flushes since last step. this happens when there is high memory pressure"
+    )
 
 
 _TRACEBACK = (

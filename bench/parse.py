@@ -1,8 +1,12 @@
-"""Lines a second and peak memory of reading a log, beside Drain3 in the same run: `python bench/parse.py [--lines 1000000 10000000]`.
+"""Lines a second and peak memory of reading a log, beside Drain3 in the same run: `python bench/parse.py [--lines
+1000000 10000000]`.
 
-Ours does more than Drain3 is asked to: it also reads times, writers and levels, joins records and writes the column files; then it mines templates.
-Drain3 gets the one mask that ours applies to every line (the naming masks, which ours applies to distinct lines only, are left out in its favour), on the
-first `--drain-lines` lines; its rate falls with more lines, so extrapolating it flatters it. Each measurement runs in a process of its own. Wall time on a shared machine is noise; CPU seconds are the robust column.
+Ours does more than Drain3 is asked to: it also reads times, writers and levels, joins records and writes the column
+files; then it mines templates.
+Drain3 gets the one mask that ours applies to every line (the naming masks, which ours applies to distinct lines only,
+are left out in its favour), on the
+first `--drain-lines` lines; its rate falls with more lines, so extrapolating it flatters it. Each measurement runs in
+a process of its own. Wall time on a shared machine is noise; CPU seconds are the robust column.
 """
 
 from __future__ import annotations
@@ -19,7 +23,10 @@ import time
 from pathlib import Path
 
 # What ours does to every line, as one pattern: hexadecimal words and numbers.
-_PER_LINE = r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|0[xX][0-9a-fA-F]+|\b[0-9][0-9a-fA-F]*\b|\b[0-9a-fA-F]{8,}\b|[0-9]+"
+_PER_LINE = (
+    r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|0[xX][0-9a-fA-F]+"
+    r"|\b[0-9][0-9a-fA-F]*\b|\b[0-9a-fA-F]{8,}\b|[0-9]+"
+)
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 

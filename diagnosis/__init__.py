@@ -6,7 +6,24 @@ Pure library: no Django, no Celery, no clock, no environment. Two calls carry ev
 * ``diagnosis.pipeline.diagnose`` turns all of a job's ``Parsed`` into one ``Diagnosis``.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from diagnosis.model import JobHints, Kind, Level, Parsed, ParseHints, Role, Source
-from diagnosis.parsing import merge, parse
+
+if TYPE_CHECKING:
+    from diagnosis.parsing import merge, parse
 
 __all__ = ["JobHints", "Kind", "Level", "ParseHints", "Parsed", "Role", "Source", "merge", "parse"]
+
+
+def __getattr__(name: str) -> Any:
+    """``parse`` and ``merge`` when first asked for: what they need takes two seconds to import, and pages never
+    parse.
+    """
+    if name in ("merge", "parse"):
+        from diagnosis import parsing  # noqa: PLC0415
+
+        return getattr(parsing, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

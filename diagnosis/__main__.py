@@ -1,5 +1,9 @@
-"""The engine without a server: ``python -m diagnosis PATH…``, ``python -m diagnosis learn …``, ``python -m diagnosis templates …``."""
+"""The engine without a server: ``python -m diagnosis PATH…``, ``python -m diagnosis learn …``, ``python -m
+diagnosis templates …``.
+"""
 
+# Each command imports what it needs: --help and errors should not wait for the engine.
+# ruff: noqa: PLC0415
 from __future__ import annotations
 
 import argparse
@@ -172,7 +176,7 @@ def _nothing(found: object) -> str:
     """Why there is nothing to diagnose, with the first reasons."""
     from diagnosis.evidence import Evidence
 
-    assert isinstance(found, Evidence)  # noqa: S101
+    assert isinstance(found, Evidence)
     reasons = [f"{parsed.path}: {parsed.skipped}" for parsed in found.parsed if parsed.skipped]
     reasons += [f"{path}: {why}" for path, why in found.problems]
     shown = "; ".join(reasons[:3]) or "there is no file in it"

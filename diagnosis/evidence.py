@@ -1,7 +1,9 @@
 """Evidence on disk: a directory, an archive or a single file, parsed artifact by artifact in bounded memory.
 
-This is what the command line does instead of an upload. Directories are walked in order of their paths; archives go through
-:mod:`diagnosis.archives`, which trusts nothing of them. Links are not followed. Only members of archives are copied to the working
+This is what the command line does instead of an upload. Directories are walked in order of their paths; archives go
+through
+:mod:`diagnosis.archives`, which trusts nothing of them. Links are not followed. Only members of archives are copied
+to the working
 directory, since raw lines are read again by offset when the diagnosis quotes them.
 """
 
@@ -24,7 +26,9 @@ Opener = Callable[[], BinaryIO]
 
 @dataclass(slots=True)
 class Evidence:
-    """What was found and parsed. ``read`` gives raw bytes of any artifact; ``problems`` are sentences about what was left out."""
+    """What was found and parsed. ``read`` gives raw bytes of any artifact; ``problems`` are sentences about what
+    was left out.
+    """
 
     parsed: list[Parsed] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
@@ -45,7 +49,8 @@ def gather(
 ) -> Evidence:
     """Parses everything below ``paths``; tables and copies lie in ``work``, which the caller removes.
 
-    Artifacts are named by their path inside the directory or archive; where two of several ``paths`` hold the same name, by the argument's
+    Artifacts are named by their path inside the directory or archive; where two of several ``paths`` hold the same
+    name, by the argument's
     own name in front. Raises ``FileNotFoundError`` for a path that does not exist.
     """
     evidence = Evidence()
@@ -81,7 +86,9 @@ def _files(path: Path, evidence: Evidence) -> Iterator[tuple[str, Path]]:
                 evidence.problems.append((inside, "This is a link or a device, not a file: it was left out."))
 
 
-def _one(evidence: Evidence, name: str, file: Path, argument: str, hints: ParseHints, work: Path) -> None:
+def _one(  # noqa: PLR0917
+    evidence: Evidence, name: str, file: Path, argument: str, hints: ParseHints, work: Path
+) -> None:
     """Parses one file, or each member of it if it is an archive."""
     try:
         stream = file.open("rb")
@@ -118,7 +125,9 @@ def _free(evidence: Evidence, name: str, argument: str) -> str:
     return f"{argument}/{name}"
 
 
-def _parse(evidence: Evidence, stream: BinaryIO, path: str, hints: ParseHints, work: Path, file: Path) -> Parsed:
+def _parse(  # noqa: PLR0917
+    evidence: Evidence, stream: BinaryIO, path: str, hints: ParseHints, work: Path, file: Path
+) -> Parsed:
     parsed = parse(stream, path, hints, work / f"artifact-{len(evidence.parsed):06d}")
     evidence.parsed.append(parsed)
     evidence._files[path] = file

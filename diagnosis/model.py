@@ -48,7 +48,8 @@ class Role(StrEnum):
 class Source:
     """Who wrote a line: a node and, where known, a global rank or a rank's number on its node.
 
-    ``how`` is the place it was read from (``path``, ``prefix``, ``line``, ``inventory``; empty: unknown), ``confidence`` in [0, 1].
+    ``how`` is the place it was read from (``path``, ``prefix``, ``line``, ``inventory``; empty: unknown),
+    ``confidence`` in [0, 1].
     """
 
     node: str | None = None
@@ -61,7 +62,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class JobHints:
-    """What a human or an inventory file says of the job. Everything is optional: a job without any is still diagnosed."""
+    """What a human or an inventory file says of the job. Everything is optional: a job without any is still
+    diagnosed.
+    """
 
     job_id: str = ""
     name: str = ""
@@ -80,7 +83,8 @@ class JobHints:
 class ParseHints:
     """What the caller knows of one artifact, or of one byte range of it, before parsing.
 
-    A huge plain file is parsed as several ranges cut at line boundaries (``offset`` is where this range begins) and put together
+    A huge plain file is parsed as several ranges cut at line boundaries (``offset`` is where this range begins) and
+    put together
     again by :func:`diagnosis.merge`.
     """
 
@@ -115,7 +119,9 @@ class Parsed:
 
 
 class ReadRange(Protocol):
-    """Reads ``length`` bytes of the artifact ``path`` from ``offset`` on; the engine's only way to raw bytes in ``diagnose``."""
+    """Reads ``length`` bytes of the artifact ``path`` from ``offset`` on; the engine's only way to raw bytes in
+    ``diagnose``.
+    """
 
     def __call__(self, path: str, offset: int, length: int) -> bytes: ...
 

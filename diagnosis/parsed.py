@@ -15,7 +15,9 @@ NAME = "parsed.json"
 
 
 def save(parsed: Parsed, directory: Path) -> Path:
-    """Writes ``parsed.json`` into ``directory``, where its column files already lie (or are moved to); returns its path."""
+    """Writes ``parsed.json`` into ``directory``, where its column files already lie (or are moved to); returns its
+    path.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     data: dict[str, Any] = asdict(parsed)
     data["format"] = FORMAT

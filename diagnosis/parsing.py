@@ -1,4 +1,6 @@
-"""``parse``: one artifact's bytes in, one ``Parsed`` out. ``merge``: the byte ranges of one plain file together again."""
+"""``parse``: one artifact's bytes in, one ``Parsed`` out. ``merge``: the byte ranges of one plain file together
+again.
+"""
 
 from __future__ import annotations
 
@@ -62,16 +64,19 @@ def _read(stream: BinaryIO, size: int, tee: _Tee) -> bytes:
     """Reads; a damaged stream ends where its damage begins."""
     try:
         return stream.read(size) or b""
-    except Exception as error:  # noqa: BLE001: decompressors raise a dozen types, and none may stop the other artifacts
+    except Exception as error:  # decompressors raise a dozen types, and none may stop the other artifacts
         tee.broke = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return b""
 
 
 def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
-    """Reads one artifact (or, with ``hints.offset``, one byte range of a plain file cut at a line boundary) once, streaming.
+    """Reads one artifact (or, with ``hints.offset``, one byte range of a plain file cut at a line boundary) once,
+    streaming.
 
-    Writes ``columns.parquet`` and ``uniques.parquet`` below ``work``, which must be empty or absent. Never raises on content: ``skipped`` says in a sentence why an
-    artifact was not used, ``notes`` what was odd about one that was. Memory is bounded by the block size; time is linear in bytes.
+    Writes ``columns.parquet`` and ``uniques.parquet`` below ``work``, which must be empty or absent. Never raises on
+    content: ``skipped`` says in a sentence why an
+    artifact was not used, ``notes`` what was odd about one that was. Memory is bounded by the block size; time is
+    linear in bytes.
     """
     work.mkdir(parents=True, exist_ok=True)
     probe = _Tee(b"", stream)
@@ -108,7 +113,9 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
 
 
 def is_divisible(head: bytes, path: str) -> bool:
-    """Whether a file that begins with ``head`` may be parsed in byte ranges cut after newlines: a log in a one-byte encoding."""
+    """Whether a file that begins with ``head`` may be parsed in byte ranges cut after newlines: a log in a
+    one-byte encoding.
+    """
     return _kind(head, path) in (Kind.LOG, Kind.KERNEL, Kind.SCHEDULER) and encodings.encoding_of(head)[0] == "utf-8"
 
 
@@ -119,7 +126,10 @@ def _kind(head: bytes, path: str) -> Kind:
 
 def _broken(path: str, why: str, passed: int) -> str:
     until = f"after {passed:,} bytes" if passed else "at its beginning"
-    return f"The data breaks off {until} ({why}): the file is truncated or damaged. What came before was read; copy the file again to get the rest."
+    return (
+        f"The data breaks off {until} ({why}): the file is truncated or damaged. What came before was "
+        f"read; copy the file again to get the rest."
+    )
 
 
 def _delegated(kind: Kind, tee: _Tee, path: str, hints: ParseHints, work: Path) -> Parsed:
@@ -128,7 +138,7 @@ def _delegated(kind: Kind, tee: _Tee, path: str, hints: ParseHints, work: Path) 
         parsed = reader(cast("BinaryIO", tee), path, hints, work)
         tee.drain()
         return replace(parsed, sha256=parsed.sha256 or tee.sha256, bytes=parsed.bytes or tee.passed)
-    except Exception as error:  # noqa: BLE001: an unforeseen shape of one file must not take the job down
+    except Exception as error:  # an unforeseen shape of one file must not take the job down
         tee.drain()
         return Parsed(
             path,
@@ -162,14 +172,16 @@ def _described(kind: Kind, tee: _Tee, path: str) -> Parsed:
     return Parsed(path, kind, tee.sha256, tee.passed, count, facts=facts)
 
 
-def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path) -> Parsed:
+def _log(  # noqa: PLR0917
+    kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path
+) -> Parsed:
     notes: list[str] = []
     encoding, mark = encodings.encoding_of(head)
     if encoding != "utf-8":
         notes.append(f"The text is {encoding.upper()}; byte offsets count the original bytes.")
     tee.read(mark)
     zone = _zone(hints.time_zone, notes)
-    from diagnosis.logs import lines  # noqa: PLC0415: Numba takes a second to import, and pages that import the engine never parse
+    from diagnosis.logs import lines  # noqa: PLC0415  # Numba takes a second to import, and pages that import the engine never parse
     from diagnosis.logs.reader import LogReader  # noqa: PLC0415
 
     reader = LogReader(path, work, time_zone=zone, node=hints.node)
@@ -213,14 +225,16 @@ def _zone(name: str, notes: list[str]) -> str:
     try:
         ZoneInfo(name)
         pl.Series([0]).cast(pl.Datetime("ns")).dt.replace_time_zone(name)
-    except Exception:  # noqa: BLE001: zoneinfo and polars raise different types for the same thing
+    except Exception:  # zoneinfo and polars raise different types for the same thing
         notes.append(f"The time zone {name!r} is not known; UTC was used. Give a name such as Europe/Berlin.")
         return "UTC"
     return name
 
 
 def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
-    """Puts consecutive byte ranges of one plain file, in order, together. Associative; raises ``ValueError`` for no parts or parts that are no logs."""
+    """Puts consecutive byte ranges of one plain file, in order, together. Associative; raises ``ValueError`` for
+    no parts or parts that are no logs.
+    """
     if not parts or any(part.columns is None or part.uniques is None for part in parts):
         raise ValueError("only the parsed ranges of one log can be merged, at least one")
     if len(parts) == 1:
@@ -236,6 +250,7 @@ def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
     resolver = records.Records()
     before = 0
     for number, part in enumerate(parts):
+        assert part.columns is not None and part.uniques is not None
         remap = []
         for source, count in zip(part.sources, part.facts["source_lines"], strict=True):
             place = sources.setdefault(unsettled(source), len(sources))

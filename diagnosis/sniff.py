@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 
@@ -39,7 +40,9 @@ _KERNEL = re.compile(
     r"^(?:<\d+>)?(?:\[ *\d+\.\d{6}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] |\S.{0,60} kernel: )"
 )
 _SCHEDULER = re.compile(
-    r"^(?:slurmstepd|srun|sbatch|slurmctld|slurmd|salloc): |^JobId=\d+|^\s*JobID[ |]|\bslurm(?:ctld|d|stepd)\[|^\S* ?(?:Normal|Warning) +[A-Z][A-Za-z]+ +\S+/|^LAST SEEN\s+TYPE|PyTorchJob|^NodeName=|"
+    r"^(?:slurmstepd|srun|sbatch|slurmctld|slurmd|salloc): |^JobId=\d+|^\s*JobID[ |]|\bslurm(?:ctld|d"
+    r"|stepd)\[|^\S* ?(?:Normal|Warning) +[A-Z][A-Za-z]+ +\S+/|^LAST SEEN\s+TYPE|PyTorchJob"
+    r"|^NodeName=|"
     r"pod/\S+ |^bsub|^qsub"
 )
 _SACCT = re.compile(r"^\s*(?:JobID|JobIDRaw|Account|User|Partition|State|ExitCode|NodeList)[|,]")
@@ -63,7 +66,7 @@ def binary_reason(head: bytes) -> str | None:
     return None
 
 
-def sniff(head: bytes, path: str) -> Kind:
+def sniff(head: bytes, path: str) -> Kind:  # noqa: PLR0911
     """The kind of an artifact that begins with ``head`` (at most ``HEAD_BYTES`` are looked at). O(len(head))."""
     head = head[:HEAD_BYTES]
     if flows.sniff(head, path):
@@ -117,7 +120,9 @@ def _structured(text: str, name: str) -> Kind | None:
 
 
 def facts_of(kind: Kind, data: bytes) -> dict[str, object]:
-    """The content of an inventory or layout as JSON-able facts: ``{"json": {...}}`` or ``{"rows": [{...}]}``. Raises ``ValueError`` with a sentence."""
+    """The content of an inventory or layout as JSON-able facts: ``{"json": {...}}`` or ``{"rows": [{...}]}``.
+    Raises ``ValueError`` with a sentence.
+    """
     encoding, mark = encoding_of(data)
     text = decode(data[mark:], encoding)
     if text.lstrip().startswith(("{", "[")):
@@ -125,8 +130,6 @@ def facts_of(kind: Kind, data: bytes) -> dict[str, object]:
             return {"json": json.loads(text)}
         except (ValueError, RecursionError) as error:
             raise ValueError(f"the file is not valid JSON ({error}); export it again") from error
-    import csv
-
     dialect = (
         ";"
         if text.split("\n", 1)[0].count(";") > text.split("\n", 1)[0].count(",")

@@ -1,4 +1,6 @@
-"""The report for a terminal: what failed, where, since when, why we think so, what to do. Log text is printed as text."""
+"""The report for a terminal: what failed, where, since when, why we think so, what to do. Log text is printed as
+text.
+"""
 
 from __future__ import annotations
 

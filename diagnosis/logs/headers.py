@@ -1,6 +1,7 @@
 """Record headers: when, who and how bad, before what.
 
-Headers are recognised on *normalised* lines (every number is ``0``, see :mod:`diagnosis.logs.mask`), of which there are few; the values are then read
+Headers are recognised on *normalised* lines (every number is ``0``, see :mod:`diagnosis.logs.mask`), of which there
+are few; the values are then read
 from the raw lines by the one pattern that was recognised.
 """
 
@@ -13,20 +14,22 @@ from diagnosis.logs.times import MONTH as _MONTH
 from diagnosis.logs.times import TIME_STYLES
 from diagnosis.model import Level
 
-
-# What may stand before a message, in any order and number. Recognised on normalised text. No piece takes more than one blank after
-# itself, so that the indentation of the message survives.
+# What may stand before a message, in any order and number. Recognised on normalised text. No piece takes more than
+# one blank after itself, so that the indentation of the message survives.
 _GAP = r"(?: *[|,-]+)?[ \t]?"
 _CLOCK = r"0:0:0(?:[.,:]0)*"
 _ZONE = r"(?: ?(?:Z\b|UTC\b|GMT\b|[AP]M\b|[+-]0(?::?0)?))?"
 _STAMP = (
-    rf"(?:[\[(]?(?:{_DAY},? +)?(?:0-0-0[T _]{_CLOCK}|0-0-0-{_CLOCK}|0-{_CLOCK}|0/0/0[ ,T]+{_CLOCK}|0\.0(?:\.0)? {_CLOCK}"
-    rf"|{_MONTH} +0 {_CLOCK}(?: (?:[A-Z]+ )?0\b)?|0 {_MONTH} 0 {_CLOCK}|0:0:0[.,]0){_ZONE}[\])]?[:,]?|\[ *0\.0\]|^0\.0 )"
+    rf"(?:[\[(]?(?:{_DAY},? +)?(?:0-0-0[T _]{_CLOCK}|0-0-0-{_CLOCK}|0-{_CLOCK}|0/0/0[ ,T]+{_CLOCK}"
+    rf"|0\.0(?:\.0)? {_CLOCK}"
+    rf"|{_MONTH} +0 {_CLOCK}(?: (?:[A-Z]+ )?0\b)?|0 {_MONTH} 0 {_CLOCK}|0:0:0[.,]0){_ZONE}[\])]?[:,]?"
+    rf"|\[ *0\.0\]|^0\.0 )"
 )
 _WORDS = "DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|ERR|FATAL|CRITICAL|CRIT|PANIC|EVENT|TRACE|Warning|Normal|Error|Info"
 _LOWER = "debug|info|notice|warning|warn|error|err|fatal|critical|crit|alert|emerg"
 _LEVEL = (
-    rf"(?:[\[<(](?:{_WORDS}|{_LOWER}) *[\])>]:?|(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|FATAL|CRITICAL|Normal|Warning)(?:: ?|\b *)"
+    rf"(?:[\[<(](?:{_WORDS}|{_LOWER}) *[\])>]:?|(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|FATAL|CRITICAL"
+    rf"|Normal|Warning)(?:: ?|\b *)"
     rf"|(?:kern|daemon|user|syslog) *:(?:{_LOWER}) *:|<0>)"
 )
 _WRITER = (
@@ -42,21 +45,28 @@ _NAME = r"[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)*"
 _LABELLED = rf"^\s*(?:{_STAMP}\s*)?(?:{_NAME}|0\.0\.0\.0)(?:: | +\| )"
 _AFTER_LABEL = rf"{_LABELLED}{_PIECES}*"
 _SYSLOG = (
-    rf"^(?:<0>)?(?:{_MONTH} +0 0:0:0(?:\.0)? |0-0-0T0:0:0(?:\.0)?(?:Z|[+-]0:?0?) )[A-Za-z0][\w.-]* [\w./@()-]+(?:\[0\])?: "
+    rf"^(?:<0>)?(?:{_MONTH} +0 0:0:0(?:\.0)? |0-0-0T0:0:0(?:\.0)?(?:Z|[+-]0:?0?) )[A-Za-z0][\w.-]* "
+    rf"[\w./@()-]+(?:\[0\])?: "
     r"(?:\[ *0\.0\] )?"
 )
 #: Words that begin messages as ``word0:`` and name no host.
 _NOT_HOSTS = (
-    r"(?i)^\s*(?:epoch|iter|iteration|step|loss|batch|layer|stage|trial|attempt|try|phase|part|shard|dev|device|cuda|gpu|npu|tpu|cpu"
-    r"|eth|ib|nvme|sd[a-z]|fold|eval|train|test|level|top|acc|task|thread|worker_?group|line|col|section|figure|table|run|seed|version"
+    r"(?i)^\s*(?:epoch|iter|iteration|step|loss|batch|layer|stage|trial|attempt|try|phase|part|shard"
+    r"|dev|device|cuda|gpu|npu|tpu|cpu"
+    r"|eth|ib|nvme|sd[a-z]|fold|eval|train|test|level|top|acc|task|thread|worker_?group|line|col"
+    r"|section|figure|table|run|seed|version"
     r"|v|python|h|x|y|nvidia[\w-]*|mlx0?\w*|bnxt\w*|pcieport|usb|nvidia-\w+)[-_. ]?0?:"
 )
-# Dotted words are hosts if they end in a domain or begin like a numbered machine; else they are modules: "urllib3.connectionpool".
-_DOMAIN = r"\.(?:local|localdomain|internal|cluster|svc|lan|com|net|org|edu|gov|io|ai|cloud|[a-z]{2})(?::| )|^\s*[A-Za-z0-9]*[A-Za-z]-?0[\w-]*\.\w+-|0\.0\.0\.0"
+# Dotted words are hosts if they end in a domain or begin like a numbered machine; else they are modules:
+# "urllib3.connectionpool".
+_DOMAIN = (
+    r"\.(?:local|localdomain|internal|cluster|svc|lan|com|net|org|edu|gov|io|ai|cloud|[a-z]{2})(?::| "
+    r")|^\s*[A-Za-z0-9]*[A-Za-z]-?0[\w-]*\.\w+-|0\.0\.0\.0"
+)
 # A painted-over progress bar that a record was written behind.
 _BAR = r"^[^|]{0,80}\b0%\|[^|]*\|[^\[]{0,40}\[[^\]]*\]\s*"
 # The header of a second record within the line: two processes wrote at once.
-_SECOND = rf"\S(?:\[default0\]:|\[rank0\]: ?|\[0-0-0 0:0:0[.,]0\] |\[?[IWEF]0 0:0:0\.0 )"
+_SECOND = r"\S(?:\[default0\]:|\[rank0\]: ?|\[0-0-0 0:0:0[.,]0\] |\[?[IWEF]0 0:0:0\.0 )"
 _GRAVE = r"\bERROR\b|\bFATAL\b|Error\b|Exception\b|\bXid\b|Traceback|\bfailed\b|\bFailed\b|Aborted|Killed"
 _HOST = rf"(?:0\.0\.0\.0|{_NAME})"
 
@@ -64,15 +74,24 @@ _HOST = rf"(?:0\.0\.0\.0|{_NAME})"
 _LEVELS: tuple[tuple[Level, str], ...] = (
     (
         Level.FATAL,
-        r"\b(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT)\b|[\[:](?:fatal|crit|critical|emerg|alert)[\] ]|\bF0 0:0:0|\b[Ff]atal error\b|[Kk]ernel panic",
+        (
+            r"\b(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT)\b|[\[:](?:fatal|crit|critical|emerg|alert)[\] ]"
+            r"|\bF0 0:0:0|\b[Ff]atal error\b|[Kk]ernel panic"
+        ),
     ),
     (
         Level.ERROR,
-        r"\b(?:ERROR|ERR|SEVERE)\b|[\[:](?:error|err)[\] ]|\[NeMo E |\blevel=error\b|\bE0 0:0:0|\bslurmstepd: error:|\bsrun: error:|^\s*[Ee]rror:|Traceback \(most recent call last\)",
+        (
+            r"\b(?:ERROR|ERR|SEVERE)\b|[\[:](?:error|err)[\] ]|\[NeMo E |\blevel=error\b|\bE0 0:0:0"
+            r"|\bslurmstepd: error:|\bsrun: error:|^\s*[Ee]rror:|Traceback \(most recent call last\)"
+        ),
     ),
     (
         Level.WARNING,
-        r"\b(?:WARNING|WARN)\b|[\[:]warn(?:ing)?[\] ]|\[NeMo W |\blevel=warn|\bW0 0:0:0|\b\w*Warning: |^\s*[Ww]arning:|\bWarning\b",
+        (
+            r"\b(?:WARNING|WARN)\b|[\[:]warn(?:ing)?[\] ]|\[NeMo W |\blevel=warn|\bW0 0:0:0|\b\w*Warning: "
+            r"|^\s*[Ww]arning:|\bWarning\b"
+        ),
     ),
     (Level.INFO, r"\b(?:INFO|NOTICE|EVENT)\b|\[info\]|\[NeMo I |\blevel=info\b|\bI0 0:0:0|\bNormal\b"),
     (Level.DEBUG, r"\b(?:DEBUG|TRACE)\b|\[debug\]|\blevel=debug\b|\bD0 0:0:0"),
@@ -82,7 +101,9 @@ _LEVEL_REACH = 120  # characters from the start of a line in which its level sta
 
 
 def split(normal: pl.Expr) -> dict[str, pl.Expr]:
-    """Expressions over normalised lines: ``message``, ``level``, ``style`` (index into TIME_STYLES or null), ``who`` (bits below)."""
+    """Expressions over normalised lines: ``message``, ``level``, ``style`` (index into TIME_STYLES or null),
+    ``who`` (bits below).
+    """
     label = normal.str.extract(_LABELLED, 0).str.extract(rf"((?:{_NAME}|0\.0\.0\.0)(?::| +\|) )$", 1)
     is_labelled = (
         label.str.contains("0", literal=True)
@@ -125,7 +146,9 @@ def split(normal: pl.Expr) -> dict[str, pl.Expr]:
 
 
 def _first_record(message: pl.Expr) -> pl.Expr:
-    """Of a line that several writers share, one message: the first, or the first grave one. A bar in front of a message is taken off."""
+    """Of a line that several writers share, one message: the first, or the first grave one. A bar in front of a
+    message is taken off.
+    """
     rest = message.str.replace(_BAR, "")
     message = pl.when(rest.str.contains(r"\S")).then(rest).otherwise(message)
     has_second = message.str.contains(_SECOND)
@@ -148,7 +171,10 @@ RAW: dict[int, tuple[str, str]] = {
     SRUN: ("host", r"^srun: error: ([A-Za-z0-9][\w.-]*): tasks? [0-9]"),
     SYSLOG: (
         "host",
-        rf"^(?:<[0-9]+>)?(?:{_MONTH} +[0-9]+ [0-9:.]+|[0-9]{{4}}-[0-9-]+T[0-9:.]+(?:Z|[+-][0-9:]+)) ([A-Za-z0-9][\w.-]*) ",
+        (
+            rf"^(?:<[0-9]+>)?(?:{_MONTH} +[0-9]+ [0-9:.]+|[0-9]{{4}}-[0-9-]+T[0-9:.]+(?:Z|[+-][0-9:]+)) "
+            rf"([A-Za-z0-9][\w.-]*) "
+        ),
     ),
 }
 #: Bits whose words are read by RAW.
@@ -159,7 +185,9 @@ PARTS = ("label", "rank", "local", "host")
 
 
 def writers(text: pl.Series, who: int) -> list[pl.Series]:
-    """Of raw lines with these ``who`` bits, the words that name their writers: a series for each part ("label", "host") that they have."""
+    """Of raw lines with these ``who`` bits, the words that name their writers: a series for each part ("label",
+    "host") that they have.
+    """
     found: dict[str, list[pl.Expr]] = {}
     for bit, (part, pattern) in RAW.items():
         if who & bit:

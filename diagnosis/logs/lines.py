@@ -1,7 +1,9 @@
 """Physical lines of a stream, with the byte offset and length of each, in blocks of bounded size.
 
-A line ends at ``\\n`` and nowhere else: a carriage return belongs to its line, so line numbers agree with ``sed -n Np`` and with every
-editor. Offsets and lengths count bytes of the evidence as it was given (after decompression), whatever its encoding; the length leaves
+A line ends at ``\\n`` and nowhere else: a carriage return belongs to its line, so line numbers agree with ``sed -n
+Np`` and with every
+editor. Offsets and lengths count bytes of the evidence as it was given (after decompression), whatever its encoding;
+the length leaves
 the newline out.
 """
 
@@ -33,7 +35,9 @@ _BAR = re.compile(r"\d+%\|")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole consecutive lines, ``raw`` from byte ``offset`` of the evidence on; ``cut`` bytes were taken out of the first."""
+    """Whole consecutive lines, ``raw`` from byte ``offset`` of the evidence on; ``cut`` bytes were taken out of
+    the first.
+    """
 
     raw: bytes
     offset: int
@@ -45,7 +49,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The lines of a block. ``data`` is clean UTF-8, line i is ``data[start[i]:end[i]]``; ``offset`` and ``length`` are the evidence's."""
+    """The lines of a block. ``data`` is clean UTF-8, line i is ``data[start[i]:end[i]]``; ``offset`` and
+    ``length`` are the evidence's.
+    """
 
     data: npt.NDArray[np.uint8]
     start: npt.NDArray[np.int64]
@@ -65,7 +71,9 @@ class Rows:
 
 
 def read(block: Block) -> Rows:
-    """Finds the lines of a block and their keys. O(bytes); control sequences, long lines and other encodings take a slower way."""
+    """Finds the lines of a block and their keys. O(bytes); control sequences, long lines and other encodings take
+    a slower way.
+    """
     raw = block.raw
     if (
         block.encoding == "utf-8"
@@ -139,7 +147,9 @@ def _clean(block: Block) -> list[str]:
 
 
 def _clean_line(line: str) -> str:
-    """A line without what never carries meaning: ANSI sequences, NUL bytes, carriage returns, progress bars painted over."""
+    """A line without what never carries meaning: ANSI sequences, NUL bytes, carriage returns, progress bars
+    painted over.
+    """
     line = line.rstrip("\r")
     if "\r" in line:
         states = [state for state in line.split("\r") if state]
@@ -195,7 +205,8 @@ def blocks(
 ) -> Iterator[Block]:
     """Yields the lines of ``stream``, whose first byte is byte ``offset`` of the evidence, in blocks.
 
-    ``is_wrapped``: each line is a JSON object around a message (:mod:`diagnosis.logs.wrapped`). Linear in bytes; memory a small multiple of ``block_bytes``. What ``stream.read`` raises passes through.
+    ``is_wrapped``: each line is a JSON object around a message (:mod:`diagnosis.logs.wrapped`). Linear in bytes;
+    memory a small multiple of ``block_bytes``. What ``stream.read`` raises passes through.
     """
     cutter = _Cutter(encoding, offset, is_wrapped)
     while chunk := stream.read(block_bytes):

@@ -1,13 +1,17 @@
 """From a line to its masked message: what stays when the parameters are taken out.
 
-Only the first step has to look at every line, and it is compiled (``scan.keys``): lines that differ in their digits only share a key.
+Only the first step has to look at every line, and it is compiled (``scan.keys``): lines that differ in their digits
+only share a key.
 The rest works on one line of each key:
 
-1. *Normalise*: each run of digits, then each hexadecimal word, becomes ``0``. Millions of lines leave thousands of different ones.
+1. *Normalise*: each run of digits, then each hexadecimal word, becomes ``0``. Millions of lines leave thousands of
+  different ones.
 2. *Mask* the different ones: take the header off, name the parameters (``<NUM>``, ``<IP>``, ``<PATH>`` …).
 
-All are pure functions of the line, so the same message has the same masked text, and the same id, in every file, job and year, as long
-as ``VERSION`` is the same. Numbers that *are* the message (Xid and SXid codes, exit codes, signals, errno, HTTP statuses and the like)
+All are pure functions of the line, so the same message has the same masked text, and the same id, in every file, job
+and year, as long
+as ``VERSION`` is the same. Numbers that *are* the message (Xid and SXid codes, exit codes, signals, errno, HTTP
+statuses and the like)
 are set back in.
 """
 
@@ -52,12 +56,18 @@ _CODE = r"(-?(?:0[xX][0-9a-fA-F]{1,8}|[0-9]{1,8}))$"
 # Named masks over normalised text, in this order. ``0`` is any number there.
 MASKS: tuple[tuple[str, str], ...] = (
     (
-        r"\b(?:[A-Z][a-z]{2},? +)?(?:[A-Z][a-z]{2} +0|0-0-0|0/0/0)[T ,]+0:0:0(?:[.,]0)?(?: ?(?:Z|UTC|[+-]0(?::0)?))?(?: 0)?",
+        (
+            r"\b(?:[A-Z][a-z]{2},? +)?(?:[A-Z][a-z]{2} +0|0-0-0|0/0/0)[T ,]+0:0:0(?:[.,]0)?(?: ?(?:Z|UTC"
+            r"|[+-]0(?::0)?))?(?: 0)?"
+        ),
         "<TIME>",
     ),
     # 0000:3b:00.0 and 12:00:00.5 look alike once normalised; what stands before tells.
     (
-        r"(?i)(pci\w*|pcieport|mlx0_core|nvidia|nvme|bnxt_en|device|bus(?:[ _-]?id)?|NVRM|GPU(?: at)?)([ :=(]{1,3}(?:PCI:)?)0:0:0\.0\b",
+        (
+            r"(?i)(pci\w*|pcieport|mlx0_core|nvidia|nvme|bnxt_en|device|bus(?:[ _-]?id)?|NVRM|GPU(?: at)?)([ "
+            r":=(]{1,3}(?:PCI:)?)0:0:0\.0\b"
+        ),
         "${1}${2}<PCI>",
     ),
     (r"(?i)(\bbus[ _-]?id[ :=]+)[0-9a-f]+\b", "${1}<PCI>"),
@@ -69,7 +79,10 @@ MASKS: tuple[tuple[str, str], ...] = (
     (r"\[?\b(?:[0-9a-f]{1,4}:){2,7}:[0-9a-f]{1,4}\b\]?(?::0)?", "<IP>"),
     (r"\b[a-z][a-z0-9+]{1,9}://[^\s'\",;)\]}>]+", "<URL>"),
     (
-        r"\b(?:[A-Za-z0-9_-]+\.)+(?:com|net|org|edu|gov|info|io|ai|cloud|local|localdomain|internal|lan|cluster|cn|de|uk|fr|jp|kr|ru|nl|ch|it|es|se|no|cz|br|au|ca|us|eu|tw|hk|sg|in)(?::0)?(\W|$)",
+        (
+            r"\b(?:[A-Za-z0-9_-]+\.)+(?:com|net|org|edu|gov|info|io|ai|cloud|local|localdomain|internal|lan"
+            r"|cluster|cn|de|uk|fr|jp|kr|ru|nl|ch|it|es|se|no|cz|br|au|ca|us|eu|tw|hk|sg|in)(?::0)?(\W|$)"
+        ),
         "<HOST>${1}",
     ),
     (r"\b[A-Za-z0][\w-]*(?:\.[A-Za-z0][\w-]*){2,}:0\b", "<HOST>"),
@@ -87,7 +100,9 @@ MASKS: tuple[tuple[str, str], ...] = (
 
 
 def normalise(text: pl.Expr) -> pl.Expr:
-    """Step 1. Depends on a line only through its ``scan.keys`` key: a run of digits counts as one ``0`` before anything else."""
+    """Step 1. Depends on a line only through its ``scan.keys`` key: a run of digits counts as one ``0`` before
+    anything else.
+    """
     return text.str.replace_all(_DIGITS, "0").str.replace_all(_HEXADECIMAL, "0").str.replace_all(_UUID, "0")
 
 
@@ -97,13 +112,17 @@ def has_code(normal: pl.Expr) -> pl.Expr:
 
 
 def codes(text: pl.Expr) -> pl.Expr:
-    """The numbers of a raw line that are part of its message, in order, joined by commas; an empty one is not a code after all."""
+    """The numbers of a raw line that are part of its message, in order, joined by commas; an empty one is not a
+    code after all.
+    """
     number = pl.element().str.extract(rf"({_NUMBER})$", 1).str.extract(rf"^{_CODE}", 1).fill_null("")
     return text.str.extract_all(_CODES_RAW).list.eval(number).list.join(",")
 
 
 def set_codes(normal: str, numbers: str) -> str:
-    """``normal`` with its code numbers set back in. They are spelled in private-use characters, which no later mask matches."""
+    """``normal`` with its code numbers set back in. They are spelled in private-use characters, which no later
+    mask matches.
+    """
     queue = iter(numbers.split(","))
 
     def put(match: re.Match[str]) -> str:

@@ -1,7 +1,9 @@
 """One log, read once: bytes → lines → header and masked message → ``columns.parquet`` and ``uniques.parquet``.
 
-Compiled code looks at every byte once and gives each line a key that its digits do not change (``scan.keys``). All that is thought
-about a line (header, level, masks) is thought about one line of each key, and joined back; times and ranks are read from the lines by
+Compiled code looks at every byte once and gives each line a key that its digits do not change (``scan.keys``). All
+that is thought
+about a line (header, level, masks) is thought about one line of each key, and joined back; times and ranks are read
+from the lines by
 compiled code again. Blocks are prepared side by side and absorbed in order. Cost: O(bytes) plus O(distinct keys).
 """
 
@@ -12,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +22,8 @@ import numpy.typing as npt
 import polars as pl
 
 from diagnosis.logs import headers, lines, mask, records, scan, times
-from diagnosis.logs.tables import COLUMNS, EXAMPLE_CHARS, UNIQUES, combine, write_columns
 from diagnosis.logs.sources import Sources
+from diagnosis.logs.tables import COLUMNS, EXAMPLE_CHARS, UNIQUES, combine, write_columns
 
 #: Masked messages longer than this are cut: beyond it lies data, not wording.
 TEXT_CHARS = 1_200
@@ -41,7 +44,9 @@ _KNOWN = {"key": pl.UInt64(), **_FORMS}
 
 
 class _Masks:
-    """Lines seen by key → what is known of them. All artifacts that a process parses share one, since it holds pure functions of lines."""
+    """Lines seen by key → what is known of them. All artifacts that a process parses share one, since it holds
+    pure functions of lines.
+    """
 
     def __init__(self) -> None:
         self.texts: dict[int, str] = {}  # masked id -> masked text
@@ -169,11 +174,20 @@ class LogReader:
         self._parts: list[Path] = []
 
     def read(self, blocks: Iterable[lines.Block]) -> None:
-        """Reads all blocks: two are prepared at a time, and absorbed in order."""
+        """Reads all blocks: two are prepared at a time, and absorbed in order. A file of one block starts no
+        threads.
+        """
+        source = iter(blocks)
+        first, second = next(source, None), next(source, None)
+        if first is None:
+            return
+        if second is None:
+            self._absorb(self._prepare(first, 0))
+            return
         with ThreadPoolExecutor(_WORKERS) as pool:
             waiting: deque[Future[_Prepared]] = deque()
             begun = 0
-            for block in blocks:
+            for block in chain((first, second), source):
                 waiting.append(pool.submit(self._prepare, block, begun))
                 begun += block.count
                 if len(waiting) > _WORKERS:
@@ -254,15 +268,17 @@ class LogReader:
             pair_of = named.join(pairs, on=parts, how="left", maintain_order="left")["pair"]
             groups.append((places, pair_of))
         index: list[dict[int, int]] = [{} for _ in groups]
-        for _, group, pair, words in sorted(firsts, key=lambda first: first[:3]):
-            index[group][pair] = self.sources.index(**{part: words.get(part, "") for part in headers.PARTS})
+        for _, group, pair, said in sorted(firsts, key=lambda first: first[:3]):
+            index[group][pair] = self.sources.index(**{part: said.get(part, "") for part in headers.PARTS})
         for (places, pair_of), to in zip(groups, index, strict=True):
             source[places] = np.array([to[pair] for pair in range(len(to))], np.uint16)[pair_of.to_numpy()]
         return pl.Series("source", source)
 
     @staticmethod
     def _named(rows: lines.Rows, places: Places, who: int) -> list[pl.Series]:
-        """What lines with these ``who`` bits say of their writers: some of ``headers.PARTS``, -1 or "" where one says nothing."""
+        """What lines with these ``who`` bits say of their writers: some of ``headers.PARTS``, -1 or "" where one
+        says nothing.
+        """
         found = headers.writers(rows.text(places, headers.WRITER_CHARS), who) if who & headers.WORDS else []
         for bit, part, tag in (
             (headers.TAG, "rank", b"[rank"),

@@ -1,12 +1,14 @@
 """Multi-line records: a traceback or a stack dump is one record of many lines.
 
-Whether a line can continue its predecessor is a property of the line alone (its ``flags``); which record it then belongs to follows from the order of the
+Whether a line can continue its predecessor is a property of the line alone (its ``flags``); which record it then
+belongs to follows from the order of the
 lines of one source. That keeps byte ranges independent: merging them only repeats the cheap second half.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 #: Bits of the column ``flags``.
@@ -16,15 +18,23 @@ CLOSER = 4  # may end a traceback: "ValueError: …"
 BLANK = 8
 YEARLESS = 16  # its time stamp names no year
 
-_OPENER = r"^\s*(?:Traceback \(most recent call last\)|Exception in thread |[Cc]all [Tt]race:|[Ss]tack ?[Tt]race|.*\bBacktrace:|Thread 0x0|Current thread|Fatal Python error)"
+_OPENER = (
+    r"^\s*(?:Traceback \(most recent call last\)|Exception in thread |[Cc]all [Tt]race:|[Ss]tack "
+    r"?[Tt]race|.*\bBacktrace:|Thread 0x0|Current thread|Fatal Python error)"
+)
 _CLOSER = (
     r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failure|Abort|Timeout|Stop\w*)?(?::|$)"
 )
-_CONTINUES = r"^(?:\s{2,}|\t|frame #0|_[A-Z]\w*=|(?:MESSAGE|PRIORITY|SYSLOG_\w+)=|\^+$|The above exception was|During handling of the above)"
+_CONTINUES = (
+    r"^(?:\s{2,}|\t|frame #0|_[A-Z]\w*=|(?:MESSAGE|PRIORITY|SYSLOG_\w+)=|\^+$|The above exception was"
+    r"|During handling of the above)"
+)
 
 
 def flags(message: pl.Expr, style: pl.Expr) -> pl.Expr:
-    """Flags of normalised messages (header taken off, leading white space kept); ``style`` is null where the line states no time."""
+    """Flags of normalised messages (header taken off, leading white space kept); ``style`` is null where the line
+    states no time.
+    """
     bits = (
         pl.when(message.str.contains(_CONTINUES)).then(INDENTED).otherwise(0)
         + pl.when(message.str.contains(_OPENER)).then(OPENER).otherwise(0)
@@ -42,7 +52,9 @@ class Records:
         self._open: dict[int, tuple[int, bool, bool]] = {}
 
     def assign(self, frame: pl.DataFrame) -> pl.Series:
-        """``record`` (u32) for the rows of ``frame`` (line, source, flags; in line order). O(n): a stable radix sort and running maxima."""
+        """``record`` (u32) for the rows of ``frame`` (line, source, flags; in line order). O(n): a stable radix
+        sort and running maxima.
+        """
         count = len(frame)
         if not count:
             return pl.Series("record", [], dtype=pl.UInt32)
@@ -60,7 +72,7 @@ class Records:
         indented = (flags & INDENTED) != 0
         opens = (flags & OPENER) != 0
         starts = ~indented
-        record = np.where(starts, line, 0)
+        record: npt.NDArray[np.int64] = np.where(starts, line, 0)
         opened = np.where(starts, opens, False)
         # The first line of a source in this block continues what was left open, if it is indented.
         for place, (number, is_open, _) in zip(firsts, carried, strict=True):
@@ -69,7 +81,8 @@ class Records:
                 opened[place] = is_open or (not number and opens[place])
                 starts[place] = True
         at = np.maximum.accumulate(np.where(starts, np.arange(count), 0))
-        record, opened = record[at], opened[at]
+        record = record[at]
+        opened = opened[at]
 
         before_indented = np.empty(count, bool)
         before_indented[1:] = indented[:-1]
@@ -83,10 +96,10 @@ class Records:
         closes = ~indented & before_indented & before_open & ((flags & CLOSER) != 0)
         if closes.any():
             # A closing line begins no record of its own: it and what is indented below it belong to the traceback.
-            place = np.flatnonzero(closes)
-            target = before_record[place]
+            closing = np.flatnonzero(closes)
+            target = before_record[closing]
             is_chain = closes[at]
-            record[is_chain] = target[np.searchsorted(place, at[is_chain])]
+            record[is_chain] = target[np.searchsorted(closing, at[is_chain])]
             opened[is_chain] = False
         lasts = np.append(firsts[1:], count) - 1
         for place in lasts:

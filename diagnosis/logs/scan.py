@@ -1,21 +1,24 @@
 """What has to look at every byte of a log, in one pass of machine code: line ends, keys, times, ranks.
 
-A line's *key* hashes its bytes with every run of digits, and every hexadecimal word, taken as one ``0``; a word is hexadecimal if it is ``0x…`` or has only
-hexadecimal digits and begins with a decimal one or holds two runs of them. Lines with equal keys are equal but for their numbers, so everything that does
-not depend on numbers is worked out once per key (``mask.normalise`` is the same function written as patterns). All kernels take UTF-8 ``data`` and the ``start`` and ``end`` of each line in it.
+A line's *key* hashes its bytes with every run of digits, and every hexadecimal word, taken as one ``0``; a word is
+hexadecimal if it is ``0x…`` or has only
+hexadecimal digits and begins with a decimal one or holds two runs of them. Lines with equal keys are equal but for
+their numbers, so everything that does
+not depend on numbers is worked out once per key (``mask.normalise`` is the same function written as patterns). All
+kernels take UTF-8 ``data`` and the ``start`` and ``end`` of each line in it.
 """
 
+# Kernels take flat arrays and return early.
+# ruff: noqa: PLR0911, PLR0912, PLR0917
 from __future__ import annotations
-
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from diagnosis.jit import compiled
 
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Places: TypeAlias = npt.NDArray[np.int64]
+type Bytes = npt.NDArray[np.uint8]
+type Places = npt.NDArray[np.int64]
 
 #: The time of a line that states none.
 NO_TIME = np.iinfo(np.int64).min
@@ -66,7 +69,7 @@ def _keys(data: Bytes, classes: Bytes, end: Places, key: npt.NDArray[np.uint64])
             if last != _DIGIT:
                 value = (value ^ np.uint64(48)) * _PRIME
                 runs += 1
-        elif kind == _HEX or kind == _LETTER:
+        elif kind in (_HEX, _LETTER):
             if size_of_word == 0:
                 before = value
                 if kind == _LETTER:
@@ -74,7 +77,7 @@ def _keys(data: Bytes, classes: Bytes, end: Places, key: npt.NDArray[np.uint64])
                 else:
                     runs = -1  # one run of digits is not enough in a word that begins with a letter
             elif kind == _LETTER:
-                is_0x = size_of_word == 1 and (byte == 120 or byte == 88) and data[index - 1] == 48
+                is_0x = size_of_word == 1 and byte in (120, 88) and data[index - 1] == 48
                 is_hex = is_hex and is_0x
             size_of_word += 1
             value = (value ^ np.uint64(byte)) * _PRIME
@@ -100,13 +103,17 @@ def _keys(data: Bytes, classes: Bytes, end: Places, key: npt.NDArray[np.uint64])
 
 
 def keys(data: Bytes, end: Places, key: npt.NDArray[np.uint64]) -> int:
-    """Fills ``end`` (where each line's newline is) and ``key``; returns the number of lines. A last line needs no newline. O(bytes)."""
+    """Fills ``end`` (where each line's newline is) and ``key``; returns the number of lines. A last line needs no
+    newline. O(bytes).
+    """
     return _keys(data, _CLASS, end, key)
 
 
 @compiled
 def gather(data: Bytes, start: Places, end: Places, rows: Places, limit: int, out: Bytes) -> int:
-    """Copies at most ``limit`` bytes of each of ``rows``, a newline after each, into ``out``; returns the bytes written. Never cuts a character."""
+    """Copies at most ``limit`` bytes of each of ``rows``, a newline after each, into ``out``; returns the bytes
+    written. Never cuts a character.
+    """
     at = 0
     for row in rows:
         first = start[row]
@@ -211,7 +218,9 @@ def _iso(data: Bytes, at: int, stop: int, is_zoned: bool) -> int:
 def iso_times(
     data: Bytes, start: Places, end: Places, rows: Places, reach: int, is_zoned: bool, time: npt.NDArray[np.int64]
 ) -> None:
-    """``time`` of each of ``rows``: its first ISO stamp that begins in its first ``reach`` bytes, ns as if UTC, or NO_TIME."""
+    """``time`` of each of ``rows``: its first ISO stamp that begins in its first ``reach`` bytes, ns as if UTC, or
+    NO_TIME.
+    """
     for place in range(len(rows)):
         row = rows[place]
         stop = end[row]
@@ -229,7 +238,9 @@ def iso_times(
 def tagged(
     data: Bytes, start: Places, end: Places, rows: Places, tag: Bytes, reach: int, value: npt.NDArray[np.int64]
 ) -> None:
-    """The number between ``tag`` and ``]`` in the first ``reach`` bytes of each row, case of letters ignored, else -1. ``tag`` is lower case."""
+    """The number between ``tag`` and ``]`` in the first ``reach`` bytes of each row, case of letters ignored, else
+    -1. ``tag`` is lower case.
+    """
     size = len(tag)
     for place in range(len(rows)):
         row = rows[place]
@@ -275,7 +286,7 @@ def leading(data: Bytes, start: Places, end: Places, rows: Places, value: npt.ND
 
 @compiled
 def _is_host(byte: int) -> bool:
-    return 48 <= byte <= 57 or 65 <= byte <= 90 or 97 <= byte <= 122 or byte == 45 or byte == 46 or byte == 95
+    return 48 <= byte <= 57 or 65 <= byte <= 90 or 97 <= byte <= 122 or byte in (45, 46, 95)
 
 
 @compiled
@@ -289,7 +300,9 @@ def hosts(
     last: Places,
     word: npt.NDArray[np.uint64],
 ) -> None:
-    """The host of NCCL's ``host:pid:tid [device]`` in the first ``reach`` bytes of each row: its bytes ``first`` to ``last`` and their hash, 0 without one."""
+    """The host of NCCL's ``host:pid:tid [device]`` in the first ``reach`` bytes of each row: its bytes ``first``
+    to ``last`` and their hash, 0 without one.
+    """
     for place in range(len(rows)):
         row = rows[place]
         stop = min(end[row], start[row] + reach)
@@ -320,7 +333,9 @@ def hosts(
 def labels(
     data: Bytes, start: Places, end: Places, rows: Places, first: Places, last: Places, word: npt.NDArray[np.uint64]
 ) -> None:
-    """The word that labels each row, ``worker-3: …``, after white space and an ISO stamp if there is one; as :func:`hosts` gives it."""
+    """The word that labels each row, ``worker-3: …``, after white space and an ISO stamp if there is one; as
+    :func:`hosts` gives it.
+    """
     for place in range(len(rows)):
         row = rows[place]
         stop = end[row]

@@ -27,7 +27,9 @@ _HOST_WORD = re.compile(
 _IPV4 = re.compile(r"^(?:\d{1,3}\.){3}\d{1,3}$")
 # Numbered names of files and directories that are no hosts.
 _NOT_HOST = re.compile(
-    r"^(?:attempt|run|job|log|logs|result|results|trial|exp|experiment|part|try|out|err|output|std(?:out|err)|slurm|step|task|epoch|version|v|test|day|date|restart|train|training|launch(?:er)?|agent|plog|events?|"
+    r"^(?:attempt|run|job|log|logs|result|results|trial|exp|experiment|part|try|out|err|output"
+    r"|std(?:out|err)|slurm|step|task|epoch|version|v|test|day|date|restart|train|training"
+    r"|launch(?:er)?|agent|plog|events?|"
     r"rank|world|size|seed|file|tmp|nccl|debug|trace|dump|main|scheduler|console)[-_.]?[\d_-]*$|^\d",
     re.IGNORECASE,
 )
@@ -39,7 +41,9 @@ _LABELLED_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class PathSays:
-    """What a path tells of its writer. ``local_rank`` is a rank's number on its node (torchrun's ``attempt_N/<local rank>/``)."""
+    """What a path tells of its writer. ``local_rank`` is a rank's number on its node (torchrun's
+    ``attempt_N/<local rank>/``).
+    """
 
     node: str | None = None
     rank: int | None = None
@@ -49,7 +53,9 @@ class PathSays:
 
 
 def from_path(path: str) -> PathSays:
-    """Reads node, rank, local rank and torchrun's attempt from an artifact's path, such as ``logs/node-3/attempt_0/5/stderr.log``."""
+    """Reads node, rank, local rank and torchrun's attempt from an artifact's path, such as
+    ``logs/node-3/attempt_0/5/stderr.log``.
+    """
     parts = [part for part in PurePosixPath(path.replace("\\", "/")).parts if part not in ("/", ".", "..")]
     if not parts:
         return PathSays()
@@ -124,7 +130,8 @@ class Sources:
 def settled(sources: Sequence[Source], lines: Sequence[int]) -> tuple[Source, ...]:
     """The writers, with labels believed or not; ``lines`` counts each one's lines.
 
-    ``word3: `` in front of a few lines is wording; in front of many, or if it looks like a machine, it is who wrote them. A label that is
+    ``word3: `` in front of a few lines is wording; in front of many, or if it looks like a machine, it is who wrote
+    them. A label that is
     not believed leaves the line to the path's node.
     """
     total = sum(lines)

@@ -41,7 +41,9 @@ NO_YEAR = 1972
 
 
 def write_columns(parts: list[Path], target: Path, year: int | None = None) -> None:
-    """Puts column parts together, streaming, and moves year-less stamps into ``year``; the parts are gone afterwards."""
+    """Puts column parts together, streaming, and moves year-less stamps into ``year``; the parts are gone
+    afterwards.
+    """
     if not parts:
         pl.DataFrame(schema=COLUMNS).write_parquet(target)
     elif len(parts) == 1 and year is None:
@@ -57,7 +59,9 @@ def write_columns(parts: list[Path], target: Path, year: int | None = None) -> N
 
 
 def in_year(before: int, after: int) -> pl.Expr:
-    """The column ``time`` with year-less stamps moved from one year to another; 29 February becomes 1 March where there is none."""
+    """The column ``time`` with year-less stamps moved from one year to another; 29 February becomes 1 March where
+    there is none.
+    """
     since = pl.col("time") - _new_year(before)
     if not calendar.isleap(before):
         since = pl.when(since >= _TO_LEAP_DAY).then(since + _DAY).otherwise(since)

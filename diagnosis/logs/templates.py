@@ -1,11 +1,16 @@
 """Templates: the unique masked messages of a whole job, clustered once, so that every node shares their ids.
 
-Masking has already made one message out of millions of lines. What is left apart differs in words: user names, host names, file names, states. A word is a
-parameter where many different words stand in otherwise equal messages; a state ("up", "down") has few. So, after words that hold a mask are made one
-wildcard, positions are opened ("holes") where at least ``FAN`` words, or a wildcard and a word, share one context, until nothing changes.
+Masking has already made one message out of millions of lines. What is left apart differs in words: user names, host
+names, file names, states. A word is a
+parameter where many different words stand in otherwise equal messages; a state ("up", "down") has few. So, after
+words that hold a mask are made one
+wildcard, positions are opened ("holes") where at least ``FAN`` words, or a wildcard and a word, share one context,
+until nothing changes.
 
-Every step looks at the *set* of messages, never at their order or number: the same messages give the same clusters, in whatever order artifacts come. That is
-the difference to Drain (He et al., ICWS 2017), whose tree depends on the order of arrival; the grouping by token count is Drain's, the looking for positions that
+Every step looks at the *set* of messages, never at their order or number: the same messages give the same clusters,
+in whatever order artifacts come. That is
+the difference to Drain (He et al., ICWS 2017), whose tree depends on the order of arrival; the grouping by token
+count is Drain's, the looking for positions that
 vary is IPLoM's (Makanju et al., KDD 2009).
 """
 
@@ -33,7 +38,8 @@ _LOOSE_SHARE = 0.5
 _LOOSE_ROWS = 8
 _ROUNDS = 6
 _REPEAT = 5  # tokens of a repeating list entry at most
-#: More distinct messages than this are clustered by their generalised form only; the caller is told by :func:`is_degraded`.
+#: More distinct messages than this are clustered by their generalised form only; the caller is told by
+#: :func:`is_degraded`.
 MAX_CLUSTERED = 200_000
 
 _MASK = r"<(?:NUM|IP|PCI|MAC|PATH|URL|TIME|HOST)>"
@@ -59,9 +65,11 @@ def generalise(text: pl.Expr) -> pl.Expr:
 
 
 def mine(uniques: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Clusters the unique masked messages of a job's artifacts (tables of ``tables.UNIQUES``): a table of ``TEMPLATES``.
+    """Clusters the unique masked messages of a job's artifacts (tables of ``tables.UNIQUES``): a table of
+    ``TEMPLATES``.
 
-    O(distinct messages x their length). The template's id is that of its representative, the shortest and then first of its masked texts.
+    O(distinct messages x their length). The template's id is that of its representative, the shortest and then first
+    of its masked texts.
     """
     tables = [table.lazy().select("masked", "text") for table in uniques]
     if not tables:
@@ -149,7 +157,9 @@ def _open_tight(rows: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[
 
 
 def _open_loose(rows: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Opens positions that vary together: in messages of the same length, first word and punctuation, where most words differ."""
+    """Opens positions that vary together: in messages of the same length, first word and punctuation, where most
+    words differ.
+    """
     groups: dict[tuple[str, ...], list[tuple[str, ...]]] = defaultdict(list)
     for tokens in rows:
         shape = tuple("w" if _WORD.match(token) else token for token in tokens)

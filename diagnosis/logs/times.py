@@ -1,6 +1,7 @@
 """Time stamps: the ways to write one, and their values.
 
-A style is recognised on normalised lines (every number is ``0``); the value is read from the raw line. ISO 8601 stamps, which nearly
+A style is recognised on normalised lines (every number is ``0``); the value is read from the raw line. ISO 8601
+stamps, which nearly
 all training logs use, are read by compiled code, the rest by polars.
 """
 
@@ -23,9 +24,11 @@ DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 
 @dataclass(frozen=True, slots=True)
 class TimeStyle:
-    """One way to write a time. ``normal`` finds it in a normalised line, ``raw`` (one group) in a raw one, ``formats`` parse the group.
+    """One way to write a time. ``normal`` finds it in a normalised line, ``raw`` (one group) in a raw one,
+    ``formats`` parse the group.
 
-    ``zoned``: the text names its offset. ``yearless``: it names no year. ``epoch``: it is a number in units of ``1 / epoch`` s.
+    ``zoned``: the text names its offset. ``yearless``: it names no year. ``epoch``: it is a number in units of ``1 /
+    epoch`` s.
     """
 
     name: str
@@ -40,7 +43,8 @@ class TimeStyle:
 
 
 _FRACTION = r"(?:[.,][0-9]+)?"
-#: In order of preference: a line that holds two stamps (a container's and its own) is dated by the one that names its zone.
+#: In order of preference: a line that holds two stamps (a container's and its own) is dated by the one that names its
+#: zone.
 TIME_STYLES: tuple[TimeStyle, ...] = (
     TimeStyle("iso_zoned", r"0-0-0[T ]0:0:0(?:[.,]0)? ?(?:Z|[+-]0:?0?)(?:[^0-9A-Za-z]|$)", zoned=True, is_iso=True),
     TimeStyle(
@@ -92,7 +96,8 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
 def read(lines: Rows, rows: npt.NDArray[np.int64], style: TimeStyle, time_zone: str) -> pl.Series:
     """Nanoseconds UTC of ``rows``, written in ``style``; null where a line holds no such time.
 
-    ``time_zone`` is that of stamps that name none. Year-less stamps come out in 1972, a leap year, for the caller to move.
+    ``time_zone`` is that of stamps that name none. Year-less stamps come out in 1972, a leap year, for the caller to
+    move.
     """
     if style.is_iso:
         value = np.empty(len(rows), np.int64)
@@ -138,7 +143,9 @@ def _fixed(found: pl.Series, style: TimeStyle) -> tuple[pl.Series, str]:
 
 
 def _slashed(found: pl.Series) -> pl.Series:
-    """Naive times of stamps with slashes. A year stands first or has four digits; of two two-digit ends the first is the year."""
+    """Naive times of stamps with slashes. A year stands first or has four digits; of two two-digit ends the first
+    is the year.
+    """
     stamp = found.str.replace(r"[ ,T]+", " ").str.replace(r"[.,][0-9]+", "")
     ways = []
     for shape, date in (

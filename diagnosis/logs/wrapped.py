@@ -1,6 +1,7 @@
 """Logs whose lines are JSON objects: what a collector wrapped is unwrapped, so that it reads like any other log.
 
-Known by their keys, not by their program: container logs (``log``, ``time``), ``journalctl -o json`` (``MESSAGE``, ``__REALTIME_TIMESTAMP``), structured loggers
+Known by their keys, not by their program: container logs (``log``, ``time``), ``journalctl -o json`` (``MESSAGE``,
+``__REALTIME_TIMESTAMP``), structured loggers
 (``msg``, ``level``, ``ts``), torchrun's ``error.json`` (a message within a message).
 """
 
@@ -34,7 +35,9 @@ _PROBED = 5
 
 
 def is_wrapped(text: str) -> bool:
-    """Whether a log that begins with ``text`` holds a JSON object with a message on each line. A last, cut line is not asked."""
+    """Whether a log that begins with ``text`` holds a JSON object with a message on each line. A last, cut line is
+    not asked.
+    """
     found = [line for line in text.split("\n") if line.strip()]
     whole = found[:_PROBED] if len(found) <= 1 or text.endswith("\n") else found[:-1][:_PROBED]
     return bool(whole) and all(line.lstrip().startswith("{") and unwrap(line) != line for line in whole)
@@ -72,7 +75,7 @@ def _text(value: Any) -> str | None:
     if isinstance(value, str):
         return value
     # The journal gives messages that are no UTF-8 as lists of bytes.
-    if isinstance(value, list) and value and all(isinstance(one, int) and 0 <= one < 256 for one in value):  # noqa: PLR2004
+    if isinstance(value, list) and value and all(isinstance(one, int) and 0 <= one < 256 for one in value):
         return bytes(value).decode("latin-1")
     return None
 
@@ -85,7 +88,7 @@ def _time(value: Any) -> str:
         seconds = float(value)
         if not math.isfinite(seconds):
             return ""
-        while seconds > 1e11:  # noqa: PLR2004  # the year 5138
+        while seconds > 1e11:  # the year 5138
             seconds /= 1000
         at = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     except (TypeError, ValueError, OverflowError, OSError):

@@ -131,7 +131,9 @@ def test_levels_of_lines(line: str, tmp_path: Path) -> None:
 
 
 MESSAGES = {
-    "2026-03-01T08:00:00Z node-3: [2026-03-01 08:00:00,1] [INFO] [a.py:12:f] read 3 files": "[a.py:<NUM>:f] read <NUM> files",
+    "2026-03-01T08:00:00Z node-3: [2026-03-01 08:00:00,1] [INFO] [a.py:12:f] read 3 files": (
+        "[a.py:<NUM>:f] read <NUM> files"
+    ),
     "NVRM: Xid (PCI:0000:9b:00): 79, pid=2187, GPU has fallen off the bus.": (
         "NVRM: Xid (PCI:<PCI>): 79, pid=<NUM>, GPU has fallen off the bus."
     ),
