@@ -69,6 +69,7 @@ class ProgressSerializer(serializers.Serializer[Any]):
     steps = StepSerializer(many=True)
     problems = JobProblemSerializer(many=True)
     problem_count = serializers.IntegerField()
+    waiting = serializers.CharField(help_text="Why nothing moves, when it should; else empty")
 
 
 class JobSerializer(serializers.ModelSerializer[Job]):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import Count, F, Q, Sum
+from django.utils import timezone
 
 from ingest.models import Artifact, Job, Run, RunLog, Upload
 
 PROBLEMS_SHOWN = 50
 _WAITING = (Artifact.State.RECEIVED, Artifact.State.PARSING)
+#: work that is queued for longer than this is worth a word
+_SOON = timedelta(seconds=20)
 _OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
 
@@ -46,6 +50,8 @@ class Progress:
     failed: list[Run]
     is_active: bool
     is_diagnosed: bool
+    #: why nothing moves, when it should
+    waiting: str = ""
 
 
 def progress(job: Job) -> Progress:
@@ -64,7 +70,20 @@ def progress(job: Job) -> Progress:
         failed=[run for run in runs if run.state == Run.State.FAILED],
         is_active=bool(active or uploads or is_pending),
         is_diagnosed=bool(job.diagnosed_revision),
+        waiting=_waiting(active),
     )
+
+
+def _waiting(active: list[Run]) -> str:
+    """A sentence when work has been queued for a while and nobody took it up."""
+    if not active or any(run.state == Run.State.RUNNING for run in active):
+        return ""
+    long_ago = timezone.now() - _SOON
+    if any(run.sent_at is None and run.created_at < long_ago for run in active):
+        return "The queue cannot be reached: what was sent is kept, and is read as soon as the queue is back."
+    if all(run.created_at < long_ago for run in active):
+        return "No worker has taken this up yet: they are busy with other jobs, or none is running."
+    return ""
 
 
 def _files(job: Job) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
+from django.utils import timezone
 
 from ingest import selectors, services
 from ingest.models import Artifact, Job, Run, Token, Upload
@@ -112,6 +114,17 @@ def test_progress_polls_while_work_is_left_and_stops_by_itself(
     last = visitor.get(url, headers={"HX-Request": "true"})
     assert "hx-trigger" not in last.content.decode()
     assert last["HX-Refresh"] == "true"
+
+
+def test_progress_says_why_nothing_moves(visitor: Client, job: Job) -> None:
+    queued = Run.objects.create(job=job, kind="parse")
+    assert selectors.progress(job).waiting == ""
+    Run.objects.update(created_at=timezone.now() - timedelta(minutes=1))
+    assert "queue cannot be reached" in visitor.get(f"/ingest/progress/{job.slug}/").content.decode()
+    Run.objects.update(sent_at=timezone.now())
+    assert "No worker" in selectors.progress(job).waiting
+    Run.objects.filter(pk=queued.pk).update(state="running")
+    assert selectors.progress(job).waiting == ""
 
 
 def test_progress_names_each_stage_and_costs_few_queries(job: Job, django_assert_max_num_queries: Any) -> None:
