@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,8 @@ from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import JobHints, Kind, OnStage, Parsed, ReadRange, silent
 from diagnosis.report import logs_json
 from diagnosis.result import Diagnosis, LogDiagnosis
+
+log = logging.getLogger(__name__)
 
 ENGINE: Final = "0.1.0"
 
@@ -60,11 +63,12 @@ def diagnose(
         on_stage=on_stage,
     )
     on_stage("stacks", 0, 1)
-    stack_part = _stacks(parsed, known, logs, on_stage)
+    lost: list[str] = []
+    stack_part = _guarded("stack dumps", lambda: _stacks(parsed, known, logs, on_stage), lost)
     stack_suspects = localize.of_report(stack_part, "stacks")
     stack_part.pop("suspects", None)
     on_stage("flows", 0, 1)
-    flow_part = _flows(parsed, known, on_stage, tables)
+    flow_part = _guarded("network flows", lambda: _flows(parsed, known, on_stage, tables), lost)
     flow_suspects = localize.of_report(flow_part, "flows", logs)
     flow_part.pop("suspects", None)
     suspects = localize.fuse([*localize.of_logs(logs), *flow_suspects, *stack_suspects])
@@ -80,12 +84,22 @@ def diagnose(
         stacks=stack_part or None,
         suspects=suspects,
         advice=advised,
-        missing=_missing(parsed, logs),
+        missing=(*lost, *_missing(parsed, logs)),
         observed=logs.observed if logs else (),
         inferred=logs.inferred if logs else (),
         clocks=logs.clocks if logs else (),
         history={"digest": pool.digest if pool.jobs else None, "jobs": len(pool.jobs)},
     )
+
+
+def _guarded(what: str, analyse: Callable[[], dict[str, Any]], lost: list[str]) -> dict[str, Any]:
+    """One kind of evidence must not take the others with it: a fault of its analysis is told, with the place of it."""
+    try:
+        return analyse()
+    except Exception as error:
+        log.exception("the analysis of the %s failed", what)
+        lost.append(f"The {what} could not be analysed ({type(error).__name__}: {error}); please report this file.")
+        return {}
 
 
 def _stacks(parsed: Sequence[Parsed], known: Inventory, logs: LogDiagnosis | None, on_stage: OnStage) -> dict[str, Any]:
