@@ -11,7 +11,7 @@ import polars as pl
 from diagnosis import classify, taxonomy
 from diagnosis.logs import catalogue as catalogues
 from diagnosis.logs import events as tables
-from diagnosis.logs import indicators, moment, place, progress, sentences, timeline
+from diagnosis.logs import indicators, mixed, moment, place, progress, sentences, timeline
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.diagnose import Case, fingerprint
 from diagnosis.logs.moment import Moment
@@ -62,7 +62,7 @@ def conclude(case: Case) -> LogDiagnosis:
         attempts=_attempts(case),
         timeline=timeline.build(case, roles, [n.node for n in where.nodes]),
         clocks=case.clocks.told,
-        missing=sentences.missing(case),
+        missing=(*mixed.sentences(case), *sentences.missing(case)),
         observed=sentences.observed(case, when, where, lead),
         inferred=sentences.inferred(case, when, where, verdict, lead),
         culprits=where.culprits,
@@ -101,7 +101,7 @@ def _healthy(case: Case) -> LogDiagnosis:
         attempts=_attempts(case),
         timeline=timeline.build(case, roles, []),
         clocks=case.clocks.told,
-        missing=sentences.missing(case),
+        missing=(*mixed.sentences(case), *sentences.missing(case)),
         observed=sentences.healthy(case),
     )
 
