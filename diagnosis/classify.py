@@ -27,6 +27,8 @@ DOUBT = 0.08
 _ALSO = 0.5
 #: How loudly a hint of each role is heard; the others say nothing of the cause.
 _ROLES = {Role.ROOT: 1.0, Role.CONFIRMATION: 0.5, Role.CASCADE: 0.12, Role.TEARDOWN: 0.1}
+#: Heard only where no root says anything: they tell that something failed, not what.
+_CONSEQUENCES = frozenset({Role.CASCADE, Role.TEARDOWN})
 _SILENT = frozenset({UNKNOWN, NONE})
 #: A lone hint of no strength still has this share of the confidence of a decisive one.
 _LEAST = 0.4
@@ -77,7 +79,11 @@ def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Mo
     """
     known = rules or signatures.load()
     votes: dict[str, list[tuple[float, str]]] = {}
-    for hint in hints:
+    rows = list(hints)
+    has_root = any(hint.role is Role.ROOT and _votes(hint, known) for hint in rows)
+    for hint in rows:
+        if has_root and hint.role in _CONSEQUENCES:
+            continue
         for category, weight, reason in (*_votes(hint, known), *_learned(hint, known, model)):
             votes.setdefault(category, []).append((weight, reason))
     return _verdict(votes, model)

@@ -145,6 +145,8 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
     if rule is None:
         return None
     signature = rules.signatures[rule.order]
+    if signature.has_codes and (clause := _best_clause(text)):
+        return clause  # the code is a parameter; what it means is said in words beside it
     found = pl.Series([text]).str.extract(f"({signature.pattern})", 1)[0]
     if not found:
         return None

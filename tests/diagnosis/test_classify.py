@@ -28,6 +28,11 @@ def test_consequences_do_not_outvote_a_cause() -> None:
     assert verdict.category.id == "hardware.disk.full"
 
 
+def test_consequences_beside_a_cause_take_nothing_from_its_confidence() -> None:
+    crowd = [hint("nccl.peer_gone", Role.CASCADE), hint("slurm.step_cancelled", Role.TEARDOWN)] * 9
+    assert classify([*crowd, hint("elastic.exit_killed")]) == classify([hint("elastic.exit_killed")])
+
+
 def test_where_only_consequences_are_seen_they_give_a_doubtful_answer() -> None:
     verdict = classify([hint("nccl.watchdog.timeout", Role.CASCADE)])
     assert verdict.category.id == "framework.collective.timeout"

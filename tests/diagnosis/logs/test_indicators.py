@@ -63,6 +63,16 @@ def test_the_match_of_a_rule_is_the_description() -> None:
     assert line[fault.start : fault.end] == found.text
 
 
+def test_the_words_beside_a_code_describe_the_fault() -> None:
+    found = extract("NVRM: Xid (PCI:0000:4e:00): 79, pid=811, GPU has fallen off the bus.", "nvidia.xid.79")
+    assert found.text == "GPU has fallen off the bus"
+    assert found.parameters["xid"] == "79"
+
+
+def test_a_code_without_words_is_its_own_description() -> None:
+    assert extract("NVRM: Xid (PCI:0000:4e:00): 44, Ch 00000010", "nvidia.xid.44").text == "Xid (PCI:0000:4e:00): 44"
+
+
 def test_a_rule_that_does_not_match_falls_back_to_the_words() -> None:
     assert extract("disk failed: sdb", "cuda.illegal_access").text == "disk failed"
     assert extract("disk failed: sdb", "no.such.rule").text == "disk failed"
