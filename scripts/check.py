@@ -44,8 +44,8 @@ def _browser() -> Iterator[dict[str, str]]:
 
 
 STATIC = (
-    Stage("ruff", [PYTHON, "-m", "ruff", "check", "."]),
-    Stage("format", [PYTHON, "-m", "ruff", "format", "--check", "."]),
+    Stage("ruff", [PYTHON, "-m", "ruff", "check", "--output-format", "concise", "."]),
+    Stage("format", [PYTHON, "-m", "ruff", "format", "--check", "--output-format", "concise", "."]),
     Stage("mypy", [PYTHON, "-m", "mypy"]),
     Stage("layers", ["lint-imports"]),
     Stage("migrations", [PYTHON, "manage.py", "makemigrations", "--check", "--dry-run"]),

@@ -35,7 +35,7 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def broker() -> Iterator[str]:
     """URL of a real Valkey that Celery in this process and ``worker`` both use."""
-    from django.conf import settings  # noqa: PLC0415  # tests of the library run without Django
+    from django.conf import settings  # tests of the library run without Django
 
     valkey = start_valkey(Path(settings.DATA_DIR), url=settings.REDIS_URL)
     yield valkey.url
@@ -45,9 +45,9 @@ def broker() -> Iterator[str]:
 @pytest.fixture
 def queued(broker: str) -> Iterator[None]:
     """Tasks go through the broker instead of running in the caller; the queues are empty before and after."""
-    import redis  # noqa: PLC0415
+    import redis
 
-    from triage.celery import app  # noqa: PLC0415
+    from triage.celery import app
 
     client = redis.Redis.from_url(broker)
     client.flushall()
@@ -64,8 +64,8 @@ def start_worker(queued: None, transactional_db: None) -> Iterator[Callable[...,
     Keyword arguments are environment variables of that worker. The process leads its own group, so that a test may
     kill the whole worker: ``os.killpg(process.pid, signal.SIGKILL)``.
     """
-    from django.conf import settings  # noqa: PLC0415
-    from django.db import connection  # noqa: PLC0415
+    from django.conf import settings
+    from django.db import connection
 
     started = []
     name = connection.settings_dict["NAME"]
