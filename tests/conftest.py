@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared"))
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs real servers runs in one process of a parallel run, so that they start once; the rest is spread."""
     for item in items:
