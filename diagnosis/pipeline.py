@@ -15,7 +15,7 @@ from diagnosis.logs import attempts, sentences
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import JobHints, Kind, OnStage, Parsed, ReadRange, silent
 from diagnosis.report import logs_json
-from diagnosis.result import Diagnosis, LogDiagnosis
+from diagnosis.result import Diagnosis, LogDiagnosis, Suspect
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def diagnose(
         engine=ENGINE,
         inputs=tuple(_input(p) for p in sorted(parsed, key=lambda p: p.path)),
         job=described,
-        headline=_headline(logs, flow_part, stack_part),
+        headline=_headline(logs, flow_part, stack_part, suspects),
         logs=logs,
         flows=flow_part or None,
         stacks=stack_part or None,
@@ -188,9 +188,12 @@ def _job(known: Inventory, hints: JobHints, logs: LogDiagnosis | None, stack_par
     }
 
 
-def _headline(logs: LogDiagnosis | None, flow_part: dict[str, Any], stack_part: dict[str, Any]) -> str:
+def _headline(
+    logs: LogDiagnosis | None, flow_part: dict[str, Any], stack_part: dict[str, Any], suspects: Sequence[Suspect]
+) -> str:
     if logs is not None:
-        return sentences.headline(logs)
+        fused = [s.entity for s in suspects if s.kind == "node" and s.is_suspect]
+        return sentences.headline(logs, fused)
     if stack_part.get("reason"):
         return str(stack_part["reason"])
     if flow_part:

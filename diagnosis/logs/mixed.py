@@ -28,7 +28,9 @@ def sentences(case: Case) -> list[str]:
     files = counters_apart(case.clocks.correct(case.progress.beats, "at"))
     if files:
         names = ", ".join(case.table.files[f] for f in files[:2])
-        out.append(f"Two counters run side by side at different heights ({names}): this looks like two jobs in one directory.")
+        out.append(
+            f"Two counters run side by side at different heights ({names}): this looks like two jobs in one directory."
+        )
     return out
 
 

@@ -24,17 +24,18 @@ _STAGE: Final = {
 }
 
 
-def headline(logs: LogDiagnosis) -> str:
-    """One sentence as an engineer would write it."""
+def headline(logs: LogDiagnosis, fused: Sequence[str] = ()) -> str:
+    """One sentence as an engineer would write it. ``fused``: nodes that all evidence together accuses, named where
+    the logs accuse none."""
     if not logs.is_failure:
         return {
             "succeeded": "The job completed; no failure found.",
             "running": f"The job is running{_at(logs.iteration)}; no failure so far.",
         }.get(logs.outcome, "No failure found, and no sign of how the job ended.")
-    accused = [n.node for n in logs.nodes if n.is_suspect]
+    accused = [n.node for n in logs.nodes if n.is_suspect] or list(fused)
     switch = next((c.entity for c in logs.culprits if c.kind == "switch"), None)
     title = taxonomy.load().get(logs.verdict.id).title
-    cause = title[:1].upper() + title[1:]
+    cause = title[:1].upper() + title[1:] if logs.verdict.id != "unknown" else "Unknown cause"
     roots = [e for e in logs.events if e.role == Role.ROOT.value]
     told = logs.indicators[0].text if logs.indicators else roots[0].example if roots else ""
     who = f" on {_some(accused)}" if accused else f" below {switch}" if switch else _spread(roots)

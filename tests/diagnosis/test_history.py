@@ -1,0 +1,95 @@
+"""Healthy jobs: learning, families, saving, removal, damage."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from diagnosis.history import History, HistoryError, JobEvents
+from diagnosis.logs import crossjob
+from tests.diagnosis.synthetic import Job, healthy_history, read_files
+
+
+def job(number: int, family: str = "a", framework: str = "megatron", **counts: int) -> JobEvents:
+    return JobEvents(f"job-{number}", counts, family, framework, nodes=2, hours=1.0)
+
+
+def test_learning_counts_masked_messages_and_not_host_names(tmp_path: Path) -> None:
+    history = healthy_history(tmp_path)
+    counts = history.jobs[0].counts
+    assert counts["Training completed"] == 8
+    assert not any("gpu-0003" in text for text in counts)
+    assert history.jobs[0].nodes == 8 and 0.05 < history.jobs[0].hours < 0.1
+
+
+def test_a_history_survives_saving_and_keeps_its_digest(tmp_path: Path) -> None:
+    history = History((job(1, oops=3), job(2, fine=1)))
+    history.save(tmp_path / "history.json")
+    loaded = History.load(tmp_path / "history.json")
+    assert loaded.digest == history.digest
+    assert {j.job_id: dict(j.counts) for j in loaded.jobs} == {"job-1": {"oops": 3}, "job-2": {"fine": 1}}
+
+
+def test_the_digest_does_not_depend_on_the_order_of_jobs() -> None:
+    assert History((job(1, x=1), job(2, y=1))).digest == History((job(2, y=1), job(1, x=1))).digest
+
+
+def test_a_job_can_be_taken_out_and_put_in_again() -> None:
+    history = History((job(1, x=1), job(2, y=1)))
+    assert [j.job_id for j in history.remove("job-1").jobs] == ["job-2"]
+    assert history.add(job(1, x=5)).jobs[-1].counts == {"x": 5}
+    assert len(history.add(job(1, x=5)).jobs) == 2
+
+
+def test_few_jobs_of_a_family_fall_back_to_the_framework_and_then_to_all() -> None:
+    jobs = tuple(job(n, family="a" if n < 2 else "b", framework="megatron" if n < 6 else "nemo", x=1) for n in range(8))
+    history = History(jobs)
+    assert history.pool("b", "megatron").scope == "family"
+    assert (history.pool("a", "megatron").scope, len(history.pool("a", "megatron").jobs)) == ("framework", 6)
+    assert (history.pool("", "titan").scope, len(history.pool("", "titan").jobs)) == ("all", 8)
+    assert History().pool("a", "b").scope == "none"
+    assert "job-3" not in {j.job_id for j in history.pool("b", "", exclude="job-3").jobs}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1]", '{"jobs": 1}', '{"format": 99, "jobs": []}', '{"format": 1, "jobs": [{}], "texts": []}']
+)
+def test_a_damaged_history_is_refused_with_a_sentence(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "history.json"
+    path.write_text(text)
+    with pytest.raises(HistoryError, match=r"history|cannot read"):
+        History.load(path)
+
+
+def test_what_half_of_the_healthy_jobs_print_is_ordinary_and_what_one_survived_weighs_little() -> None:
+    pool = History((job(1, usual=5, seldom=1), job(2, usual=4), job(3, usual=6), job(4))).pool("a", "")
+    found = crossjob.frequencies({}, pool)
+    events = pl.DataFrame({"template": ["usual", "seldom", "new"], "n": [5, 1, 1]})
+    weighed = {r["template"]: r for r in crossjob.weigh(events, found, 4, 2.0).iter_rows(named=True)}
+    assert weighed["usual"]["is_ordinary"] and weighed["usual"]["novelty"] == 0.0
+    assert not weighed["seldom"]["is_ordinary"] and 0 < weighed["seldom"]["novelty"] < 0.5
+    assert weighed["new"]["novelty"] == 1.0
+
+
+def test_a_storm_of_an_ordinary_message_still_counts() -> None:
+    pool = History(tuple(job(n, usual=4) for n in range(4))).pool("a", "")
+    events = pl.DataFrame({"template": ["usual"], "n": [40_000]})
+    row = crossjob.weigh(events, crossjob.frequencies({}, pool), 4, 2.0).row(0, named=True)
+    assert not row["is_ordinary"] and row["novelty"] > 0.5
+
+
+def test_the_file_stays_small_when_jobs_say_the_same(tmp_path: Path) -> None:
+    one = History((job(1, **{"a long message that all jobs print " * 3: 1}),))
+    many = History(tuple(job(n, **{"a long message that all jobs print " * 3: 1}) for n in range(50)))
+    assert len(json.dumps(many.to_json())) < 30 * len(json.dumps(one.to_json()))
+
+
+def test_an_incomplete_parse_is_learnt_without_trouble(tmp_path: Path) -> None:
+    from diagnosis.history import learn
+
+    parsed, _ = read_files({"empty.log": b"", "logs/gpu-0001.log": b"hello\n"}, tmp_path)
+    assert learn(parsed).counts == {"hello": 1}
+    assert Job().name(3) == "gpu-0003"

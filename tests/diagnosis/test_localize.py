@@ -1,0 +1,132 @@
+"""The fused ranking, the watchdogs' protocol, the launches of one tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from diagnosis import localize, report
+from diagnosis.logs import attempts, protocol, spatial
+from diagnosis.model import JobHints
+from diagnosis.pipeline import diagnose
+from diagnosis.result import Suspect
+from tests.diagnosis.synthetic import Job, read_files
+from tests.diagnosis.test_log_engine import fallen_gpu
+
+HEAD = "[PG ID 1 PG GUID 7(default_pg) Rank {r}] "
+WORK = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum={s}, OpType={o}, NumelIn=4, NumelOut=4, Timeout(ms)=600000)"
+LAST = "Timeout at NCCL work: {s}, last enqueued NCCL work: {e}, last completed NCCL work: {c}."
+
+
+def lines(**odd: dict[str, object]) -> list[tuple[str, int | None, str | None]]:
+    """Eight ranks in one group that wait in number 90; ``odd`` changes some (``r3={...}``)."""
+    out: list[tuple[str, int | None, str | None]] = []
+    for rank in range(8):
+        said = {"s": 90, "o": "ALLREDUCE", "e": 92, "c": 89} | odd.get(f"r{rank}", {})
+        if said.get("silent"):
+            continue
+        for text in (WORK, LAST):
+            out.append((f"[rank{rank}]: {HEAD.format(r=rank)}{text.format(**said)}", rank, f"n{rank // 2}"))
+    return out
+
+
+NODES: dict[int, str | None] = {rank: f"n{rank // 2}" for rank in range(8)}
+
+
+def kinds(**odd: dict[str, object]) -> list[tuple[int, str]]:
+    return [(s.rank, s.kind) for s in protocol.suspicions(protocol.read(lines(**odd)), NODES)]
+
+
+def test_ranks_that_agree_are_not_suspected() -> None:
+    assert kinds() == []
+
+
+def test_the_rank_behind_the_one_that_never_entered_and_the_one_that_called_something_else_are_told_apart() -> None:
+    assert kinds(r3={"s": 88, "e": 92, "c": 87}) == [(3, "behind")]
+    assert kinds(r3={"s": 88, "e": 80, "c": 80}) == [(3, "never_entered")]
+    assert kinds(r5={"o": "BROADCAST"}) == [(5, "mismatched")]
+
+
+def test_the_rank_that_reports_nothing_is_the_silent_one() -> None:
+    assert kinds(r6={"silent": True}) == [(6, "silent")]
+
+
+def test_half_of_a_group_behind_accuses_nobody() -> None:
+    assert kinds(**{f"r{r}": {"s": 88, "c": 87} for r in range(4)}) == []
+
+
+def test_agreement_of_two_kinds_of_evidence_outranks_one_loud_kind() -> None:
+    fused = localize.fuse(
+        [
+            Suspect("n1", "node", 0.75, ("logs",), ("said so",)),
+            Suspect("n2", "node", 0.6, ("logs",), ("log",)),
+            Suspect("n2", "node", 0.6, ("stacks",), ("stack",)),
+        ]
+    )
+    assert [s.entity for s in fused] == ["n2", "n1"]
+    assert fused[0].sources == ("logs", "stacks") and fused[0].reasons == ("log", "stack")
+    assert 0.6 < fused[0].score < 1
+
+
+def test_two_hints_that_only_rank_may_together_accuse() -> None:
+    weak = [Suspect("n1", "node", 0.4, (source,), (), is_suspect=False) for source in ("logs", "stacks")]
+    assert localize.fuse(weak)[0].is_suspect
+    assert not localize.fuse(weak[:1])[0].is_suspect
+
+
+def test_nodes_below_one_switch_name_the_switch() -> None:
+    leaf = {f"n{i}": f"leaf-{i // 4}" for i in range(8)}
+    assert spatial.shared_leaf(["n0", "n1", "n2"], leaf) == "leaf-0"
+    assert spatial.shared_leaf(["n0", "n4"], leaf) is None
+    assert spatial.shared_leaf(["n0"], leaf) is None
+
+
+def test_peers_votes_need_a_clear_favourite() -> None:
+    nodes = {f"n{i}": f"n{i}" for i in range(6)}
+    clear = [(f"Connection closed by peer [n4]:{i}", f"n{i}") for i in range(4)]
+    assert [c.node for c in spatial.named_by_peers(clear, nodes)] == ["n4"]
+    assert (
+        spatial.named_by_peers([(f"Connection reset by peer [n{(i + 1) % 4}]:1", f"n{i}") for i in range(4)], nodes)
+        == []
+    )
+
+
+def test_directories_of_launches_are_attempts_and_restarts_of_one_agent_are_not() -> None:
+    assert attempts.numbers(["attempt-1/logs/n0.log", "attempt-2/logs/n0.log"]) == {
+        "attempt-1/logs/n0.log": 1,
+        "attempt-2/logs/n0.log": 2,
+    }
+    assert attempts.numbers(["n0/attempt_0/3/stderr.log", "n0/attempt_1/3/stderr.log"]) == {}
+    assert attempts.numbers(["logs/n0.log"]) == {}
+
+
+def test_the_last_unsuccessful_launch_is_told(tmp_path: Path) -> None:
+    first, second, third = fallen_gpu(), Job(), Job(iterations=20).completes()
+    second.say(
+        second.ends + 1, 5, "kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=1, name=python3, GPU has fallen off the bus."
+    )
+    second.torn_down(second.ends + 5)
+    files = {
+        f"attempt-{n}/{path}": data
+        for n, job in enumerate((first, second, third))
+        for path, data in job.files().items()
+    }
+    parsed, read = read_files(files, tmp_path)
+    told = report.to_json(diagnose(parsed, job=JobHints(), read=read))
+    assert [a["outcome"] for a in told["job"]["attempts"]] == ["failed", "failed", "succeeded"]
+    assert told["logs"]["attempt"] == 1
+    assert [n["node"] for n in told["logs"]["nodes"] if n["suspect"]] == ["gpu-0005"]
+
+
+def test_two_jobs_in_one_directory_are_noticed(tmp_path: Path) -> None:
+    files = {f"a/{path}": data for path, data in Job().completes().files().items()}
+    files |= {f"b/{path.replace('gpu-', 'cpu-')}": data for path, data in Job(start=50_000).completes().files().items()}
+    parsed, read = read_files(files, tmp_path)
+    told = report.to_json(diagnose(parsed, job=JobHints(), read=read))
+    assert any("two jobs" in m for m in told["missing"])
+
+
+def test_nothing_to_read_is_said_and_not_raised(tmp_path: Path) -> None:
+    parsed, read = read_files({"a.log": b"", "b.bin": b"\x7fELF\x02\x01" + bytes(400)}, tmp_path)
+    told = report.to_json(diagnose(parsed, job=JobHints(), read=read))
+    assert "logs" not in told and told["suspects"] == []
+    assert any("b.bin" in m for m in told["missing"])
