@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 from triage import search
 from triage.export import CSV_COLUMNS, csv_row
 from triage.models import Incident
-from triage.selectors.incidents import SORTS, incident_page, incidents_visible_to, queue_sections
+from triage.selectors.incidents import QUEUE_SIZE, SORTS, incident_page, incidents_visible_to, queue_sections
 from triage.selectors.jobs import jobs_visible_to
 from triage.selectors.views import saved_view_query, saved_views
 from triage.services.grouping import incidents_merge
@@ -36,6 +36,7 @@ def queue(request: HttpRequest) -> HttpResponse:
     """What to look at first."""
     sections = queue_sections(request.user, timezone.now())
     context = {"nav": "queue", "sections": sections, "total": sum(len(rows) for _, rows in sections)}
+    context["limit"] = QUEUE_SIZE
     return render(request, "triage/queue.html", context)
 
 
