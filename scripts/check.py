@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from scripts.chromium import find_or_install
 from scripts.services import ROOT, ServiceError, postgres
@@ -117,5 +119,10 @@ def main(wanted: Sequence[str]) -> int:
     return 0
 
 
+def _end(_signal: int, _frame: FrameType | None) -> None:
+    sys.exit("Ended by a signal.")  # by an exception, so that what runs beside is stopped on the way out
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(main(sys.argv[1:]))
