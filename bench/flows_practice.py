@@ -1,6 +1,7 @@
 """Figures of the flow engine on the practice sets: `python bench/flows_practice.py [--cases]`.
 
-Needs the practice data beside the repository (or in $FAULTLINE_SHARED); prints what the scorer says and the time each set took.
+Needs the practice data beside the repository (or in $FAULTLINE_SHARED); prints what the scorer says and the time each
+set took.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from diagnosis.flows import diagnose_flows, parse_flow  # noqa: E402
-from diagnosis.model import ParseHints  # noqa: E402
+from diagnosis.flows import diagnose_flows, parse_flow
+from diagnosis.model import ParseHints
 
 SHARED = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared"))
 

@@ -1,7 +1,8 @@
 """Flow engine on real recordings: `python bench/flows_testbed.py`.
 
-Testbed: mean step time against the recorded truth, ends of the gradient exchange in the pipeline job, slow steps of the two slow
-scenarios. ByteDance ST: step error and whether the last stage is named. Needs the data beside the repository or in $FAULTLINE_SHARED.
+Testbed: mean step time against the recorded truth, ends of the gradient exchange in the pipeline job, slow steps of
+the two slow scenarios. ByteDance ST: step error and whether the last stage is named. Needs the data beside the
+repository or in $FAULTLINE_SHARED.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from diagnosis.flows import diagnose_flows, parse_flow  # noqa: E402
-from diagnosis.model import ParseHints  # noqa: E402
+from diagnosis.flows import diagnose_flows, parse_flow
+from diagnosis.model import ParseHints
 
 DATA = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared")) / "data"
 HEALTHY = ("healthy_ddp_a", "healthy_ddp_b", "healthy_pp2_a")
@@ -65,7 +66,7 @@ def exchange_ends(directory: Path) -> dict[int, float]:
     """Per iteration the end of the last rank's gradient exchange, where the truth holds gradient operations."""
     ends: dict[int, float] = {}
     for path in sorted((directory / "truth").glob("*.jsonl.gz")):
-        for line in gzip.open(path, "rt"):
+        for line in gzip.decompress(path.read_bytes()).splitlines():
             row = json.loads(line)
             if row.get("ev") == "step" and row.get("dp"):
                 ends[row["it"]] = max(ends.get(row["it"], 0.0), max(op[1] for op in row["dp"]))
@@ -80,18 +81,23 @@ def testbed(name: str) -> None:
         numbers, ends = true_steps(where)
         found = np.array([s["end"] for s in job["steps"]])
         mean, true_mean = np.diff(found).mean(), np.diff(ends).mean()
-        line = f"{name:18} steps {len(found)} of {len(ends)}; mean {mean:.5f} s, true {true_mean:.5f} s, error {abs(mean / true_mean - 1) * 100:.3f} %"
+        error = abs(mean / true_mean - 1) * 100
+        line = (
+            f"{name:18} steps {len(found)} of {len(ends)}; mean {mean:.5f} s, true {true_mean:.5f}, error {error:.3f} %"
+        )
         exchange = exchange_ends(where)
         if name in HEALTHY and exchange and len(found) == len(numbers):
             apart = np.array([abs(f - exchange[n]) for f, n in zip(found, numbers, strict=True) if n in exchange])
-            line += f"; exchange end off by {np.median(apart) * 1e3:.2f} ms = {np.median(apart) / true_mean * 100:.3f} % of a step (median)"
+            off = float(np.median(apart))
+            line += f"; exchange end off by {off * 1e3:.2f} ms = {off / true_mean * 100:.3f} % of a step (median)"
         print(line)
         if name in SLOW:
-            slow = [s["n"] for s in ({"n": i + 1, **s} for i, s in enumerate(job["steps"])) if s["slow"]]
+            slow = [n for n, s in enumerate(job["steps"], 1) if s["slow"]]
             wanted = truth["jobs"][0]["slow_steps_injected"]
             hit = [w for w in wanted if any(abs(w - s) <= 1 for s in slow)]
             print(
-                f"{'':18} slow steps injected {wanted[0]}..{wanted[-1]}: {len(hit)} of {len(wanted)} found (±1), {len(slow)} named"
+                f"{'':18} slow steps injected {wanted[0]}..{wanted[-1]}: {len(hit)} of {len(wanted)} found (±1), "
+                f"{len(slow)} named"
             )
 
 
@@ -109,7 +115,8 @@ def bytedance() -> None:
     last = {ip for ip, r in truth["ip_of_rank"].items() if r["pp"] == truth["meta"]["pp_size"] - 1}
     named = any(d["kind"] == "slow_group" and set(d.get("culprits", [])) & last for d in job["diagnoses"])
     print(
-        f"bytedance_st       steps {len(found)} of {len(ends)}; step error mean {error.mean() * 100:.3f} %; layout {job['parallelism']}; last stage named: {named}"
+        f"bytedance_st       steps {len(found)} of {len(ends)}; step error mean {error.mean() * 100:.3f} %; "
+        f"layout {job['parallelism']}; last stage named: {named}"
     )
 
 

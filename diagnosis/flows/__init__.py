@@ -1,7 +1,9 @@
-"""What the network saw: jobs, parallel groups, steps and slowness from flow records alone (after LLMPrism, 2505.00342).
+"""What the network saw: jobs, parallel groups, steps and slowness from flow records alone (after LLMPrism,
+2505.00342).
 
-``sniff`` and ``parse_flow`` read an artifact; ``diagnose_flows`` reads all flow artifacts of a job; ``timeline_view`` gives what a page
-draws. The libraries behind them are loaded at the first call, so that importing this package costs nothing.
+``sniff`` and ``parse_flow`` read an artifact; ``diagnose_flows`` reads all flow artifacts of a job; ``timeline_view``
+gives what a page draws. The libraries behind them are loaded at the first call, so that importing this package costs
+nothing.
 """
 
 from __future__ import annotations

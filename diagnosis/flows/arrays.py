@@ -38,8 +38,8 @@ def members_of(label: Ints, chosen: Ints | Small) -> list[Ints]:
 class Load:
     """How busy each of many keys was: the sum over its lanes, answered for any interval in O(log n).
 
-    A lane is busy in the union of its records. Keys are laid end to end on one axis (key k begins at k·span), so that one sorted array
-    of slope changes serves all.
+    A lane is busy in the union of its records. Keys are laid end to end on one axis (key k begins at k·span), so that
+    one sorted array of slope changes serves all.
     """
 
     def __init__(self, key: Ints, lane: Ints, start: Floats, end: Floats, span: float) -> None:

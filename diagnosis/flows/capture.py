@@ -1,6 +1,7 @@
 """All usable flow artifacts of a job as arrays: what every later phase reads.
 
-Addresses and paths become small integers; times become seconds from the capture's first record, so that a float keeps a nanosecond.
+Addresses and paths become small integers; times become seconds from the capture's first record, so that a float keeps
+a nanosecond.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ CONTROL = 250
 class Flows:
     """Records as columns of equal length, sorted by start.
 
-    ``start``/``end`` seconds from ``Capture.t0``; ``src``/``dst`` address ids; ``size`` bytes (NaN where unknown); ``port`` the
-    smaller port of the two (services listen on small ones; 0 unknown); ``path`` path id (-1 unknown); ``control`` marks records of
-    small packets only: acknowledgements, handshakes, barriers.
+    ``start``/``end`` seconds from ``Capture.t0``; ``src``/``dst`` address ids; ``size`` bytes (NaN where unknown);
+    ``port`` the smaller port of the two (services listen on small ones; 0 unknown); ``path`` path id (-1 unknown);
+    ``control`` marks records of small packets only: acknowledgements, handshakes, barriers.
     """
 
     start: Floats

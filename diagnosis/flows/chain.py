@@ -1,8 +1,9 @@
-"""Phase 3a where pauses inside a step are as long as those between steps: the boundaries that share out the bytes evenly.
+"""Phase 3a where pauses inside a step are as long as those between steps: the boundaries that share out the bytes
+evenly.
 
-If every step moves B bytes, boundaries lie where whole multiples of B have passed. Among the idle gaps, the chain of gaps is sought that
-has the longest pauses and the most even parts between them (dynamic programming). B itself comes from trial cuts: whenever most parts of
-a cut are whole steps, their median is B.
+If every step moves B bytes, boundaries lie where whole multiples of B have passed. Among the idle gaps, the chain of
+gaps is sought that has the longest pauses and the most even parts between them (dynamic programming). B itself comes
+from trial cuts: whenever most parts of a cut are whole steps, their median is B.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def by_bytes(flows: Flows, has_bytes: bool, step: float | None = None) -> Cut | 
         chosen = _chain(total / amount, gaps, SCATTER)
         if len(chosen) < 4:
             continue
-        # Bytes are often far more even than the first tolerance: then they, not the pauses, decide between neighbouring gaps.
+        # Bytes are often far more even than the first tolerance: then they, not the pauses, decide between neighbouring
+        # gaps.
         scatter = 2.0 * robust(np.diff(total[chosen]) / amount)[1]
         if scatter < SCATTER / 2:
             chosen = _chain(total / amount, gaps, max(scatter, FINEST))
@@ -71,7 +73,9 @@ def _candidates(total: Floats, gaps: Floats) -> list[float]:
 
 
 def _chain(edge: Floats, gaps: Floats, scatter: float) -> Ints:
-    """The best chain of gaps; ``edge`` is each gap's place in steps of bytes. A chain may be broken at a price and go on elsewhere."""
+    """The best chain of gaps; ``edge`` is each gap's place in steps of bytes. A chain may be broken at a price and go
+    on elsewhere.
+    """
     count = max(3, round(float(edge[-1] - edge[0])))
     usual = float(np.sort(gaps)[::-1][min(count, len(gaps)) - 1])
     gain = np.minimum(gaps / max(usual, 1e-9), 1.0)

@@ -1,7 +1,8 @@
 """Bayesian online change-point detection (Adams & MacKay 2007) for many sequences at once.
 
-Normal observations with unknown mean and variance (normal-inverse-gamma prior), constant hazard, run length capped: the tail beyond the
-cap is merged into its last cell, so that the cost a point is O(cap) whatever the length. All sequences advance together as one array.
+Normal observations with unknown mean and variance (normal-inverse-gamma prior), constant hazard, run length capped:
+the tail beyond the cap is merged into its last cell, so that the cost a point is O(cap) whatever the length. All
+sequences advance together as one array.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ Array = npt.NDArray[np.float64]
 def run_length_posterior(
     series: Array, *, hazard: float = 1 / 100, cap: int = 64, recent: int = 1
 ) -> tuple[Array, Array]:
-    """P(run length ≤ ``recent``) and the predictive mean before each point, for ``series`` of shape [sequences, points].
+    """P(run length ≤ ``recent``) and the predictive mean before each point, for ``series`` of shape [sequences,
+    points].
 
-    Values should be scaled to about unit scatter. NaN points are skipped (the state waits). P(run length = 0) alone is constantly the
-    hazard in this recursion, hence ``recent`` ≥ 1. O(sequences · points · cap).
+    Values should be scaled to about unit scatter. NaN points are skipped (the state waits). P(run length = 0) alone
+    is constantly the hazard in this recursion, hence ``recent`` ≥ 1. O(sequences · points · cap).
     """
     count, length = series.shape
     belief = np.zeros((count, cap))
@@ -77,7 +79,8 @@ def _shifted(updated: Array, first: float) -> Array:
 def onsets(values: Array, *, sure: float = 0.9, rise: float = 0.1, recent: int = 2) -> list[int]:
     """Where a sequence rises for good: upward shifts of at least ``rise`` (share of the level before), in order.
 
-    A change counts when P(run length ≤ ``recent``) > ``sure`` after a warm-up and the next points stay above the level before.
+    A change counts when P(run length ≤ ``recent``) > ``sure`` after a warm-up and the next points stay above the
+    level before.
     """
     finite = values[np.isfinite(values)]
     if len(finite) < 8:
@@ -87,7 +90,10 @@ def onsets(values: Array, *, sure: float = 0.9, rise: float = 0.1, recent: int =
     likely, _ = run_length_posterior(((values - middle) / scatter)[None, :], recent=recent)
     found: list[int] = []
     for t in np.flatnonzero(likely[0] > sure):
-        at = int(t) - recent + 1
+        if t < recent + 3:
+            continue
+        first = int(t) - recent
+        at = first + int(np.argmax(np.diff(values[first - 1 : int(t) + 1])))
         if at < recent + 3 or (found and at - found[-1] < recent + 3):
             continue
         before, after = values[max(0, at - 10) : at], values[at : at + 5]

@@ -30,14 +30,18 @@ def blocked(parsed: Sequence[Parsed]) -> str | None:
         if not facts.get("records"):
             continue
         if facts["resolution_s"] >= 1.0 and facts["records"] > 1:
-            return "The times are whole seconds; steps cannot be told apart. Export with milliseconds or better (nfdump: -o 'csv:%tsr,…')."
+            return (
+                "The times are whole seconds; steps cannot be told apart. "
+                "Export with milliseconds or better (nfdump: -o 'csv:%tsr,…')."
+            )
         if facts["median_s"] > TOO_LONG_S:
             return (
                 f"A record covers {facts['median_s']:.0f} s; it holds several steps in one. "
                 "Shorten the exporter's active timeout, or capture packets."
             )
         if facts["sampling"] > 1 and facts["longest_s"] == 0:
-            return f"One packet in {facts['sampling']:.0f} was sampled: good for volumes, not for when a transfer began and ended."
+            rate = f"{facts['sampling']:.0f}"
+            return f"One packet in {rate} was sampled: good for volumes, not for when a transfer began and ended."
     return None
 
 
@@ -68,6 +72,7 @@ def describe(
     capture: Capture,
     jobs: list[Analysed],
     fabric: list[Slow],
+    *,
     background: float,
     panel: list[dict[str, Any]],
     why_not: str | None,
@@ -170,7 +175,7 @@ def _rank_steps(a: Analysed, capture: Capture) -> dict[str, list[dict[str, float
         rows: list[dict[str, float]] = []
         before: float | None = None
         for k, end in enumerate(ends[:, number].tolist()):
-            if end != end:
+            if np.isnan(end):
                 before = None
                 continue
             rows.append(
@@ -253,16 +258,17 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
     sending = np.unique(capture.flows.src)
     if len(sending) == 1:
         said.append("All records come from one address: this looks like one node's capture; other ranks are unseen.")
-    for a in jobs:
-        if a.steps is not None and a.layout.pp > 1 and a.stages is None:
-            said.append(
-                "The pipeline is no plain chain (interleaved stages); a slow stage cannot be told, only its replica."
-            )
+    if any(a.steps is not None and a.layout.pp > 1 and a.stages is None for a in jobs):
+        said.append(
+            "A pipeline is no plain chain (interleaved stages): a slow stage cannot be told there, only its replica."
+        )
     return list(dict.fromkeys(said))
 
 
 def _suspects(jobs: list[Analysed], fabric: list[Slow], capture: Capture) -> list[dict[str, Any]]:
-    """Who to look at, for the fusion with logs and stacks: nodes, else addresses, and switches, with score and reason."""
+    """Who to look at, for the fusion with logs and stacks: nodes, else addresses, and switches, with score and
+    reason.
+    """
     best: dict[tuple[str, str], dict[str, Any]] = {}
 
     def put(kind: str, entity: str, score: float, reason: str) -> None:

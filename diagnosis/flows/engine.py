@@ -19,8 +19,8 @@ from diagnosis.flows.slowness import (
     Slow,
     explain,
     lasting,
-    merged,
     late_members,
+    merged,
     narrowed,
     slow_steps,
     slow_transfers,
@@ -108,8 +108,9 @@ def diagnose_flows(
 ) -> dict[str, Any]:
     """The report's ``flows`` object plus ``suspects``.
 
-    ``inventory`` rows hold ``ip`` and any of ``node``, ``gpu``, ``switch`` or ``leaf``; without it machines stay unknown. With ``tables``
-    a table of every rank's phases in every step is written there for each job (see ``timeline``); the report names it.
+    ``inventory`` rows hold ``ip`` and any of ``node``, ``gpu``, ``switch`` or ``leaf``; without it machines stay
+    unknown. With ``tables`` a table of every rank's phases in every step is written there for each job (see
+    ``timeline``); the report names it.
     """
     usable = [p for p in parsed if p.skipped is None]
     why_not = blocked(usable)
@@ -119,4 +120,4 @@ def diagnose_flows(
         reasons = [p.skipped for p in parsed if p.skipped] or ["There are no flow records."]
         return empty_report(panel, why_not or str(reasons[0]))
     jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None)
-    return describe(capture, jobs, fabric, background, panel, why_not, tables)
+    return describe(capture, jobs, fabric, background=background, panel=panel, why_not=why_not, tables=tables)

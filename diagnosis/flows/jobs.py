@@ -1,9 +1,10 @@
 """Phase 1: which addresses train together (LLMPrism, algorithm 1).
 
-Background traffic is set aside first: known service ports, addresses that are no GPU's, hubs, and edges that are silent most of the
-time their ends are busy. What is left falls into connected components. Components of one job share its rhythm (tensor parallelism
-inside a machine joins rails that never talk over the network), so they are merged when they beat together and, where an inventory is
-known, stand on common servers. Two tenants of one server beat apart and stay apart.
+Background traffic is set aside first: known service ports, addresses that are no GPU's, hubs, and edges that are
+silent most of the time their ends are busy. What is left falls into connected components. Components of one job share
+its rhythm (tensor parallelism inside a machine joins rails that never talk over the network), so they are merged when
+they beat together and, where an inventory is known, stand on common servers. Two tenants of one server beat apart and
+stay apart.
 """
 
 from __future__ import annotations
@@ -44,8 +45,21 @@ SERVICE_PORTS = np.array(
         4739,
         6343,
         6379,
+        6443,
+        6789,
+        8080,
+        8443,
+        8888,
+        9000,
+        9090,
+        9093,
+        9100,
+        9200,
+        9400,
+        9996,
+        10250,
+        20048,
     ]
-    + [6443, 6789, 8080, 8443, 8888, 9000, 9090, 9093, 9100, 9200, 9400, 9996, 10250, 20048]
 )
 #: Training traffic is present in most of these slices of the time in which its ends are busy at all.
 SLICES = 24
@@ -108,7 +122,9 @@ def _outside_inventory(capture: Capture) -> Bools:
 
 
 def _edges(flows: Flows, keep: Bools, span: float) -> pl.DataFrame:
-    """One row an undirected pair: a < b, records, bytes, the slices in which it was busy, different sizes (summed over slices)."""
+    """One row an undirected pair: a < b, records, bytes, the slices in which it was busy, different sizes (summed
+    over slices).
+    """
     src, dst = flows.src[keep], flows.dst[keep]
     part = np.minimum((flows.start[keep] / max(span, 1e-9) * SLICES).astype(np.int64), SLICES - 1)
     volume = np.where(np.isfinite(flows.size[keep]), flows.size[keep], 1.0)
@@ -117,7 +133,8 @@ def _edges(flows: Flows, keep: Bools, span: float) -> pl.DataFrame:
         pl.len().alias("n"), pl.col("size").sum(), sizes=pl.col("size").n_unique()
     )
     total = pl.col("size").sum().over("a", "b")
-    # A slice with next to nothing of the pair's volume is not a busy one: keep-alives, barriers, the checkpoint's small talk.
+    # A slice with next to nothing of the pair's volume is not a busy one: keep-alives, barriers, the checkpoint's small
+    # talk.
     share = share.with_columns(busy=pl.col("size") >= 0.05 * total / SLICES)
     return (
         share.group_by("a", "b")
@@ -132,7 +149,9 @@ def _edges(flows: Flows, keep: Bools, span: float) -> pl.DataFrame:
 
 
 def _without_hubs(edges: pl.DataFrame, count: int) -> tuple[pl.DataFrame, list[int]]:
-    """Sets aside addresses that exchange ever-changing volumes with far more peers than anybody else: storage, registries, monitors."""
+    """Sets aside addresses that exchange ever-changing volumes with far more peers than anybody else: storage,
+    registries, monitors.
+    """
     a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
     degree = np.bincount(a, minlength=count) + np.bincount(b, minlength=count)
     typical = float(np.median(degree[degree > 0]))
@@ -144,7 +163,9 @@ def _without_hubs(edges: pl.DataFrame, count: int) -> tuple[pl.DataFrame, list[i
 
 
 def _without_strangers(edges: pl.DataFrame, count: int) -> pl.DataFrame:
-    """Drops pairs that are silent in most of the slices in which both their ends are busy: probes, checks between jobs, ssh."""
+    """Drops pairs that are silent in most of the slices in which both their ends are busy: probes, checks between
+    jobs, ssh.
+    """
     if edges.is_empty():
         return edges
     a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
@@ -179,10 +200,12 @@ def _rows_of(flows: Flows, keep: Bools, a: Ints, b: Ints, count: int) -> Flows:
 
 
 def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) -> Ints:
-    """Joins components that beat together; with an inventory they must also share a server (all of the smaller's, or two).
+    """Joins components that beat together; with an inventory they must also share a server (all of the smaller's, or
+    two).
 
-    Rhythm: correlation of the components' activity in ``BINS`` time bins. Rails of one job correlate near 1; independent jobs drift
-    through each other and stay near 0, even with equal periods unless their phases agree by chance.
+    Rhythm: correlation of the components' activity in ``BINS`` time bins. Rails of one job correlate near 1;
+    independent jobs drift through each other and stay near 0, even with equal periods unless their phases agree by
+    chance.
     """
     groups = members_of(label, inside)
     if len(groups) < 2:

@@ -17,8 +17,8 @@ COMMON = 0.5
 def match_jobs(flows: Mapping[str, Any], nodes: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
     """Proposals which of several jobs each recognised flow job is: [{flow_job, job, score, common}], best first.
 
-    ``nodes`` maps a job's id to its node names and addresses. The score is the share of nodes in common (Jaccard index); proposals
-    below ``COMMON`` of the smaller side are not made.
+    ``nodes`` maps a job's id to its node names and addresses. The score is the share of nodes in common (Jaccard
+    index); proposals below ``COMMON`` of the smaller side are not made.
     """
     found = []
     for row in flows.get("jobs", []):
@@ -42,10 +42,12 @@ def match_jobs(flows: Mapping[str, Any], nodes: Mapping[str, Sequence[str]]) -> 
 
 
 def align(steps: Sequence[Mapping[str, float]], iterations: Sequence[Mapping[str, float]]) -> dict[str, Any] | None:
-    """Log iterations on the axis of flow steps: {offset_s, iteration_of_first_step, matched, spread_s}, or None when they do not fit.
+    """Log iterations on the axis of flow steps: {offset_s, iteration_of_first_step, matched, spread_s}, or None when
+    they do not fit.
 
-    ``iterations`` rows hold ``n`` and ``t`` (when the line was printed). Every shift of the numbering is tried; the right one leaves the
-    steadiest difference between printed times and step ends, since both clocks run alike. ``offset_s`` is what to add to log times.
+    ``iterations`` rows hold ``n`` and ``t`` (when the line was printed). Every shift of the numbering is tried; the
+    right one leaves the steadiest difference between printed times and step ends, since both clocks run alike.
+    ``offset_s`` is what to add to log times.
     """
     ends = np.array([float(s["end"]) for s in steps])
     order = sorted(iterations, key=lambda row: row["n"])

@@ -2,12 +2,12 @@
 
 Three observations decide, in this order:
 
-* **Distinct recurring sizes.** Gradient buckets come in several sizes that return every step; a pipeline stage hands on one size
-  (LLMPrism's rule). Sizes are counted on whole transfers, over all steps, so that split and merged records, whose sizes do not
-  recur, do not count; a sequence length that varies gives sizes that do not recur either.
-* **Together or in turn.** In a collective the receiver passes on to a third party while it receives; along a pipeline it must compute
-  first (two neighbours may exchange in both directions at once, which tells nothing). This decides where sizes say nothing: a single
-  bucket, or no byte counts at all.
+* **Distinct recurring sizes.** Gradient buckets come in several sizes that return every step; a pipeline stage hands
+  on one size (LLMPrism's rule). Sizes are counted on whole transfers, over all steps, so that split and merged
+  records, whose sizes do not recur, do not count; a sequence length that varies gives sizes that do not recur either.
+* **Together or in turn.** In a collective the receiver passes on to a third party while it receives; along a pipeline
+  it must compute first (two neighbours may exchange in both directions at once, which tells nothing). This decides
+  where sizes say nothing: a single bucket, or no byte counts at all.
 * **Fan-out.** A sender that feeds all members of a clique at once is in an all-to-all (EP).
 
 DP pairs then form components, and the pairs inside one component take its majority's type (transitivity).
@@ -54,7 +54,9 @@ class Pairs:
         return np.searchsorted(self.a * count + self.b, key)
 
     def carries(self, flows: Flows, count: int, *types: str) -> Bools:
-        """Mask of the records on pairs of these types; of pairs that serve gradients and experts alike, only the gradients' records."""
+        """Mask of the records on pairs of these types; of pairs that serve gradients and experts alike, only the
+        gradients' records.
+        """
         mask = self.of(*types)[self.index(flows, count)]
         expert = self.of(EP)
         if DP not in types or EP in types or not expert.any():
@@ -70,8 +72,9 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """For each pair: different sizes that return often, the share of records that have one of them, the commonest; ``kinds`` counts the
-    sizes that return at all."""
+    """For each pair: different sizes that return often, the share of records that have one of them, the commonest;
+    ``kinds`` counts the sizes that return at all.
+    """
 
     often: Ints
     covered: Floats
@@ -90,7 +93,7 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     part = _window(flows, max(SAMPLE, EACH * len(keys)))
     timing = _timing(flows.take(part), pair[part], len(keys), count, capture.resolution_s)
     timing = _shared(timing, sizes)
-    types = _types(a, b, sizes, timing, count, capture.has_bytes)
+    types = _types(a, b, sizes, timing, count=count, has_bytes=capture.has_bytes)
     types = _transitive(a, b, types, records, count)
     return Pairs(a, b, types, sizes.often, np.maximum(timing[0], timing[1]), records.astype(np.int64), sizes.main)
 
@@ -106,8 +109,8 @@ def _window(flows: Flows, most: int) -> Bools:
 def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> Sizes:
     """For each pair: how many different sizes return again and again, and what share of its records has one of them.
 
-    Sizes that follow each other within 1 % are one: headers and retransmissions blur byte counts, and a sequence length that varies
-    gives a continuum.
+    Sizes that follow each other within 1 % are one: headers and retransmissions blur byte counts, and a sequence
+    length that varies gives a continuum.
     """
     sizes = np.zeros(pairs, dtype=np.int64)
     covered = np.zeros(pairs)
@@ -153,8 +156,10 @@ def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> S
 
 
 def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float) -> tuple[Floats, Floats, Floats]:
-    """For each pair, typical for its transfers: how busy the receiver is sending to third parties meanwhile (1 = all the time), how in what
-    share of transfers it is sending back, and to how many other peers the sender begins to send at the same moment."""
+    """For each pair, typical for its transfers: how busy the receiver is sending to third parties meanwhile (1 = all
+    the time), how in what share of transfers it is sending back, and to how many other peers the sender begins to
+    send at the same moment.
+    """
     slack = resolution if resolution >= 1e-3 else 0.0
     end = flows.end + slack
     span = float(end.max()) if len(flows) else 0.0
@@ -183,7 +188,9 @@ def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float)
 
 
 def _shared(timing: tuple[Floats, Floats, Floats], sizes: Sizes) -> tuple[Floats, Floats, Floats]:
-    """Pairs that exchange one and the same size do the same thing: they share their evidence, so that lost records matter less."""
+    """Pairs that exchange one and the same size do the same thing: they share their evidence, so that lost records
+    matter less.
+    """
     alone = -1.0 - np.arange(len(sizes.often))
     same = np.where((sizes.often == 1) & (sizes.main > 0), np.round(np.log(np.maximum(sizes.main, 1.0)) / 0.02), alone)
     _, group = np.unique(same, return_inverse=True)
@@ -193,7 +200,7 @@ def _shared(timing: tuple[Floats, Floats, Floats], sizes: Sizes) -> tuple[Floats
 
 
 def _types(
-    a: Ints, b: Ints, sizes: Sizes, timing: tuple[Floats, Floats, Floats], count: int, has_bytes: bool
+    a: Ints, b: Ints, sizes: Sizes, timing: tuple[Floats, Floats, Floats], *, count: int, has_bytes: bool
 ) -> list[str]:
     """The three observations joined; see the module's text."""
     chain, mutual, fan = timing
@@ -201,7 +208,8 @@ def _types(
     fanned = ring & (fan >= 1)
     clique = fanned & _in_clique(a, b, fanned, count)
     many = (sizes.often >= 2) & (sizes.covered >= 0.3)
-    # Members of an all-to-all that exchange gradients as well have sizes beyond those that all pairs of the clique have.
+    # Members of an all-to-all that exchange gradients as well have sizes beyond those that all pairs of the clique
+    # have.
     extra = clique & (sizes.kinds > np.quantile(sizes.kinds[clique], 0.25)) if clique.any() else clique
     clique = clique & ~extra
     bucketed = extra | (many & ~clique & (ring | (mutual >= 0.5) | (sizes.often >= 3)))
@@ -238,7 +246,9 @@ def _in_clique(a: Ints, b: Ints, chosen: Bools, count: int) -> Bools:
 
 
 def _transitive(a: Ints, b: Ints, types: list[str], records: Ints, count: int) -> list[str]:
-    """Within a component of DP pairs every pair is DP: a pair seen too rarely to judge follows its component's majority."""
+    """Within a component of DP pairs every pair is DP: a pair seen too rarely to judge follows its component's
+    majority.
+    """
     chosen = np.array([t == DP for t in types], dtype=bool)
     if not chosen.any():
         return types

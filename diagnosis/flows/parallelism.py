@@ -1,9 +1,11 @@
 """Phase 2b: groups and sizes of the parallel layout.
 
-DP pairs give rings; a group that spans several GPUs of each machine shows as several rings on the same machines (one a rail), because
-its hops inside a machine are not on the network. Rings of one group are told from rings of different tensor-parallel ranks by
+DP pairs give rings; a group that spans several GPUs of each machine shows as several rings on the same machines (one
+a rail), because its hops inside a machine are not on the network. Rings of one group are told from rings of different
+tensor-parallel ranks by
 
-* **lockstep**: rings of one group end every collective together, as the hops of one ring do; rings of different groups drift;
+* **lockstep**: rings of one group end every collective together, as the hops of one ring do; rings of different
+  groups drift;
 * **divisibility**: in a ring collective over n ranks every hop carries n-1 equal chunks, so the sizes divide by n-1.
 
 tp then follows from members = tp · pp · dp.
@@ -23,7 +25,7 @@ from diagnosis.flows.capture import Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, EP, PP, Pairs
 
-#: Rings whose ends scatter against each other by more than this multiple of the scatter within a ring are not one group.
+#: Rings whose ends scatter against each other by less than this multiple of the scatter within a ring are one group.
 APART = 1.6
 #: So many families of rings are asked; more would only agree.
 FAMILIES = 8
@@ -31,7 +33,9 @@ FAMILIES = 8
 
 @dataclass(slots=True)
 class Layout:
-    """Sizes (None where the flows cannot tell) and groups as sorted member ids; ``how`` says in sentences what decided."""
+    """Sizes (None where the flows cannot tell) and groups as sorted member ids; ``how`` says in sentences what
+    decided.
+    """
 
     tp: int | None
     pp: int
@@ -85,19 +89,19 @@ def _joined(rings: list[Ints], job: JobFlows, pairs: Pairs, capture: Capture, ho
     sizes = _recurring(flows, ring_of, len(rings), capture.has_bytes)
     several = [family for family in families if len(family) > 1]
     tensor = {
-        total: _tensor_ranks([f for f in several if len(f) == total], rings, sizes, flows, ring_of, how)
+        total: _tensor_ranks([f for f in several if len(f) == total], rings, sizes, flows, ring_of=ring_of, how=how)
         for total in {len(f) for f in several}
     }
     groups: list[Ints] = []
     for family in families:
         into = tensor.get(len(family), len(family))
-        for rank in range(into):
-            groups.append(np.sort(np.concatenate([rings[n] for n in family[rank::into]])))
+        groups.extend(np.sort(np.concatenate([rings[n] for n in family[r::into]])) for r in range(into))
     return sorted(groups, key=lambda g: (-len(g), int(g[0])))
 
 
 def _families(rings: list[Ints], flows: Flows, ring_of: Ints, capture: Capture) -> list[list[int]]:
-    """Rings that may be one group or tensor-parallel peers: the same machines, as many members, about the same bytes; by GPU number.
+    """Rings that may be one group or tensor-parallel peers: the same machines, as many members, about the same bytes;
+    by GPU number.
 
     Stages of a pipeline that share machines differ in bytes unless they hold equal layers.
     """
@@ -149,9 +153,11 @@ def _split(ring: Ints, size: Ints, rings: int) -> list[Ints]:
 
 
 def _tensor_ranks(
-    families: list[list[int]], rings: list[Ints], sizes: list[Ints], flows: Flows, ring_of: Ints, how: list[str]
+    families: list[list[int]], rings: list[Ints], sizes: list[Ints], flows: Flows, *, ring_of: Ints, how: list[str]
 ) -> int:
-    """Into how many groups the rings of like families fall: the divisor that lockstep and divisibility favour most, over all of them."""
+    """Into how many groups the rings of like families fall: the divisor that lockstep and divisibility favour most,
+    over all of them.
+    """
     total = len(families[0])
     options = [t for t in range(1, total + 1) if total % t == 0]
     score = {t: 0.3 if t == total else 0.0 for t in options}
@@ -182,9 +188,11 @@ def _divides(values: Ints, ranks: int) -> float:
 
 
 def _scatter(numbers: list[int], flows: Flows, ring_of: Ints) -> Floats:
-    """How much the ends of matching transfers scatter between two rings, over the same scatter within rings. 1 = lockstep.
+    """How much the ends of matching transfers scatter between two rings, over the same scatter within rings. 1 =
+    lockstep.
 
-    Matching is by equal size and nearest time; the scatter is a median absolute deviation, so that clocks may differ by a constant.
+    Matching is by equal size and nearest time; the scatter is a median absolute deviation, so that clocks may differ
+    by a constant.
     """
     total = len(numbers)
     out = np.ones((total, total))
@@ -229,7 +237,8 @@ def _spread(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float | None:
 
 
 def _lockstep(apart: Floats, groups: int) -> float:
-    """How much closer rings of one group keep together than rings of different ones, were they dealt in turn into ``groups`` groups.
+    """How much closer rings of one group keep together than rings of different ones, were they dealt in turn into
+    ``groups`` groups.
 
     Only the contrast counts: how closely rings of one group keep together in absolute terms depends on the fabric.
     """

@@ -29,7 +29,8 @@ class _Replay:
 
 
 def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
-    """Reads one flow artifact streaming; ``Parsed.columns`` names the records, ``Parsed.facts["flow"]`` the capture's quality.
+    """Reads one flow artifact streaming; ``Parsed.columns`` names the records, ``Parsed.facts["flow"]`` the capture's
+    quality.
 
     Never raises on content: what cannot be used is told in ``Parsed.skipped``.
     """
@@ -63,7 +64,8 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
     notes = [*reading.notes]
     if out.dropped:
         notes.append(
-            f"{out.dropped} of {out.dropped + out.rows} rows had no usable time, address or byte count and were left out."
+            f"{out.dropped} of {out.dropped + out.rows} rows had no usable time, address or byte count; "
+            "they were left out."
         )
     if out.reversed:
         notes.append(f"{out.reversed} records ended before they began; their duration is taken as zero.")

@@ -1,9 +1,10 @@
-"""Phase 3a where communication fills the step: follow the repeating pattern of bursts (ZeRO-3, context parallelism, pipelines).
+"""Phase 3a where communication fills the step: follow the repeating pattern of bursts (ZeRO-3, context parallelism,
+pipelines).
 
-Traffic is cut into bursts at short gaps. Each burst has a volume and a distance to the next; one step is the shortest shift under
-which that sequence resembles itself (the same idea as an autocorrelation, but with medians, and in the order of bursts rather than in
-time, so that a slow step does not blur it). A template of one step is then followed through the capture, allowing bursts to have
-merged or split on the way.
+Traffic is cut into bursts at short gaps. Each burst has a volume and a distance to the next; one step is the shortest
+shift under which that sequence resembles itself (the same idea as an autocorrelation, but with medians, and in the
+order of bursts rather than in time, so that a slow step does not blur it). A template of one step is then followed
+through the capture, allowing bursts to have merged or split on the way.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ def _cut(flows: Flows, volume: Floats, total: Floats, stops: Floats, begins: Flo
     gaps = np.median(np.stack([gap[inside + c] for c in range(period)]), axis=1)
     sizes = np.median(np.stack([moved[np.minimum(inside + c, len(moved) - 1)] for c in range(period)]), axis=1)
     phase = _phase(gaps, sizes)
-    # The burst that begins a step is found again around every anchor, so that a slip inside one step does not shift its neighbour.
+    # The burst that begins a step is found again around every anchor, so that a slip inside one step does not shift its
+    # neighbour.
     starts = np.unique(np.clip(_settled(anchors + phase, gap, period), 0, len(begins) - 1))
     if phase and anchors[0] + phase - period >= 0:
         starts = np.unique(np.concatenate([[anchors[0] + phase - period], starts]))
@@ -90,7 +92,8 @@ def _period(shape: Floats) -> int | None:
 
 def _unlike(shape: Floats, shift: int) -> float:
     apart = np.abs(shape[:, shift:] - shape[:, :-shift])
-    # The mean of the upper half counts as well: a pattern of many equal bursts and a few others resembles itself under any shift.
+    # The mean of the upper half counts as well: a pattern of many equal bursts and a few others resembles itself under
+    # any shift.
     return float(np.median(apart, axis=1).sum() + 0.5 * np.minimum(apart, 1.0).mean(axis=1).sum())
 
 
@@ -104,7 +107,9 @@ def _most_alike(shape: Floats, period: int) -> int:
 
 
 def _follow(shape: Floats, template: Floats, seed: int) -> Ints:
-    """Places where the template begins, followed from ``seed`` both ways; each time the best of the nearby offsets is taken."""
+    """Places where the template begins, followed from ``seed`` both ways; each time the best of the nearby offsets is
+    taken.
+    """
     period = template.shape[1]
     reach = min(4, (period - 1) // 2)  # never so far that the search could stand still
 
@@ -131,9 +136,11 @@ def _follow(shape: Floats, template: Floats, seed: int) -> Ints:
 
 
 def _phase(gaps: Floats, sizes: Floats) -> int:
-    """The burst of the pattern that opens a step: after the longest gap; of similar gaps, where the volume falls most.
+    """The burst of the pattern that opens a step: after the longest gap; of similar gaps, where the volume falls
+    most.
 
-    The turn from forward to backward may be as long a pause as the step's end, but there the volume rises: backward moves gradients too.
+    The turn from forward to backward may be as long a pause as the step's end, but there the volume rises: backward
+    moves gradients too.
     """
     period = len(gaps)
     close = np.flatnonzero(gaps >= 0.85 * gaps.max())

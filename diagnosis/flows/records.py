@@ -1,7 +1,8 @@
 """The one shape of a flow record, whatever the exporter: what readers write and the analysis reads.
 
-Times are nanoseconds since 1970 UTC (or since the capture's own zero where the source is relative). A record says that between
-``start`` and ``end`` the endpoint ``src`` sent ``bytes`` to ``dst``; ``path`` lists the switches it crossed, joined by ``;``.
+Times are nanoseconds since 1970 UTC (or since the capture's own zero where the source is relative). A record says
+that between ``start`` and ``end`` the endpoint ``src`` sent ``bytes`` to ``dst``; ``path`` lists the switches it
+crossed, joined by ``;``.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class RecordWriter:
         self.reversed = 0
 
     def add(self, table: pl.DataFrame) -> None:
-        """Takes rows of ``SCHEMA`` (missing columns become null); rows without time or address are counted and left out."""
+        """Takes rows of ``SCHEMA`` (missing columns become null); rows without time or address are counted and left
+        out.
+        """
         if not table.height:
             return
         wanted = [
@@ -98,7 +101,8 @@ class RecordWriter:
 
 
 def quality(columns: Path) -> dict[str, Any]:
-    """What a capture can and cannot tell: counts, span, time resolution, record lengths, direction, gaps. One lazy pass.
+    """What a capture can and cannot tell: counts, span, time resolution, record lengths, direction, gaps. One lazy
+    pass.
 
     ``resolution_s`` is the grid that 99 % of the start times lie on (1, 1e-3, 1e-6 or 1e-9).
     """

@@ -1,8 +1,9 @@
 """Phase 3a: where one training step ends and the next begins, from the traffic that paces the job.
 
-Two laws hold whatever the framework: every step moves the same bytes, and steps follow each other without holes. A way to cut the
-traffic is judged by them. Cuts are tried at idle gaps of growing length (``by_gaps``); where communication fills the step (ZeRO-3,
-context parallelism) no gap stands out, and the repeating pattern of bursts is followed instead (``pattern.by_pattern``).
+Two laws hold whatever the framework: every step moves the same bytes, and steps follow each other without holes. A
+way to cut the traffic is judged by them. Cuts are tried at idle gaps of growing length (``by_gaps``); where
+communication fills the step (ZeRO-3, context parallelism) no gap stands out, and the repeating pattern of bursts is
+followed instead (``pattern.by_pattern``).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import numpy as np
 from diagnosis.flows.arrays import idle_gaps, robust
 from diagnosis.flows.capture import Floats, Flows
 
-#: How uneven a believable cut may be: scatter of the bytes as a share of the median; share of neighbours whose durations differ by
-#: more than a factor of e**LEAP.
+#: How uneven a believable cut may be: scatter of the bytes as a share of the median; share of neighbours whose
+#: durations differ by more than a factor of e**LEAP.
 UNEVEN_BYTES = 0.15
 UNEVEN_TIME = 0.34
 LEAP = 0.6
@@ -27,10 +28,11 @@ NOTHING = 0.003
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Step boundaries: ``stop[i]`` the last activity before boundary i, ``begin[i]`` the first after it; seconds of the capture.
+    """Step boundaries: ``stop[i]`` the last activity before boundary i, ``begin[i]`` the first after it; seconds of
+    the capture.
 
-    ``odd`` is the share of parts whose bytes are off by more than the parts' usual scatter; ``outside`` the share of all bytes that
-    lies before the first or after the last boundary, beyond a whole step on either side.
+    ``odd`` is the share of parts whose bytes are off by more than the parts' usual scatter; ``outside`` the share of
+    all bytes that lies before the first or after the last boundary, beyond a whole step on either side.
     """
 
     stop: Floats
@@ -54,8 +56,10 @@ def volumes(flows: Flows, has_bytes: bool) -> Floats:
 
 
 def plain_records(flows: Flows) -> Flows:
-    """The records that pace the steps: without those so long that they must be several transfers merged by the exporter (they would
-    bridge every gap), and without the smallest ones that together move next to nothing (a loss printed every tenth step)."""
+    """The records that pace the steps: without those so long that they must be several transfers merged by the
+    exporter (they would bridge every gap), and without the smallest ones that together move next to nothing (a
+    loss printed every tenth step).
+    """
     if len(flows) < 20:
         return flows
     length = flows.end - flows.start
@@ -85,7 +89,8 @@ def judge(flows: Flows, volume: Floats, stop: Floats, begin: Floats, how: str) -
     odd = float((np.abs(moved / middle - 1.0) > max(0.08, 4.0 * min(usual, 0.1))).mean())
     outside = (max(0.0, total[0] - middle) + max(0.0, running[-1] - total[-1] - middle)) / running[-1]
     uneven = float((high - low) / (2.56 * middle))
-    # Parts that differ from the next one by far: a slow stretch has two such places, short and long parts in turn have them everywhere.
+    # Parts that differ from the next one by far: a slow stretch has two such places, short and long parts in turn have
+    # them everywhere.
     leaps = np.abs(np.diff(np.log(np.maximum(lasting, 1e-9)))) > LEAP
     return Cut(stop, begin, uneven, float(leaps.mean()) if len(leaps) else 0.0, odd, float(outside), how)
 
@@ -93,8 +98,8 @@ def judge(flows: Flows, volume: Floats, stop: Floats, begin: Floats, how: str) -
 def by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
     """Cuts at all idle gaps longer than some length; the length is tried wherever the sorted gaps make a jump.
 
-    Of the believable cuts the one with the fewest odd parts wins, and of equals the finest, since a coarser one only joins whole
-    steps. What is odd in the winner is repaired. O(n log n).
+    Of the believable cuts the one with the fewest odd parts wins, and of equals the finest, since a coarser one only
+    joins whole steps. What is odd in the winner is repaired. O(n log n).
     """
     used = plain_records(flows)
     stops, begins = idle_gaps(used.start, used.end)
@@ -117,7 +122,9 @@ def by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
 
 
 def _repaired(flows: Flows, volume: Floats, stops: Floats, begins: Floats, cut: Cut) -> Cut:
-    """Takes back boundaries inside a step (two neighbours that together move one step's bytes) and adds one where a part moves two."""
+    """Takes back boundaries inside a step (two neighbours that together move one step's bytes) and adds one where a
+    part moves two.
+    """
     total = np.concatenate([[0.0], np.cumsum(volume)])
     chosen = np.searchsorted(begins, cut.begin)
     middle = float(np.median(np.diff(total[np.searchsorted(flows.start, cut.begin)])))
@@ -137,7 +144,7 @@ def _repaired(flows: Flows, volume: Floats, stops: Floats, begins: Floats, cut: 
 def _missing(edge: Floats, stops: Floats, begins: Floats, first: int, last: int) -> list[int]:
     """The longest gaps close to where whole steps' bytes have moved, strictly between two boundaries."""
     found: list[int] = []
-    for multiple in range(1, int(round(edge[last] - edge[first]))):
+    for multiple in range(1, round(edge[last] - edge[first])):
         inside = np.arange(first + 1, last)
         close = inside[np.abs(edge[inside] - edge[first] - multiple) < 0.12]
         if len(close):

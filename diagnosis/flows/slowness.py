@@ -1,12 +1,12 @@
 """Phase 4: what was slow, when, and who was waited for.
 
-* **Steps**: longer than median + 3.5·1.4826·MAD and at least 5 % over the median. Mean and standard deviation would be moved by the
-  very steps that are sought.
-* **Groups**: a member that begins its part of the collectives late, step after step, holds up its group (slow GPU, slow input); a unit
-  (ring or pair) whose transfers themselves take longer while its peers' do not has a slow link. Units are compared with their own past
-  and with their peers, so that slowness of the whole capture shows too.
-* **Switches**: units slowed together are explained by what they share and unaffected ones do not: an address, a machine, a switch.
-  Where several explain the same, all are named as candidates.
+* **Steps**: longer than median + 3.5·1.4826·MAD and at least 5 % over the median. Mean and standard deviation would
+  be moved by the very steps that are sought.
+* **Groups**: a member that begins its part of the collectives late, step after step, holds up its group (slow GPU,
+  slow input); a unit (ring or pair) whose transfers themselves take longer while its peers' do not has a slow link.
+  Units are compared with their own past and with their peers, so that slowness of the whole capture shows too.
+* **Switches**: units slowed together are explained by what they share and unaffected ones do not: an address, a
+  machine, a switch. Where several explain the same, all are named as candidates.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ LATE = 0.025
 
 @dataclass(slots=True)
 class Slow:
-    """One finding: ``kind`` slow_step, slow_group or slow_switch; times in capture seconds; members and culprits are address ids or names."""
+    """One finding: ``kind`` slow_step, slow_group or slow_switch; times in capture seconds; members and culprits are
+    address ids or names.
+    """
 
     kind: str
     t0: float
@@ -99,14 +101,15 @@ def slow_transfers(transfers: Transfers, steps: Steps, number: int) -> list[Epis
 def _smooth(table: Floats) -> Floats:
     """Running median over three steps; single long transfers are no episode."""
     padded = np.concatenate([table[:, :1], table, table[:, -1:]], axis=1)
-    with np.errstate(all="ignore"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            return np.asarray(np.nanmedian(np.stack([padded[:, :-2], padded[:, 1:-1], padded[:, 2:]]), axis=0))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.asarray(np.nanmedian(np.stack([padded[:, :-2], padded[:, 1:-1], padded[:, 2:]]), axis=0))
 
 
 def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> list[Episode]:
-    """Common slowness (even the faster quarter is slow) and slowness of some units against the others, each as runs of steps."""
+    """Common slowness (even the faster quarter is slow) and slowness of some units against the others, each as runs
+    of steps.
+    """
     found: list[Episode] = []
     calm = np.nan_to_num(table, nan=1.0)
     scatter = 1.4826 * np.median(np.abs(calm - np.median(calm, axis=1, keepdims=True)), axis=1)
@@ -169,7 +172,8 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
                 "slow_group",
                 float(steps.start[first]),
                 float(steps.end[last]),
-                f"{who} began its part of the gradient exchange {delay * 1e3:.0f} ms after the others {when}; they waited for it.",
+                f"{who} began its part of the gradient exchange {delay * 1e3:.0f} ms after the others {when}; "
+                "they waited for it.",
                 members=_group_of(guilty[0], layout),
                 culprits=guilty,
                 nodes=nodes,
@@ -181,7 +185,9 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
 
 
 def merged(found: list[Slow]) -> list[Slow]:
-    """Findings with the same machines (or addresses, where no machine is known) that overlap or follow each other closely become one."""
+    """Findings with the same machines (or addresses, where no machine is known) that overlap or follow each other
+    closely become one.
+    """
     out: list[Slow] = []
     for slow in sorted(found, key=lambda s: (s.t0, -s.t1)):
         for other in out:
@@ -205,7 +211,9 @@ def _names(members: list[int], capture: Capture) -> tuple[list[str], str]:
 
 
 def narrowed(found: list[Slow], times: StageTimes, steps: Steps, capture: Capture) -> list[Slow]:
-    """In a pipeline a slow stage delays all stages of its replica: who computed longer than before is the culprit among the late ones."""
+    """In a pipeline a slow stage delays all stages of its replica: who computed longer than before is the culprit
+    among the late ones.
+    """
     for slow in found:
         first, last = (
             int(k) for k in np.clip(steps.of(np.array([slow.t0, slow.t1])) + np.array([1, 0]), 0, len(steps) - 1)
@@ -288,7 +296,9 @@ def _group_of(member: int, layout: Layout) -> list[int]:
 def explain(
     episodes: list[Episode], transfers: list[Transfers], layouts: list[Layout], capture: Capture
 ) -> list[tuple[int | None, Slow]]:
-    """Each group of simultaneous episodes by what its slowed units share. Returns (job or None for the fabric, finding)."""
+    """Each group of simultaneous episodes by what its slowed units share. Returns (job or None for the fabric,
+    finding).
+    """
     found: list[tuple[int | None, Slow]] = []
     for cluster in _simultaneous(episodes):
         slowed = {(e.job, u) for e in cluster for u in e.slowed}
@@ -296,7 +306,11 @@ def explain(
         spared |= _bystanders(cluster, episodes, transfers) - slowed
         t0, t1 = min(e.t0 for e in cluster), max(e.t1 for e in cluster)
         factor = float(np.median([e.factor for e in cluster]))
-        found.append(_explanation(slowed, spared, t0, t1, factor, transfers, layouts, capture))
+        found.append(
+            _explanation(
+                slowed, spared, t0=t0, t1=t1, factor=factor, transfers=transfers, layouts=layouts, capture=capture
+            )
+        )
     return found
 
 
@@ -328,6 +342,7 @@ def _bystanders(cluster: list[Episode], episodes: list[Episode], transfers: list
 def _explanation(
     slowed: set[tuple[int, int]],
     spared: set[tuple[int, int]],
+    *,
     t0: float,
     t1: float,
     factor: float,
@@ -335,7 +350,9 @@ def _explanation(
     layouts: list[Layout],
     capture: Capture,
 ) -> tuple[int | None, Slow]:
-    """Scores addresses, machines and switches: the share of slowed units that have it, less the share of its units that were spared."""
+    """Scores addresses, machines and switches: the share of slowed units that have it, less the share of its units
+    that were spared.
+    """
     having: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
     for job, unit in slowed | spared:
         for member in transfers[job].units[unit]:
@@ -355,7 +372,10 @@ def _explanation(
         others = (
             f" {', '.join(switches[1:])} fit{'s' if len(switches) == 2 else ''} as well." if len(switches) > 1 else ""
         )
-        reason = f"{len(slowed)} groups and pairs whose traffic crosses {switches[0]} needed {times}; those that avoid it did not.{others}"
+        reason = (
+            f"{len(slowed)} groups and pairs whose traffic crosses {switches[0]} needed {times}; "
+            f"those that avoid it did not.{others}"
+        )
         confidence = 0.9 / len(switches)
         return None, Slow(
             "slow_switch", t0, t1, reason, switch=switches[0], candidates=switches, factor=factor, confidence=confidence
@@ -371,7 +391,10 @@ def _explanation(
     if len(guilty) == 1:
         reason = f"Transfers over {addresses[0]} took {times} while its peers kept their speed: a slow link or adapter."
     else:
-        reason = f"One ring of {len(members)} took {times} while its peers kept their speed; all its hops slow down together, so flows cannot tell which link."
+        reason = (
+            f"One ring of {len(members)} took {times} while its peers kept their speed; "
+            "all its hops slow down together, so flows cannot tell which link."
+        )
     slow = Slow(
         "slow_group",
         t0,

@@ -1,9 +1,10 @@
 """How long each pipeline stage computes, read from when it receives and when it sends on.
 
-Receiving and sending alone mislead: in the middle of a step micro-batches queue up before a stage. Under one-forward-one-backward (1F1B)
-nothing queues at two places: the step's first micro-batch on its way forward, and its last on its way back. So a stage's forward time is
-first-out minus first-in, its backward time last-out minus last-in; the last stage turns the first micro-batch round at once (forward plus
-backward). The first stage has no way in; its time stays unknown.
+Receiving and sending alone mislead: in the middle of a step micro-batches queue up before a stage. Under
+one-forward-one-backward (1F1B) nothing queues at two places: the step's first micro-batch on its way forward, and its
+last on its way back. So a stage's forward time is first-out minus first-in, its backward time last-out minus last-in;
+the last stage turns the first micro-batch round at once (forward plus backward). The first stage has no way in; its
+time stays unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ UNEVEN = 1.4
 
 @dataclass(frozen=True, slots=True)
 class StageTimes:
-    """``seconds[node, step]`` a micro-batch's forward plus backward time (NaN unknown); ``stage[node]`` from 0; ``stages`` their number."""
+    """``seconds[node, step]`` a micro-batch's forward plus backward time (NaN unknown); ``stage[node]`` from 0;
+    ``stages`` their number.
+    """
 
     nodes: Ints
     stage: Ints
@@ -77,8 +80,10 @@ def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, captu
 
 
 def _path(group: Ints, a: Ints, b: Ints) -> list[int] | None:
-    """The nodes of a group in the order of their chain; None when it is no plain chain (interleaved stages form a ring)."""
-    inside = set(int(m) for m in group)
+    """The nodes of a group in the order of their chain; None when it is no plain chain (interleaved stages form a
+    ring).
+    """
+    inside = {int(m) for m in group}
     near: dict[int, list[int]] = {m: [] for m in inside}
     for x, y in zip(a.tolist(), b.tolist(), strict=True):
         if x in inside and y in inside:
@@ -134,7 +139,9 @@ def unbalanced(times: StageTimes) -> list[tuple[int, float, float]]:
 
 
 def slower_than_before(times: StageTimes, first: int, last: int) -> list[tuple[int, float]]:
-    """Nodes that computed longer in steps first..last than otherwise, the worst first, with the factor; none when nobody stands out."""
+    """Nodes that computed longer in steps first..last than otherwise, the worst first, with the factor; none when
+    nobody stands out.
+    """
     inside = np.zeros(times.seconds.shape[1], dtype=bool)
     inside[first : last + 1] = True
     if inside.all() or not inside.any():

@@ -1,7 +1,8 @@
 """Phase 3b: the steps of a job and of each rank.
 
-The pacing traffic (data parallel where there is any, else pipeline, else everything) gives the job's boundaries; all other records are
-then assigned to a step by their start. A boundary is the end of the last pacing record of the step, everywhere.
+The pacing traffic (data parallel where there is any, else pipeline, else everything) gives the job's boundaries; all
+other records are then assigned to a step by their start. A boundary is the end of the last pacing record of the step,
+everywhere.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ ODD = 0.05
 class Steps:
     """Steps of one job, in seconds of the capture.
 
-    ``start[k]``/``end[k]``: step k; ``edges``: instants between the steps (len = steps + 1), inside the idle gap, by which any record is
-    assigned; ``confidence`` in [0, 1]; ``pace``: the traffic that gave them; ``how``: gaps or pattern.
+    ``start[k]``/``end[k]``: step k; ``edges``: instants between the steps (len = steps + 1), inside the idle gap, by
+    which any record is assigned; ``confidence`` in [0, 1]; ``pace``: the traffic that gave them; ``how``: gaps or
+    pattern.
     """
 
     start: Floats
@@ -70,8 +72,8 @@ def find_steps(job: JobFlows, pairs: Pairs, capture: Capture) -> Steps | None:
 def _cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | None:
     """The cut of all groups together, unless a single group shows a longer rhythm.
 
-    Stages of a pipeline exchange gradients one after another: together they may look like several steps. One group alone cannot; its
-    rhythm then tells how many bytes all groups move in a step, and the boundaries share these out.
+    Stages of a pipeline exchange gradients one after another: together they may look like several steps. One group
+    alone cannot; its rhythm then tells how many bytes all groups move in a step, and the boundaries share these out.
     """
     together = _best_cut(traffic, capture)
     label = components(pairs.a[mask], pairs.b[mask], len(capture.names))
@@ -99,8 +101,9 @@ def _even(flows: Flows, cut: Cut, capture: Capture) -> bool:
 
 
 def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
-    """Pauses that stand out decide. Where none do, the chain of even bytes or the pattern of bursts: the finer one that leaves no odd
-    parts, since two steps in one look even as well."""
+    """Pauses that stand out decide. Where none do, the chain of even bytes or the pattern of bursts: the finer one
+    that leaves no odd parts, since two steps in one look even as well.
+    """
     plain = by_gaps(traffic, capture.has_bytes)
     if plain is not None and plain.odd <= ODD:
         return plain
@@ -137,8 +140,9 @@ def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) 
 
 
 def _last_end(traffic: Flows, begin: float, usual: float, pause: float, has_bytes: bool) -> float:
-    """The end of the last step: before the first long pause after most of a step's bytes. What follows is the job's farewell (barriers,
-    the last checkpoint)."""
+    """The end of the last step: before the first long pause after most of a step's bytes. What follows is the job's
+    farewell (barriers, the last checkpoint).
+    """
     used = plain_records(traffic)
     tail = used.take(used.start >= begin)
     if not len(tail):
@@ -151,7 +155,8 @@ def _last_end(traffic: Flows, begin: float, usual: float, pause: float, has_byte
 
 
 def rank_ends(flows: Flows, steps: Steps, owner: Ints, owners: int) -> Floats:
-    """The end of the last pacing record of each owner (group or rank) in each step: array [steps, owners], NaN where none was seen.
+    """The end of the last pacing record of each owner (group or rank) in each step: array [steps, owners], NaN where
+    none was seen.
 
     Records that reach into the next step (merged ones) do not count.
     """

@@ -1,7 +1,7 @@
 """Every rank's phases in every step as a table, and pieces of it small enough to draw.
 
-The table (Parquet, one row a rank and step) is what a page reads: 1,024 ranks × 2,000 steps are two million rows, of which a view takes
-the visible steps and folds what would fall on the same pixel.
+The table (Parquet, one row a rank and step) is what a page reads: 1,024 ranks × 2,000 steps are two million rows, of
+which a view takes the visible steps and folds what would fall on the same pixel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ SEGMENTS = 12_000
 
 
 def phases(a: Analysed, capture: Capture) -> pl.DataFrame:
-    """Columns rank (address), node, step (from 1), start, end, and for PP, DP and EP first start, last end and busy seconds.
+    """Columns rank (address), node, step (from 1), start, end, and for PP, DP and EP first start, last end and busy
+    seconds, and ``lane``: where the rank is drawn.
 
     Times are epoch seconds; nulls where a rank had no such traffic in the step. A rank counts as busy while it sends.
     """
@@ -45,7 +46,7 @@ def phases(a: Analysed, capture: Capture) -> pl.DataFrame:
     step = rows["step"].to_numpy()
     times = [c for c in rows.columns if c.endswith(("_start", "_end"))]
     places = {m: p.node for m, p in capture.places.items()}
-    return rows.with_columns(
+    named = rows.with_columns(
         rank=pl.col("member").replace_strict(dict(enumerate(capture.names)), return_dtype=pl.String),
         node=pl.col("member").replace_strict(places, default="", return_dtype=pl.String),
         start=pl.Series(a.steps.start[step] + capture.t0),
@@ -53,62 +54,94 @@ def phases(a: Analysed, capture: Capture) -> pl.DataFrame:
         step=pl.col("step") + 1,
         **{c: pl.col(c) + capture.t0 for c in times},
     ).drop("member")
+    return named.with_columns(lane=lanes_of(named["rank"], named["node"]))
 
 
 def write_table(a: Analysed, capture: Capture, path: Path) -> Path:
-    """Writes :func:`phases` for one job; returns the path."""
+    """Writes :func:`phases` for one job, and beside it what a wide view draws; returns the table's path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    phases(a, capture).sort("step", "rank").write_parquet(path, compression="lz4", row_group_size=65_536)
+    return write_phases(phases(a, capture), path)
+
+
+def write_phases(rows: pl.DataFrame, path: Path) -> Path:
+    """The table sorted by step, and ``<name>.lanes.parquet``: one row a lane and step with shares and lateness."""
+    rows = rows.sort("step", "rank")
+    rows.write_parquet(path, compression="lz4", row_group_size=65_536)
+    length = (pl.col("end") - pl.col("start")).clip(lower_bound=1e-9)
+    late = (pl.col("dp_start") - pl.col("dp_start").median().over("step")) / length
+    folded = (
+        rows.with_columns(late=late)
+        .group_by("lane", "step")
+        .agg(
+            pl.col("start", "end").first(),
+            pp=(pl.col("pp_busy_s") / length).mean().cast(pl.Float32),
+            dp=(pl.col("dp_busy_s") / length).mean().cast(pl.Float32),
+            late=pl.col("late").max().cast(pl.Float32),
+        )
+        .join(_names(rows), on="lane")
+        .sort("step", "lane")
+    )
+    folded.with_columns(pl.col("name").cast(pl.Categorical)).write_parquet(
+        _lanes_path(path), compression="lz4", row_group_size=65_536
+    )
     return path
+
+
+def _lanes_path(table: Path) -> Path:
+    return table.with_suffix(".lanes.parquet")
 
 
 def timeline_view(table: Path, t0: float, t1: float, width: int = 400) -> dict[str, Any]:
     """What a page draws for the window [t0, t1) (epoch seconds) at ``width`` pixels.
 
-    Few steps: ``segments`` [{lane, kind, t0, t1, step}]. Many: ``heat`` = for each lane and column the share of time spent in PP and DP
-    and how late the lane's gradient exchange began (0..100, -1 unseen). More than ``LANES`` ranks are folded by machine, or by neighbours.
+    Few steps: ``segments`` [{lane, kind, t0, t1, step}]. Many: ``heat`` = for each lane and column the share of time
+    spent in PP and DP and how late the lane's gradient exchange began (0..100, -1 unseen). More than ``LANES`` ranks
+    are folded by machine, or by neighbours.
     """
-    rows = pl.scan_parquet(table).filter((pl.col("end") > t0) & (pl.col("start") < t1)).collect()
-    if rows.is_empty():
-        return {"t0": t0, "t1": t1, "lanes": [], "steps": [], "segments": [], "heat": None}
-    rows = rows.with_columns(lane=_lanes(rows))
-    names = rows.select("lane", "name").unique().sort("lane") if "name" in rows.columns else _names(rows)
-    steps = rows.select("step", "start", "end").unique().sort("step")
-    shown = steps.head(2000) if steps.height <= 2000 else steps.gather_every(steps.height // 2000 + 1)
-    view: dict[str, Any] = {
-        "t0": t0,
-        "t1": t1,
-        "lanes": names["name"].to_list(),
-        "steps": [{"n": n, "start": s, "end": e} for n, s, e in shown.iter_rows()],
-        "segments": [],
-        "heat": None,
-    }
-    lanes = names.height
-    if steps.height * lanes * 2 <= SEGMENTS:
-        view["segments"] = _segments(rows)
+    within = (pl.col("end") > t0) & (pl.col("start") < t1)
+    lanes = pl.scan_parquet(_lanes_path(table)).filter(within).collect()
+    view: dict[str, Any] = {"t0": t0, "t1": t1, "lanes": [], "steps": [], "segments": [], "heat": None}
+    if lanes.is_empty():
+        return view
+    names = lanes.select("lane", pl.col("name").cast(pl.String)).unique().sort("lane")
+    steps = lanes.select("step", "start", "end").unique().sort("step")
+    shown = steps.gather_every(-(-steps.height // 2000))
+    number = dict(zip(names["lane"].to_list(), range(names.height), strict=True))
+    view["lanes"] = names["name"].to_list()
+    view["steps"] = [{"n": n, "start": s, "end": e} for n, s, e in shown.iter_rows()]
+    if steps.height * names.height * 2 <= SEGMENTS:
+        rows = pl.scan_parquet(table).filter(within).select(pl.exclude("rank", "node")).collect()
+        view["segments"] = _segments(rows.with_columns(pl.col("lane").replace_strict(number)))
     else:
-        view["heat"] = _heat(rows, lanes, t0, t1, max(1, min(width, 2000)))
+        lanes = lanes.with_columns(pl.col("lane").replace_strict(number, return_dtype=pl.Int64))
+        view["heat"] = _heat(lanes, names.height, t0, t1, max(1, min(width, 2000)))
     return view
 
 
-def _lanes(rows: pl.DataFrame) -> pl.Series:
-    ranks = rows["rank"].unique().sort()
-    key = rows["rank"]
-    if len(ranks) > LANES and (rows["node"] != "").all() and rows["node"].n_unique() <= LANES:
-        key, ranks = rows["node"], rows["node"].unique().sort()
-    number = key.replace_strict(ranks, np.arange(len(ranks)), return_dtype=pl.Int32)
-    fold = -(-len(ranks) // LANES)
-    return (number // fold).alias("lane")
+def lanes_of(rank: pl.Series, node: pl.Series) -> pl.Series:
+    """The lane of each row: one a rank; one a machine, or a few neighbours, where there are more than ``LANES``
+    ranks.
+    """
+    key = rank
+    if rank.n_unique() > LANES and bool((node != "").all()) and node.n_unique() <= LANES:
+        key = node
+    distinct = key.unique().sort()
+    number = key.replace_strict(distinct, pl.Series(range(len(distinct))), return_dtype=pl.UInt16)
+    return (number // -(-len(distinct) // LANES)).alias("lane")
 
 
 def _names(rows: pl.DataFrame) -> pl.DataFrame:
+    """What each lane is called: its rank, its machine, or its first rank and how many more."""
     named = rows.group_by("lane").agg(
-        pl.col("rank").min().alias("first"), pl.col("rank").n_unique().alias("count"), pl.col("node").first()
+        first=pl.col("rank").min(),
+        count=pl.col("rank").n_unique(),
+        node=pl.col("node").first(),
+        nodes=pl.col("node").n_unique(),
     )
     label = (
         pl.when(pl.col("count") == 1)
         .then(pl.col("first"))
-        .when(pl.col("node") != "")
+        .when((pl.col("node") != "") & (pl.col("nodes") == 1))
         .then(pl.col("node"))
         .otherwise(pl.format("{} and {} more", "first", pl.col("count") - 1))
     )
@@ -134,16 +167,12 @@ def _segments(rows: pl.DataFrame) -> list[dict[str, Any]]:
 
 def _heat(rows: pl.DataFrame, lanes: int, t0: float, t1: float, width: int) -> dict[str, Any]:
     """Shares by lane and column; a step counts in the column of its middle, and fills the columns it spans."""
-    length = (pl.col("end") - pl.col("start")).clip(lower_bound=1e-9)
     column = (
         (((pl.col("start") + pl.col("end")) / 2 - t0) / (t1 - t0) * width).floor().cast(pl.Int32).clip(0, width - 1)
     )
-    late = (pl.col("dp_start") - pl.col("dp_start").median().over("step")) / length
-    cells = rows.group_by("lane", column.alias("column")).agg(
-        pp=(pl.col("pp_busy_s") / length).mean(), dp=(pl.col("dp_busy_s") / length).mean(), late=late.max()
-    )
+    cells = rows.group_by("lane", column.alias("column")).agg(pl.col("pp", "dp").mean(), pl.col("late").max())
     out: dict[str, Any] = {"columns": width}
-    at = cells["lane"].to_numpy() * width + cells["column"].to_numpy()
+    at = cells["lane"].to_numpy().astype(np.int64) * width + cells["column"].to_numpy()
     for name in ("pp", "dp", "late"):
         grid = np.full(lanes * width, -1, dtype=np.int16)
         value = cells[name].fill_null(0.0).fill_nan(0.0).to_numpy()

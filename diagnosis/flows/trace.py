@@ -1,7 +1,7 @@
 """The timeline as a Chrome trace that Perfetto opens, and as CSV.
 
-Slices of one track must not overlap partly, so every rank has one track for each kind of traffic, and overlapping transfers of a track
-are joined. Times are microseconds from the first step.
+Slices of one track must not overlap partly, so every rank has one track for each kind of traffic, and overlapping
+transfers of a track are joined. Times are microseconds from the first step.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ TITLES = {PP: "pipeline", DP: "gradients", EP: "experts"}
 
 
 def events(table: Path, marks: list[dict[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
-    """Trace events of one job's table (``timeline.phases``): names of processes and threads, steps, phases; then ``marks``
-    [{t, name}] as instant events on the job's own track."""
+    """Trace events of one job's table (``timeline.phases``): names of processes and threads, steps, phases; then
+    ``marks`` [{t, name}] as instant events on the job's own track.
+    """
     rows = pl.read_parquet(table).sort("rank", "step")
     if rows.is_empty():
         return
@@ -32,16 +33,10 @@ def events(table: Path, marks: list[dict[str, Any]] | None = None) -> Iterator[d
     ranks = rows["rank"].unique().sort().to_list()
     yield _named("process_name", 0, 0, "job")
     yield _named("thread_name", 0, 0, "steps")
+    until = 0
     for n, start, end in rows.select("step", "start", "end").unique().sort("step").iter_rows():
-        yield {
-            "ph": "X",
-            "pid": 0,
-            "tid": 0,
-            "name": f"step {n}",
-            "cat": "step",
-            "ts": _us(start - zero),
-            "dur": _us(end - start),
-        }
+        begin, until = max(_us(start - zero), until), max(_us(end - zero), until)
+        yield {"ph": "X", "pid": 0, "tid": 0, "name": f"step {n}", "cat": "step", "ts": begin, "dur": until - begin}
     for mark in marks or []:
         yield {
             "ph": "i",

@@ -1,7 +1,7 @@
 """What every collective and every hand-over of a job took: the table that slowness is judged on.
 
-The hops of one collective end together but begin when each sender is ready. So the shortest hop tells how long the transfer itself
-took, and the last to begin tells who was waited for.
+The hops of one collective end together but begin when each sender is ready. So the shortest hop tells how long the
+transfer itself took, and the last to begin tells who was waited for.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from diagnosis.flows.steps import Steps
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """``ops``: one row a collective of a ring or a hand-over of a pair: ``unit`` (ring or pair number), ``step``, ``end``, ``slow`` (how
-    many times longer than this unit's usual transfer of that size), ``kind``.
-    ``late``: one row a member and step: how many seconds after the usual member it began its part, typical over the step's collectives.
-    ``units``: the members of each unit. ``switches``: the switches that each unit's hops cross (empty where paths are unknown).
+    """``ops``: one row a collective of a ring or a hand-over of a pair: ``unit`` (ring or pair number), ``step``,
+    ``end``, ``slow`` (how many times longer than this unit's usual transfer of that size), ``kind``. ``late``: one
+    row a member and step: how many seconds after the usual member it began its part, typical over the step's
+    collectives. ``units``: the members of each unit. ``switches``: the switches that each unit's hops cross (empty
+    where paths are unknown).
     """
 
     ops: pl.DataFrame
@@ -50,7 +51,9 @@ def measure(job: JobFlows, pairs: Pairs, rings: list[np.ndarray], steps: Steps, 
 
 
 def _table(flows: Flows, unit: np.ndarray, steps: Steps, capture: Capture) -> pl.DataFrame:
-    """Records with unit and step, only of sizes that recur in their unit: split and merged records have no meaningful duration."""
+    """Records with unit and step, only of sizes that recur in their unit: split and merged records have no meaningful
+    duration.
+    """
     table = pl.DataFrame(
         {
             "unit": unit.astype(np.int64),
@@ -69,7 +72,9 @@ def _table(flows: Flows, unit: np.ndarray, steps: Steps, capture: Capture) -> pl
 
 
 def _collectives(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Hops that end together become one collective; its shortest hop against the unit's usual; how late each sender began."""
+    """Hops that end together become one collective; its shortest hop against the unit's usual; how late each sender
+    began.
+    """
     length = (pl.col("end") - pl.col("start")).clip(lower_bound=resolution)
     table = table.with_columns(length=length).sort("unit", "size", "end")
     usual = pl.col("length").median().over("unit", "size")
@@ -86,7 +91,8 @@ def _collectives(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, 
         hops=pl.col("src").n_unique(),
     )
     ops = ops.with_columns(slow=pl.col("length") / pl.col("length").median().over("unit", "size"))
-    # Collectives that overlap with computing take as long as the slowest sender lets them; those after it show the network alone.
+    # Collectives that overlap with computing take as long as the slowest sender lets them; those after it show the
+    # network alone.
     ops = ops.with_columns(noise=(pl.col("slow") - 1.0).abs().median().over("unit", "size"))
     ops = ops.filter(pl.col("noise") <= 1.5 * pl.col("noise").min().over("unit") + 0.02)
     began = table.group_by("op", "src").agg(pl.col("unit", "step").first(), pl.col("start").min())

@@ -33,7 +33,7 @@ Reader = Callable[[BinaryIO, str, ParseHints, RecordWriter], Reading]
 
 
 def blocks_of_lines(stream: BinaryIO, first: bytes = b"", size: int = BLOCK) -> Iterator[bytes]:
-    """Whole lines in blocks of about ``size`` bytes; a line longer than 8 blocks is cut so that memory stays bounded."""
+    """Whole lines in blocks of about ``size`` bytes; a line longer than 8 blocks is cut, so memory stays bounded."""
     rest = first
     while True:
         block = stream.read(size)

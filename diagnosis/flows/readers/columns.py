@@ -119,6 +119,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "back_packets": ("resppkts", "opkt", "outpackets"),
     "sampling": ("samplingrate", "sampled", "samplinginterval"),
 }
+COUNTS = ("src_port", "dst_port", "bytes", "packets", "back_bytes", "back_packets")
 _BY_NAME = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
 
 _TEXT_TIMES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f", "%d/%b/%Y:%H:%M:%S%.f")
@@ -139,7 +140,8 @@ class Columns:
     def of(cls, names: Iterable[str]) -> Columns:
         """Matches names to ours.
 
-        Raises ``Unusable`` naming what is missing when an address, the time, or both byte and packet counts cannot be found.
+        Raises ``Unusable`` naming what is missing when an address, the time, or both byte and packet counts cannot be
+        found.
         """
         names = list(names)
         found: dict[str, list[str]] = {}
@@ -172,7 +174,9 @@ class Columns:
         return sum(parts) >= 3
 
     def normalise(self, table: pl.DataFrame, time_zone: str, reading: Reading) -> pl.DataFrame:
-        """A table in the exporter's words to one in ours (see ``records.SCHEMA``); bytes sent back become records of their own."""
+        """A table in the exporter's words to one in ours (see ``records.SCHEMA``); bytes sent back become records of
+        their own.
+        """
         if not table.height:
             return table.clear().select([])
         start = self._time(table, "start", time_zone, reading)
@@ -184,14 +188,12 @@ class Columns:
         if length is not None and (end is None or _coarse(start)):
             end = start + length
         columns: list[pl.Series] = [start.alias("start"), (end if end is not None else start).alias("end")]
-        for name in ("src", "dst", "path"):
-            if name in self.found:
-                columns.append(_address([table[c] for c in self.found[name]], name))
-        for name in ("src_port", "dst_port", "bytes", "packets", "back_bytes", "back_packets"):
-            if name in self.found:
-                columns.append(
-                    _first([_number(table[c]) for c in self.found[name]]).cast(pl.Int64, strict=False).alias(name)
-                )
+        for name, columns_of in self.found.items():
+            if name in ("src", "dst", "path"):
+                columns.append(_address([table[c] for c in columns_of], name))
+            elif name in COUNTS:
+                value = _first([_number(table[c]) for c in columns_of])
+                columns.append(value.cast(pl.Int64, strict=False).alias(name))
         if "proto" in self.found:
             columns.append(_first([_protocol(table[c]) for c in self.found["proto"]]).alias("proto"))
         out = pl.DataFrame(columns)
@@ -231,9 +233,11 @@ def _first(series: list[pl.Series]) -> pl.Series:
 
 
 def _address(series: list[pl.Series], name: str) -> pl.Series:
-    """Text without blanks; ``-`` and zeros of the other family are nothing; of several values in one field the innermost (last) counts."""
+    """Text without blanks; ``-`` and zeros of the other family are nothing; of several values in one field the
+    innermost (last) counts.
+    """
     texts = [
-        s.cast(pl.String).str.strip_chars(' "').replace({"": None, "-": None, "::": None, "0.0.0.0": None})
+        s.cast(pl.String).str.strip_chars(' "').replace({"": None, "-": None, "::": None, "0.0.0.0": None})  # noqa: S104 - an address read, not one bound
         for s in series
     ]
     text = _first(texts)
@@ -287,8 +291,8 @@ def _protocol(series: pl.Series) -> pl.Series:
 def to_ns(series: pl.Series, time_zone: str, reading: Reading) -> pl.Series:
     """Times in any of the usual forms to nanoseconds UTC.
 
-    Numbers: the unit is told from the magnitude (seconds, ms, µs, ns since 1970; small numbers are seconds from the capture's
-    start). Text without an offset is in ``time_zone``.
+    Numbers: the unit is told from the magnitude (seconds, ms, µs, ns since 1970; small numbers are seconds from the
+    capture's start). Text without an offset is in ``time_zone``.
     """
     if isinstance(series.dtype, pl.Datetime):
         zoned = (
@@ -310,9 +314,12 @@ def to_ns(series: pl.Series, time_zone: str, reading: Reading) -> pl.Series:
 def _scaled(series: pl.Series) -> pl.Series:
     typical = abs(float(series.median() or 0.0))  # type: ignore[arg-type]
     unit = 1e9 if typical < 1e11 else 1e6 if typical < 1e14 else 1e3 if typical < 1e17 else 1.0
+    if not series.dtype.is_integer() and unit < 1e9 and bool((series == series.round(0)).all()):
+        series = series.cast(pl.Int64, strict=False)  # whole milliseconds stay exact
     if series.dtype.is_integer():
         return series.cast(pl.Int64) * int(unit)
-    # Two steps keep the microseconds of a float: 1.7e9 s times 1e9 leaves 256 ns of noise, which rounding to 1 µs removes.
+    # Two steps keep the microseconds of a float: 1.7e9 s times 1e9 leaves 256 ns of noise, which rounding to 1 µs
+    # removes.
     if unit == 1e9 and typical > 1e8:
         return (series * 1e6).round(0).cast(pl.Int64, strict=False) * 1000
     return (series * unit).round(0).cast(pl.Int64, strict=False)

@@ -73,6 +73,6 @@ def bandwidth(table: pl.LazyFrame, columns: dict[str, str]) -> dict[str, Any]:
             for part, value in zip(own["part"], own[column], strict=True):
                 line[part] = round(float(value or 0.0))
             row[name] = line
-        row["peak_bps"] = max(max(row["in_bps"]), max(row["out_bps"]))
+        row["peak_bps"] = max(*row["in_bps"], *row["out_bps"])
         ports.append(row)
     return {"t0": t0, "t1": t1, "slice_s": width, "ports": ports, "ports_total": total.height}

@@ -1,4 +1,6 @@
-"""Delimited text with a header line: canonical CSV, nfdump's three CSV forms, tshark field exports, AWS VPC flow logs, Zeek TSV."""
+"""Delimited text with a header line: canonical CSV, nfdump's three CSV forms, tshark field exports, AWS VPC flow
+logs, Zeek TSV.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,29 @@ class Header:
     format: str
 
 
-AWS = "version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes start end action log-status".split()
+#: The fields of a version 2 record, for files without their header line.
+AWS = [
+    "version",
+    "account-id",
+    "interface-id",
+    "srcaddr",
+    "dstaddr",
+    "srcport",
+    "dstport",
+    "protocol",
+    "packets",
+    "bytes",
+    "start",
+    "end",
+    "action",
+    "log-status",
+]
 
 
 def sniff_delimited(head: bytes) -> bool:
-    """True when a header line with two addresses and a time or a volume is among the first lines, or the lines are a known headerless form."""
+    """True when a header line with two addresses and a time or a volume is among the first lines, or the lines are a
+    known headerless form.
+    """
     return find_header(head) is not None or is_sflowtool(head)
 
 
@@ -113,7 +133,8 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
         raise Unusable("sflowtool -l prints no time. Export with sflowtool -J (JSON with time), goflow2, or nfdump.")
     if header is None:
         raise Unusable(
-            "No header line with source, destination and time was found. Add one, for example: start_time,duration,src,dst,bytes."
+            "No header line with source, destination and time was found. "
+            "Add one, for example: start_time,duration,src,dst,bytes."
         )
     columns = Columns.of(header.names)
     reading = Reading(header.format)
@@ -153,9 +174,11 @@ def _packets(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _types(block: bytes, header: Header) -> Schema:
-    """Numbers where the first hundred rows hold numbers: reading them at once is several times faster than by way of text."""
+    """Numbers where the first hundred rows hold numbers: reading them at once is several times faster than by way of
+    text.
+    """
     sample = b"\n".join(block.split(b"\n", 101)[:100]) + b"\n"
-    text: Schema = {name: pl.String for name in header.names}
+    text: Schema = dict.fromkeys(header.names, pl.String)
     table = _table(sample, header, text)
     schema = dict(text)
     for name in header.names:

@@ -88,7 +88,8 @@ def read_json_array(stream: BinaryIO, path: str, hints: ParseHints, out: RecordW
         rows = [row for row in json.loads(data) if isinstance(row, dict)]
     except (ValueError, RecursionError) as error:
         raise Unusable(
-            f"The JSON array is damaged ({str(error)[:120]}). Export with -o ndjson, which can be read up to the damage."
+            f"The JSON array is damaged ({str(error)[:120]}). "
+            "Export with -o ndjson, which can be read up to the damage."
         ) from error
     reading = Reading(_format(rows[0]) if rows else "json", lines=len(rows))
     if rows:

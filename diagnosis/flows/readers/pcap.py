@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
@@ -11,7 +11,7 @@ import polars as pl
 
 from diagnosis.flows.readers.base import Reading, Unusable
 from diagnosis.flows.readers.bursts import Bursts
-from diagnosis.flows.readers.decode import LINKS, decode
+from diagnosis.flows.readers.decode import LINKS, Ints, decode
 from diagnosis.flows.records import RecordWriter
 from diagnosis.model import ParseHints
 
@@ -29,13 +29,13 @@ LONGEST = 1 << 20
 
 @dataclass(slots=True)
 class _Batch:
-    """Packets found in one block of bytes."""
+    """Packets found in one block of bytes: columns of equal length."""
 
-    offset: list[int] = field(default_factory=list)
-    captured: list[int] = field(default_factory=list)
-    wire: list[int] = field(default_factory=list)
-    time: list[int] = field(default_factory=list)
-    link: list[int] = field(default_factory=list)
+    offset: Ints
+    captured: Ints
+    wire: Ints
+    time: Ints
+    link: Ints
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ def read_pcap(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter)
         block = stream.read(CHUNK)
         buffer = rest + block
         batch, used = walker.walk(buffer)
-        if batch.offset:
+        if len(batch.offset):
             seen += len(batch.offset)
             _pass_on(buffer, batch, bursts, reading, unknown)
         rest = buffer[used:]
@@ -93,15 +93,10 @@ def read_pcap(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter)
 
 
 def _pass_on(buffer: bytes, batch: _Batch, bursts: Bursts, reading: Reading, unknown: set[int]) -> None:
-    link = np.array(batch.link, dtype=np.int64)
-    unknown.update(int(x) for x in np.unique(link) if int(x) not in LINKS)
-    data = np.frombuffer(buffer, dtype=np.uint8)
-    offset, captured, wire, time = (
-        np.array(x, dtype=np.int64) for x in (batch.offset, batch.captured, batch.wire, batch.time)
-    )
-    table = decode(data, offset, captured, wire, link)
-    reading.bad_rows += len(offset) - table.height
-    at = time[table["row"].to_numpy()]
+    unknown.update(int(x) for x in np.unique(batch.link) if int(x) not in LINKS)
+    table = decode(np.frombuffer(buffer, dtype=np.uint8), batch.offset, batch.captured, batch.wire, batch.link)
+    reading.bad_rows += len(batch.offset) - table.height
+    at = batch.time[table["row"].to_numpy()]
     bursts.add(
         table.drop("row").with_columns(
             path=pl.lit(None, dtype=pl.String),
@@ -118,29 +113,41 @@ class _Classic:
     def __init__(self, head: bytes) -> None:
         if len(head) < 24:
             raise Unusable("The pcap file ends inside its header. Record it again.")
-        order, self._unit = MAGICS[head[:4]]
-        self._record = struct.Struct(order + "IIII")
-        self._link = struct.unpack(order + "I", head[20:24])[0] & 0xFFFF
+        self._order, self._unit = MAGICS[head[:4]]
+        self._length = struct.Struct(self._order + "I")
+        self._link = struct.unpack(self._order + "I", head[20:24])[0] & 0xFFFF
         self.broken = False
 
     def walk(self, buffer: bytes) -> tuple[_Batch, int]:
-        """The whole packets in a buffer and how many bytes they take."""
-        batch = _Batch()
-        at, size, unpack, unit = 0, len(buffer), self._record.unpack_from, self._unit
-        offset, captured, wire, time = batch.offset.append, batch.captured.append, batch.wire.append, batch.time.append
-        while at + 16 <= size:
-            seconds, fraction, length, full = unpack(buffer, at)
+        """The whole packets in a buffer and how many bytes they take.
+
+        The chain of lengths is followed one by one; everything else of the headers is gathered at once.
+        """
+        found: list[int] = []
+        at, last, unpack, note = 0, len(buffer) - 16, self._length.unpack_from, found.append
+        while at <= last:
+            length = unpack(buffer, at + 8)[0]
             if length > LONGEST:
                 self.broken = True
                 break
-            if at + 16 + length > size:
+            if at + 16 + length > last + 16:
                 break
-            offset(at + 16)
-            captured(length)
-            wire(full)
-            time(seconds * 1_000_000_000 + fraction * unit)
+            note(at)
             at += 16 + length
-        batch.link = [self._link] * len(batch.offset)
+        offset = np.array(found, dtype=np.int64)
+        rows = (
+            np.frombuffer(buffer, dtype=np.uint8)[offset[:, None] + np.arange(16)]
+            if found
+            else np.zeros((0, 16), dtype=np.uint8)
+        )
+        words = np.ascontiguousarray(rows).view(self._order + "u4").astype(np.int64)
+        batch = _Batch(
+            offset + 16,
+            words[:, 2],
+            words[:, 3],
+            words[:, 0] * 1_000_000_000 + words[:, 1] * self._unit,
+            np.full(len(offset), self._link, dtype=np.int64),
+        )
         return batch, at
 
 
@@ -154,7 +161,7 @@ class _Next:
 
     def walk(self, buffer: bytes) -> tuple[_Batch, int]:
         """The packets of the whole blocks in a buffer and how many bytes these take."""
-        batch = _Batch()
+        found: list[tuple[int, int, int, int, int]] = []
         at, size = 0, len(buffer)
         while at + 12 <= size:
             if buffer[at : at + 4] == PCAPNG:
@@ -169,9 +176,10 @@ class _Next:
             if kind == 1 and length >= 20:
                 self._interfaces.append(self._interface(buffer[at + 8 : at + length - 4]))
             elif kind == 6 and length >= 32:
-                self._packet(buffer, at, length, batch)
+                self._packet(buffer, at, length, found)
             at += length
-        return batch, at
+        columns = np.array(found, dtype=np.int64).reshape(-1, 5).T
+        return _Batch(*columns), at
 
     def _interface(self, body: bytes) -> _Interface:
         link = struct.unpack_from(self._order + "H", body, 0)[0]
@@ -190,14 +198,11 @@ class _Next:
             at += 4 + (length + 3) // 4 * 4
         return found
 
-    def _packet(self, buffer: bytes, at: int, length: int, batch: _Batch) -> None:
+    def _packet(self, buffer: bytes, at: int, length: int, found: list[tuple[int, int, int, int, int]]) -> None:
         number, high, low, captured, full = struct.unpack_from(self._order + "IIIII", buffer, at + 8)
         if number >= len(self._interfaces) or captured > length - 32:
             return
         interface = self._interfaces[number]
         ticks = high << 32 | low
-        batch.offset.append(at + 28)
-        batch.captured.append(captured)
-        batch.wire.append(full)
-        batch.time.append(ticks * 1_000_000_000 // interface.ticks + interface.shift * 1_000_000_000)
-        batch.link.append(interface.link)
+        time = ticks * 1_000_000_000 // interface.ticks + interface.shift * 1_000_000_000
+        found.append((at + 28, captured, full, time, interface.link))

@@ -52,7 +52,9 @@ def layout(job: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def step_errors(job: dict[str, Any], capture: Capture) -> tuple[int, int, float]:
-    """Steps missed, steps made up, and the worst relative error of a duration, after the constant shift of the boundary's definition."""
+    """Steps missed, steps made up, and the worst relative error of a duration, after the constant shift of the
+    boundary's definition.
+    """
     true = np.array(capture.ends)
     found = np.array([s["end"] for s in job["steps"]])
     usual = float(np.median(np.diff(true)))

@@ -1,7 +1,7 @@
 """A small training-traffic simulator: known truth for tests and benchmarks, written against no other generator.
 
-One job is laid out tensor ranks fastest, then data-parallel replicas, then pipeline stages; a step is one 1F1B schedule followed by the
-gradient exchange. Only traffic between machines becomes records, as a network would see it.
+One job is laid out tensor ranks fastest, then data-parallel replicas, then pipeline stages; a step is one 1F1B
+schedule followed by the gradient exchange. Only traffic between machines becomes records, as a network would see it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ T0 = 1_700_000_000.0
 
 @dataclass(frozen=True)
 class Slow:
-    """``kind``: gpu (computes ``factor`` times as long), nic (its links carry 1/factor), switch, step (``factor`` seconds more at the start)."""
+    """``kind``: gpu (computes ``factor`` times as long), nic (its links carry 1/factor), switch, step (``factor``
+    seconds more at the start).
+    """
 
     kind: str
     first: int
