@@ -112,7 +112,8 @@ def main() -> None:
         print(json.dumps(result))
         return
     print(
-        f"{'':22}{'lines':>12}{'MB':>9}{'wall s':>9}{'CPU s':>9}{'klines/s':>10}{'MB/s':>8}{'peak MiB':>10}{'templates':>11}"
+        f"{'':22}{'lines':>12}{'MB':>9}{'wall s':>9}{'CPU s':>9}{'klines/s':>10}{'MB/s':>8}"
+        f"{'peak MiB':>10}{'templates':>11}"
     )
     with tempfile.TemporaryDirectory() as folder:
         for count in [0] if options.file else options.lines:
@@ -126,7 +127,8 @@ def main() -> None:
             for name, row, size in (("Faultline", mine, path.stat().st_size), ("Drain3, same masks", theirs, 0)):
                 rate = row["lines"] / row["wall_s"]
                 print(
-                    f"{name:22}{row['lines']:>12,}{size / 1e6:>9.0f}{row['wall_s']:>9.2f}{row['cpu_s']:>9.2f}{rate / 1e3:>10.0f}"
+                    f"{name:22}{row['lines']:>12,}{size / 1e6:>9.0f}{row['wall_s']:>9.2f}{row['cpu_s']:>9.2f}"
+                    f"{rate / 1e3:>10.0f}"
                     f"{size / 1e6 / row['wall_s']:>8.0f}{row['peak_mib']:>10.0f}{row['templates']:>11}"
                 )
             wall = (mine["lines"] / mine["wall_s"]) / (theirs["lines"] / theirs["wall_s"])

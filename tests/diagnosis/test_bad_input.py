@@ -17,8 +17,10 @@ from diagnosis.logs import lines
 PIECES = [
     b"\n", b"\r\n", b"\r", b"\0", b"\x1b[31m", b"[rank3]: ", b"  12: ", b"worker-2: ", b"2026-03-01 08:00:00,123 ",
     b"2026-13-99T99:99:99Z ", b"[ERROR] ", b"Traceback (most recent call last):", b"    at x", b"ValueError: 7",
-    b" 45%|##  | 4/9 [00:01<00:02]", b"exit code 137", b"Xid (PCI:0000:3b:00): 79", b"\xff\xfe", b"\xe4", "漢😀".encode(),
-    b'{"msg": "x", "time": 1e999}', b"\xef\xbb\xbf", b"a" * 3000, b"0x", b"::::", b"Feb 29 08:00:00 n1 kernel: ", b"E0230 08:00:00.000000 1 x]",
+    b" 45%|##  | 4/9 [00:01<00:02]", b"exit code 137", b"Xid (PCI:0000:3b:00): 79", b"\xff\xfe", b"\xe4",
+    "漢😀".encode(),
+    b'{"msg": "x", "time": 1e999}', b"\xef\xbb\xbf", b"a" * 3000, b"0x", b"::::",
+    b"Feb 29 08:00:00 n1 kernel: ", b"E0230 08:00:00.000000 1 x]",
 ]  # fmt: skip
 
 
@@ -140,7 +142,8 @@ def test_what_is_no_log_is_left_out_with_a_sentence(name: str, tmp_path: Path) -
 
 def test_a_truncated_stream_keeps_what_came_before_and_says_so(tmp_path: Path) -> None:
     whole = gzip.compress(b"".join(b"line %d of the log\n" % n for n in range(50_000)))
-    parsed = parse(gzip.open(io.BytesIO(whole[: len(whole) // 2])), "x.log", ParseHints(), tmp_path)  # type: ignore[arg-type]
+    with gzip.open(io.BytesIO(whole[: len(whole) // 2])) as stream:
+        parsed = parse(stream, "x.log", ParseHints(), tmp_path)  # type: ignore[arg-type]
     assert parsed.lines > 1000
     assert any("truncated or damaged" in note for note in parsed.notes)
 

@@ -11,7 +11,9 @@ LINES = {
     '{"__REALTIME_TIMESTAMP": "1772352000250000", "_HOSTNAME": "dgx-2", "PRIORITY": "3", "MESSAGE": "NVRM: Xid"}': (
         "2026-03-01T08:00:00.250000Z dgx-2: [ERROR] NVRM: Xid"
     ),
-    '{"ts": 1772352000, "level": "warn", "msg": "slow", "rank": 7}': "2026-03-01T08:00:00.000000Z [rank7]: [WARNING] slow",
+    '{"ts": 1772352000, "level": "warn", "msg": "slow", "rank": 7}': (
+        "2026-03-01T08:00:00.000000Z [rank7]: [WARNING] slow"
+    ),
     '{"message": {"message": "RuntimeError: boom", "extraInfo": {"timestamp": "1772352000"}}}': (
         "2026-03-01T08:00:00.000000Z RuntimeError: boom"
     ),

@@ -1,0 +1,114 @@
+"""The command line: what it prints, what it exits with, and that the whole engine needs no server."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from diagnosis.__main__ import main
+
+ROOT = Path(__file__).resolve().parents[2]
+HEALTHY = (
+    "".join(f"2026-03-01 08:00:{n:02d} iteration {n}/30 loss {3 - n / 60:.3f}\n" for n in range(31))
+    + "training finished\n"
+)
+FAILED = (
+    "".join(f"2026-03-01 08:00:{n:02d} iteration {n}/100 loss {3 - n / 60:.3f}\n" for n in range(20))
+    + "2026-03-01 08:00:21 ERROR Traceback (most recent call last):\n"
+    '  File "/a/train.py", line 7, in main\nValueError: [bold]bad[/bold]\n'
+)
+
+
+def job(folder: Path, text: str) -> Path:
+    folder.mkdir()
+    (folder / "node-1.log").write_text(text, encoding="utf-8")
+    (folder / "empty.log").touch()
+    return folder
+
+
+def report_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    assert main([*arguments, "--json"]) == 0
+    data: dict[str, object] = json.loads(capsys.readouterr().out)
+    return data
+
+
+def test_a_directory_gives_one_json_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = report_of([str(job(tmp_path / "j", FAILED))], capsys)
+    assert data["version"] == 1
+    inputs = {one["path"]: one for one in data["inputs"]}  # type: ignore[attr-defined]
+    assert inputs["node-1.log"]["lines"] == FAILED.count("\n")
+    assert inputs["node-1.log"]["skipped"] is None
+    assert "empty" in inputs["empty.log"]["skipped"]
+    assert data["logs"]["is_failure"] is True  # type: ignore[index]
+
+
+def test_an_archive_gives_the_same_as_its_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = job(tmp_path / "j", FAILED)
+    with zipfile.ZipFile(tmp_path / "j.zip", "w") as archive:
+        for file in sorted(folder.iterdir()):
+            archive.write(file, file.name)
+    assert report_of([str(folder)], capsys) == report_of([str(tmp_path / "j.zip")], capsys)
+
+
+def test_the_summary_is_for_people_and_prints_log_text_as_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(job(tmp_path / "j", FAILED))]) == 0
+    out = capsys.readouterr().out
+    assert "[bold]bad[/bold]" in out
+    assert "node-1.log:" in out
+
+
+@pytest.mark.parametrize("arguments", [["/nowhere/at/all"], [], ["--as-of", "yesterday", "x"], ["learn", "x"]])
+def test_unusable_arguments_exit_2_with_what_to_do(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith("diagnosis: ")
+
+
+def test_nothing_readable_exits_2_and_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.bin").write_bytes(b"\x7fELF" + bytes(100))
+    assert main([str(tmp_path)]) == 2
+    assert "ELF" in capsys.readouterr().err
+
+
+def test_learn_makes_and_updates_a_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "history.json"
+    first, second = job(tmp_path / "a", HEALTHY), job(tmp_path / "b", HEALTHY)
+    assert main(["learn", str(first), "--out", str(out)]) == 0
+    assert main(["learn", str(second), "--out", str(out)]) == 0
+    assert "2 healthy jobs" in capsys.readouterr().err
+    assert report_of([str(job(tmp_path / "c", FAILED)), "--history", str(out)], capsys)["history"]["jobs"] == 2  # type: ignore[index]
+
+
+def test_templates_lists_every_line(tmp_path: Path) -> None:
+    log, out = tmp_path / "x.log", tmp_path / "x.csv"
+    log.write_text("read 3 files\n\nread 9 files\n", encoding="utf-8")
+    assert main(["templates", str(log), "--out", str(out)]) == 0
+    rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8"))))
+    assert [row["line"] for row in rows] == ["1", "2", "3"]
+    assert rows[0]["template_id"] == rows[2]["template_id"] != rows[1]["template_id"]
+    assert rows[0]["template"] == "read <NUM> files"
+
+
+def test_the_engine_runs_where_django_is_not_installed(tmp_path: Path) -> None:
+    folder = job(tmp_path / "j", FAILED)
+    code = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] in ('django', 'rest_framework', 'celery', 'redis', 'plotly'):\n"
+        "            raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "from diagnosis.__main__ import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder), "--json"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["version"] == 1

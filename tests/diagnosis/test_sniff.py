@@ -1,0 +1,56 @@
+"""Kinds are told apart by content."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from diagnosis import Kind, ParseHints, parse
+from diagnosis.parsing import is_divisible
+from diagnosis.sniff import binary_reason, sniff
+
+HEADS = {
+    ("job.json", b'{"job_id": "a", "nodes": [{"name": "n1", "ip": "10.0.0.1"}], "world_size": 8}'): Kind.INVENTORY,
+    ("layout.json", b'{"tp": 2, "pp": 2, "dp": 2, "order": "tp-dp-pp", "ranks": {}}'): Kind.LAYOUT,
+    ("inventory.csv", b"ip,node,gpu,leaf\n10.0.0.1,n1,0,leaf-1\n"): Kind.INVENTORY,
+    ("a.txt", b"[Sun Mar  1 08:00:00 2026] NVRM: loaded\n[Sun Mar  1 08:00:01 2026] usb 1-1: new\n"): Kind.KERNEL,
+    ("a.log", b"Mar  1 08:00:00 n1 kernel: oops\n"): Kind.KERNEL,
+    ("launcher.log", b"srun: job 7 queued\nsrun: job 7 has been allocated resources\n"): Kind.SCHEDULER,
+    ("acct.txt", b"JobID|State|ExitCode\n7|FAILED|1:0\n"): Kind.SCHEDULER,
+    ("train.log", b"iteration 1 loss 2\niteration 2 loss 1.9\n"): Kind.LOG,
+    ("err.json", b'{"message": {"message": "RuntimeError: x", "extraInfo": {}}}'): Kind.LOG,
+    ("utf16.log", "iteration 1\n".encode("utf-16")): Kind.LOG,
+    ("blank.log", b"\n\n"): Kind.LOG,
+    ("core", b"\x7fELF" + bytes(64)): Kind.OTHER,
+}
+
+
+@pytest.mark.parametrize(("path", "head"), HEADS)
+def test_kinds(path: str, head: bytes) -> None:
+    assert sniff(head, path) is HEADS[path, head]
+
+
+@pytest.mark.parametrize("text", ["naïve Größe\n" * 50, "漢字の記録\n" * 50, "plain\x1b[31m red\x1b[0m\n" * 9])
+def test_text_in_any_language_and_colour_is_text(text: str) -> None:
+    assert binary_reason(text.encode()) is None
+
+
+def test_latin_1_text_is_text() -> None:
+    assert binary_reason("Fehler: größer als erlaubt\n".encode("latin-1") * 20) is None
+
+
+def test_a_table_of_nodes_becomes_rows(tmp_path: Path) -> None:
+    parsed = parse(io.BytesIO(b"IP;Node\n10.0.0.1;n1\n10.0.0.2;n2\n"), "nodes.csv", ParseHints(), tmp_path)
+    assert parsed.facts == {"rows": [{"ip": "10.0.0.1", "node": "n1"}, {"ip": "10.0.0.2", "node": "n2"}]}
+
+
+def test_a_broken_job_description_says_so(tmp_path: Path) -> None:
+    parsed = parse(io.BytesIO(b'{"job_id": "a", "nodes": ['), "job.json", ParseHints(), tmp_path)
+    assert parsed.kind is Kind.INVENTORY
+    assert parsed.skipped and "not valid JSON" in parsed.skipped
+
+
+def test_only_logs_of_one_byte_units_may_be_cut() -> None:
+    assert is_divisible(b"iteration 1\n", "a.log")
+    assert not is_divisible("iteration 1\n".encode("utf-16"), "a.log")
+    assert not is_divisible(b'{"job_id": "a", "nodes": []}', "job.json")
