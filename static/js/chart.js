@@ -83,6 +83,7 @@
       const isTimeline = "z" in data;
       const [traces, layout] = isTimeline ? timeline(data, box) : [data.data, frame(themed(data.layout ?? {}, box))];
       if (!box.querySelector(".js-plotly-plot, .plot-container")) box.replaceChildren();
+      if (layout.height) box.style.height = `${layout.height}px`;
       await window.Plotly.react(box, traces, layout, { displayModeBar: false, responsive: true, displaylogo: false });
       if (!box.dataset.wired) wire(box, isTimeline);
       box.dataset.wired = "1";

@@ -82,7 +82,7 @@ def _bars(look: tuple[str, str], rows: list[tuple[float, float, int, str, str]])
         "customdata": [row[4] for row in rows],
         "marker": {
             "color": colour,
-            "pattern": {"shape": pattern, "solidity": 0.2, "size": 6},
+            "pattern": {"shape": pattern, "solidity": 0.12, "size": 9, "fillmode": "overlay", "fgcolor": "#ffffff"},
             "line": {"width": 1, "color": "rgba(255,255,255,0.5)"},
         },
     }

@@ -26,9 +26,13 @@ _VERDICT_LOOKS = {"right": ("#3f9c63", ""), "wrong": ("#c2574f", "/"), "awaiting
 _VERDICT_TITLES = {"right": "verdict left standing", "wrong": "corrected or rejected", "awaiting": "not judged yet"}
 
 
+#: a pattern is laid over the colour, not instead of it
+OVERLAY = {"solidity": 0.25, "size": 7, "fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.75)"}
+
+
 def _bar(**kwargs: Any) -> go.Bar:
     colour, pattern = kwargs.pop("look")
-    marker = {"color": colour, "line": {"width": 0}, "pattern": {"shape": pattern, "solidity": 0.25, "size": 6}}
+    marker = {"color": colour, "line": {"width": 0}, "pattern": {"shape": pattern, **OVERLAY}}
     return go.Bar(marker=marker, **kwargs)
 
 
@@ -101,6 +105,7 @@ def pareto_chart(frame: pd.DataFrame, links: list[str], *, rows: int = 12) -> di
         yaxis={"rangemode": "tozero", "title": {"text": "GPU-hours lost" if has_cost else "incidents"}},
         yaxis2={"overlaying": "y", "side": "right", "range": [0, 105], "ticksuffix": " %", "showgrid": False},
         xaxis={"tickangle": -30, "automargin": True},
+        height=360,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import F, Q
 
 from diagnosis import taxonomy
 from triage.models import Incident, Suspect
@@ -105,10 +105,15 @@ def _category_words(said: str) -> Callable[[Term], str]:
     return lambda term: f"{said} {_listed(' › '.join(tree.path(v)) if v in tree else v for v in term.values)}"
 
 
+def _entity_q(value: str) -> Q:
+    # names are looked up as written: the index on them knows no other way
+    return Q(entity=value) if "*" not in value else text_q("entity", value)
+
+
 def _node(term: Term, asker: Asker) -> Q:
     _no_operator(term)
-    named = Suspect.objects.filter(incident=OuterRef("pk"), is_accused=True)
-    return Q(Exists(named.filter(_either(term.values, lambda value: text_q("entity", value)))))
+    named = Suspect.objects.filter(_either(term.values, _entity_q), is_accused=True)
+    return Q(pk__in=named.values("incident"))
 
 
 def _number(name: str, explanation: str, example: str, lookup: str, *, said: str, aliases: tuple[str, ...] = ()) -> Key:

@@ -30,6 +30,15 @@ def figure_value(figure: Figure) -> str:
 
 
 @register.filter
+def fine(seconds: float | None) -> str:
+    """Seconds that may be very small: 12 µs, 3.4 ms, 20 s."""
+    if seconds is None or seconds >= 1:
+        return duration(seconds)
+    value, unit = (seconds * 1e3, "ms") if seconds >= 1e-3 else (seconds * 1e6, "µs")
+    return f"{value:.3g} {unit}"
+
+
+@register.filter
 def hours(value: float) -> str:
     """Hours in the unit that reads best."""
     return duration(value * 3600)
