@@ -15,7 +15,7 @@ from diagnosis import parse
 from ingest import storage
 from ingest.models import Artifact, Job, RunLog
 from ingest.services import keeping, ranges
-from ingest.services.runs import Work
+from ingest.services.runs import MAX_TRIES, Work
 
 log = logging.getLogger(__name__)
 
@@ -51,16 +51,16 @@ def _artifacts(work: Work) -> Iterator[Artifact]:
 
 
 def _parse_or_give_up(artifact: Artifact, work: Work) -> None:
-    is_second_try = work.run.tries > 1
-    if is_second_try and artifact.state == Artifact.State.PARSING:
+    # A worker may die for reasons of its own; twice over the same file, the file is the reason.
+    if work.run.tries >= MAX_TRIES and artifact.state == Artifact.State.PARSING:
         artifact.state = Artifact.State.FAILED
         artifact.problem = (
-            "The worker that read this died, perhaps for want of memory: it was left out and the rest was read. "
+            "Two workers died reading this, perhaps for want of memory: it was left out and the rest was read. "
             "Send it in smaller parts, or give the workers more memory and retry."
         )
         artifact.settled_at = timezone.now()
         return
-    if artifact.blob.size_bytes > 1 << 20 or is_second_try:  # so that the one that ends a worker is known
+    if artifact.blob.size_bytes > 1 << 20 or work.run.tries > 1:  # so that the one that ends a worker is known
         Artifact.objects.filter(pk=artifact.pk).update(state=Artifact.State.PARSING)
     _parse(artifact, work.run.job, work)
 

@@ -44,7 +44,7 @@ def test_a_worker_killed_while_parsing_has_its_work_done_by_the_next_and_nothing
     job: Job, start_worker: Any, settings: Any
 ) -> None:
     first = start_worker()
-    send(job, 40, lines=100)
+    send(job, 40, lines=150)  # more than a mebibyte each: the one that is being read is marked
     until(lambda: Run.objects.filter(kind="parse", state="running").exists())
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
