@@ -14,6 +14,7 @@ urlpatterns = [
         flows.download,
         name="flow-download",
     ),
+    path("jobs/<slug:slug>/flows-attach/", flows.attach, name="flow-attach"),
     path("nodes/", nodes.fleet, name="nodes"),
     path("nodes/<path:name>/", nodes.node, name="node"),
 ]

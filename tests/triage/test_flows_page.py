@@ -13,8 +13,11 @@ from django.urls import reverse
 
 from diagnosis import ParseHints, parse
 from diagnosis.flows import diagnose_flows
+from ingest import storage
+from ingest.models import Artifact, Blob
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
 from triage.charts.flows import map_chart, steps_chart
+from triage.models import Activity
 from triage.services.diagnosing import diagnosis_store
 from triage.services.flow_tables import table_path, tables_keep
 
@@ -136,3 +139,35 @@ def test_addresses_in_the_map_are_text_both_ways():
     job = {"members": ["a", "b"], "pairs": [{"a": "a", "b": "b", "type": "DP", "records": 3}]}
     chart = map_chart(job)
     assert (chart["data"][0]["x"], chart["data"][0]["y"]) == ([0, 1], [1, 0])
+
+
+def test_a_capture_that_came_alone_proposes_its_job_and_a_click_attaches_it(client, job, capture):
+    report = job.stored.report["flows"]["jobs"][0]
+    target = make_job("trained", nodes_text=" ".join([*report["members"], *report.get("nodes", [])]))
+    make_job("elsewhere", nodes_text="other-1 other-2")
+    page = client.get(reverse("job-flows", args=["seen"])).content.decode()
+    shown = page.partition('data-testid="proposals"')[2].partition("</table>")[0]
+    assert "trained" in shown
+    assert "elsewhere" not in shown
+    sha256 = storage_of(b"start_time,duration,src,dst,bytes\n1,0.1,10.0.0.1,10.0.0.2,5\n")
+    Artifact.objects.create(attempt=make_attempt(job), path="flows.csv", blob_id=sha256, kind="flow", state="parsed")
+    response = client.post(reverse("flow-attach", args=["seen"]), {"job": "trained"})
+    assert response["Location"] == reverse("job-flows", args=["trained"])
+    attached = Artifact.objects.get(attempt__job=target)
+    assert (attached.path, attached.blob_id) == ("flows.csv", sha256)
+    assert Activity.objects.get(kind="capture_attached").data["subject"] == "seen"
+
+
+def storage_of(data):
+    """The digest of ``data``, kept as a blob."""
+    with storage.Part() as part:
+        part.write(data)
+        sha256 = part.close()
+        Blob.objects.create(sha256=sha256, size_bytes=len(data))
+        storage.blob_put(part.path, sha256)
+    return sha256
+
+
+def test_a_viewer_does_not_attach_captures(client, job):
+    client.force_login(make_user("view", "viewer"))
+    assert client.post(reverse("flow-attach", args=["seen"]), {"job": "seen"}).status_code == 403

@@ -6,12 +6,14 @@ import math
 import tempfile
 from pathlib import Path
 
-from django.http import FileResponse, Http404, HttpRequest, JsonResponse
-from django.views.decorators.http import require_safe
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST, require_safe
 
 from triage.models import Diagnosis
 from triage.selectors.flows import flow_job, ranks_view
 from triage.selectors.jobs import job_view
+from triage.views.common import ability_required, say
 from triage.views.jobs import job_or_404
 
 
@@ -58,3 +60,15 @@ def download(request: HttpRequest, slug: str, attempt: int, flow: str, form: str
         (write_trace if form == "trace" else write_csv)(found[1], target)
         file = target.open("rb")  # stays readable after its name is gone
     return FileResponse(file, as_attachment=True, filename=name)
+
+
+@require_POST
+@ability_required("upload")
+def attach(request: HttpRequest, slug: str) -> HttpResponse:
+    """Bring this job's captures to the job that they belong to."""
+    from triage.services.attaching import capture_attach  # noqa: PLC0415  # the engine is not imported with the site
+
+    source, target = job_or_404(request, slug), job_or_404(request, request.POST.get("job", ""))
+    new = capture_attach(source=source, target=target, user=request.user)
+    say(request, f"{new} captures attached to {target.name}." if new else f"{target.name} had these captures already.")
+    return redirect("job-flows", slug=target.slug)

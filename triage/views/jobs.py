@@ -88,6 +88,10 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         context["roles"] = EVIDENCE_ROLES
     elif tab == "flows":
         context["shown"] = flows_view(view.diagnosis, chosen=request.GET.get("flow", ""))
+        if view.diagnosis and not view.report.get("logs"):
+            from triage.services.attaching import capture_proposals  # noqa: PLC0415  # needs the engine: rare
+
+            context["proposals"] = capture_proposals(user=request.user, diagnosis=view.diagnosis)
     elif tab == "cost":
         context["cost"] = job_cost(found)
     elif tab == "stacks":
