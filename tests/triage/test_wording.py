@@ -1,0 +1,91 @@
+"""Small words and marks that stand on every page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from triage.models import Activity
+from triage.selectors.incident import activity_words, log_url
+from triage.templatetags.desk import category_path, highlight, markdown, state_chip, utc
+from triage.wording import duration, number, score, size
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (None, "–"),
+        (0, "0 s"),
+        (0.25, "250 ms"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (5400, "1.5 h"),
+        (36000, "10 h"),
+        (200000, "2.3 d"),
+    ],
+)
+def test_durations_have_one_unit(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_numbers_and_sizes_are_for_people():
+    assert number(1234567) == "1,234,567"
+    assert number(None) == "–"
+    assert (size(999), size(1500), size(123456789)) == ("999 B", "1.5 kB", "123 MB")
+    assert (score(0.97), score(1.0)) == (".97", "1.00")
+
+
+def test_a_time_is_shown_in_utc_whatever_its_zone():
+    moment = datetime(2026, 11, 21, 3, 12, 7, tzinfo=timezone(timedelta(hours=8)))
+    html = utc(moment, "second")
+    assert ">2026-11-20 19:12:07</time>" in html
+    assert 'datetime="2026-11-20T19:12:07+00:00"' in html
+    assert utc(datetime(2026, 1, 1, tzinfo=UTC).timestamp(), "date").endswith(">2026-01-01</time>")
+    assert utc(None) == "–"
+
+
+def test_telling_words_are_marked_and_everything_is_escaped():
+    html = highlight(
+        "<b> GPU has fallen off at 0000:9b:00", [{"text": "GPU has fallen off", "parameters": {"pci": "0000:9b:00"}}]
+    )
+    assert "<mark>GPU has fallen off</mark>" in html
+    assert '<mark class="parameter">0000:9b:00</mark>' in html
+    assert html.startswith("&lt;b&gt;")
+    assert highlight("<i>", []) == "&lt;i&gt;"
+
+
+def test_a_comment_may_be_formatted_and_do_nothing_else():
+    html = markdown("**a** `b`\n\n[c](https://d.example) <img src=x onerror=y> [e](javascript:f)")
+    assert "<strong>a</strong>" in html and "<code>b</code>" in html
+    assert 'href="https://d.example"' in html
+    assert "<img" not in html and 'href="javascript' not in html
+    assert "noopener" in html
+
+
+def test_a_state_is_told_by_word_and_shape_not_by_colour_alone():
+    chip = state_chip("awaiting_review")
+    assert "awaiting review" in chip and "<svg" in chip
+
+
+def test_a_category_is_a_path_of_titles_and_an_unknown_one_is_itself():
+    assert category_path("hardware.gpu.off_bus") == "Hardware › GPU › GPU lost from the PCIe bus"
+    assert category_path("") == "–"
+
+
+def test_a_line_of_evidence_has_a_permalink_for_readers_with_and_without_javascript():
+    assert log_url("j", 2, "a/b c#1.log", 12, 14) == "/jobs/j/logs/2/a/b%20c%231.log?line=12#L12-L14"
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "words"),
+    [
+        ("decided", {"claim": "stage", "word": "confirm", "after": "training"}, "confirmed the stage: training"),
+        ("decided", {"claim": "category", "word": "reject"}, "rejected the category"),
+        ("assigned", {"after": "ada"}, "assigned it to ada"),
+        ("assigned", {"before": "ada"}, "took the assignment away"),
+        ("resolved", {}, "set it to resolved"),
+    ],
+)
+def test_activity_reads_as_a_sentence(kind, data, words):
+    assert activity_words(Activity(kind=kind, data=data)) == words
