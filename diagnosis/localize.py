@@ -4,13 +4,23 @@ loudness)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from diagnosis.result import LogDiagnosis, Suspect
+from diagnosis import taxonomy
+from diagnosis.result import LogDiagnosis, Suspect, Verdict
 
 #: How much each kind of evidence is believed, measured on the practice sets (docs/log-engine.md).
 TRUST: Final = {"logs": 0.95, "stacks": 0.9, "flows": 0.85}
 ACCUSED: Final = 0.5
+#: Verdicts of the logs that name no cause.
+_OPEN: Final = ("unknown", "framework.collective.timeout")
+#: What stacks say of the odd rank, and the category that it means.
+_TOLD_BY_STACKS: Final = (
+    ("waiting for its data loader", "framework.dataloader"),
+    ("reading or writing a checkpoint", "platform.storage.outage"),
+    ("waiting for storage", "platform.storage.outage"),
+)
 BESIDE: Final = 0.5
 LISTED: Final = 32
 
@@ -41,6 +51,24 @@ def of_report(part: Mapping[str, Any] | None, source: str, logs: LogDiagnosis | 
             Suspect(str(row["entity"]), str(row.get("kind") or "node"), score, sources, reasons, ranks, is_suspect)
         )
     return out
+
+
+def with_stacks(logs: LogDiagnosis, stack_part: Mapping[str, Any]) -> LogDiagnosis:
+    """``logs`` with the category that the stacks tell, where the logs leave it open; else unchanged."""
+    said = f"{stack_part.get('headline') or ''} {stack_part.get('reason') or ''}".lower()
+    told = next((category for words, category in _TOLD_BY_STACKS if words in said), "")
+    is_open = logs.is_failure and logs.verdict.id in _OPEN
+    if not told or not is_open:
+        return logs
+    leaf = taxonomy.load().get(told)
+    other = (logs.verdict.id, min(logs.verdict.confidence, 0.2)) if logs.verdict.confidence > 0 else None
+    score = max((float(row.get("score") or 0.0) for row in stack_part.get("suspects") or []), default=0.6)
+    reason = f"The stacks tell the cause: {stack_part.get('headline') or stack_part.get('reason')}"
+    return replace(
+        logs,
+        verdict=Verdict(leaf.id, leaf.category, leaf.subcategory, round(0.75 * score, 4), other),
+        inferred=(reason, *logs.inferred[1:]),
+    )
 
 
 def fuse(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:

@@ -66,6 +66,8 @@ def diagnose(
     lost: list[str] = []
     stack_part = _guarded("stack dumps", lambda: _stacks(parsed, known, logs, on_stage), lost)
     stack_suspects = localize.of_report(stack_part, "stacks")
+    if logs is not None:
+        logs = localize.with_stacks(logs, stack_part)
     stack_part.pop("suspects", None)
     on_stage("flows", 0, 1)
     flow_part = _guarded("network flows", lambda: _flows(parsed, known, on_stage, tables), lost)
@@ -193,7 +195,8 @@ def _headline(
 ) -> str:
     if logs is not None:
         fused = [s.entity for s in suspects if s.kind == "node" and s.is_suspect]
-        return sentences.headline(logs, fused)
+        told = str(stack_part.get("headline") or "")
+        return sentences.headline(logs, fused, told)
     if stack_part.get("reason"):
         return str(stack_part["reason"])
     if flow_part:

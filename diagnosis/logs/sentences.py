@@ -24,9 +24,13 @@ _STAGE: Final = {
 }
 
 
-def headline(logs: LogDiagnosis, fused: Sequence[str] = ()) -> str:
-    """One sentence as an engineer would write it. ``fused``: nodes that all evidence together accuses, named where
-    the logs accuse none."""
+def headline(logs: LogDiagnosis, fused: Sequence[str] = (), stacks: str = "") -> str:
+    """One sentence as an engineer would write it.
+
+    ``fused``: nodes that all evidence together accuses, named where the logs accuse none. ``stacks``: what the stacks
+    say, which
+    leads where no line of the logs names a cause.
+    """
     if not logs.is_failure:
         return {
             "succeeded": "The job completed; no failure found.",
@@ -38,15 +42,21 @@ def headline(logs: LogDiagnosis, fused: Sequence[str] = ()) -> str:
     cause = title[:1].upper() + title[1:] if logs.verdict.id != "unknown" else "Unknown cause"
     roots = [e for e in logs.events if e.role == Role.ROOT.value]
     told = logs.indicators[0].text if logs.indicators else roots[0].example if roots else ""
+    if stacks and not roots:
+        end = {"hang": "the job hung", "slow": "the job became slow", "launch_failure": "the job did not start"}
+        return f"{stacks.rstrip('.')}: {end.get(logs.symptom, 'the job failed')}{_where(logs)}."
     who = f" on {_some(accused)}" if accused else f" below {switch}" if switch else _spread(roots)
-    where = f" {_STAGE.get(logs.stage or '', '')}".rstrip()
-    when = f"{where}{_at(logs.iteration)}"
+    when = _where(logs)
     what = {"hang": "the job hung", "slow": "the job became slow", "launch_failure": "the job did not start"}.get(
         logs.symptom, ""
     )
     first = f"{cause}{who}{when}" + (f": {what}" if what else "")
     quote = f" ({_clip(told, 110)})" if told and _clip(told, 110).lower() not in first.lower() else ""
     return f"{first}{quote}.{_aftermath(logs, roots)}"
+
+
+def _where(logs: LogDiagnosis) -> str:
+    return f" {_STAGE.get(logs.stage or '', '')}".rstrip() + _at(logs.iteration)
 
 
 def _aftermath(logs: LogDiagnosis, roots: Sequence[LogEvent]) -> str:
