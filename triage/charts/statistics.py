@@ -103,7 +103,14 @@ def pareto_chart(frame: pd.DataFrame, links: list[str], *, rows: int = 12) -> di
     return _drawn(
         figure,
         yaxis={"rangemode": "tozero", "title": {"text": "GPU-hours lost" if has_cost else "incidents"}},
-        yaxis2={"overlaying": "y", "side": "right", "range": [0, 105], "ticksuffix": " %", "showgrid": False},
+        yaxis2={
+            "overlaying": "y",
+            "side": "right",
+            "range": [0, 105],
+            "tickvals": [0, 25, 50, 75, 100],
+            "ticksuffix": " %",
+            "showgrid": False,
+        },
         xaxis={"tickangle": -30, "automargin": True},
         height=360,
     )
