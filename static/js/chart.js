@@ -16,7 +16,7 @@
     probe.remove();
     return value;
   };
-  const STAGE_COLOURS = ["line-strong", "violet", "violet", "blue", "amber", "green", "accent", "amber", "muted"];
+  const STAGE_COLOURS = ["line-strong", "violet", "blue", "muted", "amber", "green", "accent", "amber", "violet"];
   const ROLE = { root: ["red", "triangle-down"], cascade: ["amber", "circle"], confirmation: ["blue", "diamond"], teardown: ["muted", "x-thin-open"] };
 
   const frame = (extra) => ({
@@ -28,11 +28,16 @@
   });
   const axis = (extra) => ({ gridcolor: colour("line"), linecolor: colour("line-strong"), zerolinecolor: colour("line"), automargin: true, ...extra });
 
+  // plotly draws Date objects in the reader's zone; a string without one it leaves as it is: UTC, like the rest of the page
+  const utc = (ms) => new Date(ms).toISOString().replace("T", " ").replace("Z", "");
+
+  const instant = (text) => Date.parse(String(text).length > 10 ? `${String(text).replace(" ", "T")}Z` : text);
+
   function timeline(data, box) {
     const n = data.stages.length;
     const scale = data.stages.flatMap((_, i) => { const c = colour(STAGE_COLOURS[i]); return [[i / n, c], [(i + 1) / n, c]]; });
     const width = (data.t1 - data.t0) / data.z[0].length;
-    const x = data.z[0].map((_, i) => new Date(data.t0 + width * (i + 0.5)));
+    const x = data.z[0].map((_, i) => utc(data.t0 + width * (i + 0.5)));
     const traces = [{
       type: "heatmap", x, y: data.nodes.map((_, i) => i), z: data.z.map((row) => row.map((v) => (v < 0 ? null : v))), colorscale: scale, zmin: -0.5, zmax: n - 0.5, showscale: false, opacity: 0.32, ygap: data.nodes.length < 60 ? 2 : 0,
       text: data.z.map((row, r) => row.map((v) => (v < 0 ? "" : `${data.nodes[r]}  ${data.stages[v].replace("_", " ")}`))), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
@@ -40,7 +45,7 @@
     for (const [role, [tone, symbol]] of Object.entries(ROLE)) {
       const marks = data.marks.filter((mark) => mark.role === role);
       if (marks.length) traces.push({
-        type: "scatter", mode: "markers", name: role, x: marks.map((m) => new Date(m.t)), y: marks.map((m) => m.row), customdata: marks.map((m) => m.url),
+        type: "scatter", mode: "markers", name: role, x: marks.map((m) => utc(m.t)), y: marks.map((m) => m.row), customdata: marks.map((m) => m.url),
         text: marks.map((m) => `${data.nodes[m.row]}  ${role}<br>${m.text.replace(/[<>&]/g, " ")}`), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
         marker: { color: colour(tone), symbol, size: role === "root" ? 12 : 8, line: { width: 1, color: colour("surface") } },
       });
@@ -49,12 +54,12 @@
     const stages = data.stages.map((name, i) => [name, i]).filter(([, i]) => used.has(i));
     for (const [name, i] of stages) traces.push({ type: "scatter", mode: "markers", name: name.replace("_", " "), x: [null], y: [null], marker: { symbol: "square", size: 11, color: colour(STAGE_COLOURS[i]), opacity: 0.4 }, hoverinfo: "skip" });
     const hasIterations = data.iterations.t.length > 1 && Number(box.dataset.height) > 300;
-    if (hasIterations) traces.push({ type: "scatter", mode: "lines", name: "seconds per iteration", yaxis: "y2", x: data.iterations.t.map((t) => new Date(t)), y: data.iterations.seconds, customdata: data.iterations.n, hovertemplate: "iteration %{customdata}<br>%{y:.2f} s<extra></extra>", line: { color: colour("accent"), width: 1.5 } });
+    if (hasIterations) traces.push({ type: "scatter", mode: "lines", name: "seconds per iteration", yaxis: "y2", x: data.iterations.t.map(utc), y: data.iterations.seconds, customdata: data.iterations.n, hovertemplate: "iteration %{customdata}<br>%{y:.2f} s<extra></extra>", line: { color: colour("accent"), width: 1.5 } });
     const step = Math.max(1, Math.ceil(data.nodes.length / 24));
     const ticks = data.nodes.map((_, i) => i).filter((i) => i % step === 0);
     return [traces, frame({
       height: Number(box.dataset.height) || 320, showlegend: box.clientWidth > 640, legend: { orientation: "h", font: { size: 11 }, y: 1.02, yanchor: "bottom", x: 0 }, margin: { l: 8, r: 12, t: 28, b: 32 }, hovermode: "closest", dragmode: "zoom",
-      xaxis: axis({ type: "date", range: [new Date(data.t0), new Date(data.t1)], fixedrange: false, anchor: hasIterations ? "y2" : "y" }),
+      xaxis: axis({ type: "date", range: [utc(data.t0), utc(data.t1)], fixedrange: false, anchor: hasIterations ? "y2" : "y" }),
       yaxis: axis({ autorange: "reversed", fixedrange: true, showgrid: false, zeroline: false, tickvals: ticks, ticktext: ticks.map((i) => data.nodes[i]), tickfont: { family: "monospace", size: 11 }, domain: hasIterations ? [0.32, 1] : [0, 1] }),
       yaxis2: axis({ domain: [0, 0.24], fixedrange: true, title: { text: "s / iteration" }, rangemode: "tozero" }),
     })];
@@ -115,11 +120,11 @@
     };
     box.on("plotly_relayout", (event) => {
       if (event["xaxis.autorange"]) go(null, null);
-      else if (event["xaxis.range[0]"]) go(Date.parse(`${String(event["xaxis.range[0]"]).replace(" ", "T")}Z`), Date.parse(`${String(event["xaxis.range[1]"]).replace(" ", "T")}Z`));
+      else if (event["xaxis.range[0]"]) go(instant(event["xaxis.range[0]"]), instant(event["xaxis.range[1]"]));
     });
     box.tabIndex = 0;
     box.addEventListener("keydown", (event) => {
-      const [a, b] = box.layout.xaxis.range.map((value) => (typeof value === "string" ? Date.parse(`${value.replace(" ", "T")}Z`) : +value));
+      const [a, b] = box.layout.xaxis.range.map(instant);
       const span = b - a;
       const to = { ArrowLeft: [a - span / 4, b - span / 4], ArrowRight: [a + span / 4, b + span / 4], "+": [a + span / 4, b - span / 4], "=": [a + span / 4, b - span / 4], "-": [a - span / 2, b + span / 2], 0: [null, null] }[event.key];
       if (!to) return;
