@@ -93,10 +93,8 @@ def analyse(directory: Path) -> None:
         table = directory / "tables" / job["table"]
         t0, t1 = job["steps"][0]["start"], job["steps"][-1]["end"]
         timed("  view of the whole job", lambda table=table, t0=t0, t1=t1: timeline_view(table, t0, t1, 400))
-        timed(
-            "  view of three steps",
-            lambda table=table, t0=t0, t1=t0 + 3 * (t1 - t0) / len(job["steps"]): timeline_view(table, t0, t1, 400),
-        )
+        near = t0 + 3 * (t1 - t0) / len(job["steps"])
+        timed("  view of three steps", lambda table=table, t0=t0, near=near: timeline_view(table, t0, near, 400))
     print(f"peak resident memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
 
 

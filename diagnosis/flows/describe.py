@@ -12,6 +12,7 @@ import polars as pl
 from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture, Ints
 from diagnosis.flows.changepoint import onsets
+from diagnosis.flows.pairs import clocks_disagree
 from diagnosis.flows.slowness import Slow, slow_steps
 from diagnosis.flows.steps import rank_ends
 from diagnosis.flows.timeline import write_table
@@ -258,11 +259,40 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
     sending = np.unique(capture.flows.src)
     if len(sending) == 1:
         said.append("All records come from one address: this looks like one node's capture; other ranks are unseen.")
+    if any(clocks_disagree(a.pairs) for a in jobs):
+        said.append(
+            "The collectors' clocks disagree: steps are those of one sender, and who was late cannot be told. "
+            "Synchronise the exporters (PTP or NTP)."
+        )
+    node = _common_node(capture)
+    if node:
+        said.append(
+            f"Every record begins or ends at {node}: a capture of one node. Groups and sizes are what it takes part in."
+        )
     if any(a.steps is not None and a.layout.pp > 1 and a.stages is None for a in jobs):
         said.append(
             "A pipeline is no plain chain (interleaved stages): a slow stage cannot be told there, only its replica."
         )
     return list(dict.fromkeys(said))
+
+
+def _common_node(capture: Capture) -> str:
+    """The machine that takes part in every record, or an empty string; two machines that only talk to each other are
+    no such case.
+    """
+    flows = capture.flows
+    names = sorted({p.node for p in capture.places.values()} - {""})
+    number = {name: i for i, name in enumerate(names)}
+    of = np.array(
+        [number.get(capture.places[m].node, -1) if m in capture.places else -1 for m in range(len(capture.names))]
+    )
+    if len(names) < 3 or not len(flows):
+        return ""
+    ends = of[flows.src], of[flows.dst]
+    for candidate in {int(ends[0][0]), int(ends[1][0])} - {-1}:
+        if bool(((ends[0] == candidate) | (ends[1] == candidate)).all()):
+            return names[candidate]
+    return ""
 
 
 def _suspects(jobs: list[Analysed], fabric: list[Slow], capture: Capture) -> list[dict[str, Any]]:

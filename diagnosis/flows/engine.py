@@ -12,7 +12,7 @@ from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture, load
 from diagnosis.flows.describe import blocked, capture_panel, describe, empty_report
 from diagnosis.flows.jobs import recognise
-from diagnosis.flows.pairs import DP, classify
+from diagnosis.flows.pairs import DP, classify, clocks_disagree
 from diagnosis.flows.parallelism import find_layout, rings_of
 from diagnosis.flows.slowness import (
     Episode,
@@ -63,8 +63,9 @@ def _slowness(jobs: list[Analysed], capture: Capture) -> list[Slow]:
         assert a.steps is not None
         a.transfers = measure(a.job, a.pairs, rings_of(a.pairs, DP, len(capture.names)), a.steps, capture)
         _, usual, _ = slow_steps(a.steps)
-        times = a.stages = stage_times(a.job, a.pairs, a.layout, a.steps, capture) if a.layout.pp > 1 else None
-        a.slow = late_members(a.transfers, a.steps, a.layout, capture, usual)
+        piped = a.layout.pp > 1 and not clocks_disagree(a.pairs)
+        times = a.stages = stage_times(a.job, a.pairs, a.layout, a.steps, capture) if piped else None
+        a.slow = [] if clocks_disagree(a.pairs) else late_members(a.transfers, a.steps, a.layout, capture, usual)
         if times is not None:
             a.slow = narrowed(a.slow, times, a.steps, capture)
             a.slow.extend(uneven_stages(times, a.steps, capture))

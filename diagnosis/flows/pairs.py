@@ -98,6 +98,14 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     return Pairs(a, b, types, sizes.often, np.maximum(timing[0], timing[1]), records.astype(np.int64), sizes.main)
 
 
+def clocks_disagree(pairs: Pairs) -> bool:
+    """True when members of rings with recurring bucket sizes do not seem to send together: their collectors' clocks
+    are apart.
+    """
+    rings = pairs.of(DP) & (pairs.sizes >= 2)
+    return bool(rings.any() and np.median(pairs.together[rings]) < 0.4)
+
+
 def _window(flows: Flows, most: int) -> Bools:
     """All records, or a stretch from the middle of a long capture."""
     chosen = np.zeros(len(flows), dtype=bool)
@@ -212,7 +220,7 @@ def _types(
     # have.
     extra = clique & (sizes.kinds > np.quantile(sizes.kinds[clique], 0.25)) if clique.any() else clique
     clique = clique & ~extra
-    bucketed = extra | (many & ~clique & (ring | (mutual >= 0.5) | (sizes.often >= 3)))
+    bucketed = extra | (many & ~clique & (ring | (mutual >= 0.5) | (sizes.often >= 3) | (sizes.covered >= 0.6)))
     if clique.any() and not bucketed.any():
         bucketed = clique & many
         clique = clique & ~bucketed

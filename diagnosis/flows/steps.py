@@ -16,7 +16,7 @@ from diagnosis.flows.arrays import components, idle_gaps
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.flows.chain import by_bytes
 from diagnosis.flows.jobs import JobFlows
-from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs
+from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs, clocks_disagree
 from diagnosis.flows.pattern import by_pattern
 from diagnosis.flows.segment import Cut, by_gaps, plain_records, volumes
 
@@ -75,7 +75,9 @@ def _cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | N
     Stages of a pipeline exchange gradients one after another: together they may look like several steps. One group
     alone cannot; its rhythm then tells how many bytes all groups move in a step, and the boundaries share these out.
     """
-    together = _best_cut(traffic, capture)
+    if clocks_disagree(pairs):
+        return _best_cut(_busiest_sender(traffic), capture)
+    together = _best_cut(traffic, capture) or _best_cut(_busiest_sender(traffic), capture)
     label = components(pairs.a[mask], pairs.b[mask], len(capture.names))
     owner = label[traffic.src]
     amount = np.bincount(owner, weights=volumes(traffic, capture.has_bytes))
@@ -90,6 +92,11 @@ def _cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | N
     within = np.searchsorted(alone.begin, traffic.start)
     moved = np.bincount(within, weights=volumes(traffic, capture.has_bytes), minlength=len(alone.begin) + 1)[1:-1]
     return by_bytes(traffic, capture.has_bytes, float(np.median(moved))) or alone
+
+
+def _busiest_sender(traffic: Flows) -> Flows:
+    """What one address sends: on one clock even where the collectors' clocks disagree."""
+    return traffic.take(traffic.src == np.bincount(traffic.src).argmax())
 
 
 def _even(flows: Flows, cut: Cut, capture: Capture) -> bool:

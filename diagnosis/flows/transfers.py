@@ -95,10 +95,12 @@ def _collectives(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, 
     # network alone.
     ops = ops.with_columns(noise=(pl.col("slow") - 1.0).abs().median().over("unit", "size"))
     ops = ops.filter(pl.col("noise") <= 1.5 * pl.col("noise").min().over("unit") + 0.02)
-    began = table.group_by("op", "src").agg(pl.col("unit", "step").first(), pl.col("start").min())
-    began = began.with_columns(
-        behind=pl.col("start") - pl.col("start").median().over("op"), hops=pl.len().over("op")
-    ).filter(pl.col("hops") >= 2)
+    began = table.group_by("op", "src").agg(pl.col("unit", "step").first(), pl.col("start").min(), pl.col("end").max())
+    apart = (pl.col("start", "end") - pl.col("start", "end").median().over("op")).name.prefix("apart_")
+    began = began.with_columns(apart, hops=pl.len().over("op")).filter(pl.col("hops") >= 2)
+    # Hops end together; a sender whose ends are always off has a clock that is off, and its starts are off by as much.
+    behind = pl.col("apart_start") - pl.col("apart_end").median().over("src")
+    began = began.with_columns(behind=behind)
     late = began.group_by("src", "step").agg(behind=pl.col("behind").mean(), most=pl.col("behind").max(), seen=pl.len())
     chosen = ops.select("unit", "step", "end", "slow", kind=pl.lit(DP)).with_columns(pl.col("slow").cast(pl.Float64))
     return chosen, late.sort("src", "step")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -133,3 +134,35 @@ def test_without_an_inventory_tp_is_unknown_rather_than_guessed(tmp_path: Path) 
     found = job_of(analysed([capture], tmp_path, inventory=False), capture)
     assert found["parallelism"]["tp"] is None
     assert found["parallelism"]["dp"] == 4
+
+
+@pytest.mark.parametrize("seconds", [0.003, 0.05, 1.0])
+def test_collectors_whose_clocks_disagree_cost_no_job_no_pair_and_no_accusation(seconds: float, tmp_path: Path) -> None:
+    job = Job(tp=8, pp=4, dp=4, microbatches=8)
+    capture = simulate(job)
+    rng = np.random.default_rng(0)
+    shift = {
+        str(row["ip"]): offset
+        for node, offset in enumerate(rng.normal(0, seconds, 16))
+        for row in capture.inventory
+        if row["node"] == f"node-{node:04d}"
+    }
+    moved = capture.records.with_columns(
+        start_time=pl.col("start_time") + pl.col("src").replace_strict(shift, return_dtype=pl.Float64)
+    )
+    report = analysed([capture], tmp_path, moved)
+    found = job_of(report, capture)
+    assert len(wrong_pairs(found, capture)) <= 0.01 * len(capture.pairs)
+    missed, extra, _ = step_errors(found, capture)
+    assert missed + extra <= 1
+    assert [d for d in found["diagnoses"] if d["kind"] == "slow_group"] == []
+    assert any("clocks disagree" in limit for limit in report["limits"]) == (seconds > 0.01)
+
+
+def test_a_capture_of_one_node_says_so(tmp_path: Path) -> None:
+    capture = simulate(Job(tp=8, pp=4, dp=4))
+    own = [str(row["ip"]) for row in capture.inventory if row["node"] == "node-0002"]
+    seen = capture.records.filter(pl.col("src").is_in(own) | pl.col("dst").is_in(own))
+    report = analysed([capture], tmp_path, seen)
+    assert report["usable_for_timeline"]
+    assert any("node-0002" in limit for limit in report["limits"])
