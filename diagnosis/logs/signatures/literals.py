@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MIN_LENGTH = 3
-_CLASS_ESCAPES = frozenset("dDwWsSbBAzpP")
+_CLASS_ESCAPES = frozenset("dDwWsS")
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v"}
 
 
@@ -83,23 +83,24 @@ class _Reader:
 
     def escape(self) -> _Part:
         char = self.take()
-        if char in "bBAz":
+        if char in "bBAz<>":  # positions; a word boundary may carry its kind: \b{start}
+            if self.pattern.startswith(("{start", "{end"), self.at):
+                self.braces()
             return _Part("", frozenset())
-        if char in "pP" and self.peek() == "{":
-            self.at = self.pattern.index("}", self.at) + 1
+        if char in "pPxuU":
+            if not self.braces():
+                self.at += {"x": 2, "u": 4, "U": 8}.get(char, 1)
             return _Part(None, frozenset())
-        if char == "x":
-            return self.hexadecimal()
         if char in _CLASS_ESCAPES:
             return _Part(None, frozenset())
         return _Part(_CONTROL.get(char, char.lower()), frozenset())
 
-    def hexadecimal(self) -> _Part:
-        if self.peek() == "{":
-            self.at = self.pattern.index("}", self.at) + 1
-        else:
-            self.at += 2
-        return _Part(None, frozenset())
+    def braces(self) -> bool:
+        """Step over {…} if it comes next."""
+        if self.peek() != "{":
+            return False
+        self.at = self.pattern.index("}", self.at) + 1
+        return True
 
     def group(self) -> _Part:
         if self.peek() == "?":
@@ -128,6 +129,7 @@ class _Reader:
         return least, is_fixed
 
     def skip_class(self) -> None:
+        """Step over the rest of [...], which may hold other classes and named ones."""
         if self.peek() == "^":
             self.at += 1
         if self.peek() == "]":
@@ -137,6 +139,8 @@ class _Reader:
                 self.at += 1
             elif char == "[" and self.peek() == ":":
                 self.at = self.pattern.index(":]", self.at) + 2
+            elif char == "[":
+                self.skip_class()
 
     def peek(self) -> str:
         return self.pattern[self.at : self.at + 1]

@@ -13,6 +13,7 @@ from diagnosis.logs.signatures.match import SignatureSet
 from diagnosis.logs.signatures.model import Signature
 
 MAX_PATTERN = 1500
+_VERBOSE = re.compile(r"\(\?[a-wyzA-Z]*x")
 _ID = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*\Z")
 
 
@@ -59,6 +60,10 @@ def _patterns(rule: Signature) -> list[str]:
         except pl.exceptions.PolarsError as error:
             reason = " ".join(str(error).split())
             problems.append(f"The {name} is not a regular expression of the linear-time dialect: {reason}")
+    if _VERBOSE.search(rule.pattern):
+        problems.append(
+            "The pattern uses the flag x, which hides its literal text; write it without blanks and comments."
+        )
     if not problems and not required(rule.pattern):
         problems.append(
             "The pattern needs a piece of three letters or more that each match contains: it would match anything."

@@ -38,6 +38,7 @@ def test_a_good_rule_has_no_problems_and_comes_before_the_built_in_ones() -> Non
     [
         ("'widget \\d+ broke'", "'(widget'", "not a regular expression"),
         ("'widget \\d+ broke'", "'(?=widget)'", "not a regular expression"),
+        ("'widget \\d+ broke'", "'(?ix) widget'", "flag x"),
         ("'widget \\d+ broke'", "'\\w+'", "piece of three letters"),
         ("'widget \\d+ broke'", f"'{'a' * 1501}'", "longer than"),
         ("widget 4 turned", "widget 9 broke", "matches its counter-example"),
