@@ -12,6 +12,7 @@ from pathlib import Path
 
 # Assigned, not defaulted: a test worker inherits its controller's environment and must not share its directory.
 _data = Path(tempfile.mkdtemp(prefix="fl-test-"))
+(_data / "static").mkdir()
 atexit.register(shutil.rmtree, _data, ignore_errors=True)
 os.environ["FAULTLINE_DATA_DIR"] = str(_data)
 os.environ["REDIS_URL"] = f"unix://{_data / 'valkey.sock'}"
