@@ -120,7 +120,7 @@ def load(parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = ()) 
         return None
     before = table.height
     resolution = max((float(p.facts.get("flow", {}).get("resolution_s", 1e-6)) for p in usable), default=1e-6)
-    table = _without_duplicates(table.sort("start"), resolution)
+    table = _without_duplicates(table.sort("start", maintain_order=True), resolution)
     t0 = int(table["start"].item(0))
     flows = Flows(
         start=(table["start"] - t0).to_numpy() / 1e9,

@@ -156,7 +156,7 @@ def _peers(a: Analysed, capture: Capture) -> list[dict[str, Any]]:
     for unit, typical, worst in table.iter_rows():
         members = sorted(capture.names[m] for m in a.transfers.units[unit])
         rows.append({"members": members, "typical": round(typical, 3), "worst": round(worst, 3)})
-    return sorted(rows, key=lambda r: -float(r["worst"]))[:200]
+    return sorted(rows, key=lambda r: (-float(r["worst"]), r["members"]))[:200]
 
 
 def _rank_steps(a: Analysed, capture: Capture) -> dict[str, list[dict[str, float]]]:
@@ -222,7 +222,7 @@ def _switches(capture: Capture) -> list[dict[str, Any]]:
         pl.len().alias("records"), pl.col("size").sum(), rate.median().alias("rate"), rate.quantile(0.1).alias("low")
     )
     rows: dict[str, dict[str, float]] = {}
-    for path, records, size, middle, low in per_path.iter_rows():
+    for path, records, size, middle, low in per_path.sort("path").iter_rows():
         for switch in capture.paths[path]:
             row = rows.setdefault(switch, {"records": 0, "bytes": 0.0, "rate": 0.0, "low": 0.0})
             row["records"] += records
@@ -237,7 +237,7 @@ def _switches(capture: Capture) -> list[dict[str, Any]]:
             "typical_bytes_per_s": round(r["rate"] / r["records"]),
             "slow_tenth_bytes_per_s": round(r["low"] / r["records"]),
         }
-        for name, r in sorted(rows.items(), key=lambda item: -item[1]["bytes"])
+        for name, r in sorted(rows.items(), key=lambda item: (-item[1]["bytes"], item[0]))
     ]
 
 

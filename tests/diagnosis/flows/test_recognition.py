@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tests.diagnosis.flows.helpers import analysed, job_of, layout, step_errors, wrong_pairs
-from tests.diagnosis.flows.simulate import T0, Job, noisy, simulate, together
+from tests.diagnosis.flows.simulate import T0, Job, Slow, noisy, simulate, together
 
 SHAPES = {
     "ring": Job(),
@@ -166,3 +166,13 @@ def test_a_capture_of_one_node_says_so(tmp_path: Path) -> None:
     report = analysed([capture], tmp_path, seen)
     assert report["usable_for_timeline"]
     assert any("node-0002" in limit for limit in report["limits"])
+
+
+def test_the_same_capture_gives_the_same_answer_whatever_the_order_of_its_records(tmp_path: Path) -> None:
+    capture = simulate(Job(tp=4, pp=2, dp=4, slow=(Slow("gpu", 10, 18, 1.5, dp=1),)))
+    reports = [
+        analysed([capture], tmp_path / str(seed), noisy(capture.records, loss=0.0, seed=seed)) for seed in (1, 1, 2)
+    ]
+    assert reports[0]["jobs"][0]["diagnoses"]
+    assert reports[0] == reports[1]
+    assert reports[0]["jobs"] == reports[2]["jobs"]
