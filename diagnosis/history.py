@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from diagnosis.logs import hosts
+from diagnosis.logs import frameworks, hosts
 from diagnosis.model import Kind, Parsed
 
 FORMAT = 1
@@ -158,12 +158,14 @@ class History:
 
 
 def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", framework: str = "") -> JobEvents:
-    """The event table of one healthy job, from its parsed artifacts.
+    """The event table of one healthy job, from its parsed artifacts; what framework it ran is told from them if need be.
+
 
     Cost: one pass over the tables of unique messages and over the time columns; never over raw lines.
     """
     logs = [p for p in parsed if p.kind in LOG_KINDS and p.uniques is not None and p.columns is not None]
     nodes = {s.node for p in logs for s in p.sources if s.node}
+    framework = framework or _framework(parsed, logs)
     counts: dict[str, int] = {}
     for p in logs:
         assert p.uniques is not None
@@ -173,6 +175,16 @@ def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", frame
     if len(counts) > TEXTS_PER_JOB:
         counts = dict(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))[:TEXTS_PER_JOB])
     return JobEvents(job_id, dict(sorted(counts.items())), family, framework, max(len(nodes), 1), _hours(logs))
+
+
+def _framework(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> str:
+    """What a job description says, else what the messages give away: the same order as in a diagnosis."""
+    for p in parsed:
+        data = p.facts.get("json")
+        if isinstance(data, dict) and isinstance(data.get("framework"), str):
+            return str(data["framework"])
+    examples = [pl.read_parquet(p.uniques, columns=["example"])["example"] for p in logs if p.uniques is not None]
+    return frameworks.framework(pl.concat(examples)) if examples else "unknown"
 
 
 def _hours(logs: Sequence[Parsed]) -> float:

@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-import polars as pl
-
 from diagnosis.classify_model import Model
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
-from diagnosis.logs import conclude, events, place, protocol
+from diagnosis.logs import conclude, events, frameworks, place, protocol
 from diagnosis.logs.diagnose import Case, open_case
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import JobHints, OnStage, Parsed, ReadRange, silent
@@ -78,8 +76,8 @@ def diagnose_logs(
 def _described(result: LogDiagnosis, case: Case) -> LogDiagnosis:
     return replace(
         result,
-        framework=framework(case.table.messages),
-        scheduler=scheduler(case.table.messages),
+        framework=frameworks.framework(case.table.messages["example"]),
+        scheduler=frameworks.scheduler(case.table.messages["example"]),
         node_names=case.catalogue.nodes,
         world_size=_world(case),
         protocol=_states(case) if result.is_failure else (),
@@ -93,38 +91,3 @@ def _states(case: Case) -> tuple[protocol.State, ...]:
 def _world(case: Case) -> int | None:
     ranks = case.table.sources["rank"].drop_nulls()
     return int(ranks.max()) + 1 if ranks.len() else None  # type: ignore[arg-type]
-
-
-#: What a framework's own lines give away, the most special first.
-_FRAMEWORKS: Final = (
-    ("mindspeed", r"(?i)mindspeed|torch_npu|\bhccl\b|ascend"),
-    ("nemo", r"(?i)\bnemo\b|nemo_logging|exp_manager"),
-    ("torchtitan", r"(?i)torchtitan|\[titan\]"),
-    ("deepspeed", r"(?i)deepspeed"),
-    ("megatron", r"(?i)megatron|consumed samples|tensor-model-parallel"),
-    ("mlperf", r":::MLLOG|:::MLPv"),
-    ("hf", r"(?i)transformers|\*\*\*\*\* Running training|trainer_state"),
-    ("torchrun", r"(?i)torchrun|torch/distributed/elastic|torchelastic|torch\.distributed\.elastic"),
-)
-_SCHEDULERS: Final = (
-    ("slurm", r"(?i)\bsrun\b|slurmstepd|SLURM_|\bsbatch\b"),
-    ("kubernetes", r"(?i)\bpod/|pytorchjob|kubelet|kubernetes|\bkubectl\b"),
-)
-
-
-def framework(messages: pl.DataFrame) -> str:
-    """The framework that the messages give away, or ``unknown``."""
-    return _first(messages, _FRAMEWORKS) or "unknown"
-
-
-def scheduler(messages: pl.DataFrame) -> str:
-    """``slurm``, ``kubernetes`` or empty."""
-    return _first(messages, _SCHEDULERS)
-
-
-def _first(messages: pl.DataFrame, table: tuple[tuple[str, str], ...]) -> str:
-    texts = messages["example"].str.head(400)
-    for name, pattern in table:
-        if texts.str.contains(pattern).any():
-            return name
-    return ""

@@ -15,7 +15,7 @@ from diagnosis.classify_model import Model, starter
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.logs import catalogue as catalogues
-from diagnosis.logs import clocks, events, outcome, progress, roots, stages, temporal
+from diagnosis.logs import clocks, events, frameworks, outcome, progress, roots, stages, temporal
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.events import LogTable
@@ -83,7 +83,7 @@ def open_case(
     times = clocks.estimate(table)
     cells = times.correct(table.cells, "first_at", "last_at")
     on_stage("cross-job", 1, 5)
-    framework = hints.framework or inventory.framework
+    framework = hints.framework or inventory.framework or frameworks.framework(table.messages["example"])
     pool = history.pool(hints.family, framework, exclude=hints.job_id or inventory.job_id)
     catalogue = catalogues.build(table, cells, rules, pool, _node_hours(table))
     catalogue = Catalogue(catalogues.resolve(catalogue.events, rules), catalogue.of, catalogue.cells, catalogue.nodes)
