@@ -184,7 +184,7 @@ def _level(matrix: csr_matrix, names: Sequence[str], weights: NDArray[np.float64
     target = np.array([classes.index(name) for name in names])
     balance = len(target) / (len(classes) * np.bincount(target))
     sample = weights * np.sqrt(balance[target])
-    solver = LogisticRegression(C=_STRENGTH, max_iter=200, tol=1e-3)
+    solver = LogisticRegression(C=_STRENGTH, max_iter=100, tol=1e-3)
     temperature = _temperature(matrix, target, sample, solver, len(classes))
     solver.fit(matrix, target, sample_weight=sample)
     coef, bias = np.asarray(solver.coef_), np.asarray(solver.intercept_)
