@@ -149,8 +149,10 @@ def photograph() -> Callable[[Page, str], None]:
         before = page.viewport_size
         for size, viewport in SIZES.items():
             page.set_viewport_size(viewport)
+            page.evaluate("scrollTo(0, 0)")
             for scheme in SCHEMES:
                 page.emulate_media(color_scheme=scheme)
+                page.wait_for_timeout(250)  # charts follow the window and the scheme a moment later
                 page.screenshot(path=PICTURES / f"{name}-{size}-{scheme}.png", full_page=True)
         page.emulate_media(color_scheme="light")
         if before:
