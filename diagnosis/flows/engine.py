@@ -11,13 +11,13 @@ import numpy as np
 from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture, load
 from diagnosis.flows.describe import blocked, capture_panel, describe, empty_report
+from diagnosis.flows.explain import explain
 from diagnosis.flows.jobs import recognise
 from diagnosis.flows.pairs import DP, classify, clocks_disagree
 from diagnosis.flows.parallelism import find_layout, rings_of
 from diagnosis.flows.slowness import (
     Episode,
     Slow,
-    explain,
     lasting,
     late_members,
     merged,

@@ -174,7 +174,7 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
                 float(steps.end[last]),
                 f"{who} began its part of the gradient exchange {delay * 1e3:.0f} ms after the others {when}; "
                 "they waited for it.",
-                members=_group_of(guilty[0], layout),
+                members=group_of(guilty[0], layout),
                 culprits=guilty,
                 nodes=nodes,
                 factor=1.0 + delay / usual,
@@ -268,7 +268,7 @@ def lasting(steps: Steps, known: list[Slow], layout: Layout, times: StageTimes |
             nodes, who = _names(members, capture)
             reason = f"{who} computed {guilty[0][1]:.1f} times as long as before in steps {first + 1} to {last + 1}."
             factor = float(np.median(steps.seconds[first : last + 1])) / usual
-            group = _group_of(members[0], layout)
+            group = group_of(members[0], layout)
             found.append(
                 Slow(
                     "slow_group",
@@ -285,125 +285,9 @@ def lasting(steps: Steps, known: list[Slow], layout: Layout, times: StageTimes |
     return found
 
 
-def _group_of(member: int, layout: Layout) -> list[int]:
+def group_of(member: int, layout: Layout) -> list[int]:
     """The data-parallel group of a member, or its pipeline."""
     for group in [*layout.dp_groups, *layout.pp_groups]:
         if member in group:
             return [int(m) for m in group]
     return [member]
-
-
-def explain(
-    episodes: list[Episode], transfers: list[Transfers], layouts: list[Layout], capture: Capture
-) -> list[tuple[int | None, Slow]]:
-    """Each group of simultaneous episodes by what its slowed units share. Returns (job or None for the fabric,
-    finding).
-    """
-    found: list[tuple[int | None, Slow]] = []
-    for cluster in _simultaneous(episodes):
-        slowed = {(e.job, u) for e in cluster for u in e.slowed}
-        spared = {(e.job, u) for e in cluster for u in e.spared} - slowed
-        spared |= _bystanders(cluster, episodes, transfers) - slowed
-        t0, t1 = min(e.t0 for e in cluster), max(e.t1 for e in cluster)
-        factor = float(np.median([e.factor for e in cluster]))
-        found.append(
-            _explanation(
-                slowed, spared, t0=t0, t1=t1, factor=factor, transfers=transfers, layouts=layouts, capture=capture
-            )
-        )
-    return found
-
-
-def _simultaneous(episodes: list[Episode]) -> list[list[Episode]]:
-    """Episodes that begin and end together (within a quarter of their length), across jobs and kinds of traffic."""
-    clusters: list[list[Episode]] = []
-    for episode in sorted(episodes, key=lambda e: (e.t0, e.t1)):
-        slack = 0.3 * (episode.t1 - episode.t0)
-        for cluster in clusters:
-            if abs(cluster[0].t0 - episode.t0) <= slack and abs(cluster[0].t1 - episode.t1) <= slack:
-                cluster.append(episode)
-                break
-        else:
-            clusters.append([episode])
-    return clusters
-
-
-def _bystanders(cluster: list[Episode], episodes: list[Episode], transfers: list[Transfers]) -> set[tuple[int, int]]:
-    """Units (of any job) that had traffic meanwhile and were slow in no overlapping episode."""
-    t0, t1 = min(e.t0 for e in cluster), max(e.t1 for e in cluster)
-    busy: set[tuple[int, int]] = set()
-    for job, table in enumerate(transfers):
-        inside = table.ops.filter(table.ops["end"].is_between(t0, t1))["unit"].unique().to_list()
-        busy |= {(job, int(u)) for u in inside}
-    slow = {(e.job, u) for e in episodes if e.t0 < t1 and e.t1 > t0 for u in e.slowed}
-    return busy - slow
-
-
-def _explanation(
-    slowed: set[tuple[int, int]],
-    spared: set[tuple[int, int]],
-    *,
-    t0: float,
-    t1: float,
-    factor: float,
-    transfers: list[Transfers],
-    layouts: list[Layout],
-    capture: Capture,
-) -> tuple[int | None, Slow]:
-    """Scores addresses, machines and switches: the share of slowed units that have it, less the share of its units
-    that were spared.
-    """
-    having: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
-    for job, unit in slowed | spared:
-        for member in transfers[job].units[unit]:
-            having[("address", capture.names[member])].add((job, unit))
-            if member in capture.places and capture.places[member].node:
-                having[("node", capture.places[member].node)].add((job, unit))
-        for switch in transfers[job].switches[unit]:
-            having[("switch", switch)].add((job, unit))
-    score = {c: len(u & slowed) / len(slowed) - len(u & spared) / len(u) for c, u in having.items()}
-    best = max(score.values())
-    top = [c for c, s in score.items() if s >= best - 1e-9]
-    jobs = sorted({job for job, _ in slowed})
-    times = f"{factor:.1f} times as long as usual"
-    addresses = sorted(name for kind, name in top if kind == "address")
-    switches = sorted(name for kind, name in top if kind == "switch")
-    if switches and (len(slowed) > 1 or not addresses) and not (addresses and len(addresses) <= 2):
-        others = (
-            f" {', '.join(switches[1:])} fit{'s' if len(switches) == 2 else ''} as well." if len(switches) > 1 else ""
-        )
-        reason = (
-            f"{len(slowed)} groups and pairs whose traffic crosses {switches[0]} needed {times}; "
-            f"those that avoid it did not.{others}"
-        )
-        confidence = 0.9 / len(switches)
-        return None, Slow(
-            "slow_switch", t0, t1, reason, switch=switches[0], candidates=switches, factor=factor, confidence=confidence
-        )
-    number = {name: index for index, name in enumerate(capture.names)}
-    guilty = [number[a] for a in addresses]
-    if not guilty:
-        machines = {name for kind, name in top if kind == "node"}
-        guilty = sorted(m for m, p in capture.places.items() if p.node in machines)
-    members = sorted({m for job, unit in slowed for m in transfers[job].units[unit]})
-    group = _group_of(guilty[0] if guilty else members[0], layouts[jobs[0]])
-    nodes = sorted({capture.places[g].node for g in guilty if g in capture.places} - {""})
-    if len(guilty) == 1:
-        reason = f"Transfers over {addresses[0]} took {times} while its peers kept their speed: a slow link or adapter."
-    else:
-        reason = (
-            f"One ring of {len(members)} took {times} while its peers kept their speed; "
-            "all its hops slow down together, so flows cannot tell which link."
-        )
-    slow = Slow(
-        "slow_group",
-        t0,
-        t1,
-        reason,
-        members=group,
-        culprits=guilty,
-        nodes=nodes,
-        factor=factor,
-        confidence=0.9 if len(guilty) == 1 else 0.6,
-    )
-    return jobs[0], slow

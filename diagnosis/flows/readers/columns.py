@@ -162,16 +162,16 @@ class Columns:
         return cls(found)
 
     @staticmethod
-    def fit(names: Iterable[str]) -> bool:
-        """True when the names look like a flow table: of two addresses, a time and a volume at most one is missing."""
+    def parts(names: Iterable[str]) -> int:
+        """How many of source, destination, time and volume the names hold (0..4)."""
         have = {_BY_NAME.get(plain(name)) for name in names}
-        parts = (
-            "src" in have,
-            "dst" in have,
-            bool(have & {"start", "end", "duration"}),
-            bool(have & {"bytes", "packets"}),
-        )
-        return sum(parts) >= 3
+        times, volumes = have & {"start", "end", "duration"}, have & {"bytes", "packets"}
+        return ("src" in have) + ("dst" in have) + bool(times) + bool(volumes)
+
+    @staticmethod
+    def fit(names: Iterable[str]) -> bool:
+        """True when the names look like a flow table: at most one of the four is missing."""
+        return Columns.parts(names) >= 3
 
     def normalise(self, table: pl.DataFrame, time_zone: str, reading: Reading) -> pl.DataFrame:
         """A table in the exporter's words to one in ours (see ``records.SCHEMA``); bytes sent back become records of

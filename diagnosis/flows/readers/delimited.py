@@ -97,7 +97,8 @@ def _names(text: str) -> tuple[list[str], str] | None:
             names = [name.strip() for name in next(csv.reader(io.StringIO(text), delimiter=separator), [])]
         except csv.Error:
             continue
-        if len(names) >= 3 and len(set(names)) == len(names) and Columns.fit(names):
+        least = 4 if separator == " " else 3  # a sentence may hold two such words by chance
+        if len(names) >= 3 and len(set(names)) == len(names) and Columns.parts(names) >= least:
             return names, separator
     return None
 

@@ -53,3 +53,8 @@ def test_recovery_and_single_slow_steps_are_no_onset() -> None:
     falling = np.concatenate([rng.normal(1.3, 0.01, 50), rng.normal(1.0, 0.01, 50)])
     assert onsets(values) == []
     assert onsets(falling) == []
+
+
+def test_no_sequence_is_too_short_or_too_odd_to_ask() -> None:
+    for values in ([], [1.0], [1.0] * 20, [1.0, 9.0] * 10, [9.0] * 3 + [1.0] * 20, [float("nan")] * 12):
+        assert isinstance(onsets(np.array(values)), list)
