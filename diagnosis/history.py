@@ -158,8 +158,7 @@ class History:
 
 
 def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", framework: str = "") -> JobEvents:
-    """The event table of one healthy job, from its parsed artifacts; what framework it ran is told from them if need be.
-
+    """The event table of one healthy job, from its parsed artifacts; its framework is told from them if need be.
 
     Cost: one pass over the tables of unique messages and over the time columns; never over raw lines.
     """

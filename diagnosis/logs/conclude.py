@@ -11,7 +11,7 @@ import polars as pl
 from diagnosis import classify, taxonomy
 from diagnosis.logs import catalogue as catalogues
 from diagnosis.logs import events as tables
-from diagnosis.logs import indicators, mixed, moment, place, progress, sentences, timeline
+from diagnosis.logs import indicators, iterations, mixed, moment, place, progress, sentences, timeline
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.diagnose import Case, fingerprint
 from diagnosis.logs.moment import Moment
@@ -46,6 +46,7 @@ def conclude(case: Case) -> LogDiagnosis:
     listed = _events(case, roots, roles, accused)
     lines = tuple(ref for e in listed if e.role == Role.ROOT.value for ref in e.lines)
     lead = [e for e in listed if e.role == Role.ROOT.value]
+    odd = iterations.odd(case)
     return LogDiagnosis(
         is_failure=True,
         outcome=_outcome(case, when),
@@ -60,10 +61,10 @@ def conclude(case: Case) -> LogDiagnosis:
         indicators=tuple(_indicators(case, lead)),
         fingerprint=fingerprint([e.template for e in lead], when.symptom, verdict.id),
         attempts=_attempts(case),
-        timeline=timeline.build(case, roles, [n.node for n in where.nodes]),
+        timeline=timeline.build(case, roles, [n.node for n in where.nodes], odd),
         clocks=case.clocks.told,
         missing=(*mixed.sentences(case), *sentences.missing(case)),
-        observed=sentences.observed(case, when, where, lead),
+        observed=(*sentences.observed(case, when, where, lead), *sentences.odd(odd)),
         inferred=sentences.inferred(case, when, where, verdict, lead),
         culprits=where.culprits,
     )

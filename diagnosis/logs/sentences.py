@@ -107,6 +107,15 @@ def observed(case: Case, when: Moment, where: Place, roots: Sequence[LogEvent]) 
     return tuple(dict.fromkeys(out))
 
 
+def odd(iterations: Sequence[tuple[int, float]]) -> tuple[str, ...]:
+    """Iterations that print something else than those before them, the oddest few."""
+    if not iterations:
+        return ()
+    worst = sorted(sorted(iterations, key=lambda row: (-row[1], row[0]))[:5])
+    shown = ", ".join(f"{n:,}" for n, _ in worst)
+    return (f"Iterations whose lines differ from those of the ten before: {shown}.",)
+
+
 def inferred(case: Case, when: Moment, where: Place, verdict: Verdict, roots: Sequence[LogEvent]) -> tuple[str, ...]:
     """Conclusions, each with what it rests on."""
     tree = taxonomy.load()

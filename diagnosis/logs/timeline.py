@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -17,7 +18,9 @@ ITERATIONS: Final = 400
 _SHOWN: Final = (Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value, Role.CONFIRMATION.value)
 
 
-def build(case: Case, roles: dict[int, str], ranked: list[str]) -> dict[str, Any]:
+def build(
+    case: Case, roles: dict[int, str], ranked: list[str], odd: Sequence[tuple[int, float]] = ()
+) -> dict[str, Any]:
     """``logs.timeline`` of the report; times in seconds since the epoch on the job's common clock. Ranked nodes get a
     lane first."""
     spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
@@ -29,7 +32,7 @@ def build(case: Case, roles: dict[int, str], ranked: list[str]) -> dict[str, Any
         "stages": [{"stage": s, "t0": _s(a), "t1": _s(b)} for s, a, b in spans],
         "lanes": [_lane(case, node, roles, spans) for node in nodes],
         "lanes_of": len(case.catalogue.nodes),
-        "iterations": _iterations(case),
+        "iterations": _iterations(case, dict(odd)),
     }
 
 
@@ -60,7 +63,7 @@ def _lane(case: Case, node: str, roles: dict[int, str], spans: list[tuple[str, i
     }
 
 
-def _iterations(case: Case) -> list[dict[str, Any]]:
+def _iterations(case: Case, odd: dict[int, float]) -> list[dict[str, Any]]:
     beats = case.pace.beats
     if beats.height > ITERATIONS:
         # the end is where the failure is: half of the points for the last tenth
@@ -68,7 +71,7 @@ def _iterations(case: Case) -> list[dict[str, Any]]:
         cut = beats.height - half
         beats = pl.concat([beats.head(cut).gather_every(max(1, cut // half)), beats.tail(half)])
     return [
-        {"n": n, "t": _s(at), "seconds": None if s is None else round(s, 4)}
+        {"n": n, "t": _s(at), "seconds": None if s is None else round(s, 4), "odd": odd.get(n)}
         for n, at, s in beats.select("n", "at", "seconds").iter_rows()
     ]
 

@@ -1,0 +1,118 @@
+"""Iterations against the ten before them: which one prints something else (L4, section 3.4).
+
+The lines between two beats of the counter are one iteration's sequence of messages. Two distances to each of the ten
+iterations before:
+dynamic time warping with 0/1 cost over the sequence without repeats (order, new and missing messages), and a distance
+of counts (a
+retry storm repeats one message, to which 0/1 warping is blind). An iteration is odd beyond three sigma of what its
+predecessors had,
+with a floor, since a constant history has no spread. The first ten are not scored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from diagnosis.logs.diagnose import Case
+
+WINDOW: Final = 10
+SIGMAS: Final = 3.0
+FLOOR: Final = 0.2
+#: Iterations looked at, the last ones; messages kept of one iteration; width of the warping band.
+LAST: Final = 40
+LONGEST: Final = 100
+BAND: Final = 8
+
+
+def odd(case: Case) -> list[tuple[int, float]]:
+    """Odd iterations among the last ones: (number, how many sigmas), by number. Reads no raw lines; O(LAST × WINDOW ×
+    LONGEST × BAND)."""
+    sequences = _sequences(case)
+    return scored(sequences)
+
+
+def scored(sequences: Sequence[tuple[int, tuple[int, ...]]]) -> list[tuple[int, float]]:
+    """Odd ones among (iteration, messages in order)."""
+    cache: dict[tuple[tuple[int, ...], tuple[int, ...]], float] = {}
+    means: list[float] = []
+    out = []
+    for place, (number, mine) in enumerate(sequences):
+        before = [s for _, s in sequences[max(0, place - WINDOW) : place]]
+        if not before:
+            continue
+        mean = float(np.mean([_distance(mine, other, cache) for other in before]))
+        history = means[-3 * WINDOW :]
+        if place >= WINDOW and len(history) >= WINDOW - 1:
+            usual, spread = float(np.median(history)), max(float(np.std(history)), FLOOR / SIGMAS)
+            sigmas = (mean - usual) / spread
+            if sigmas > SIGMAS:
+                out.append((number, round(sigmas, 2)))
+                continue  # an odd iteration is no measure for the next
+        means.append(mean)
+    return out
+
+
+def _sequences(case: Case) -> list[tuple[int, tuple[int, ...]]]:
+    """(iteration, its messages) of the file with most beats."""
+    beats = case.progress.beats
+    if beats.is_empty():
+        return []
+    busiest = beats.group_by("file").len().sort("len", "file", descending=[True, False])["file"][0]
+    mine = beats.filter(pl.col("file") == busiest).unique("n", keep="first").sort("line").tail(LAST + WINDOW)
+    edges = mine.select("n", "line").rows()
+    if len(edges) <= WINDOW:
+        return []
+    rows = case.table.around(int(busiest), edges[0][1], edges[-1][1]).select("line", "masked")
+    lines, masked = rows["line"].to_numpy(), rows["masked"].to_list()
+    cuts = np.searchsorted(lines, [line for _, line in edges], side="right")
+    return [
+        (edges[k + 1][0], tuple(masked[cuts[k] : min(cuts[k + 1], cuts[k] + 50 * LONGEST)]))
+        for k in range(len(edges) - 1)
+    ]
+
+
+def _distance(
+    one: tuple[int, ...], other: tuple[int, ...], cache: dict[tuple[tuple[int, ...], tuple[int, ...]], float]
+) -> float:
+    """In [0, 1]: the larger of warping and counting."""
+    if one == other:
+        return 0.0
+    key = (one, other) if one <= other else (other, one)
+    if key not in cache:
+        cache[key] = max(warped(_once(one), _once(other)), counted(one, other))
+    return cache[key]
+
+
+def _once(sequence: tuple[int, ...]) -> tuple[int, ...]:
+    """Without immediate repeats, cut to :data:`LONGEST`."""
+    kept = [m for k, m in enumerate(sequence) if k == 0 or m != sequence[k - 1]]
+    return tuple(kept[:LONGEST])
+
+
+def counted(one: Sequence[int], other: Sequence[int]) -> float:
+    """Distance of counts on a log scale, by the share of what both have: ten times the same line differ from once."""
+    a, b = Counter(one), Counter(other)
+    keys = a.keys() | b.keys()
+    apart = sum(abs(np.log1p(a[k]) - np.log1p(b[k])) for k in keys)
+    total = sum(max(np.log1p(a[k]), np.log1p(b[k])) for k in keys)
+    return float(apart / total) if total else 0.0
+
+
+def warped(one: Sequence[int], other: Sequence[int]) -> float:
+    """Banded dynamic time warping with 0/1 cost, by the length of the longer sequence."""
+    if not one or not other:
+        return float(bool(one) != bool(other))
+    band = max(BAND, abs(len(one) - len(other)))
+    far = float(len(one) + len(other))
+    previous = [0.0] + [far] * len(other)
+    for i, a in enumerate(one, 1):
+        current = [far] * (len(other) + 1)
+        for j in range(max(1, i - band), min(len(other), i + band) + 1):
+            current[j] = (a != other[j - 1]) + min(previous[j], current[j - 1], previous[j - 1])
+        previous = current
+    return float(min(previous[-1] / max(len(one), len(other)), 1.0))
