@@ -13,7 +13,10 @@ from tests.diagnosis.synthetic import Job, read_files
 from tests.diagnosis.test_log_engine import fallen_gpu
 
 HEAD = "[PG ID 1 PG GUID 7(default_pg) Rank {r}] "
-WORK = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum={s}, OpType={o}, NumelIn=4, NumelOut=4, Timeout(ms)=600000)"
+WORK = (
+    "Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum={s}, OpType={o}, NumelIn=4, NumelOut=4, Timeout(ms)=600000)"
+)
 LAST = "Timeout at NCCL work: {s}, last enqueued NCCL work: {e}, last completed NCCL work: {c}."
 
 
@@ -24,8 +27,8 @@ def lines(**odd: dict[str, object]) -> list[tuple[str, int | None, str | None]]:
         said = {"s": 90, "o": "ALLREDUCE", "e": 92, "c": 89} | odd.get(f"r{rank}", {})
         if said.get("silent"):
             continue
-        for text in (WORK, LAST):
-            out.append((f"[rank{rank}]: {HEAD.format(r=rank)}{text.format(**said)}", rank, f"n{rank // 2}"))
+        head = f"[rank{rank}]: {HEAD.format(r=rank)}"
+        out += [(head + text.format(**said), rank, f"n{rank // 2}") for text in (WORK, LAST)]
     return out
 
 
