@@ -27,5 +27,6 @@ def table_path(diagnosis: Diagnosis, name: str) -> Path | None:
     if not _NAME.fullmatch(name):
         return None
     work = Path(tempfile.gettempdir()) / "faultline-tables"
-    path = storage.directory_get(key_of(diagnosis), (name,), work) / name
+    beside = f"{name.removesuffix('.parquet')}.lanes.parquet"
+    path = storage.directory_get(key_of(diagnosis), (beside, name), work) / name
     return path if path.exists() else None
