@@ -86,9 +86,7 @@ def _files(path: Path, evidence: Evidence) -> Iterator[tuple[str, Path]]:
                 evidence.problems.append((inside, "This is a link or a device, not a file: it was left out."))
 
 
-def _one(  # noqa: PLR0917
-    evidence: Evidence, name: str, file: Path, argument: str, hints: ParseHints, work: Path
-) -> None:
+def _one(evidence: Evidence, name: str, file: Path, argument: str, hints: ParseHints, work: Path) -> None:
     """Parses one file, or each member of it if it is an archive."""
     try:
         stream = file.open("rb")
@@ -125,9 +123,7 @@ def _free(evidence: Evidence, name: str, argument: str) -> str:
     return f"{argument}/{name}"
 
 
-def _parse(  # noqa: PLR0917
-    evidence: Evidence, stream: BinaryIO, path: str, hints: ParseHints, work: Path, file: Path
-) -> Parsed:
+def _parse(evidence: Evidence, stream: BinaryIO, path: str, hints: ParseHints, work: Path, file: Path) -> Parsed:
     parsed = parse(stream, path, hints, work / f"artifact-{len(evidence.parsed):06d}")
     evidence.parsed.append(parsed)
     evidence._files[path] = file
