@@ -59,7 +59,7 @@ def success_messages(messages: pl.DataFrame) -> list[int]:
     return messages.filter(text.str.contains(_SUCCESS) & ~text.str.contains(_NOT_SUCCESS))["masked"].to_list()
 
 
-def ending(  # noqa: PLR0911 -- one return for each ending, in their order, reads best
+def ending(
     catalogue: Catalogue,
     messages: pl.DataFrame,
     *,
