@@ -172,17 +172,15 @@ def _described(kind: Kind, tee: _Tee, path: str) -> Parsed:
     return Parsed(path, kind, tee.sha256, tee.passed, count, facts=facts)
 
 
-def _log(  # noqa: PLR0917
-    kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path
-) -> Parsed:
+def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path) -> Parsed:
     notes: list[str] = []
     encoding, mark = encodings.encoding_of(head)
     if encoding != "utf-8":
         notes.append(f"The text is {encoding.upper()}; byte offsets count the original bytes.")
     tee.read(mark)
     zone = _zone(hints.time_zone, notes)
-    from diagnosis.logs import lines  # noqa: PLC0415  # Numba takes a second to import, and pages that import the engine never parse
-    from diagnosis.logs.reader import LogReader  # noqa: PLC0415
+    from diagnosis.logs import lines  # Numba takes a second to import, and pages that import the engine never parse
+    from diagnosis.logs.reader import LogReader
 
     reader = LogReader(path, work, time_zone=zone, node=hints.node)
     text = encodings.decode(head[mark : len(head) - (len(head) - mark) % 2 if encoding != "utf-8" else None], encoding)
