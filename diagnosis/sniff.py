@@ -66,7 +66,7 @@ def binary_reason(head: bytes) -> str | None:
     return None
 
 
-def sniff(head: bytes, path: str) -> Kind:  # noqa: PLR0911
+def sniff(head: bytes, path: str) -> Kind:
     """The kind of an artifact that begins with ``head`` (at most ``HEAD_BYTES`` are looked at). O(len(head))."""
     head = head[:HEAD_BYTES]
     if flows.sniff(head, path):
