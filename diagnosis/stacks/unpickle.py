@@ -173,7 +173,7 @@ def _get(m: _Machine, index: int) -> None:
     m.stack.append(m.memo[index])
 
 
-def _rare(m: _Machine, op: int) -> None:  # noqa: PLR0912 (one branch an instruction is the clearest form of a machine)
+def _rare(m: _Machine, op: int) -> None:
     stack = m.stack
     if op in (0x85, 0x86, 0x87):  # TUPLE1, TUPLE2, TUPLE3
         stack.append(m.pair([m.pop() for _ in range(op - 0x84)][::-1]))
