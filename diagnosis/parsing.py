@@ -179,8 +179,9 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
         notes.append(f"The text is {encoding.upper()}; byte offsets count the original bytes.")
     tee.read(mark)
     zone = _zone(hints.time_zone, notes)
-    from diagnosis.logs import lines  # Numba takes a second to import, and pages that import the engine never parse
-    from diagnosis.logs.reader import LogReader
+    # Numba takes a second to import, and pages that import the engine never parse.
+    from diagnosis.logs import lines  # noqa: PLC0415
+    from diagnosis.logs.reader import LogReader  # noqa: PLC0415
 
     reader = LogReader(path, work, time_zone=zone, node=hints.node)
     text = encodings.decode(head[mark : len(head) - (len(head) - mark) % 2 if encoding != "utf-8" else None], encoding)

@@ -9,6 +9,7 @@ kernels take UTF-8 ``data`` and the ``start`` and ``end`` of each line in it.
 """
 
 # Kernels take flat arrays and return early.
+# ruff: noqa: PLR0911, PLR0917
 from __future__ import annotations
 
 import numpy as np
