@@ -1,7 +1,9 @@
-"""Diagnoses one big made-up job: `python -m bench.job [--nodes 2048] [--lines 19500] [--keep DIR]`; prints seconds and peak memory.
+"""Diagnoses one big made-up job: `python -m bench.job [--nodes 2048] [--lines 19500] [--keep DIR]`.
 
-Every node writes one file of `--lines` lines; on one of them a GPU falls off the bus, the others time out ten minutes later.
-Parsing and diagnosis are timed apart, wall and CPU seconds of both; `--parts 1,2,4` repeats with a half and a quarter of the nodes.
+Prints seconds and peak memory.
+Every node writes one file of `--lines` lines; on one of them a GPU falls off the bus, the others time out ten minutes
+later. Parsing and diagnosis are timed apart, wall and CPU seconds of both; `--parts 1,2,4` repeats with a half and a
+quarter of the nodes.
 """
 
 from __future__ import annotations
@@ -32,13 +34,17 @@ def template(lines: int) -> str:
     for k in range(lines):
         at, turn = 0.5 * k, k % 10
         if turn == 0:
-            text = f"[rank@RANK@]: iteration {k // 10:8d}/  500000 | elapsed time per iteration (ms): 5012.5 | lm loss: 2.2E+00 |"
+            text = f"[rank@RANK@]: iteration {k // 10:8d}/  500000 | elapsed time per iteration (ms): 5012.5 "
+            text += "| lm loss: 2.2E+00 |"
         elif turn < 4:
-            text = f"@NODE@:2134:{2200 + k % 9} [{turn}] NCCL INFO Channel {k % 32:02d}/0 : {k % 512}[{turn}] -> 7[1] via NET/IB/0"
+            text = f"@NODE@:2134:{2200 + k % 9} [{turn}] NCCL INFO Channel {k % 32:02d}/0 "
+            text += f": {k % 512}[{turn}] -> 7[1] via NET/IB/0"
         elif turn < 7:
-            text = f"dataloader: rank @RANK@ prefetch depth {k % 16}, shard /data/corpus/part-{k % 4096:05d}.bin offset {k * 977}"
+            text = f"dataloader: rank @RANK@ prefetch depth {k % 16}, "
+            text += f"shard /data/corpus/part-{k % 4096:05d}.bin offset {k * 977}"
         else:
-            text = f"gpu-mon: gpu={turn} temp={50 + k % 20}C power={500 + k % 99}W util=100% sm_clk=1755MHz mem={60000 + k % 999}MiB"
+            text = f"gpu-mon: gpu={turn} temp={50 + k % 20}C power={500 + k % 99}W util=100% "
+            text += f"sm_clk=1755MHz mem={60000 + k % 999}MiB"
         out.append(f"{_stamp(at)} {text}")
     return "\n".join(out) + "\n"
 
@@ -47,9 +53,9 @@ def write(directory: Path, nodes: int, lines: int) -> int:
     """Write the job's files; returns their bytes."""
     text, end, total = template(lines), 0.5 * lines, 0
     late = "".join(
-        f"{_stamp(end + 600)} [rank@RANK@]:[E1010 10:10:10.1 ProcessGroupNCCL.cpp:632] [Rank @RANK@] Watchdog caught collective "
-        f"operation timeout: WorkNCCL(SeqNum={n}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600012 "
-        "milliseconds before timing out.\n"
+        f"{_stamp(end + 600)} [rank@RANK@]:[E1010 10:10:10.1 ProcessGroupNCCL.cpp:632] [Rank @RANK@] Watchdog caught "
+        f"collective operation timeout: WorkNCCL(SeqNum={n}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
+        "Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n"
         for n in (812,)
     )
     for number in range(nodes):
@@ -84,8 +90,10 @@ def run(nodes: int, lines: int) -> None:
         accused = [n.node for n in told.logs.nodes if n.is_suspect] if told.logs else []
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
         print(
-            f"{nodes} nodes, {nodes * lines:,} lines, {size / 1e9:.2f} GB: parse {parse_wall:.1f} s ({parse_cpu:.1f} CPU), "
-            f"diagnose {wall:.1f} s ({cpu:.1f} CPU), peak {peak:,.0f} MB, accused {accused}: {told.headline[:160]}"
+            f"{nodes} nodes, {nodes * lines:,} lines, {size / 1e9:.2f} GB: "
+            f"parse {parse_wall:.1f} s ({parse_cpu:.1f} CPU), "
+            f"diagnose {wall:.1f} s ({cpu:.1f} CPU), peak {peak:,.0f} MB, "
+            f"accused {accused}: {told.headline[:160]}"
         )
         shutil.rmtree(base / "work", ignore_errors=True)
 
