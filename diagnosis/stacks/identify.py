@@ -196,10 +196,13 @@ def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_no
                 p.node, p.how = known.get(dump.label.lower(), dump.label), "label"
             if dump.label is not None and dump.label.isdigit() and p.rank is None:
                 p.rank, p.how = int(dump.label), "task label"
-            if p.rank is None and rank is not None and (trainers <= 1 or p.role != TRAINER):
+            is_pid = rank is not None and rank == dump.pid  # files named after the process, not the rank
+            if p.rank is None and rank is not None and not is_pid and (trainers <= 1 or p.role != TRAINER):
                 p.rank, p.how = rank, "path"
             if p.rank is None and (m := _COMMAND_RANK.search(dump.command)) and "node" not in m[0]:
                 p.rank, p.how = int(m[1]), "command line"
+            if p.rank is None and p.role == TRAINER and (m := _COMMAND_LOCAL.search(dump.command)):
+                p.rank, p.how = int(m[1]), "local rank"
             if p.node and dump.pid is not None and (p.node, dump.pid) in layout.rank_of:
                 p.rank, p.how = layout.rank_of[p.node, dump.pid], "layout"
             found.append(p)
@@ -228,7 +231,7 @@ def _local_to_global(found: list[Process], layout: Layout, notes: list[str]) -> 
     trainers = [
         p
         for p in found
-        if p.role == TRAINER and p.rank is not None and p.node and p.how in {"path", "heading", "directory"}
+        if p.role == TRAINER and p.rank is not None and p.node and p.how in {"path", "heading", "local rank"}
     ]
     for p in trainers:
         holders[p.round, p.rank or 0].add(p.node or "")

@@ -14,7 +14,7 @@ from diagnosis.stacks.layout import Layout, build, from_json, from_text
 
 
 def find_layout(
-    parsed: Iterable[Parsed],
+    parsed: Sequence[Parsed],
     commands: Iterable[str],
     given: Mapping[str, Any] | Layout | None,
     framework: str = "",
@@ -33,17 +33,33 @@ def find_layout(
             found = from_json({**data, "ranks": rows} if rows else data, framework=framework, source=source)
             if found.sizes or found.node_of:
                 return found if found.world_size or not world_size else replace(found, world_size=world_size)
-    for p in parsed:
-        configuration = p.facts.get("configuration") if p.kind == Kind.LOG else None
-        if isinstance(configuration, Mapping):
-            found = from_json(configuration, framework=framework, source=f"configuration printed in {p.path}")
-            if found.sizes:
-                return found
+    printed = from_text(
+        "\n".join(_printed(parsed)), world_size=world_size, framework=framework, source="configuration in the log"
+    )
+    if printed is not None:
+        return printed
     for command, _ in Counter(c for c in commands if c).most_common(3):
         printed = from_text(command, world_size=world_size, framework=framework, source="command line")
         if printed is not None:
             return printed
     return build({}, world_size=world_size, source="")
+
+
+def _printed(parsed: Iterable[Parsed], *, limit: int = 400) -> list[str]:
+    """Log lines that speak of parallel sizes, one a distinct message, from the tables of unique messages. Few
+    artifacts suffice: every rank prints the same configuration, or rank 0 alone does."""
+    import polars as pl  # noqa: PLC0415 (web processes import this package and never read tables)
+
+    found: list[str] = []
+    for p in parsed:
+        if p.kind == Kind.LOG and p.uniques is not None and p.uniques.exists() and len(found) < limit:
+            rows = (
+                pl.scan_parquet(p.uniques)
+                .filter(pl.col("example").str.contains(r"(?i)parallel|world[_ -]?size"))
+                .select("example")
+            )
+            found += rows.head(limit).collect()["example"].to_list()
+    return found[:limit]
 
 
 def node_names(

@@ -114,6 +114,25 @@ def test_files_that_name_local_ranks_are_counted_through_the_nodes():
     assert any("count ranks per node" in n for n in got["notes"])
 
 
+def test_files_named_after_process_ids_are_not_taken_for_ranks():
+    case = hang({"dp": 16}, "dp", {13}, "loader")
+    files = [parse(pyspy_text(s, 14100 + r), f"stacks/{case.nodes[r]}/{14100 + r}.txt") for r, s in case.stacks.items()]
+    got = diagnose_stacks(files)
+    assert got["suspect_ranks"] == [13]
+    assert got["missing_ranks"] == []
+
+
+def test_local_ranks_on_command_lines_are_counted_through_the_nodes():
+    case = hang({"dp": 16}, "dp", {13}, "loader")
+    files = []
+    for r, stack in case.stacks.items():
+        text = pyspy_text(stack, 500 + r, f"python train.py --local-rank={r % 8}")
+        files.append(parse(text, f"stacks/{case.nodes[r]}/some-{'abcdefgh'[r % 8]}.txt"))
+    got = diagnose_stacks(files)
+    assert got["suspect_ranks"] == [13]
+    assert got["suspect_nodes"] == ["node-001"]
+
+
 def test_files_without_any_rank_are_said_to_have_none():
     got = diagnose_stacks(
         [

@@ -123,3 +123,23 @@ def test_rubbish_in_a_layout_file_is_passed_over():
     )
     assert plan.groups("tp") == []
     assert plan.node_of == {}
+
+
+def test_the_configuration_that_a_log_prints_gives_the_layout_of_its_stacks(tmp_path):
+    import io
+
+    from diagnosis import ParseHints
+    from diagnosis import parse as parse_any
+    from diagnosis.stacks import diagnose_stacks
+    from tests.diagnosis.stacks.simulate import dumps, hang
+
+    log = "2026-01-02 03:04:05 INFO start\n" + "".join(
+        f"  {name} {'.' * 20} {n}\n"
+        for name, n in [("world_size", 32), ("tensor_model_parallel_size", 2), ("pipeline_model_parallel_size", 4)]
+    )
+    parsed = parse_any(io.BytesIO(log.encode()), "logs/rank0.log", ParseHints(), tmp_path)
+    case = hang({"tp": 2, "pp": 4, "dp": 4}, "tp-dp-pp", {10}, "loader")
+    got = diagnose_stacks([parsed, *dumps(case, layout=False)])
+    assert (got["layout"]["tp"], got["layout"]["pp"], got["layout"]["dp"]) == (2, 4, 4)
+    assert got["layout"]["source"] == "configuration in the log"
+    assert got["suspect_ranks"] == [10]
