@@ -194,11 +194,13 @@ def test_the_job_pages_keep_their_budget(client, ada, incident):
     assert "llama" in budget(client, "/jobs/")
 
 
-def test_events_of_a_job_can_be_filtered_by_role_words_and_node(client, ada, incident):
+def test_events_of_a_job_can_be_filtered_by_role_words_node_and_level(client, ada, incident):
     assert "Watchdog caught" in client.get("/jobs/llama/?role=cascade").content.decode()
     assert "Watchdog caught" not in client.get("/jobs/llama/?role=root").content.decode()
     assert "Watchdog caught" not in client.get("/jobs/llama/?words=fallen").content.decode()
     assert "No event passes" in client.get("/jobs/llama/?node=gpu-9999").content.decode()
+    assert "No event passes" not in client.get("/jobs/llama/?level=error").content.decode()
+    assert "No event passes" in client.get("/jobs/llama/?level=fatal").content.decode()
 
 
 def test_errors_say_what_to_do(client, ada):

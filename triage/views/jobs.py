@@ -23,6 +23,9 @@ from triage.services.reading import findings_of
 from triage.timeline import timeline_figure
 from triage.views.common import ability_required, say
 
+#: what the events can be narrowed to: at least this level
+EVENT_LEVELS = {"info": 2, "warning": 3, "error": 4, "fatal": 5}
+
 #: tab → template of its body
 TABS = {
     "events": "triage/job/events.html",
@@ -84,8 +87,8 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         context["runs"] = job_runs(found)
     elif tab == "events":
         context["events"] = _events(request, view.report)
-        context |= {name: request.GET.get(name, "") for name in ("role", "words", "node")}
-        context["roles"] = EVIDENCE_ROLES
+        context |= {name: request.GET.get(name, "") for name in ("role", "words", "node", "level")}
+        context |= {"roles": EVIDENCE_ROLES, "levels": list(EVENT_LEVELS)}
     elif tab == "flows":
         context["shown"] = flows_view(view.diagnosis, chosen=request.GET.get("flow", ""))
         if view.diagnosis and not view.report.get("logs"):
@@ -178,11 +181,13 @@ def _seconds(request: HttpRequest, name: str) -> float | None:
 
 def _events(request: HttpRequest, report: dict[str, object]) -> list[object]:
     """The report's events that the filters of the URL leave."""
-    role, words, node = (request.GET.get(name, "").lower() for name in ("role", "words", "node"))
+    role, words, node, level = (request.GET.get(name, "").lower() for name in ("role", "words", "node", "level"))
+    at_least = EVENT_LEVELS.get(level, 0)
     return [
         event
         for event in findings_of(report)
         if (not role or event.role == role)
+        and event.level >= at_least
         and (not words or words in event.template.lower() or words in event.example.lower())
         and (not node or any(node in name.lower() for name in event.node_names))
     ]
