@@ -1,0 +1,23 @@
+"""A document that names a file of this repository names one that is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+#: `docs/settings.md`, `deploy/nginx.conf`, `scripts/…`; not var/, which a start makes
+NAMED = re.compile(r"[`(]((?:docs|deploy|samples|scripts|static|tests)/[\w./-]+\w)[`)#]")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_file_that_is_named_exists(document: Path) -> None:
+    named = set(NAMED.findall(document.read_text()))
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
+def test_the_readme_leads_to_every_guide() -> None:
+    readme = (ROOT / "README.md").read_text()
+    guides = {f"docs/{path.name}" for path in (ROOT / "docs").iterdir()}
+    assert sorted(guide for guide in guides if guide not in readme) == []
