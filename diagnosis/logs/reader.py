@@ -260,12 +260,14 @@ class LogReader:
             places = np.flatnonzero(who == kind)
             named = pl.DataFrame(self._named(rows, places, int(kind)))
             parts = named.columns
-            pairs = named.with_row_index("first").group_by(parts).agg(pl.col("first").first()).sort("first")
+            words_key = named.hash_rows(1).alias("words").to_frame()
+            pairs = words_key.with_row_index("first").group_by("words").agg(pl.col("first").first()).sort("first")
             pairs = pairs.with_row_index("pair")
-            for pair, first, *words in pairs.select("pair", "first", *parts).iter_rows():
+            said_first = named[pairs["first"]]
+            for pair, (first, words) in enumerate(zip(pairs["first"], said_first.iter_rows(), strict=True)):
                 said = {part: "" if word in ("", -1) else str(word) for part, word in zip(parts, words, strict=True)}
                 firsts.append((int(places[first]), len(groups), pair, said))
-            pair_of = named.join(pairs, on=parts, how="left", maintain_order="left")["pair"]
+            pair_of = words_key.join(pairs, on="words", how="left", maintain_order="left")["pair"]
             groups.append((places, pair_of))
         index: list[dict[int, int]] = [{} for _ in groups]
         for _, group, pair, said in sorted(firsts, key=lambda first: first[:3]):
