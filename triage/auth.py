@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.contrib.auth.backends import ModelBackend
 from django.db.models import CharField, OuterRef, Q, StringAgg, Subquery, Value
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Concat
 
 from ingest.models import Cluster
 from ingest.roles import ABILITIES
@@ -19,10 +19,11 @@ class Backend(ModelBackend):
     def get_user(self, user_id: Any) -> Any:
         comma = Value(",")
         open_to = Cluster.objects.filter(Q(teams=None) | Q(teams__members=OuterRef("pk"))).order_by()
-        ids = open_to.values(one=Value(1)).annotate(ids=StringAgg(Cast("pk", CharField()), comma)).values("ids")
+        named = Concat(Cast("pk", CharField()), Value(":"), "slug")
+        seen = open_to.values(one=Value(1)).annotate(seen=StringAgg(named, comma)).values("seen")
         user: Any = (
             get_user_model()
-            .objects.annotate(seen_clusters=Subquery(ids), group_names=StringAgg("groups__name", comma))
+            .objects.annotate(seen_clusters=Subquery(seen), group_names=StringAgg("groups__name", comma))
             .filter(pk=user_id)
             .first()
         )
@@ -31,5 +32,6 @@ class Backend(ModelBackend):
         names = frozenset((user.group_names or "").split(",")) & ABILITIES.keys()
         user._role_names = names | {"admin"} if user.is_superuser else names
         if "admin" not in user._role_names:
-            user._visible_cluster_ids = sorted({int(part) for part in (user.seen_clusters or "").split(",") if part})
+            pairs = (part.partition(":") for part in sorted((user.seen_clusters or "").split(",")) if part)
+            user._visible_clusters = {int(number): slug for number, _, slug in pairs}
         return user

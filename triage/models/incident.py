@@ -143,7 +143,14 @@ class Incident(models.Model):
             models.Index(
                 fields=("is_withdrawn", "cluster", "state", "standing_category", "symptom"), name="incident_facets"
             ),
-            models.Index(fields=("happened_at", "cluster", "standing_category"), name="incident_happened"),
+            # all that statistics add up, so that they are read from the index and never from the wide rows
+            models.Index(
+                fields=(
+                    *("happened_at", "cluster", "is_withdrawn", "week", "standing_category", "category", "state"),
+                    *("gpu_hours", "node_hours", "lost_s", "detected_s", "repaired_s"),
+                ),
+                name="incident_statistics",
+            ),
         )
 
     def __str__(self) -> str:

@@ -7,9 +7,17 @@ from typing import Any
 from ingest.selectors import clusters_visible_to
 
 
+def visible_clusters(user: Any) -> dict[int, str]:
+    """Slugs by id of the clusters that the user may see. One query per user object, then remembered on it.
+
+    An administrator sees all; others see those of their teams and those that no team claims.
+    """
+    slugs: dict[int, str] | None = getattr(user, "_visible_clusters", None)
+    if slugs is None:
+        slugs = user._visible_clusters = dict(clusters_visible_to(user).order_by().values_list("pk", "slug"))
+    return slugs
+
+
 def visible_cluster_ids(user: Any) -> list[int]:
-    """Ids of the clusters that the user may see. At most one query per user object, then remembered on it."""
-    ids: list[int] | None = getattr(user, "_visible_cluster_ids", None)
-    if ids is None:
-        ids = user._visible_cluster_ids = list(clusters_visible_to(user).order_by().values_list("pk", flat=True))
-    return ids
+    """Their ids."""
+    return list(visible_clusters(user))

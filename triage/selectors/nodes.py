@@ -14,6 +14,8 @@ from triage.models import Decision, Incident, Suspect
 from triage.selectors.access import visible_cluster_ids
 
 PAGE_SIZE = 100
+#: the latest ones; the link to its incidents leads to all
+ACCUSATIONS_SHOWN = 100
 
 _CONFIRMED = (Incident.State.CONFIRMED, Incident.State.CORRECTED, Incident.State.ACTIONED, Incident.State.RESOLVED)
 
@@ -127,7 +129,7 @@ def node_page(user: Any, name: str, *, cluster: str = "", now: datetime) -> Node
         Suspect.objects.filter(node=node, incident__is_withdrawn=False)
         .select_related("incident__job")
         .annotate(word=Subquery(last_word))
-        .order_by("-incident__happened_at")[:500]
+        .order_by("-incident__happened_at")[:ACCUSATIONS_SHOWN]
     )
     accusations = [Accusation(suspect.incident, suspect, suspect.word or "") for suspect in suspects]
     standing = [

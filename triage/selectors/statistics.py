@@ -17,7 +17,7 @@ from diagnosis import taxonomy
 from ingest.models import Attempt, Job
 from triage.models import Incident, Suspect
 from triage.search import Query, parse
-from triage.selectors.access import visible_cluster_ids
+from triage.selectors.access import visible_cluster_ids, visible_clusters
 from triage.selectors.incidents import incidents_visible_to
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: what the page can break incidents down by
 DIMENSIONS = {
-    "cluster": "cluster__slug",
+    "cluster": "cluster",
     "team": "job__team__slug",
     "framework": "job__framework",
     "model": "job__model",
@@ -135,7 +135,7 @@ def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster
         pareto=_pareto(current),
         verdicts=_verdicts(current),
         precision=_precision(current),
-        dimension=_dimension(seen, period, by),
+        dimension=_dimension(seen, period, by, visible_clusters(user)),
         offenders=_offenders(seen, period),
         backlog=_backlog(seen, now),
     )
@@ -321,7 +321,7 @@ def _within(seen: QuerySet[Incident], low: datetime, high: datetime) -> QuerySet
     return seen.filter(happened_at__gte=low, happened_at__lt=high).order_by()
 
 
-def _dimension(seen: QuerySet[Incident], period: Period, by: str) -> pd.DataFrame:
+def _dimension(seen: QuerySet[Incident], period: Period, by: str, clusters: dict[int, str]) -> pd.DataFrame:
     rows = (
         _within(seen, period.starts_at, period.ends_at)
         .values(value=F(DIMENSIONS[by]))
@@ -330,6 +330,8 @@ def _dimension(seen: QuerySet[Incident], period: Period, by: str) -> pd.DataFram
         .values_list("value", "incidents", "gpu", "machines")[:25]
     )
     frame = _frame(rows, columns=["value", "incidents", "gpu_hours", "node_hours"])
+    if by == "cluster":  # grouped by number, which the index holds; named afterwards
+        frame["value"] = [clusters[value] for value in frame.value]
     return frame.fillna({"value": "", "gpu_hours": 0.0, "node_hours": 0.0})
 
 

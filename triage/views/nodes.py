@@ -11,6 +11,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_safe
 
 from ingest.roles import can
+from triage.selectors.memory import remembered
 from triage.selectors.nodes import SORTS, fleet_page, node_page
 from triage.services.nodes import node_note
 
@@ -24,13 +25,13 @@ def _page_number(request: HttpRequest) -> int:
 def fleet(request: HttpRequest) -> HttpResponse:
     text, sort = request.GET.get("name", "").strip(), request.GET.get("sort", "recent")
     is_all = request.GET.get("all") == "1"
-    shown = fleet_page(
-        request.user,
-        text=text,
-        sort=sort,
-        is_accused_only=not is_all,
-        page=_page_number(request),
-        now=timezone.now(),
+    now, page = timezone.now(), _page_number(request)
+    shown = remembered(
+        "fleet",
+        user=request.user,
+        parts=(text, sort, is_all, page),
+        now=now,
+        compute=lambda: fleet_page(request.user, text=text, sort=sort, is_accused_only=not is_all, page=page, now=now),
     )
     context = {
         "nav": "nodes",

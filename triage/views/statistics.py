@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 
 from ingest.roles import can
 from triage import search
+from triage.selectors.memory import remembered
 from triage.selectors.statistics import DIMENSIONS, TABLES, Period, Statistics, statistics_of
 
 if TYPE_CHECKING:
@@ -127,8 +128,14 @@ def asked_of(request: HttpRequest) -> tuple[dict[str, Any], str]:
 
 
 def _statistics(request: HttpRequest, asked: dict[str, Any]) -> Statistics:
-    return statistics_of(
-        user=request.user, query=asked["query"], period=asked["period"], by=asked["by"], now=timezone.now()
+    now = timezone.now()
+    query, period, by = asked["query"], asked["period"], asked["by"]
+    return remembered(
+        "statistics",
+        user=request.user,
+        parts=(query, period, by),
+        now=now,
+        compute=lambda: statistics_of(user=request.user, query=query, period=period, by=by, now=now),
     )
 
 
