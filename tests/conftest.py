@@ -25,6 +25,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("servers"))
 
 
+@pytest.fixture(autouse=True)
+def forgetful() -> None:
+    """No test reads what another one's pages remembered: numbers of rows repeat after a rollback."""
+    if "django.core.cache" in sys.modules:
+        from django.core.cache import cache  # tests of the library run without Django
+
+        cache.clear()
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The directory of reference evidence; tests that ask for it are skipped where it is absent."""

@@ -14,6 +14,7 @@ from ingest.models import Cluster
 from triage.models import Incident
 from triage.search import Query
 from triage.selectors.access import visible_cluster_ids
+from triage.selectors.memory import remembered
 
 PAGE_SIZE = 50
 QUEUE_SIZE = 100
@@ -108,7 +109,13 @@ def queue_sections(user: Any, now: datetime) -> list[tuple[str, list[Incident]]]
 def incident_page(user: Any, query: Query, *, sort: str = "newest", page: int = 1) -> IncidentPage:
     """One page of the list with its facets. Three queries, whatever the size."""
     matching = query.apply(incidents_visible_to(user), user=user)
-    facets, total = _facets(matching, query)
+    facets, total = remembered(
+        "facets",
+        user=user,
+        parts=(query,),
+        now=timezone.now(),
+        compute=lambda: _facets(matching, query),
+    )
     page = max(1, min(page, -(-total // PAGE_SIZE) or 1))
     ordering = SORTS.get(sort, SORTS["newest"])[1]
     rows = matching.select_related("job", "assignee").order_by(*ordering)[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]

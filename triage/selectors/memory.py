@@ -23,9 +23,10 @@ def remembered[T](name: str, *, user: Any, parts: tuple[Any, ...], now: datetime
     """What ``compute`` gives, taken from the cache where nothing was done since and the same hour still runs.
 
     Every act and every diagnosis writes an Activity row, so its highest number is the version of all that pages count.
-    What a person may see is part of the key. One small query; without a cache the answer is computed.
+    What a person may see is part of the key. No query where the session brought the version (``triage.auth``), else a
+    small one; without a cache the answer is computed.
     """
-    version = Activity.objects.order_by("-pk").values_list("pk", flat=True).first()
+    version = user.data_version if hasattr(user, "data_version") else _version()
     told = (name, version, now.strftime("%Y%m%d%H"), sorted(visible_cluster_ids(user)), user.pk, *map(str, parts))
     key = f"triage:{hashlib.sha256(repr(told).encode()).hexdigest()}"
     try:
@@ -38,3 +39,7 @@ def remembered[T](name: str, *, user: Any, parts: tuple[Any, ...], now: datetime
     except RedisError as error:
         log.warning("the cache cannot be reached: %s", error)
         return compute()
+
+
+def _version() -> int | None:
+    return Activity.objects.order_by("-pk").values_list("pk", flat=True).first()
