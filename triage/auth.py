@@ -20,7 +20,7 @@ class Backend(ModelBackend):
     def get_user(self, user_id: Any) -> Any:
         comma = Value(",")
         open_to = Cluster.objects.filter(Q(teams=None) | Q(teams__members=OuterRef("pk"))).order_by()
-        named = Concat(Cast("pk", CharField()), Value(":"), "slug")
+        named = Concat(Cast("pk", CharField()), Value(":"), Cast("slug", CharField()), output_field=CharField())
         seen = open_to.values(one=Value(1)).annotate(seen=StringAgg(named, comma)).values("seen")
         user: Any = (
             get_user_model()
