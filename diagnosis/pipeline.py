@@ -73,7 +73,8 @@ def diagnose(
     flow_part = _guarded("network flows", lambda: _flows(parsed, known, on_stage, tables), lost)
     flow_suspects = localize.of_report(flow_part, "flows", logs)
     flow_part.pop("suspects", None)
-    suspects = localize.fuse([*localize.of_logs(logs), *flow_suspects, *stack_suspects])
+    accused = [*localize.of_logs(logs), *flow_suspects, *stack_suspects]
+    suspects, conflict = localize.fuse(accused), localize.conflict(accused)
     described = _job(known, hints, logs, stack_part)
     advised = _advice(logs, flow_part, stack_part, [_plain(s) for s in suspects], described)
     return Diagnosis(
@@ -88,7 +89,7 @@ def diagnose(
         advice=advised,
         missing=(*lost, *_missing(parsed, logs)),
         observed=logs.observed if logs else (),
-        inferred=logs.inferred if logs else (),
+        inferred=(*(logs.inferred if logs else ()), *([conflict] if conflict else [])),
         clocks=logs.clocks if logs else (),
         history={"digest": pool.digest if pool.jobs else None, "jobs": len(pool.jobs)},
     )

@@ -104,6 +104,10 @@ _HEADER = re.compile(
 )
 
 
+#: characters that a description may go on beyond the match of its rule
+_ANCHORED = 160
+
+
 def extract(line: str, rule: str | None = None, rules: SignatureSet | None = None) -> Indication:
     """Description, parameters and their spans of one raw line.
 
@@ -151,7 +155,12 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
     if not found:
         return None
     start = text.find(found)
-    return _trim(text, start, start + len(found))
+    end = start + len(found)
+    if end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
+        # a match that stops within a word was only an anchor: the clause goes on
+        cut = _CLAUSE.search(text, end)
+        end = min(cut.start() if cut else len(text), end + _ANCHORED)
+    return _trim(text, start, end)
 
 
 def _best_clause(text: str) -> Span | None:

@@ -110,3 +110,8 @@ def test_only_the_head_of_a_huge_line_is_read() -> None:
     found = extract("y" * 3_000_000 + " failed")
     assert found.spans == ()
     assert len(found.text) <= LIMIT
+
+
+def test_a_rule_that_only_anchors_the_beginning_describes_the_whole_clause():
+    found = extract("2026-01-01T00:00:02Z RuntimeError: boom in the shard", "code.exception")
+    assert found.text == "RuntimeError: boom in the shard"
