@@ -1,6 +1,6 @@
 """Rows of the evidence layer: access, jobs, artifacts and the work done on them, history."""
 
-from ingest.models.access import Cluster, IdempotencyKey, Team, Token
+from ingest.models.access import Cluster, IdempotencyKey, ServiceAccount, Team, Token
 from ingest.models.evidence import Artifact, Blob, Run, RunLog, Upload
 from ingest.models.history import HistoryEntry
 from ingest.models.job import Attempt, Job, Node, Outcome
@@ -17,6 +17,7 @@ __all__ = [
     "Outcome",
     "Run",
     "RunLog",
+    "ServiceAccount",
     "Team",
     "Token",
     "Upload",

@@ -38,6 +38,21 @@ class Team(models.Model):
         return self.title or self.slug
 
 
+class ServiceAccount(models.Model):
+    """A user that is a machine: nobody signs in as it, its tokens go on when the people who made them leave."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="service_account")
+    purpose = models.CharField(max_length=300, blank=True)
+    made_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("user__username",)
+
+    def __str__(self) -> str:
+        return self.user.get_username()
+
+
 class Token(models.Model):
     """A key to the API: kept only as a digest, shown once, told apart by its prefix."""
 
@@ -45,6 +60,7 @@ class Token(models.Model):
         UPLOAD = "upload", "Upload"
         READ = "read", "Read"
         REVIEW = "review", "Review"
+        MANAGE = "manage", "Manage webhooks"
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=120)
@@ -54,9 +70,11 @@ class Token(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    #: from then on it opens nothing; empty: until it is revoked
+    expires_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        ordering = ("-created_at",)
+        ordering = ("-created_at", "-id")
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"

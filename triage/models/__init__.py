@@ -4,12 +4,14 @@ from triage.models.incident import Diagnosis, Finding, Group, GroupRule, Inciden
 from triage.models.knowledge import ClassifierVersion, CustomRule
 from triage.models.review import Activity, Decision
 from triage.models.view import SavedView
+from triage.models.webhook import Delivery, Webhook
 
 __all__ = [
     "Activity",
     "ClassifierVersion",
     "CustomRule",
     "Decision",
+    "Delivery",
     "Diagnosis",
     "Finding",
     "Group",
@@ -17,4 +19,5 @@ __all__ = [
     "Incident",
     "SavedView",
     "Suspect",
+    "Webhook",
 ]
