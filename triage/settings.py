@@ -81,10 +81,9 @@ _SQLITE_OPTIONS = {
     "PRAGMA cache_size=-65536; PRAGMA mmap_size=268435456;",
 }
 DATABASES = {"default": dj_database_url.parse(env_str("DATABASE_URL", f"sqlite:///{DATA_DIR / 'faultline.sqlite3'}"))}
+DATABASES["default"]["CONN_MAX_AGE"] = env_int("FAULTLINE_DB_CONN_MAX_AGE_S", 60)
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = _SQLITE_OPTIONS
-else:
-    DATABASES["default"]["CONN_MAX_AGE"] = env_int("FAULTLINE_DB_CONN_MAX_AGE_S", 60)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env_str("REDIS_URL", f"unix://{DATA_DIR / 'valkey.sock'}")
@@ -153,6 +152,9 @@ DIAGNOSE_AFTER_S = env_int("FAULTLINE_DIAGNOSE_AFTER_S", 30)
 DATA_UPLOAD_MAX_NUMBER_FILES = 5000
 API_PER_MINUTE = env_int("FAULTLINE_API_PER_MINUTE", 1200, minimum=1)
 UPLOADS_PER_MINUTE = env_int("FAULTLINE_UPLOADS_PER_MINUTE", 12_000, minimum=1)
+
+# Hosts and networks that webhooks may call though they are not public, or over plain http.
+WEBHOOK_ALLOW = env_list("FAULTLINE_WEBHOOK_ALLOW")
 
 # After how many more reviewed incidents the classifier is trained again (0: never by itself), and a file with the
 # site's own signatures, beside those that people add on the page.
