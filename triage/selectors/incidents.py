@@ -29,6 +29,11 @@ SORTS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cost": ("most GPU-hours lost first", (F("gpu_hours").desc(nulls_last=True), "-id")),
     "doubtful": ("least confident first", ("confidence", "-id")),
 }
+#: columns behind a row of the queue or the list (``triage.templatetags.rows``), and what sorts a section
+_ROW_FIELDS = (
+    *("headline", "accused", "stage", "iteration", "regressed_from", "standing_category", "symptom", "state"),
+    *("confidence", "opened_at", "gpu_hours", "node_count", "job__slug", "job__name", "assignee__username"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +97,14 @@ def queue_count(user: Any) -> str:
     return f"{QUEUE_COUNT_LIMIT - 1}+" if count == QUEUE_COUNT_LIMIT else str(count) if count else ""
 
 
+def _as_rows(incidents: QuerySet[Incident]) -> QuerySet[Incident]:
+    """With what a row of a list shows, and nothing else: a row has three dozen columns beside it."""
+    return incidents.select_related("job", "assignee").only(*_ROW_FIELDS)
+
+
 def queue_sections(user: Any, now: datetime) -> list[tuple[str, list[Incident]]]:
     """The newest that await review, in sections by age; within one the costliest first."""
-    rows = list(queue_incidents(user, now).select_related("job", "assignee").order_by("-opened_at", "-id")[:QUEUE_SIZE])
+    rows = list(_as_rows(queue_incidents(user, now)).order_by("-opened_at", "-id")[:QUEUE_SIZE])
     edges = (("Last 24 hours", timedelta(days=1)), ("Last 7 days", timedelta(days=7)), ("Earlier", timedelta.max))
     sections = []
     for title, age in edges:
@@ -118,7 +128,7 @@ def incident_page(user: Any, query: Query, *, sort: str = "newest", page: int = 
     )
     page = max(1, min(page, -(-total // PAGE_SIZE) or 1))
     ordering = SORTS.get(sort, SORTS["newest"])[1]
-    rows = matching.select_related("job", "assignee").order_by(*ordering)[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    rows = _as_rows(matching).order_by(*ordering)[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     return IncidentPage(list(rows), total, page, query, facets)
 
 

@@ -1,0 +1,99 @@
+"""Pieces of lists that are rendered once for each different content: what they show is the key of what was rendered.
+
+A list of 50 rows is 50 times the same template, and most rows look as they did when the page was asked for last. The
+template is given the key and nothing else, so that a remembered piece cannot say anything that is not true now.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from django import template
+from django.http.request import QueryDict
+from django.template.loader import get_template
+from django.utils.safestring import SafeString, mark_safe
+
+from triage.models import Incident
+from triage.selectors.incidents import FacetValue
+from triage.templatetags.desk import utc
+from triage.wording import percent
+
+register = template.Library()
+
+
+class Row(NamedTuple):
+    """All that a row of the queue or the list shows of an incident."""
+
+    pk: int
+    headline: str
+    job_slug: str
+    job_name: str
+    #: the first three, and how many more there are
+    accused: str
+    more_accused: int
+    stage: str
+    iteration: int | None
+    is_regressed: bool
+    category: str
+    symptom: str
+    state: str
+    confidence: str
+    #: a ``<time>`` element with its words
+    opened: str
+    assignee: str
+
+
+@register.simple_tag
+def incident_row(incident: Incident) -> SafeString:
+    """One row of a list of incidents."""
+    accused = incident.accused
+    shown = Row(
+        pk=incident.pk,
+        headline=incident.headline,
+        job_slug=incident.job.slug,
+        job_name=incident.job.name,
+        accused=", ".join(accused[:3]),
+        more_accused=max(0, len(accused) - 3),
+        stage=incident.stage,
+        iteration=incident.iteration,
+        is_regressed=incident.regressed_from_id is not None,
+        category=incident.standing_category,
+        symptom=incident.symptom,
+        state=incident.state,
+        confidence=percent(incident.confidence),
+        opened=utc(incident.opened_at, "ago"),
+        assignee=incident.assignee.get_username() if incident.assignee else "",
+    )
+    return _row(shown)
+
+
+@lru_cache(maxsize=4096)
+def _row(row: Row) -> SafeString:
+    return _rendered("triage/_incident_row.html", {"row": row})
+
+
+@register.simple_tag(takes_context=True)
+def facet_rail(context: dict[str, Any], facets: dict[str, list[FacetValue]]) -> SafeString:
+    """The facets of a list; their links keep what else the address says."""
+    kept = context["request"].GET.copy()
+    for name in ("q", "page", "filter"):
+        kept.pop(name, None)
+    return _rail(tuple((key, tuple(values)) for key, values in facets.items()), kept.urlencode())
+
+
+@lru_cache(maxsize=256)
+def _rail(facets: tuple[tuple[str, tuple[FacetValue, ...]], ...], kept: str) -> SafeString:
+    return _rendered("triage/_facets.html", {"facets": facets, "kept": kept})
+
+
+@register.simple_tag(takes_context=True)
+def search_url(context: dict[str, Any], text: str) -> str:
+    """The address of the list for a search, with what ``kept`` says besides."""
+    params = QueryDict(context["kept"], mutable=True)
+    params["q"] = text
+    return f"?{params.urlencode()}"
+
+
+def _rendered(name: str, shown: dict[str, Any]) -> SafeString:
+    return mark_safe(get_template(name).render(shown))  # noqa: S308  # what a template gave, escaped there
