@@ -1,0 +1,134 @@
+"""How well wording that the rules were not written from is told: `python -m bench.wordings [--show] [--half B]`.
+
+Reads ``tests/diagnosis/logs/data/wordings.tsv``: families of messages with the roles and the leaves that are right for
+each. The list is split in two by the hash of the message: rules may be written with half A in view, half B is only
+measured. Category is the first part of a leaf's pair, subcategory the whole pair, both of the verdict on a failure
+that shows this one message; messages without a rule are put to the learned model alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from diagnosis import taxonomy
+from diagnosis.classify import Hint, classify
+from diagnosis.classify_model import Model, starter
+from diagnosis.logs import signatures
+from diagnosis.logs.mask import mask
+from diagnosis.logs.signatures import SignatureSet
+from diagnosis.model import Role
+
+WORDINGS = Path(__file__).resolve().parents[1] / "tests" / "diagnosis" / "logs" / "data" / "wordings.tsv"
+#: Roles that say nothing of the cause: their category is not asked for.
+SILENT = {"benign", "advice", "-"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """One message, the roles that are right for it ("-": no rule at all) and its leaves."""
+
+    family: str
+    roles: frozenset[str]
+    leaves: tuple[str, ...]
+    message: str
+
+    @property
+    def half(self) -> str:
+        """A or B, by the message alone."""
+        return "AB"[hashlib.sha256(self.message.encode()).digest()[0] & 1]
+
+
+def load(path: Path = WORDINGS) -> list[Wording]:
+    """All wordings of the list."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [
+            Wording(row["family"], frozenset(row["role"].split("|")), tuple(row["leaf"].split("|")), row["message"])
+            for row in rows
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the engine says about one wording."""
+
+    wording: Wording
+    rule: str
+    role: str
+    category: str
+
+    @property
+    def is_role(self) -> bool:
+        """Whether the role is one of the right ones."""
+        return self.role in self.wording.roles
+
+    @property
+    def says_cause(self) -> bool:
+        """Whether its category counts."""
+        return not self.wording.roles & SILENT and taxonomy.UNKNOWN not in self.wording.leaves
+
+    def fits(self, parts: int) -> bool:
+        """Whether the first ``parts`` (1 or 2) parts of the pair are right."""
+        tree = taxonomy.load()
+        mine = tree.get(self.category)
+        pairs = [(mine.category, mine.subcategory)[:parts]]
+        return any((leaf.category, leaf.subcategory)[:parts] in pairs for leaf in map(tree.get, self.wording.leaves))
+
+
+def told(rows: list[Wording], rules: SignatureSet, model: Model | None) -> Iterator[Told]:
+    """The engine's word on each row."""
+    texts = [row.message for row in rows]
+    masked = pl.select(text=mask(pl.lit(pl.Series(texts)))).to_series().to_list()
+    for row, text, rule_id in zip(rows, masked, rules.match_texts(texts), strict=True):
+        rule = rules.rule(rule_id) if rule_id else None
+        role = rule.role if rule else Role.ROOT
+        verdict = classify([Hint(text, rule_id, role)], rules, model)
+        yield Told(row, rule_id or "", rule.role.value if rule else "-", verdict.category.id)
+
+
+def figures(rows: list[Told]) -> str:
+    """One line of shares."""
+    causes = [row for row in rows if row.says_cause]
+    unruled = [row for row in causes if not row.rule]
+    shares = {
+        "known": sum(bool(row.rule) for row in rows) / len(rows),
+        "role": sum(row.is_role for row in rows) / len(rows),
+        "category": sum(row.fits(1) for row in causes) / len(causes),
+        "subcategory": sum(row.fits(2) for row in causes) / len(causes),
+    }
+    line = " ".join(f"{name} {share:.3f}" for name, share in shares.items())
+    learned = sum(row.fits(2) for row in unruled)
+    return f"{len(rows):4d} messages: {line}; without a rule {len(unruled)}, subcategory learned {learned}"
+
+
+def main() -> None:
+    """Both halves; with ``--show`` what is missed, by family."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--show", action="store_true", help="print every miss of the halves asked for")
+    options.add_argument("--half", choices=["A", "B"], help="one half only")
+    options.add_argument("--families", action="store_true", help="count the misses of each family")
+    chosen = options.parse_args()
+    rows = [row for row in load() if chosen.half in {None, row.half}]
+    found = list(told(rows, signatures.load(), starter()))
+    for half in sorted({row.half for row in rows}):
+        print(half, figures([row for row in found if row.wording.half == half]))
+    missed = [row for row in found if not row.is_role or (row.says_cause and not row.fits(2))]
+    if chosen.families:
+        sizes = Counter(row.family for row in rows)
+        counts = Counter(row.wording.family for row in missed)
+        print(" ".join(f"{family} {counts[family]}/{size}" for family, size in sizes.items() if counts[family]))
+    for row in missed if chosen.show else ():
+        wanted = f"{'|'.join(sorted(row.wording.roles))} {'|'.join(row.wording.leaves)}"
+        print(f"{row.wording.family:10} {wanted} <- {row.role} {row.category} ({row.rule}) | {row.wording.message[:130]}")
+
+
+if __name__ == "__main__":
+    main()
