@@ -24,14 +24,21 @@ const KEYS = [
   { key: "s c", group: "Review", help: "Confirm the suspect under the cursor", run: () => Cursor.within("suspect-confirm") },
   { key: "s r", group: "Review", help: "Reject the suspect under the cursor", run: () => Cursor.within("suspect-reject") },
   { key: "s e", group: "Review", help: "Correct the suspect under the cursor", run: () => Cursor.within("suspect-correct") },
-  { key: "y", group: "Review", help: "Copy as Markdown", run: () => press('[data-act="copy"]') },
+  { key: "y", group: "Review", help: "Copy as Markdown (in a log: the marked lines)", run: () => press('[data-act="copy"]') },
   { key: "n", group: "Logs", help: "Next evidence", run: () => press('[data-act="next-evidence"]') },
   { key: "p", group: "Logs", help: "Previous evidence", run: () => press('[data-act="previous-evidence"]') },
   { key: "f", group: "Logs", help: "Search in this log", run: () => focus("#find") },
+  { key: "]", group: "Logs", help: "Next part of the file with errors", run: () => tell("logerrors", 1) },
+  { key: "[", group: "Logs", help: "Previous part of the file with errors", run: () => tell("logerrors", -1) },
+  { key: "J", group: "Logs", help: "Mark one more line", run: () => tell("logextend", 1) },
+  { key: "K", group: "Logs", help: "Mark one line less", run: () => tell("logextend", -1) },
+  { key: "w", group: "Logs", help: "The same instant in all logs", run: () => press('[data-act="instant"]') },
 ];
 
 const focus = (selector) => { const found = document.querySelector(selector); if (found) { found.focus(); found.select?.(); } return !!found; };
 const go = (path) => { location.assign(path); return true; };
+// a page that understands the key stops the event
+const tell = (name, detail) => !document.dispatchEvent(new CustomEvent(name, { detail, cancelable: true }));
 const press = (selector, root = document) => {
   const found = [...root.querySelectorAll(selector)].find((e) => e.checkVisibility());
   if (!found) return false;
@@ -47,7 +54,7 @@ const Cursor = {
   move(step) {
     const rows = this.rows();
     if (!rows.length) return false;
-    const at = rows.indexOf(this.current());
+    const at = rows.indexOf(this.current() ?? document.querySelector("[data-cursor].is-marked"));
     const next = rows[Math.min(Math.max(at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step, 0), rows.length - 1)];
     this.current()?.classList.remove("is-current");
     next.classList.add("is-current");

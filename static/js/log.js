@@ -1,62 +1,163 @@
-// The log page: #L120-L134 marks lines (loading their window when it is not here), shift-click makes a range, search walks the bytes.
+// The log page: #L120-L134 marks lines (loading their window when it is not here), shift-click or J and K make a range,
+// the map jumps, search walks the bytes and is taken up again where the page was left.
 (() => {
+  const head = document.querySelector("[data-log]");
+  if (!head) return;
+  const base = head.dataset.log;
+  const at = (line) => `${base}?line=${line}#L${line}`;
+
   const range = () => { const found = /^#L(\d+)(?:-L?(\d+))?$/.exec(location.hash); return found && [Number(found[1]), Number(found[2] || found[1])].sort((a, b) => a - b); };
-  const mark = () => {
+  const rowsOf = ([first, last]) => { const rows = []; for (let no = first; no <= Math.min(last, first + 5000); no += 1) { const row = document.getElementById(`L${no}`); if (row) rows.push(row); } return rows; };
+  const mark = (isScrolled = true) => {
     document.querySelectorAll("tr.is-marked").forEach((row) => row.classList.remove("is-marked"));
     const wanted = range();
     if (!wanted) return;
-    const first = document.getElementById(`L${wanted[0]}`);
-    if (!first) {
-      const at = new URL(location.href);
-      if (at.searchParams.get("line") === String(wanted[0])) return;
-      at.search = `?line=${wanted[0]}`;
-      location.replace(at);
+    const rows = rowsOf(wanted);
+    if (!rows.length) {
+      const url = new URL(location.href);
+      if (url.searchParams.get("line") === String(wanted[0])) return;
+      for (const name of ["from", "count", "level", "who", "masked"]) url.searchParams.delete(name);
+      url.searchParams.set("line", wanted[0]);
+      location.replace(url);
       return;
     }
-    for (let no = wanted[0]; no <= Math.min(wanted[1], wanted[0] + 5000); no += 1) document.getElementById(`L${no}`)?.classList.add("is-marked");
-    first.scrollIntoView({ block: "center" });
+    rows.forEach((row) => row.classList.add("is-marked"));
+    if (isScrolled) rows[0].scrollIntoView({ block: "center" });
+    offer(wanted, rows);
   };
-  addEventListener("hashchange", mark);
+  // what can be done with the marked lines: taken along as a file or as words, looked at in all logs
+  const offer = ([first, last], rows) => {
+    const words = first === last ? `${first}` : `${first}–${last}`;
+    const raw = document.querySelector("[data-range-raw]");
+    raw.href = `${head.dataset.raw}?from=${first}&to=${last}`;
+    raw.querySelector("[data-range-words]").textContent = words;
+    const copy = document.querySelector("[data-range-copy]");
+    copy.hidden = false;
+    copy.dataset.copy = `${location.href}\n\`\`\`\n${rows.map((row) => row.querySelector(".text").textContent).join("\n")}\n\`\`\`\n`;
+    const instant = rows[0].querySelector(".at a");
+    const link = document.querySelector('[data-act="instant"]');
+    if (instant && link) link.href = instant.href;
+  };
+  addEventListener("hashchange", () => mark());
   mark();
 
+  const show = (first, last, isScrolled) => {
+    const url = new URL(location.href);
+    url.hash = first === last ? `#L${first}` : `#L${first}-L${last}`;
+    if (url.searchParams.has("line")) url.searchParams.set("line", first);
+    history.replaceState(null, "", url);
+    mark(isScrolled);
+  };
   document.addEventListener("click", (event) => {
-    const link = event.target.closest(".no a");
-    if (!link) return;
+    const link = event.target.closest("#lines .no a");
+    if (!link || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
     const no = Number(link.textContent);
+    const now = event.shiftKey && range();
+    show(now ? Math.min(now[0], no) : no, now ? Math.max(now[1], no) : no, false);
+  });
+  document.addEventListener("logextend", (event) => {
     const now = range();
-    if (event.shiftKey && now) { event.preventDefault(); location.hash = `#L${Math.min(now[0], no)}-L${Math.max(now[1], no)}`; }
-    else if (!event.ctrlKey && !event.metaKey) { event.preventDefault(); history.replaceState(null, "", link.href); mark(); }
+    const current = document.querySelector("#lines tr.is-current");
+    if (!now && !current) return;
+    const [first, last] = now ?? Array(2).fill(Number(current.id.slice(1)));
+    const row = document.getElementById(`L${now ? last : first}`);
+    const next = event.detail > 0 ? row?.nextElementSibling : last > first ? row?.previousElementSibling : row;
+    if (!next?.id) return;
+    event.preventDefault();
+    show(first, Number(next.id.slice(1)), false);
+    next.scrollIntoView({ block: "nearest" });
   });
 
-  const form = document.querySelector("[data-find]");
-  const list = document.querySelector("[data-find-results]");
-  const said = document.querySelector("[data-find-said]");
-  const stop = document.querySelector("[data-find-stop]");
-  let walk;
-  form?.addEventListener("submit", async (event) => {
+  // the map: a slider over the file; pointing and keys only move, a click or Enter goes
+  const parts = () => [...document.querySelectorAll("#log-map g")];
+  const place = (map, line) => {
+    const total = Number(map.dataset.lines);
+    const no = Math.min(Math.max(Math.round(line), 1), total);
+    const part = parts().findLast((one) => Number(one.dataset.first) <= no);
+    map.setAttribute("aria-valuenow", no);
+    map.setAttribute("aria-valuetext", `line ${no.toLocaleString("en")}; ${part?.querySelector("title").textContent ?? ""}`);
+    map.querySelector("[data-map-said]").textContent = `line ${no.toLocaleString("en")} · ${part?.querySelector("title").textContent ?? ""}`;
+    const cursor = map.querySelector(".at");
+    cursor.setAttribute("x", (1000 * (no - 1)) / total);
+    cursor.setAttribute("visibility", "visible");
+    return no;
+  };
+  const under = (map, event) => { const box = map.querySelector("svg").getBoundingClientRect(); return 1 + ((event.clientX - box.left) / box.width) * (Number(map.dataset.lines) - 1); };
+  document.addEventListener("pointermove", (event) => { const map = event.target.closest?.("#log-map[data-map]"); if (map) place(map, under(map, event)); });
+  document.addEventListener("click", (event) => { const map = event.target.closest("#log-map[data-map]"); if (map) location.assign(at(place(map, under(map, event)))); });
+  document.addEventListener("keydown", (event) => {
+    const map = event.target.closest?.("#log-map[data-map]");
+    if (!map || event.ctrlKey || event.metaKey || event.altKey) return;
+    const total = Number(map.dataset.lines), now = Number(map.getAttribute("aria-valuenow")), step = Math.max(1, total / 180);
+    const to = { ArrowLeft: now - step, ArrowDown: now - step, ArrowRight: now + step, ArrowUp: now + step, PageUp: now - 10 * step, PageDown: now + 10 * step, Home: 1, End: total }[event.key];
+    if (to === undefined && event.key !== "Enter") return;
     event.preventDefault();
-    const words = form.querySelector("input").value;
-    walk?.abort();
-    const mine = walk = new AbortController();
-    list.replaceChildren();
-    list.hidden = false;
-    stop.hidden = false;
-    let offset = 0, count = 0;
-    try {
-      while (offset !== null && count < 500) {
-        const answer = await (await fetch(`${form.dataset.find}?${new URLSearchParams({ words, offset })}`, { signal: mine.signal })).json();
-        for (const hit of answer.lines) {
-          const link = Object.assign(document.createElement("a"), { href: `${form.dataset.base}?line=${hit.line}#L${hit.line}`, textContent: `${hit.line}` });
-          const item = document.createElement("li");
-          item.append(link, " ", Object.assign(document.createElement("code"), { textContent: hit.text }));
-          list.append(item);
-        }
-        count += answer.lines.length;
-        offset = answer.next;
-        said.textContent = `${count} found, ${answer.size ? Math.floor(100 * answer.done / answer.size) : 100} % searched`;
-      }
-    } catch (error) { if (error.name !== "AbortError") said.textContent = "The search failed: try again."; }
-    if (walk === mine) stop.hidden = true;
+    if (event.key === "Enter") location.assign(at(now)); else place(map, to);
   });
-  stop?.addEventListener("click", () => { walk?.abort(); stop.hidden = true; said.textContent += ", stopped"; });
+  document.addEventListener("logerrors", (event) => {
+    const map = document.getElementById("log-map");
+    if (!map?.dataset.map) return;
+    const here = Number(/line=(\d+)/.exec(location.search)?.[1] ?? map.getAttribute("aria-valuenow"));
+    const wanted = parts().filter((one) => Number(one.dataset.errors) && (event.detail > 0 ? Number(one.dataset.first) > here : Number(one.dataset.first) < here));
+    const part = event.detail > 0 ? wanted[0] : wanted.at(-1);
+    if (!part) return;
+    event.preventDefault();
+    location.assign(`${base}?from=${part.dataset.first}&level=4`);
+  });
+
+  // search: the server has found the messages; here the bytes are walked step by step
+  const form = document.querySelector("[data-find]");
+  const box = document.querySelector("[data-find-results]");
+  const part = (name) => box.querySelector(`[data-find-${name}]`);
+  const words = new URLSearchParams(location.search).get("find")?.trim();
+  const LIMIT = 500;
+  if (!words) return;
+  const key = `find ${base} ${words}`;
+  const already = JSON.parse(sessionStorage.getItem(key) ?? "null");
+  const state = already ?? { hits: [], offset: 0, done: 0, size: 0 };
+  const told = part("said").innerHTML;
+  let walk;
+  const add = (hits) => part("lines").append(...hits.map((hit) => {
+    const item = document.createElement("li");
+    item.dataset.cursor = "";
+    const link = Object.assign(document.createElement("a"), { href: `${base}?line=${hit.line}&find=${encodeURIComponent(words)}#L${hit.line}`, textContent: hit.line.toLocaleString("en") });
+    link.dataset.open = "";
+    item.append(link, " ", Object.assign(document.createElement("code"), { textContent: hit.text }));
+    return item;
+  }));
+  const tell = (isGoing, trouble = "") => {
+    const share = state.size ? Math.floor((100 * state.done) / state.size) : 100;
+    const count = document.createElement("span");
+    count.textContent = ` ${state.hits.length.toLocaleString("en")} line${state.hits.length === 1 ? "" : "s"} found in ${share} % of the bytes${trouble || (isGoing ? "…" : state.offset === null ? "." : ", stopped.")}`;
+    part("said").innerHTML = told;
+    part("said").append(count);
+    part("progress").value = share / 100;
+    part("progress").hidden = part("stop").hidden = !isGoing;
+    part("more").hidden = isGoing || state.offset === null;
+  };
+  const keep = () => { try { sessionStorage.setItem(key, JSON.stringify(state)); } catch { /* too much to remember: it is searched again */ } };
+  async function go() {
+    const mine = walk = new AbortController();
+    const until = state.hits.length + LIMIT;
+    try {
+      while (state.offset !== null && state.hits.length < until) {
+        tell(true);
+        const asked = new URLSearchParams({ words, offset: state.offset });
+        const answer = await (await fetch(`${form.dataset.find}?${asked}`, { signal: mine.signal })).json();
+        const seen = new Set(state.hits.slice(-1).map((hit) => hit.line));
+        const fresh = answer.lines.filter((hit) => !seen.has(hit.line));
+        add(fresh);
+        state.hits.push(...fresh);
+        Object.assign(state, { offset: answer.next, done: answer.done, size: answer.size });
+        keep();
+      }
+      tell(false);
+    } catch (error) { tell(false, error.name === "AbortError" ? ", stopped." : "; then the server did not answer. Go on to try again."); }
+  }
+  part("stop").addEventListener("click", () => walk?.abort());
+  part("more").addEventListener("click", go);
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && !part("stop").hidden) walk?.abort(); });
+  add(state.hits);
+  if (already) tell(false); else go();
 })();

@@ -11,8 +11,10 @@ from ingest import services
 from ingest.models import Artifact
 from tests.factories import make_user
 from triage.models import Incident
-from triage.selectors import logs
-from triage.selectors.logs import Filter, find, shown, window
+from triage.selectors import logs, logsearch
+from triage.selectors.logmap import log_map
+from triage.selectors.logs import Filter, same_instant, shown, window
+from triage.selectors.logsearch import find, templates_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -54,7 +56,7 @@ def test_a_window_holds_the_lines_as_an_editor_numbers_them(artifact):
 def test_a_permalink_opens_around_its_line_also_without_javascript(page):
     response = page(line=500)
     assert numbers(response)[0] == 440
-    assert 'id="L500" class="level-4 is-marked' in response.content.decode()
+    assert 'id="L500" data-cursor class="level-4 is-marked' in response.content.decode()
 
 
 def test_what_a_log_says_is_text_and_its_control_characters_are_visible(page):
@@ -75,10 +77,33 @@ def test_lines_can_be_filtered_by_level(artifact):
     assert [line.no for line in window(artifact, start=1, only=Filter(level=4)).lines] == [500]
 
 
-def test_repeats_of_one_template_fold_into_a_count(artifact):
-    lines = window(artifact, start=1, count=100, fold=True).lines
-    assert len(lines) < 10
-    assert sum(line.folded + 1 for line in lines) == 100
+def test_repeats_of_one_template_fold_into_a_count_beyond_the_page(artifact):
+    found = window(artifact, start=1, count=3, fold=True)
+    assert [(line.no, line.folded) for line in found.lines] == [(1, 498), (500, 0), (501, 199)]
+    assert found.last == 700
+    rest = window(artifact, start=701, count=100, fold=True)
+    assert sum(line.folded + 1 for line in rest.lines) == 300
+    assert rest.last == 1000 and not rest.has_after
+
+
+def test_folding_goes_on_where_lines_are_filtered(artifact):
+    lines = window(artifact, start=600, only=Filter(level=2), fold=True).lines
+    assert [(line.no, line.folded) for line in lines] == [(600, 399)]
+
+
+def test_evidence_is_never_folded_away(artifact, monkeypatch):
+    monkeypatch.setattr(logs, "evidence_lines", lambda _: [50])
+    lines = window(artifact, start=1, count=4, fold=True).lines
+    assert [(line.no, line.folded) for line in lines] == [(1, 48), (50, 0), (51, 448), (500, 0)]
+
+
+def test_a_folded_run_opens_in_place_by_its_count(page):
+    assert numbers(page(**{"from": 20, "count": 5})) == [20, 21, 22, 23, 24]
+
+
+def test_columns_can_be_hidden_and_the_address_says_so(page):
+    assert '<td class="at">' in page(line=5).content.decode()
+    assert '<td class="at">' not in page(line=5, hide="at").content.decode()
 
 
 def test_the_end_of_the_file_is_the_end(page):
@@ -88,7 +113,7 @@ def test_the_end_of_the_file_is_the_end(page):
 
 
 def test_search_walks_the_bytes_in_steps_and_finds_every_line_once(artifact, monkeypatch):
-    monkeypatch.setattr(logs, "FIND_CHUNK", 7000)
+    monkeypatch.setattr(logsearch, "FIND_CHUNK", 7000)
     found, offset, steps = [], 0, 0
     while offset is not None:
         answer = find(artifact, "ITERATION 9", offset=offset)
@@ -100,15 +125,58 @@ def test_search_walks_the_bytes_in_steps_and_finds_every_line_once(artifact, mon
 
 def test_a_match_across_two_steps_is_found(artifact, monkeypatch):
     at = "\n".join(LINES).index("iteration 77 ") + 4
-    monkeypatch.setattr(logs, "FIND_CHUNK", at)
+    monkeypatch.setattr(logsearch, "FIND_CHUNK", at)
     assert [hit["line"] for hit in find(artifact, "iteration 77 ", offset=0)["lines"]] == [77]
+
+
+def test_templates_are_found_by_their_fixed_words_and_say_how_often(artifact):
+    found = templates_of(artifact, "ITERATION")
+    assert found.total == 1
+    assert (found.rows[0].count, found.rows[0].first_line) == (998, 1)
+    assert templates_of(artifact, "something").rows[0].level_word == "error"
+    assert templates_of(artifact, "iteration 77").rows == []
+    assert templates_of(artifact).total == 3
+
+
+def test_a_search_is_in_the_address_and_its_messages_come_with_the_page(page):
+    text = page(find="iteration").content.decode()
+    assert "stands in 1 kind of message (998 lines)" in text
+    assert "<mark>iteration</mark> 1 loss" in text
+    assert "No message has these words" in page(find="nowhere").content.decode()
+
+
+def test_a_search_for_markup_stays_text(page):
+    text = page(find="<script>", line=500).content.decode()
+    assert "<mark>&lt;script&gt;</mark>alert(1)" in text
+    assert "<script>alert" not in text
+
+
+def test_the_map_counts_errors_where_they_stand(artifact, page):
+    bins = log_map(artifact)
+    assert (bins[0].first, bins[-1].last) == (1, 1000)
+    assert [(part.first <= 500 <= part.last, part.errors) for part in bins if part.errors] == [(True, 1)]
+    text = page("map", first=440, last=839).content.decode()
+    assert 'role="slider"' in text and 'aria-valuenow="440"' in text
+    assert text.count('class="errors"') == 1
+
+
+def test_the_messages_of_a_file_are_a_piece_of_its_page(page):
+    text = page("templates").content.decode()
+    assert "<html" not in text
+    assert re.search(r"998</td>.*iteration &lt;NUM&gt; loss", text, re.S)
+
+
+def test_the_same_instant_takes_the_nearest_lines_of_every_writer(artifact):
+    moment = datetime(2026, 11, 21, 3, 5, 0, tzinfo=UTC)
+    lines = same_instant([artifact], moment, within_s=60, each=3)[0]["lines"]
+    assert [line.no for line in lines] == [299, 300, 301]
 
 
 def test_the_same_instant_in_all_logs_names_file_and_line(page):
     response = page("instant", at=datetime(2026, 11, 21, 3, 5, 0, tzinfo=UTC).isoformat())
     text = response.content.decode()
-    assert "iteration 298 " in text
-    assert "?line=298#L298" in text
+    assert "iteration 299 " in text
+    assert "?line=299#L299" in text
     assert page("instant", at="soon").status_code == 400
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,17 @@ from ingest.models import Artifact
 from triage.models import Diagnosis
 
 WINDOW = 400
+#: writers offered by the filter
+MAX_WRITERS = 200
 #: longer lines are shown cut; the rest is a download away
 MAX_LINE_BYTES = 4096
 #: a window whose bytes exceed this is read line by line
 _MAX_SPAN = 4 << 20
-FIND_CHUNK = 64 << 20
-FIND_LIMIT = 200
-#: runs of one template at least this long fold
+#: runs of one template at least this long fold; so many lines are looked through for one page of them
 _FOLD_FROM = 3
+_FOLD_LINES = 50_000
 _COLUMNS = ["line", "offset", "length", "time", "source", "level", "masked"]
-_LEVELS = ("", "debug", "info", "warn", "error", "fatal")
+LEVELS = ("", "debug", "info", "warn", "error", "fatal")
 #: control characters as visible symbols; tab stays
 _SHOWN = {code: 0x2400 + code for code in range(32) if code != 9} | {127: 0x2421}
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -40,7 +41,10 @@ _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line as shown. ``cut_bytes``: how many are not; ``folded``: how many like it follow unseen."""
+    """One line as shown.
+
+    ``cut_bytes``: how many are not; ``folded``: how many like it follow unseen, ``writers`` wrote them and it.
+    """
 
     no: int
     text: str
@@ -50,11 +54,12 @@ class LogLine:
     masked: str
     cut_bytes: int = 0
     folded: int = 0
+    writers: int = 1
     is_evidence: bool = False
 
     @property
     def level_word(self) -> str:
-        return _LEVELS[self.level] if self.level < len(_LEVELS) else ""
+        return LEVELS[self.level] if self.level < len(LEVELS) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,8 @@ class LogWindow:
     first: int
     last: int
     evidence: list[int]
+    #: names of writers in the file, for the filter
+    writers: list[str] = field(default_factory=list)
 
     @property
     def has_before(self) -> bool:
@@ -91,7 +98,10 @@ class Filter:
 def window(
     artifact: Artifact, *, start: int, count: int = WINDOW, only: Filter | None = None, fold: bool = False
 ) -> LogWindow:
-    """``count`` lines from line ``start`` on (1-based); with a filter the first ``count`` that pass it."""
+    """``count`` lines from line ``start`` on (1-based); with a filter the first ``count`` that pass it.
+
+    With ``fold`` runs of one template become their first line and a count, and ``count`` tells rows.
+    """
     columns = evidence.columns_path(artifact)
     marked = evidence_lines(artifact)
     if columns is None:
@@ -100,17 +110,15 @@ def window(
     total = artifact.lines
     start = max(1, min(start, total or 1))
     sources = _sources(artifact)
-    if only:
-        rows = _filtered(table, start, count, only, sources)
+    near = table.filter(_passes(only, start, sources)) if only else table.slice(start - 1)
+    if fold:
+        lines, last = _folded(artifact, table, near, count, sources, marked)
     else:
-        rows = table.slice(start - 1, count).select(_COLUMNS).collect()
-    lines = _lines(artifact, rows, sources, frozenset(marked))
-    last = lines[-1].no if lines else start
-    if only and len(lines) < count:
-        last = total
-    return LogWindow(
-        _folded(lines) if fold else lines, total, lines[0].no if lines and not only else start, last, marked
-    )
+        rows = near.select(_COLUMNS).head(count).collect()
+        lines = _lines(artifact, rows, sources, frozenset(marked))
+        last = lines[-1].no if len(lines) >= count else total
+    names = sorted({who for source in sources if (who := _who(source))})[:MAX_WRITERS]
+    return LogWindow(lines, total, start, last, marked, names)
 
 
 def evidence_lines(artifact: Artifact) -> list[int]:
@@ -127,34 +135,10 @@ def evidence_lines(artifact: Artifact) -> list[int]:
     return sorted(number for number in numbers if isinstance(number, int))
 
 
-def find(artifact: Artifact, words: str, *, offset: int = 0) -> dict[str, Any]:
-    """Lines that hold ``words`` (any case) in the next FIND_CHUNK bytes; ``next``: where to go on, or None."""
-    size = artifact.blob.size_bytes
-    needle = words.encode().lower()
-    if not needle:
-        return {"lines": [], "next": None, "done": size, "size": size}
-    chunk = evidence.read_range(artifact, offset, FIND_CHUNK + len(needle))
-    low, at = chunk.lower(), -1
-    hits: list[int] = []
-    while len(hits) < FIND_LIMIT and (at := low.find(needle, at + 1)) >= 0:
-        hits.append(offset + at)
-        end = low.find(b"\n", at)
-        at = len(low) if end < 0 else end
-    full = len(hits) >= FIND_LIMIT
-    after = hits[-1] + 1 if full else offset + FIND_CHUNK
-    is_end = not full and offset + FIND_CHUNK >= size
-    return {
-        "lines": _line_numbers(artifact, hits),
-        "next": None if is_end else after,
-        "done": min(after, size),
-        "size": size,
-    }
-
-
 def same_instant(
     job_artifacts: list[Artifact], moment: datetime, *, within_s: float = 2.0, each: int = 4
 ) -> list[dict[str, Any]]:
-    """For every log of the attempt the lines within ``within_s`` seconds of ``moment``, at most ``each``."""
+    """What every writer of every log said within ``within_s`` seconds of ``moment``: the ``each`` nearest lines."""
     centre = int(moment.timestamp() * 1e9)
     reach = int(within_s * 1e9)
     found = []
@@ -163,13 +147,15 @@ def same_instant(
         if columns is None:
             continue
         near = pl.scan_parquet(columns).filter(pl.col("time").is_between(centre - reach, centre + reach))
-        rows = near.select(_COLUMNS).head(each).collect()
+        distance = (pl.col("time") - centre).abs()
+        rows = near.select(_COLUMNS).collect()
         if len(rows):
+            rows = rows.filter(distance.rank("ordinal").over("source") <= each).head(each * MAX_WRITERS).sort("line")
             found.append({"artifact": artifact, "lines": _lines(artifact, rows, _sources(artifact), frozenset())})
     return found
 
 
-def _filtered(table: pl.LazyFrame, start: int, count: int, only: Filter, sources: tuple[Source, ...]) -> pl.DataFrame:
+def _passes(only: Filter, start: int, sources: tuple[Source, ...]) -> pl.Expr:
     passed = pl.col("line") >= start
     if only.level:
         passed &= pl.col("level") >= only.level
@@ -178,7 +164,7 @@ def _filtered(table: pl.LazyFrame, start: int, count: int, only: Filter, sources
     if only.who:
         ids = [n for n, source in enumerate(sources) if only.who.lower() in _who(source).lower()]
         passed &= pl.col("source").is_in(ids)
-    return table.filter(passed).select(_COLUMNS).head(count).collect()
+    return passed
 
 
 def _lines(
@@ -189,7 +175,7 @@ def _lines(
     data = rows.to_dicts()
     first, last = data[0]["offset"], data[-1]["offset"] + data[-1]["length"]
     block = evidence.read_range(artifact, first, last - first) if last - first <= _MAX_SPAN else None
-    encoding = _encoding(artifact)
+    encoding = encoding_of(artifact)
     lines = []
     for row in data:
         begin, length = row["offset"], row["length"]
@@ -219,20 +205,43 @@ def shown(raw: bytes, encoding: str = "utf-8") -> str:
     return _BIDI.sub("\ufffd", text.translate(_SHOWN))
 
 
-def _folded(lines: list[LogLine]) -> list[LogLine]:
-    """Runs of one template become their first line and a count; evidence is never folded away."""
-    kept: list[LogLine] = []
-    at = 0
-    while at < len(lines):
-        end = at + 1
-        while end < len(lines) and lines[end].masked == lines[at].masked and not lines[end].is_evidence:
-            end += 1
-        if end - at >= _FOLD_FROM:
-            kept.append(replace(lines[at], folded=end - at - 1))
-        else:
-            kept.extend(lines[at:end])
-        at = end
-    return kept
+def _folded(
+    artifact: Artifact,
+    table: pl.LazyFrame,
+    near: pl.LazyFrame,
+    count: int,
+    sources: tuple[Source, ...],
+    marked: list[int],
+) -> tuple[list[LogLine], int]:
+    """The first ``count`` rows of ``near``, runs of one template as one, and the last line that they tell of.
+
+    Evidence is never folded away. Only templates are read of the lines looked through, bytes only of those shown.
+    """
+    looked = near.select("line", "masked", "source").head(_FOLD_LINES).collect()
+    is_marked = pl.col("line").is_in(marked)
+    is_new = pl.col("masked").ne_missing(pl.col("masked").shift()) | is_marked | is_marked.shift(fill_value=False)
+    runs = (
+        looked.with_columns(run=is_new.cum_sum())
+        .group_by("run", maintain_order=True)
+        .agg("line", writers=pl.col("source").n_unique())
+        .head(count + 1)
+        .to_dicts()
+    )
+    folds = {run["line"][0]: run for run in runs if len(run["line"]) >= _FOLD_FROM}
+    numbers = [no for run in runs for no in (run["line"][:1] if run["line"][0] in folds else run["line"])]
+    if not numbers:
+        return [], artifact.lines
+    first, last = numbers[0], numbers[:count][-1]
+    is_all = len(numbers) <= count and len(looked) < _FOLD_LINES
+    end = artifact.lines if is_all else folds[last]["line"][-1] if last in folds else last
+    wanted = pl.col("line").is_in(numbers[:count])
+    rows = table.slice(first - 1, last - first + 1).filter(wanted).select(_COLUMNS).collect()
+    return [
+        replace(line, folded=len(folds[line.no]["line"]) - 1, writers=folds[line.no]["writers"])
+        if line.no in folds
+        else line
+        for line in _lines(artifact, rows, sources, frozenset(marked))
+    ], end
 
 
 def _sources(artifact: Artifact) -> tuple[Source, ...]:
@@ -249,26 +258,10 @@ def _who(source: Source) -> str:
     return " ".join(part for part in (source.node or "", rank) if part)
 
 
-def _encoding(artifact: Artifact) -> str:
+def encoding_of(artifact: Artifact) -> str:
+    """By the file's first two bytes."""
     head = evidence.read_range(artifact, 0, 2)
     return {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(head, "utf-8")
-
-
-def _line_numbers(artifact: Artifact, offsets: list[int]) -> list[dict[str, Any]]:
-    columns = evidence.columns_path(artifact)
-    if not offsets or columns is None:
-        return []
-    wanted = pl.DataFrame({"at": offsets}, schema={"at": pl.UInt64}).sort("at").lazy()
-    low, high = offsets[0], offsets[-1]
-    near = pl.scan_parquet(columns).select(["line", "offset", "length"])
-    near = near.filter((pl.col("offset") + pl.col("length") >= low) & (pl.col("offset") <= high))
-    rows = wanted.join_asof(near.set_sorted("offset"), left_on="at", right_on="offset", strategy="backward").collect()
-    found = []
-    for row in rows.unique("line", keep="first", maintain_order=True).to_dicts():
-        if row["line"] is not None:
-            raw = evidence.read_range(artifact, max(row["offset"], row["at"] - 80), min(row["length"], 240))
-            found.append({"line": row["line"], "text": shown(raw)})
-    return found
 
 
 def _raw_window(artifact: Artifact, *, start: int, count: int) -> LogWindow:

@@ -14,12 +14,19 @@ from django.views.decorators.http import require_GET
 from ingest import selectors as evidence
 from ingest.models import Artifact, Job
 from triage.selectors.jobs import artifact_for
-from triage.selectors.logs import WINDOW, Filter, find, same_instant, window
+from triage.selectors.logmap import HEIGHT, log_map
+from triage.selectors.logs import WINDOW, Filter, evidence_lines, same_instant, window
+from triage.selectors.logsearch import find, templates_of
 from triage.views.jobs import job_or_404
 
 _BLOCK = 1 << 20
+#: logs of one attempt that are asked for the same instant
+MAX_LOGS = 2048
 #: lines above the one that a permalink names
 _LEAD = 60
+LEVELS_SHOWN = [(2, "info"), (3, "warning"), (4, "error"), (5, "fatal")]
+#: seconds around an instant that a reader may choose from
+WITHIN_S = (1, 2, 10, 60)
 
 
 def _artifact(request: HttpRequest, slug: str, attempt: int, path: str) -> tuple[Job, Artifact]:
@@ -37,12 +44,17 @@ def _number(request: HttpRequest, name: str, default: int = 0) -> int:
 
 @require_GET
 def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
-    """A window on the file: around ``line``, or from ``from`` on; ``level``, ``who``, ``fold`` narrow it."""
+    """A window on the file: around ``line``, or from ``from`` on, at most ``count`` lines.
+
+    ``level``, ``who``, ``masked``, ``fold`` narrow it, ``find`` searches, ``hide`` names columns that are not shown.
+    """
     job, artifact = _artifact(request, slug, attempt, path)
-    line = _number(request, "line")
+    line, asked = _number(request, "line"), _number(request, "count") or WINDOW
     start = _number(request, "from") or max(1, line - _LEAD)
     only = Filter(_number(request, "level"), request.GET.get("who", ""), request.GET.get("masked", ""))
-    shown = window(artifact, start=start, only=only, fold=bool(request.GET.get("fold")))
+    words, hidden = request.GET.get("find", "").strip()[:500], set(request.GET.getlist("hide"))
+    shown = window(artifact, start=start, count=min(asked, WINDOW), only=only, fold=bool(request.GET.get("fold")))
+    here = line or start
     context = {
         "nav": "jobs",
         "job": job,
@@ -51,15 +63,48 @@ def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpRespons
         "line": line,
         "only": only,
         "fold": bool(request.GET.get("fold")),
+        "words": words,
+        "found": templates_of(artifact, words) if words else None,
+        "hidden": hidden,
+        "rest": asked - WINDOW if "count" in request.GET and asked > WINDOW else 0,
         "before": max(1, shown.first - WINDOW),
         "after": shown.last + 1,
-        "levels": [(2, "info"), (3, "warning"), (4, "error")],
-        "has_times": any(row.time for row in shown.lines),
-        "has_who": any(row.who for row in shown.lines),
-        "next_evidence": next((n for n in shown.evidence if n > (line or start)), None),
-        "previous_evidence": next((n for n in reversed(shown.evidence) if n < (line or start)), None),
+        "levels": LEVELS_SHOWN,
+        "level_word": dict(LEVELS_SHOWN).get(only.level, ""),
+        "has_times": "at" not in hidden and any(row.time for row in shown.lines),
+        "has_who": "who" not in hidden and any(row.who for row in shown.lines),
+        "moment": next((row.time for row in shown.lines if row.no >= here and row.time), None),
+        "next_evidence": next((n for n in shown.evidence if n > here), None),
+        "previous_evidence": next((n for n in reversed(shown.evidence) if n < here), None),
     }
     return render(request, "triage/log.html", context)
+
+
+@require_GET
+def log_templates(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
+    """The messages of the whole file, parameters masked, the most frequent first: a piece of the log's page."""
+    job, artifact = _artifact(request, slug, attempt, path)
+    context = {"job": job, "artifact": artifact, "found": templates_of(artifact, request.GET.get("find", "")[:500])}
+    return render(request, "triage/log_templates.html", context)
+
+
+@require_GET
+def log_minimap(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
+    """Where in the file warnings, errors and evidence stand, and the window ``first`` to ``last``: a piece of its page."""
+    job, artifact = _artifact(request, slug, attempt, path)
+    total = artifact.lines or 1
+    marks = [round(1000 * no / total, 1) for no in evidence_lines(artifact)[:500]]
+    first, last = _number(request, "first", 1), _number(request, "last", 1)
+    context = {
+        "job": job,
+        "artifact": artifact,
+        "bins": log_map(artifact),
+        "marks": marks,
+        "height": HEIGHT,
+        "here": (round(1000 * (first - 1) / total, 1), max(2, round(1000 * (last - first + 1) / total, 1))),
+        "first": first,
+    }
+    return render(request, "triage/log_minimap.html", context)
 
 
 @require_GET
@@ -87,8 +132,11 @@ def log_instant(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
     except ValueError as error:
         raise BadRequest("The address needs ?at=<time>, as in 2026-11-01T03:12:07+00:00.") from error
     logs = evidence.artifacts_of(job).filter(attempt=artifact.attempt, kind__in=("log", "kernel", "scheduler"))
-    found = same_instant(list(logs[:2048]), moment)
+    within = _number(request, "within", 2)
+    within = within if within in WITHIN_S else 2
+    found = same_instant(list(logs[:MAX_LOGS]), moment, within_s=within)
     context = {"nav": "jobs", "job": job, "artifact": artifact, "moment": moment, "found": found}
+    context |= {"within": within, "reaches": WITHIN_S, "at": request.GET["at"], "of": min(logs.count(), MAX_LOGS)}
     return render(request, "triage/log_instant.html", context)
 
 

@@ -1,0 +1,97 @@
+"""The whole of a log at a glance: where in the file warnings and errors stand."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import sqrt
+
+import polars as pl
+from django.core.cache import cache
+from redis.exceptions import RedisError
+
+from diagnosis import Level
+from ingest import selectors as evidence
+from ingest.models import Artifact
+
+log = logging.getLogger(__name__)
+
+BINS = 180
+HEIGHT = 28
+#: the column file of an artifact never changes, so that only the cache's room limits this
+_KEPT_S = 7 * 86400
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Some hundred lines, or some million: how many, how many warnings and errors, when they begin."""
+
+    first: int
+    last: int
+    warnings: int
+    errors: int
+    at: datetime | None
+
+    @property
+    def lines(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def error_height(self) -> float:
+        """Units of HEIGHT: the root of the share, so that one line in a million is still seen."""
+        return _height(self.errors, self.lines)
+
+    @property
+    def warning_height(self) -> float:
+        return min(_height(self.warnings, self.lines), HEIGHT - self.error_height)
+
+
+def log_map(artifact: Artifact) -> list[Bin]:
+    """The file in at most BINS parts of equal line counts; empty where it was not read as a log.
+
+    One pass over two columns, then kept in the cache: the file is immutable.
+    """
+    columns = evidence.columns_path(artifact)
+    if columns is None or not artifact.lines:
+        return []
+    key = f"triage:map:{BINS}:{artifact.parsed_key}"
+    try:
+        kept: list[Bin] | None = cache.get(key)
+        if kept is None:
+            kept = _bins(pl.scan_parquet(columns), artifact.lines)
+            cache.set(key, kept, _KEPT_S)
+    except RedisError as error:
+        log.warning("the cache cannot be reached: %s", error)
+        kept = _bins(pl.scan_parquet(columns), artifact.lines)
+    return kept
+
+
+def _bins(table: pl.LazyFrame, total: int) -> list[Bin]:
+    size = max(1, -(-total // BINS))
+    level = pl.col("level")
+    rows = (
+        table.select(((pl.col("line") - 1) // size).alias("bin"), "level", "time")
+        .group_by("bin")
+        .agg(
+            (level == int(Level.WARNING)).sum().alias("warnings"),
+            (level >= int(Level.ERROR)).sum().alias("errors"),
+            pl.col("time").min(),
+        )
+        .sort("bin")
+        .collect(engine="streaming")
+    )
+    return [
+        Bin(
+            first=row["bin"] * size + 1,
+            last=min((row["bin"] + 1) * size, total),
+            warnings=row["warnings"],
+            errors=row["errors"],
+            at=datetime.fromtimestamp(row["time"] / 1e9, UTC) if row["time"] is not None else None,
+        )
+        for row in rows.to_dicts()
+    ]
+
+
+def _height(count: int, lines: int) -> float:
+    return round(max(3.0, HEIGHT * sqrt(count / lines)), 1) if count else 0.0

@@ -1,0 +1,42 @@
+"""Tags of the log viewer: bars of the map of a file, words that were searched for."""
+
+from __future__ import annotations
+
+import re
+
+from django import template
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from triage.selectors.logmap import HEIGHT, Bin
+
+register = template.Library()
+#: units of the map's width
+WIDTH = 1000
+
+
+@register.simple_tag
+def map_bars(part: Bin, number: int, of: int) -> SafeString:
+    """A part of the file as rectangles: where to point, then warnings above errors, which stand on the ground."""
+    x, width = WIDTH * number / of, WIDTH / of
+    rows = [
+        ("hit", 0.0, float(HEIGHT)),
+        ("warnings", HEIGHT - part.error_height - part.warning_height, part.warning_height),
+        ("errors", HEIGHT - part.error_height, part.error_height),
+    ]
+    return format_html_join(
+        "",
+        '<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>',
+        ((name, round(x, 1), round(y, 1), round(width * 0.86, 1), tall) for name, y, tall in rows if tall),
+    )
+
+
+@register.filter
+def found(text: str, words: str) -> SafeString:
+    """The text with the searched words marked, in any case. Log text is data: all is escaped."""
+    if not words:
+        return format_html("{}", text)
+    parts = re.split(f"({re.escape(words)})", text, flags=re.IGNORECASE)
+    return format_html_join(
+        "", "{}", ((format_html("<mark>{}</mark>", part) if n % 2 else part,) for n, part in enumerate(parts))
+    )
