@@ -28,6 +28,8 @@ const KEYS = [
   { key: "n", group: "Logs", help: "Next evidence", run: () => press('[data-act="next-evidence"]') },
   { key: "p", group: "Logs", help: "Previous evidence", run: () => press('[data-act="previous-evidence"]') },
   { key: "f", group: "Logs", help: "Search in this log", run: () => focus("#find") },
+  { key: ".", group: "Logs", help: "Next line that the search found", run: () => tell("logfound", 1) },
+  { key: ",", group: "Logs", help: "Previous line that the search found", run: () => tell("logfound", -1) },
   { key: "]", group: "Logs", help: "Next part of the file with errors", run: () => tell("logerrors", 1) },
   { key: "[", group: "Logs", help: "Previous part of the file with errors", run: () => tell("logerrors", -1) },
   { key: "J", group: "Logs", help: "Mark one more line", run: () => tell("logextend", 1) },

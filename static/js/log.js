@@ -158,6 +158,13 @@
   part("stop").addEventListener("click", () => walk?.abort());
   part("more").addEventListener("click", go);
   document.addEventListener("keydown", (event) => { if (event.key === "Escape" && !part("stop").hidden) walk?.abort(); });
+  document.addEventListener("logfound", (event) => {
+    const here = range()?.[0] ?? Number(document.querySelector("#lines tr[id]")?.id.slice(1) ?? 1) - 1;
+    const hit = event.detail > 0 ? state.hits.find((one) => one.line > here) : state.hits.findLast((one) => one.line < here);
+    if (!hit) return;
+    event.preventDefault();
+    if (document.getElementById(`L${hit.line}`)) show(hit.line, hit.line); else location.assign(`${base}?line=${hit.line}&find=${encodeURIComponent(words)}#L${hit.line}`);
+  });
   add(state.hits);
   if (already) tell(false); else go();
 })();

@@ -90,7 +90,7 @@ def log_templates(request: HttpRequest, slug: str, attempt: int, path: str) -> H
 
 @require_GET
 def log_minimap(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
-    """Where in the file warnings, errors and evidence stand, and the window ``first`` to ``last``: a piece of its page."""
+    """Where in the file warnings, errors, evidence and the window ``first`` to ``last`` stand: a piece of its page."""
     job, artifact = _artifact(request, slug, attempt, path)
     total = artifact.lines or 1
     marks = [round(1000 * no / total, 1) for no in evidence_lines(artifact)[:500]]
