@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Any
 
 from celery import current_app, shared_task
 from django.utils import timezone
@@ -13,6 +14,7 @@ from ingest.models import Run
 from ingest.services import sweeping
 from ingest.services.runs import run_do
 from ingest.services.unpacking import upload_unpack
+from ingest.signals import swept, tidied
 
 log = logging.getLogger(__name__)
 
@@ -38,27 +40,38 @@ def parse(run_id: int) -> None:
 @shared_task
 def sweep() -> None:
     sweeping.sweep()
+    swept.send_robust(sender=Run)
 
 
 @shared_task
 def tidy() -> None:
     sweeping.tidy()
+    tidied.send_robust(sender=Run)
 
 
 def run_send(run_id: int) -> None:
     """Send a run's message. Without a broker the run stays queued, and the sweep sends it when there is one again."""
-    global _ask_again_at  # noqa: PLW0603  # one fact of the process, not of a request
     run = Run.objects.filter(pk=run_id).first()
     if run is None or time.monotonic() < _ask_again_at:
         return
     task = unpack if run.kind == Run.Kind.UNPACK else parse
     Run.objects.filter(pk=run_id).update(sent_at=timezone.now())
+    if not message_send(task, run_id):
+        Run.objects.filter(pk=run_id).update(sent_at=None)
+
+
+def message_send(task: Any, *arguments: Any, **options: Any) -> bool:
+    """Send a task's message once. False without a broker, and for a while after: only the first caller waits for it."""
+    global _ask_again_at  # noqa: PLW0603  # one fact of the process, not of a request
+    if time.monotonic() < _ask_again_at:
+        return False
     try:
-        task.apply_async((run_id,), retry=False)
+        task.apply_async(arguments, retry=False, **options)
     except _BROKER_DOWN as error:
         _ask_again_at = time.monotonic() + _ASK_AGAIN_S
-        log.warning("the broker cannot be reached, run %s waits: %s", run_id, error)
-        Run.objects.filter(pk=run_id).update(sent_at=None)
+        log.warning("the broker cannot be reached, %s%s waits: %s", task.name, arguments, error)
+        return False
+    return True
 
 
 def queue_length(queue: str = "parse") -> int | None:

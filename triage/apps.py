@@ -1,7 +1,7 @@
 from typing import Any
 
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
+from django.db.models.signals import post_migrate, post_save
 
 
 class TriageConfig(AppConfig):
@@ -9,14 +9,48 @@ class TriageConfig(AppConfig):
     verbose_name = "Triage"
 
     def ready(self) -> None:
-        from ingest.signals import artifact_ready  # noqa: PLC0415  # models load first
+        from ingest.signals import artifact_ready, run_failed, swept, tidied  # noqa: PLC0415  # models load first
+        from triage.models import Activity  # noqa: PLC0415
         from triage.services.access import roles_make  # noqa: PLC0415
 
         artifact_ready.connect(_diagnose, dispatch_uid="triage.diagnose")
+        run_failed.connect(_tell_failure, dispatch_uid="triage.webhooks.failed")
+        swept.connect(_deliver, dispatch_uid="triage.webhooks.due")
+        tidied.connect(_tidy, dispatch_uid="triage.webhooks.tidy")
+        post_save.connect(_tell, sender=Activity, dispatch_uid="triage.webhooks.activity")
         post_migrate.connect(roles_make, sender=self, dispatch_uid="triage.roles")
 
 
-def _diagnose(run_id: int, **_: Any) -> None:
+def _diagnose(run_id: int, job_id: int, revision: int, **_: Any) -> None:
+    from triage.services.announcing import evidence_announce  # noqa: PLC0415
     from triage.services.diagnosing import diagnosis_send  # noqa: PLC0415
 
     diagnosis_send(run_id)
+    evidence_announce(job_id=job_id, revision=revision)
+
+
+def _tell(instance: Any, created: bool, raw: bool = False, **_: Any) -> None:
+    from triage.services.announcing import activity_announce  # noqa: PLC0415
+
+    if created and not raw:
+        activity_announce(instance)
+
+
+def _tell_failure(run_id: int, **_: Any) -> None:
+    from triage.services.announcing import failure_announce  # noqa: PLC0415
+
+    failure_announce(run_id)
+
+
+def _deliver(**_: Any) -> None:
+    from triage.services.delivering import deliveries_due  # noqa: PLC0415
+    from triage.tasks import delivery_wake  # noqa: PLC0415
+
+    for pk in deliveries_due():
+        delivery_wake(pk)
+
+
+def _tidy(**_: Any) -> None:
+    from triage.services.delivering import deliveries_tidy  # noqa: PLC0415
+
+    deliveries_tidy()

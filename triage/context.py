@@ -18,6 +18,9 @@ def site(request: HttpRequest) -> dict[str, Any]:
         return {"may": {}}
     return {
         "queue_count": SimpleLazyObject(lambda: queue_count(user)),
-        "may": {ability: can(user, ability) for ability in ("upload", "review", "statistics", "export", "administer")},
+        "may": {
+            ability: can(user, ability)
+            for ability in ("upload", "review", "statistics", "export", "webhooks", "administer")
+        },
         "q": request.GET.get("q", ""),
     }

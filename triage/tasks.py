@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import uuid
+
 from celery import shared_task
 
 from ingest.services import run_do
+from ingest.tasks import message_send
+from triage.services.delivering import delivery_send
 from triage.services.diagnosing import job_diagnose
 from triage.services.learning import classifier_train, is_learning_due
+
+#: the sweep wakes it again as long as it is due: old wakes need not pile up in a busy queue
+_WAKE_EXPIRES_S = 60
 
 
 @shared_task
@@ -18,3 +25,13 @@ def diagnose(run_id: int) -> None:
 def learn() -> None:
     if is_learning_due():  # two reviews may have asked for the same training
         classifier_train()
+
+
+@shared_task(name="triage.tasks.notify_webhook")
+def deliver(delivery_id: str) -> None:
+    delivery_send(uuid.UUID(delivery_id))
+
+
+def delivery_wake(delivery_id: uuid.UUID) -> None:
+    """Send a webhook's message soon. Without a broker it stays due, and the sweep wakes it when there is one again."""
+    message_send(deliver, str(delivery_id), expires=_WAKE_EXPIRES_S)

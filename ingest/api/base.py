@@ -19,7 +19,11 @@ from ingest.roles import can
 
 _SAFE = ("GET", "HEAD", "OPTIONS")
 #: the ability that a person needs beside the scope that a token needs
-_ABILITY = {Token.Scope.UPLOAD.value: "upload", Token.Scope.REVIEW.value: "review"}
+_ABILITY = {
+    Token.Scope.UPLOAD.value: "upload",
+    Token.Scope.REVIEW.value: "review",
+    Token.Scope.MANAGE.value: "webhooks",
+}
 
 
 class HasScope(BasePermission):

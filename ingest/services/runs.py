@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from ingest.models import Artifact, Job, Run, RunLog, Upload
 from ingest.refusals import Refused
+from ingest.signals import run_failed
 
 log = logging.getLogger(__name__)
 
@@ -157,6 +158,7 @@ def run_fail(run: Run, sentence: str) -> None:
         )
     if run.upload_id:
         Upload.objects.filter(pk=run.upload_id).update(state=Upload.State.REFUSED, problem=sentence)
+    transaction.on_commit(lambda: run_failed.send_robust(sender=Run, run_id=run.pk))
     _job_settle(run)
 
 

@@ -25,6 +25,7 @@ _NEEDS = {
     "upload": "Uploading needs the role engineer.",
     "statistics": "Statistics need the role engineer or manager.",
     "export": "Exporting needs the role manager.",
+    "webhooks": "Webhooks need the role manager.",
 }
 
 

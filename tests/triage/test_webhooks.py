@@ -1,0 +1,385 @@
+"""Webhooks: signed messages to a real receiver, tried again, never where they must not go."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from ingest.models import Artifact, Blob
+from ingest.refusals import Refused
+from ingest.signals import artifact_ready, run_failed, swept, tidied
+from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from tests.triage.receiver import receiving, verify
+from tests.triage.report import sample
+from triage.models import Activity, Decision, Delivery, Webhook
+from triage.services import delivering, outbound, reviewing, webhooks
+from triage.services.diagnosing import diagnosis_store
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def allowed(settings):
+    settings.WEBHOOK_ALLOW = ["127.0.0.0/8"]
+
+
+@pytest.fixture
+def receiver():
+    with receiving() as found:
+        yield found
+
+
+@pytest.fixture
+def manager():
+    return make_user("mara", "manager")
+
+
+@pytest.fixture
+def hook(manager, receiver):
+    return webhooks.webhook_save(by=manager, name="chat", url=receiver.url, events=webhooks.EVENTS)
+
+
+def told(receiver):
+    return [json.loads(body)["type"] for body in receiver.bodies()]
+
+
+def due_now():
+    Delivery.objects.filter(state="waiting").update(due_at=timezone.now())
+    swept.send(sender=None)
+
+
+def test_an_opened_incident_is_told_with_a_signature_that_the_receiver_can_check(hook, receiver):
+    diagnosis_store(attempt=make_attempt(make_job("night-run")), revision=1, report=sample())
+    assert told(receiver) == ["job.diagnosed", "incident.opened"]
+    path, headers, body = receiver.got[1]
+    said = json.loads(body)
+    assert path == "/hook"
+    assert said["data"]["incident"]["category"] == "hardware.gpu.off_bus"
+    assert said["data"]["job"]["slug"] == "night-run"
+    assert said["data"]["incident"]["url"].endswith(f"/incidents/{said['data']['incident']['number']}/")
+    assert verify(hook.secret, headers, body)
+    assert not verify(hook.secret, headers, body + b" ")
+    assert not verify("whsec_" + "A" * 44, headers, body)
+    assert Delivery.objects.filter(state="delivered").count() == 2
+
+
+def test_each_word_of_a_person_is_told_with_what_it_changed(hook, receiver):
+    incident, ada = make_incident(), make_user("ada", "engineer")
+    made = reviewing.decision_make(
+        incident=incident, claim="category", word="correct", value="hardware.gpu.ecc", by=ada, reason="cable"
+    )
+    reviewing.incident_assign(incident=incident, assignee=ada, by=ada)
+    reviewing.incident_act(incident=incident, act="resolved", by=ada)
+    reviewing.comment_add(incident=incident, body="between us", by=ada)
+    reviewing.decision_undo(decision=made, by=ada)
+    assert told(receiver) == ["incident.decided", "incident.assigned", "incident.moved", "incident.undone"]
+    said = json.loads(receiver.bodies()[0])["data"]
+    assert said["incident"]["state"] == "corrected"
+    assert said["incident"]["standing_category"] == "hardware.gpu.ecc"
+    assert (said["act"]["by"], said["act"]["word"], said["act"]["reason"]) == ("ada", "correct", "cable")
+    assert not any(b"between us" in body for body in receiver.bodies())
+
+
+def test_a_failure_that_comes_back_is_told_as_a_regression_and_one_that_goes_as_withdrawn(hook, receiver):
+    ada, attempt = make_user("ada", "engineer"), make_attempt()
+    diagnosis_store(attempt=attempt, revision=1, report=sample())
+    old = attempt.incidents.get()
+    reviewing.decision_make(incident=old, claim="category", word="confirm", by=ada)
+    reviewing.incident_act(incident=old, act="resolved", by=ada)
+    receiver.got.clear()
+    again = make_attempt(make_job("again"))
+    diagnosis_store(attempt=again, revision=1, report=sample())
+    assert sorted(told(receiver)) == ["incident.opened", "incident.regressed", "job.diagnosed"]
+    regressed = next(json.loads(b) for b in receiver.bodies() if b"incident.regressed" in b)
+    assert regressed["data"]["regressed_from"] == old.pk
+    receiver.got.clear()
+    healthy = sample()
+    healthy["logs"] = {**healthy["logs"], "is_failure": False, "category": "none"}
+    diagnosis_store(attempt=again, revision=2, report=healthy)
+    assert sorted(told(receiver)) == ["incident.withdrawn", "job.diagnosed"]
+
+
+def test_evidence_that_cannot_be_read_is_told_once_and_diagnoses_given_up_too(hook, receiver):
+    job = make_job("odd")
+    blob = Blob.objects.create(sha256="0" * 64, size_bytes=3)
+    Artifact.objects.create(attempt=make_attempt(job), path="a.jpg", blob=blob, state="skipped", problem="An image.")
+    run = job.runs.create(kind="diagnose", state="failed", error="It broke.", parameters={"revision": 1})
+    for _ in range(2):
+        artifact_ready.send(sender=None, job_id=job.pk, revision=1, run_id=run.pk)
+        run_failed.send(sender=None, run_id=run.pk)
+    assert told(receiver) == ["job.failed_to_parse", "job.failed_to_diagnose"]
+    said = json.loads(receiver.bodies()[0])["data"]
+    assert said["problems"] == [{"path": "a.jpg", "problem": "An image."}]
+
+
+def test_only_wanted_events_of_the_wanted_cluster_are_told(manager, receiver):
+    here, there = make_cluster("here"), make_cluster("there")
+    webhooks.webhook_save(by=manager, name="x", url=receiver.url, events=["incident.opened"], cluster=here)
+    for cluster in (here, there):
+        diagnosis_store(attempt=make_attempt(make_job(cluster=cluster)), revision=1, report=sample())
+    assert told(receiver) == ["incident.opened"]
+    assert json.loads(receiver.bodies()[0])["data"]["job"]["cluster"] == "here"
+
+
+def test_nothing_is_told_of_clusters_that_the_owner_does_not_see(hook, receiver):
+    closed = make_cluster("closed")
+    make_team("others", clusters=[closed])
+    diagnosis_store(attempt=make_attempt(make_job(cluster=closed)), revision=1, report=sample())
+    assert not Delivery.objects.exists()
+
+
+def test_a_message_that_waits_is_not_sent_once_its_owner_may_not_see_it(hook, receiver, manager):
+    receiver.answers = [(500, {}, b"")]
+    incident = make_incident()
+    reviewing.comment_add(incident=incident, body="x", by=manager)
+    reviewing.incident_assign(incident=incident, assignee=manager, by=manager)
+    assert len(receiver.got) == 1
+    make_team("others", clusters=[incident.cluster])
+    due_now()
+    assert len(receiver.got) == 1
+    delivery = Delivery.objects.get()
+    assert delivery.state == "given_up"
+    assert "may not see this" in delivery.attempts[-1]["error"]
+
+
+def test_a_failed_message_is_tried_again_later_and_then_arrives_under_the_same_id(hook, receiver):
+    receiver.answers = [(500, {}, b"down"), (503, {"Retry-After": "900"}, b"later"), (200, {}, b"thanks")]
+    webhooks.ping(hook=hook)
+    delivery = Delivery.objects.get()
+    assert delivery.state == "waiting"
+    assert 3 < (delivery.due_at - timezone.now()).total_seconds() < 6
+    swept.send(sender=None)
+    assert len(receiver.got) == 1, "not before its time"
+    due_now()
+    delivery.refresh_from_db()
+    assert 890 < (delivery.due_at - timezone.now()).total_seconds() <= 900, "as the receiver asked"
+    due_now()
+    delivery.refresh_from_db()
+    assert (delivery.state, [row["status"] for row in delivery.attempts]) == ("delivered", [500, 503, 200])
+    assert delivery.attempts[0]["said"] == "down"
+    assert len({headers["webhook-id"] for _, headers, _ in receiver.got}) == 1
+    assert all(verify(hook.secret, headers, body) for _, headers, body in receiver.got)
+
+
+def test_after_the_last_try_a_message_is_given_up_and_can_be_sent_again_by_hand(hook, receiver):
+    receiver.answers = [(500, {}, b"")]
+    webhooks.ping(hook=hook)
+    for _ in delivering.BACKOFF_S:
+        due_now()
+    delivery = Delivery.objects.get()
+    assert (delivery.state, len(receiver.got)) == ("given_up", len(delivering.BACKOFF_S) + 1)
+    receiver.answers = [(200, {}, b"")]
+    webhooks.redeliver(delivery=delivery)
+    delivery.refresh_from_db()
+    assert delivery.state == "delivered"
+
+
+def test_two_workers_send_one_message_once(hook, receiver, monkeypatch):
+    webhooks.ping(hook=hook)
+    delivery = Delivery.objects.get()
+    Delivery.objects.update(state="waiting", due_at=timezone.now(), tries=0)
+    real = delivering._post
+
+    def meanwhile(*given):
+        delivering.delivery_send(delivery.pk)
+        return real(*given)
+
+    monkeypatch.setattr(delivering, "_post", meanwhile)
+    delivering.delivery_send(delivery.pk)
+    assert len(receiver.got) == 2, "the ping and one more"
+
+
+def test_a_receiver_that_is_gone_or_never_answers_switches_its_webhook_off_with_a_reason(hook, receiver, manager):
+    receiver.answers = [(410, {}, b"")]
+    reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
+    hook.refresh_from_db()
+    assert (hook.is_active, hook.problem) == (False, "The receiver answered 410 Gone.")
+    webhooks.webhook_save(by=manager, existing=hook, name=hook.name, url=hook.url, events=hook.events)
+    Webhook.objects.update(given_up=delivering.GIVEN_UP_MAX - 1)
+    receiver.answers = [(500, {}, b"")]
+    reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
+    for _ in delivering.BACKOFF_S:
+        due_now()
+    hook.refresh_from_db()
+    assert not hook.is_active
+    assert "did not arrive" in hook.problem
+
+
+def test_for_a_day_after_a_rotation_both_secrets_verify(hook, receiver, manager):
+    old = hook.secret
+    new = webhooks.secret_rotate(hook=hook, by=manager)
+    webhooks.ping(hook=hook)
+    Webhook.objects.update(former_until=timezone.now() - timedelta(seconds=1))
+    webhooks.ping(hook=hook)
+    checks = [(verify(old, h, b), verify(new, h, b)) for _, h, b in receiver.got]
+    assert checks == [(True, True), (False, True)]
+    assert old not in str(list(Activity.objects.values("data"))) + str(list(Activity.objects.values("kind")))
+
+
+def test_redirects_are_not_followed(hook, receiver):
+    receiver.answers = [(307, {"Location": f"{receiver.url}/elsewhere"}, b"")]
+    webhooks.ping(hook=hook)
+    assert [path for path, _, _ in receiver.got] == ["/hook"]
+    assert "not followed" in Delivery.objects.get().attempts[0]["error"]
+
+
+def test_an_answer_that_drips_or_floods_holds_no_worker(hook, receiver, monkeypatch):
+    monkeypatch.setattr(outbound, "TIMEOUT_S", 0.4)
+    receiver.drip_s = 0.05
+    began = time.monotonic()
+    webhooks.ping(hook=hook)
+    assert time.monotonic() - began < 2
+    assert "No answer within" in Delivery.objects.get().attempts[0]["error"]
+    receiver.drip_s, receiver.answers = 0, [(200, {}, b"x" * (1 << 20))]
+    answer = outbound.post(receiver.url, b"{}", {})
+    assert (answer.status, len(answer.text)) == (200, outbound.MAX_ANSWER_BYTES)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "192.168.0.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "224.0.0.1",
+        "[::1]",
+        "[fe80::1]",
+        "[fd00::1]",
+        "[::ffff:127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "[2002:7f00:1::]",
+    ],
+)
+def test_what_only_this_server_can_reach_is_refused(settings, address):
+    settings.WEBHOOK_ALLOW = []
+    with pytest.raises(outbound.Forbidden, match="not a public address"):
+        outbound.target_of(f"https://{address}/hook")
+
+
+def test_a_host_is_refused_if_any_of_its_addresses_is_private_and_called_at_the_checked_one(settings, monkeypatch):
+    settings.WEBHOOK_ALLOW = []
+    found = ["93.184.215.14", "10.0.0.1"]
+    monkeypatch.setattr(outbound.socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (a, 443)) for a in found])
+    with pytest.raises(outbound.Forbidden, match=r"10\.0\.0\.1"):
+        outbound.target_of("https://chat.example/hook")
+    found.pop()
+    assert outbound.target_of("https://chat.example/hook").address == "93.184.215.14"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://chat.example/",
+        "https://",
+        "https://me:pass@chat.example/",
+        "https://chat.example:99999/",
+        "https://chat.example/a b",
+        "https://chat.example/\r\nX: y",
+        "javascript:alert(1)",
+    ],
+)
+def test_an_address_that_is_none_is_refused_before_anything_is_asked(url):
+    with pytest.raises(outbound.Forbidden):
+        outbound.url_checked(url)
+
+
+def test_plain_http_goes_only_where_the_settings_allow(settings, monkeypatch):
+    monkeypatch.setattr(outbound.socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", ("93.184.215.14", 80))])
+    settings.WEBHOOK_ALLOW = []
+    with pytest.raises(outbound.Forbidden, match="https"):
+        outbound.target_of("http://chat.example/hook")
+    settings.WEBHOOK_ALLOW = ["chat.example"]
+    assert not outbound.target_of("http://chat.example/hook").is_tls
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [({"name": " "}, "name"), ({"events": []}, "events"), ({"events": ["rain"]}, "events"), ({"url": "x"}, "url")],
+)
+def test_a_webhook_that_makes_no_sense_is_refused_by_its_field(manager, receiver, change, field):
+    wanted = {"name": "x", "url": receiver.url, "events": ["incident.opened"], **change}
+    with pytest.raises(Refused) as refusal:
+        webhooks.webhook_save(by=manager, **wanted)
+    assert list(refusal.value.fields) == [field]
+    assert not Webhook.objects.exists()
+
+
+def test_what_is_done_with_a_month_ago_is_forgotten(hook):
+    webhooks.ping(hook=hook)
+    Delivery.objects.update(created_at=timezone.now() - timedelta(days=31))
+    tidied.send(sender=None)
+    assert not Delivery.objects.exists()
+
+
+def test_nobody_listening_costs_one_query_and_a_comment_none(django_assert_num_queries, manager):
+    incident = make_incident()
+    with django_assert_num_queries(2):
+        Activity.objects.create(incident=incident, job=incident.job, kind="decided", actor=manager)
+    with django_assert_num_queries(1):
+        Activity.objects.create(incident=incident, job=incident.job, kind="commented", actor=manager)
+
+
+def test_pages_make_show_ping_rotate_and_delete(client, manager, receiver):
+    client.force_login(manager)
+    wanted = {"name": "chat <b>", "url": receiver.url, "events": ["incident.opened"], "cluster": ""}
+    page = client.post("/webhooks/", wanted)
+    hook = Webhook.objects.get()
+    assert hook.secret in page.content.decode()
+    listed = client.get("/webhooks/").content.decode()
+    assert hook.secret not in listed and "chat &lt;b&gt;" in listed
+    refused = client.post("/webhooks/", {**wanted, "url": "http://10.0.0.1/"})
+    assert refused.status_code == 422 and "not a public address" in refused.content.decode()
+    sent = client.post(f"/webhooks/{hook.pk}/act/", {"act": "ping"}, follow=True)
+    assert "204" in sent.content.decode()
+    delivery = Delivery.objects.get()
+    client.post(f"/webhooks/{hook.pk}/deliveries/{delivery.pk}/redeliver/")
+    assert len(receiver.got) == 2
+    client.post(f"/webhooks/{hook.pk}/", {**wanted, "name": "chat"})
+    hook.refresh_from_db()
+    assert (hook.name, hook.is_active) == ("chat", False), "the box was not ticked"
+    rotated = client.post(f"/webhooks/{hook.pk}/act/", {"act": "rotate"})
+    hook.refresh_from_db()
+    assert hook.secret in rotated.content.decode()
+    assert client.post(f"/webhooks/{hook.pk}/act/", {"act": "delete"}).status_code == 302
+    assert not Webhook.objects.exists()
+    assert Activity.objects.filter(kind="webhook_deleted", actor=manager).exists()
+
+
+@pytest.mark.parametrize(
+    ("who", "status"), [("manager", 200), ("admin", 200), ("other", 404), ("engineer", 403), ("viewer", 403)]
+)
+def test_a_webhook_is_its_owners_and_the_administrators(client, hook, who, status):
+    client.force_login(hook.owner if who == "manager" else make_user(who, "manager" if who == "other" else who))
+    assert client.get(f"/webhooks/{hook.pk}/").status_code == status
+    assert client.get("/webhooks/").status_code == (403 if status == 403 else 200)
+    assert (hook.url in client.get("/webhooks/").content.decode()) == (status == 200)
+
+
+def test_the_log_of_many_messages_takes_few_queries(client, hook, manager, django_assert_max_num_queries):
+    client.force_login(manager)
+    for _ in range(5):
+        webhooks.ping(hook=hook)
+    with django_assert_max_num_queries(8):
+        page = client.get(f"/webhooks/{hook.pk}/")
+    assert page.content.count(b"<code>ping</code>") == 5
+
+
+@pytest.mark.broker
+def test_a_real_worker_delivers_and_tries_again(start_worker, receiver, manager):
+    receiver.answers = [(500, {}, b""), (200, {}, b"")]
+    start_worker(FAULTLINE_WEBHOOK_ALLOW="127.0.0.1")
+    hook = webhooks.webhook_save(by=manager, name="chat", url=receiver.url, events=["incident.decided"])
+    reviewing.decision_make(incident=make_incident(), claim=Decision.Claim.CATEGORY, word="confirm", by=manager)
+    end = time.monotonic() + 40
+    while not hook.deliveries.filter(state="delivered").exists():
+        assert time.monotonic() < end, list(hook.deliveries.values())
+        time.sleep(0.1)
+    assert [row["status"] for row in hook.deliveries.get().attempts] == [500, 200]
+    assert all(verify(hook.secret, headers, body) for _, headers, body in receiver.got)

@@ -1,0 +1,128 @@
+"""Which events webhooks are told of: made from the activity log, from settled evidence and from work that failed."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from ingest.models import Artifact, Job, Run, Upload
+from triage.models import Activity, Incident, Webhook
+from triage.services.webhooks import announce, job_told, link
+
+_HUMAN = {
+    "decided": "incident.decided",
+    "undone": "incident.undone",
+    "assigned": "incident.assigned",
+    **dict.fromkeys(("actioned", "resolved", "reopened", "snoozed", "woken"), "incident.moved"),
+}
+#: problems told in one message; their number is told too
+_MAX_PROBLEMS = 50
+#: of an activity, what a message repeats: not comments, which may be private
+_TOLD = ("claim", "subject", "word", "before", "after", "reason")
+
+
+def activity_announce(activity: Activity) -> None:
+    """Tell of one row of the activity log. One query where no webhook is active; none for kinds that nobody is told."""
+    if activity.incident_id is None and activity.kind != "diagnosed":
+        return
+    if activity.kind not in (*_HUMAN, "diagnosed", "regressed") or not Webhook.objects.filter(is_active=True).exists():
+        return
+    if activity.kind == "diagnosed":
+        _diagnosed(activity)
+    elif activity.kind == "regressed":
+        _tell(activity, "incident.regressed", {"regressed_from": activity.data.get("before")})
+    else:
+        act = {key: activity.data[key] for key in _TOLD if key in activity.data}
+        by = activity.actor.get_username() if activity.actor else None
+        _tell(activity, _HUMAN[activity.kind], {"act": {"kind": activity.kind, "by": by, **act}})
+
+
+def evidence_announce(*, job_id: int, revision: int) -> None:
+    """All evidence of a revision has settled: tell what of it could not be read, each set of problems once."""
+    if not Webhook.objects.filter(is_active=True).exists():
+        return
+    states = (Artifact.State.SKIPPED, Artifact.State.FAILED)
+    rows = Artifact.objects.filter(attempt__job=job_id, state__in=states, is_superseded=False).order_by("pk")
+    problems = [{"path": path, "problem": said} for _, path, said in rows.values_list("pk", "path", "problem")]
+    refused = Upload.objects.filter(job=job_id, state=Upload.State.REFUSED).order_by("created_at")
+    problems += [{"path": path, "problem": said} for path, said in refused.values_list("path", "problem")]
+    if problems:
+        _unreadable(Job.objects.select_related("cluster").get(pk=job_id), problems, revision)
+
+
+def failure_announce(run_id: int) -> None:
+    """Work was given up. Of files that were being read, :func:`evidence_announce` tells when the rest has settled."""
+    run = Run.objects.select_related("job__cluster", "upload").filter(pk=run_id).first()
+    if run is None:
+        return
+    if run.kind == Run.Kind.DIAGNOSE:
+        data = {"job": job_told(run.job), "problem": run.error, "revision": run.parameters.get("revision", 0)}
+        announce(
+            event="job.failed_to_diagnose",
+            subject=f"{run.pk} {run.created_at.timestamp()}",
+            cluster_id=run.job.cluster_id,
+            data=data,
+        )
+    elif run.upload is not None:
+        _unreadable(run.job, [{"path": run.upload.path, "problem": run.error}], run.job.revision)
+
+
+def incident_told(incident: Incident) -> dict[str, Any]:
+    """What a message says of an incident: enough to route it, not the evidence."""
+    return {
+        "number": incident.pk,
+        "url": link(f"/incidents/{incident.pk}/"),
+        "headline": incident.headline,
+        "state": incident.state,
+        "category": incident.category,
+        "confidence": incident.confidence,
+        "standing_category": incident.standing_category,
+        "symptom": incident.symptom,
+        "stage": incident.stage,
+        "iteration": incident.iteration,
+        "accused": incident.accused,
+        "node_count": incident.node_count,
+        "gpu_hours": incident.gpu_hours,
+        "happened_at": incident.happened_at.isoformat(),
+        "opened_at": incident.opened_at.isoformat(),
+        "fingerprint": incident.fingerprint,
+    }
+
+
+def _diagnosed(activity: Activity) -> None:
+    incident, job = activity.incident, activity.job
+    if job is None:
+        return
+    found = incident is not None and not incident.is_withdrawn
+    data = {
+        "job": job_told(job),
+        "revision": activity.data.get("revision"),
+        "is_failure": found,
+        "incident": incident_told(incident) if incident and found else None,
+    }
+    announce(event="job.diagnosed", subject=str(activity.pk), cluster_id=job.cluster_id, data=data)
+    if incident is None:
+        return
+    if incident.is_withdrawn:
+        _tell(activity, "incident.withdrawn", {})
+    elif not incident.activities.filter(kind="diagnosed").exclude(pk=activity.pk).exists():
+        _tell(activity, "incident.opened", {})
+
+
+def _tell(activity: Activity, event: str, more: dict[str, Any]) -> None:
+    incident = activity.incident
+    if incident is None:
+        return
+    data = {"incident": incident_told(incident), "job": job_told(incident.job), **more}
+    announce(event=event, subject=str(activity.pk), cluster_id=incident.cluster_id, data=data)
+
+
+def _unreadable(job: Job, problems: list[dict[str, str]], revision: int) -> None:
+    digest = hashlib.sha256(repr(problems).encode()).hexdigest()[:32]
+    data = {
+        "job": job_told(job),
+        "revision": revision,
+        "problem_count": len(problems),
+        "problems": problems[:_MAX_PROBLEMS],
+    }
+    announce(event="job.failed_to_parse", subject=f"{job.pk} {digest}", cluster_id=job.cluster_id, data=data)

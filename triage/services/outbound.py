@@ -1,0 +1,190 @@
+"""One request to an address that a user typed, without letting it reach what only this server can reach.
+
+The host is looked up once, every address it has is checked, and the connection goes to one that was checked: an answer
+that changes between check and connection (DNS rebinding) gains nothing. Redirects are not followed.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit
+
+from django.conf import settings
+
+TIMEOUT_S = 10.0
+#: what is read of an answer; the rest is left on the wire
+MAX_ANSWER_BYTES = 64 << 10
+
+type Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+#: IPv6 networks that carry an IPv4 address: prefix, and how far right of the lowest bit it lies
+_CARRIERS = ((ipaddress.ip_network("64:ff9b::/96"), 0), (ipaddress.ip_network("2002::/16"), 80))
+
+
+class Forbidden(Exception):
+    """An address that must not be called; the message says why and what would be right."""
+
+
+class Answer(NamedTuple):
+    """``status`` 0: none came, ``error`` says why in a sentence."""
+
+    status: int
+    text: str
+    error: str
+    duration_ms: int
+    retry_after_s: int | None = None
+
+
+class Target(NamedTuple):
+    host: str
+    port: int
+    path: str
+    is_tls: bool
+    address: str
+
+
+def url_checked(url: str) -> tuple[str, int, str, bool]:
+    """Host, port, path and whether TLS of a URL that is well formed; the network is not asked.
+
+    Raises:
+        Forbidden: another scheme, credentials, no host, or plain http to a host that the settings do not allow.
+    """
+    if len(url) > 2000 or any(ord(letter) <= 32 or ord(letter) == 127 for letter in url):
+        raise Forbidden("The address has spaces or control characters, or more than 2,000 characters.")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        host = host if ":" in host else host.encode("idna").decode("ascii")
+    except (ValueError, UnicodeError) as error:
+        raise Forbidden("The address cannot be read: write it as https://host/path.") from error
+    if parts.scheme not in ("https", "http") or not host:
+        raise Forbidden("The address must begin with https:// and name a host.")
+    if parts.username is not None or parts.password is not None:
+        raise Forbidden("The address holds a user name or password: leave them out, messages are signed instead.")
+    if port == 0:
+        raise Forbidden("There is no port 0.")
+    is_tls = parts.scheme == "https"
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return host, port or (443 if is_tls else 80), quote(path, safe="%/:=&?~+!$,;'@()*[]"), is_tls
+
+
+def target_of(url: str) -> Target:
+    """Where a request for ``url`` goes. Looks the host up once.
+
+    Raises:
+        Forbidden: see :func:`url_checked`; the host is unknown, or one of its addresses is not public and not allowed.
+    """
+    host, port, path, is_tls = url_checked(url)
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise Forbidden(f"The host {host} is not known here.") from error
+    addresses = list(dict.fromkeys(str(row[4][0]).partition("%")[0] for row in found))
+    for address in addresses:
+        if not _is_allowed(host, ipaddress.ip_address(address), is_tls=is_tls):
+            why = (
+                "is not a public address" if is_tls or not _is_public(ipaddress.ip_address(address)) else "needs https"
+            )
+            raise Forbidden(
+                f"{host} ({address}) {why}: use a public https address, or ask whoever runs this site to name the "
+                "host or its network in FAULTLINE_WEBHOOK_ALLOW."
+            )
+    return Target(host, port, path, is_tls, addresses[0])
+
+
+def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    """POST and read the answer: at most ``TIMEOUT_S`` in all, at most ``MAX_ANSWER_BYTES`` of it. Never raises."""
+    began = time.monotonic()
+
+    def took() -> int:
+        return int((time.monotonic() - began) * 1000)
+
+    try:
+        target = target_of(url)
+    except Forbidden as error:
+        return Answer(0, "", str(error), took())
+    connection = _Pinned(target)
+    watchdog = threading.Timer(TIMEOUT_S, connection.cut)
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        connection.request("POST", target.path, body=body, headers={**headers, "Connection": "close"})
+        response = connection.getresponse()
+        text = response.read(MAX_ANSWER_BYTES).decode("utf-8", "replace")
+        after = response.headers.get("Retry-After", "")
+        seconds = int(after) if after.isascii() and after.isdigit() and len(after) < 7 else None
+        return Answer(response.status, text, "", took(), seconds)
+    except (OSError, http.client.HTTPException) as error:
+        if connection.is_cut or isinstance(error, TimeoutError):
+            return Answer(0, "", f"No answer within {TIMEOUT_S:.0f} s.", took())
+        return Answer(0, "", _sentence(error, target), took())
+    finally:
+        watchdog.cancel()
+        connection.close()
+
+
+class _Pinned(http.client.HTTPConnection):
+    """A connection to the address that was checked; TLS proves the host that was named."""
+
+    def __init__(self, target: Target) -> None:
+        default = 443 if target.is_tls else 80
+        super().__init__(target.host, target.port, timeout=TIMEOUT_S)
+        self.default_port = default  # so that Host names the port only where it must
+        self._target = target
+        self.is_cut = False
+
+    def connect(self) -> None:
+        sock = socket.create_connection((self._target.address, self._target.port), timeout=TIMEOUT_S)
+        if self._target.is_tls:
+            sock = ssl.create_default_context().wrap_socket(sock, server_hostname=self._target.host)
+        self.sock = sock
+
+    def cut(self) -> None:
+        """End a request that drips on: each read alone may be in time."""
+        self.is_cut = True
+        sock = self.sock
+        if sock is not None:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                sock.close()
+
+
+def _is_public(address: Address) -> bool:
+    inner = getattr(address, "ipv4_mapped", None)
+    for network, shift in _CARRIERS:
+        if inner is None and address in network:
+            inner = ipaddress.IPv4Address((int(address) >> shift) & 0xFFFFFFFF)
+    if inner is not None:
+        return _is_public(inner)
+    return address.is_global and not address.is_multicast
+
+
+def _is_allowed(host: str, address: Address, *, is_tls: bool) -> bool:
+    for entry in settings.WEBHOOK_ALLOW:
+        if entry.lower() == host.lower():
+            return True
+        try:
+            if address in ipaddress.ip_network(entry, strict=False):
+                return True
+        except ValueError:
+            continue
+    return is_tls and _is_public(address)
+
+
+def _sentence(error: Exception, target: Target) -> str:
+    where = f"{target.host}:{target.port}"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"The certificate of {where} is not valid for it: {error.verify_message}."
+    if isinstance(error, ConnectionRefusedError):
+        return f"{where} refused the connection."
+    if isinstance(error, http.client.HTTPException):
+        return f"{where} did not answer in HTTP ({type(error).__name__})."
+    return f"The connection to {where} failed: {getattr(error, 'strerror', None) or error}."

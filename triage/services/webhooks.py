@@ -1,0 +1,185 @@
+"""Webhooks: made and changed by people, told of events. Messages are rows of the transaction that they tell of."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import uuid
+from collections.abc import Iterable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from ingest.models import Cluster, Job
+from ingest.refusals import Refused
+from ingest.roles import can
+from triage.models import Activity, Delivery, Webhook
+from triage.selectors.access import visible_cluster_ids
+from triage.services import outbound
+
+EVENTS = {
+    "incident.opened": "a diagnosis found a failure that was not known",
+    "incident.regressed": "it looks like one that was resolved before",
+    "incident.decided": "somebody confirmed, corrected or rejected a claim",
+    "incident.undone": "somebody took such a word back",
+    "incident.moved": "it was acted on, resolved, reopened, snoozed or woken",
+    "incident.assigned": "it was given to somebody, or to nobody",
+    "incident.withdrawn": "a later diagnosis finds no failure any more",
+    "job.diagnosed": "a diagnosis of an attempt was stored, with or without a failure",
+    "job.failed_to_parse": "evidence could not be read; the sentences say why",
+    "job.failed_to_diagnose": "a diagnosis was given up",
+}
+PING = "ping"
+#: how long the secret before the present one still signs
+FORMER_KEPT = timedelta(hours=24)
+MAX_WEBHOOKS = 100
+
+
+def webhook_save(
+    *,
+    by: Any,
+    name: str,
+    url: str,
+    events: Iterable[str],
+    cluster: Cluster | None = None,
+    is_active: bool = True,
+    existing: Webhook | None = None,
+) -> Webhook:
+    """Make a webhook, or change one. Raises :class:`Refused` with the field's sentence."""
+    wanted = sorted(set(events))
+    if not name.strip():
+        _refuse("name", "Give it a name that says who is told.")
+    unknown = [event for event in wanted if event not in EVENTS]
+    if unknown or not wanted:
+        said = f"There is no event “{unknown[0]}”" if unknown else "Choose at least one event"
+        _refuse("events", f"{said}; there are: {', '.join(EVENTS)}.")
+    try:
+        outbound.target_of(url)
+    except outbound.Forbidden as error:
+        _refuse("url", str(error))
+    owner = existing.owner if existing else by
+    if cluster is not None and not {cluster.pk} <= set(visible_cluster_ids(owner)):
+        _refuse("cluster", f"{owner.get_username()} does not see the cluster {cluster.slug}: leave it out.")
+    if existing is None and Webhook.objects.filter(owner=by).count() >= MAX_WEBHOOKS:
+        _refuse("name", f"You have {MAX_WEBHOOKS} webhooks: delete one first.")
+    hook = existing or Webhook(owner=by, secret=_secret())
+    before = _told(hook) if existing else None
+    hook.name, hook.url, hook.events, hook.cluster = name.strip()[:120], url, wanted, cluster
+    if is_active and not hook.is_active:
+        hook.problem, hook.given_up = "", 0
+    hook.is_active = is_active
+    with transaction.atomic():
+        hook.save()
+        _log("webhook_saved", hook, by, before=before, after=_told(hook))
+    return hook
+
+
+@transaction.atomic
+def webhook_delete(*, hook: Webhook, by: Any) -> None:
+    """Forget it and its messages; that it was there stays in the activity log."""
+    _log("webhook_deleted", hook, by, before=_told(hook))
+    hook.delete()
+
+
+@transaction.atomic
+def secret_rotate(*, hook: Webhook, by: Any) -> str:
+    """A new secret, shown this once. For a day messages carry the old one's signature too."""
+    hook.former_secret, hook.former_until = hook.secret, timezone.now() + FORMER_KEPT
+    hook.secret = _secret()
+    hook.save(update_fields=["secret", "former_secret", "former_until"])
+    _log("webhook_rotated", hook, by)
+    return hook.secret
+
+
+def ping(*, hook: Webhook) -> Delivery:
+    """A message that tells of nothing, to see whether messages arrive; also where the webhook is switched off."""
+    (delivery,) = _keep([(hook, None)], PING, uuid.uuid4().hex, {"webhook": hook.pk, "name": hook.name})
+    return delivery
+
+
+@transaction.atomic
+def redeliver(*, delivery: Delivery) -> Delivery:
+    """Send a message again, under its own id: a receiver that has it knows it by that."""
+    Delivery.objects.filter(pk=delivery.pk).update(
+        state=Delivery.State.WAITING, tries=0, due_at=timezone.now(), delivered_at=None
+    )
+    delivery.refresh_from_db()
+    _send([delivery])
+    return delivery
+
+
+def announce(*, event: str, subject: str, cluster_id: int, data: dict[str, Any]) -> list[Delivery]:
+    """Write the message for every webhook that is to be told; call it in the transaction of what it tells of.
+
+    The same ``event`` and ``subject`` again is the same message. One query where nobody listens.
+    """
+    hooks = [
+        hook
+        for hook in Webhook.objects.filter(is_active=True).select_related("owner")
+        if event in hook.events and may_learn(hook, cluster_id)
+    ]
+    return _keep([(hook, cluster_id) for hook in hooks], event, subject, data) if hooks else []
+
+
+def may_learn(hook: Webhook, cluster_id: int | None) -> bool:
+    """Whether its owner may still have webhooks and sees that cluster, and the webhook is about it."""
+    if not hook.owner.is_active or not can(hook.owner, "webhooks"):
+        return False
+    if cluster_id is None:
+        return True
+    return hook.cluster_id in (None, cluster_id) and cluster_id in visible_cluster_ids(hook.owner)
+
+
+def job_told(job: Job) -> dict[str, Any]:
+    """What a message says of a job."""
+    return {"slug": job.slug, "name": job.name, "cluster": job.cluster.slug, "url": link(f"/jobs/{job.slug}/")}
+
+
+def link(path: str) -> str:
+    return settings.SITE_URL.rstrip("/") + path
+
+
+def _keep(told: list[tuple[Webhook, int | None]], event: str, subject: str, data: dict[str, Any]) -> list[Delivery]:
+    now = timezone.now()
+    body = json.dumps(
+        {"type": event, "timestamp": now.isoformat(), "data": data}, ensure_ascii=False, separators=(",", ":")
+    )
+    rows = [
+        Delivery(
+            webhook=hook, event=event, subject=f"{event} {subject}"[:120], cluster_id=cluster, body=body, due_at=now
+        )
+        for hook, cluster in told
+    ]
+    Delivery.objects.bulk_create(rows, ignore_conflicts=True)
+    _send(rows)
+    return rows
+
+
+def _send(rows: list[Delivery]) -> None:
+    from triage.tasks import delivery_wake  # noqa: PLC0415  # tasks call services
+
+    for row in rows:
+        transaction.on_commit(partial(delivery_wake, row.pk))
+
+
+def _secret() -> str:
+    return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def _told(hook: Webhook) -> dict[str, Any]:
+    cluster = hook.cluster.slug if hook.cluster else None
+    return {"name": hook.name, "url": hook.url, "events": hook.events, "cluster": cluster, "is_active": hook.is_active}
+
+
+def _log(kind: str, hook: Webhook, by: Any, **data: Any) -> None:
+    kept = {key: value for key, value in data.items() if value is not None}
+    Activity.objects.create(kind=kind, actor=by, data={"subject": hook.name, "webhook": hook.pk, **kept})
+
+
+def _refuse(field: str, sentence: str) -> None:
+    raise Refused(sentence, code="invalid", fields={field: sentence})
