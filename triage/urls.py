@@ -37,6 +37,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/<slug:slug>/diagnose/", jobs.job_diagnose, name="job-diagnose"),
     path("jobs/<slug:slug>/files/<int:pk>/delete/", jobs.file_delete, name="file-delete"),
     path("jobs/<slug:slug>/timeline/<int:attempt>/", jobs.job_timeline, name="job-timeline"),
+    path("jobs/<slug:slug>/timeline/<int:attempt>/trace.json.gz", jobs.job_trace, name="job-trace"),
     path("jobs/<slug:slug>/curves/<slug:other>/", jobs.job_curves, name="job-curves"),
     path("jobs/" + _LOG.format("logs"), logs.log, name="log"),
     path("jobs/" + _LOG.format("context"), logs.log_context, name="log-context"),

@@ -106,6 +106,18 @@
     return done;
   };
 
+  // what else shows the range: the tabs' links, and the events, which are asked for anew when the zooming rests
+  let rest;
+  const follow = (at) => {
+    document.querySelectorAll("a[data-tab]").forEach((tab) => {
+      const to = new URL(tab.href);
+      for (const name of ["t0", "t1"]) { const value = at.searchParams.get(name); if (value) to.searchParams.set(name, value); else to.searchParams.delete(name); }
+      tab.href = to;
+    });
+    clearTimeout(rest);
+    if (document.getElementById("events")) rest = setTimeout(() => window.htmx?.ajax("GET", location.href, { target: "#events", select: "#events", swap: "outerHTML" }), 400);
+  };
+
   function wire(box, isTimeline) {
     box.on("plotly_click", (event) => {
       const url = event.points.map((point) => point.customdata).find((value) => typeof value === "string" && value.startsWith("/"));
@@ -116,6 +128,7 @@
       const at = new URL(location.href);
       if (t0 === null) { at.searchParams.delete("t0"); at.searchParams.delete("t1"); } else { at.searchParams.set("t0", (t0 / 1000).toFixed(1)); at.searchParams.set("t1", (t1 / 1000).toFixed(1)); }
       history.replaceState(null, "", at);
+      follow(at);
       draw(box, t0 === null ? [null, null] : [String(t0 / 1000), String(t1 / 1000)]);
     };
     box.on("plotly_relayout", (event) => {
@@ -126,9 +139,12 @@
     box.addEventListener("keydown", (event) => {
       const [a, b] = box.layout.xaxis.range.map(instant);
       const span = b - a;
-      const to = { ArrowLeft: [a - span / 4, b - span / 4], ArrowRight: [a + span / 4, b + span / 4], "+": [a + span / 4, b - span / 4], "=": [a + span / 4, b - span / 4], "-": [a - span / 2, b + span / 2], 0: [null, null] }[event.key];
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const left = [a - span / 4, b - span / 4], right = [a + span / 4, b + span / 4], near = [a + span / 4, b - span / 4], far = [a - span / 2, b + span / 2];
+      const to = { ArrowLeft: left, a: left, ArrowRight: right, d: right, "+": near, "=": near, w: near, "-": far, s: far, 0: [null, null] }[event.key];
       if (!to) return;
       event.preventDefault();
+      event.stopPropagation();
       if (to[0] === null) { go(null, null); return; }
       go(Math.max(to[0], box.whole[0]), Math.min(to[1], box.whole[1]));
     });

@@ -25,6 +25,7 @@ const KEYS = [
   { key: "s r", group: "Review", help: "Reject the suspect under the cursor", run: () => Cursor.within("suspect-reject") },
   { key: "s e", group: "Review", help: "Correct the suspect under the cursor", run: () => Cursor.within("suspect-correct") },
   { key: "y", group: "Review", help: "Copy as Markdown (in a log: the marked lines)", run: () => press('[data-act="copy"]') },
+  { key: "z", group: "Job", help: "Go to the timeline: arrows move it, + and - zoom, 0 shows all", run: () => { const chart = document.querySelector(".chart[data-keys]"); chart?.scrollIntoView({ block: "nearest" }); return focus(".chart[data-keys]"); } },
   { key: "n", group: "Logs", help: "Next evidence", run: () => press('[data-act="next-evidence"]') },
   { key: "p", group: "Logs", help: "Previous evidence", run: () => press('[data-act="previous-evidence"]') },
   { key: "f", group: "Logs", help: "Search in this log", run: () => focus("#find") },

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
 from ingest.models import Artifact
@@ -15,16 +17,14 @@ from ingest.selectors import artifacts_of, progress
 from ingest.services import artifact_delete, diagnosis_request
 from triage.selectors.comparing import comparison, iteration_curves
 from triage.selectors.cost import job_cost
+from triage.selectors.events import LEVELS, SORTS, Filter, job_events
 from triage.selectors.flows import flows_view
 from triage.selectors.incident import EVIDENCE_ROLES, log_url
 from triage.selectors.jobs import FILES_PAGE_SIZE, artifact_page, job_for, job_page, job_runs, job_view
 from triage.selectors.stacks import stacks_view
-from triage.services.reading import findings_of
 from triage.timeline import timeline_figure
+from triage.trace import trace_bytes
 from triage.views.common import ability_required, say
-
-#: what the events can be narrowed to: at least this level
-EVENT_LEVELS = {"info": 2, "warning": 3, "error": 4, "fatal": 5}
 
 #: tab → template of its body
 TABS = {
@@ -70,6 +70,7 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         "report": view.report,
         "tab": tab,
         "tab_template": TABS[tab],
+        "kept": urlencode({name: request.GET[name] for name in ("attempt", "t0", "t1") if request.GET.get(name)}),
         "tabs": [(name, name.capitalize(), "job" if name == "events" else f"job-{name}") for name in TABS],
     }
     if found.is_working or found.is_troubled or tab == "work":
@@ -86,9 +87,11 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
     elif tab == "work":
         context["runs"] = job_runs(found)
     elif tab == "events":
-        context["events"] = _events(request, view.report)
-        context |= {name: request.GET.get(name, "") for name in ("role", "words", "node", "level")}
-        context |= {"roles": EVIDENCE_ROLES, "levels": list(EVENT_LEVELS)}
+        only = Filter(**{name: request.GET.get(name, "") for name in ("role", "words", "node", "level", "stage")})
+        sort = request.GET.get("sort", "")
+        events, stages = job_events(view.diagnosis, only, sort, _span(request))
+        context |= {"events": events, "only": only, "sort": sort if sort in SORTS else "", "span": _span(request)}
+        context |= {"roles": EVIDENCE_ROLES, "levels": list(LEVELS), "stages": stages, "sorts": SORTS}
     elif tab == "flows":
         context["shown"] = flows_view(view.diagnosis, chosen=request.GET.get("flow", ""))
         if view.diagnosis and not view.report.get("logs"):
@@ -172,22 +175,28 @@ def job_curves(request: HttpRequest, slug: str, other: str) -> JsonResponse:
     return JsonResponse(iteration_curves(views[0], views[1], names))
 
 
+@require_GET
+def job_trace(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
+    """The whole timeline as gzipped Chrome trace JSON, for Perfetto."""
+    found = job_or_404(request, slug)
+    view = job_view(found, attempt=attempt, with_timeline=True)
+    if view.diagnosis is None or not view.diagnosis.timeline.get("lanes"):
+        raise Http404("This attempt has no timeline: its logs tell no times, or it is not diagnosed yet.")
+    body = trace_bytes(view.diagnosis.timeline, f"{found.name}, attempt {attempt}")
+    response = HttpResponse(body, content_type="application/gzip")
+    response["Content-Disposition"] = f'attachment; filename="{slug}-{attempt}.trace.json.gz"'
+    return response
+
+
+def _span(request: HttpRequest) -> tuple[float, float] | None:
+    """The range of time that the address names, as the timeline's zoom writes it."""
+    begin, end = _seconds(request, "t0"), _seconds(request, "t1")
+    return (begin, end) if begin is not None and end is not None else None
+
+
 def _seconds(request: HttpRequest, name: str) -> float | None:
     try:
-        return float(request.GET.get(name, ""))
+        value = float(request.GET.get(name, ""))
     except ValueError:
         return None
-
-
-def _events(request: HttpRequest, report: dict[str, object]) -> list[object]:
-    """The report's events that the filters of the URL leave."""
-    role, words, node, level = (request.GET.get(name, "").lower() for name in ("role", "words", "node", "level"))
-    at_least = EVENT_LEVELS.get(level, 0)
-    return [
-        event
-        for event in findings_of(report)
-        if (not role or event.role == role)
-        and event.level >= at_least
-        and (not words or words in event.template.lower() or words in event.example.lower())
-        and (not node or any(node in name.lower() for name in event.node_names))
-    ]
+    return value if math.isfinite(value) else None

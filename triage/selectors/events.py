@@ -1,0 +1,98 @@
+"""A job's events as its page lists them: when they began, in which stage; narrowed and sorted by the address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import F
+
+from triage.models import Diagnosis
+from triage.services.reading import FindingFacts, findings_of
+
+#: what the events can be narrowed to: at least this level
+LEVELS = {"info": 2, "warning": 3, "error": 4, "fatal": 5}
+_LAST = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """An event with its first and last time (seconds since the epoch) and the stage in which it began."""
+
+    finding: FindingFacts
+    first_at: float | None
+    last_at: float | None
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What of the events is shown; an empty field asks for nothing."""
+
+    role: str = ""
+    words: str = ""
+    node: str = ""
+    level: str = ""
+    stage: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.role or self.words or self.node or self.level or self.stage)
+
+    def passes(self, event: JobEvent) -> bool:
+        found, words, node = event.finding, self.words.lower(), self.node.lower()
+        return (
+            (not self.role or found.role == self.role)
+            and found.level >= LEVELS.get(self.level, 0)
+            and (not words or words in found.template.lower() or words in found.example.lower())
+            and (not node or any(node in name.lower() for name in found.node_names))
+            and (not self.stage or event.stage == self.stage)
+        )
+
+
+#: sort name → (words, key); "" is the report's order, root causes first
+SORTS: dict[str, tuple[str, Callable[[JobEvent], Any]]] = {
+    "first": ("earliest first", lambda e: _LAST if e.first_at is None else e.first_at),
+    "nodes": ("on most nodes first", lambda e: -e.finding.nodes),
+    "rare": (
+        "rarest in healthy jobs first",
+        lambda e: e.finding.jobs_with_it / e.finding.healthy_jobs if e.finding.healthy_jobs else _LAST,
+    ),
+    "lines": ("most lines first", lambda e: -e.finding.count),
+}
+
+
+def job_events(
+    diagnosis: Diagnosis | None, only: Filter, sort: str = "", span: tuple[float, float] | None = None
+) -> tuple[list[JobEvent], list[str]]:
+    """The events that pass, and the stages in which any began. One small query: stages lie with the timeline.
+
+    ``span``: those alone that were seen between these times.
+    """
+    if diagnosis is None:
+        return [], []
+    stages = Diagnosis.objects.filter(pk=diagnosis.pk).values_list(F("timeline__stages"), flat=True).first() or []
+    raw = (diagnosis.report.get("logs") or {}).get("events") or []
+    events = [
+        JobEvent(finding, row.get("first_at"), row.get("last_at"), _stage_at(stages, row.get("first_at")))
+        for finding, row in zip(findings_of(diagnosis.report), raw, strict=False)
+    ]
+    shown = [event for event in events if only.passes(event) and _is_in(event, span)]
+    if sort in SORTS:
+        shown.sort(key=SORTS[sort][1])
+    begun = {event.stage for event in events} - {""}
+    return shown, [name for name in dict.fromkeys(row.get("stage", "") for row in stages) if name in begun]
+
+
+def _stage_at(stages: list[dict[str, Any]], moment: float | None) -> str:
+    """The stage that runs at the moment; the last that began before it where none does."""
+    if moment is None:
+        return ""
+    begun = [row for row in stages if row.get("t0") is not None and row["t0"] <= moment]
+    return str(begun[-1].get("stage") or "") if begun else ""
+
+
+def _is_in(event: JobEvent, span: tuple[float, float] | None) -> bool:
+    if span is None or event.first_at is None:
+        return True
+    return event.first_at <= span[1] and (event.last_at or event.first_at) >= span[0]
