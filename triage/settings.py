@@ -113,6 +113,8 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
+# one language: every piece of a page would ask which
+USE_I18N = False
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = IS_BEHIND_TLS
 SESSION_COOKIE_HTTPONLY = True

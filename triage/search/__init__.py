@@ -28,6 +28,14 @@ class Query:
     def __str__(self) -> str:
         return " ".join(map(str, self.terms))
 
+    @property
+    def is_personal(self) -> bool:
+        """Whether it means something else to each who asks: ``assignee:me``, ``is:mine``."""
+        return "me" in self._said("assignee") or "mine" in self._said("is")
+
+    def _said(self, key: str) -> set[str]:
+        return {value for term in self.terms if term.key == key for value in term.values}
+
     def condition(self, *, user: Any = None, now: datetime | None = None) -> Q:
         """All terms joined by *and*, for Incident."""
         asker = Asker(getattr(user, "pk", None), now or timezone.now())

@@ -184,7 +184,7 @@ def _relatives(user: Any, incident: Incident) -> list[tuple[Incident, str]]:
         incidents_visible_to(user)
         .filter(together | same | near, is_withdrawn=False)
         .exclude(pk=incident.pk)
-        .select_related("job")
+        .only("headline", "state")
         .annotate(why=why, closeness=closeness)
         .order_by("closeness", "-opened_at", "-id")[:SIMILAR_LIMIT]
     )

@@ -79,7 +79,8 @@ def incident_for(user: Any, number: int) -> Incident | None:
     """One incident with what its page's head shows, or None where it is not there for this person."""
     return (
         incidents_visible_to(user)
-        .select_related("job__team", "job__cluster", "attempt", "assignee", "diagnosis", "group", "regressed_from")
+        .select_related("job__team", "job__cluster", "attempt", "assignee", "diagnosis", "group")
+        .defer("diagnosis__timeline", "diagnosis__input_digests")
         .filter(pk=number)
         .first()
     )
@@ -92,8 +93,15 @@ def queue_incidents(user: Any, now: datetime) -> QuerySet[Incident]:
 
 
 def queue_count(user: Any) -> str:
-    """How many await review, for the navigation; empty for none."""
-    count = queue_incidents(user, timezone.now())[:QUEUE_COUNT_LIMIT].count()
+    """How many await review, for the navigation; empty for none. No query where it is remembered."""
+    now = timezone.now()
+    count = remembered(
+        "queue",
+        user=user,
+        parts=(),
+        now=now,
+        compute=queue_incidents(user, now)[:QUEUE_COUNT_LIMIT].count,
+    )
     return f"{QUEUE_COUNT_LIMIT - 1}+" if count == QUEUE_COUNT_LIMIT else str(count) if count else ""
 
 
@@ -123,6 +131,7 @@ def incident_page(user: Any, query: Query, *, sort: str = "newest", page: int = 
         "facets",
         user=user,
         parts=(query,),
+        is_personal=query.is_personal,
         now=timezone.now(),
         compute=lambda: _facets(matching, query),
     )

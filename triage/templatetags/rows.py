@@ -14,8 +14,10 @@ from django.http.request import QueryDict
 from django.template.loader import get_template
 from django.utils.safestring import SafeString, mark_safe
 
+from diagnosis import taxonomy
 from triage.models import Incident
 from triage.selectors.incidents import FacetValue
+from triage.services.reading import FindingFacts
 from triage.templatetags.desk import utc
 from triage.wording import percent
 
@@ -71,6 +73,42 @@ def incident_row(incident: Incident) -> SafeString:
 @lru_cache(maxsize=4096)
 def _row(row: Row) -> SafeString:
     return _rendered("triage/_incident_row.html", {"row": row})
+
+
+@register.simple_tag
+def evidence_event(finding: FindingFacts, slug: str, attempt: int) -> SafeString:
+    """One event of an incident's evidence, of this job's attempt."""
+    return _event(_Told(finding, repr(finding)), slug, attempt)
+
+
+class _Told(NamedTuple):
+    """A finding, which cannot be hashed, beside the text of all that it holds, which is what tells it from others."""
+
+    finding: FindingFacts
+    text: str
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Told) and other.text == self.text
+
+
+@lru_cache(maxsize=2048)
+def _event(told: _Told, slug: str, attempt: int) -> SafeString:
+    shown = {"finding": told.finding, "slug": slug, "attempt": attempt}
+    return _rendered("triage/incident/_event.html", shown)
+
+
+@register.simple_tag
+def category_options(chosen: str = "") -> SafeString:
+    """Every category that a verdict may have, for a ``<select>``, with ``chosen`` selected."""
+    return _options(chosen)
+
+
+@lru_cache(maxsize=256)
+def _options(chosen: str) -> SafeString:
+    return _rendered("triage/_category_options.html", {"categories": taxonomy.load().leaves(), "chosen": chosen})
 
 
 @register.simple_tag(takes_context=True)

@@ -13,7 +13,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from diagnosis import taxonomy
 from triage.export import markdown
 from triage.models import Decision, Incident
 from triage.selectors.incident import incident_view
@@ -34,7 +33,6 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
         "nav": "incidents",
         "incident": found,
         "view": incident_view(request.user, found),
-        "categories": taxonomy.load().leaves(),
         "stages": STAGES,
     }
     return render(request, "triage/incident.html", context)

@@ -134,6 +134,7 @@ def _statistics(request: HttpRequest, asked: dict[str, Any]) -> Statistics:
         "statistics",
         user=request.user,
         parts=(query, period, by),
+        is_personal=query.is_personal,
         now=now,
         compute=lambda: statistics_of(user=request.user, query=query, period=period, by=by, now=now),
     )
