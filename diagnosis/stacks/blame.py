@@ -88,18 +88,26 @@ def blame(
 
 
 def _odd(scene: Scene) -> list[Group]:
-    """Groups that are not dominant, and dominant ones that evidently do not wait while at least a quarter of the job
-    does."""
+    """Groups that are not dominant, and dominant ones that do not wait for peers while others do.
+
+    A failed switch or file system stops a quarter of the ranks and more: their number does not make them healthy. Of
+    a large group that waits for its GPU this is less certain, for the GPU may itself wait in a collective; it stands
+    out only where nothing else does.
+    """
     total = scene.total
     communicating = sum(len(g.ranks) for g in scene.groups if g.activity.kind == COMM)
 
     def is_odd(g: Group) -> bool:
         if not g.dominant:
             return True
-        busy = g.activity.kind == HOST or (total <= 4 and g.activity.kind in {COMPUTE, LOCAL})
-        return busy and communicating >= 0.25 * total and len(g.ranks) <= 0.5 * total
+        enough = 0.5 if g.activity.kind != HOST and total > 4 else 0.25
+        busy = g.activity.kind in {HOST, COMPUTE, LOCAL}
+        return busy and communicating >= enough * total and len(g.ranks) <= 0.5 * total
 
-    return [g for g in scene.groups if is_odd(g)]
+    odd = [g for g in scene.groups if is_odd(g)]
+    if odd or scene.missing or communicating < 0.5 * total:
+        return odd
+    return [g for g in scene.groups if g.activity.kind == DEVICE and len(g.ranks) < 0.5 * total]
 
 
 def _incomparable(scene: Scene) -> Blame | None:

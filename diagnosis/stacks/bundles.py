@@ -8,23 +8,17 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
-from diagnosis.stacks import faulthandler, gdb, pyspy, pystack
+from diagnosis.stacks import faulthandler, gdb, prefixes, pyspy, pystack
 from diagnosis.stacks.frames import OK, TRUNCATED, Dump
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
-_LABEL = re.compile(r"^([A-Za-z0-9][\w.\-]*): ?(.*)$")
-_NOT_LABELS = {"Error", "Reason", "warning", "Warning", "File", "Traceback", "error", "Timeout"}
-_RULE = re.compile(r"^[-=_*#]{5,}$")  # between the processes of `py-spy dump --subprocesses`
-_TAIL = re.compile(r"^==> (.+) <==$")
-_HEADING = re.compile(
-    r"^(?:[#=\-*>\[\s]*)(?=.*\b(?:rank|host|hostname|node|pod)\b)([^()\"]{3,160}?)[#=\-*<\]\s]*$", re.IGNORECASE
-)
-_SAYS_RANK = re.compile(r"\b(?:global[_ ]?)?rank\b[\s:=#_-]*(\d+)\b", re.IGNORECASE)
-_SAYS_NODE = re.compile(r"\b(?:host(?:name)?|node|pod)\b\s*[:=]?\s*([A-Za-z0-9][\w.\-]*)", re.IGNORECASE)
 MAX_LINE = 16_384
+#: py-spy's JSON may be one line a process.
+MAX_JSON_LINE = 8 << 20
+_JSON_START = re.compile(r"^\[(?:\s*|\s*\{.*)$")
 MAX_LABELS = 100_000
 
 
@@ -50,6 +44,7 @@ FORMATS: tuple[tuple[str, tuple[re.Pattern[str], ...], type[Reader]], ...] = (
     ("faulthandler", (faulthandler.THREAD, faulthandler.HEAD), faulthandler.TextReader),
     ("pystack", (pystack.THREAD,), pystack.TextReader),
     ("gdb", (gdb.THREAD, gdb.ATTACH), gdb.TextReader),
+    ("py-spy json", (_JSON_START,), pyspy.JsonReader),
 )
 
 
@@ -59,22 +54,12 @@ def format_of(line: str) -> str | None:
 
 
 def clean(line: str) -> str:
-    """Without colours, carriage returns and NULs; never longer than :data:`MAX_LINE`."""
+    """Without colours, carriage returns and NULs; never longer than :data:`MAX_LINE` but for JSON."""
+    if len(line) > MAX_LINE and "[{" not in line[:400]:
+        line = line[:MAX_LINE]
     if "\x1b" in line:
         line = _ANSI.sub("", line)
-    return line.rstrip("\r\n").replace("\x00", "")[:MAX_LINE]
-
-
-def labelled(head: Iterable[str]) -> bool:
-    """Whether every line of a sample bears a label, as pdsh and ``srun --label`` write."""
-    seen = said = 0
-    for line in head:
-        if not line.strip():
-            continue
-        seen += 1
-        m = _LABEL.match(line)
-        said += bool(m and m[1] not in _NOT_LABELS)
-    return seen > 0 and said >= 0.9 * seen
+    return line.rstrip("\r\n").replace("\x00", "")
 
 
 class _Section:
@@ -89,6 +74,7 @@ class _Section:
         self._format = ""
         self._dumps: list[Dump] = []
         self._stamped = 0
+        self._ruled = False
 
     def feed(self, line: str, number: int) -> None:
         name = format_of(line)
@@ -96,7 +82,8 @@ class _Section:
             self._flush()
             self._reader, self._format = next(r for n, _, r in FORMATS if n == name)(), name
             self.formats[name] = self.formats.get(name, 0) + 1
-        if _RULE.match(line) or self._heading(line):
+        ruled, self._ruled = self._ruled, bool(prefixes.RULE.match(line))
+        if self._ruled or self._heading(line, after_rule=ruled):
             return
         if self._reader is not None:
             understood = self._reader.feed(line, number)
@@ -107,17 +94,11 @@ class _Section:
         elif line.strip():
             self.strange += 1
 
-    def _heading(self, line: str) -> bool:
+    def _heading(self, line: str, *, after_rule: bool) -> bool:
         """A line between processes that names a file, a rank or a host begins another process."""
         if not line or line[0] == " " or format_of(line):
             return False
-        if m := _TAIL.match(line):
-            found = {"path": m[1]}
-        elif m := _HEADING.match(line):
-            rank, node = _SAYS_RANK.search(m[1]), _SAYS_NODE.search(m[1])
-            found = ({"rank": rank[1]} if rank else {}) | ({"node": node[1]} if node else {})
-        else:
-            return False
+        found = prefixes.heading(line, after_rule=after_rule)
         if not found:
             return False
         self._flush()
@@ -143,7 +124,7 @@ def read_text(lines: Iterator[str]) -> tuple[list[Dump], dict[str, int], int]:
     A last line without an end, or a last process without frames, marks its dump ``truncated``. Linear; memory O(dumps).
     """
     head = list(itertools.islice(lines, 64))
-    by_label = labelled([clean(x) for x in head])
+    labels = prefixes.label_pattern([clean(x) for x in head])
     sections: dict[str | None, _Section] = {}
     section: _Section | None = None
     whole = True
@@ -151,8 +132,8 @@ def read_text(lines: Iterator[str]) -> tuple[list[Dump], dict[str, int], int]:
         whole = raw.endswith("\n")
         line = clean(raw)
         label: str | None = None
-        if by_label and (m := _LABEL.match(line)):
-            label, line = m[1], m[2]
+        if labels and (m := labels.match(line)):
+            label, line = m[1], m[2] or ""
         if label not in sections and len(sections) < MAX_LABELS:
             sections[label] = _Section(label)
         section = sections.get(label)

@@ -11,7 +11,7 @@ from diagnosis.stacks import collectives, ras
 from diagnosis.stacks.blame import Blame, who
 from diagnosis.stacks.flight_recorder import unspan
 from diagnosis.stacks.frames import unpack
-from diagnosis.stacks.identify import TRAINER, Process, census, rank_and_node
+from diagnosis.stacks.identify import TRAINER, Process, census, host_directories, rank_and_node
 from diagnosis.stacks.layout import Layout
 from diagnosis.stacks.report import Findings, to_report
 from diagnosis.stacks.sources import find_layout, node_names, one_job, with_world
@@ -49,7 +49,7 @@ def diagnose_stacks(
     on_stage("stacks: identify ranks", 0, len(artifacts))
     items = [(p.path, unpack(p.facts)) for p in artifacts if p.facts.get("dumps")]
     plan = find_layout(every, [d.command for _, dumps in items for d in dumps], layout, framework, world_size)
-    known = node_names(every, inventory)
+    known = [*node_names(every, inventory), *host_directories(p.path for p in artifacts)]
     people = census(items, plan, known)
     found = Findings(rounds=max(1, people.rounds), notes=list(people.notes))
     found.notes += [note for p in artifacts for note in _bad(p)][:12]
@@ -64,7 +64,7 @@ def diagnose_stacks(
     found.layout = plan
     found.processes = sorted((p for p in trainers if p.rank is not None), key=lambda p: (p.rank or 0, p.round))
     found.artifacts = {r: path for r, _, path in recorders}
-    found.node_of |= _nodes_of(trainers, plan) | {r: n for r, n, _ in recorders if n}
+    found.node_of |= _nodes_of(trainers, recorders, plan)
     on_stage("stacks: compare", 0, people.rounds)
     if found.processes:
         _compare(found, [p for p in people.processes if p.role != TRAINER])
@@ -94,9 +94,12 @@ def _say_unnamed(trainers: Sequence[Process], notes: list[str]) -> None:
         )
 
 
-def _nodes_of(trainers: Sequence[Process], plan: Layout) -> dict[int, str]:
+def _nodes_of(
+    trainers: Sequence[Process], recorders: Iterable[tuple[int, str | None, str]], plan: Layout
+) -> dict[int, str]:
     """Node of each rank; of a rank without a dump, the node whose dumped ranks lie around it."""
     told = {p.rank: p.node for p in trainers if p.rank is not None and p.node} | dict(plan.node_of)
+    told |= {rank: node for rank, node, _ in recorders if node}
     on: dict[str, list[int]] = {}
     for rank, node in told.items():
         on.setdefault(node, []).append(rank)

@@ -110,7 +110,15 @@ def _node_from(path: str, known: dict[str, str]) -> tuple[str | None, str]:
     if m := _NAMED_RANK.search(_stem(path)):
         return m[1], "path"
     stem = _PREFIX.sub("", _stem(path))
-    left = _SUFFIX.sub("", re.sub(r"[-_.]?(?:global[-_]?|local[-_]?)?rank[-_=.]?\d+.*$", "", stem, flags=re.IGNORECASE))
+    left = _SUFFIX.sub(
+        "",
+        re.sub(
+            r"(?:[-_](?:global|local)[-_]?|(?<![.\w])(?:global|local)[-_]?|[-_.])?rank[-_=.]?\d+.*$",
+            "",
+            stem,
+            flags=re.IGNORECASE,
+        ),
+    )
     if (
         left
         and not left.isdigit()
@@ -134,7 +142,7 @@ def _node_from(path: str, known: dict[str, str]) -> tuple[str | None, str]:
     return None, ""
 
 
-def _rank_from(path: str) -> int | None:
+def _rank_from(path: str, *, has_pids: bool = False) -> int | None:
     stem = _stem(path)
     if m := _NAMED_RANK.search(stem):
         return int(m[2])
@@ -145,7 +153,21 @@ def _rank_from(path: str) -> int | None:
     for part in reversed(path.split("/")[:-1]):
         if m := _RANK.fullmatch(part):
             return int(m[1])
-    return int(stem) if stem.isdigit() and len(stem) <= 6 else None
+    return int(stem) if stem.isdigit() and len(stem) <= 6 and not has_pids else None
+
+
+def named_after_pids(paths: Iterable[str], layout: Layout) -> bool:
+    """Whether files named by a bare number bear process ids: the numbers are far beyond any rank."""
+    numbers = [int(stem) for stem in map(_stem, set(paths)) if stem.isdigit()]
+    return max(numbers, default=0) >= max(layout.world_size or 0, 2 * len(numbers) + 64)
+
+
+def host_directories(paths: Iterable[str]) -> set[str]:
+    """Top directories that look like hosts, where an upload has several of them; one alone may be the job's."""
+    tops = {path.split("/")[0] for path in paths if "/" in path}
+    hosts = {t for t in tops if re.search(r"\d", t) and not _GENERIC.match(t) and not _ROUND.search(t)}
+    hosts = {t for t in hosts if not _TIMED.match(t) and not _RANK.fullmatch(t)}
+    return hosts if len(hosts) > 1 else set()
 
 
 def _round_key(path: str) -> str:
@@ -173,7 +195,10 @@ def rank_and_node(path: str, layout: Layout, known_nodes: Iterable[str] = ()) ->
 
 def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_nodes: Iterable[str] = ()) -> Census:
     """Identify every process of ``(path, dumps)``. O(n log n) in the number of processes."""
-    known = {n.lower(): n for n in (*known_nodes, *layout.node_of.values())}
+    items = list(items)
+    paths = [path for path, _ in items]
+    known = {n.lower(): n for n in (*host_directories(paths), *known_nodes, *layout.node_of.values())}
+    has_pids = named_after_pids(paths, layout)
     ordered = sorted(items, key=lambda item: natural(item[0]))
     keys = sorted({_round_key(path) for path, _ in ordered}, key=natural)
     round_of = {k: i for i, k in enumerate(keys)}
@@ -181,7 +206,9 @@ def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_no
     found: list[Process] = []
     for path, dumps in ordered:
         node, how = _node_from(path, known)
-        rank = _rank_from(path)
+        rank = _rank_from(path, has_pids=has_pids)
+        if has_pids and len(dumps) == 1 and dumps[0].pid is None and _stem(path).isdigit():
+            dumps[0].pid = int(_stem(path))
         trainers = sum(role_of(d, path) == TRAINER for d in dumps)
         for dump in dumps:
             p = Process(dump, path, role_of(dump, path), node, None, round_of[_round_key(path)], how)
@@ -209,6 +236,7 @@ def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_no
     _inherit(found)
     _local_to_global(found, layout, notes)
     _by_position(found, layout, notes)
+    _inherit(found)
     for p in found:
         if p.node is None and p.rank is not None:
             p.node = layout.node_of.get(p.rank)

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from diagnosis.stacks.frames import FAILED, Dump, Frame, Thread
+from diagnosis.stacks.frames import FAILED, TRUNCATED, Dump, Frame, Thread
 
 PROCESS = re.compile(r"^Process (\d+): (.*)$")
 PARENT = re.compile(r"^Parent Process (\d+): ")
@@ -102,3 +102,37 @@ def from_json(text: str) -> list[Dump]:
     for dump in by_pid.values():
         dump.threads.reverse()  # the JSON lists threads last to first; readers expect the main thread on top
     return list(by_pid.values())
+
+
+class JsonReader:
+    """JSON of processes that follow each other in a bundle, on one line each or indented."""
+
+    def __init__(self) -> None:
+        self.dumps: list[Dump] = []
+        self._held: list[str] = []
+        self._line = 1
+
+    def feed(self, line: str, number: int) -> bool:
+        if not self._held:
+            if not line.startswith("["):
+                return not line.strip()
+            self._line = number
+        self._held.append(line)
+        if line == "]" or (len(self._held) == 1 and line.endswith("]")):
+            self._close()
+        return True
+
+    def _close(self) -> None:
+        text, self._held = "\n".join(self._held), []
+        try:
+            found = from_json(text)
+        except (ValueError, RecursionError) as error:
+            found = [Dump(status=TRUNCATED, error=f"not a complete py-spy JSON dump ({error})")]
+        for dump in found:
+            dump.line = self._line
+        self.dumps += found
+
+    def finish(self) -> list[Dump]:
+        if self._held:
+            self._close()
+        return self.dumps

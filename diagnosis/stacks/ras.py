@@ -156,6 +156,7 @@ def judge(snapshots: Sequence[Mapping[str, Any]], world_size: int | None) -> lis
     last = snapshots[-1] if snapshots else {"comms": [], "dead": []}
     dead = {(p["node"], p.get("pid")) for p in last["dead"]}
     still = _standing_still(snapshots)
+    world_size = world_size or _whole_job(last["comms"])
     for place in last["dead"]:
         found[None, place["node"], str(place.get("pid"))] = Accused(
             None, place["node"], 0.9, f"RAS considers process {place.get('pid')} (GPU {place['gpu']}) dead"
@@ -189,6 +190,17 @@ def judge(snapshots: Sequence[Mapping[str, Any]], world_size: int | None) -> lis
                 (rank, place["node"], number), Accused(rank, place["node"], 0.8 if frozen else 0.45, reason)
             )
     return sorted(found.values(), key=lambda a: (-a.score, a.rank if a.rank is not None else 1 << 30, a.node))
+
+
+def _whole_job(comms: Sequence[Mapping[str, Any]]) -> int:
+    """Size of the communicator that holds every process seen; 0 where none does. Its ranks are then the job's."""
+    places = [
+        {(p["node"], p.get("pid"), p.get("gpu")) for p in (*c["places"].values(), *c["silent"]) if p.get("pid")}
+        for c in comms
+    ]
+    everyone = set().union(*places)
+    sizes = [c["size"] for c, mine in zip(comms, places, strict=True) if mine == everyone and c["size"] == len(mine)]
+    return max(sizes, default=0)
 
 
 def _standing_still(snapshots: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:

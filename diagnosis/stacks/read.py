@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from diagnosis.model import Kind, Parsed, ParseHints
-from diagnosis.stacks import bundles, flight_recorder, pyspy, ras, unpickle
+from diagnosis.stacks import bundles, flight_recorder, prefixes, pyspy, ras, unpickle
 from diagnosis.stacks.frames import EMPTY, OK, TRUNCATED, Dump, Table
 
 #: JSON dumps and Flight Recorder pickles are read whole; a full ring buffer of a large job stays far below this.
@@ -21,6 +21,8 @@ _STACK_NAME = re.compile(
 )
 _RANK_NAME = re.compile(r"rank[-_]?\d+[^/]*$", re.IGNORECASE)
 _PICKLE = re.compile(rb"^\x80[\x02-\x05]")
+_WHOLE_JSON = re.compile(rb"^\xef?\xbb?\xbf?\s*\[\s*\{|^\xff\xfe|^\xfe\xff")
+_GLUED_JSON = re.compile(rb"^\]\s*^[^\s,\]]", re.MULTILINE)  # several processes' JSON, one after another
 _HEAD_LINES = 8  # a few warnings of sudo or ptrace may stand before the dump, a page of prose or of log may not
 
 
@@ -53,11 +55,14 @@ def sniff(head: bytes, path: str) -> str | None:
         return None
     if ras.TEXT.search(start[:4000]) and "Communicators" in text:
         return "ras"
-    lines = [bundles.clean(x) for x in start.splitlines() if x.strip()][:_HEAD_LINES]
-    if bundles.labelled(lines):
-        lines = [x.partition(":")[2].removeprefix(" ") for x in lines]
+    # Blanks before the first line may be part of its label (`srun --label` sets numbers to the right).
+    lines = [bundles.clean(x) for x in text.splitlines() if x.strip()][:_HEAD_LINES]
+    if labels := prefixes.label_pattern(lines):
+        lines = [(m[2] or "") if (m := labels.match(x)) else x for x in lines]
     for at, line in enumerate(lines):
         name = bundles.format_of(line)
+        if name == "py-spy json" and '"frames"' not in text:
+            continue
         if name and not _looks_logged(lines[:at]):
             return name
     return None
@@ -97,7 +102,7 @@ def _lines(stream: io.BufferedReader[_Counting], seen: list[int]) -> Iterator[st
     source: Any = io.TextIOWrapper(stream, "utf-16", "replace", newline="\n") if wide else stream
     fresh = True
     try:
-        while piece := source.readline(bundles.MAX_LINE):
+        while piece := source.readline(bundles.MAX_JSON_LINE):
             text = piece if isinstance(piece, str) else piece.decode("utf-8", "replace")
             if fresh:
                 seen[0] += 1
@@ -159,7 +164,7 @@ def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> P
             skipped = f"Not readable as {_SPOKEN[kind]}: {error}. Collect it again from the rank."
     elif kind == "empty" or not head:
         dumps, kind = [Dump(status=EMPTY, error="the file is empty")], "empty"
-    elif kind == "py-spy json":
+    elif kind == "py-spy json" and _WHOLE_JSON.match(head) and not _GLUED_JSON.search(head):
         whole = buffered.read(MAX_WHOLE_BYTES + 1)
         lines[0] = whole.count(b"\n")
         try:
