@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
 from tests.factories import make_incident, make_user
-from triage.models import Activity, Incident
+from triage.models import Activity, GroupRule, Incident
 from triage.services import reviewing
 from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.reviewing import (
     ReviewError,
-    act_undo,
     decision_make,
     decision_undo,
     incident_act,
     incidents_decide,
 )
+from triage.services.undoing import act_undo
 
 pytestmark = pytest.mark.django_db
 
@@ -169,3 +170,54 @@ def test_the_last_of_a_fingerprint_to_leave_keeps_it_apart(ada):
     assert incidents_split(incidents=[b], by=ada) == 1
     assert list(group.incidents.all()) == [a]
     assert group.rules.model.objects.filter(fingerprint="bb").last().group is None
+
+
+@pytest.mark.parametrize("act", ["actioned", "resolved", "reopened", "snoozed"])
+def test_every_act_on_an_incident_can_be_taken_back(ada, incident, act):
+    decision_make(incident=incident, claim="category", word="confirm", by=ada)
+    incident_act(incident=incident, act="resolved" if act == "reopened" else "actioned", by=ada)
+    incident.refresh_from_db()
+    fields = ("state", "resolved_at", "repaired_s", "snoozed_until")
+    before = {name: getattr(incident, name) for name in fields}
+    request_id, until = uuid.uuid4(), timezone.now() + timedelta(hours=4)
+    incident_act(incident=incident, act=act, by=ada, until=until, request_id=request_id)
+    undone = act_undo(request_id=request_id, by=ada)
+    incident.refresh_from_db()
+    assert {name: getattr(incident, name) for name in fields} == before
+    assert undone == (0 if act == "actioned" else 1)  # it was actioned already: nothing to take back
+    assert act_undo(request_id=request_id, by=ada) == 0
+
+
+def test_an_act_that_somebody_followed_up_is_not_taken_back(ada, incident):
+    decision_make(incident=incident, claim="category", word="confirm", by=ada)
+    request_id = uuid.uuid4()
+    incident_act(incident=incident, act="actioned", by=ada, request_id=request_id)
+    incident_act(incident=incident, act="resolved", by=make_user("bob", "engineer"))
+    assert act_undo(request_id=request_id, by=ada) == 0
+    incident.refresh_from_db()
+    assert incident.state == Incident.State.RESOLVED
+
+
+def test_a_merge_taken_back_restores_groups_and_where_new_ones_go(ada):
+    a, b, c = (make_incident(fingerprint=letter) for letter in "abc")
+    first = incidents_merge(incidents=[a, b], by=ada)
+    request_id = uuid.uuid4()
+    incidents_merge(incidents=[b, c], by=ada, request_id=request_id)
+    assert act_undo(request_id=request_id, by=ada) == 3
+    assert {row.pk for row in first.incidents.all()} == {a.pk, b.pk}
+    c.refresh_from_db()
+    assert c.group is None
+    last = {row.fingerprint: row.group_id for row in GroupRule.objects.order_by("pk")}
+    assert last == {"a": first.pk, "b": first.pk, "c": None}
+
+
+def test_a_split_of_several_taken_back_puts_them_together_again(ada):
+    rows = [make_incident(fingerprint=letter) for letter in "abcd"]
+    group = incidents_merge(incidents=rows, by=ada)
+    request_id = uuid.uuid4()
+    assert incidents_split(incidents=rows[1:], by=ada, request_id=request_id) == 3
+    assert act_undo(request_id=request_id, by=ada) == 3
+    assert group.incidents.count() == 4
+    assert {row.fingerprint: row.group_id for row in GroupRule.objects.order_by("pk")} == dict.fromkeys(
+        "abcd", group.pk
+    )

@@ -13,7 +13,9 @@ from triage.services.reviewing import ReviewError
 
 
 @transaction.atomic
-def incidents_merge(*, incidents: Sequence[Incident], by: Any, title: str = "") -> Group:
+def incidents_merge(
+    *, incidents: Sequence[Incident], by: Any, title: str = "", request_id: uuid.UUID | None = None
+) -> Group:
     """Put any number of incidents into one group; groups that some of them were in become part of it.
 
     New incidents with the fingerprint of a member join it from now on. Raises ReviewError for fewer than two.
@@ -26,30 +28,33 @@ def incidents_merge(*, incidents: Sequence[Incident], by: Any, title: str = "") 
     members = {incident.pk for incident in found}
     members |= set(Incident.objects.filter(group__in=former).values_list("pk", flat=True))
     rows = list(Incident.objects.filter(pk__in=members))
-    request_id = uuid.uuid4()
+    fingerprints = sorted({row.fingerprint for row in rows if row.fingerprint})
+    rules = {name: GroupRule.objects.create(fingerprint=name, group=group, made_by=by).pk for name in fingerprints}
+    request_id = request_id or uuid.uuid4()
     for row in rows:
         before, row.group = row.group_id, group
-        _log(row, "merged", by, request_id, before=before, after=group.pk)
+        _log(row, "merged", by, request_id, before=before, after=group.pk, rule=rules.get(row.fingerprint))
     Incident.objects.bulk_update(rows, ["group"])
-    for fingerprint in sorted({row.fingerprint for row in rows if row.fingerprint}):
-        GroupRule.objects.create(fingerprint=fingerprint, group=group, made_by=by)
     return group
 
 
 @transaction.atomic
-def incidents_split(*, incidents: Sequence[Incident], by: Any) -> int:
-    """Take incidents out of their groups. A fingerprint whose last member leaves is kept apart from now on."""
+def incidents_split(*, incidents: Sequence[Incident], by: Any, request_id: uuid.UUID | None = None) -> int:
+    """Take any number of incidents out of their groups; returns how many.
+
+    A fingerprint whose last member leaves is kept apart from now on: new incidents with it stand alone.
+    """
     found = list(Incident.objects.select_for_update().filter(pk__in=[i.pk for i in incidents], group__isnull=False))
     if not found:
         raise ReviewError("None of these incidents is in a group.")
-    request_id = uuid.uuid4()
+    request_id = request_id or uuid.uuid4()
     for row in found:
         former_id, row.group = row.group_id or 0, None
         row.save(update_fields=["group"])
-        _log(row, "split", by, request_id, before=former_id)
         stays = Incident.objects.filter(group_id=former_id, fingerprint=row.fingerprint).exists()
-        if row.fingerprint and not stays:
-            GroupRule.objects.create(fingerprint=row.fingerprint, group=None, made_by=by)
+        is_last = bool(row.fingerprint) and not stays
+        rule = GroupRule.objects.create(fingerprint=row.fingerprint, group=None, made_by=by).pk if is_last else None
+        _log(row, "split", by, request_id, before=former_id, after=None, rule=rule)
     return len(found)
 
 

@@ -67,7 +67,7 @@ def decision_make(
         made_by=by,
     )
     _restate(incident, claim=claim, now=decision.made_at)
-    _log(
+    log_act(
         incident,
         "decided",
         by,
@@ -95,7 +95,7 @@ def decision_undo(*, decision: Decision, by: Any, request_id: uuid.UUID | None =
         raise ReviewError("This decision was already undone.")
     decision.refresh_from_db()
     _restate(incident, claim=decision.claim, now=now)
-    _log(
+    log_act(
         incident,
         "undone",
         by,
@@ -124,7 +124,8 @@ def incident_act(
 ) -> Incident:
     """``actioned``, ``resolved``, ``reopened``, ``snoozed`` (until a time) or ``woken``."""
     incident = _locked(incident)
-    before = incident.state
+    before, resolved_at = incident.state, incident.resolved_at
+    slept_until = incident.snoozed_until
     if act in standing.LATER_STATES:
         if before == Incident.State.AWAITING_REVIEW:
             raise ReviewError("Say first what it was: confirm, correct or reject the category.")
@@ -142,8 +143,12 @@ def incident_act(
     else:
         raise ReviewError(f"There is no act {act!r}: use actioned, resolved, reopened, snoozed or woken.")
     incident.save(update_fields=["state", "resolved_at", "repaired_s", "snoozed_until"])
-    after = until.isoformat() if act == "snoozed" and until else incident.state
-    _log(incident, act, by, request_id=request_id, before=before, after=after, reason=reason.strip()[:MAX_REASON])
+    told: dict[str, Any] = {"before": before, "after": incident.state}
+    if act in ("snoozed", "woken"):
+        told = {"before": _iso(slept_until), "after": _iso(incident.snoozed_until)}
+    elif resolved_at:
+        told["resolved_at"] = _iso(resolved_at)
+    log_act(incident, act, by, request_id=request_id, reason=reason.strip()[:MAX_REASON], **told)
     return incident
 
 
@@ -156,7 +161,7 @@ def incident_assign(
     before = incident.assignee
     incident.assignee = assignee  # type: ignore[assignment]
     incident.save(update_fields=["assignee"])
-    _log(
+    log_act(
         incident,
         "assigned",
         by,
@@ -175,7 +180,7 @@ def comment_add(*, incident: Incident, body: str, by: Any) -> None:
         raise ReviewError("The comment is empty: write something first.")
     if len(body) > MAX_COMMENT:
         raise ReviewError(f"The comment has {len(body):,} characters; at most {MAX_COMMENT:,} are kept.")
-    _log(incident, "commented", by, body=body)
+    log_act(incident, "commented", by, body=body)
 
 
 @transaction.atomic
@@ -190,23 +195,8 @@ def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reaso
     return request_id, count
 
 
-@transaction.atomic
-def act_undo(*, request_id: uuid.UUID, by: Any) -> int:
-    """Undo every decision and assignment of one (bulk) act made by this person; returns how many."""
-    rows = list(Activity.objects.filter(request_id=request_id, actor=by).select_related("incident"))
-    undo_id, count = uuid.uuid4(), 0
-    for row in rows:
-        if row.kind == "decided" and row.data.get("decision"):
-            decision = Decision.objects.select_related("incident").get(pk=row.data["decision"])
-            if decision.undone_at is None:
-                decision_undo(decision=decision, by=by, request_id=undo_id)
-                count += 1
-        elif row.kind == "assigned" and row.incident:
-            users = type(by)._default_manager
-            former = users.filter(**{users.model.USERNAME_FIELD: row.data.get("before", "")}).first()
-            incident_assign(incident=row.incident, assignee=former, by=by, request_id=undo_id)
-            count += 1
-    return count
+def _iso(moment: datetime | None) -> str:
+    return moment.isoformat() if moment else ""
 
 
 def _locked(incident: Incident) -> Incident:
@@ -256,7 +246,8 @@ def _restate(incident: Incident, *, claim: str, now: datetime) -> None:
     incident.save(update_fields=["state", "standing_category", "reviewed_at", "resolved_at", "repaired_s"])
 
 
-def _log(incident: Incident, kind: str, by: Any, *, request_id: uuid.UUID | None = None, **data: Any) -> None:
+def log_act(incident: Incident, kind: str, by: Any, *, request_id: uuid.UUID | None = None, **data: Any) -> None:
+    """One row of the incident's log; what is empty is left out."""
     Activity.objects.create(
         incident=incident,
         job_id=incident.job_id,

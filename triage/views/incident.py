@@ -95,14 +95,15 @@ def act(request: HttpRequest, number: int) -> HttpResponse:
     if name == "snoozed":
         hours = request.POST.get("hours", "")
         until = timezone.now() + timedelta(hours=int(hours)) if hours.isdigit() and int(hours) < 9000 else _day(request)
+    request_id, reason = uuid.uuid4(), request.POST.get("reason", "")
     try:
         reviewing.incident_act(
-            incident=found, act=name, by=request.user, reason=request.POST.get("reason", ""), until=until
+            incident=found, act=name, by=request.user, reason=reason, until=until, request_id=request_id
         )
     except ReviewError as error:
         complain(request, str(error))
     else:
-        say(request, f"#{number} is {name}.")
+        say(request, f"#{number} is {name}.", undo=request_id)
     return back(request, reverse("incident", args=[number]))
 
 
@@ -144,19 +145,25 @@ def comment(request: HttpRequest, number: int) -> HttpResponse:
 @require_POST
 @ability_required("review")
 def group(request: HttpRequest, number: int) -> HttpResponse:
-    """Merge with other incidents by their numbers, or split from the group."""
-    found = incident_or_404(request, number)
+    """Merge with other incidents by their numbers, or split ``id``s (else this one) from the group."""
+    found, request_id = incident_or_404(request, number), uuid.uuid4()
     try:
         if request.POST.get("act") == "split":
-            incidents_split(incidents=[found], by=request.user)
-            say(request, f"#{number} stands alone again; new incidents like it will too.")
+            chosen = _visible(request, request.POST.getlist("id")) or [found]
+            count = incidents_split(incidents=chosen, by=request.user, request_id=request_id)
+            alone = f"#{chosen[0].pk} stands" if count == 1 else f"{count} incidents stand"
+            say(request, f"{alone} alone again; new incidents like it will too.", undo=request_id)
         else:
-            numbers = [
-                int(part) for part in request.POST.get("numbers", "").replace("#", " ").split() if part.isdigit()
-            ]
-            others: list[Incident] = list(incidents_visible_to(request.user).filter(pk__in=numbers[:500]))
-            made = incidents_merge(incidents=[found, *others], by=request.user)
-            say(request, f"Group {made.pk} now holds {made.incidents.count()} incidents.")
+            others = _visible(request, request.POST.get("numbers", "").replace("#", " ").replace(",", " ").split())
+            others += _visible(request, request.POST.getlist("id"))
+            made = incidents_merge(incidents=[found, *others], by=request.user, request_id=request_id)
+            say(request, f"Group {made.pk} now holds {made.incidents.count()} incidents.", undo=request_id)
     except ReviewError as error:
         complain(request, str(error))
     return back(request, reverse("incident", args=[number]))
+
+
+def _visible(request: HttpRequest, numbers: list[str]) -> list[Incident]:
+    """The incidents of these numbers that this person may see; what is no number is passed over."""
+    wanted = [int(part) for part in numbers if part.isdigit() and len(part) < 16]
+    return list(incidents_visible_to(request.user).filter(pk__in=wanted[:500])) if wanted else []

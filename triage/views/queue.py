@@ -21,8 +21,9 @@ from triage.models import Incident
 from triage.selectors.incidents import QUEUE_SIZE, SORTS, incident_page, incidents_visible_to, queue_sections
 from triage.selectors.jobs import jobs_visible_to
 from triage.selectors.views import saved_view_query, saved_views
-from triage.services.grouping import incidents_merge
-from triage.services.reviewing import ReviewError, act_undo, incident_assign, incidents_decide
+from triage.services.grouping import incidents_merge, incidents_split
+from triage.services.reviewing import ReviewError, incident_assign, incidents_decide
+from triage.services.undoing import act_undo
 from triage.services.viewing import view_create, view_forget
 from triage.views.common import ability_required, back, complain, say
 
@@ -48,11 +49,7 @@ def incidents(request: HttpRequest) -> HttpResponse:
 
 
 def _listed(request: HttpRequest) -> dict[str, Any]:
-    text, problem = request.GET.get("q", ""), ""
-    if slug := request.GET.get("filter"):
-        view = saved_view_query(request.user, slug)
-        problem = "" if view is not None else f"There is no saved view “{slug}” that you may use."
-        text = f"{view or ''} {text}".strip()
+    text, problem = _asked(request)
     try:
         query = search.parse(text)
     except search.SearchError as error:
@@ -73,6 +70,17 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
     }
 
 
+def _asked(request: HttpRequest) -> tuple[str, str]:
+    """The search of the address, a saved view's before it; and what is wrong with the view, if anything."""
+    text = request.GET.get("q", "")
+    slug = request.GET.get("filter")
+    if not slug:
+        return text, ""
+    view = saved_view_query(request.user, slug)
+    problem = "" if view is not None else f"There is no saved view “{slug}” that you may use."
+    return f"{view or ''} {text}".strip(), problem
+
+
 @require_GET
 def suggest(request: HttpRequest) -> JsonResponse:
     """What may stand where the cursor is, as JSON for the search box."""
@@ -87,10 +95,13 @@ def suggest(request: HttpRequest) -> JsonResponse:
 @ability_required("export")
 def incidents_csv(request: HttpRequest) -> StreamingHttpResponse:
     """Every incident of the search as CSV, streamed."""
+    text, problem = _asked(request)
     try:
-        query = search.parse(request.GET.get("q", ""))
+        query = search.parse(text)
     except search.SearchError as error:
         raise BadRequest(str(error)) from error
+    if problem:
+        raise BadRequest(problem)
     rows = query.apply(incidents_visible_to(request.user), user=request.user).select_related(
         "job", "cluster", "assignee"
     )
@@ -166,8 +177,14 @@ def _bulk_done(request: HttpRequest, act: str, found: list[Incident], fallback: 
             incident_assign(incident=incident, assignee=person, by=request.user, request_id=request_id)
         say(request, f"Assigned {many} to {person.get_username() if person else 'nobody'}.", undo=request_id)
     elif act == "merge":
-        group = incidents_merge(incidents=found, by=request.user, title=request.POST.get("title", ""))
-        say(request, f"{many} are now group {group.pk}.")
+        request_id = uuid.uuid4()
+        title = request.POST.get("title", "")
+        group = incidents_merge(incidents=found, by=request.user, title=title, request_id=request_id)
+        say(request, f"{many} are now group {group.pk}.", undo=request_id)
+    elif act == "split":
+        request_id = uuid.uuid4()
+        count = incidents_split(incidents=found, by=request.user, request_id=request_id)
+        say(request, f"{count} of them left their group; new ones like them stand alone.", undo=request_id)
     else:
         raise BadRequest(f"There is no act {act!r}.")
     return back(request, fallback)
@@ -189,7 +206,10 @@ def undo(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
     if count:
         say(request, "Taken back." if count == 1 else f"Taken back on {count} incidents.")
     else:
-        complain(request, "There is nothing left to take back: it was undone before, or somebody else did it.")
+        complain(
+            request,
+            "There is nothing left to take back: it was undone before, was changed since, or somebody else did it.",
+        )
     return back(request, reverse("queue"))
 
 
