@@ -8,5 +8,6 @@ urlpatterns = [
     path("upload/", views.upload, name="upload"),
     path("ingest/progress/<slug:slug>/", views.job_progress, name="job-progress"),
     path("ingest/runs/<int:pk>/retry/", views.run_retry, name="run-retry"),
+    path("account/services/", views.service_accounts, name="services"),
     path("account/tokens/", views.tokens, name="tokens"),
 ]

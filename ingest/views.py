@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -13,9 +14,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from ingest import selectors, services
 from ingest.api.uploads import CHUNK_BYTES
 from ingest.forms import JobForm
-from ingest.models import Job, Run, Token
+from ingest.models import Job, Run, ServiceAccount, Team, Token
 from ingest.refusals import Refused, told
 from ingest.roles import can
+from ingest.services import accounts
 
 
 @require_http_methods(["GET", "POST"])
@@ -97,23 +99,90 @@ def tokens(request: HttpRequest) -> HttpResponse:
     """A person's keys to the API. A new one's secret is shown in the answer that makes it, and never again."""
     secret, error = "", ""
     if request.method == "POST":
-        revoked = request.POST.get("revoke")
-        if revoked:
-            services.token_revoke(
-                token=get_object_or_404(Token, pk=revoked, user__username=request.user.get_username())
-            )
-            messages.success(request, "The token is revoked.")
-            return redirect("tokens")
+        own = Token.objects.filter(user__username=request.user.get_username())
+        if "revoke" in request.POST:
+            return _revoke(request, own, "tokens")
         try:
-            name, scopes = request.POST.get("name", ""), request.POST.getlist("scopes")
-            _, secret = services.token_create(user=request.user, name=name, scopes=scopes)
+            secret = _token_of_form(request, request.user)
         except Refused as refusal:
             error = refusal.detail
     context = {
         "tokens": Token.objects.filter(user__username=request.user.get_username()),
-        "scopes": Token.Scope.choices,
+        "scopes": _scopes_for(request.user),
         "secret": secret,
         "error": error,
-        "host": request.build_absolute_uri("/"),
     }
     return render(request, "ingest/tokens.html", context, status=422 if error else 200)
+
+
+@require_http_methods(["GET", "POST"])
+def service_accounts(request: HttpRequest) -> HttpResponse:
+    """Machines and their keys, for administrators."""
+    if not can(request.user, "administer"):
+        raise PermissionDenied("Service accounts are made by administrators: ask one.")
+    secret, error = "", ""
+    asked = request.POST
+    if request.method == "POST":
+        if "revoke" in asked:
+            return _revoke(request, Token.objects.exclude(user__service_account=None), "services")
+        try:
+            if asked.get("act") == "make":
+                accounts.account_create(
+                    by=request.user,
+                    name=asked.get("name", ""),
+                    role=asked.get("role", ""),
+                    teams=Team.objects.filter(slug__in=asked.getlist("teams")),
+                    purpose=asked.get("purpose", ""),
+                )
+                return redirect("services")
+            account = get_object_or_404(ServiceAccount, pk=_number(asked.get("account")))
+            if asked.get("act") == "close":
+                accounts.account_close(account=account)
+                messages.success(request, f"{account} is closed and its tokens are revoked.")
+                return redirect("services")
+            secret = _token_of_form(request, account.user)
+        except Refused as refusal:
+            error = refusal.detail
+    rows = ServiceAccount.objects.select_related("user").prefetch_related(
+        "user__groups", "user__teams", "user__api_tokens"
+    )
+    context = {
+        "accounts": rows,
+        "teams": Team.objects.all(),
+        "roles": accounts.ROLES,
+        "scopes": Token.Scope.choices,
+        "form": asked if error else {},
+        "secret": secret,
+        "error": error,
+    }
+    return render(request, "ingest/services.html", context, status=422 if error else 200)
+
+
+def _token_of_form(request: HttpRequest, user: Any) -> str:
+    days = request.POST.get("days", "").strip()
+    if days and not (days.isascii() and days.isdigit() and len(days) < 6):
+        raise Refused("Give the days as a whole number, or leave them out.", code="invalid")
+    _, secret = services.token_create(
+        user=user,
+        name=request.POST.get("name", ""),
+        scopes=request.POST.getlist("scopes"),
+        days=int(days) if days else None,
+    )
+    return secret
+
+
+def _revoke(request: HttpRequest, among: QuerySet[Token], back: str) -> HttpResponse:
+    services.token_revoke(token=get_object_or_404(among, pk=_number(request.POST["revoke"])))
+    messages.success(request, "The token is revoked.")
+    return redirect(back)
+
+
+def _number(text: str | None) -> int:
+    """A key that a form sent; 0, which no row has, for anything else."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 18 else 0
+
+
+def _scopes_for(user: Any) -> list[tuple[str, Any]]:
+    """Scopes that would open anything for this person."""
+    needed = {Token.Scope.UPLOAD: "upload", Token.Scope.REVIEW: "review", Token.Scope.MANAGE: "webhooks"}
+    return [(s.value, s.label) for s in Token.Scope if s not in needed or can(user, needed[s])]

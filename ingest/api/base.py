@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
 from django.core.cache import cache
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.generics import GenericAPIView
 from rest_framework.pagination import CursorPagination
 from rest_framework.permissions import BasePermission, IsAuthenticated
@@ -16,7 +18,11 @@ from rest_framework.throttling import BaseThrottle
 
 from ingest.models import Token
 from ingest.roles import can
+from ingest.services.idempotency import Answer, answer_once
 
+IDEMPOTENCY_KEY = OpenApiParameter(
+    "Idempotency-Key", str, OpenApiParameter.HEADER, description="Sent again with the same key, the answer is the same"
+)
 _SAFE = ("GET", "HEAD", "OPTIONS")
 #: the ability that a person needs beside the scope that a token needs
 _ABILITY = {
@@ -32,10 +38,10 @@ class HasScope(BasePermission):
     message = "Your role or this token does not allow that: ask an administrator, or make a token with the right scope."
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        scope = Token.Scope.READ.value if request.method in _SAFE else view.write_scope
-        if isinstance(request.auth, Token) and scope not in request.auth.scopes:
+        scope = view.read_scope if request.method in _SAFE else view.write_scope
+        if scope is not None and isinstance(request.auth, Token) and scope not in request.auth.scopes:
             return False
-        ability = _ABILITY.get(scope)
+        ability = view.ability or _ABILITY.get(scope)
         return ability is None or can(request.user, ability)
 
 
@@ -69,11 +75,14 @@ class Throttle(BaseThrottle):
 
 
 class ApiView(GenericAPIView[Any]):
-    """Base of all endpoints. ``write_scope`` is needed for everything that changes something, ``read`` for the rest."""
+    """Base of all endpoints. ``write_scope`` is needed for everything that changes something, ``read_scope`` for the
+    rest; None: any token will do. ``ability`` is what the caller's role must allow for both."""
 
     permission_classes = (IsAuthenticated, HasScope)
     throttle_classes = (Throttle,)
-    write_scope = Token.Scope.UPLOAD.value
+    read_scope: str | None = Token.Scope.READ.value
+    write_scope: str | None = Token.Scope.UPLOAD.value
+    ability = ""
     #: name of the setting that limits requests a minute
     rate = "API_PER_MINUTE"
     rate_headers: dict[str, str] = {}  # noqa: RUF012  # replaced on the instance by the throttle, never changed
@@ -83,6 +92,17 @@ class ApiView(GenericAPIView[Any]):
         for name, value in self.rate_headers.items():
             response[name] = value
         return response
+
+    def once(self, request: Request, fields: Any, answer: Callable[[], Answer]) -> Response:
+        """The answer to a request that changes something; the same one again for the same ``Idempotency-Key``."""
+        said = repr(sorted(fields.items()) if isinstance(fields, dict) else fields)
+        (status, body), is_repeated = answer_once(
+            user=request.user,
+            key=request.headers.get("Idempotency-Key", ""),
+            request=f"{request.method} {request.path} {said}".encode(),
+            answer=answer,
+        )
+        return Response(body, status=status, headers={"Idempotency-Replayed": "true"} if is_repeated else {})
 
     def page_of(self, rows: Any) -> Response:
         """One page of a queryset through this view's serializer."""

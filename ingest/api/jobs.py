@@ -5,36 +5,44 @@ from __future__ import annotations
 from typing import Any
 
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ingest import selectors, services
-from ingest.api.base import ApiView, Cursor
+from ingest.api.base import IDEMPOTENCY_KEY, ApiView, Cursor
 from ingest.api.serializers import (
     ArtifactSerializer,
     DiagnoseInSerializer,
     DiagnoseOutSerializer,
+    JobChangeSerializer,
     JobDetailSerializer,
     JobInSerializer,
     JobSerializer,
     ProblemSerializer,
     RunSerializer,
+    UploadSerializer,
 )
-from ingest.models import Artifact, Job, Run
+from ingest.models import Artifact, Job, Run, Upload
 from ingest.refusals import Refused
-from ingest.services.idempotency import answer_once
 
 TAGS = ["jobs"]
 _PROBLEM = OpenApiResponse(ProblemSerializer, description="What is wrong and what to do")
-_KEY = OpenApiParameter(
-    "Idempotency-Key", str, OpenApiParameter.HEADER, description="Sent again with the same key, the answer is the same"
-)
 
 
 def job_of(request: Any, slug: str) -> Job:
     """The job, if the caller may see it; to a stranger it does not exist."""
     return get_object_or_404(selectors.jobs_visible_to(request.user).select_related("cluster"), slug=slug)
+
+
+def _fields_of(said: dict[str, Any]) -> dict[str, Any]:
+    """The model's fields of what was said."""
+    fields = dict(said)
+    if "nodes" in fields:
+        fields["nodes_text"] = "\n".join(fields.pop("nodes"))
+    if "outcome" in fields:
+        fields["declared_outcome"] = fields.pop("outcome")
+    return fields
 
 
 class JobsView(ApiView):
@@ -51,22 +59,15 @@ class JobsView(ApiView):
         tags=TAGS,
         summary="Make a job",
         request=JobInSerializer,
-        parameters=[_KEY],
+        parameters=[IDEMPOTENCY_KEY],
         responses={201: JobSerializer, 409: _PROBLEM, 422: _PROBLEM},
     )
     def post(self, request: Request) -> Response:
         form = JobInSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        (status, body), is_repeated = answer_once(
-            user=request.user,
-            key=request.headers.get("Idempotency-Key", ""),
-            request=repr(sorted(form.validated_data.items())).encode(),
-            answer=lambda: self._create(request, form.validated_data),
-        )
-        headers = {"Location": f"/api/v1/jobs/{body['slug']}/"}
-        if is_repeated:
-            headers["Idempotency-Replayed"] = "true"
-        return Response(body, status=status, headers=headers)
+        answer = self.once(request, form.validated_data, lambda: self._create(request, form.validated_data))
+        answer["Location"] = f"/api/v1/jobs/{answer.data['slug']}/"
+        return answer
 
     def _create(self, request: Request, fields: dict[str, Any]) -> tuple[int, Any]:
         fields = dict(fields)
@@ -76,10 +77,7 @@ class JobsView(ApiView):
             if cluster is None:
                 sentence = "There is no such cluster for you: leave it out, or ask an administrator."
                 raise Refused(sentence, code="invalid", fields={"cluster": sentence})
-        fields["nodes_text"] = "\n".join(fields.pop("nodes", []))
-        if "outcome" in fields:
-            fields["declared_outcome"] = fields.pop("outcome")
-        job = services.job_create(user=request.user, cluster=cluster, **fields)
+        job = services.job_create(user=request.user, cluster=cluster, **_fields_of(fields))
         return 201, JobSerializer(job).data
 
 
@@ -91,6 +89,20 @@ class JobView(ApiView):
     )
     def get(self, request: Request, slug: str) -> Response:
         return Response(self.get_serializer(job_of(request, slug)).data)
+
+    @extend_schema(
+        operation_id="jobs_change",
+        tags=TAGS,
+        summary="Say more of a job: how it ended, when, on which nodes",
+        request=JobChangeSerializer(partial=True),
+        responses={200: JobDetailSerializer},
+    )
+    def patch(self, request: Request, slug: str) -> Response:
+        job = job_of(request, slug)
+        form = JobChangeSerializer(data=request.data, partial=True)
+        form.is_valid(raise_exception=True)
+        services.job_change(job=job, **_fields_of(form.validated_data))
+        return Response(self.get_serializer(job).data)
 
 
 class RunsView(ApiView):
@@ -115,6 +127,20 @@ class ArtifactsView(ApiView):
     @extend_schema(operation_id="jobs_artifacts", tags=TAGS, summary="Files of a job, the latest first")
     def get(self, request: Request, slug: str) -> Response:
         return self.page_of(selectors.artifacts_of(job_of(request, slug)).order_by())
+
+
+class JobUploadsView(ApiView):
+    serializer_class = UploadSerializer
+    pagination_class = Cursor
+    queryset = Upload.objects.none()
+
+    @extend_schema(
+        operation_id="jobs_uploads",
+        tags=TAGS,
+        summary="What was sent to a job, the latest first: names, digests, and why some were refused",
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        return self.page_of(Upload.objects.filter(job=job_of(request, slug)).select_related("job", "attempt"))
 
 
 class DiagnoseView(ApiView):

@@ -47,6 +47,21 @@ class JobInSerializer(serializers.Serializer[Any]):
     comment = serializers.CharField(required=False, allow_blank=True, max_length=20_000)
 
 
+class JobChangeSerializer(serializers.Serializer[Any]):
+    """What may be said of a job later: all but its id, its cluster and the time zone that its evidence was read in."""
+
+    name = serializers.CharField(max_length=200)
+    family = serializers.CharField(max_length=120, allow_blank=True)
+    framework = serializers.CharField(max_length=40, allow_blank=True)
+    model = serializers.CharField(max_length=120, allow_blank=True)
+    nodes = serializers.ListField(child=serializers.CharField(max_length=200), max_length=20_000)
+    layout = serializers.DictField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    outcome = serializers.ChoiceField(choices=Outcome.choices)
+    comment = serializers.CharField(allow_blank=True, max_length=20_000)
+
+
 class StepSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     state = serializers.ChoiceField(choices=STEP_STATES)

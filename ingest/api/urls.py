@@ -2,12 +2,15 @@
 
 from django.urls import path
 
-from ingest.api import jobs, uploads
+from ingest.api import jobs, me, uploads
 
 urlpatterns = [
+    path("me/", me.MeView.as_view(), name="api-me"),
+    path("me/token/", me.MeTokenView.as_view(), name="api-me-token"),
     path("jobs/", jobs.JobsView.as_view(), name="api-jobs"),
     path("jobs/<slug:slug>/", jobs.JobView.as_view(), name="api-job"),
     path("jobs/<slug:slug>/runs/", jobs.RunsView.as_view(), name="api-job-runs"),
+    path("jobs/<slug:slug>/uploads/", jobs.JobUploadsView.as_view(), name="api-job-uploads"),
     path("jobs/<slug:slug>/artifacts/", jobs.ArtifactsView.as_view(), name="api-job-artifacts"),
     path("jobs/<slug:slug>/artifacts/<str:sha256>", uploads.ArtifactView.as_view(), name="api-artifact"),
     path("jobs/<slug:slug>/diagnose/", jobs.DiagnoseView.as_view(), name="api-job-diagnose"),

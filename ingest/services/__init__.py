@@ -4,7 +4,7 @@ from ingest.refusals import Refused
 from ingest.services.artifacts import artifact_delete
 from ingest.services.diagnosing import diagnosis_request, revision_close
 from ingest.services.history import history_for, history_learn
-from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_create
+from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_change, job_create
 from ingest.services.receiving import Receipt, artifact_receive
 from ingest.services.runs import Work, run_do, run_retry
 from ingest.services.tokens import token_create, token_revoke, token_use
@@ -21,6 +21,7 @@ __all__ = [
     "diagnosis_request",
     "history_for",
     "history_learn",
+    "job_change",
     "job_create",
     "revision_close",
     "run_do",

@@ -14,17 +14,26 @@ from ingest.models import Token
 from ingest.refusals import Refused
 
 _MARK = "fl_"
+_MAX_DAYS = 3650
 _USED_EVERY = timedelta(minutes=1)
 
 
-def token_create(*, user: Any, name: str, scopes: Iterable[str]) -> tuple[Token, str]:
-    """A new token and its secret, which is shown this once and kept only as a digest."""
+def token_create(*, user: Any, name: str, scopes: Iterable[str], days: int | None = None) -> tuple[Token, str]:
+    """A new token and its secret, shown this once and kept only as a digest. It ends after ``days``, if given."""
     wanted = sorted(set(scopes))
     if not wanted or not set(wanted) <= set(Token.Scope.values):
         raise Refused(f"A token needs scopes out of {', '.join(Token.Scope.values)}.", code="invalid")
+    if days is not None and not 1 <= days <= _MAX_DAYS:
+        raise Refused(f"A token lasts from 1 to {_MAX_DAYS:,} days, or until it is revoked.", code="invalid")
+    expires_at = timezone.now() + timedelta(days=days) if days is not None else None
     secret = _MARK + secrets.token_urlsafe(32)
     token = Token.objects.create(
-        user=user, name=name.strip()[:120] or "token", prefix=secret[:12], digest=Token.digest_of(secret), scopes=wanted
+        user=user,
+        name=name.strip()[:120] or "token",
+        prefix=secret[:12],
+        digest=Token.digest_of(secret),
+        scopes=wanted,
+        expires_at=expires_at,
     )
     return token, secret
 
@@ -39,9 +48,9 @@ def token_use(*, secret: str) -> Token | None:
     if not secret.startswith(_MARK):
         return None
     token = Token.objects.select_related("user").filter(digest=Token.digest_of(secret), revoked_at=None).first()
-    if token is None or not token.user.is_active:
-        return None
     now = timezone.now()
+    if token is None or not token.user.is_active or (token.expires_at is not None and token.expires_at <= now):
+        return None
     stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _USED_EVERY)
     if token.last_used_at is None or token.last_used_at < now - _USED_EVERY:
         Token.objects.filter(stale, pk=token.pk).update(last_used_at=now)

@@ -117,6 +117,25 @@ def test_an_idempotency_key_makes_one_job_however_often_it_is_sent(api: Any) -> 
     assert Job.objects.count() == 1
 
 
+def test_more_is_said_of_a_job_later(api: Any, job: Any) -> None:
+    said = {"outcome": "failed", "ended_at": "2026-11-21T03:00:00Z", "nodes": ["n1", "n2"]}
+    answer = api.patch(f"/api/v1/jobs/{job.slug}/", said)
+    assert answer.status_code == 200, answer.json()
+    job.refresh_from_db()
+    assert (job.declared_outcome, job.nodes_text, job.name) == ("failed", "n1\nn2", "Night run")
+    assert api.patch(f"/api/v1/jobs/{job.slug}/", {"outcome": "odd"}).status_code == 400
+
+
+def test_what_was_sent_is_listed_with_digests_and_refusals(put: Any, api: Any, job: Any) -> None:
+    put("a.log", LOG)
+    put("b.log", LOG, digest=sha(b"other"))
+    rows = api.get(f"/api/v1/jobs/{job.slug}/uploads/").json()["results"]
+    assert [(row["path"], row["state"], row["sha256"]) for row in rows] == [
+        ("b.log", "refused", ""),
+        ("a.log", "settled", sha(LOG)),
+    ]
+
+
 def test_a_failed_request_frees_its_idempotency_key(api: Any) -> None:
     make_job("taken")
     headers = {"Idempotency-Key": "k2"}

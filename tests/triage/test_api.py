@@ -70,9 +70,20 @@ def test_a_decision_is_made_and_taken_back(ada, incident):
     undone = client.post(f"{url}{made.json()['id']}/undo/")
     assert undone.status_code == 200
     assert client.post(f"{url}{made.json()['id']}/undo/").status_code == 422
-    assert [row["word"] for row in client.get(url).json()] == ["correct"]
+    assert [row["word"] for row in client.get(url).json()["results"]] == ["correct"]
     incident.refresh_from_db()
     assert incident.state == "awaiting_review"
+
+
+def test_a_decision_sent_again_with_its_key_is_one_decision(ada, incident):
+    client, url = api(ada, "read", "review"), f"/api/v1/incidents/{incident.pk}/decisions/"
+    word, headers = {"claim": "category", "word": "confirm"}, {"Idempotency-Key": "once"}
+    first, second = (client.post(url, word, headers=headers) for _ in range(2))
+    assert first.json() == second.json()
+    assert (second.status_code, second["Idempotency-Replayed"]) == (201, "true")
+    assert incident.decisions.count() == 1
+    other = make_incident()
+    assert client.post(f"/api/v1/incidents/{other.pk}/decisions/", word, headers=headers).status_code == 422
 
 
 def test_nonsense_is_refused_with_its_reason(ada, incident):

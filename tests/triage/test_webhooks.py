@@ -8,9 +8,11 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
+from rest_framework.test import APIClient
 
 from ingest.models import Artifact, Blob
 from ingest.refusals import Refused
+from ingest.services import token_create
 from ingest.signals import artifact_ready, run_failed, swept, tidied
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.triage.receiver import receiving, verify
@@ -383,3 +385,45 @@ def test_a_real_worker_delivers_and_tries_again(start_worker, receiver, manager)
         time.sleep(0.1)
     assert [row["status"] for row in hook.deliveries.get().attempts] == [500, 200]
     assert all(verify(hook.secret, headers, body) for _, headers, body in receiver.got)
+
+
+def api_of(user, *scopes):
+    client = APIClient()
+    _, secret = token_create(user=user, name="test", scopes=list(scopes))
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    return client
+
+
+def test_the_api_makes_changes_pings_rotates_and_deletes(manager, receiver):
+    client = api_of(manager, "read", "manage")
+    said = {"name": "chat", "url": receiver.url, "events": ["incident.opened"]}
+    made = client.post("/api/v1/webhooks/", said, headers={"Idempotency-Key": "one"})
+    assert made.status_code == 201, made.json()
+    assert client.post("/api/v1/webhooks/", said, headers={"Idempotency-Key": "one"}).json() == made.json()
+    hook = Webhook.objects.get()
+    assert made.json()["secret"] == hook.secret
+    url = f"/api/v1/webhooks/{hook.pk}/"
+    assert "secret" not in client.get(url).json()
+    assert client.patch(url, {"is_active": False}).json()["is_active"] is False
+    assert client.patch(url, {"events": ["rain"]}).status_code == 400
+    assert client.patch(url, {"url": "https://10.0.0.1/"}).json()["errors"][0]["field"] == "url"
+    sent = client.post(f"{url}ping/").json()
+    assert (sent["state"], sent["attempts"][0]["status"]) == ("delivered", 204)
+    assert client.post(f"{url}deliveries/{sent['id']}/redeliver/").status_code == 202
+    (row,) = client.get(f"{url}deliveries/").json()["results"]
+    assert (row["event"], len(row["attempts"])) == ("ping", 2)
+    assert client.post(f"{url}rotate/").json()["secret"] != hook.secret
+    assert client.delete(url).status_code == 204
+    assert not Webhook.objects.exists()
+
+
+def test_the_api_of_webhooks_needs_scope_role_and_ownership(hook, manager, receiver):
+    url = f"/api/v1/webhooks/{hook.pk}/"
+    assert api_of(manager, "read").get(url).status_code == 200
+    assert api_of(manager, "read").delete(url).status_code == 403
+    assert api_of(make_user("ada", "engineer"), "read", "manage").get(url).status_code == 403
+    assert api_of(make_user("max", "manager"), "read", "manage").get(url).status_code == 404
+    assert api_of(make_user("root", "admin"), "read", "manage").get(url).status_code == 200
+    said = {"name": "x", "url": receiver.url, "events": ["incident.opened"], "cluster": "closed"}
+    make_team("others", clusters=[make_cluster("closed")])
+    assert api_of(manager, "manage").post("/api/v1/webhooks/", said).status_code == 422

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ingest.api.base import ApiView, Cursor
+from ingest.api.base import IDEMPOTENCY_KEY, ApiView, Cursor
 from ingest.api.serializers import ProblemSerializer
 from ingest.models import Token
 from ingest.refusals import Refused
@@ -95,38 +97,45 @@ class FindingsView(ApiView):
         return Response(self.get_serializer(rows, many=True).data)
 
 
+class _ByMade(Cursor):
+    ordering = ("-made_at", "-id")
+
+
 class DecisionsView(ApiView):
     serializer_class = DecisionSerializer
+    pagination_class = _ByMade
     queryset = Decision.objects.none()
     write_scope = Token.Scope.REVIEW.value
 
     @extend_schema(
         operation_id="incidents_decisions_list",
         tags=TAGS,
-        summary="Every human word on an incident, undone ones too",
-        responses={200: DecisionSerializer(many=True)},
+        summary="Every human word on an incident, undone ones too, newest first",
     )
     def get(self, request: Request, number: int) -> Response:
-        rows = _incident_of(request, number).decisions.select_related("made_by")
-        return Response(self.get_serializer(rows, many=True).data)
+        return self.page_of(_incident_of(request, number).decisions.select_related("made_by"))
 
     @extend_schema(
         operation_id="incidents_decisions_create",
         tags=TAGS,
         summary="Confirm, correct or reject a claim",
         request=DecisionInSerializer,
+        parameters=[IDEMPOTENCY_KEY],
         responses={201: DecisionSerializer, 422: _PROBLEM},
     )
     def post(self, request: Request, number: int) -> Response:
         form = DecisionInSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        try:
-            made = reviewing.decision_make(
-                incident=_incident_of(request, number), by=request.user, **form.validated_data
-            )
-        except reviewing.ReviewError as error:
-            raise Refused(str(error), code="refused_decision") from error
-        return Response(DecisionSerializer(made).data, status=201)
+        incident = _incident_of(request, number)
+
+        def make() -> tuple[int, Any]:
+            try:
+                made = reviewing.decision_make(incident=incident, by=request.user, **form.validated_data)
+            except reviewing.ReviewError as error:
+                raise Refused(str(error), code="refused_decision") from error
+            return 201, DecisionSerializer(made).data
+
+        return self.once(request, form.validated_data, make)
 
 
 class DecisionUndoView(ApiView):

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from triage.api import incidents, statistics
+from triage.api import incidents, statistics, webhooks
 
 urlpatterns = [
     path("incidents/", incidents.IncidentsView.as_view(), name="api-incidents"),
@@ -13,6 +13,16 @@ urlpatterns = [
         "incidents/<int:number>/decisions/<int:decision>/undo/",
         incidents.DecisionUndoView.as_view(),
         name="api-decision-undo",
+    ),
+    path("webhooks/", webhooks.WebhooksView.as_view(), name="api-webhooks"),
+    path("webhooks/<int:pk>/", webhooks.WebhookView.as_view(), name="api-webhook"),
+    path("webhooks/<int:pk>/rotate/", webhooks.WebhookRotateView.as_view(), name="api-webhook-rotate"),
+    path("webhooks/<int:pk>/ping/", webhooks.WebhookPingView.as_view(), name="api-webhook-ping"),
+    path("webhooks/<int:pk>/deliveries/", webhooks.DeliveriesView.as_view(), name="api-deliveries"),
+    path(
+        "webhooks/<int:pk>/deliveries/<uuid:delivery>/redeliver/",
+        webhooks.RedeliverView.as_view(),
+        name="api-redeliver",
     ),
     path("statistics/", statistics.StatisticsView.as_view(), name="api-statistics"),
     path("search/", statistics.SearchView.as_view(), name="api-search"),
