@@ -26,6 +26,8 @@ NEAR_DAYS = 60
 EVIDENCE_ROLES = ("root", "cascade", "confirmation", "teardown")
 
 
+#: states of incidents whose verdict a human let stand or set right
+STOOD = (Incident.State.CONFIRMED, Incident.State.CORRECTED, Incident.State.ACTIONED, Incident.State.RESOLVED)
 _PAST = {"confirm": "confirmed", "reject": "rejected", "inconclusive": "found inconclusive:"}
 
 
@@ -47,6 +49,7 @@ class SuspectView:
     row: Suspect
     word: Decision | None
     past: int
+    past_confirmed: int
     score_share: float
 
 
@@ -72,6 +75,12 @@ class IncidentView:
         return self.findings[: max(MAIN_FINDINGS, sum(row.role == "root" for row in self.findings))]
 
     @property
+    def old_entries(self) -> list[dict[str, Any]]:
+        """What the machine logged but for its last word: folded away where there is much of it."""
+        machine = [entry for entry in self.entries if entry["row"].actor_id is None]
+        return machine[:-1] if len(machine) > 2 else []
+
+    @property
     def late_findings(self) -> list[FindingFacts]:
         return self.findings[len(self.main_findings) :]
 
@@ -86,10 +95,11 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
     """Four queries beyond the incident itself, whatever its size."""
     decisions = list(incident.decisions.select_related("made_by"))
     last = standing.latest(decisions)
-    rows = list(incident.suspects.select_related("node").annotate(past=_past(incident)))
+    rows = list(incident.suspects.select_related("node").annotate(**_past(incident)))
     top = max((row.score for row in rows), default=1) or 1
     views = [
-        SuspectView(row, last.get((Decision.Claim.SUSPECT, row.entity)), row.past, row.score / top) for row in rows
+        SuspectView(row, last.get((Decision.Claim.SUSPECT, row.entity)), row.past, row.past_confirmed, row.score / top)
+        for row in rows
     ]
     known = {row.entity for row in rows}
     added = [
@@ -116,10 +126,14 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
     )
 
 
-def _past(incident: Incident) -> Any:
-    """How many other incidents accused the same node."""
+def _past(incident: Incident) -> dict[str, Any]:
+    """How many other incidents accused the same node, and how many of them a human let stand."""
     same = Q(node__suspicions__is_accused=True) & ~Q(node__suspicions__incident=incident)
-    return Count("node__suspicions", filter=same)
+    stood = Q(node__suspicions__incident__state__in=STOOD)
+    return {
+        "past": Count("node__suspicions", filter=same),
+        "past_confirmed": Count("node__suspicions", filter=same & stood),
+    }
 
 
 def _claims(incident: Incident, last: dict[tuple[str, str], Decision]) -> list[ClaimView]:
@@ -185,7 +199,7 @@ def _relatives(user: Any, incident: Incident) -> list[tuple[Incident, str]]:
         incidents_visible_to(user)
         .filter(together | same | near, is_withdrawn=False)
         .exclude(pk=incident.pk)
-        .only("headline", "state")
+        .only("headline", "state", "standing_category", "happened_at")
         .annotate(why=why, closeness=closeness)
         .order_by("closeness", "-opened_at", "-id")[:SIMILAR_LIMIT]
     )

@@ -173,6 +173,20 @@ def highlight(text: str, indicators: list[dict[str, Any]]) -> SafeString:
     return format_html_join("", "{}", ((_marked(part, told, values),) for part in parts if part))
 
 
+_PARAMETER = re.compile(r"(<[A-Z]{2,8}>)")
+
+
+@register.filter
+def masked(text: str) -> SafeString:
+    """A template with the names of its parameters, which count for nothing when messages are compared, marked."""
+    parts = _PARAMETER.split(text)
+    return format_html_join(
+        "",
+        "{}",
+        ((format_html('<span class="masked">{}</span>', part) if n % 2 else part,) for n, part in enumerate(parts)),
+    )
+
+
 def _marked(part: str, told: set[str], values: set[str]) -> str | SafeString:
     if part in told:
         return format_html("<mark>{}</mark>", part)

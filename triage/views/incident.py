@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from triage.export import markdown
 from triage.models import Decision, Incident
+from triage.selectors.grouping import grouping_of
 from triage.selectors.incident import incident_view
 from triage.selectors.incidents import incidents_visible_to
 from triage.services import reviewing
@@ -34,8 +35,17 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
         "incident": found,
         "view": incident_view(request.user, found),
         "stages": STAGES,
+        "is_asleep": found.snoozed_until is not None and found.snoozed_until > timezone.now(),
     }
     return render(request, "triage/incident.html", context)
+
+
+@require_GET
+def grouping(request: HttpRequest, number: int) -> HttpResponse:
+    """Why it stands with others or alone: a piece of its page."""
+    found = incident_or_404(request, number)
+    context = {"incident": found, "grouping": grouping_of(request.user, found)}
+    return render(request, "triage/incident/grouping.html", context)
 
 
 @require_GET

@@ -206,10 +206,7 @@ def undo(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
     if count:
         say(request, "Taken back." if count == 1 else f"Taken back on {count} incidents.")
     else:
-        complain(
-            request,
-            "There is nothing left to take back: it was undone before, was changed since, or somebody else did it.",
-        )
+        complain(request, "Nothing is left to take back: it was undone or changed since, or somebody else did it.")
     return back(request, reverse("queue"))
 
 

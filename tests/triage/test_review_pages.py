@@ -1,0 +1,176 @@
+"""What people do to incidents through the pages: what each act answers, keeps, refuses and takes back."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from tests.factories import make_attempt, make_incident, make_job, make_team, make_user
+from tests.triage.report import sample
+from triage.models import Activity, Incident
+from triage.services.diagnosing import diagnosis_store
+from triage.services.grouping import incidents_merge
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ada(client):
+    user = make_user("ada", "engineer")
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def incident():
+    attempt = make_attempt(make_job("llama"))
+    diagnosis_store(attempt=attempt, revision=1, report=sample())
+    return attempt.incidents.get()
+
+
+def test_the_grouping_is_explained_by_words_masks_and_rules(client, ada, incident, django_assert_max_num_queries):
+    url = reverse("incident-grouping", args=[incident.pk])
+    with django_assert_max_num_queries(8):
+        assert "Nobody merged or split it" in client.get(url).content.decode()
+    twin = make_incident(fingerprint=incident.fingerprint)
+    incidents_merge(incidents=[incident, twin], by=ada)
+    page = client.get(url).content.decode()
+    assert '<span class="masked">&lt;PCI&gt;</span>' in page
+    assert "1 other incident" in page
+    assert f"<b>ada</b> put it into group {Incident.objects.get(pk=incident.pk).group_id}" in page
+    assert "<html" not in page
+
+
+def test_a_merge_and_a_split_of_several_offer_an_undo_and_tell_what_they_did(client, ada, incident):
+    others = [make_incident(headline=f"Other {n}") for n in range(3)]
+    url = reverse("incident-group", args=[incident.pk])
+    numbers = ", ".join(f"#{row.pk}" for row in others)
+    page = client.post(url, {"act": "merge", "numbers": numbers}, follow=True).content.decode()
+    assert "now holds 4 incidents" in page
+    merged = Activity.objects.filter(kind="merged").first()
+    assert reverse("undo", args=[merged.request_id]) in page
+    page = client.post(url, {"act": "split", "id": [others[0].pk, others[1].pk]}, follow=True).content.decode()
+    assert "2 incidents stand alone again" in page
+    incident.refresh_from_db()
+    assert incident.group.incidents.count() == 2
+    page = client.post(reverse("undo", args=[Activity.objects.filter(kind="split").first().request_id]), follow=True)
+    assert "Taken back on 2 incidents." in page.content.decode()
+    assert incident.group.incidents.count() == 4
+    page = client.post(reverse("incident-group", args=[make_incident().pk]), {"act": "split"}, follow=True)
+    assert "None of these incidents is in a group" in page.content.decode()
+
+
+def test_snoozing_leaves_the_queue_until_then_and_can_be_taken_back(client, ada, incident):
+    url = reverse("incident-act", args=[incident.pk])
+    page = client.post(url, {"act": "snoozed", "hours": "4"}, follow=True).content.decode()
+    assert "snoozed until" in page
+    assert incident.headline not in client.get("/").content.decode()
+    request_id = Activity.objects.get(kind="snoozed").request_id
+    client.post(reverse("undo", args=[request_id]))
+    assert incident.headline in client.get("/").content.decode()
+    assert (
+        "Nothing is left to take back" in client.post(reverse("undo", args=[request_id]), follow=True).content.decode()
+    )
+    assert "Give a time in the future" in client.post(url, {"act": "snoozed"}, follow=True).content.decode()
+    page = client.post(url, {"act": "snoozed", "until": "2090-01-01"}, follow=True).content.decode()
+    assert "2090-01-01" in page
+    client.post(url, {"act": "woken"})
+    assert incident.headline in client.get("/").content.decode()
+
+
+def test_an_incident_is_resolved_only_after_a_verdict_and_reopens(client, ada, incident):
+    url = reverse("incident-act", args=[incident.pk])
+    assert "Say first what it was" in client.post(url, {"act": "resolved"}, follow=True).content.decode()
+    client.post(reverse("decide", args=[incident.pk]), {"claim": "category", "word": "confirm"})
+    client.post(url, {"act": "resolved", "reason": "board replaced"})
+    incident.refresh_from_db()
+    assert incident.state == Incident.State.RESOLVED
+    page = client.post(url, {"act": "reopened"}, follow=True).content.decode()
+    assert "board replaced" in page
+    incident.refresh_from_db()
+    assert incident.state == Incident.State.CONFIRMED
+    assert "There is no act" in client.post(url, {"act": "eaten"}, follow=True).content.decode()
+
+
+def test_an_incident_is_given_to_me_to_somebody_to_nobody(client, ada, incident):
+    make_user("bob", "engineer")
+    url = reverse("assign", args=[incident.pk])
+    for name, said in (("me", "Assigned to ada"), ("bob", "Assigned to bob"), ("", "Nobody is assigned now")):
+        page = client.post(url, {"assignee": name}, follow=True).content.decode()
+        assert said in page
+    assert "There is nobody called eve" in client.post(url, {"assignee": "eve"}, follow=True).content.decode()
+    kinds = list(Activity.objects.filter(incident=incident, kind="assigned").values_list("data__after", flat=True))
+    assert kinds == ["ada", "bob", None]
+
+
+def test_a_comment_is_kept_and_an_empty_one_is_refused_with_a_sentence(client, ada, incident):
+    url = reverse("comment", args=[incident.pk])
+    assert client.post(url, {"body": "seen **before**"})["Location"].endswith("#activity")
+    assert "<strong>before</strong>" in client.get(f"/incidents/{incident.pk}/").content.decode()
+    assert "The comment is empty" in client.post(url, {"body": " "}, follow=True).content.decode()
+
+
+def test_one_word_is_taken_back_by_whoever_may_review_and_only_once(client, ada, incident):
+    client.post(reverse("decide", args=[incident.pk]), {"claim": "stage", "word": "confirm"})
+    client.force_login(make_user("bob", "engineer"))
+    url = reverse("decision-undo", args=[incident.pk, incident.decisions.get().pk])
+    assert "Taken back" in client.post(url, follow=True).content.decode()
+    assert "already undone" in client.post(url, follow=True).content.decode()
+    assert Activity.objects.get(kind="undone").actor.username == "bob"
+    refused = client.post(reverse("decide", args=[incident.pk]), {"claim": "colour", "word": "confirm"}, follow=True)
+    assert "There is no claim" in refused.content.decode()
+
+
+ACTS = ("decide", "incident-act", "assign", "comment", "incident-group")
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_viewers_read_and_strangers_do_not_even_find_it(client, incident, name):
+    url = reverse(name, args=[incident.pk])
+    assert client.post(url).status_code == 302  # to sign in
+    client.force_login(make_user("vera", "viewer"))
+    refused = client.post(url)
+    assert refused.status_code == 403
+    assert "Reviewing needs the role engineer" in refused.content.decode()
+    assert client.get(f"/incidents/{incident.pk}/").status_code == 200
+    make_team("red", clusters=[incident.cluster])
+    client.force_login(make_user("sam", "engineer"))
+    assert client.post(url).status_code == 404
+
+
+def test_bulk_assigning_merging_and_splitting_ask_act_and_can_be_taken_back(client, ada):
+    rows = [make_incident() for _ in range(3)]
+    chosen = {"id": [row.pk for row in rows]}
+    assert "Assign 3 incidents?" in client.post(reverse("bulk"), chosen | {"act": "assign"}).content.decode()
+    sure = chosen | {"expected": "3"}
+    page = client.post(reverse("bulk"), sure | {"act": "assign", "assignee": "ada"}, follow=True).content.decode()
+    assert "Assigned 3 incidents to ada" in page
+    page = client.post(reverse("bulk"), sure | {"act": "merge", "title": "One cause"}, follow=True).content.decode()
+    assert "are now group" in page
+    page = client.post(reverse("bulk"), sure | {"act": "split"}, follow=True).content.decode()
+    assert "3 of them left their group" in page
+    client.post(reverse("undo", args=[Activity.objects.filter(kind="split").first().request_id]))
+    assert Incident.objects.filter(group__title="One cause").count() == 3
+    assert "Nothing was chosen" in client.post(reverse("bulk"), {"act": "confirm"}, follow=True).content.decode()
+    assert client.post(reverse("bulk"), sure | {"act": "eat"}).status_code == 400
+    assert client.post(reverse("bulk"), {"scope": "query", "q": "colour:red", "act": "confirm"}).status_code == 400
+
+
+def test_a_saved_view_is_shared_replaced_and_forgotten_by_its_owner_alone(client, ada):
+    make_incident(category="network.link.down", headline="Link is gone")
+    make_incident(headline="other")
+    save, bob = reverse("view-save"), make_user("bob", "manager")
+    client.post(save, {"name": "Net", "q": "category:hardware"})
+    client.post(save, {"name": "Net", "q": "category:network", "is_shared": "on"})
+    assert "Give the view a name" in client.post(save, {"name": "?!", "q": ""}, follow=True).content.decode()
+    assert "cannot be saved" in client.post(save, {"name": "x", "q": "colour:red"}, follow=True).content.decode()
+    client.force_login(bob)
+    assert "Link is gone" in client.get("/incidents/?filter=net").content.decode()
+    lines = b"".join(client.get("/incidents.csv?filter=net").streaming_content).decode().splitlines()
+    assert len(lines) == 2
+    assert client.get("/incidents.csv?filter=nope").status_code == 400
+    client.post(save, {"name": "Net", "q": "is:unreviewed"})
+    assert "Only its owner" in client.post(reverse("view-delete", args=["net"]), follow=True).content.decode()
+    assert "filter=net-2" in client.get("/incidents/").content.decode()
+    client.force_login(ada)
+    assert "The view is gone" in client.post(reverse("view-delete", args=["net"]), follow=True).content.decode()

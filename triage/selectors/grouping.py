@@ -1,0 +1,36 @@
+"""Why incidents are together or apart: what their fingerprint is made of, and what people said of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from triage.models import GroupRule, Incident
+from triage.selectors.incidents import incidents_visible_to
+from triage.services.reading import FindingFacts, findings_of
+
+RULES_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """``roots``: the events whose texts make the fingerprint; ``rules``: human words on it, the last first."""
+
+    roots: list[FindingFacts]
+    rules: list[GroupRule]
+    alike: int
+
+    @property
+    def rule(self) -> GroupRule | None:
+        """The word that counts for new incidents."""
+        return self.rules[0] if self.rules else None
+
+
+def grouping_of(user: Any, incident: Incident) -> Grouping:
+    """Two queries."""
+    roots = [row for row in findings_of(incident.diagnosis.report) if row.role == "root"]
+    if not incident.fingerprint:
+        return Grouping(roots, [], 0)
+    rules = GroupRule.objects.filter(fingerprint=incident.fingerprint).select_related("made_by").order_by("-pk")
+    alike = incidents_visible_to(user).filter(fingerprint=incident.fingerprint, is_withdrawn=False)
+    return Grouping(roots, list(rules[:RULES_SHOWN]), alike.exclude(pk=incident.pk).count())
