@@ -282,7 +282,7 @@ class Run:
             size = volume * share
             rate = min(float(self.rates(src, dst, lane).min()) for lane in range(self.job.lanes))
             start = ready[[of[int(s)] for s in src]] + np.abs(self.rng.normal(0, 4e-5, len(src)))
-            end = float(start.max()) + size / rate * blur
+            end = max(float(start.max()), float(ready.max())) + size / rate * blur
             self.send(SYNC, src, dst, start, end - start, size)
             finish = max(finish, end)
         return finish if len(members) > 1 else finish + volume / 3e11
@@ -335,6 +335,11 @@ class Run:
     def _experts(self, src: Whole, end: Array, passes: int, scale: float) -> None:
         job = self.job
         place = src // (job.tp * job.cp) % job.ep
+        group = src - place * job.tp * job.cp
+        _, of = np.unique(group, return_inverse=True)  # nobody starts before all have arrived
+        last = np.full(of.max() + 1, -np.inf)
+        np.maximum.at(last, of, end)
+        end = last[of]
         for part in (0.7, 0.3):
             for other in range(1, job.ep):
                 dst = src + ((place + other) % job.ep - place) * job.tp * job.cp

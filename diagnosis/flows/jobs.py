@@ -92,7 +92,7 @@ def recognise(capture: Capture) -> Recognition:
     keep = (flows.src != flows.dst) & ~flows.control
     keep &= ~np.isin(flows.port, SERVICE_PORTS)
     keep &= ~_outside_inventory(capture)
-    edges = _edges(flows, keep, capture.span_s)
+    edges = _edges(flows, keep)
     if edges.is_empty():
         return Recognition([], 1.0, [])
     edges, services = _without_hubs(edges, count)
@@ -121,12 +121,13 @@ def _outside_inventory(capture: Capture) -> Bools:
     return np.asarray(outside if outside.mean() < 0.5 else np.zeros(len(outside), dtype=bool))
 
 
-def _edges(flows: Flows, keep: Bools, span: float) -> pl.DataFrame:
+def _edges(flows: Flows, keep: Bools) -> pl.DataFrame:
     """One row an undirected pair: a < b, records, bytes, the slices in which it was busy, different sizes (summed
-    over slices).
+    over slices). Slices hold equally many records, so that idle hours around the training do not count.
     """
     src, dst = flows.src[keep], flows.dst[keep]
-    part = np.minimum((flows.start[keep] / max(span, 1e-9) * SLICES).astype(np.int64), SLICES - 1)
+    start = flows.start[keep]
+    part = np.searchsorted(start[len(start) * np.arange(1, SLICES) // SLICES] if len(start) else start, start, "right")
     volume = np.where(np.isfinite(flows.size[keep]), flows.size[keep], 1.0)
     table = pl.DataFrame({"a": np.minimum(src, dst), "b": np.maximum(src, dst), "size": volume, "part": part})
     share = table.group_by("a", "b", "part").agg(
@@ -156,9 +157,12 @@ def _without_hubs(edges: pl.DataFrame, count: int) -> tuple[pl.DataFrame, list[i
     degree = np.bincount(a, minlength=count) + np.bincount(b, minlength=count)
     typical = float(np.median(degree[degree > 0]))
     records, sizes = edges["records"].to_numpy(), edges["sizes"].to_numpy()
-    varied = np.where(sizes > 0.5 * records, 1.0, 0.0)
-    changing = (np.bincount(a, varied, count) + np.bincount(b, varied, count)) / np.maximum(degree, 1)
-    hubs = (degree >= 6) & (degree >= 2.5 * typical) & (changing > 0.5)
+    volume = edges["bytes"].to_numpy()
+    moved = np.bincount(a, volume, count) + np.bincount(b, volume, count)
+    # What a GPU exchanges with its peers recurs, though it may read from many storage heads as well.
+    varied = np.where(sizes > 0.5 * records, volume, 0.0)
+    changing = (np.bincount(a, varied, count) + np.bincount(b, varied, count)) / np.maximum(moved, 1.0)
+    hubs = (degree >= 6) & (degree >= 2.5 * typical) & (changing > 0.9)
     return edges.filter(~pl.Series(hubs[a] | hubs[b])), [int(i) for i in np.flatnonzero(hubs)]
 
 

@@ -15,12 +15,13 @@ DP pairs then form components, and the pairs inside one component take its major
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.arrays import Load, components
+from diagnosis.flows.arrays import Load, components, idle_gaps, members_of
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
 
@@ -30,6 +31,8 @@ SAMPLE = 300_000
 EACH = 60
 #: A size recurs when it is seen in most of these slices of the capture, not only often within one step.
 SLICES = 12
+#: No all-to-all joins more members over the network.
+CLIQUE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,11 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     part = _window(flows, max(SAMPLE, EACH * len(keys)))
     timing = _timing(flows.take(part), pair[part], len(keys), count, capture.resolution_s)
     timing = _shared(timing, sizes)
-    types = _types(a, b, sizes, timing, count=count, has_bytes=capture.has_bytes)
+
+    def accompanies(gradients: Bools) -> Floats:
+        return _accompanies(flows, pair, gradients)
+
+    types = _types(a, b, sizes, timing, count=count, has_bytes=capture.has_bytes, accompanies=accompanies)
     types = _transitive(a, b, types, records, count)
     return Pairs(a, b, types, sizes.often, np.maximum(timing[0], timing[1]), records.astype(np.int64), sizes.main)
 
@@ -195,6 +202,21 @@ def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float)
     return out[0], out[1], out[2]
 
 
+def _accompanies(flows: Flows, pair: Ints, gradients: Bools) -> Floats:
+    """For each pair the share of its records that fall where gradients are exchanged. A ring of one size is a group
+    of its own (the experts' gradients) if it beats with the others, context parallelism if it beats apart from them.
+    """
+    pace = gradients[pair]
+    length = float(np.median((flows.end - flows.start)[pace]))
+    stops, begins = idle_gaps(flows.start[pace], flows.end[pace])
+    apart = begins - stops > 5 * length
+    opened = np.concatenate([flows.start[pace][:1], begins[apart]])
+    closed = np.concatenate([stops[apart], [float(flows.end[pace].max())]])
+    at = np.maximum(np.searchsorted(opened, flows.end + length) - 1, 0)
+    inside = (flows.start <= closed[at] + length) & (flows.end >= opened[at] - length)
+    return np.bincount(pair, inside, len(gradients)) / np.maximum(np.bincount(pair, minlength=len(gradients)), 1)
+
+
 def _shared(timing: tuple[Floats, Floats, Floats], sizes: Sizes) -> tuple[Floats, Floats, Floats]:
     """Pairs that exchange one and the same size do the same thing: they share their evidence, so that lost records
     matter less.
@@ -208,9 +230,16 @@ def _shared(timing: tuple[Floats, Floats, Floats], sizes: Sizes) -> tuple[Floats
 
 
 def _types(
-    a: Ints, b: Ints, sizes: Sizes, timing: tuple[Floats, Floats, Floats], *, count: int, has_bytes: bool
+    a: Ints,
+    b: Ints,
+    sizes: Sizes,
+    timing: tuple[Floats, Floats, Floats],
+    *,
+    count: int,
+    has_bytes: bool,
+    accompanies: Callable[[Bools], Floats],
 ) -> list[str]:
-    """The three observations joined; see the module's text."""
+    """The three observations joined; see the module's text. ``accompanies`` is asked about rings of one size only."""
     chain, mutual, fan = timing
     ring = chain >= 0.5
     fanned = ring & (fan >= 1)
@@ -227,6 +256,8 @@ def _types(
     others = bool(bucketed.any())
     # Two members exchange in both directions always; neighbours in a pipeline only between warm-up and drain.
     exchange = mutual >= max(0.8, 0.93 * float(mutual.max(initial=0.0)))
+    lonely = (sizes.often == 1) & (sizes.covered >= 0.5)
+    beside = accompanies(bucketed) if others and (lonely & ring).any() else np.ones(len(a))
     types: list[str] = []
     for i in range(len(a)):
         if clique[i]:
@@ -234,7 +265,7 @@ def _types(
         elif bucketed[i]:
             types.append(DP)
         elif ring[i]:
-            types.append(OTHER if others and sizes.often[i] == 1 and sizes.covered[i] >= 0.5 else DP)
+            types.append(OTHER if others and lonely[i] and beside[i] < 0.6 else DP)
         elif exchange[i] and not (others and has_bytes):
             types.append(DP)
         else:
@@ -243,14 +274,29 @@ def _types(
 
 
 def _in_clique(a: Ints, b: Ints, chosen: Bools, count: int) -> Bools:
-    """Pairs whose component (of the chosen ones) is nearly complete and has at least four members."""
+    """Pairs whose component (of the chosen ones) is an all-to-all: everybody with everybody, or with everybody
+    outside the own machine, whose members exchange unseen. Then members that never exchange have the same peers.
+    """
     if not chosen.any():
         return chosen
     label = components(a[chosen], b[chosen], count)
-    edges = np.bincount(label[a[chosen]], minlength=label.max() + 1)
-    nodes = np.bincount(label[np.unique(np.concatenate([a[chosen], b[chosen]]))], minlength=label.max() + 1)
-    complete = (nodes >= 4) & (edges >= 0.7 * nodes * (nodes - 1) / 2)
-    return np.asarray(chosen & complete[label[a]] & (label[a] == label[b]))
+    found = np.zeros(len(chosen), dtype=bool)
+    inside = label[a] == label[b]
+    for group in members_of(label, np.unique(np.concatenate([a[chosen], b[chosen]]))):
+        if not 4 <= len(group) <= CLIQUE:
+            continue
+        own = chosen & inside & (label[a] == label[group[0]])
+        beside = np.zeros((len(group), len(group)), dtype=np.int64)
+        x, y = np.searchsorted(group, a[own]), np.searchsorted(group, b[own])
+        beside[x, y] = beside[y, x] = 1
+        common = beside @ beside
+        degree = beside.sum(axis=1)
+        either = degree[:, None] + degree[None, :] - common
+        strange = (beside == 0) & ~np.eye(len(group), dtype=bool)
+        alike = (common[strange] >= 0.7 * either[strange]).mean() if strange.any() else 1.0
+        complete = beside.sum() >= 0.7 * len(group) * (len(group) - 1)
+        found |= own if complete or (alike >= 0.8 and np.median(degree) >= 2) else False
+    return found
 
 
 def _transitive(a: Ints, b: Ints, types: list[str], records: Ints, count: int) -> list[str]:

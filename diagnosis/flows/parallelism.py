@@ -87,6 +87,8 @@ def _joined(rings: list[Ints], job: JobFlows, pairs: Pairs, capture: Capture, ho
         ring_of[ring] = number
     families = _families(rings, flows, ring_of, capture)
     sizes = _recurring(flows, ring_of, len(rings), capture.has_bytes)
+    circles = _circles(rings, pairs, ring_of)
+    sizes = [own if circle else own[:0] for own, circle in zip(sizes, circles, strict=True)]
     several = [family for family in families if len(family) > 1]
     tensor = {
         total: _tensor_ranks([f for f in several if len(f) == total], rings, sizes, flows, ring_of=ring_of, how=how)
@@ -97,6 +99,17 @@ def _joined(rings: list[Ints], job: JobFlows, pairs: Pairs, capture: Capture, ho
         into = tensor.get(len(family), len(family))
         groups.extend(np.sort(np.concatenate([rings[n] for n in family[r::into]])) for r in range(into))
     return sorted(groups, key=lambda g: (-len(g), int(g[0])))
+
+
+def _circles(rings: list[Ints], pairs: Pairs, ring_of: Ints) -> list[bool]:
+    """Which components are rings, every member with two neighbours: only there chunks tell the number of ranks; a
+    tree's do not.
+    """
+    chosen = pairs.of(DP)
+    ends = np.concatenate([pairs.a[chosen], pairs.b[chosen]])
+    members, degree = np.unique(ends, return_counts=True)
+    many = np.bincount(ring_of[members], degree > 2, len(rings))
+    return [bool(n <= 0.1 * len(ring)) for n, ring in zip(many, rings, strict=True)]
 
 
 def _families(rings: list[Ints], flows: Flows, ring_of: Ints, capture: Capture) -> list[list[int]]:
@@ -254,4 +267,5 @@ def _lockstep(apart: Floats, groups: int) -> float:
         return 0.0
     near, far = distance[same], distance[~same]
     spread = max(float(np.sqrt((near.var() * len(near) + far.var() * len(far)) / len(distance))), 0.15)
-    return float(np.clip(4.0 * ((far.mean() - near.mean()) / spread - 0.7), -3.0, 6.0))
+    chance = 0.3 + 1.3 / np.sqrt(len(near))  # few pairs differ from the others by luck
+    return float(np.clip(4.0 * ((far.mean() - near.mean()) / spread - chance), -3.0, 6.0))

@@ -22,6 +22,8 @@ from diagnosis.flows.segment import Cut, by_gaps, plain_records, volumes
 
 #: A torn first or last part counts as a step when it moved at least this share of a step's bytes.
 WHOLE = 0.85
+#: Less than this share before the first boundary is no end of a step but set-up: checks, broadcasts.
+TORN = 0.2
 #: A cut with more odd parts than this does not convince.
 ODD = 0.05
 
@@ -135,11 +137,12 @@ def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) 
     start = np.concatenate([[float(flows.start[0])], cut.stop])
     end = np.concatenate([cut.stop, [_last_end(traffic, float(cut.begin[-1]), usual, pause, capture.has_bytes)]])
     usual_s = float(np.median(np.diff(cut.stop)))
-    if cut.stop[0] - start[0] > 1.5 * usual_s:  # set-up traffic lies before the first step
-        start[0] = cut.stop[0] - usual_s
     edges = np.concatenate([[-1.0], between, [float(flows.end.max()) + 1.0]])
     first = 0 if moved[0] >= WHOLE * usual else 1
     last = len(end) if moved[-1] >= WHOLE * usual else len(end) - 1
+    if first == 0 or moved[0] < TORN * usual:
+        # Where the first step began was not seen: what lies further back than a usual step is set-up.
+        start[first] = max(float(start[first]), float(end[first]) - usual_s)
     gap = np.concatenate([cut.begin - cut.stop, [np.inf]])
     clear = np.minimum(1.0, gap / max(float(np.median(cut.begin - cut.stop)), 1e-9))
     confidence = np.clip(1.0 - np.abs(moved / usual - 1.0), 0.0, 1.0) * (0.5 + 0.5 * clear)
