@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.stacks_forms import Proc
 from bench.stacks_frames import BASE, STOPS, WAITS, WRAP, Stack
+from bench.stacks_late import saving
 
 C10D = "torch/distributed/distributed_c10d.py"
 
@@ -326,5 +327,17 @@ CASES: dict[str, Callable[[random.Random], Hang]] = {
     "teardown (verl)": stopped("teardown", "verl", {"dp": 16}),
     "item (nemo pp)": stopped("item", "nemo", {"tp": 2, "pp": 4, "dp": 4}, "tp-cp-ep-pp-dp"),
     "dead rank (paddle)": dead("paddle", {"tp": 4, "pp": 2, "dp": 4}, "tp-pp-dp"),
+}
+LATE: dict[str, Callable[[random.Random], Hang]] = {
+    "stream (accelerate)": stopped("hf_stream", "accelerate", {"dp": 24}),
+    "save (accelerate)": lambda rng: saving(rng, play),
+    "h5 rows (nanotron)": stopped("h5", "nanotron", {"tp": 2, "pp": 4, "dp": 4}, "tp-dp-pp"),
+    "nvml (nanotron)": stopped("nvml", "nanotron", {"tp": 4, "pp": 2, "dp": 2}, "pp-dp-tp"),
+    "dead (nanotron)": dead("nanotron", {"tp": 2, "pp": 4, "dp": 4}, "pp-dp-tp"),
+    "telemetry queue (horovod)": stopped("deadlock", "horovod", {"dp": 32}),
+    "print to a full disk (horovod)": stopped("print", "horovod", {"dp": 16}, per_node=4),
+    "device (mindspeed)": stopped("npu_sync", "mindspeed", {"tp": 4, "pp": 4, "dp": 2}),
+    "sub-process (mindspeed)": stopped("mpi_spawn", "mindspeed", {"tp": 2, "pp": 2, "dp": 8}),
+    "two ranks read (mindspeed)": stopped("h5", "mindspeed", {"tp": 8, "dp": 8}, count=2),
 }
 HELD_OUT = set(list(CASES)[list(CASES).index("uneven data (deepspeed)") :]) | {"mismatch (recorder)", "dead (ras text)"}

@@ -1,11 +1,11 @@
 """An exam of the stack analysis on hangs, tools and launchers that its simulator does not know.
 
-    python -m bench.stacks_unseen [--seeds 4] [--only NAME] [--held-out] [--show]
+    python -m bench.stacks_unseen [--seeds 6] [--only NAME] [--show]
 
 Frames come from ``bench.stacks_frames``, written from the frameworks' sources without a look at the analysis's rules;
 dumps from ``bench.stacks_forms``. Each kind of hang is drawn with several seeds: layout, order, culprits, names of
-nodes, tool, bundle, with and without a layout file. ``HELD_OUT`` kinds are scored apart: rules are mended on the
-others only.
+nodes, tool, bundle, with and without a layout file. Two hold-outs are scored apart: the first was looked at once,
+after its figure was taken; the second (``bench.stacks_late``) was written after that and never mended on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.stacks import f1
-from bench.stacks_cases import CASES, HELD_OUT, NODES, Hang
+from bench.stacks_cases import CASES, HELD_OUT, LATE, NODES, Hang
 from bench.stacks_forms import BUNDLES, TOOLS, bundle
 from bench.stacks_recorders import RECORDERS
 from diagnosis.model import Kind, Parsed, ParseHints
@@ -72,7 +72,7 @@ def write(hang: Hang, rng: random.Random) -> tuple[list[Parsed], list[str], str,
 
 
 def exam(seeds: int, only: str) -> Iterator[tuple[str, dict[str, float], str]]:
-    for name, make in {**CASES, **RECORDERS}.items():
+    for name, make in {**CASES, **RECORDERS, **LATE}.items():
         if only and only not in name:
             continue
         for seed in range(seeds):
@@ -106,24 +106,20 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seeds", type=int, default=6)
     options.add_argument("--only", default="")
-    options.add_argument(
-        "--held-out", action="store_true", help="score and show the kinds that rules are not mended on"
-    )
-    options.add_argument("--show", action="store_true")
+    options.add_argument("--show", action="store_true", help="the cases that fall short")
+    options.add_argument("--show-held-out", action="store_true", help="also those that no rule is mended on")
     chosen = options.parse_args()
-    start, rows = time.process_time(), {True: [], False: []}  # type: dict[bool, list[dict[str, float]]]
+    start = time.process_time()
+    rows: dict[str, list[dict[str, float]]] = {"mended on": [], "held out, first": [], "held out, second": []}
     for name, row, told in exam(chosen.seeds, chosen.only):
-        held = name in HELD_OUT
-        if held and not chosen.held_out:
-            continue
-        rows[held].append(row)
-        if chosen.show and (row["rank_f1"] < 1 or row["node_f1"] < 1 or row["covered"] < 1 or row["misread"]):
-            print(
-                f"  {name}: {row['rank_f1']:.2f} {row['node_f1']:.2f} {row['covered']:.0f} {row['misread']:.0f}  {told}"
-            )
-    print("mended on", len(rows[False]), mean(rows[False]))
-    if chosen.held_out:
-        print("held out ", len(rows[True]), mean(rows[True]))
+        part = "held out, second" if name in LATE else "held out, first" if name in HELD_OUT else "mended on"
+        rows[part].append(row)
+        is_shown = chosen.show and (part == "mended on" or chosen.show_held_out)
+        if is_shown and (row["rank_f1"] < 1 or row["node_f1"] < 1 or row["covered"] < 1 or row["misread"]):
+            told = f"{row['rank_f1']:.2f} {row['node_f1']:.2f} {row['covered']:.0f} {row['misread']:.0f}  {told}"
+            print(f"  {name}: {told}")
+    for part, scored in rows.items():
+        print(f"{part:17} {len(scored):4} {mean(scored)}")
     print(f"{time.process_time() - start:.1f} CPU s")
     return 0
 

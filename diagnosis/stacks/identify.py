@@ -42,8 +42,9 @@ _AGENT = re.compile(
 )
 _HELPER = re.compile(
     r"resource_tracker|multiprocessing\.(?:forkserver|resource)|compile_worker|wandb[-_]?(?:service|core)?"
-    r"|tensorboard|nvidia-smi|\bray::|raylet"
+    r"|tensorboard|nvidia-smi|raylet"
 )
+_RAY = re.compile(r"\bray::")
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ def role_of(dump: Dump, path: str) -> str:
         return SAVER
     if functions & {"_invoke_run", "launch_agent"} or _AGENT.search(dump.command):
         return AGENT
-    if _HELPER.search(dump.command):
+    if _HELPER.search(dump.command) or (_RAY.search(dump.command) and _is_idle_actor(dump)):
         return HELPER
     stem = path.rsplit("/", 1)[-1].lower()
     if not dump.command and re.search(r"(?:^|[_\-.])agent(?:[_\-.]|$)", stem):
@@ -91,6 +92,13 @@ def role_of(dump: Dump, path: str) -> str:
     if dump.parent is not None and not functions & {"train", "train_step", "main"} and "spawn_main" in functions:
         return HELPER
     return TRAINER
+
+
+def _is_idle_actor(dump: Dump) -> bool:
+    """Whether an actor of Ray runs no task: Ray's own frames alone."""
+    main = dump.main()
+    frames = [f for f in main.frames if not f.is_native] if main else []
+    return all(re.search(r"(?:^|/)ray/|default_worker", f.file) for f in frames)
 
 
 def _stem(path: str) -> str:

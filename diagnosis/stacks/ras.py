@@ -17,7 +17,9 @@ from typing import Any
 _COMM = re.compile(r"^#(\d+)-(\d+) \(([0-9a-fA-F]+)\) (.+?)\s*$")
 _WHERE = r"GPU (\S+) managed by process (\d+) on node (\S+?)\s*$"
 _BEHIND = re.compile(rf"^\s*Rank (\d+) has launched up to operation (\d+)(?: -- {_WHERE})?")
-_TABLE = re.compile(r"^\s*(\d+)\s+\d+\s+\d+\s+\d+\s+(\d+)\s+\d+\s+[A-Z]")
+_SOME = r"\d+(?:-\d+)?"  # nodes that differ make a range: "7-8"
+_TABLE = re.compile(rf"^\s*(\d+)\s+\d+\s+{_SOME}\s+{_SOME}\s+(\d+)\s+{_SOME}\s+[A-Z]")
+_SUMMARY = re.compile(rf"^\s+\d+\s+{_SOME}\s+{_SOME}\s+\d+\s+(\d+)\s*$")
 _SET = re.compile(r"^\s*(\d+) ranks have launched up to operation (\d+)")
 _LISTED = re.compile(rf"^\s*Rank (\d+) -- {_WHERE}")
 _STATUS = re.compile(rf"^\s*Rank (\d+) (?:has status|reported|has error) (.+?)(?: -- {_WHERE})?$")
@@ -37,9 +39,11 @@ class Report:
 
     comms: list[dict[str, Any]] = field(default_factory=list)
     dead: list[dict[str, Any]] = field(default_factory=list)
+    #: GPUs of all processes that answered, of the text's summary
+    gpus: int = 0
 
     def facts(self) -> dict[str, Any]:
-        return {"comms": self.comms, "dead": self.dead}
+        return {"comms": self.comms, "dead": self.dead, "gpus": self.gpus}
 
 
 def _comm(name: str) -> dict[str, Any]:
@@ -112,6 +116,8 @@ def read_text(text: str) -> Report:
     for line in text.splitlines():
         if m := _TABLE.match(line):
             sizes[m[1]] = int(m[2])
+        elif (m := _SUMMARY.match(line)) and not sizes:
+            report.gpus = int(m[1])
         elif m := _COMM.match(line):
             comm = next((c for c in report.comms if c["id"] == m[3]), None)
             if comm is None:
@@ -156,7 +162,7 @@ def judge(snapshots: Sequence[Mapping[str, Any]], world_size: int | None) -> lis
     last = snapshots[-1] if snapshots else {"comms": [], "dead": []}
     dead = {(p["node"], p.get("pid")) for p in last["dead"]}
     still = _standing_still(snapshots)
-    world_size = world_size or _whole_job(last["comms"])
+    world_size = world_size or _whole_job(last)
     for place in last["dead"]:
         found[None, place["node"], str(place.get("pid"))] = Accused(
             None, place["node"], 0.9, f"RAS considers process {place.get('pid')} (GPU {place['gpu']}) dead"
@@ -192,14 +198,20 @@ def judge(snapshots: Sequence[Mapping[str, Any]], world_size: int | None) -> lis
     return sorted(found.values(), key=lambda a: (-a.score, a.rank if a.rank is not None else 1 << 30, a.node))
 
 
-def _whole_job(comms: Sequence[Mapping[str, Any]]) -> int:
-    """Size of the communicator that holds every process seen; 0 where none does. Its ranks are then the job's."""
+def _whole_job(last: Mapping[str, Any]) -> int:
+    """Size of the communicator that holds every process of the job; 0 where none does. Its ranks are the job's."""
     places = [
         {(p["node"], p.get("pid"), p.get("gpu")) for p in (*c["places"].values(), *c["silent"]) if p.get("pid")}
-        for c in comms
+        for c in last["comms"]
     ]
     everyone = set().union(*places)
-    sizes = [c["size"] for c, mine in zip(comms, places, strict=True) if mine == everyone and c["size"] == len(mine)]
+    # The text lists only places it speaks of, but sums up all GPUs that answered.
+    total = last["gpus"] + len(last["dead"]) if last.get("gpus") else len(everyone)
+    sizes = [
+        c["size"]
+        for c, mine in zip(last["comms"], places, strict=True)
+        if c["size"] == total and (last.get("gpus") or mine == everyone)
+    ]
     return max(sizes, default=0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import io
+import json
 import re
 from collections.abc import Buffer, Iterator
 from pathlib import Path
@@ -22,7 +23,6 @@ _STACK_NAME = re.compile(
 _RANK_NAME = re.compile(r"rank[-_]?\d+[^/]*$", re.IGNORECASE)
 _PICKLE = re.compile(rb"^\x80[\x02-\x05]")
 _WHOLE_JSON = re.compile(rb"^\xef?\xbb?\xbf?\s*\[\s*\{|^\xff\xfe|^\xfe\xff")
-_GLUED_JSON = re.compile(rb"^\]\s*^[^\s,\]]", re.MULTILINE)  # several processes' JSON, one after another
 _HEAD_LINES = 8  # a few warnings of sudo or ptrace may stand before the dump, a page of prose or of log may not
 
 
@@ -133,6 +133,16 @@ def _structured(kind: str, whole: bytes) -> dict[str, object]:
     return {"ras": (ras.read_json(text) if kind == "ras json" else ras.read_text(text)).facts()}
 
 
+def _json_dumps(text: str) -> list[Dump]:
+    """One process, or several that follow each other. :raises ValueError: neither."""
+    try:
+        return pyspy.from_json(text)
+    except json.JSONDecodeError as error:
+        if not error.msg.startswith("Extra data"):
+            raise
+        return bundles.read_text(iter(text.splitlines(keepends=True)))[0]
+
+
 def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
     """Read one artifact of stack evidence, whatever its format. Never raises on bad content.
 
@@ -164,13 +174,13 @@ def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> P
             skipped = f"Not readable as {_SPOKEN[kind]}: {error}. Collect it again from the rank."
     elif kind == "empty" or not head:
         dumps, kind = [Dump(status=EMPTY, error="the file is empty")], "empty"
-    elif kind == "py-spy json" and _WHOLE_JSON.match(head) and not _GLUED_JSON.search(head):
+    elif kind == "py-spy json" and _WHOLE_JSON.match(head):
         whole = buffered.read(MAX_WHOLE_BYTES + 1)
         lines[0] = whole.count(b"\n")
         try:
             if len(whole) > MAX_WHOLE_BYTES:
                 raise ValueError(f"it is larger than {MAX_WHOLE_BYTES >> 20} MB")
-            dumps = pyspy.from_json(_text(whole))
+            dumps = _json_dumps(_text(whole))
         except (ValueError, RecursionError, TypeError) as error:
             dumps = [Dump(status=TRUNCATED, error=f"not a complete py-spy JSON dump ({error})")]
             notes.append(f"The JSON could not be read: {error}. Dump the rank again with `py-spy dump --json`.")

@@ -63,6 +63,7 @@ _PARALLEL_FILE = re.compile(
     re.IGNORECASE,
 )
 _WAITING_NAME = re.compile(r"(?:^|_)(?:wait|recv|receive|send|exchange|barrier|p2p)(?:_|$)", re.IGNORECASE)
+_BARE_WAIT = re.compile(r"^_?(?:wait|barrier|i?send|i?recv|send_?recv|exchange|wait_all)$", re.IGNORECASE)
 _EXCHANGING_NAME = re.compile(
     r"(?:^|_)(?:sync|synchronize|allreduce|allgather|reduce|gather|scatter|broadcast|flush)(?:_|$|ed$|s$)",
     re.IGNORECASE,
@@ -225,6 +226,8 @@ def _communicates(frame: Frame) -> int:
         return _STRICT
     if _PARALLEL_FILE.search(file) and _WAITING_NAME.search(name):
         return _STRICT
+    if _BARE_WAIT.match(name) and _COMPUTE.search(file):
+        return _LOOSE  # a layer does not wait but for peers (ring attention, pipelined experts)
     return _LOOSE if _GRAD_SYNC.search(name) or (_PARALLEL_FILE.search(file) and _EXCHANGING_NAME.search(name)) else 0
 
 

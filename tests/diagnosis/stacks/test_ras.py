@@ -153,3 +153,18 @@ def test_a_healthy_report_accuses_nobody():
 def test_other_json_is_refused_with_a_sentence():
     parsed = parse('{"communicators": 3, "nccl_version": "x"}', "a.json")
     assert "has no communicators" in parsed.skipped
+
+
+def test_ranks_of_the_communicator_that_holds_every_process_are_the_jobs() -> None:
+    polls = [report([rank(r, 440 if r == 2 else 500) for r in range(4)]) for _ in range(2)]
+    parsed = [parse(json.dumps(p), f"ras-{at}.json") for at, p in enumerate(polls)]
+    assert diagnose_stacks(parsed)["suspect_ranks"] == [2]
+
+
+def test_a_range_of_ranks_a_node_does_not_hide_the_size() -> None:
+    text = TEXT.replace("     4          8 ", "     4        7-8 ").replace(
+        "   4         8        32 ", "   4       7-8        32 "
+    )
+    read = ras.read_text(text)
+    assert (read.gpus, read.comms[0]["size"]) == (31, 32)
+    assert 5 in diagnose_stacks([parse(text, "ras.txt")])["suspect_ranks"]
