@@ -14,6 +14,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from diagnosis.tried import ACTIONS, TAKES_MACHINES, is_spent, tried_of
+
 #: Every fact that a rule may test, with what it means.
 FACTS = {
     "is_failure": "the attempt failed, hung or slowed down",
@@ -42,6 +44,7 @@ FACTS = {
     "switches": "switches named by flows or by the fused ranking",
     "has_conflict": "logs and stacks accuse different nodes",
     "has_tie": "several parallel groups explain the outliers equally well",
+    "tried_evict": "machines were taken out and it failed again",
     "tried_stop_time_check": "stop-time checks were run in this episode and found nothing",
     "tried_reattempt": "a restart on the same machines failed again",
     "tried_rollback": "a rollback of code failed again",
@@ -128,20 +131,6 @@ def parse(text: str) -> Ladder:
     return Ladder(tuple(rules), leaves, data.get("checks", {}), data.get("commands", {}))
 
 
-ACTIONS = {
-    "none": "No action",
-    "evict": "Evict",
-    "over_evict": "Evict the whole group",
-    "stop_time_check": "Stop-time checks",
-    "reattempt": "Reattempt",
-    "rollback": "Roll back code",
-    "replay": "Dual-phase replay",
-    "fix_input": "Correct the input",
-    "resubmit": "Resubmit",
-    "ask_human": "A human decides",
-}
-
-
 @cache
 def ladder() -> Ladder:
     """The built-in ladder."""
@@ -152,7 +141,8 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
     """Facts about one diagnosis: ``logs``, ``flows``, ``stacks`` as in the report, ``suspects`` fused, ``job``,
     ``tried`` (actions that were carried out in this episode without success)."""
     logs, stacks, flows = (dict(parts.get(k) or {}) for k in ("logs", "stacks", "flows"))
-    tried = set(parts.get("tried") or ())
+    tried = {t.action for t in tried_of(parts.get("tried") or ())}
+    tried |= {"evict"} if tried & TAKES_MACHINES else set()
     leaf = str(logs.get("subcategory") or "")
     category = str(logs.get("category") or "")
     fused = [s for s in parts.get("suspects") or () if isinstance(s, Mapping)]
@@ -201,7 +191,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
             stack_nodes and logged and not set(stack_nodes) & set(logged) and not set(evicted) & set(logged)
         ),
         "has_tie": bool(stacks.get("tie")),
-        **{f"tried_{a}": a in tried for a in ("stop_time_check", "reattempt", "rollback")},
+        **{f"tried_{a}": a in tried for a in ("evict", "stop_time_check", "reattempt", "rollback")},
     }
 
 
@@ -243,14 +233,19 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
 
     :param parts: ``logs``, ``stacks``, ``flows`` (report objects), ``suspects`` (fused), ``job`` (``id``, ``nodes``,
         ``node_names``,
-        ``gpus_per_node``, ``scheduler``), ``tried`` (actions already carried out in vain). All optional.
+        ``gpus_per_node``, ``scheduler``), ``tried`` (actions already carried out in vain, see :func:`tried_of`). All
+        optional.
     :returns: ``action, rule, title, targets, command, commands, cost, because, next, source, checks, nearly,
-        would_decide``.
-        ``nearly`` lists the rules about the same matter that lack one or two conditions, with what is missing.
+        would_decide, passed_over``.
+        ``nearly`` lists the rules about the same matter that lack one or two conditions, with what is missing;
+        ``passed_over`` those that hold but whose action was tried.
     """
     rungs = rungs or ladder()
     facts = facts_of(parts, rungs)
-    fired = next((r for r in rungs.rules if all(c.holds(facts) for c in r.when)), rungs.rules[-1])
+    tried = tried_of(parts.get("tried") or ())
+    holding = [r for r in rungs.rules if all(c.holds(facts) for c in r.when)]
+    fired = next((r for r in holding if not is_spent(r.action, facts.get(r.targets) or (), tried)), rungs.rules[-1])
+    passed = [r for r in holding[: holding.index(fired)] if r is not fired] if fired in holding else holding
     nearly = []
     decide: list[str] = []
     for rule in rungs.rules:
@@ -266,6 +261,10 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
     job = dict(parts.get("job") or {})
     commands, unsafe = _commands(fired, targets, job, rungs)
     because = [_fill(fired.why, facts)]
+    if passed:
+        done = "; ".join(dict.fromkeys(t.spoken for t in tried))
+        left = "Nothing is left on the ladder." if fired is rungs.rules[-1] else "This is the next rung of the ladder."
+        because.insert(0, f"Already tried in vain: {done}. {left}")
     if unsafe:
         because.append(f"{len(unsafe)} name(s) cannot be node names and were left out of the command.")
     scheduler = "kubernetes" if "kube" in str(job.get("scheduler") or "").lower() else "slurm"
@@ -283,6 +282,9 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
         "source": fired.source,
         "nearly": nearly[:6],
         "would_decide": list(dict.fromkeys(decide))[:6],
+        "passed_over": [
+            {"rule": r.id, "title": r.title, "action": r.action, "action_title": ACTIONS[r.action]} for r in passed
+        ],
         "checks": [
             {
                 "id": c,
@@ -314,14 +316,23 @@ def _commands(
     if rule.targets == "switches":
         return {}, unsafe
     job_id = str(job.get("id") or "")
+    node_count = len(job.get("node_names") or ()) or int(job.get("nodes") or 0)
+    every = "" if safe or f"{rule.action}_all" not in rungs.commands else "_all"
     filled = {}
-    for scheduler, template in rungs.commands.get(rule.action, {}).items():
+    for scheduler, template in rungs.commands.get(rule.action + every, {}).items():
+        if "{node_count}" in template and not node_count:
+            continue
         if ("{nodes" in template or "{first}" in template) and not safe:
             continue
         if "{job}" in template and not _SAFE_NAME.match(job_id):
             continue
         filled[scheduler] = template.format(
-            nodes=",".join(safe), nodes_spaced=" ".join(safe), first=safe[0] if safe else "", job=job_id, reason=rule.id
+            nodes=",".join(safe),
+            nodes_spaced=" ".join(safe),
+            first=safe[0] if safe else "",
+            job=job_id,
+            reason=rule.id,
+            node_count=node_count,
         )
     return filled, unsafe
 

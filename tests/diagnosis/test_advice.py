@@ -104,6 +104,49 @@ def test_the_ladder_is_climbed_as_cheaper_actions_fail():
     assert climbed == ["stop_time_check", "reattempt", "rollback", "replay"]
 
 
+def broken(**more):
+    return {
+        "logs": logs(category="hardware", subcategory="gpu_off_bus", confidence=0.9),
+        "suspects": [node("n3")],
+        **more,
+    }
+
+
+def test_an_eviction_in_vain_leads_to_checks_of_the_whole_job():
+    first = advise(broken())
+    assert (first["action"], first["targets"], first["passed_over"]) == ("evict", ["n3"], [])
+    then = advise(broken(tried=[{"action": "evict", "targets": ["n3"]}], job={"nodes": 16}))
+    assert (then["rule"], then["targets"]) == ("check.after_eviction", [])
+    assert "evict.machine_event" in [row["rule"] for row in then["passed_over"]]
+    assert then["because"][0] == "Already tried in vain: Evict (n3). This is the next rung of the ladder."
+    assert then["commands"]["slurm"].startswith("srun -N 16 ")
+
+
+def test_another_machine_may_still_be_evicted_after_one_was():
+    got = advise(broken(tried=[{"action": "evict", "targets": ["n7"]}]))
+    assert (got["action"], got["targets"]) == ("evict", ["n3"])
+
+
+def test_the_whole_group_may_go_after_its_suspect_went_but_not_the_other_way_round():
+    hang = {"logs": logs(symptom="hang"), "stacks": hang_stacks(), "suspects": [node("n1")]}
+    assert advise({**hang, "tried": [{"action": "evict", "targets": ["n1"]}]})["action"] == "over_evict"
+    later = advise({**hang, "tried": [{"action": "over_evict", "targets": ["n0", "n1"]}]})
+    assert (later["action"], later["rule"]) == ("stop_time_check", "check.after_eviction")
+
+
+def test_a_rollback_in_vain_is_not_advised_again():
+    user = {"logs": logs(category="user", subcategory="type_error", confidence=0.9)}
+    assert advise(user)["action"] == "rollback"
+    assert advise({**user, "tried": ["rollback"]})["action"] == "stop_time_check"
+
+
+def test_at_the_end_of_the_ladder_a_human_decides():
+    every = [{"action": "evict", "targets": ["n3"]}, "stop_time_check", "reattempt", "rollback", "replay"]
+    climbed = [advise(broken(tried=every[:n]))["action"] for n in range(len(every) + 1)]
+    assert climbed == ["evict", "stop_time_check", "reattempt", "rollback", "replay", "ask_human"]
+    assert "Nothing is left on the ladder." in advise(broken(tried=every))["because"][0]
+
+
 def test_a_hang_with_outliers_of_one_group_evicts_the_group_and_counts_the_healthy():
     got = advise(
         {"logs": logs(symptom="hang"), "stacks": hang_stacks(), "suspects": [node("n1")], "job": {"gpus_per_node": 8}}

@@ -1,0 +1,63 @@
+"""Actions that were carried out in vain: the ladder of advice goes on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+ACTIONS = {
+    "none": "No action",
+    "evict": "Evict",
+    "over_evict": "Evict the whole group",
+    "stop_time_check": "Stop-time checks",
+    "reattempt": "Reattempt",
+    "rollback": "Roll back code",
+    "replay": "Dual-phase replay",
+    "fix_input": "Correct the input",
+    "resubmit": "Resubmit",
+    "ask_human": "A human decides",
+}
+#: What an engineer can have done: the other two change nothing.
+DOABLE = tuple(action for action in ACTIONS if action not in {"none", "ask_human"})
+TAKES_MACHINES = frozenset({"evict", "over_evict"})
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """An action that was carried out in this episode and after which the job failed again."""
+
+    action: str
+    targets: frozenset[str] = frozenset()
+
+    @property
+    def spoken(self) -> str:
+        """``Evict (node-3)``."""
+        some = sorted(self.targets)
+        shown = ", ".join(some[:4]) + (f" and {len(some) - 4} more" if len(some) > 4 else "")
+        return f"{ACTIONS.get(self.action, self.action)}{f' ({shown})' if some else ''}"
+
+
+def tried_of(rows: Iterable[Any]) -> list[Tried]:
+    """Names of actions, or ``{"action": …, "targets": […]}``."""
+    return [
+        Tried(str(row["action"]), frozenset(map(str, row.get("targets") or ())))
+        if isinstance(row, Mapping)
+        else Tried(str(row))
+        for row in rows
+    ]
+
+
+def gone(tried: Iterable[Tried]) -> frozenset[str]:
+    """Machines that were taken out."""
+    return frozenset[str]().union(*(t.targets for t in tried if t.action in TAKES_MACHINES))
+
+
+def is_spent(action: str, targets: Iterable[Any], tried: Sequence[Tried]) -> bool:
+    """Whether an advice was followed before: for machines, whether all that it would take out were out already."""
+    if action not in DOABLE:
+        return False
+    if action not in TAKES_MACHINES or any(t.action == action and not t.targets for t in tried):
+        return any(t.action == action for t in tried)
+    named = set(map(str, targets))
+    return bool(named) and named <= gone(tried)
