@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from ingest.models import Attempt, Cluster, Job, Team
 from triage.models import Diagnosis, Incident, Suspect
+from triage.services.reading import week_of
 
 _count = itertools.count(1)
 
@@ -65,6 +66,8 @@ def make_incident(
     fields.setdefault("headline", f"{accused[0] if accused else 'Something'} failed")
     fields.setdefault("standing_category", category)
     fields.setdefault("search_text", fields["headline"].lower())
+    happened_at = at or timezone.now()
+    fields.setdefault("week", week_of(happened_at))
     incident = Incident.objects.create(
         job=attempt.job,
         attempt=attempt,
@@ -73,7 +76,7 @@ def make_incident(
         diagnosis=diagnosis,
         category=category,
         accused=list(accused),
-        happened_at=at or timezone.now(),
+        happened_at=happened_at,
         **fields,
     )
     for position, entity in enumerate(accused):

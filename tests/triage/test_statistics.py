@@ -2,6 +2,7 @@
 
 import csv
 import io
+import random
 import re
 from datetime import UTC, date, datetime, timedelta
 
@@ -135,6 +136,107 @@ def test_nobody_counts_what_they_may_not_see():
 def test_incidents_break_down_by_each_dimension(by):
     happened(datetime(2026, 11, 5, tzinfo=UTC), job=make_job(framework="megatron"), stage="training", symptom="hang")
     assert shown(by=by).dimension.incidents.sum() == 1
+
+
+CATEGORIES = ("hardware.gpu.ecc", "hardware.gpu.off_bus", "network.link_down", "user.config.invalid", "unknown")
+WRITTEN_RIGHT = {"confirmed", "corrected", "actioned", "resolved"}
+
+
+def random_incidents(rng, jobs):
+    """Forty incidents around both periods, some costs unknown; what reviewers say need not fit their state."""
+    for _ in range(40):
+        at = datetime(2026, 10, 1, tzinfo=UTC) + timedelta(minutes=rng.randrange(60 * 24 * 60))
+        machine = rng.choice(CATEGORIES)
+        happened(
+            at,
+            job=rng.choice(jobs),
+            category=machine,
+            standing_category=machine if rng.random() < 0.7 else rng.choice(CATEGORIES),
+            state=rng.choice(Incident.State.values),
+            stage=rng.choice(("training", "launch", "")),
+            opened_at=at,
+            is_withdrawn=rng.random() < 0.1,
+            gpu_hours=rng.choice((None, rng.random() * 100)),
+            node_hours=rng.choice((None, rng.random() * 10)),
+            lost_s=rng.choice((None, rng.random() * 9000)),
+            detected_s=rng.choice((None, rng.random() * 900)),
+            repaired_s=rng.choice((None, rng.random() * 90_000)),
+        )
+
+
+def counted(rows, key, value=lambda row: 1):
+    """What a loop over all rows adds up."""
+    found = {}
+    for row in rows:
+        found[key(row)] = found.get(key(row), 0) + (value(row) or 0)
+    return found
+
+
+def mean(values):
+    known = [value for value in values if value is not None]
+    return pytest.approx(sum(known) / len(known)) if known else None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_table_says_what_a_loop_over_the_incidents_would(seed):
+    rng = random.Random(seed)
+    jobs = [make_job(f"job-{n}", framework=name) for n, name in enumerate(("megatron", "nemo", ""))]
+    random_incidents(rng, jobs)
+    by = ("cluster", "framework", "stage", "team")[seed]
+    statistics = shown(by=by)
+    known = [row for row in Incident.objects.select_related("job", "cluster") if not row.is_withdrawn]
+    rows = [row for row in known if PERIOD.starts_at <= row.happened_at < PERIOD.ends_at]
+    before = [row for row in known if PERIOD.before_at <= row.happened_at < PERIOD.starts_at]
+    assert len(rows) > 5
+    assert len(before) > 5
+
+    judged = [row for row in rows if row.state not in {"awaiting_review", "inconclusive"}]
+    right = [row for row in judged if row.state in WRITTEN_RIGHT and row.category == row.standing_category]
+    for part, which in ((rows, "value"), (before, "before")):
+        said = {one.key: getattr(one, which) for one in statistics.figures}
+        assert said["incidents"] == len(part)
+        assert said["gpu_hours"] == pytest.approx(sum(row.gpu_hours or 0 for row in part))
+        assert said["mttd"] == mean(row.detected_s for row in part)
+        assert said["mttr"] == mean(row.repaired_s for row in part)
+    assert figure(statistics, "right").value == (len(right) / len(judged) if judged else None)
+    assert statistics.total == len(rows)
+
+    def table(name, *columns):
+        return {tuple(row[:-1]): row[-1] for row in statistics.table(name)[list(columns)].itertuples(index=False)}
+
+    def top(row):
+        return row.week, row.standing_category.partition(".")[0]
+
+    assert table("weeks", "week", "category", "incidents") == counted(rows, top)
+    weekly_cost = counted(rows, top, lambda row: row.gpu_hours)
+    assert table("weeks", "week", "category", "gpu_hours") == pytest.approx(weekly_cost)
+    assert table("pareto", "category", "node_hours") == pytest.approx(
+        counted(rows, lambda row: (row.standing_category,), lambda row: row.node_hours)
+    )
+    costs = counted(rows, lambda row: row.standing_category, lambda row: row.gpu_hours)
+    assert list(statistics.pareto.gpu_hours) == pytest.approx(sorted(costs.values(), reverse=True))
+    assert statistics.pareto.cumulative.iloc[-1] == pytest.approx(1)
+    verdicts = {(row.week,): (row.awaiting, row.right, row.wrong) for row in statistics.verdicts.itertuples()}
+    assert verdicts == {
+        (week,): (
+            sum(row.week == week and row not in judged for row in rows),
+            sum(row.week == week for row in right),
+            sum(row.week == week and row not in right for row in judged),
+        )
+        for week in {row.week for row in rows}
+    }
+    assert table("precision", "category", "reviewed") == counted(judged, lambda row: (row.category,))
+    reviewed = {name for (name,) in counted(judged, lambda row: (row.category,))}
+    named_right = counted(right, lambda row: (row.category,))
+    assert table("precision", "category", "right") == {(name,): named_right.get((name,), 0) for name in reviewed}
+    of = {
+        "cluster": lambda row: (row.cluster.slug,),
+        "framework": lambda row: (row.job.framework,),
+        "stage": lambda row: (row.stage,),
+        "team": lambda row: ("",),
+    }[by]
+    assert table("dimension", "value", "incidents") == counted(rows, of)
+    assert table("dimension", "value", "gpu_hours") == pytest.approx(counted(rows, of, lambda row: row.gpu_hours))
 
 
 @pytest.fixture

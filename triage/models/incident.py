@@ -110,7 +110,7 @@ class Incident(models.Model):
     #: when it happened, by the evidence, else when Faultline first knew; and the Monday of that week
     happened_at = models.DateTimeField(default=timezone.now, db_index=True)
     is_time_known = models.BooleanField(default=True)
-    week = models.DateField(null=True, blank=True)
+    week = models.DateField()
     opened_at = models.DateTimeField(default=timezone.now)
     #: what it cost, as far as the evidence tells: from the last progress to the end of the attempt
     lost_s = models.FloatField(null=True, blank=True)
@@ -143,13 +143,17 @@ class Incident(models.Model):
             models.Index(
                 fields=("is_withdrawn", "cluster", "state", "standing_category", "symptom"), name="incident_facets"
             ),
-            # all that statistics add up, so that they are read from the index and never from the wide rows
+            # all that statistics add up, in the order in which they are grouped: read from the index, never sorted,
+            # and never from the wide rows
             models.Index(
                 fields=(
-                    *("happened_at", "cluster", "is_withdrawn", "week", "standing_category", "category", "state"),
+                    *("week", "standing_category", "happened_at", "cluster", "is_withdrawn", "category", "state"),
                     *("gpu_hours", "node_hours", "lost_s", "detected_s", "repaired_s"),
                 ),
                 name="incident_statistics",
+            ),
+            models.Index(
+                fields=("snoozed_until",), condition=models.Q(snoozed_until__isnull=False), name="incident_snoozed"
             ),
         )
 

@@ -1,17 +1,18 @@
 """What failures were, cost and taught: everything that the statistics page, its CSV files and the digest show.
 
-Four grouped queries are made, whatever the number of incidents; pandas folds their rows into the tables. Definitions
-and units: docs/metrics.md.
+Five queries are made, whatever the number of incidents; what they group is folded into the tables. Definitions and
+units: docs/metrics.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import BooleanField, Case, Count, F, Q, QuerySet, Sum, Value, When
+from django.db.models import Count, F, Q, QuerySet, Sum
 
 from diagnosis import taxonomy
 from ingest.models import Attempt, Job
@@ -19,6 +20,7 @@ from triage.models import Incident, Suspect
 from triage.search import Query, parse
 from triage.selectors.access import visible_cluster_ids, visible_clusters
 from triage.selectors.incidents import incidents_visible_to
+from triage.selectors.sums import Cell, Period, Sums, cells_of, grouped, tallies_of, within
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,36 +36,6 @@ DIMENSIONS = {
 }
 #: a repeat offender is one within this many days
 LEMON_DAYS = 28
-_REVIEWED_RIGHT = [Incident.State.CONFIRMED, Incident.State.ACTIONED, Incident.State.RESOLVED, Incident.State.CORRECTED]
-
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """Days from ``start`` to ``end``, both included, in UTC; the period before it is as long and ends at ``start``."""
-
-    start: date
-    end: date
-
-    @property
-    def days(self) -> int:
-        return (self.end - self.start).days + 1
-
-    @property
-    def starts_at(self) -> datetime:
-        return datetime(self.start.year, self.start.month, self.start.day, tzinfo=UTC)
-
-    @property
-    def ends_at(self) -> datetime:
-        return self.starts_at + timedelta(days=self.days)
-
-    @property
-    def before_at(self) -> datetime:
-        return self.starts_at - timedelta(days=self.days)
-
-    @property
-    def term(self) -> str:
-        """The period as a search term, for links to lists."""
-        return f"happened:{self.start}..{self.end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,79 +92,32 @@ TABLES = ("weeks", "pareto", "verdicts", "precision", "dimension", "offenders", 
 def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster", now: datetime) -> Statistics:
     """Everything about the incidents that ``user`` may see, ``query`` matches, and that happened in ``period``.
 
-    Complexity: four grouped queries, then linear in their rows (weeks x categories x states).
+    Complexity: five grouped queries, each one pass over an index, then linear in their rows (weeks x categories).
     """
     seen = query.apply(incidents_visible_to(user), user=user, now=now)
-    rows = _grouped(seen, period)
-    current = rows[rows.is_current]
+    cells = cells_of(seen, period)
+    tallies = tallies_of(seen, period, DIMENSIONS[by])
     return Statistics(
         period=period,
         query=query,
         by=by,
-        total=int(current.incidents.sum()),
-        figures=_figures(rows, _exposure(user, query, period)),
-        weeks=_weeks(current),
-        pareto=_pareto(current),
-        verdicts=_verdicts(current),
-        precision=_precision(current),
-        dimension=_dimension(seen, period, by, visible_clusters(user)),
+        total=int(tallies.now.incidents),
+        figures=_figures((tallies.now, tallies.before), _exposure(user, query, period)),
+        weeks=_weeks(cells),
+        pareto=_pareto(cells),
+        verdicts=_verdicts(cells),
+        precision=_precision(cells, tallies.otherwise),
+        dimension=_dimension(tallies.dimension, by, visible_clusters(user)),
         offenders=_offenders(seen, period),
         backlog=_backlog(seen, now),
     )
 
 
-def _frame(rows: Iterable[Sequence[Any]], columns: list[str]) -> pd.DataFrame:
+def _frame(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> pd.DataFrame:
     # A second of import that no other page of a web process should pay.
     import pandas as pd  # noqa: PLC0415
 
-    return pd.DataFrame.from_records(list(rows), columns=columns)
-
-
-def _grouped(seen: QuerySet[Incident], period: Period) -> pd.DataFrame:
-    """The one pass over both periods: a row for each (period, week, standing and machine category, state)."""
-    is_current = Case(
-        When(happened_at__gte=period.starts_at, then=Value(True)),
-        default=Value(False),
-        output_field=BooleanField(),
-    )
-    keys = ("is_current", "week", "standing_category", "category", "state")
-    rows = (
-        seen.filter(happened_at__gte=period.before_at, happened_at__lt=period.ends_at)
-        .order_by()
-        .annotate(is_current=is_current)
-        .values(*keys)
-        .annotate(
-            incidents=Count("pk"),
-            gpu=Sum("gpu_hours"),
-            machines=Sum("node_hours"),
-            lost=Sum("lost_s"),
-            detected=Sum("detected_s"),
-            detections=Count("detected_s"),
-            repaired=Sum("repaired_s"),
-            repairs=Count("repaired_s"),
-        )
-        .values_list(*keys, "incidents", "gpu", "machines", "lost", "detected", "detections", "repaired", "repairs")
-    )
-    columns = [
-        *keys,
-        "incidents",
-        "gpu_hours",
-        "node_hours",
-        "lost_s",
-        "detected_s",
-        "detections",
-        "repaired_s",
-        "repairs",
-    ]
-    frame = _frame(rows, columns=columns)
-    frame["is_current"] = frame.is_current.astype(bool)
-    numbers = columns[len(keys) :]
-    frame[numbers] = frame[numbers].astype(float).fillna(0.0)
-    judged = ~frame.state.isin([Incident.State.AWAITING_REVIEW, Incident.State.INCONCLUSIVE])
-    frame["is_judged"] = judged
-    frame["is_right"] = judged & frame.state.isin(_REVIEWED_RIGHT) & (frame.category == frame.standing_category)
-    frame["top"] = frame.standing_category.str.partition(".")[0] if len(frame) else ""
-    return frame
+    return pd.DataFrame.from_records(list(rows), columns=list(columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +160,7 @@ def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, Exposu
 def exposure_of(*, user: Any, query: Query, period: Period, now: datetime) -> tuple[int, float]:
     """How many incidents happened in the period, and the node-days in which they could. Three queries."""
     seen = query.apply(incidents_visible_to(user), user=user, now=now)
-    happened = _within(seen, period.starts_at, period.ends_at).exclude(state=Incident.State.REJECTED)
+    happened = within(seen, period.starts_at, period.ends_at).exclude(state=Incident.State.REJECTED)
     return happened.count(), _exposure(user, query, period)[0].node_days
 
 
@@ -243,101 +168,92 @@ def _ratio(numerator: float, denominator: float) -> float | None:
     return numerator / denominator if denominator else None
 
 
-def _figures(rows: pd.DataFrame, exposure: tuple[Exposure, Exposure]) -> tuple[Figure, ...]:
-    both = (rows[rows.is_current], rows[~rows.is_current])
-
-    def pair(of: Any) -> tuple[float | None, float | None]:
-        values = [of(part, ran) for part, ran in zip(both, exposure, strict=True)]
-        now, before = (None if value is None else float(value) for value in values)
-        return now, before
-
-    def ettr(part: pd.DataFrame, ran: Exposure) -> float | None:
-        share = _ratio(part.lost_s.sum(), ran.wall_s)
+def _figures(sums: tuple[Sums, Sums], exposure: tuple[Exposure, Exposure]) -> tuple[Figure, ...]:
+    def ettr(part: Sums, ran: Exposure) -> float | None:
+        share = _ratio(part.lost_s, ran.wall_s)
         return None if share is None else max(0.0, 1 - share)
 
-    def figure(key: str, title: str, unit: str, is_more_better: bool, of: Any) -> Figure:
-        return Figure(key, title, *pair(of), unit, is_more_better)
+    def figure(key: str, title: str, unit: str, is_more_better: bool, of: _Measure) -> Figure:
+        now, before = (of(part, ran) for part, ran in zip(sums, exposure, strict=True))
+        return Figure(key, title, now, before, unit, is_more_better)
 
     return (
-        figure("incidents", "Incidents", "", False, lambda part, ran: part.incidents.sum()),
-        figure("gpu_hours", "GPU-hours lost", "h", False, lambda part, ran: part.gpu_hours.sum()),
-        figure("mtbf", "MTBF", "s", True, lambda part, ran: _ratio(ran.wall_s, part.incidents.sum()) or None),
-        figure("mttd", "MTTD", "s", False, lambda part, ran: _ratio(part.detected_s.sum(), part.detections.sum())),
-        figure("mttr", "MTTR", "s", False, lambda part, ran: _ratio(part.repaired_s.sum(), part.repairs.sum())),
+        figure("incidents", "Incidents", "", False, lambda part, ran: part.incidents),
+        figure("gpu_hours", "GPU-hours lost", "h", False, lambda part, ran: part.gpu_hours),
+        figure("mtbf", "MTBF", "s", True, lambda part, ran: _ratio(ran.wall_s, part.incidents) or None),
+        figure("mttd", "MTTD", "s", False, lambda part, ran: _ratio(part.detected_s, part.detections)),
+        figure("mttr", "MTTR", "s", False, lambda part, ran: _ratio(part.repaired_s, part.repairs)),
         figure("ettr", "ETTR", "%", True, ettr),
-        figure(
-            "right",
-            "Verdicts confirmed",
-            "%",
-            True,
-            lambda part, ran: _ratio(part.incidents[part.is_right].sum(), part.incidents[part.is_judged].sum()),
-        ),
+        figure("right", "Verdicts confirmed", "%", True, lambda part, ran: _ratio(part.right, part.judged)),
     )
 
 
-def _weeks(current: pd.DataFrame) -> pd.DataFrame:
-    return (
-        current.groupby(["week", "top"], as_index=False)[["incidents", "gpu_hours"]]
-        .sum()
-        .rename(columns={"top": "category"})
-    )
+_Measure = Callable[[Sums, Exposure], float | None]
 
 
-def _pareto(current: pd.DataFrame) -> pd.DataFrame:
+def _weeks(cells: list[Cell]) -> pd.DataFrame:
+    found = grouped(cells, lambda cell: (cell.week, cell.category.partition(".")[0]))
+    rows = [(week, top, sums.incidents, sums.gpu_hours) for (week, top), sums in sorted(found.items())]
+    return _frame(rows, ["week", "category", "incidents", "gpu_hours"])
+
+
+def _title(category: str) -> str:
+    tree = taxonomy.load()
+    return " › ".join(tree.path(tree.get(category).id))
+
+
+def _pareto(cells: list[Cell]) -> pd.DataFrame:
     """Categories by what they cost, dearest first; by their number where nothing tells the cost."""
-    tree = taxonomy.load()
-    frame = current.groupby("standing_category", as_index=False)[["incidents", "gpu_hours", "node_hours"]].sum()
-    frame = frame.rename(columns={"standing_category": "category"})
-    weight = "gpu_hours" if frame.gpu_hours.sum() else "incidents"
-    frame = frame.sort_values([weight, "incidents", "category"], ascending=[False, False, True], ignore_index=True)
-    frame.insert(1, "title", [" › ".join(tree.path(tree.get(value).id)) for value in frame.category])
-    frame["share"] = frame[weight] / (frame[weight].sum() or 1.0)
-    frame["cumulative"] = frame.share.cumsum()
-    return frame
+    found = grouped(cells, lambda cell: cell.category)
+    has_cost = any(sums.gpu_hours for sums in found.values())
+
+    def weight(sums: Sums) -> float:
+        return sums.gpu_hours if has_cost else sums.incidents
+
+    ranked = sorted(found.items(), key=lambda item: (-weight(item[1]), -item[1].incidents, item[0]))
+    whole = sum(weight(sums) for _, sums in ranked) or 1.0
+    shares = [weight(sums) / whole for _, sums in ranked]
+    rows = [
+        (name, _title(name), sums.incidents, sums.gpu_hours, sums.node_hours, share, running)
+        for (name, sums), share, running in zip(ranked, shares, accumulate(shares), strict=True)
+    ]
+    return _frame(rows, ["category", "title", "incidents", "gpu_hours", "node_hours", "share", "cumulative"])
 
 
-def _verdicts(current: pd.DataFrame) -> pd.DataFrame:
-    kinds = current.assign(
-        awaiting=current.incidents.where(~current.is_judged, 0.0),
-        right=current.incidents.where(current.is_right, 0.0),
-        wrong=current.incidents.where(current.is_judged & ~current.is_right, 0.0),
-    )
-    return kinds.groupby("week", as_index=False)[["awaiting", "right", "wrong"]].sum()
+def _verdicts(cells: list[Cell]) -> pd.DataFrame:
+    rows = [
+        (week, sums.incidents - sums.judged, sums.right, sums.judged - sums.right)
+        for week, sums in sorted(grouped(cells, lambda cell: cell.week).items())
+    ]
+    return _frame(rows, ["week", "awaiting", "right", "wrong"])
 
 
-def _precision(current: pd.DataFrame) -> pd.DataFrame:
+def _precision(cells: list[Cell], otherwise: dict[str, Sums]) -> pd.DataFrame:
     """By the category that the *machine* named: how often its reviewers left it standing."""
-    tree = taxonomy.load()
-    judged = current[current.is_judged]
-    counts = judged.assign(right=judged.incidents.where(judged.is_right, 0.0))
-    frame = counts.groupby("category", as_index=False)[["incidents", "right"]].sum()
-    frame = frame.rename(columns={"incidents": "reviewed"}).sort_values("reviewed", ascending=False, ignore_index=True)
-    frame.insert(1, "title", [" › ".join(tree.path(tree.get(value).id)) for value in frame.category])
-    frame["precision"] = frame.right / frame.reviewed
-    return frame
+    judged = {
+        name: (sums.judged_alike, sums.right) for name, sums in grouped(cells, lambda cell: cell.category).items()
+    }
+    for name, sums in otherwise.items():
+        alike, right = judged.get(name, (0.0, 0.0))
+        judged[name] = (alike + sums.judged, right)
+    ranked = sorted(judged.items(), key=lambda item: (-item[1][0], item[0]))
+    rows = [(name, _title(name), reviewed, right, right / reviewed) for name, (reviewed, right) in ranked if reviewed]
+    return _frame(rows, ["category", "title", "reviewed", "right", "precision"])
 
 
-def _within(seen: QuerySet[Incident], low: datetime, high: datetime) -> QuerySet[Incident]:
-    return seen.filter(happened_at__gte=low, happened_at__lt=high).order_by()
-
-
-def _dimension(seen: QuerySet[Incident], period: Period, by: str, clusters: dict[int, str]) -> pd.DataFrame:
-    rows = (
-        _within(seen, period.starts_at, period.ends_at)
-        .values(value=F(DIMENSIONS[by]))
-        .annotate(incidents=Count("pk"), gpu=Sum("gpu_hours"), machines=Sum("node_hours"))
-        .order_by("-incidents")
-        .values_list("value", "incidents", "gpu", "machines")[:25]
-    )
-    frame = _frame(rows, columns=["value", "incidents", "gpu_hours", "node_hours"])
-    if by == "cluster":  # grouped by number, which the index holds; named afterwards
-        frame["value"] = [clusters[value] for value in frame.value]
-    return frame.fillna({"value": "", "gpu_hours": 0.0, "node_hours": 0.0})
+def _dimension(found: dict[str, Sums], by: str, clusters: dict[int, str]) -> pd.DataFrame:
+    ranked = sorted(found.items(), key=lambda item: (-item[1].incidents, item[0]))[:25]
+    # clusters are grouped by number, which the index holds, and named afterwards
+    rows = [
+        (clusters[int(value)] if by == "cluster" else value, sums.incidents, sums.gpu_hours, sums.node_hours)
+        for value, sums in ranked
+    ]
+    return _frame(rows, ["value", "incidents", "gpu_hours", "node_hours"])
 
 
 def _offenders(seen: QuerySet[Incident], period: Period) -> pd.DataFrame:
     """Nodes accused more than once in the last LEMON_DAYS of the period, without those a human cleared."""
-    recent = _within(seen, max(period.starts_at, period.ends_at - timedelta(days=LEMON_DAYS)), period.ends_at)
+    recent = within(seen, max(period.starts_at, period.ends_at - timedelta(days=LEMON_DAYS)), period.ends_at)
     rows = (
         Suspect.objects.filter(incident__in=recent.exclude(state=Incident.State.REJECTED), kind="node", is_accused=True)
         .order_by()
