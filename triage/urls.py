@@ -5,7 +5,7 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView
 
-from triage.views import incident, jobs, logs, queue, site
+from triage.views import client, incident, jobs, logs, queue, site, tried
 
 handler400 = site.bad_request
 handler403 = site.forbidden
@@ -25,6 +25,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("incidents/<int:number>/decide/", incident.decide, name="decide"),
     path("incidents/<int:number>/decisions/<int:decision>/undo/", incident.decision_undo, name="decision-undo"),
     path("incidents/<int:number>/act/", incident.act, name="incident-act"),
+    path("incidents/<int:number>/tried/", tried.record, name="incident-tried"),
+    path("incidents/<int:number>/tried/<int:act>/undo/", tried.undo, name="incident-tried-undo"),
     path("incidents/<int:number>/assign/", incident.assign, name="assign"),
     path("incidents/<int:number>/comment/", incident.comment, name="comment"),
     path("incidents/<int:number>/group/", incident.group, name="incident-group"),
@@ -58,6 +60,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("sign-in/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("sign-out/", LogoutView.as_view(), name="logout"),
+    path("faultline.pyz", client.download, name="client"),
     path("healthz", site.healthz, name="healthz"),
     path("metrics", site.metrics, name="metrics"),
 ]

@@ -1,0 +1,3 @@
+from faultline.main import run
+
+run()
