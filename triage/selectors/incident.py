@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from diagnosis import taxonomy
 from triage.models import Activity, Decision, Incident, Suspect
+from triage.selectors.advice import tried_words
 from triage.selectors.incidents import incidents_visible_to
 from triage.services import standing
 from triage.services.reading import FindingFacts, findings_of
@@ -176,6 +177,8 @@ def activity_words(row: Activity) -> str:
         "merged": f"put it into group {after}",
         "split": f"took it out of group {before}",
         "commented": "commented",
+        "tried": tried_words(row.kind, data),
+        "untried": tried_words(row.kind, data),
     }
     return words.get(row.kind, f"set it to {named(row.kind)}")
 

@@ -10,6 +10,7 @@ from django.db import transaction
 
 from triage.models import Activity, Decision, Group, GroupRule, Incident
 from triage.services.reviewing import decision_undo, incident_assign, log_act
+from triage.services.tried import tried_undo
 
 _STATES = {"actioned", "resolved", "reopened"}
 _SLEEP = {"snoozed", "woken"}
@@ -46,6 +47,8 @@ def _row_undo(row: Activity, by: Any, undo_id: uuid.UUID) -> bool:
         former = users.filter(**{users.model.USERNAME_FIELD: before or ""}).first()
         incident_assign(incident=incident, assignee=former, by=by, request_id=undo_id)
         return True
+    if row.kind == "tried":
+        return tried_undo(row=row, by=by, request_id=undo_id)
     if row.kind in _STATES and incident.state == after != before:
         incident.state = before or Incident.State.AWAITING_REVIEW
         incident.set_resolved(_time(row.data.get("resolved_at")))

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 from triage.export import markdown
 from triage.models import Decision, Incident
 from triage.selectors.grouping import grouping_of
+from triage.selectors.advice import advice_view
 from triage.selectors.incident import incident_view
 from triage.selectors.incidents import incidents_visible_to
 from triage.services import reviewing
@@ -30,10 +31,12 @@ _PAST = {"confirm": "Confirmed", "correct": "Corrected", "reject": "Rejected", "
 def incident(request: HttpRequest, number: int) -> HttpResponse:
     """What failed, where, and do I agree?"""
     found = incident_or_404(request, number)
+    view = incident_view(request.user, found)
     context = {
         "nav": "incidents",
         "incident": found,
-        "view": incident_view(request.user, found),
+        "view": view,
+        "ladder": advice_view(found, view.report, [entry["row"] for entry in view.entries]),
         "stages": STAGES,
         "is_asleep": found.snoozed_until is not None and found.snoozed_until > timezone.now(),
     }

@@ -1,0 +1,178 @@
+"""The advice as of now: what the stored diagnosis says, climbed past the actions that were tried in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from diagnosis import metrics
+from diagnosis.tried import ACTIONS, DOABLE, TAKES_MACHINES
+from triage.models import Activity, Incident
+from triage.services.tried import OUTCOMES
+
+_KINDS = ("tried", "untried")
+#: Candidate groups shown; the report keeps 24.
+CANDIDATES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class TriedAct:
+    """One action that was carried out. ``is_here``: recorded on this incident, not on an earlier attempt's."""
+
+    row: Activity
+    is_here: bool
+
+    @property
+    def title(self) -> str:
+        return ACTIONS.get(str(self.row.data.get("action")), "An action")
+
+    @property
+    def targets(self) -> list[str]:
+        return list(self.row.data.get("targets") or [])
+
+    @property
+    def outcome(self) -> str:
+        return OUTCOMES.get(str(self.row.data.get("outcome")), "not known yet")
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.row.data.get("outcome") == "failed_again")
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """What taking out one set of machines would cost. ``healthy``: machines in it that nothing accuses."""
+
+    title: str
+    nodes: tuple[str, ...]
+    ranks: int
+    gpus: int
+    healthy: int
+    coverage: float | None = None
+    is_advised: bool = False
+
+    @property
+    def standbys(self) -> int:
+        """Machines that must step in for the job to keep its size."""
+        return len(self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceView:
+    """What the incident shows: the advice, what was tried, and what evictions would take out."""
+
+    advice: dict[str, Any]
+    tried: list[TriedAct] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+    nodes: int = 0
+    #: standbys that a job of this size should hold (99 % quantile of a day); None where the size is unknown
+    standbys: int | None = None
+    choices: tuple[tuple[str, str], ...] = tuple((name, ACTIONS[name]) for name in DOABLE)
+    outcomes: tuple[tuple[str, str], ...] = tuple(OUTCOMES.items())
+
+    @property
+    def record_action(self) -> str:
+        """What the form offers first: the advice."""
+        return str(self.advice.get("action") or "")
+
+
+def tried_words(kind: str, data: dict[str, Any]) -> str:
+    """A record, or taking it back, as the rest of a sentence that begins with who did it."""
+    title = ACTIONS.get(str(data.get("action")), "an action").lower()
+    names = [str(name) for name in data.get("targets") or []]
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    what = f"{title} ({shown})" if names else title
+    if kind == "untried":
+        return f"took back the record of {what}"
+    return f"recorded {what}: {OUTCOMES.get(str(data.get('outcome')), 'not known yet')}"
+
+
+def advice_view(incident: Incident, report: dict[str, Any], own: Iterable[Activity]) -> AdviceView:
+    """The panel of one incident, ``own`` its activities. One query for later attempts, none for the first; linear in
+    the ranks of the report's stacks."""
+    tried = tried_acts(incident, own)
+    advice = advice_now(report, tried)
+    nodes = incident.node_count or 0
+    return AdviceView(
+        advice=advice,
+        tried=tried,
+        evictions=evictions(report, advice, incident.job.cluster.gpus_per_node),
+        nodes=nodes,
+        standbys=metrics.standbys(nodes) if nodes else None,
+    )
+
+
+def tried_acts(incident: Incident, own: Iterable[Activity]) -> list[TriedAct]:
+    """What was tried and not taken back: here, and on earlier attempts of the job that failed in the same way."""
+    rows = [row for row in own if row.kind in _KINDS]
+    if incident.attempt.number > 0:
+        earlier = Activity.objects.filter(
+            job=incident.job_id,
+            kind__in=_KINDS,
+            incident__attempt__number__lt=incident.attempt.number,
+            incident__standing_category=incident.standing_category,
+            incident__is_withdrawn=False,
+        )
+        rows = [*earlier.select_related("actor", "incident__attempt").order_by("at", "pk"), *rows]
+    undone = {row.data.get("of") for row in rows if row.kind == "untried"}
+    return [
+        TriedAct(row, row.incident_id == incident.pk) for row in rows if row.kind == "tried" and row.pk not in undone
+    ]
+
+
+def advice_now(report: dict[str, Any], tried: Iterable[TriedAct]) -> dict[str, Any]:
+    """The stored advice, or, where an action failed again, the next rung of the ladder."""
+    stored: dict[str, Any] = report.get("advice") or {}
+    failed = [{"action": act.row.data.get("action"), "targets": act.targets} for act in tried if act.failed]
+    if not failed or not stored:
+        return stored
+    from diagnosis.advice import advise  # noqa: PLC0415 (most pages show the stored advice)
+
+    return advise({**report, "tried": failed})
+
+
+def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int) -> list[Eviction]:
+    """What each way of evicting takes out: the suspects alone, then the candidate groups of the stacks, best first."""
+    stacks = report.get("stacks") or {}
+    node_of = {row["rank"]: row["node"] for row in stacks.get("ranks") or [] if row.get("node")}
+    accused = {
+        row["entity"] for row in report.get("suspects") or [] if row.get("suspect") and row.get("kind") == "node"
+    }
+    accused |= set(stacks.get("suspect_nodes") or [])
+    advised = set(advice.get("targets") or []) if advice.get("action") in TAKES_MACHINES else set()
+    on: dict[str, int] = {}
+    for node in node_of.values():
+        on[node] = on.get(node, 0) + 1
+
+    def row(title: str, nodes: Iterable[str], coverage: float | None = None) -> Eviction:
+        names = tuple(dict.fromkeys(nodes))
+        return Eviction(
+            title=title,
+            nodes=names,
+            ranks=sum(on.get(name, 0) for name in names),
+            gpus=len(names) * gpus_per_node,
+            healthy=len(set(names) - accused),
+            coverage=coverage,
+            is_advised=bool(names) and set(names) == advised,
+        )
+
+    found = [row("The suspects alone", sorted(accused))] if accused else []
+    for candidate in (stacks.get("candidates") or [])[:CANDIDATES]:
+        groups = candidate.get("groups") or []
+        kind = str(candidate.get("kind") or "").upper()
+        title = f"{kind} group" if len(groups) < 2 else f"{len(groups)} {kind} groups"
+        nodes = [node_of[r] for r in candidate.get("ranks") or [] if r in node_of]
+        found.append(row(f"{title} of rank {_first(candidate)}", nodes, candidate.get("coverage")))
+    if advised and not any(one.is_advised for one in found):
+        found.insert(0, row("As advised", sorted(advised)))
+    kept: dict[frozenset[str], Eviction] = {}
+    for one in found:
+        if one.nodes:
+            kept.setdefault(frozenset(one.nodes), one)
+    return list(kept.values())
+
+
+def _first(candidate: dict[str, Any]) -> str:
+    ranks = sorted(candidate.get("ranks") or [])
+    return str(ranks[0]) if ranks else "?"

@@ -1,0 +1,63 @@
+"""What an engineer did about an incident, kept as activity: the ladder of advice goes on from what failed again."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+from django.db import transaction
+
+from diagnosis.tried import ACTIONS, DOABLE
+from triage.models import Activity, Incident
+from triage.services.reviewing import MAX_REASON, ReviewError, log_act
+
+OUTCOMES = {"failed_again": "failed again", "helped": "helped", "open": "not known yet"}
+MAX_TARGETS = 512
+_NAME = re.compile(r"[^\s,;]{1,200}")
+
+
+@transaction.atomic
+def tried_record(
+    *,
+    incident: Incident,
+    action: str,
+    outcome: str,
+    by: Any,
+    targets: str = "",
+    reason: str = "",
+    request_id: uuid.UUID | None = None,
+) -> None:
+    """Keep that ``action`` was carried out on ``targets`` (names, by commas or blanks), how it ended and why.
+
+    Raises:
+        ReviewError: unknown action or outcome, or too many names.
+    """
+    if action not in DOABLE:
+        known = ", ".join(ACTIONS[name].lower() for name in DOABLE)
+        raise ReviewError(f"There is no action {action!r} to record: choose one of {known}.")
+    if outcome not in OUTCOMES:
+        raise ReviewError(f"There is no outcome {outcome!r}: use {', '.join(OUTCOMES)}.")
+    names = list(dict.fromkeys(_NAME.findall(targets)))
+    if len(names) > MAX_TARGETS:
+        raise ReviewError(f"{len(names):,} machines are named; at most {MAX_TARGETS} are kept. Record them in parts.")
+    Incident.objects.select_for_update(of=("self",)).get(pk=incident.pk)
+    told = {"action": action, "outcome": outcome, "targets": names or None, "reason": reason.strip()[:MAX_REASON]}
+    log_act(incident, "tried", by, request_id=request_id, **told)
+
+
+@transaction.atomic
+def tried_undo(*, row: Activity, by: Any, request_id: uuid.UUID | None = None) -> bool:
+    """Take a record back by a further act; False where it was taken back before.
+
+    Raises:
+        ReviewError: the row records no action.
+    """
+    if row.kind != "tried" or row.incident_id is None:
+        raise ReviewError("This records no action that was taken.")
+    incident = Incident.objects.select_for_update(of=("self",)).get(pk=row.incident_id)
+    if incident.activities.filter(kind="untried", data__of=row.pk).exists():
+        return False
+    told = {key: row.data.get(key) for key in ("action", "targets")}
+    log_act(incident, "untried", by, request_id=request_id, of=row.pk, **told)
+    return True

@@ -1,0 +1,44 @@
+"""An engineer records what was done about an incident, and may take the record back."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from diagnosis.tried import ACTIONS
+from triage.models import Activity
+from triage.services.reviewing import ReviewError
+from triage.services.tried import tried_record, tried_undo
+from triage.views.common import ability_required, back, complain, incident_or_404, say
+
+
+@require_POST
+@ability_required("review")
+def record(request: HttpRequest, number: int) -> HttpResponse:
+    """An action was carried out: which, on what, how it ended."""
+    found, request_id = incident_or_404(request, number), uuid.uuid4()
+    given = {name: request.POST.get(name, "") for name in ("action", "outcome", "targets", "reason")}
+    try:
+        tried_record(incident=found, by=request.user, request_id=request_id, **given)
+    except ReviewError as error:
+        complain(request, str(error))
+    else:
+        say(request, f"Recorded on #{number}: {ACTIONS[given['action']].lower()}.", undo=request_id)
+    return back(request, reverse("incident", args=[number]) + "#advice-title")
+
+
+@require_POST
+@ability_required("review")
+def undo(request: HttpRequest, number: int, act: int) -> HttpResponse:
+    """Take one record back, whoever made it; that it was made stays on record."""
+    found = incident_or_404(request, number)
+    row = get_object_or_404(Activity, pk=act, incident=found, kind="tried")
+    if tried_undo(row=row, by=request.user):
+        say(request, "Taken back: the advice no longer counts on it.")
+    else:
+        complain(request, "This record was already taken back.")
+    return back(request, reverse("incident", args=[number]) + "#advice-title")
