@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import reduce
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ from triage.selectors.sums import Cell, Period, Sums, cells_of, grouped, tallies
 
 if TYPE_CHECKING:
     import pandas as pd
+
+__all__ = ["DIMENSIONS", "TABLES", "Figure", "Period", "Statistics", "exposure_of", "statistics_of"]
 
 #: what the page can break incidents down by
 DIMENSIONS = {
@@ -97,12 +100,13 @@ def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster
     seen = query.apply(incidents_visible_to(user), user=user, now=now)
     cells = cells_of(seen, period)
     tallies = tallies_of(seen, period, DIMENSIONS[by])
+    total = reduce(Sums.plus, (cell.sums for cell in cells), tallies.now)
     return Statistics(
         period=period,
         query=query,
         by=by,
-        total=int(tallies.now.incidents),
-        figures=_figures((tallies.now, tallies.before), _exposure(user, query, period)),
+        total=int(total.incidents),
+        figures=_figures((total, tallies.before), _exposure(user, query, period)),
         weeks=_weeks(cells),
         pareto=_pareto(cells),
         verdicts=_verdicts(cells),

@@ -129,8 +129,9 @@ def cells_of(seen: QuerySet[Incident], period: Period) -> list[Cell]:
 class Tallies(NamedTuple):
     """What is not by week."""
 
+    #: times of the period; its costs and verdicts are in the cells
     now: Sums
-    #: of the period before
+    #: of the period before, but for what is by machine
     before: Sums
     #: verdicts by the machine's category, where another one stands
     otherwise: dict[str, Sums]
@@ -145,7 +146,7 @@ def tallies_of(seen: QuerySet[Incident], period: Period, by: str) -> Tallies:
     otherwise = current.exclude(category=F("standing_category"))
     nothing = Value("", CharField())
     asked: tuple[tuple[str, QuerySet[Incident], Any, tuple[str, ...]], ...] = (
-        ("now", current, nothing, ("n", "gpu", "judged", "right", *_TIMES)),
+        ("now", current, nothing, _TIMES),
         ("before", before, nothing, ("n", "gpu", "judged", "right", *_TIMES)),
         ("otherwise", otherwise, F("category"), ("judged",)),
         ("dimension", current, F(by), _COSTS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,6 @@ _MAX_DAYS = 366 * 5
 def page(request: HttpRequest) -> HttpResponse:
     if not can(request.user, "statistics"):
         raise PermissionDenied("Statistics are for engineers and managers: ask an administrator for the role.")
-    # plotly takes a second to import, which no other page of a web process should pay
-    from triage.charts import statistics as charts  # noqa: PLC0415
-
     asked, problem = asked_of(request)
     shown = _statistics(request, asked)
     links = _Links(shown)
@@ -50,14 +48,19 @@ def page(request: HttpRequest) -> HttpResponse:
         "measure": asked["measure"],
         "params": request.GET,
         "can_export": can(request.user, "export"),
-        "drawn": {
-            "weeks": charts.weeks_chart(shown.weeks, asked["measure"], links.weeks()),
-            "pareto": charts.pareto_chart(shown.pareto, links.categories(shown.pareto.category)),
-            "verdicts": charts.verdicts_chart(shown.verdicts, links.verdicts()),
-        },
+        "drawn": _remembered(
+            request, asked, "charts", asked["measure"], compute=lambda: _drawn(links, asked["measure"])
+        ),
         "weeks": _rows(_by_week(shown.weeks, asked["measure"]), links.days()),
         "pareto": _rows(shown.pareto, links.categories(shown.pareto.category)),
-        "precision": _rows(shown.precision, links.misses(shown.precision.category)),
+        "precision": [
+            {**row, "judged": judged}
+            for row, judged in zip(
+                _rows(shown.precision, links.misses(shown.precision.category)),
+                links.judged(shown.precision.category),
+                strict=True,
+            )
+        ],
         "dimension": _rows(shown.dimension, links.values()),
         "offenders": _rows(shown.offenders, [reverse("node", args=[name]) for name in shown.offenders.node]),
         "backlog": _rows(shown.backlog, links.terms(shown.backlog.term)),
@@ -127,17 +130,29 @@ def asked_of(request: HttpRequest) -> tuple[dict[str, Any], str]:
     }, problem
 
 
-def _statistics(request: HttpRequest, asked: dict[str, Any]) -> Statistics:
+def _remembered[T](request: HttpRequest, asked: dict[str, Any], name: str, *more: str, compute: Callable[[], T]) -> T:
+    parts = (asked["query"], asked["period"], asked["by"], *more)
+    personal = asked["query"].is_personal
     now = timezone.now()
-    query, period, by = asked["query"], asked["period"], asked["by"]
-    return remembered(
-        "statistics",
-        user=request.user,
-        parts=(query, period, by),
-        is_personal=query.is_personal,
-        now=now,
-        compute=lambda: statistics_of(user=request.user, query=query, period=period, by=by, now=now),
-    )
+    return remembered(name, user=request.user, parts=parts, is_personal=personal, now=now, compute=compute)
+
+
+def _statistics(request: HttpRequest, asked: dict[str, Any]) -> Statistics:
+    given = {name: asked[name] for name in ("query", "period", "by")}
+    now = timezone.now()
+    return _remembered(request, asked, "statistics", compute=lambda: statistics_of(user=request.user, now=now, **given))
+
+
+def _drawn(links: _Links, measure: str) -> dict[str, Any]:
+    # plotly takes a second to import, which no other page of a web process should pay
+    from triage.charts import statistics as charts  # noqa: PLC0415
+
+    shown = links.shown
+    return {
+        "weeks": charts.weeks_chart(shown.weeks, measure, links.weeks()),
+        "pareto": charts.pareto_chart(shown.pareto, links.categories(shown.pareto.category)),
+        "verdicts": charts.verdicts_chart(shown.verdicts, links.verdicts()),
+    }
 
 
 def _rows(frame: pd.DataFrame, links: list[str]) -> list[dict[str, Any]]:
@@ -189,6 +204,9 @@ class _Links:
 
     def misses(self, ids: Any) -> list[str]:
         return [self._to(f"machine:{name}", "verdict:wrong") for name in ids]
+
+    def judged(self, ids: Any) -> list[str]:
+        return [self._to(f"machine:{name}", "verdict:[right,wrong]") for name in ids]
 
     def values(self) -> list[str]:
         by = self.shown.by
