@@ -172,16 +172,40 @@ def _problems(run: Run, number: int, case: Case) -> list[dict[str, Any]]:
             )
     if job.eval_every:
         for k in range(job.eval_every, job.steps, job.eval_every):
-            out.append({"kind": "slow_step", "job": f"job-{number}", "cause": "evaluation", "step": k, "t0": run.ends[k - 1], "t1": run.ends[k]})
+            out.append(
+                {
+                    "kind": "slow_step",
+                    "job": f"job-{number}",
+                    "cause": "evaluation",
+                    "step": k,
+                    "t0": run.ends[k - 1],
+                    "t1": run.ends[k],
+                }
+            )
     if job.checkpoint_every:
         for k in range(job.checkpoint_every, job.steps, job.checkpoint_every):
-            out.append({"kind": "slow_step", "job": f"job-{number}", "cause": "checkpoint", "step": k, "t0": run.ends[k - 1], "t1": run.ends[k]})
+            out.append(
+                {
+                    "kind": "slow_step",
+                    "job": f"job-{number}",
+                    "cause": "checkpoint",
+                    "step": k,
+                    "t0": run.ends[k - 1],
+                    "t1": run.ends[k],
+                }
+            )
     return out
 
 
 def _rows(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
     names = ["start_time", "duration", "src", "dst", "src_port", "dst_port", "proto", "bytes", "packets", "switches"]
-    schema = dict(zip(names, [pl.Float64, pl.Float64, pl.String, pl.String, pl.Int64, pl.Int64, pl.Int32, pl.Int64, pl.Int64, pl.String], strict=True))
+    schema = dict(
+        zip(
+            names,
+            [pl.Float64, pl.Float64, pl.String, pl.String, pl.Int64, pl.Int64, pl.Int32, pl.Int64, pl.Int64, pl.String],
+            strict=True,
+        )
+    )
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
@@ -195,12 +219,38 @@ def _storage(run: Run, case: Case, rng: np.random.Generator) -> pl.DataFrame:
             while at < t1:
                 took = rng.uniform(0.02, 0.06)
                 size = int(rng.integers(4e7, 9e7))
-                rows.append((at, took, address(node, 0, how), f"10.200.9.{rng.integers(1, 5)}", int(rng.integers(32768, 60999)), 7777, 6, size, size // 1400, f"{case.fabric.leaf(node, 0)};storage"))
+                rows.append(
+                    (
+                        at,
+                        took,
+                        address(node, 0, how),
+                        f"10.200.9.{rng.integers(1, 5)}",
+                        int(rng.integers(32768, 60999)),
+                        7777,
+                        6,
+                        size,
+                        size // 1400,
+                        f"{case.fabric.leaf(node, 0)};storage",
+                    )
+                )
                 at += took
     for _ in range(int(run.ends[-1] * 3)):
         node = int(rng.choice(job.nodes))
         size = int(rng.integers(1e6, 5e7))
-        rows.append((rng.uniform(0, run.ends[-1]), rng.uniform(0.002, 0.02), f"10.200.9.{rng.integers(1, 5)}", address(node, 0, how), 7777, int(rng.integers(32768, 60999)), 6, size, size // 1400, f"storage;{case.fabric.leaf(node, 0)}"))
+        rows.append(
+            (
+                rng.uniform(0, run.ends[-1]),
+                rng.uniform(0.002, 0.02),
+                f"10.200.9.{rng.integers(1, 5)}",
+                address(node, 0, how),
+                7777,
+                int(rng.integers(32768, 60999)),
+                6,
+                size,
+                size // 1400,
+                f"storage;{case.fabric.leaf(node, 0)}",
+            )
+        )
     return _rows(rows)
 
 
@@ -212,24 +262,91 @@ def _chatter(places: list[tuple[int, int]], case: Case, rng: np.random.Generator
     for _ in range(60):
         node = int(rng.choice(nodes))
         size = int(rng.integers(300, 40_000))
-        rows.append((rng.uniform(0, 25), rng.uniform(0.01, 3), "10.9.9.9", address(node, 0, how), int(rng.integers(32768, 60999)), 22, 6, size, size // 120 + 1, "mgmt"))
-        rows.append((rng.uniform(0, 25), rng.uniform(0.001, 0.01), "10.9.9.8", address(node, 0, how), int(rng.integers(32768, 60999)), 9100, 6, size, size // 800 + 1, "mgmt"))
+        rows.append(
+            (
+                rng.uniform(0, 25),
+                rng.uniform(0.01, 3),
+                "10.9.9.9",
+                address(node, 0, how),
+                int(rng.integers(32768, 60999)),
+                22,
+                6,
+                size,
+                size // 120 + 1,
+                "mgmt",
+            )
+        )
+        rows.append(
+            (
+                rng.uniform(0, 25),
+                rng.uniform(0.001, 0.01),
+                "10.9.9.8",
+                address(node, 0, how),
+                int(rng.integers(32768, 60999)),
+                9100,
+                6,
+                size,
+                size // 800 + 1,
+                "mgmt",
+            )
+        )
     for _ in range(1500 if case.spoil.probes else 0):
         i, j = rng.choice(len(places), 2, replace=False)
         if places[i][0] != places[j][0]:
-            rows.append((rng.uniform(0, 25), 1e-4, address(*places[i], how), address(*places[j], how), int(rng.integers(20000, 60999)), 4791, 17, 256, 1, "probe"))
+            rows.append(
+                (
+                    rng.uniform(0, 25),
+                    1e-4,
+                    address(*places[i], how),
+                    address(*places[j], how),
+                    int(rng.integers(20000, 60999)),
+                    4791,
+                    17,
+                    256,
+                    1,
+                    "probe",
+                )
+            )
     if case.spoil.probes:
         for a, b in zip(nodes[::2], nodes[1::2], strict=False):
             for g in range(4):
-                rows.append((0.02 + 0.05 * g, 0.04, address(a, g, how), address(b, g, how), 51_000 + g, 4791, 17, 800_000_000, 195_313, "probe"))
-                rows.append((0.3 + 0.05 * g, 0.04, address(nodes[0], g, how), address(nodes[-1], g, how), 51_000 + g, 4791, 17, 800_000_000, 195_313, "probe"))
+                rows.append(
+                    (
+                        0.02 + 0.05 * g,
+                        0.04,
+                        address(a, g, how),
+                        address(b, g, how),
+                        51_000 + g,
+                        4791,
+                        17,
+                        800_000_000,
+                        195_313,
+                        "probe",
+                    )
+                )
+                rows.append(
+                    (
+                        0.3 + 0.05 * g,
+                        0.04,
+                        address(nodes[0], g, how),
+                        address(nodes[-1], g, how),
+                        51_000 + g,
+                        4791,
+                        17,
+                        800_000_000,
+                        195_313,
+                        "probe",
+                    )
+                )
     return _rows(rows)
 
 
 def spoilt(table: pl.DataFrame, spoil: Spoil, rng: np.random.Generator) -> pl.DataFrame:
     """Applies the exporter's faults and leaves the records in no order."""
     table = table.drop("src_name", "dst_name", strict=False).with_columns(
-        pl.col("src_port", "dst_port").cast(pl.Int64), pl.col("proto").cast(pl.Int32), end=pl.col("start_time") + pl.col("duration")
+        pl.col("src_port", "dst_port").cast(pl.Int64),
+        pl.col("proto").cast(pl.Int32),
+        end=pl.col("start_time") + pl.col("duration"),
     )
     table = table.filter(pl.Series(rng.random(table.height) >= spoil.loss))
     if spoil.sampled:
@@ -250,7 +367,10 @@ def spoilt(table: pl.DataFrame, spoil: Spoil, rng: np.random.Generator) -> pl.Da
         first = (pl.col("bytes") * pl.col("share")).cast(pl.Int64)
         table = pl.concat(
             [
-                table.with_columns(end=pl.when("cut").then(middle).otherwise("end"), bytes=pl.when("cut").then(first).otherwise("bytes")),
+                table.with_columns(
+                    end=pl.when("cut").then(middle).otherwise("end"),
+                    bytes=pl.when("cut").then(first).otherwise("bytes"),
+                ),
                 table.filter("cut").with_columns(start_time=middle, bytes=pl.col("bytes") - first),
             ]
         ).drop("share", "cut")
@@ -275,7 +395,9 @@ def spoilt(table: pl.DataFrame, spoil: Spoil, rng: np.random.Generator) -> pl.Da
     if spoil.twice:
         table = pl.concat([table, table.filter(pl.Series(rng.random(table.height) < spoil.twice))])
     start, end = ((pl.col(c) / spoil.grid).floor() * spoil.grid for c in ("start_time", "end"))
-    table = table.with_columns(start_time=start.round(6), duration=(end - start).round(6).clip(lower_bound=0.0)).drop("end")
+    table = table.with_columns(start_time=start.round(6), duration=(end - start).round(6).clip(lower_bound=0.0)).drop(
+        "end"
+    )
     if spoil.no_bytes:
         table = table.with_columns(bytes=pl.lit(None, dtype=pl.Int64), packets=pl.lit(None, dtype=pl.Int64))
     return table.sample(fraction=1.0, shuffle=True, seed=int(rng.integers(1 << 30)))

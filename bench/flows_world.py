@@ -48,7 +48,11 @@ class Fabric:
         if self.kind == "lingjun":
             pods = a[0] // (8 * self.width), b[0] // (8 * self.width)
             middle = f"P{pods[0]}-{chosen};"
-            return f"{first};{middle}{last}" if pods[0] == pods[1] else f"{first};{middle}G{chosen};P{pods[1]}-{chosen};{last}"
+            return (
+                f"{first};{middle}{last}"
+                if pods[0] == pods[1]
+                else f"{first};{middle}G{chosen};P{pods[1]}-{chosen};{last}"
+            )
         return f"{first};spine-{chosen};{last}"
 
 
@@ -149,7 +153,9 @@ def orders(stages: int, micro: int, chunks: int) -> list[list[tuple[str, int, in
     return out
 
 
-def pipeline(job: Tenant, seconds: Array, hop: float, micro: int, rng: np.random.Generator, *, back: bool = True) -> tuple[Array, Array]:
+def pipeline(
+    job: Tenant, seconds: Array, hop: float, micro: int, rng: np.random.Generator, *, back: bool = True
+) -> tuple[Array, Array]:
     """Ends of forward and backward passes [stage, chunk, micro-batch, replica]; ``seconds`` [stage, replica] a
     forward pass of a whole stage.
     """
@@ -168,7 +174,11 @@ def pipeline(job: Tenant, seconds: Array, hop: float, micro: int, rng: np.random
             while at[p] < len(plan[p]):
                 kind, m, c = plan[p][at[p]]
                 if kind == "f":
-                    need = np.zeros(seconds.shape[1]) if p == 0 and c == 0 else (f[p - 1, c, m] if p else f[job.pp - 1, c - 1, m]) + hop
+                    need = (
+                        np.zeros(seconds.shape[1])
+                        if p == 0 and c == 0
+                        else (f[p - 1, c, m] if p else f[job.pp - 1, c - 1, m]) + hop
+                    )
                 elif p == job.pp - 1 and c == v - 1:
                     need = f[p, c, m]
                 else:
@@ -392,7 +402,10 @@ class Run:
                 members = job.ranks(p, t)
                 late = np.repeat(lag[p], job.cp)
                 at = t0 + 0.001
-                sizes = [job.buckets[0] // 2 * (3 if i == 0 else 1) * (n - 1) / n // (n - 1) * (n - 1) for i in range(job.layers)]
+                sizes = [
+                    job.buckets[0] // 2 * (3 if i == 0 else 1) * (n - 1) / n // (n - 1) * (n - 1)
+                    for i in range(job.layers)
+                ]
                 for size in sizes:
                     at = self.collective(members, at + late, size) + layer_s * 0.9
                 for size in sizes[::-1]:
@@ -403,6 +416,8 @@ class Run:
 
     def _evaluate(self, t0: float) -> float:
         """Forward passes only: pipeline (and gathered weights) but no gradients."""
-        f, _ = pipeline(self.job, self._speeds(1.0), self.job.act / self.job.rate, 3 * self.job.micro, self.rng, back=False)
+        f, _ = pipeline(
+            self.job, self._speeds(1.0), self.job.act / self.job.rate, 3 * self.job.micro, self.rng, back=False
+        )
         self._exchange(t0 + f, np.full_like(f, np.nan), 1.0)
         return t0 + float(np.nanmax(f)) + 0.02

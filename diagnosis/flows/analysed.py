@@ -15,7 +15,7 @@ from diagnosis.flows.transfers import Transfers
 
 @dataclass(slots=True)
 class Analysed:
-    """One job with everything found out about it."""
+    """One job with everything found out about it. ``rough``: its collectors' clocks could be put right only roughly."""
 
     job: JobFlows
     pairs: Pairs
@@ -24,3 +24,4 @@ class Analysed:
     transfers: Transfers | None
     slow: list[Slow]
     stages: StageTimes | None = None
+    rough: bool = False

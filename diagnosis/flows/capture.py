@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from diagnosis.flows.sharing import by_port, endpoint, host_of
 from diagnosis.model import Parsed
 
 Ints = npt.NDArray[np.int64]
@@ -69,6 +70,15 @@ class Place:
     switch: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """One collector's clock against the others' median; ``exact`` where a common ring tells it (see ``clocks``)."""
+
+    collector: str
+    seconds: float
+    exact: bool
+
+
 @dataclass(slots=True)
 class Capture:
     """Records, names and what is known about them. ``t0`` seconds UTC of ``Flows`` time zero."""
@@ -82,6 +92,7 @@ class Capture:
     duplicates: int = 0
     places: dict[int, Place] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    clocks: list[Offset] = field(default_factory=list)
 
     @property
     def span_s(self) -> float:
@@ -102,7 +113,7 @@ def load(parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = ()) 
     if not usable:
         return None
     scans = [pl.scan_parquet(p.columns) for p in usable if p.columns is not None]
-    scan = pl.concat(scans)
+    scan, shared = by_port(pl.concat(scans))
     names = _distinct(scan, "src", "dst")
     paths = _distinct(scan, "path")
     codes = pl.Enum(names)
@@ -142,6 +153,11 @@ def load(parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = ()) 
         duplicates=before - table.height,
     )
     capture.places = _places(names, inventory)
+    if shared:
+        capture.notes.append(
+            f"{shared} addresses are shared by several ranks, which use a port of their own each; members are named "
+            "address:port."
+        )
     return capture
 
 
@@ -168,9 +184,12 @@ def _without_duplicates(table: pl.DataFrame, resolution_s: float) -> pl.DataFram
 def _places(names: Sequence[str], inventory: Sequence[Mapping[str, Any]]) -> dict[int, Place]:
     """Joins the inventory to the addresses seen."""
     known = {str(row.get("ip", "")).strip(): row for row in inventory}
+    known |= {endpoint(str(row["ip"]).strip(), row["port"]): row for row in inventory if row.get("port")}
     places: dict[int, Place] = {}
     for index, name in enumerate(names):
         row = known.get(name)
+        if row is None and known.get(host_of(name)):
+            row = {**known[host_of(name)], "gpu": name.rpartition(":")[2]}  # ranks of one machine, in the ports' order
         if row is not None:
             switch = row.get("switch") or row.get("leaf") or ""
             places[index] = Place(

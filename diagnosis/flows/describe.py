@@ -94,6 +94,10 @@ def describe(
         "captures": panel,
         "background": round(background, 4),
         "duplicates": capture.duplicates,
+        "notes": capture.notes,
+        "clocks": [
+            {"collector": o.collector, "offset_s": round(o.seconds, 6), "exact": o.exact} for o in capture.clocks[:256]
+        ],
         "jobs": rows,
         "switches": _switches(capture),
         "diagnoses": [_slow(s, capture) for s in fabric],
@@ -269,7 +273,18 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
         said.append(
             f"Every record begins or ends at {node}: a capture of one node. Groups and sizes are what it takes part in."
         )
-    if any(a.steps is not None and a.layout.pp > 1 and a.stages is None for a in jobs):
+    if capture.clocks:
+        worst = max(abs(o.seconds) for o in capture.clocks)
+        said.append(
+            f"The collectors' clocks were up to {worst * 1e3:.0f} ms apart and were put on one time axis by collectives, "
+            "whose parts end together. Synchronise the exporters (PTP or NTP)."
+        )
+    if any(a.rough for a in jobs):
+        said.append(
+            "Some collectors see no collective in common; between them the time is exact to a few milliseconds only, "
+            "and which pipeline stage is slow cannot be told."
+        )
+    if any(a.steps is not None and a.layout.pp > 1 and a.stages is None and not a.rough for a in jobs):
         said.append(
             "A pipeline is no plain chain (interleaved stages): a slow stage cannot be told there, only its replica."
         )

@@ -10,6 +10,7 @@ import numpy as np
 
 from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture, load
+from diagnosis.flows.clocks import corrected
 from diagnosis.flows.describe import blocked, capture_panel, describe, empty_report
 from diagnosis.flows.explain import explain
 from diagnosis.flows.jobs import recognise
@@ -45,11 +46,15 @@ def analyse(
     for number, job in enumerate(recognition.jobs):
         on_stage("flows", number, total)
         pairs = classify(job, capture)
+        job, offsets = corrected(job, pairs, capture) if steps else (job, [])
+        if offsets:
+            capture.clocks += offsets
+            pairs = classify(job, capture)
         found = find_steps(job, pairs, capture) if steps else None
         if found is None and len(job.flows) < 0.01 * len(capture.flows):
             continue
         layout = find_layout(job, pairs, capture)
-        jobs.append(Analysed(job, pairs, layout, found, None, []))
+        jobs.append(Analysed(job, pairs, layout, found, None, [], rough=any(not o.exact for o in offsets)))
     on_stage("flows", total, total)
     fabric = _slowness(jobs, capture)
     return jobs, fabric, recognition.background
@@ -63,7 +68,7 @@ def _slowness(jobs: list[Analysed], capture: Capture) -> list[Slow]:
         assert a.steps is not None
         a.transfers = measure(a.job, a.pairs, rings_of(a.pairs, DP, len(capture.names)), a.steps, capture)
         _, usual, _ = slow_steps(a.steps)
-        piped = a.layout.pp > 1 and not clocks_disagree(a.pairs)
+        piped = a.layout.pp > 1 and not a.rough and not clocks_disagree(a.pairs)
         times = a.stages = stage_times(a.job, a.pairs, a.layout, a.steps, capture) if piped else None
         a.slow = [] if clocks_disagree(a.pairs) else late_members(a.transfers, a.steps, a.layout, capture, usual)
         if times is not None:

@@ -71,7 +71,7 @@ def _cut(flows: Flows, volume: Floats, total: Floats, stops: Floats, begins: Flo
     phase = _phase(gaps, sizes)
     # The burst that begins a step is found again around every anchor, so that a slip inside one step does not shift its
     # neighbour.
-    starts = np.unique(np.clip(_settled(anchors + phase, gap, period), 0, len(begins) - 1))
+    starts = np.unique(np.clip(_settled(anchors + phase, gap, float(gaps[phase])), 0, len(begins) - 1))
     if phase and anchors[0] + phase - period >= 0:
         starts = np.unique(np.concatenate([[anchors[0] + phase - period], starts]))
     return judge(flows, volume, stops[starts], begins[starts], "pattern")
@@ -155,11 +155,15 @@ def _phase(gaps: Floats, sizes: Floats) -> int:
     return int(close[int(np.argmax(fall))])
 
 
-def _settled(places: Ints, gap: Floats, period: int) -> Ints:
-    """Each place, or the neighbour whose gap before it is far longer (a slip by one burst)."""
+def _settled(places: Ints, gap: Floats, usual: float) -> Ints:
+    """Each place, or the neighbour whose gap before it is far longer (a slip by one burst), where the gap before the
+    place is not the one that usually opens a step; in slow steps other gaps grow.
+    """
     out = places.copy()
     for i, place in enumerate(places):
+        if not 0 <= place < len(gap) or gap[place] > 0.75 * usual:
+            continue
         for near in (place - 1, place + 1):
-            if period > 2 and 0 <= near < len(gap) and place < len(gap) and gap[near] > 1.5 * gap[place]:
+            if 0 <= near < len(gap) and gap[near] > 1.5 * gap[place]:
                 out[i] = near
     return out

@@ -19,9 +19,10 @@ import numpy as np
 import polars as pl
 
 from diagnosis.flows.arrays import robust, runs
-from diagnosis.flows.capture import Bools, Capture, Floats
+from diagnosis.flows.capture import Bools, Capture, Floats, Ints
+from diagnosis.flows.pairs import DP
 from diagnosis.flows.parallelism import Layout
-from diagnosis.flows.stages import StageTimes, slower_than_before, unbalanced
+from diagnosis.flows.stages import StageTimes, as_usual, slower_than_before, unbalanced
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.transfers import Transfers
 
@@ -112,7 +113,7 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
     """
     found: list[Episode] = []
     calm = np.nan_to_num(table, nan=1.0)
-    scatter = 1.4826 * np.median(np.abs(calm - np.median(calm, axis=1, keepdims=True)), axis=1)
+    scatter = _scatter(calm)
     common = np.quantile(calm, 0.25, axis=0) if len(units) > 1 else np.ones(len(steps))
     noise = float(np.median(scatter))
     for first, last in runs(common > max(SLOWER, 1 + 4 * noise)):
@@ -143,20 +144,43 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
     return found
 
 
+def _by_step(late: pl.DataFrame, members: Ints, column: str, steps: int) -> Floats:
+    """One measure of lateness as members × steps, smoothed; 0 where nothing was seen."""
+    table = np.full((len(members), steps), np.nan)
+    table[np.searchsorted(members, late["src"].to_numpy()), late["step"].to_numpy()] = late[column].to_numpy()
+    return np.nan_to_num(_smooth(table), nan=0.0)
+
+
+def _throughout(transfers: Transfers, usual: float) -> bool:
+    """True when a unit's collectives are spread over most of the step rather than gathered at its end."""
+    dp = transfers.ops.filter(pl.col("kind") == DP)
+    spread = dp.group_by("unit", "step").agg(s=pl.col("end").max() - pl.col("end").min())["s"].median()
+    return isinstance(spread, float) and spread > 0.5 * usual
+
+
+def _scatter(table: Floats) -> Floats:
+    """1.4826·MAD of each row."""
+    return np.asarray(1.4826 * np.median(np.abs(table - np.median(table, axis=1, keepdims=True)), axis=1))
+
+
 def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Capture, usual: float) -> list[Slow]:
     """Members that begin their part of the collectives late for several steps in a row: the others wait for them."""
     late = transfers.late
     if late.is_empty():
         return []
     members = np.unique(late["src"].to_numpy())
-    table = np.full((len(members), len(steps)), np.nan)
-    table[np.searchsorted(members, late["src"].to_numpy()), late["step"].to_numpy()] = late["behind"].to_numpy()
-    calm = np.nan_to_num(_smooth(table), nan=0.0)
-    scatter = 1.4826 * np.median(np.abs(calm - np.median(calm, axis=1, keepdims=True)), axis=1)
-    limit = np.maximum(max(LATE * usual, 3 * capture.resolution_s), 6 * np.median(scatter))
+    calm, added = (_by_step(late, members, column, len(steps)) for column in ("behind", "added"))
+    least = max(LATE * usual, 3 * capture.resolution_s)
+    limit = np.maximum(least, 6 * np.median(_scatter(calm)))
+    # A little late for each of many layers adds up where everybody waits at each of them (weights gathered all through
+    # the step). Over nearly all steps that is no change but the way things are.
+    throughout = _throughout(transfers, usual)
+    often = np.maximum(least, 6 * np.median(_scatter(added)))
     spans: dict[tuple[int, int], list[int]] = defaultdict(list)
     for row in range(len(members)):
-        for first, last in runs(calm[row] > limit):
+        plain = runs(calm[row] > limit)
+        summed = [(a, b) for a, b in runs(added[row] > often) if b - a < 0.6 * len(steps)] if throughout else []
+        for first, last in plain or summed:
             if last - first + 1 >= LASTING and matters(steps, first, last):
                 near = next((s for s in spans if abs(s[0] - first) <= 2 and abs(s[1] - last) <= 2), (first, last))
                 spans[near].append(row)
@@ -224,6 +248,13 @@ def narrowed(found: list[Slow], times: StageTimes, steps: Steps, capture: Captur
             nodes, who = _names(members, capture)
             slow.reason = f"{who} computed {guilty[0][1]:.1f} times as long as before; {slow.reason}"
             slow.culprits, slow.nodes = members, nodes
+        elif spared := as_usual(times, first, last) & set(slow.culprits):
+            # Whoever computed as usual only waited for its stage-mate, be it the first stage, whose time is not seen.
+            left = [m for m in slow.culprits if m not in spared]
+            if left:
+                slow.culprits = left
+                slow.nodes, who = _names(left, capture)
+                slow.reason = f"{who} held up its pipeline; {slow.reason}"
     return found
 
 

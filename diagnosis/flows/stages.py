@@ -9,6 +9,7 @@ time stays unknown.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,17 +139,30 @@ def unbalanced(times: StageTimes) -> list[tuple[int, float, float]]:
     return found
 
 
+def _against_before(times: StageTimes, first: int, last: int) -> Floats:
+    """How many times as long each node computed in steps first..last as otherwise; NaN where it cannot be told."""
+    inside = np.zeros(times.seconds.shape[1], dtype=bool)
+    inside[first : last + 1] = True
+    if inside.all() or not inside.any():
+        return np.full(len(times.nodes), np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a node unseen in all of the steps
+        usual = np.nanmedian(times.seconds[:, ~inside], axis=1)
+        return np.asarray(np.nanmedian(times.seconds[:, inside], axis=1) / usual)
+
+
+def as_usual(times: StageTimes, first: int, last: int) -> set[int]:
+    """Nodes that certainly computed no longer in steps first..last than otherwise."""
+    ratio = _against_before(times, first, last)
+    return {int(n) for n in times.nodes[ratio < 1 + 0.3 * (SLOWER - 1)]}
+
+
 def slower_than_before(times: StageTimes, first: int, last: int) -> list[tuple[int, float]]:
     """Nodes that computed longer in steps first..last than otherwise, the worst first, with the factor; none when
     nobody stands out.
     """
-    inside = np.zeros(times.seconds.shape[1], dtype=bool)
-    inside[first : last + 1] = True
-    if inside.all() or not inside.any():
-        return []
-    with np.errstate(all="ignore"):
-        ratio = np.nanmedian(times.seconds[:, inside], axis=1) / np.nanmedian(times.seconds[:, ~inside], axis=1)
-    worst = np.nanmax(ratio) if np.isfinite(ratio).any() else 0.0
+    ratio = _against_before(times, first, last)
+    worst = float(np.nanmax(ratio)) if np.isfinite(ratio).any() else 0.0
     if worst < SLOWER:
         return []
     order = [int(i) for i in np.argsort(-np.nan_to_num(ratio)) if ratio[i] >= max(SLOWER, 1 + 0.7 * (worst - 1))]

@@ -21,8 +21,8 @@ from diagnosis.flows.steps import Steps
 class Transfers:
     """``ops``: one row a collective of a ring or a hand-over of a pair: ``unit`` (ring or pair number), ``step``,
     ``end``, ``slow`` (how many times longer than this unit's usual transfer of that size), ``kind``. ``late``: one
-    row a member and step: how many seconds after the usual member it began its part, typical over the step's
-    collectives. ``units``: the members of each unit. ``switches``: the switches that each unit's hops cross (empty
+    row a member and step: how many seconds after the usual member it began its part, on average over the step's
+    collectives (``behind``) and all of them together (``added``). ``units``: the members of each unit. ``switches``: the switches that each unit's hops cross (empty
     where paths are unknown).
     """
 
@@ -101,7 +101,7 @@ def _collectives(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, 
     # Hops end together; a sender whose ends are always off has a clock that is off, and its starts are off by as much.
     behind = pl.col("apart_start") - pl.col("apart_end").median().over("src")
     began = began.with_columns(behind=behind)
-    late = began.group_by("src", "step").agg(behind=pl.col("behind").mean(), most=pl.col("behind").max(), seen=pl.len())
+    late = began.group_by("src", "step").agg(behind=pl.col("behind").mean(), added=pl.col("behind").sum())
     chosen = ops.select("unit", "step", "end", "slow", kind=pl.lit(DP)).with_columns(pl.col("slow").cast(pl.Float64))
     return chosen, late.sort("src", "step")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -124,10 +125,12 @@ _BY_NAME = {alias: name for name, aliases in ALIASES.items() for alias in aliase
 
 _TEXT_TIMES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f", "%d/%b/%Y:%H:%M:%S%.f")
 
+_PUNCTUATION = re.compile(r"[\W_]+")
+
 
 def plain(name: str) -> str:
     """A column name without case and punctuation."""
-    return "".join(c for c in name.lower() if c.isalnum())
+    return _PUNCTUATION.sub("", name.lower())
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,8 @@ def _names(text: str) -> tuple[list[str], str] | None:
     if len(text) > 8192 or "\r" in text:
         return None
     for separator in _SEPARATORS:
+        if text.count(separator) < 2:
+            continue
         try:
             names = [name.strip() for name in next(csv.reader(io.StringIO(text), delimiter=separator), [])]
         except csv.Error:

@@ -1,0 +1,208 @@
+"""Collectors whose clocks are apart: by how much, read from collectives, whose hops all end together.
+
+A record carries the time of the collector that exported it: the first switch of its path, or where paths are unknown
+the sender itself. For two collectors that see hops of one ring, the differences between ends of equal transfers pile
+up at the clocks' offset; at whole steps beside it they scatter with the steps' own variation. Collectors without a
+common ring are compared by rings that move the same bytes (tensor ranks), else by when their bursts end; that is exact
+enough for the steps' lengths but not for who was late.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from diagnosis.flows.arrays import idle_gaps, members_of
+from diagnosis.flows.capture import Capture, Floats, Ints, Offset
+from diagnosis.flows.jobs import JobFlows
+from diagnosis.flows.pairs import DP, Pairs
+from diagnosis.flows.parallelism import rings_of
+
+#: Offsets sought, the grid on which differences pile up, and what is too little to correct.
+FURTHEST = 2.0
+FINE = 2.5e-4
+COARSE = 4e-3
+LEAST = 2e-3
+#: Transfers of one collector that are compared, collectors tried before nothing is found to be off.
+EVENTS = 1500
+TRIED = 48
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """Transfers of one ring as one collector saw them: ends and sizes, sorted by end; ``length``: their usual length;
+    ``nodes``: the ring's machines.
+    """
+
+    end: Floats
+    size: Floats
+    length: float = 0.0
+    nodes: frozenset[str] = frozenset()
+
+
+def corrected(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFlows, list[Offset]]:
+    """The job on one clock, and what was corrected; the job itself and nothing where the clocks agree.
+
+    O(n) for the columns, O(collectors · EVENTS) for the comparison.
+    """
+    count = len(capture.names)
+    rings = rings_of(pairs, DP, count)
+    if not rings:
+        return job, []
+    collector, names = _collectors(job, capture)
+    ring_of = np.full(count, -1, dtype=np.int64)
+    for number, ring in enumerate(rings):
+        ring_of[ring] = number
+    nodes = [frozenset(capture.places[int(m)].node for m in r if int(m) in capture.places) - {""} for r in rings]
+    heard = _heard(job, pairs, capture, collector, ring_of, nodes)
+    offset, exact = _aligned(heard, len(names), max(FINE, 2 * capture.resolution_s))
+    if offset is None:
+        return job, []
+    offset -= float(np.median(offset))
+    shift = offset[collector]
+    flows = job.flows
+    start = flows.start - shift
+    moved = replace(flows, start=start, end=flows.end - shift).take(np.argsort(start, kind="stable"))
+    found = [Offset(names[i], float(offset[i]), bool(exact[i])) for i in np.argsort(-np.abs(offset))]
+    return JobFlows(job.members, moved), found
+
+
+def _collectors(job: JobFlows, capture: Capture) -> tuple[Ints, list[str]]:
+    """The collector of each record, and their names."""
+    path = job.flows.path
+    if (path >= 0).mean() < 0.9:
+        used, code = np.unique(job.flows.src, return_inverse=True)
+        return code.astype(np.int64), [capture.names[int(m)] for m in used]
+    first = [p[0] if p else "" for p in capture.paths]
+    names = sorted({first[int(p)] for p in np.unique(path[path >= 0])} | ({""} if (path < 0).any() else set()))
+    number = {name: i for i, name in enumerate(names)}
+    of = np.array([number.get(name, 0) for name in first] + [number.get("", 0)], dtype=np.int64)
+    return of[path], names
+
+
+def _heard(
+    job: JobFlows, pairs: Pairs, capture: Capture, collector: Ints, ring_of: Ints, nodes: list[frozenset[str]]
+) -> dict[int, dict[int, _Heard]]:
+    """Ring → collector → its transfers, of sizes that recur."""
+    chosen = pairs.carries(job.flows, len(capture.names), DP)
+    flows = job.flows
+    table = pl.DataFrame(
+        {
+            "ring": ring_of[flows.src[chosen]],
+            "collector": collector[chosen],
+            "end": flows.end[chosen],
+            "size": np.nan_to_num(flows.size[chosen]),
+            "length": (flows.end - flows.start)[chosen],
+        }
+    ).filter(pl.col("ring") >= 0)
+    often = pl.len().over("ring", "size")
+    table = table.filter(often >= 0.1 * often.max().over("ring")).sort("ring", "collector", "end")
+    out: dict[int, dict[int, _Heard]] = {}
+    for (ring, who), part in table.group_by("ring", "collector", maintain_order=True):
+        middle = max(0, (part.height - EVENTS) // 2)
+        part = part.slice(middle, EVENTS)
+        number = int(str(ring))
+        length = float(part["length"].quantile(0.5) or 0.0)
+        out.setdefault(number, {})[int(str(who))] = _Heard(
+            part["end"].to_numpy(), part["size"].to_numpy(), length, nodes[number]
+        )
+    return out
+
+
+def _aligned(heard: dict[int, dict[int, _Heard]], count: int, grid: float) -> tuple[Floats | None, np.ndarray]:
+    """Each collector's offset, and whether a common ring tells it; None when no clock is off."""
+    offset = np.zeros(count)
+    group = np.arange(count)
+    off = tried = 0
+    for ring in heard.values():
+        first, *others = sorted(ring, key=lambda c: -len(ring[c].end))
+        for other in others:
+            if group[first] == group[other] or (off == 0 and tried >= TRIED):
+                continue
+            apart = _apart(ring[first], ring[other], grid, sharp=True)
+            if apart is None:
+                continue
+            tried += 1
+            # Hops of one collective overlap: only clocks let them end further apart than they last.
+            off += abs(apart) >= max(LEAST, ring[first].length, ring[other].length)
+            _join(offset, group, first, other, apart)
+    loose = [c for ring in heard.values() for c in ring]
+    hub = int(np.bincount(group[loose]).argmax())
+    exact = group == hub
+    known = [(ring, c) for ring in heard.values() for c in ring if group[c] == hub]
+    for members in members_of(group, np.array(sorted(set(loose)), dtype=np.int64)):
+        if group[members[0]] == hub:
+            continue
+        mine = [(ring, c) for ring in heard.values() for c in ring if c in members]
+        apart = _between(known, mine, max(grid, COARSE))
+        if apart is None:
+            continue
+        (near, a), (far, b), seconds = apart
+        # Rings on the same machines (tensor ranks) keep together as well; stages of a pipeline need not.
+        peers = bool(near[a].nodes) and near[a].nodes == far[b].nodes
+        off += peers and abs(seconds) >= max(2 * COARSE, near[a].length, far[b].length)
+        _join(offset, group, a, b, seconds)
+    return (offset if off else None), exact
+
+
+def _between(
+    known: list[tuple[dict[int, _Heard], int]], mine: list[tuple[dict[int, _Heard], int]], grid: float
+) -> tuple[tuple[dict[int, _Heard], int], tuple[dict[int, _Heard], int], float] | None:
+    """The offset between two rings of equal transfers, else between any two rings' bursts."""
+    x = mine[0]
+    own = x[0][x[1]]
+    peers = sorted(
+        known, key=lambda y: (y[0][y[1]].nodes != own.nodes, -len(np.intersect1d(y[0][y[1]].size, own.size)))
+    )
+    for y in peers[:2]:
+        apart = _apart(y[0][y[1]], x[0][x[1]], grid, sharp=False)
+        if apart is not None:
+            return y, x, apart
+    for y in peers[:2]:
+        apart = _apart(_bursts(y[0][y[1]]), _bursts(x[0][x[1]]), grid, sharp=False)
+        if apart is not None:
+            return y, x, apart
+    return None
+
+
+def _bursts(heard: _Heard) -> _Heard:
+    """Where each burst of a ring ended, sizes set aside."""
+    stops, begins = idle_gaps(heard.end, heard.end)
+    gaps = begins - stops
+    long = stops[gaps >= 0.3 * np.quantile(gaps, 0.98)] if len(gaps) else stops
+    return _Heard(long, np.zeros(len(long)))
+
+
+def _join(offset: Floats, group: Ints, a: int, b: int, apart: float) -> None:
+    """Puts b's group on a's clock: b is ``apart`` seconds ahead of a."""
+    moved = group == group[b]
+    offset[moved] += offset[a] + apart - offset[b]
+    group[moved] = group[a]
+
+
+def _apart(a: _Heard, b: _Heard, grid: float, *, sharp: bool) -> float | None:
+    """Where the differences between ends of equal transfers pile up; None when nowhere (``sharp``: by far)."""
+    differences = []
+    for size in np.intersect1d(a.size, b.size):
+        x, y = a.end[a.size == size], b.end[b.size == size]
+        low, high = np.searchsorted(y, x - FURTHEST), np.searchsorted(y, x + FURTHEST)
+        which = np.repeat(np.arange(len(x)), high - low)
+        at = np.arange(len(which)) - np.repeat(np.cumsum(high - low) - (high - low), high - low) + low[which]
+        differences.append(y[at] - x[which])
+    if not differences:
+        return None
+    apart = np.concatenate(differences)
+    if len(apart) < 8:
+        return None
+    bins = np.floor((apart + FURTHEST) / grid).astype(np.int64)
+    tall = np.bincount(bins)
+    tall = tall + np.append(tall[1:], 0)  # a pile on the edge of two bins
+    centre = (np.arange(len(tall)) + 1) * grid - FURTHEST
+    good = np.flatnonzero(tall >= (0.9 if sharp else 0.75) * tall.max())
+    best = int(good[np.argmin(np.abs(centre[good]))])
+    if tall[best] < max(5.0, (0.3 if sharp else 0.1) * min(len(a.end), len(b.end))):
+        return None
+    near = apart[np.abs(apart - centre[best]) <= grid]
+    return float(np.median(near))

@@ -1,0 +1,82 @@
+"""Ranks that share one address (containers on the host network, one bonded NIC) and are told apart by their ports.
+
+A rank's own port is one that its address sends from and receives on, and that talks to several others or is the same on every machine. Ports drawn
+for each connection talk to one other only, and RoCE's 4791 is everybody's: neither splits an address.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+#: Records looked at, from the middle of the capture; ranks that one address may hold.
+LOOK = 200_000
+MOST_RANKS = 64
+_ROCE = 4791
+
+
+def endpoint(address: str, port: object) -> str:
+    """``address:port``, IPv6 in brackets."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def host_of(name: str) -> str:
+    """The address of an endpoint's name; an empty string where it is no ``address:port``."""
+    host, _, port = name.rpartition(":")
+    if not port.isdigit() or (":" in host and not host.startswith("[")):
+        return ""
+    return host.strip("[]")
+
+
+def by_port(scan: pl.LazyFrame) -> tuple[pl.LazyFrame, int]:
+    """The records with ``src`` and ``dst`` named ``address:port`` where ranks share an address, and how many addresses
+    are shared. O(records) only where there are any.
+    """
+    ports = pl.col("src_port", "dst_port").is_not_null()
+    total = int(scan.select(pl.len()).collect().item())
+    part = scan.select("src", "dst", "src_port", "dst_port").slice(max(0, (total - LOOK) // 2), LOOK)
+    seen = part.filter(pl.all_horizontal(ports)).collect()
+    ranks = _ranks(seen)
+    if ranks.is_empty():
+        return scan, 0
+    for side in ("src", "dst"):
+        own = ranks.lazy().select(
+            pl.col("ip").alias(side), pl.col("port").alias(f"{side}_port"), pl.col("name").alias("_name")
+        )
+        scan = scan.join(own, on=[side, f"{side}_port"], how="left", maintain_order="left")
+        scan = scan.with_columns(pl.coalesce("_name", side).alias(side)).drop("_name")
+    return scan, ranks["ip"].n_unique()
+
+
+def _ranks(seen: pl.DataFrame) -> pl.DataFrame:
+    """One row a rank (ip, port, name); empty where the ports are nobody's own."""
+    empty = pl.DataFrame(schema={"ip": pl.String, "port": pl.Int32, "name": pl.String})
+    if seen.is_empty():
+        return empty
+    forth = seen.select(ip="src", port="src_port", other=pl.struct(ip="dst", port="dst_port"), sends=pl.lit(value=True))
+    back = seen.select(ip="dst", port="dst_port", other=pl.struct(ip="src", port="src_port"), sends=pl.lit(value=False))
+    each = (
+        pl.concat([forth, back])
+        .group_by("ip", "port")
+        .agg(
+            records=pl.len(),
+            others=pl.col("other").n_unique(),
+            sends=pl.col("sends").any(),
+            hears=(~pl.col("sends")).any(),
+        )
+    )
+    own = each.filter(pl.col("sends") & pl.col("hears") & (pl.col("port") != _ROCE))
+    everywhere = pl.col("ip").n_unique().over("port") >= max(2, own["ip"].n_unique() // 2)
+    own = own.with_columns(usual=(pl.col("others") >= 2) | everywhere)
+    per = own.group_by("ip").agg(ranks=pl.len(), several=pl.col("usual").mean(), of=pl.col("records").sum())
+    whole = each.group_by("ip").agg(pl.col("records").sum())
+    shared = per.join(whole, on="ip").filter(
+        pl.col("ranks").is_between(2, MOST_RANKS)
+        & (pl.col("several") >= 0.5)
+        & (pl.col("of") >= 0.8 * pl.col("records"))
+    )
+    # One odd server does not make a cluster of shared addresses.
+    if shared["records"].sum() < 0.5 * whole["records"].sum():
+        return empty
+    kept = own.join(shared.select("ip"), on="ip").select("ip", "port").sort("ip", "port")
+    names = [endpoint(ip, port) for ip, port in kept.iter_rows()]
+    return kept.with_columns(pl.Series("name", names, dtype=pl.String))
