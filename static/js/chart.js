@@ -59,7 +59,7 @@
     const ticks = data.nodes.map((_, i) => i).filter((i) => i % step === 0);
     return [traces, frame({
       height: Number(box.dataset.height) || 320, showlegend: box.clientWidth > 640, legend: { orientation: "h", font: { size: 11 }, y: 1.02, yanchor: "bottom", x: 0 }, margin: { l: 8, r: 12, t: 28, b: 32 }, hovermode: "closest", dragmode: "zoom",
-      xaxis: axis({ type: "date", range: [utc(data.t0), utc(data.t1)], fixedrange: false, anchor: hasIterations ? "y2" : "y" }),
+      xaxis: axis({ type: "date", ...(box.clientWidth < 560 ? { nticks: 4, tickangle: 0 } : {}), range: [utc(data.t0), utc(data.t1)], fixedrange: false, anchor: hasIterations ? "y2" : "y" }),
       yaxis: axis({ autorange: "reversed", fixedrange: true, showgrid: false, zeroline: false, tickvals: ticks, ticktext: ticks.map((i) => data.nodes[i]), tickfont: { family: "monospace", size: 11 }, domain: hasIterations ? [0.32, 1] : [0, 1] }),
       yaxis2: axis({ domain: [0, 0.24], fixedrange: true, title: { text: box.clientWidth > 560 ? "s / iteration" : "" }, rangemode: "tozero" }),
     })];

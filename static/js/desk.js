@@ -16,7 +16,12 @@
   leave();
   document.addEventListener("htmx:after:settle", leave);
 
+  all("[data-print]").forEach((button) => { button.hidden = false; });
+  // what is folded away or not drawn yet is on paper too
+  addEventListener("beforeprint", () => all("details[data-printed]").forEach((fold) => { fold.open = true; }));
+
   document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-print]")) print();
     all("details.menu[open]").forEach((menu) => { if (!menu.contains(event.target)) menu.open = false; });
     const copy = event.target.closest("[data-copy], [data-copy-url]");
     if (copy) copyFrom(copy);
@@ -58,22 +63,31 @@
   document.addEventListener("htmx:after:settle", tell);
   tell();
 
-  // live lists: [data-live] is asked again, soon while somebody is here and things change, rarely else, never while
-  // hidden, selected or typed in
-  let pause = 15000, quietFor = 0;
-  const shown = () => document.querySelector("[data-live]")?.textContent;
+  // live lists: [data-live] is asked again, soon while things change, rarely else, never while hidden, selected or
+  // typed in. What is new is marked and told; the row under the cursor and the focus stay where they are.
+  const SOON_MS = 5000, LATE_MS = 30000, QUIET = 12;
+  let quietFor = 0;
+  const live = () => document.querySelector("[data-live]");
+  const ids = () => new Set(all("[data-live] [data-cursor][id]").map((row) => row.id));
+  let known = ids();
   const again = () => setTimeout(() => {
-    const live = document.querySelector("[data-live]");
-    const isBusy = document.hidden || document.querySelector(".has-selection, dialog[open], details.editor[open]") || document.activeElement?.matches("input:not([type=checkbox]), textarea, select");
-    if (live && !isBusy) {
-      const before = shown();
-      live.dispatchEvent(new CustomEvent("live"));
-      setTimeout(() => { quietFor = shown() === before ? quietFor + 1 : 0; pause = quietFor > 8 ? 60000 : 15000; }, 3000);
-    }
+    const isBusy = document.hidden || document.querySelector(".has-selection, dialog[open], details[open].editor, details[open].menu") || document.activeElement?.matches("input:not([type=checkbox]), textarea, select");
+    if (live() && !isBusy) { quietFor += 1; live().dispatchEvent(new CustomEvent("live")); }
     again();
-  }, pause);
-  if (document.querySelector("[data-live]")) again();
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) { quietFor = 0; document.querySelector("[data-live]")?.dispatchEvent(new CustomEvent("live")); } });
+  }, quietFor > QUIET ? LATE_MS : SOON_MS);
+  if (live()) again();
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) { quietFor = 0; live()?.dispatchEvent(new CustomEvent("live")); } });
+  document.addEventListener("htmx:after:settle", () => {
+    document.activeElement?.closest("[data-cursor]")?.classList.add("is-current");
+    if (!live()) return;
+    const now = ids();
+    const fresh = [...now].filter((id) => !known.has(id));
+    if (fresh.length || now.size !== known.size) quietFor = 0;
+    fresh.forEach((id) => document.getElementById(id).classList.add("is-new"));
+    const said = document.querySelector("[data-live-said]");
+    if (said && fresh.length) said.textContent = `${fresh.length} new`;
+    known = now;
+  });
 
   // suggestions for the search box: a listbox under it, arrows choose, Tab or Enter takes
   const box = document.getElementById("q");

@@ -79,9 +79,9 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         compared = comparison(request.user, found, view.diagnosis, request.GET.get("with", ""))
         both = [here for here, _ in compared.in_both]
         lists = (
-            ("Only in this run", compared.only_here),
-            ("Only in the other run", compared.only_there),
-            ("In both", both),
+            ("Only in this run", compared.only_here, found.slug),
+            ("Only in the other run", compared.only_there, compared.other.slug if compared.other else ""),
+            ("In both", both, found.slug),
         )
         context |= {"comparison": compared, "comparison_lists": lists}
     elif tab == "work":

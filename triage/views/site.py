@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.db import Error as DatabaseError
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -51,7 +52,16 @@ def _said(exception: Any, default: str) -> str:
     return message if isinstance(message, str) and message.endswith((".", "?", ")")) else default
 
 
+_TOO_MUCH = (
+    "The form holds more than is taken in one request. Choose fewer rows or files, pack the files into an archive, "
+    "or upload with JavaScript switched on, which sends them one after the other."
+)
+
+
 def bad_request(request: HttpRequest, exception: Any = None) -> HttpResponse:
+    if isinstance(exception, (RequestDataTooBig, TooManyFilesSent, TooManyFieldsSent)):
+        context = {"code": 413, "title": "Too much at once", "said": _TOO_MUCH}
+        return render(request, "triage/error.html", context, status=413)
     said = _said(exception, "The request cannot be understood.")
     return render(request, "triage/error.html", {"code": 400, "title": "That does not work", "said": said}, status=400)
 
@@ -72,11 +82,13 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 _SERVER_ERROR = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Something broke · Faultline</title>
-<link rel="stylesheet" href="/static/css/tokens.css"><link rel="stylesheet" href="/static/css/base.css"></head>
-<body><main>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="stylesheet" href="/static/css/tokens.css"><link rel="stylesheet" href="/static/css/base.css">
+<link rel="stylesheet" href="/static/css/components.css"><link rel="stylesheet" href="/static/css/pages.css"></head>
+<body><main><section class="panel empty error-page"><p class="muted">500</p>
 <h1>Something broke on our side</h1><p>It was written to the server's log. What you sent before is kept; nothing was
-half done. Go <a href="/">back to the queue</a> and try again; if it stays, tell an administrator when it happened.</p>
-</main></body></html>"""
+half done. Try again; if it stays, tell an administrator when it happened.</p>
+<p><a class="button" href="/">Go to the queue</a></p></section></main></body></html>"""
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:

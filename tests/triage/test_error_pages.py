@@ -1,0 +1,42 @@
+"""Pages that say what went wrong and what to do."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import RequestFactory
+
+from tests.factories import make_user
+from triage.views import site
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_form_with_too_many_rows_is_told_what_to_do(client, settings):
+    settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 10
+    client.force_login(make_user("ada", "engineer"))
+    response = client.post("/incidents/bulk/", {"id": [str(n) for n in range(20)]})
+    assert response.status_code == 413
+    assert "Choose fewer rows" in response.content.decode()
+
+
+def test_a_page_for_another_role_names_the_role(client):
+    client.force_login(make_user("vera", "viewer"))
+    response = client.get("/incidents.csv")
+    assert response.status_code == 403
+    assert "needs the role manager" in response.content.decode()
+
+
+def test_an_old_form_asks_to_be_sent_again(client):
+    client.handler.enforce_csrf_checks = True
+    client.force_login(make_user("ada", "engineer"))
+    response = client.post("/views/", {"name": "x"})
+    assert response.status_code == 403
+    assert "reload the page" in response.content.decode()
+
+
+def test_a_broken_page_is_told_without_asking_the_database(django_assert_num_queries):
+    with django_assert_num_queries(0):
+        response = site.server_error(RequestFactory().get("/"))
+    assert response.status_code == 500
+    assert b"Something broke on our side" in response.content
+    assert b"<style" not in response.content
