@@ -15,8 +15,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from triage.export import markdown
 from triage.models import Decision, Incident
-from triage.selectors.grouping import grouping_of
 from triage.selectors.advice import advice_view
+from triage.selectors.grouping import grouping_of
 from triage.selectors.incident import incident_view
 from triage.selectors.incidents import incidents_visible_to
 from triage.services import reviewing
