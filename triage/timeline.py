@@ -6,6 +6,7 @@ marks and cells.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -47,11 +48,8 @@ def timeline_figure(
     if last <= first:
         first, last = begin, max(end, begin + 1)
     groups = _groups(lanes, max(4, min(rows, MAX_ROWS)))
-    edges = np.linspace(first, last, COLUMNS + 1)
-    grid = np.full((len(groups), COLUMNS), -1, dtype=np.int8)
-    for row, (_, members) in enumerate(groups):
-        for lane in members:
-            _paint(grid[row], lane, timeline.get("stages") or [], edges, (begin, end))
+    stages = timeline.get("stages") or [{"stage": "training", "t0": begin, "t1": end}]
+    grid = _grid([members for _, members in groups], stages, np.linspace(first, last, COLUMNS + 1), end)
     names = [name for name, _ in groups]
     return {
         "t0": first * 1000,
@@ -83,21 +81,39 @@ def _groups(lanes: list[Lane], rows: int) -> list[tuple[str, list[Lane]]]:
     return [*((str(lane.get("node") or "?"), [lane]) for lane in alone), *named]
 
 
-def _paint(
-    row: np.ndarray[Any, Any], lane: Lane, stages: list[Lane], edges: np.ndarray[Any, Any], whole: tuple[float, float]
-) -> None:
-    """Colour one row by a lane's segments (else the job's stages); after its last line it is silent."""
-    segments = lane.get("segments") or stages or [{"stage": "training", "t0": whole[0], "t1": whole[1]}]
+def _grid(
+    rows: list[list[Lane]], stages: list[dict[str, Any]], edges: np.ndarray[Any, Any], end: float
+) -> np.ndarray[Any, Any]:
+    """The number of the stage in each cell, -1 for none: a lane's segments (else the job's stages), silent after its
+    last line. Where several lanes share a row the last one shows.
+
+    Segments are placed all at once: there are a hundred thousand of them, and a search for each would take a second.
+    """
+    grid = np.full((len(rows), COLUMNS), -1, dtype=np.int8)
+    drawn: list[dict[str, Any]] = []
+    of_row = []
+    for row, members in enumerate(rows):
+        for lane in members:
+            segments = [*(lane.get("segments") or stages), *_silence(lane, end)]
+            drawn += segments
+            of_row += [row] * len(segments)
+    begins = np.array([segment.get("t0") for segment in drawn], dtype=np.float64)
+    ends = np.array([segment.get("t1") for segment in drawn], dtype=np.float64)
+    stage = np.array([_NUMBER.get(segment.get("stage", ""), _NUMBER["training"]) for segment in drawn], dtype=np.int64)
+    # silence begins after the last line, not in the cell that holds it
+    left = np.where(stage == 0, np.searchsorted(edges, begins, "left"), np.searchsorted(edges, begins, "right") - 1)
+    right = np.searchsorted(edges, ends, "left")
+    seen = ~np.isnan(begins) & ~np.isnan(ends) & (right > 0) & (left < COLUMNS)
+    spots = np.column_stack((of_row, np.maximum(left, 0), right, stage))[seen]
+    for row, first, last, number in spots.tolist():
+        grid[row, first:last] = number
+    return grid
+
+
+def _silence(lane: Lane, end: float) -> list[dict[str, Any]]:
+    """What follows a lane's last line, as a segment; nothing where lines come to the end."""
     quiet_from = lane.get("last_line_at")
-    for segment in segments:
-        start, stop = segment.get("t0"), segment.get("t1")
-        if start is None or stop is None:
-            continue
-        a = int(np.searchsorted(edges, start, side="right")) - 1
-        b = int(np.searchsorted(edges, stop, side="left"))
-        row[max(a, 0) : max(b, 0)] = _NUMBER.get(segment.get("stage", ""), _NUMBER["training"])
-    if quiet_from is not None and quiet_from < whole[1]:
-        row[max(int(np.searchsorted(edges, quiet_from, side="left")), 0) :] = 0
+    return [] if quiet_from is None or quiet_from >= end else [{"stage": "silent", "t0": quiet_from, "t1": math.inf}]
 
 
 def _marks(

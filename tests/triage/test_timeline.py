@@ -80,7 +80,7 @@ def test_a_thousand_nodes_over_a_week_are_drawn_within_a_megabyte_and_quickly():
     before = time.process_time()
     drawn = figure(timeline)
     text = json.dumps(drawn)
-    assert time.process_time() - before < 3
+    assert time.process_time() - before < 1.5
     assert len(text) < 1_000_000
     assert len(drawn["z"]) == MAX_ROWS
     assert drawn["nodes"][0] == "gpu-0700"
