@@ -8,6 +8,7 @@ and Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Rese
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -134,6 +135,73 @@ def ettr_sliding(
 
 def _overlap_s(intervals: Sequence[tuple[float, float]], begin: float, end: float) -> float:
     return sum(max(0.0, min(b, end) - max(a, begin)) for a, b in intervals)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One job for the fleet's ratio: its GPUs, when it ran (UTC seconds) and its productive stretches."""
+
+    gpus: float
+    started_at: float
+    ended_at: float
+    productive: Sequence[tuple[float, float]]
+
+
+class Fleet:
+    """Productive and wall-clock GPU-seconds of many jobs up to any moment.
+
+    Both are integrals of step functions, kept at their steps. Building is O(n log n) in stretches, asking O(log n).
+    """
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        kept = [run for run in runs if run.ended_at > run.started_at and run.gpus > 0]
+        self._wall = _Integral((run.started_at, run.ended_at, run.gpus) for run in kept)
+        self._productive = _Integral(
+            (max(a, run.started_at), min(b, run.ended_at), run.gpus) for run in kept for a, b in run.productive
+        )
+
+    def wall_gpu_s(self, begin: float, end: float) -> float:
+        """GPU-seconds in which jobs were running or waited to run again."""
+        return self._wall.between(begin, end)
+
+    def productive_gpu_s(self, begin: float, end: float) -> float:
+        """Those of them whose steps are part of the final lineage."""
+        return self._productive.between(begin, end)
+
+    def ettr(self, begin: float, end: float) -> float | None:
+        """Productive over wall-clock GPU-seconds from ``begin`` to ``end``; None where no job ran."""
+        return ettr(self.productive_gpu_s(begin, end), self.wall_gpu_s(begin, end))
+
+    def ettr_sliding(self, at: float, window_s: float = HOUR_S) -> float | None:
+        """The same over the last ``window_s`` seconds."""
+        return self.ettr(at - window_s, at)
+
+
+class _Integral:
+    """∫ of a sum of weighted intervals ``(begin, end, weight)``."""
+
+    def __init__(self, intervals: Iterable[tuple[float, float, float]]) -> None:
+        change: dict[float, float] = {}
+        for begin, end, weight in intervals:
+            if end > begin:
+                change[begin] = change.get(begin, 0.0) + weight
+                change[end] = change.get(end, 0.0) - weight
+        self._at = sorted(change)
+        self._height: list[float] = []
+        self._area: list[float] = []
+        height = area = 0.0
+        for n, at in enumerate(self._at):
+            area += height * (at - self._at[n - 1]) if n else 0.0
+            height += change[at]
+            self._area.append(area)
+            self._height.append(height)
+
+    def _upto(self, at: float) -> float:
+        n = bisect_right(self._at, at) - 1
+        return self._area[n] + self._height[n] * (at - self._at[n]) if n >= 0 else 0.0
+
+    def between(self, begin: float, end: float) -> float:
+        return max(0.0, self._upto(end) - self._upto(begin)) if end > begin else 0.0
 
 
 def mttr_s(outages: Iterable[Outage]) -> float | None:

@@ -144,3 +144,40 @@ def test_the_written_out_distributions_are_those_of_scipy():
     low, high = metrics.rate_interval_per_1000_node_days(13, 1000)
     assert low == pytest.approx(chi2.ppf(0.05, 26) / 2)
     assert high == pytest.approx(chi2.ppf(0.95, 28) / 2)
+
+
+HOUR = 3600.0
+
+
+def two_jobs():
+    """8 GPUs that train for two hours; 24 GPUs that train for one and stand still for the other."""
+    whole = metrics.Run(8, 0, 2 * HOUR, [(0, 2 * HOUR)])
+    half = metrics.Run(24, 0, 2 * HOUR, [(0, HOUR)])
+    return metrics.Fleet([whole, half])
+
+
+@pytest.mark.parametrize(("at_h", "ratio"), [(1, 1.0), (1.5, 20 / 32), (2, 8 / 32), (2.5, 8 / 32), (9, None)])
+def test_the_fleets_sliding_hour_weighs_jobs_by_their_gpus(at_h, ratio):
+    assert two_jobs().ettr_sliding(at_h * HOUR) == (None if ratio is None else pytest.approx(ratio))
+
+
+def test_the_fleets_ratio_over_a_period_is_productive_over_all_gpu_time():
+    fleet = two_jobs()
+    assert fleet.ettr(0, 2 * HOUR) == pytest.approx((2 * 8 + 24) / (2 * 32))
+    assert fleet.wall_gpu_s(0, 2 * HOUR) - fleet.productive_gpu_s(0, 2 * HOUR) == pytest.approx(24 * HOUR)
+
+
+def test_a_fleet_of_one_job_has_that_jobs_ratio_at_any_moment():
+    productive = [(0.0, 5000.0), (7000.0, 9000.0), (9500.0, 20_000.0)]
+    fleet = metrics.Fleet([metrics.Run(16, 0, 20_000, productive)])
+    for at in range(600, 20_001, 700):
+        assert fleet.ettr_sliding(at) == pytest.approx(metrics.ettr_sliding(productive, 0, at))
+        assert fleet.ettr(0, at) == pytest.approx(metrics.ettr_cumulative(productive, 0, at))
+
+
+def test_jobs_without_length_or_gpus_and_stretches_outside_a_job_count_for_nothing():
+    fleet = metrics.Fleet([metrics.Run(8, 5, 5, [(5, 5)]), metrics.Run(0, 0, 9, [(0, 9)])])
+    assert fleet.ettr(0, 10) is None
+    clipped = metrics.Fleet([metrics.Run(1, 10, 20, [(0, 15)])])
+    assert clipped.productive_gpu_s(0, 100) == pytest.approx(5)
+    assert clipped.ettr(20, 10) is None

@@ -1,14 +1,19 @@
 """The planning page: from a failure rate to checkpoint interval and standbys."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.factories import make_attempt, make_incident, make_job, make_user
+from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from triage import search
+from triage.models import Diagnosis
+from triage.selectors.cost_fleet import fleet_cost
+from triage.selectors.sums import Period
 
 pytestmark = pytest.mark.django_db
+DAY = datetime(2026, 11, 2, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -61,3 +66,71 @@ def test_a_number_that_makes_no_sense_is_explained(page, given, said):
 def test_viewers_do_not_plan(client):
     client.force_login(make_user("view", "viewer"))
     assert client.get(reverse("planning")).status_code == 403
+
+
+def trained(job, number, begin, steps, *, first=1, nodes=1, seconds=10.0):
+    """An attempt whose logs show ``steps`` iterations from ``begin`` on."""
+    ended = begin + timedelta(seconds=steps * seconds)
+    attempt = make_attempt(job, number=number, started_at=begin, ended_at=ended, node_count=nodes)
+    zero = begin.timestamp()
+    rows = [{"n": first + n, "t": zero + (n + 1) * seconds, "seconds": seconds} for n in range(steps)]
+    Diagnosis.objects.create(
+        job=job, attempt=attempt, revision=number + 1, engine="t", report={}, timeline={"iterations": rows}
+    )
+
+
+def asked():
+    return {"query": search.Query(), "period": Period(DAY.date(), DAY.date()), "now": DAY + timedelta(days=1)}
+
+
+def test_the_fleets_hour_weighs_each_job_by_its_gpus():
+    boss = make_user("boss", "manager")
+    trained(make_job("small"), 0, DAY, 720)
+    big = make_job("big")
+    trained(big, 0, DAY, 360, nodes=3)
+    trained(big, 1, DAY + timedelta(hours=2), 360, first=361, nodes=3)
+    found = fleet_cost(user=boss, **asked())
+    by_hour = {(at - DAY).total_seconds() / 3600: value for at, value in found.hours}
+    assert by_hour == {1: pytest.approx(1.0), 2: pytest.approx(8 / 32), 3: pytest.approx(1.0)}
+    assert found.worst == (DAY + timedelta(hours=2), pytest.approx(0.25))
+    assert found.ettr == pytest.approx((16 + 48) / (16 + 72))
+    assert found.lost_gpu_h == pytest.approx(24)
+    assert [(w.week.weekday(), w.lost_gpu_h) for w in found.weeks] == [(0, pytest.approx(24))]
+
+
+def test_steps_done_again_are_lost_where_they_were_first_done():
+    job = make_job("again")
+    trained(job, 0, DAY, 360)
+    trained(job, 1, DAY + timedelta(hours=1), 360, first=181)
+    found = fleet_cost(user=make_user("boss", "manager"), **asked())
+    assert [value for _, value in found.hours] == [pytest.approx(0.5), pytest.approx(1.0)]
+
+
+def test_the_newest_diagnosis_counts_and_logs_without_times_do_not(page):
+    job = make_job("redone")
+    trained(job, 0, DAY, 360)
+    attempt = job.attempts.get()
+    Diagnosis.objects.create(job=job, attempt=attempt, revision=9, engine="t", report={}, timeline={"iterations": []})
+    assert fleet_cost(user=make_user("ada", "engineer"), **asked()) is not None
+    Diagnosis.objects.filter(revision=1).delete()
+    assert fleet_cost(user=make_user("bob", "engineer"), **asked()) is None
+    assert "productive time cannot be told" in page()
+
+
+def test_jobs_that_a_person_may_not_see_do_not_count():
+    secret = make_cluster("secret")
+    make_team("owners", clusters=[secret])
+    trained(make_job("hidden", cluster=secret), 0, DAY, 360)
+    assert fleet_cost(user=make_user("eve", "engineer"), **asked()) is None
+
+
+def test_the_page_draws_the_fleet_and_tells_it_in_a_table(client, django_assert_max_num_queries):
+    trained(make_job("shown"), 0, DAY, 360)
+    client.force_login(make_user("boss", "manager"))
+    days = {"since": DAY.date().isoformat(), "until": DAY.date().isoformat()}
+    with django_assert_max_num_queries(9):
+        shown = client.get(reverse("planning"), days).content.decode()
+    part = shown.partition('data-testid="fleet"')[2]
+    assert 'id="fleet-ettr"' in part
+    assert "100 %" in part or "100%" in part
+    assert "Worst hour" in part

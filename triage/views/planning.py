@@ -1,4 +1,4 @@
-"""What the failure rate means for the next run: mean time to failure, checkpoint interval, warm standbys."""
+"""Effective training time of the fleet, and what its failure rate means for the next run."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from django.views.decorators.http import require_safe
 from diagnosis import metrics
 from ingest.roles import can
 from triage import search
+from triage.charts.cost import fleet_chart
+from triage.selectors.cost_fleet import FleetCost, fleet_cost
+from triage.selectors.memory import remembered
 from triage.selectors.statistics import Period, exposure_of
 from triage.views.statistics import asked_of
 
@@ -42,8 +45,11 @@ def planning(request: HttpRequest) -> HttpResponse:
         }
         for nodes in _SIZES
     ]
+    fleet = _fleet(request, asked["query"], asked["period"])
     context = {
         "nav": "statistics",
+        "fleet": fleet,
+        "drawn": fleet_chart(fleet) if fleet else None,
         "q": asked["q"],
         "problem": problem or said or said_write,
         "words": asked["query"].words(),
@@ -63,6 +69,19 @@ def planning(request: HttpRequest) -> HttpResponse:
 def _seen(request: HttpRequest, query: search.Query, period: Period) -> tuple[int, float]:
     """Incidents of the period and the node-days in which they could have happened."""
     return exposure_of(user=request.user, query=query, period=period, now=timezone.now())
+
+
+def _fleet(request: HttpRequest, query: search.Query, period: Period) -> FleetCost | None:
+    """Remembered until something happens: reading every attempt's ends takes a while in a large fleet."""
+    now = timezone.now()
+    return remembered(
+        "fleet cost",
+        user=request.user,
+        parts=(query, period),
+        is_personal=query.is_personal,
+        now=now,
+        compute=lambda: fleet_cost(user=request.user, query=query, period=period, now=now),
+    )
 
 
 def _number(request: HttpRequest, name: str, meaning: str) -> tuple[float | None, str]:

@@ -1,0 +1,155 @@
+"""Effective training time of the whole fleet, over a period and over each sliding hour (definitions: docs/metrics.md).
+
+Read from the first and the last iteration that each attempt's logs show, so that no timeline leaves the database.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from django.db.models.fields.json import KT
+
+from diagnosis import metrics
+from ingest.models import Job
+from triage.models import Diagnosis
+from triage.search import Query
+from triage.selectors.access import visible_cluster_ids
+from triage.selectors.sums import Period
+
+#: attempts read at most, the latest; what is left out is said
+ATTEMPTS = 2000
+#: points of the curve; every hour of a hundred days
+POINTS = 2400
+HOUR_S = 3600.0
+_ENDS = {
+    name: KT(f"timeline__iterations__{at}__{key}")
+    for name, at, key in (
+        ("first_n", 0, "n"),
+        ("first_t", 0, "t"),
+        ("first_s", 0, "seconds"),
+        ("last_n", -1, "n"),
+        ("last_t", -1, "t"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WeekCost:
+    """GPU-hours of one week (its Monday)."""
+
+    week: datetime
+    wall_gpu_h: float
+    productive_gpu_h: float
+
+    @property
+    def ettr(self) -> float | None:
+        return metrics.ettr(self.productive_gpu_h, self.wall_gpu_h)
+
+    @property
+    def lost_gpu_h(self) -> float:
+        return self.wall_gpu_h - self.productive_gpu_h
+
+
+@dataclass(frozen=True, slots=True)
+class FleetCost:
+    """The fleet in a period. ``hours``: (end of the hour, ETTR), hours without any job left out."""
+
+    jobs: int
+    attempts: int
+    left_out: int
+    ettr: float | None
+    lost_gpu_h: float
+    hours: list[tuple[datetime, float | None]]
+    weeks: list[WeekCost]
+
+    @property
+    def worst(self) -> tuple[datetime, float] | None:
+        """The hour with the lowest ratio, the earliest of several."""
+        known = [(at, value) for at, value in self.hours if value is not None]
+        return min(known, key=lambda row: (row[1], row[0]), default=None)
+
+
+def fleet_cost(*, user: Any, query: Query, period: Period, now: datetime) -> FleetCost | None:
+    """None where no attempt of the period shows iterations with times.
+
+    One query of at most ``ATTEMPTS`` rows; O(n log n) in them plus O(log n) a point of the curve.
+    """
+    rows = list(_rows(user, query, period)[: ATTEMPTS + 1])
+    launches, gpus = _launches(rows[:ATTEMPTS])
+    runs = [
+        metrics.Run(
+            gpus=gpus[job],
+            started_at=min(a.training_at for a in attempts),
+            ended_at=max(a.ended_at for a in attempts),
+            productive=metrics.productive_intervals(attempts),
+        )
+        for job, attempts in launches.items()
+    ]
+    if not runs:
+        return None
+    fleet = metrics.Fleet(runs)
+    begin = max(period.starts_at.timestamp(), min(run.started_at for run in runs))
+    end = min(period.ends_at.timestamp(), now.timestamp(), max(run.ended_at for run in runs))
+    return FleetCost(
+        jobs=len(runs),
+        attempts=sum(map(len, launches.values())),
+        left_out=max(0, len(rows) - ATTEMPTS),
+        ettr=fleet.ettr(begin, end),
+        lost_gpu_h=(fleet.wall_gpu_s(begin, end) - fleet.productive_gpu_s(begin, end)) / HOUR_S,
+        hours=_hours(fleet, begin, end),
+        weeks=_weeks(fleet, begin, end),
+    )
+
+
+def _rows(user: Any, query: Query, period: Period) -> QuerySet[Any, dict[str, Any]]:
+    """Ends of the attempts that ran in the period, the latest first; of several diagnoses the newest comes first."""
+    jobs = Job.objects.filter(query.job_condition(), cluster__in=visible_cluster_ids(user)).order_by().values("pk")
+    return (
+        Diagnosis.objects.filter(
+            job__in=jobs, attempt__ended_at__gte=period.starts_at, attempt__started_at__lt=period.ends_at
+        )
+        .order_by("-attempt__ended_at", "attempt_id", "-revision")
+        .values("attempt_id", "job_id", "attempt__node_count", "job__cluster__gpus_per_node", **_ENDS)
+    )
+
+
+def _launches(rows: list[dict[str, Any]]) -> tuple[dict[int, list[metrics.Attempt]], dict[int, float]]:
+    launches: dict[int, list[metrics.Attempt]] = defaultdict(list)
+    gpus: dict[int, float] = defaultdict(float)
+    seen: set[int] = set()
+    for row in rows:
+        if row["attempt_id"] in seen or any(row[key] is None for key in ("first_n", "first_t", "last_n", "last_t")):
+            continue
+        seen.add(row["attempt_id"])
+        begin, end = float(row["first_t"]) - float(row["first_s"] or 0.0), float(row["last_t"])
+        if end > begin:
+            launch = metrics.Attempt(begin, end, int(float(row["first_n"])), int(float(row["last_n"])))
+            launches[row["job_id"]].append(launch)
+            size = (row["attempt__node_count"] or 1) * row["job__cluster__gpus_per_node"]
+            gpus[row["job_id"]] = max(gpus[row["job_id"]], size)
+    return launches, gpus
+
+
+def _hours(fleet: metrics.Fleet, begin: float, end: float) -> list[tuple[datetime, float | None]]:
+    """At whole hours, every one where they are few."""
+    first, last = int(begin // HOUR_S) + 1, int(-(-end // HOUR_S))
+    step = max(1, -(-(last - first + 1) // POINTS))
+    moments = [n * HOUR_S for n in range(first, last + 1, step)]
+    return [(datetime.fromtimestamp(at, UTC), fleet.ettr_sliding(at)) for at in moments]
+
+
+def _weeks(fleet: metrics.Fleet, begin: float, end: float) -> list[WeekCost]:
+    first = datetime.fromtimestamp(begin, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    monday = first - timedelta(days=first.weekday())
+    found = []
+    while monday.timestamp() < end:
+        low, high = max(begin, monday.timestamp()), min(end, (monday + timedelta(days=7)).timestamp())
+        wall = fleet.wall_gpu_s(low, high)
+        if wall:
+            found.append(WeekCost(monday, wall / HOUR_S, fleet.productive_gpu_s(low, high) / HOUR_S))
+        monday += timedelta(days=7)
+    return found
