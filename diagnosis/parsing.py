@@ -17,7 +17,7 @@ import polars as pl
 from diagnosis import flows, sniff, stacks
 from diagnosis.logs import encodings, records, wrapped
 from diagnosis.logs.sources import settled, unsettled
-from diagnosis.logs.tables import COLUMNS, NO_YEAR, combine, in_year, write_columns
+from diagnosis.logs.tables import COLUMNS, NO_YEAR, combine, in_year, write_columns, write_part
 from diagnosis.model import Kind, Parsed, ParseHints, Source
 
 _FACTS_BYTES = 64 << 20
@@ -262,10 +262,11 @@ def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
         )
         if target is not None:
             frame = frame.with_columns(time=in_year(part.facts.get("used_year") or NO_YEAR, target))
-        frame = frame.with_columns(record=resolver.assign(frame))
-        piece = work / f"piece-{number:06d}.parquet"
-        frame.select([pl.col(name).cast(kind) for name, kind in COLUMNS.items()]).write_parquet(
-            piece, compression="lz4"
+        frame = frame.with_columns(line=pl.col("line").cast(pl.UInt32))
+        record = resolver.assign(*(frame[name].to_numpy() for name in ("line", "source", "flags")))
+        piece = work / f"piece-{number:06d}.arrow"
+        write_part(
+            frame.with_columns(record=record).select([pl.col(name).cast(kind) for name, kind in COLUMNS.items()]), piece
         )
         pieces.append(piece)
         tables.append(pl.read_parquet(part.uniques).with_columns(pl.col("first_line") + before))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from diagnosis.logs.patterns import Form, same
 from diagnosis.logs.times import DAY as _DAY
 from diagnosis.logs.times import MONTH as _MONTH
 from diagnosis.logs.times import TIME_STYLES
@@ -100,64 +101,64 @@ _EXCEPTION = r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Abort
 _LEVEL_REACH = 120  # characters from the start of a line in which its level stands
 
 
-def split(normal: pl.Expr) -> dict[str, pl.Expr]:
+def split(normal: pl.Expr, form: Form = same) -> dict[str, pl.Expr]:
     """Expressions over normalised lines: ``message``, ``level``, ``style`` (index into TIME_STYLES or null),
-    ``who`` (bits below).
+    ``who`` (bits below). ``form`` may be ``patterns.ascii_form`` if all lines are ASCII.
     """
-    label = normal.str.extract(_LABELLED, 0).str.extract(rf"((?:{_NAME}|0\.0\.0\.0)(?::| +\|) )$", 1)
+    label = normal.str.extract(form(_LABELLED), 0).str.extract(form(rf"((?:{_NAME}|0\.0\.0\.0)(?::| +\|) )$"), 1)
     is_labelled = (
         label.str.contains("0", literal=True)
-        & ~label.str.contains(_NOT_HOSTS)
-        & (~label.str.contains(".", literal=True) | label.str.contains(_DOMAIN))
+        & ~label.str.contains(form(_NOT_HOSTS))
+        & (~label.str.contains(".", literal=True) | label.str.contains(form(_DOMAIN)))
     ).fill_null(False)
-    is_syslog = normal.str.contains(_SYSLOG)
+    is_syslog = normal.str.contains(form(_SYSLOG))
     header = (
         pl.when(is_syslog)
-        .then(normal.str.extract(_SYSLOG, 0))
+        .then(normal.str.extract(form(_SYSLOG), 0))
         .when(is_labelled)
-        .then(normal.str.extract(_AFTER_LABEL, 0))
-        .otherwise(normal.str.extract(_HEADER, 0))
+        .then(normal.str.extract(form(_AFTER_LABEL), 0))
+        .otherwise(normal.str.extract(form(_HEADER), 0))
         .fill_null("")
     )
-    message = _first_record(normal.str.slice(header.str.len_chars()))
+    message = _first_record(normal.str.slice(header.str.len_chars()), form)
     style: pl.Expr = pl.lit(None, dtype=pl.UInt8)
     reach = normal.str.head(200)
     for index in reversed(range(len(TIME_STYLES))):
-        has_style = reach.str.contains(TIME_STYLES[index].normal)
+        has_style = reach.str.contains(form(TIME_STYLES[index].normal))
         style = pl.when(has_style).then(pl.lit(index, dtype=pl.UInt8)).otherwise(style)
     start = normal.str.head(_LEVEL_REACH)
-    level = pl.when(message.str.contains(_EXCEPTION)).then(int(Level.ERROR)).otherwise(int(Level.NONE))
+    level = pl.when(message.str.contains(form(_EXCEPTION))).then(int(Level.ERROR)).otherwise(int(Level.NONE))
     for value, pattern in reversed(_LEVELS):
-        level = pl.when(start.str.contains(pattern)).then(int(value)).otherwise(level)
+        level = pl.when(start.str.contains(form(pattern))).then(int(value)).otherwise(level)
     who = pl.lit(0, dtype=pl.UInt16)
     for bit, is_so in (
         (LABEL, is_labelled),
-        (TAG, start.str.contains(r"\[[Rr]ank ?0\]")),
-        (TASK, header.str.contains(r"^ *0:(?: |$)")),
-        (LOCAL, header.str.contains(r"\[default0\]")),
-        (NCCL, start.str.contains(rf"(?:^|[\s:]){_HOST}:0:0 \[0\]")),
+        (TAG, start.str.contains(form(r"\[[Rr]ank ?0\]"))),
+        (TASK, header.str.contains(form(r"^ *0:(?: |$)"))),
+        (LOCAL, header.str.contains(form(r"\[default0\]"))),
+        (NCCL, start.str.contains(form(rf"(?:^|[\s:]){_HOST}:0:0 \[0\]"))),
         (SYSLOG, is_syslog),
-        (SRUN, normal.str.contains(r"^srun: error: \S+: tasks? 0")),
+        (SRUN, normal.str.contains(form(r"^srun: error: \S+: tasks? 0"))),
         (POD, header.str.contains("[pod/", literal=True)),
-        (MPI, header.str.contains(r"\[0,0\]<std")),
+        (MPI, header.str.contains(form(r"\[0,0\]<std"))),
     ):
         who |= pl.when(is_so).then(pl.lit(bit, dtype=pl.UInt16)).otherwise(pl.lit(0, dtype=pl.UInt16))
     return {"message": message, "level": level.cast(pl.UInt8), "style": style, "who": who}
 
 
-def _first_record(message: pl.Expr) -> pl.Expr:
+def _first_record(message: pl.Expr, form: Form) -> pl.Expr:
     """Of a line that several writers share, one message: the first, or the first grave one. A bar in front of a
     message is taken off.
     """
-    rest = message.str.replace(_BAR, "")
-    message = pl.when(rest.str.contains(r"\S")).then(rest).otherwise(message)
-    has_second = message.str.contains(_SECOND)
-    first = message.str.extract(rf"^(.*?\S)(?:{_SECOND[2:]})", 1)
-    second = message.str.extract(rf"{_SECOND}(.*)$", 1)
+    rest = message.str.replace(form(_BAR), "")
+    message = pl.when(rest.str.contains(form(r"\S"))).then(rest).otherwise(message)
+    has_second = message.str.contains(form(_SECOND))
+    first = message.str.extract(form(rf"^(.*?\S)(?:{_SECOND[2:]})"), 1)
+    second = message.str.extract(form(rf"{_SECOND}(.*)$"), 1)
     return (
         pl.when(~has_second)
         .then(message)
-        .when(second.str.contains(_GRAVE) & ~first.str.contains(_GRAVE))
+        .when(second.str.contains(form(_GRAVE)) & ~first.str.contains(form(_GRAVE)))
         .then(second)
         .otherwise(first)
     )

@@ -27,6 +27,8 @@ BLOCK_BYTES = 16 << 20
 LINE_CHARS = 16_384
 LINE_BYTES = 4 * LINE_CHARS
 _END_CHARS = 6_000
+#: Room is made for lines of this size; where they are shorter, a block is looked at twice.
+_USUAL_BYTES = 24
 _END_BYTES = 4 * _END_CHARS
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -41,7 +43,6 @@ class Block:
 
     raw: bytes
     offset: int
-    count: int
     encoding: str
     cut: int = 0
     is_wrapped: bool = False
@@ -59,6 +60,11 @@ class Rows:
     key: npt.NDArray[np.uint64]
     offset: npt.NDArray[np.int64]
     length: npt.NDArray[np.int64]
+
+    def one(self, row: int, limit: int) -> str:
+        """The first ``limit`` bytes of one line as a string; never half a character."""
+        first, last = int(self.start[row]), int(self.end[row])
+        return self.data[first : min(last, first + limit)].tobytes().decode("utf-8", "ignore")
 
     def text(self, rows: npt.NDArray[np.int64], limit: int) -> pl.Series:
         """The first ``limit`` bytes of each of ``rows`` as strings."""
@@ -82,16 +88,16 @@ def read(block: Block) -> Rows:
         and _is_utf8(raw)
     ):
         data = np.frombuffer(raw, np.uint8)
-        start, end, key = _keys(data, block.count)
+        start, end, key = _keys(data)
         if int((end - start).max(initial=0)) <= LINE_BYTES:
             return Rows(data, start, end, key, *_places(start, end, block))
     ends = _newlines(raw, block.encoding)
-    if len(ends) < block.count:
+    if not len(ends) or ends[-1] + _width(block.encoding) < len(raw):  # the last line has no newline
         ends = np.append(ends, len(raw))
     starts = np.zeros_like(ends)
     starts[1:] = ends[:-1] + _width(block.encoding)
-    data = np.frombuffer(("\n".join(_clean(block)) + "\n").encode("utf-8", "replace"), np.uint8)
-    start, end, key = _keys(data, block.count)
+    data = np.frombuffer(("\n".join(_clean(block, len(ends))) + "\n").encode("utf-8", "replace"), np.uint8)
+    start, end, key = _keys(data)
     return Rows(data, start, end, key, *_places(starts, ends, block))
 
 
@@ -101,21 +107,23 @@ def _places(
     """Offset and length in the evidence of lines at ``start`` to ``end`` of a block's bytes."""
     length = end - start
     offset = start + block.offset
-    if block.count:
+    if len(length):
         length[0] += block.cut
         offset[1:] += block.cut
     return offset, length
 
 
-def _keys(
-    data: npt.NDArray[np.uint8], count: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-    end = np.empty(count, np.int64)
-    key = np.empty(count, np.uint64)
-    scan.keys(data, end, key)
+def _keys(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    room = len(data) // _USUAL_BYTES + 64
+    while True:
+        end, key = np.empty(room, np.int64), np.empty(room, np.uint64)
+        count = scan.keys(data, end, key)
+        if count <= room:
+            break
+        room = count
     start = np.zeros(count, np.int64)
-    start[1:] = end[:-1] + 1
-    return start, end, key
+    start[1:] = end[: count - 1] + 1
+    return start, end[:count], key[:count]
 
 
 def _is_utf8(raw: bytes) -> bool:
@@ -139,11 +147,11 @@ def _newlines(raw: bytes, encoding: str) -> npt.NDArray[np.int64]:
     return np.flatnonzero(units == 10) * 2
 
 
-def _clean(block: Block) -> list[str]:
-    split = decode(block.raw, block.encoding).split("\n")[: block.count]
+def _clean(block: Block, count: int) -> list[str]:
+    split = decode(block.raw, block.encoding).split("\n")[:count]
     if block.is_wrapped:
         split = [wrapped.unwrap(line) for line in split]
-    return [_clean_line(line) for line in split] + [""] * (block.count - len(split))
+    return [_clean_line(line) for line in split] + [""] * (count - len(split))
 
 
 def _clean_line(line: str) -> str:
@@ -175,24 +183,28 @@ class _Cutter:
         self.cut = 0  # bytes taken out of the middle of ``rest``
 
     def blocks(self, chunk: bytes, last: bool) -> Iterator[Block]:
-        raw = self.rest + chunk if self.rest else chunk
-        if _width(self.encoding) == 1:
-            stop, count = raw.rfind(b"\n") + 1, raw.count(b"\n")
-        else:
-            ends = _newlines(raw, self.encoding)
-            stop, count = (int(ends[-1]) + 2, len(ends)) if len(ends) else (0, 0)
-        if last and stop < len(raw):  # the last line has no newline
-            stop, count = len(raw), count + 1
-        if stop:
-            yield Block(raw[:stop], self.at, count, self.encoding, self.cut, self.is_wrapped)
-            self.at += stop + self.cut
+        stop = self._stop(chunk) if not last else len(chunk)
+        if stop or last:
+            raw = b"".join((self.rest, memoryview(chunk)[:stop])) if self.rest else chunk[:stop]
+            self.rest = chunk[stop:]
+            if raw:
+                yield Block(raw, self.at, self.encoding, self.cut, self.is_wrapped)
+            self.at += len(raw) + self.cut
             self.cut = 0
-        self.rest = raw[stop:]
+        else:
+            self.rest += chunk
         if len(self.rest) > 2 * _END_BYTES:
             gone = len(self.rest) - 2 * _END_BYTES
             gone -= gone % 4
             self.rest = self.rest[:_END_BYTES] + self.rest[_END_BYTES + gone :]
             self.cut += gone
+
+    def _stop(self, chunk: bytes) -> int:
+        """Where the last whole line of ``rest`` and ``chunk`` ends, in bytes of ``chunk``."""
+        if _width(self.encoding) == 1:
+            return chunk.rfind(b"\n") + 1
+        ends = _newlines(self.rest + chunk, self.encoding)
+        return int(ends[-1]) + 2 - len(self.rest) if len(ends) else 0
 
 
 def blocks(

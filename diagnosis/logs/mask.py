@@ -23,6 +23,8 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from diagnosis.logs.patterns import Form, same
+
 #: Raise it whenever any masked text changes: ids of different versions are never compared.
 VERSION = 1
 
@@ -106,17 +108,17 @@ def normalise(text: pl.Expr) -> pl.Expr:
     return text.str.replace_all(_DIGITS, "0").str.replace_all(_HEXADECIMAL, "0").str.replace_all(_UUID, "0")
 
 
-def has_code(normal: pl.Expr) -> pl.Expr:
+def has_code(normal: pl.Expr, form: Form = same) -> pl.Expr:
     """Whether a normalised line holds a number that is part of its message."""
-    return normal.str.contains(_CODES_NORMAL.pattern)
+    return normal.str.contains(form(_CODES_NORMAL.pattern))
 
 
-def codes(text: pl.Expr) -> pl.Expr:
+def codes(text: pl.Expr, form: Form = same) -> pl.Expr:
     """The numbers of a raw line that are part of its message, in order, joined by commas; an empty one is not a
     code after all.
     """
     number = pl.element().str.extract(rf"({_NUMBER})$", 1).str.extract(rf"^{_CODE}", 1).fill_null("")
-    return text.str.extract_all(_CODES_RAW).list.eval(number).list.join(",")
+    return text.str.extract_all(form(_CODES_RAW)).list.eval(number).list.join(",")
 
 
 def set_codes(normal: str, numbers: str) -> str:
@@ -141,11 +143,11 @@ _TO_PRIVATE = {ord(char): 0xE000 + index for index, char in enumerate(_ALPHABET)
 FROM_PRIVATE = {0xE000 + index: char for index, char in enumerate(_ALPHABET)}
 
 
-def mask(message: pl.Expr) -> pl.Expr:
+def mask(message: pl.Expr, form: Form = same) -> pl.Expr:
     """Step 2: names the parameters of a normalised message (see ``MASKS``) and evens out white space."""
     for pattern, name in MASKS:
-        message = message.str.replace_all(pattern, name)
-    return message.str.replace_all(r"\s+", " ").str.strip_chars()
+        message = message.str.replace_all(form(pattern), name)
+    return message.str.replace_all(form(r"\s+"), " ").str.strip_chars()
 
 
 def restore(texts: Iterable[str]) -> list[str]:

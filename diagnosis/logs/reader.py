@@ -1,156 +1,51 @@
 """One log, read once: bytes → lines → header and masked message → ``columns.parquet`` and ``uniques.parquet``.
 
 Compiled code looks at every byte once and gives each line a key that its digits do not change (``scan.keys``). All
-that is thought
-about a line (header, level, masks) is thought about one line of each key, and joined back; times and ranks are read
-from the lines by
-compiled code again. Blocks are prepared side by side and absorbed in order. Cost: O(bytes) plus O(distinct keys).
+that is thought about a line (header, level, masks) is thought about one line of each key, and looked up by the others
+(``known``); times and writers are read from the lines by compiled code again. Blocks are prepared side by side, mostly
+without the interpreter's lock, and absorbed in order. Cost: O(bytes) plus O(distinct keys).
 """
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.logs import headers, lines, mask, records, scan, times
+from diagnosis.logs import hashing, headers, known, lines, records, scan, times, writers
 from diagnosis.logs.sources import Sources
-from diagnosis.logs.tables import COLUMNS, EXAMPLE_CHARS, UNIQUES, combine, write_columns
+from diagnosis.logs.tables import COLUMNS, EXAMPLE_CHARS, UNIQUES, write_columns, write_part
 
-#: Masked messages longer than this are cut: beyond it lies data, not wording.
-TEXT_CHARS = 1_200
-#: Distinct normalised lines kept in memory; beyond it the table starts afresh (slower, same result).
-_KNOWN_ROWS = 300_000
 _WORKERS = 2
-Places = npt.NDArray[np.int64]
-_FORMS = {
-    "form": pl.UInt64(),
-    "masked": pl.UInt64(),
-    "level": pl.UInt8(),
-    "style": pl.UInt8(),
-    "flags": pl.UInt8(),
-    "coded": pl.Boolean(),
-    "who": pl.UInt16(),
-}
-_KNOWN = {"key": pl.UInt64(), **_FORMS}
-
-
-class _Masks:
-    """Lines seen by key → what is known of them. All artifacts that a process parses share one, since it holds
-    pure functions of lines.
-    """
-
-    def __init__(self) -> None:
-        self.texts: dict[int, str] = {}  # masked id -> masked text
-        self._lock = threading.Lock()
-        self._known = pl.DataFrame(schema=_KNOWN)
-        self._forms = pl.DataFrame(schema=_FORMS)
-        self._normal: dict[int, str] = {}  # form -> normalised message, of forms that hold codes
-        self._coded: dict[tuple[int, str], int] = {}  # (form, codes) -> masked id
-
-    @property
-    def is_full(self) -> bool:
-        return len(self._known) > _KNOWN_ROWS or len(self._coded) > _KNOWN_ROWS
-
-    def learn(self, rows: lines.Rows) -> pl.DataFrame:
-        """A table of ``_KNOWN`` that covers all lines of ``rows``."""
-        keys = pl.DataFrame({"key": rows.key}).with_row_index("row").group_by("key").agg(pl.col("row").first())
-        with self._lock:
-            fresh = keys.join(self._known, on="key", how="anti")
-            if len(fresh):
-                text = rows.text(_numpy(fresh["row"]), lines.LINE_BYTES)
-                normal = fresh.select("key").with_columns(text).select("key", normal=mask.normalise(pl.col("text")))
-                self._known = pl.concat([self._known, self._resolve(normal)]).rechunk()
-            return self._known
-
-    def _resolve(self, normal: pl.DataFrame) -> pl.DataFrame:
-        """A table of ``_KNOWN`` for new keys and their normalised lines, of which most are known from other keys."""
-        hashed = normal.with_columns(form=pl.col("normal").hash(1))
-        forms = hashed.select("form", "normal").unique("form", keep="any").join(self._forms, on="form", how="anti")
-        if len(forms):
-            self._forms = pl.concat([self._forms, self._analyse(forms)]).rechunk()
-        return hashed.select("key", "form").join(self._forms, on="form", how="left").select(list(_KNOWN))
-
-    def _analyse(self, fresh: pl.DataFrame) -> pl.DataFrame:
-        message = pl.col("message")
-        seen = (
-            fresh.lazy()
-            .with_columns(**headers.split(pl.col("normal")))
-            .with_columns(
-                flags=records.flags(message, pl.col("style")),
-                short=message.str.head(2 * TEXT_CHARS),
-                coded=mask.has_code(message.str.head(2 * TEXT_CHARS)),
-            )
-            .collect()
-        )
-        plain = seen.filter(~pl.col("coded"))
-        coded = seen.filter(pl.col("coded"))
-        self._normal.update(zip(coded["form"], coded["short"], strict=True))
-        table = pl.concat(
-            [
-                plain.with_columns(masked=self._ids(plain["short"])),
-                coded.with_columns(masked=pl.lit(0, dtype=pl.UInt64)),
-            ]
-        )
-        return table.select([pl.col(name).cast(kind) for name, kind in _FORMS.items()])
-
-    def _ids(self, normal: pl.Series) -> pl.Series:
-        """Masked ids of normalised messages; remembers their texts."""
-        masked = normal.to_frame("text").lazy().select(mask.mask(pl.col("text")).str.head(TEXT_CHARS)).collect()["text"]
-        ids: dict[str, int] = {}
-        for text in masked.unique().to_list():
-            shown = text.translate(mask.FROM_PRIVATE)
-            ids[text] = mask.identity(shown)
-            self.texts[ids[text]] = shown
-        table = pl.DataFrame({"text": list(ids), "id": list(ids.values())}, schema={"text": pl.String, "id": pl.UInt64})
-        return masked.to_frame().join(table, on="text", how="left", maintain_order="left")["id"]
-
-    def with_codes(self, frame: pl.DataFrame, rows: lines.Rows) -> pl.DataFrame:
-        """Gives lines with numbers that are part of the message their own masked ids."""
-        if not frame["coded"].any():
-            return frame
-        places = frame["coded"].arg_true()
-        found = pl.DataFrame({"form": frame["form"].gather(places), "text": rows.text(_numpy(places), 4 * TEXT_CHARS)})
-        found = found.lazy().select("form", codes=mask.codes(pl.col("text"))).collect()
-        pairs = found.unique()
-        with self._lock:
-            new = [pair for pair in pairs.iter_rows() if pair not in self._coded]
-            if new:
-                normal = pl.Series([mask.set_codes(self._normal[form], codes) for form, codes in new], dtype=pl.String)
-                self._coded.update(zip(new, self._ids(normal), strict=True))
-            exact = pl.Series("masked", [self._coded[pair] for pair in pairs.iter_rows()], dtype=pl.UInt64)
-        found = found.join(pairs.with_columns(exact), on=["form", "codes"], how="left", maintain_order="left")
-        return frame.with_columns(frame["masked"].scatter(places, found["masked"]))
-
-
-class _Shared:
-    """The process's ``_Masks``, begun anew when it has grown large; blocks at work keep the old one."""
-
-    def __init__(self) -> None:
-        self._masks = _Masks()
-
-    def masks(self) -> _Masks:
-        if self._masks.is_full:
-            self._masks = _Masks()
-        return self._masks
-
-
-_SHARED = _Shared()
+#: Rows kept in memory before they are put aside in a file.
+_PART_ROWS = 1 << 19
+_NOBODY = dict.fromkeys(headers.PARTS, "")
+type Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
+    """What a block tells without its predecessors. ``message`` numbers the block's masked messages in order of
+    appearance; ``first``, ``count`` and ``worst`` have one entry each.
+    """
+
     rows: lines.Rows
-    frame: pl.DataFrame
-    masks: _Masks
+    facts: known.Facts
+    texts: dict[int, str]
+    time: npt.NDArray[np.int64]
+    writer: Places
+    said: list[dict[str, str]]
+    first: Places
+    count: Places
+    worst: npt.NDArray[np.uint8]
 
 
 class LogReader:
@@ -168,9 +63,17 @@ class LogReader:
         self.has_yearless = False
         self._records = records.Records()
         self._by_source = np.zeros(0, np.int64)
-        self._uniques = pl.DataFrame(schema=UNIQUES)
-        self._seen: set[int] = set()
+        self._place: dict[int, int] = {}  # masked id -> place in the following
+        self._uniques: dict[str, list[Any]] = {
+            "text": [],
+            "first_line": [],
+            "first_offset": [],
+            "example": [],
+        }
+        self._count = np.zeros(0, np.int64)
+        self._worst = np.zeros(0, np.uint8)
         self._pending: list[pl.DataFrame] = []
+        self._pending_rows = 0
         self._parts: list[Path] = []
 
     def read(self, blocks: Iterable[lines.Block]) -> None:
@@ -182,162 +85,126 @@ class LogReader:
         if first is None:
             return
         if second is None:
-            self._absorb(self._prepare(first, 0))
+            self._absorb(self._prepare(first))
             return
         with ThreadPoolExecutor(_WORKERS) as pool:
             waiting: deque[Future[_Prepared]] = deque()
-            begun = 0
             for block in chain((first, second), source):
-                waiting.append(pool.submit(self._prepare, block, begun))
-                begun += block.count
+                waiting.append(pool.submit(self._prepare, block))
                 if len(waiting) > _WORKERS:
                     self._absorb(waiting.popleft().result())
             while waiting:
                 self._absorb(waiting.popleft().result())
 
-    def _prepare(self, block: lines.Block, before: int) -> _Prepared:
-        """What a block tells without its predecessors: masked ids, levels, times."""
-        rows, masks = lines.read(block), _SHARED.masks()
-        frame = pl.DataFrame(
-            {
-                "line": np.arange(before + 1, before + block.count + 1, dtype=np.uint32),
-                "offset": rows.offset,
-                "length": rows.length,
-                "key": rows.key,
-            }
-        )
-        frame = frame.join(masks.learn(rows), on="key", how="left", maintain_order="left")
-        frame = self._with_time(masks.with_codes(frame, rows), rows)
-        return _Prepared(rows, frame, masks)
+    def _prepare(self, block: lines.Block) -> _Prepared:
+        rows, table = lines.read(block), known.shared.get()
+        facts = table.facts(rows)
+        time = self._times(rows, facts)
+        writer, said = writers.read(rows, facts.who)
+        message, first = hashing.distinct(facts.masked)
+        count, worst = np.zeros(len(first), np.int64), np.zeros(len(first), np.uint8)
+        hashing.tally(message, facts.level, count, worst)
+        return _Prepared(rows, facts, table.texts, time, writer, said, first, count, worst)
 
-    def _with_time(self, frame: pl.DataFrame, rows: lines.Rows) -> pl.DataFrame:
-        style = (
-            frame["style"].to_numpy() if not frame["style"].null_count() else frame["style"].fill_null(255).to_numpy()
-        )
-        time = pl.repeat(None, len(frame), dtype=pl.Int64, eager=True).alias("time")
-        flags = frame["flags"]
-        for index in np.unique(style):
-            if index == 255:
+    def _times(self, rows: lines.Rows, facts: known.Facts) -> npt.NDArray[np.int64]:
+        """The lines' times; flags those whose stamp names no year."""
+        time = np.full(len(facts.style), scan.NO_TIME, np.int64)
+        for index in np.flatnonzero(np.bincount(facts.style)):
+            if index == known.NO_STYLE:
                 continue
-            one = times.TIME_STYLES[index]
-            places = np.flatnonzero(style == index)
-            value = times.read(rows, places, one, self.time_zone)
-            time = value.alias("time") if len(places) == len(frame) else time.scatter(places, value)
-            if one.yearless:
-                stamped = places[(value < times.NEXT_YEAR).fill_null(False).to_numpy()]
-                flags = flags.scatter(stamped, flags.gather(stamped) | records.YEARLESS)
-        return frame.with_columns(time, flags)
+            style = times.TIME_STYLES[index]
+            places = np.flatnonzero(facts.style == index)
+            time[places] = value = times.read(rows, places, style, self.time_zone)
+            if style.yearless:
+                facts.flags[places[(value != scan.NO_TIME) & (value < times.NEXT_YEAR)]] |= records.YEARLESS
+        return time
 
     def _absorb(self, prepared: _Prepared) -> None:
-        """What needs the lines before: sources in order of appearance, records, counts; writes the rows."""
-        rows, frame = prepared.rows, prepared.frame
-        frame = frame.with_columns(source=self._source(frame, rows))
-        counts = np.bincount(frame["source"].to_numpy(), minlength=len(self.sources.all))
+        """What needs the lines before: sources in order of appearance, records, counts; puts the rows aside."""
+        rows, facts, time = prepared.rows, prepared.facts, prepared.time
+        size = len(time)
+        index = np.array([0, *(self.sources.index(**(_NOBODY | said)) for said in prepared.said)], np.uint16)
+        source = index[prepared.writer]
+        counts = np.bincount(source, minlength=len(self.sources.all))
         counts[: len(self._by_source)] += self._by_source
         self._by_source = counts
-        frame = frame.with_columns(record=self._records.assign(frame))
-        yearless = (pl.col("flags") & records.YEARLESS) != 0
-        self.has_yearless = self.has_yearless or bool(frame.select(yearless.any()).item())
-        if self.year is None:
-            dated = frame.lazy().filter(~yearless & pl.col("time").is_not_null()).select("time").head(1).collect()
-            if len(dated):
-                self.year = dated["time"].cast(pl.Datetime("ns")).dt.year()[0]
-        self._count(frame, rows, prepared.masks)
-        part = self.work / f"part-{len(self._parts):06d}.parquet"
-        frame.select([pl.col(name).cast(kind) for name, kind in COLUMNS.items()]).write_parquet(part, compression="lz4")
-        self._parts.append(part)
-        self.lines += len(frame)
-
-    def _source(self, frame: pl.DataFrame, rows: lines.Rows) -> pl.Series:
-        """Index of each line's writer. Indices follow the order in which writers first appear."""
-        who = frame["who"].to_numpy()
-        source = np.zeros(len(frame), np.uint16)
-        groups: list[tuple[Places, pl.Series]] = []
-        firsts: list[tuple[int, int, int, dict[str, str]]] = []
-        for kind in np.unique(who):
-            if not kind:
-                continue
-            places = np.flatnonzero(who == kind)
-            named = pl.DataFrame(self._named(rows, places, int(kind)))
-            parts = named.columns
-            words_key = named.hash_rows(1).alias("words").to_frame()
-            pairs = words_key.with_row_index("first").group_by("words").agg(pl.col("first").first()).sort("first")
-            pairs = pairs.with_row_index("pair")
-            said_first = named[pairs["first"]]
-            for pair, (first, words) in enumerate(zip(pairs["first"], said_first.iter_rows(), strict=True)):
-                said = {part: "" if word in ("", -1) else str(word) for part, word in zip(parts, words, strict=True)}
-                firsts.append((int(places[first]), len(groups), pair, said))
-            pair_of = words_key.join(pairs, on="words", how="left", maintain_order="left")["pair"]
-            groups.append((places, pair_of))
-        index: list[dict[int, int]] = [{} for _ in groups]
-        for _, group, pair, said in sorted(firsts, key=lambda first: first[:3]):
-            index[group][pair] = self.sources.index(**{part: said.get(part, "") for part in headers.PARTS})
-        for (places, pair_of), to in zip(groups, index, strict=True):
-            source[places] = np.array([to[pair] for pair in range(len(to))], np.uint16)[pair_of.to_numpy()]
-        return pl.Series("source", source)
-
-    @staticmethod
-    def _named(rows: lines.Rows, places: Places, who: int) -> list[pl.Series]:
-        """What lines with these ``who`` bits say of their writers: some of ``headers.PARTS``, -1 or "" where one
-        says nothing.
-        """
-        found = headers.writers(rows.text(places, headers.WRITER_CHARS), who) if who & headers.WORDS else []
-        for bit, part, tag in (
-            (headers.TAG, "rank", b"[rank"),
-            (headers.MPI, "rank", b"[1,"),
-            (headers.LOCAL, "local", b"[default"),
-        ):
-            if who & bit and not any(one.name == part for one in found):
-                value = np.empty(len(places), np.int64)
-                tag_bytes = np.frombuffer(tag, np.uint8)
-                scan.tagged(rows.data, rows.start, rows.end, places, tag_bytes, headers.WRITER_CHARS, value)
-                found.append(pl.Series(part, value))
-        for bit, part in ((headers.LABEL, "label"), (headers.NCCL, "host")):
-            if who & bit and not any(one.name == part for one in found):
-                found.append(_words(rows, places, bit).alias(part))
-        if who & headers.TASK and not any(one.name == "rank" for one in found):
-            value = np.empty(len(places), np.int64)
-            scan.leading(rows.data, rows.start, rows.end, places, value)
-            found.append(pl.Series("rank", value))
-        return found
-
-    def _count(self, frame: pl.DataFrame, rows: lines.Rows, masks: _Masks) -> None:
-        counted = (
-            frame.lazy()
-            .with_row_index("row")
-            .group_by("masked")
-            .agg(
-                pl.len().cast(pl.UInt64).alias("count"),
-                pl.col("level").max(),
-                pl.col("row").first(),
-                pl.col("line").first().alias("first_line"),
-                pl.col("offset").first().alias("first_offset"),
-            )
-            .sort("row")
-            .collect()
+        line = np.arange(self.lines + 1, self.lines + size + 1, dtype=np.uint32)
+        record = self._records.assign(line, source, facts.flags)
+        is_yearless = (facts.flags & records.YEARLESS) != 0
+        self.has_yearless = self.has_yearless or bool(is_yearless.any())
+        if self.year is None and len(dated := np.flatnonzero(~is_yearless & (time != scan.NO_TIME))[:1]):
+            self.year = int(time[dated].astype("datetime64[ns]").astype("datetime64[Y]").astype(int)[0]) + 1970
+        self._tally(prepared)
+        stamps = pl.Series("time", time)
+        frame = pl.DataFrame(
+            {
+                "line": line,
+                "offset": rows.offset.view(np.uint64),
+                "length": rows.length.astype(np.uint32),
+                "record": record,
+                "time": stamps.set(stamps == scan.NO_TIME, None) if (time == scan.NO_TIME).any() else stamps,
+                "source": source,
+                "level": facts.level,
+                "flags": facts.flags,
+                "masked": facts.masked,
+            },
+            schema=COLUMNS,
         )
-        # Only the first block that holds a message gives its example.
-        is_new = pl.Series([number not in self._seen for number in counted["masked"]], dtype=pl.Boolean)
-        self._seen.update(counted["masked"])
-        places = counted["row"].filter(is_new).cast(pl.Int64).to_numpy()
-        example = pl.repeat("", len(counted), dtype=pl.String, eager=True)
-        example = example.scatter(is_new.arg_true(), rows.text(places, 4 * EXAMPLE_CHARS).str.head(EXAMPLE_CHARS))
-        texts = pl.Series("text", [masks.texts[number] for number in counted["masked"]], dtype=pl.String)
-        counted = counted.with_columns(texts, example.alias("example"))
-        self._pending.append(counted.select([pl.col(name).cast(kind) for name, kind in UNIQUES.items()]))
-        if len(self._pending) >= 16:
-            self._settle()
+        self.lines += size
+        self._pending.append(frame)
+        self._pending_rows += size
+        if self._pending_rows >= _PART_ROWS:
+            self._put_aside()
 
-    def _settle(self) -> None:
-        self._uniques = combine([self._uniques, *self._pending])
-        self._pending = []
+    def _tally(self, prepared: _Prepared) -> None:
+        """Adds a block's messages to the artifact's."""
+        masked = prepared.facts.masked[prepared.first]
+        places = np.empty(len(masked), np.int64)
+        for number, (one, row) in enumerate(zip(masked.tolist(), prepared.first.tolist(), strict=True)):
+            place = self._place.get(one)
+            if place is None:
+                place = self._place[one] = len(self._place)
+                said = (
+                    prepared.texts[one],
+                    self.lines + row + 1,
+                    int(prepared.rows.offset[row]),
+                    prepared.rows.one(row, 4 * EXAMPLE_CHARS)[:EXAMPLE_CHARS],
+                )
+                for column, value in zip(self._uniques.values(), said, strict=True):
+                    column.append(value)
+            places[number] = place
+        if (more := len(self._place) - len(self._count)) > 0:
+            self._count = np.append(self._count, np.zeros(max(more, len(self._count)), np.int64))
+            self._worst = np.append(self._worst, np.zeros(max(more, len(self._worst)), np.uint8))
+        self._count[places] += prepared.count
+        self._worst[places] = np.maximum(self._worst[places], prepared.worst)
+
+    def _put_aside(self) -> None:
+        part = self.work / f"part-{len(self._parts):06d}.arrow"
+        write_part(pl.concat(self._pending), part)
+        self._parts.append(part)
+        self._pending, self._pending_rows = [], 0
 
     def finish(self) -> tuple[Path, Path]:
         """Writes the two tables; returns their paths."""
-        self._settle()
         columns, uniques = self.work / "columns.parquet", self.work / "uniques.parquet"
-        self._uniques.write_parquet(uniques)
-        write_columns(self._parts, columns, self.used_year)
+        if self._parts and self._pending:
+            self._put_aside()
+        write_columns(self._parts or self._pending, columns, self.used_year)
+        held = len(self._place)
+        table = pl.DataFrame(
+            {
+                "masked": np.fromiter(self._place, np.uint64, held),
+                "text": self._uniques["text"],
+                "count": self._count[:held],
+                "level": self._worst[:held],
+                "first_line": self._uniques["first_line"],
+                "first_offset": self._uniques["first_offset"],
+                "example": self._uniques["example"],
+            },
+            schema=UNIQUES,
+        )
+        table.write_parquet(uniques)
         return columns, uniques
 
     @property
@@ -349,22 +216,3 @@ class LogReader:
     def used_year(self) -> int | None:
         """The year that stamps without one were given, or None if there were none or no year is known."""
         return (self.year or self.year_hint) if self.has_yearless else None
-
-
-def _words(rows: lines.Rows, places: Places, bit: int) -> pl.Series:
-    """The labels or NCCL hosts of lines, "" where there is none. Only one line of each word is decoded."""
-    first, last = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
-    word = np.empty(len(places), np.uint64)
-    if bit == headers.LABEL:
-        scan.labels(rows.data, rows.start, rows.end, places, first, last, word)
-    else:
-        scan.hosts(rows.data, rows.start, rows.end, places, headers.WRITER_CHARS, first, last, word)
-    found = pl.DataFrame({"word": word, "first": first, "last": last})
-    one = found.group_by("word").agg(pl.col("first", "last").first())
-    text = [bytes(rows.data[begin:end]).decode("ascii") for begin, end in one.select("first", "last").iter_rows()]
-    table = one.select("word").with_columns(pl.Series("text", text, dtype=pl.String))
-    return found.join(table, on="word", how="left", maintain_order="left")["text"]
-
-
-def _numpy(places: pl.Series) -> Places:
-    return places.cast(pl.Int64).to_numpy()

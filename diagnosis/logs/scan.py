@@ -1,7 +1,7 @@
 """What has to look at every byte of a log, in one pass of machine code: line ends, keys, times, ranks.
 
-A line's *key* hashes its bytes with every run of digits, and every hexadecimal word, taken as one ``0``; a word is
-hexadecimal if it is ``0x…`` or has only
+A line's *key* hashes its bytes with every run of digits, every hexadecimal word and every UUID, taken as one ``0``; a
+word is hexadecimal if it is ``0x…`` or has only
 hexadecimal digits and begins with a decimal one or holds two runs of them. Lines with equal keys are equal but for
 their numbers, so everything that does
 not depend on numbers is worked out once per key (``mask.normalise`` is the same function written as patterns). All
@@ -9,7 +9,7 @@ kernels take UTF-8 ``data`` and the ``start`` and ``end`` of each line in it.
 """
 
 # Kernels take flat arrays and return early.
-# ruff: noqa: PLR0911, PLR0917
+# ruff: noqa: PLR0915, PLR0917
 from __future__ import annotations
 
 import numpy as np
@@ -50,13 +50,31 @@ _CLASS = _classes()
 
 
 @compiled
+def _is_uuid(data: Bytes, classes: Bytes, at: int) -> bool:
+    """Whether the 36 bytes at ``at``, the last 12 of which are a word, are a UUID that stands by itself."""
+    if (at > 0 and data[at - 1] == 45) or (at + 36 < len(data) and data[at + 36] == 45):
+        return False
+    for index in range(at, at + 36):
+        place = index - at
+        if place in (8, 13, 18, 23):
+            if data[index] != 45:
+                return False
+        elif classes[data[index]] not in (_DIGIT, _HEX):
+            return False
+    return True
+
+
+@compiled
 def _keys(data: Bytes, classes: Bytes, end: Places, key: npt.NDArray[np.uint64]) -> int:
     line = 0
     value = _SEED
     before = _SEED  # the value before the word that is being read
+    uuid_at = -99  # where the last word of eight bytes and a dash begins
+    before_uuid = _SEED
     runs = 0  # of digits in that word
     size_of_word = 0
-    is_hex = True  # so far
+    least = 1  # bytes of a word that is longer than its ``0``, or its ``0x``
+    is_letters = False  # it holds some that no number has
     last = _OTHER
     size = len(data)
     for index in range(size + 1):
@@ -73,27 +91,37 @@ def _keys(data: Bytes, classes: Bytes, end: Places, key: npt.NDArray[np.uint64])
             if size_of_word == 0:
                 before = value
                 if kind == _LETTER:
-                    is_hex = False
+                    is_letters = True
                 else:
                     runs = -1  # one run of digits is not enough in a word that begins with a letter
             elif kind == _LETTER:
                 is_0x = size_of_word == 1 and byte in (120, 88) and data[index - 1] == 48
-                is_hex = is_hex and is_0x
+                is_letters = is_letters or not is_0x
+                least = 2
             size_of_word += 1
             value = (value ^ np.uint64(byte)) * _PRIME
         else:
-            if size_of_word > 1 and is_hex and runs > 0:
+            if size_of_word == 8 and byte == 45:
+                uuid_at = index - 8
+                before_uuid = before
+            elif size_of_word == 12 and index == uuid_at + 36 and _is_uuid(data, classes, uuid_at):
+                before = before_uuid
+                is_letters = False
+                runs = 1
+            if size_of_word > least and not is_letters and runs > 0:
                 value = (before ^ np.uint64(48)) * _PRIME
             size_of_word = 0
+            least = 1
             runs = 0
-            is_hex = True
+            is_letters = False
             if kind == _NEWLINE:
                 if index == size and (size == 0 or data[size - 1] == 10):
                     break
                 value ^= value >> np.uint64(33)
                 value *= _MIX
-                key[line] = value ^ (value >> np.uint64(29))
-                end[line] = index
+                if line < len(end):
+                    key[line] = value ^ (value >> np.uint64(29))
+                    end[line] = index
                 line += 1
                 value = _SEED
             else:
@@ -103,8 +131,8 @@ def _keys(data: Bytes, classes: Bytes, end: Places, key: npt.NDArray[np.uint64])
 
 
 def keys(data: Bytes, end: Places, key: npt.NDArray[np.uint64]) -> int:
-    """Fills ``end`` (where each line's newline is) and ``key``; returns the number of lines. A last line needs no
-    newline. O(bytes).
+    """Fills ``end`` (where each line's newline is) and ``key`` as far as they reach; returns the number of lines. A
+    last line needs no newline. O(bytes).
     """
     return _keys(data, _CLASS, end, key)
 
@@ -152,13 +180,12 @@ def _is(data: Bytes, at: int, stop: int, byte: int) -> bool:
 @compiled
 def _days(year: int, month: int, day: int) -> int:
     """Days from 1970-01-01 to a date of the Gregorian calendar."""
-    if month <= 2:
-        year -= 1
-    era = year // 400
-    of_era = year - era * 400
-    shifted = month - 3 if month > 2 else month + 9
-    of_year = (153 * shifted + 2) // 5 + day - 1
-    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
+    # unsigned, whose division is cheaper; March begins the year, so that the leap day ends it
+    since = np.uint64(year - 1 if month <= 2 else year)
+    shifted = np.uint64(month - 3 if month > 2 else month + 9)
+    of_year = (np.uint64(153) * shifted + np.uint64(2)) // np.uint64(5)
+    leaps = since // np.uint64(4) - since // np.uint64(100) + since // np.uint64(400)
+    return np.int64(since * np.uint64(365) + leaps + of_year) + day - 719469  # type: ignore[return-value]
 
 
 @compiled
@@ -169,25 +196,29 @@ def _month_days(year: int, month: int) -> int:
 
 
 @compiled
+def _two(data: Bytes, at: int) -> int:
+    """The number of two digits, or one below -1000."""
+    tens = np.int64(data[at]) - 48
+    ones = np.int64(data[at + 1]) - 48
+    return 10 * tens + ones if 0 <= tens <= 9 and 0 <= ones <= 9 else -9999  # type: ignore[return-value]
+
+
+@compiled
 def _iso(data: Bytes, at: int, stop: int, is_zoned: bool) -> int:
     """Nanoseconds of the stamp ``2026-03-01 08:00:00,123+01:00`` at ``at``, or NO_TIME."""
-    year = _number(data, at, 4, stop)
-    month = _number(data, at + 5, 2, stop)
-    day = _number(data, at + 8, 2, stop)
-    hour = _number(data, at + 11, 2, stop)
-    minute = _number(data, at + 14, 2, stop)
-    second = _number(data, at + 17, 2, stop)
-    if min(year, month, day, hour, minute, second) < 0:
+    if at + 19 > stop or data[at + 4] != 45 or data[at + 7] != 45 or data[at + 13] != 58 or data[at + 16] != 58:
         return NO_TIME
-    if not (_is(data, at + 4, stop, 45) and _is(data, at + 7, stop, 45)):
+    if data[at + 10] not in (32, 84, 95):
         return NO_TIME
-    if not (_is(data, at + 10, stop, 32) or _is(data, at + 10, stop, 84) or _is(data, at + 10, stop, 95)):
-        return NO_TIME
-    if not (_is(data, at + 13, stop, 58) and _is(data, at + 16, stop, 58)):
-        return NO_TIME
+    year = 100 * _two(data, at) + _two(data, at + 2)
+    month = _two(data, at + 5)
+    day = _two(data, at + 8)
+    hour = _two(data, at + 11)
+    minute = _two(data, at + 14)
+    second = _two(data, at + 17)
     if year < 1700 or year > 2200 or month < 1 or month > 12 or day < 1 or day > _month_days(year, month):
         return NO_TIME
-    if hour > 23 or minute > 59 or second > 59:
+    if hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
         return NO_TIME
     time = (((_days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000
     at += 19
@@ -227,7 +258,7 @@ def iso_times(
         found = NO_TIME
         last = min(stop - 18, start[row] + reach)
         for at in range(start[row], last):
-            if data[at + 4] == 45 and data[at + 7] == 45:
+            if data[at + 7] == 45 and data[at + 4] == 45 and data[at + 16] == 58:
                 found = _iso(data, at, stop, is_zoned)
                 if found != NO_TIME:
                     break

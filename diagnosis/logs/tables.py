@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import datetime
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -40,22 +41,29 @@ _TO_LEAP_DAY = 59 * _DAY
 NO_YEAR = 1972
 
 
-def write_columns(parts: list[Path], target: Path, year: int | None = None) -> None:
-    """Puts column parts together, streaming, and moves year-less stamps into ``year``; the parts are gone
+def write_part(rows: pl.DataFrame, target: Path) -> None:
+    """Puts rows of ``COLUMNS`` aside until :func:`write_columns`; written and read back at the speed of the disk."""
+    rows.write_ipc(target, compression="uncompressed")
+
+
+def write_columns(parts: Sequence[Path] | Sequence[pl.DataFrame], target: Path, year: int | None = None) -> None:
+    """Puts column parts together, streaming, and moves year-less stamps into ``year``; part files are gone
     afterwards.
     """
-    if not parts:
-        pl.DataFrame(schema=COLUMNS).write_parquet(target)
-    elif len(parts) == 1 and year is None:
-        parts[0].replace(target)
-        return
-    else:
-        rows = pl.scan_parquet(parts)
+    files = [part for part in parts if isinstance(part, Path)]
+    if files:
+        rows = pl.scan_ipc(files)
         if year is not None:
             rows = rows.with_columns(time=in_year(NO_YEAR, year))
         rows.sink_parquet(target, compression="lz4")
-    for part in parts:
-        part.unlink()
+        for file in files:
+            file.unlink()
+        return
+    held = [part for part in parts if isinstance(part, pl.DataFrame)]
+    frame = pl.concat(held) if len(held) > 1 else held[0] if held else pl.DataFrame(schema=COLUMNS)
+    if year is not None:
+        frame = frame.with_columns(time=in_year(NO_YEAR, year))
+    frame.write_parquet(target, compression="lz4")
 
 
 def in_year(before: int, after: int) -> pl.Expr:

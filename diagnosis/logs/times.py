@@ -93,8 +93,8 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
 )
 
 
-def read(lines: Rows, rows: npt.NDArray[np.int64], style: TimeStyle, time_zone: str) -> pl.Series:
-    """Nanoseconds UTC of ``rows``, written in ``style``; null where a line holds no such time.
+def read(lines: Rows, rows: npt.NDArray[np.int64], style: TimeStyle, time_zone: str) -> npt.NDArray[np.int64]:
+    """Nanoseconds UTC of ``rows``, written in ``style``; ``scan.NO_TIME`` where a line holds no such time.
 
     ``time_zone`` is that of stamps that name none. Year-less stamps come out in 1972, a leap year, for the caller to
     move.
@@ -102,10 +102,18 @@ def read(lines: Rows, rows: npt.NDArray[np.int64], style: TimeStyle, time_zone: 
     if style.is_iso:
         value = np.empty(len(rows), np.int64)
         scan.iso_times(lines.data, lines.start, lines.end, rows, style.reach, style.zoned, value)
+        if style.zoned or time_zone == "UTC":
+            return value
         time = pl.Series("time", value)
-        time = time.set(time == scan.NO_TIME, None)
-        return time if style.zoned else _in_zone(time, time_zone)
-    found = lines.text(rows, style.reach).str.extract(style.raw, 1).alias("time")
+        return _bare(_in_zone(time.set(time == scan.NO_TIME, None), time_zone))
+    return _bare(_matched(lines.text(rows, style.reach).str.extract(style.raw, 1).alias("time"), style, time_zone))
+
+
+def _bare(time: pl.Series) -> npt.NDArray[np.int64]:
+    return time.fill_null(scan.NO_TIME).to_numpy()
+
+
+def _matched(found: pl.Series, style: TimeStyle, time_zone: str) -> pl.Series:
     if style.epoch:
         if style.epoch > 1:
             return found.cast(pl.Int64, strict=False) * (1_000_000_000 // style.epoch)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from diagnosis.logs import mask, scan
 
 _TEXT = st.text(alphabet="0123456789abcdefABFxXyz_ -.:/[]é", max_size=40)
+_LINE = _TEXT | st.tuples(_TEXT, st.uuids().map(str), _TEXT).map("".join)
 
 
 def scanned(lines: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -25,7 +26,7 @@ def normal(lines: list[str]) -> list[str]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(_TEXT, min_size=2, max_size=6))
+@given(st.lists(_LINE, min_size=2, max_size=6))
 def test_lines_with_one_key_have_one_normal_form(lines: list[str]) -> None:
     forms: dict[int, str] = {}
     for key, form in zip(scanned(lines)[3].tolist(), normal(lines), strict=True):
@@ -40,6 +41,19 @@ def test_lines_that_differ_in_numbers_share_a_key() -> None:
     ]
     first, second, third = scanned(lines)[3].tolist()
     assert first == second != third
+
+
+def test_a_uuid_is_one_number_whatever_its_letters_unless_it_is_part_of_something_longer() -> None:
+    lines = [
+        "id 3fa2b1cd-aaaa-bbbb-cccc-deadbeef0123.",
+        "id 00000000-1111-4222-8333-444444444444.",
+        "id 5.",
+        "id 3fa2b1cd-aaaa-bbbb-cccc-deadbeef0123-a.",
+        "id 3fa2b1cd-aaaa-bbbb-cccc-deadbeef012z.",
+    ]
+    one, other, number, longer, letters = scanned(lines)[3].tolist()
+    assert one == other == number
+    assert len({number, longer, letters}) == 3
 
 
 def test_the_last_line_needs_no_newline() -> None:

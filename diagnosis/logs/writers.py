@@ -1,0 +1,110 @@
+"""Who wrote each line of a block, as far as its own words say: ranks, local ranks, labels, hosts."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from diagnosis.logs import hashing, headers, scan
+from diagnosis.logs.lines import Rows
+
+type Places = npt.NDArray[np.int64]
+#: The numbers that compiled code reads: where, what they are, what stands before them.
+_TAGS = (
+    (headers.TAG, "rank", np.frombuffer(b"[rank", np.uint8)),
+    (headers.MPI, "rank", np.frombuffer(b"[1,", np.uint8)),
+    (headers.LOCAL, "local", np.frombuffer(b"[default", np.uint8)),
+)
+
+
+class _Said:
+    """One part of what lines say, such as their rank: a word that tells them apart, and its text for a few of them."""
+
+    def __init__(self, words: hashing.Words) -> None:
+        self.words = words
+
+    def text(self, row: int) -> str:
+        raise NotImplementedError
+
+
+class _Number(_Said):
+    def __init__(self, values: Places) -> None:
+        super().__init__(values.view(np.uint64))
+        self._values = values
+
+    def text(self, row: int) -> str:
+        return "" if self._values[row] < 0 else str(self._values[row])
+
+
+class _Text(_Said):
+    def __init__(self, values: pl.Series) -> None:
+        super().__init__(values.hash(1).to_numpy())
+        self._values = values
+
+    def text(self, row: int) -> str:
+        return str(self._values[row])
+
+
+class _Span(_Said):
+    """A word by the place of its bytes; hash 0 is none."""
+
+    def __init__(self, rows: Rows, places: Places, bit: int) -> None:
+        first, last = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
+        words = np.empty(len(places), np.uint64)
+        if bit == headers.LABEL:
+            scan.labels(rows.data, rows.start, rows.end, places, first, last, words)
+        else:
+            scan.hosts(rows.data, rows.start, rows.end, places, headers.WRITER_CHARS, first, last, words)
+        super().__init__(words)
+        self._data, self._first, self._last = rows.data, first, last
+
+    def text(self, row: int) -> str:
+        return self._data[self._first[row] : self._last[row]].tobytes().decode("ascii")
+
+
+def read(rows: Rows, who: npt.NDArray[np.uint16]) -> tuple[Places, list[dict[str, str]]]:
+    """A number of each line's writer within the block, 0 for none, and what the writers' first lines say of them
+    (``headers.PARTS``), in order of appearance: of writer 1 first.
+    """
+    writer = np.zeros(len(who), np.int64)
+    firsts: list[tuple[int, dict[str, str]]] = []
+    groups: list[tuple[Places, Places, int]] = []
+    for kind in np.flatnonzero(np.bincount(who)):
+        if not kind:
+            continue
+        places = np.flatnonzero(who == kind)
+        parts = _parts(rows, places, int(kind))
+        words = np.zeros(len(places), np.uint64)
+        for part in parts.values():
+            words = hashing.joined(words, part.words)
+        number, fresh = hashing.distinct(words)
+        groups.append((places, number, len(firsts)))
+        firsts += [(int(places[row]), {name: part.text(int(row)) for name, part in parts.items()}) for row in fresh]
+    order = sorted(range(len(firsts)), key=lambda first: firsts[first][0])
+    rank = np.empty(len(firsts), np.int64)
+    rank[order] = np.arange(1, len(firsts) + 1)
+    for places, number, base in groups:
+        writer[places] = rank[number + base]
+    return writer, [firsts[first][1] for first in order]
+
+
+def _parts(rows: Rows, places: Places, who: int) -> dict[str, _Said]:
+    """What lines with these ``who`` bits say of their writers: some of ``headers.PARTS``."""
+    found: dict[str, _Said] = {}
+    if who & headers.WORDS:
+        for series in headers.writers(rows.text(places, headers.WRITER_CHARS), who):
+            found[series.name] = _Text(series)
+    for bit, part, tag in _TAGS:
+        if who & bit and part not in found:
+            value = np.empty(len(places), np.int64)
+            scan.tagged(rows.data, rows.start, rows.end, places, tag, headers.WRITER_CHARS, value)
+            found[part] = _Number(value)
+    for bit, part in ((headers.LABEL, "label"), (headers.NCCL, "host")):
+        if who & bit and part not in found:
+            found[part] = _Span(rows, places, bit)
+    if who & headers.TASK and "rank" not in found:
+        value = np.empty(len(places), np.int64)
+        scan.leading(rows.data, rows.start, rows.end, places, value)
+        found["rank"] = _Number(value)
+    return found
