@@ -117,6 +117,19 @@ def test_the_newest_diagnosis_counts_and_logs_without_times_do_not(page):
     assert "productive time cannot be told" in page()
 
 
+def test_a_first_iteration_of_unknown_length_begins_when_it_was_printed():
+    job = make_job("nulls")
+    trained(job, 0, DAY, 360)
+    told = Diagnosis.objects.get()
+    told.timeline["iterations"][0]["seconds"] = None
+    told.save()
+    found = fleet_cost(user=make_user("boss", "manager"), **asked())
+    assert found.jobs == 1
+    told.timeline["iterations"][-1]["t"] = None
+    told.save()
+    assert fleet_cost(user=make_user("bob", "manager"), **asked()) is None
+
+
 def test_jobs_that_a_person_may_not_see_do_not_count():
     secret = make_cluster("secret")
     make_team("owners", clusters=[secret])

@@ -6,6 +6,7 @@ Read from the first and the last iteration that each attempt's logs show, so tha
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -105,7 +106,7 @@ def fleet_cost(*, user: Any, query: Query, period: Period, now: datetime) -> Fle
     )
 
 
-def _rows(user: Any, query: Query, period: Period) -> QuerySet[Any, dict[str, Any]]:
+def _rows(user: Any, query: Query, period: Period) -> QuerySet[Any, Any]:
     """Ends of the attempts that ran in the period, the latest first; of several diagnoses the newest comes first."""
     jobs = Job.objects.filter(query.job_condition(), cluster__in=visible_cluster_ids(user)).order_by().values("pk")
     return (
@@ -117,21 +118,30 @@ def _rows(user: Any, query: Query, period: Period) -> QuerySet[Any, dict[str, An
     )
 
 
-def _launches(rows: list[dict[str, Any]]) -> tuple[dict[int, list[metrics.Attempt]], dict[int, float]]:
+def _launches(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[int, list[metrics.Attempt]], dict[int, float]]:
     launches: dict[int, list[metrics.Attempt]] = defaultdict(list)
     gpus: dict[int, float] = defaultdict(float)
     seen: set[int] = set()
     for row in rows:
-        if row["attempt_id"] in seen or any(row[key] is None for key in ("first_n", "first_t", "last_n", "last_t")):
+        ends = [_number(row[key]) for key in ("first_n", "first_t", "last_n", "last_t")]
+        if row["attempt_id"] in seen or None in ends:
             continue
         seen.add(row["attempt_id"])
-        begin, end = float(row["first_t"]) - float(row["first_s"] or 0.0), float(row["last_t"])
+        first, first_t, last, end = (value or 0.0 for value in ends)
+        begin = first_t - (_number(row["first_s"]) or 0.0)
         if end > begin:
-            launch = metrics.Attempt(begin, end, int(float(row["first_n"])), int(float(row["last_n"])))
-            launches[row["job_id"]].append(launch)
+            launches[row["job_id"]].append(metrics.Attempt(begin, end, int(first), int(last)))
             size = (row["attempt__node_count"] or 1) * row["job__cluster__gpus_per_node"]
             gpus[row["job_id"]] = max(gpus[row["job_id"]], size)
     return launches, gpus
+
+
+def _number(text: Any) -> float | None:
+    """A number out of JSON; SQLite gives JSON's null as the text ``null``."""
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return None
 
 
 def _hours(fleet: metrics.Fleet, begin: float, end: float) -> list[tuple[datetime, float | None]]:
