@@ -100,6 +100,8 @@
   const themed = (layout, box) => {
     const done = { ...layout };
     for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) done[name] = axis(layout[name]);
+    // long names under bars leave a phone no room for the bars; the table beneath has them in the same order
+    if (done.xaxis?.tickangle && box.clientWidth < 480) done.xaxis.showticklabels = false;
     done.xaxis ??= axis({});
     done.yaxis ??= axis({});
     if (box.dataset.height) done.height = Number(box.dataset.height);

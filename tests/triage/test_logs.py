@@ -101,6 +101,10 @@ def test_a_folded_run_opens_in_place_by_its_count(page):
     assert numbers(page(**{"from": 20, "count": 5})) == [20, 21, 22, 23, 24]
 
 
+def test_a_line_without_a_time_leads_to_the_instant_of_its_neighbour(page):
+    assert "at=2026-11-21T03%3A11%3A40%2B00%3A00" in page(line=701).content.decode()
+
+
 def test_columns_can_be_hidden_and_the_address_says_so(page):
     assert '<td class="at">' in page(line=5).content.decode()
     assert '<td class="at">' not in page(line=5, hide="at").content.decode()
@@ -190,7 +194,9 @@ def test_downloads_are_the_very_bytes_and_never_a_page(page):
 
 
 def test_context_is_a_fragment_around_the_line(page):
-    text = page("context", line=500).content.decode()
+    text = page("context", line=500, find="something").content.decode()
+    assert "<mark>something</mark>" in text
+    assert "What all logs said then" in text
     assert "iteration 495 " in text and "iteration 505 " in text
     assert "<html" not in text
 

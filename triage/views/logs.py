@@ -15,7 +15,7 @@ from ingest import selectors as evidence
 from ingest.models import Artifact, Job
 from triage.selectors.jobs import artifact_for
 from triage.selectors.logmap import HEIGHT, log_map
-from triage.selectors.logs import WINDOW, Filter, evidence_lines, same_instant, window
+from triage.selectors.logs import WINDOW, Filter, LogLine, evidence_lines, same_instant, window
 from triage.selectors.logsearch import find, templates_of
 from triage.views.jobs import job_or_404
 
@@ -73,11 +73,17 @@ def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpRespons
         "level_word": dict(LEVELS_SHOWN).get(only.level, ""),
         "has_times": "at" not in hidden and any(row.time for row in shown.lines),
         "has_who": "who" not in hidden and any(row.who for row in shown.lines),
-        "moment": next((row.time for row in shown.lines if row.no >= here and row.time), None),
+        "moment": _moment(shown.lines, here),
         "next_evidence": next((n for n in shown.evidence if n > here), None),
         "previous_evidence": next((n for n in reversed(shown.evidence) if n < here), None),
     }
     return render(request, "triage/log.html", context)
+
+
+def _moment(lines: list[LogLine], here: int) -> datetime | None:
+    """When the line ``here`` was written: by its own time, or by that of the nearest line that states one."""
+    timed = [(abs(row.no - here), row.time) for row in lines if row.time]
+    return min(timed, key=lambda pair: pair[0])[1] if timed else None
 
 
 @require_GET
@@ -113,7 +119,9 @@ def log_context(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
     job, artifact = _artifact(request, slug, attempt, path)
     line = _number(request, "line", 1)
     shown = window(artifact, start=max(1, line - 5), count=11)
-    return render(request, "triage/log_context.html", {"job": job, "artifact": artifact, "window": shown, "line": line})
+    context = {"job": job, "artifact": artifact, "window": shown, "line": line, "moment": _moment(shown.lines, line)}
+    context["words"] = request.GET.get("find", "")[:500]
+    return render(request, "triage/log_context.html", context)
 
 
 @require_GET

@@ -1,0 +1,144 @@
+"""The desk in use: lists that follow what others do, the manager's way down and back, logs and timeline by key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+pytestmark = pytest.mark.e2e
+JOB = "/jobs/sample-sigkill-rank5/"
+
+
+def open_sample(page: Page) -> str:
+    """The incident of the job whose rank was killed; returns its address."""
+    page.goto(JOB)
+    href = page.get_by_test_id("job-incident").first.get_attribute("href")
+    assert href
+    page.goto(href)
+    page.wait_for_load_state("networkidle")
+    return href
+
+
+def test_a_queue_that_stays_open_shows_what_comes_and_keeps_the_focus(
+    context_of: Callable[..., BrowserContext], samples_ready: None
+) -> None:
+    colleague, page = context_of("manager").new_page(), context_of("engineer").new_page()
+    number = re.findall(r"\d+", open_sample(colleague))[0]
+    colleague.keyboard.press("i")  # judged, so that it leaves the queue
+    expect(colleague.locator('[data-act="undo"]')).to_be_visible()
+    page.goto("/")
+    row = page.locator(f"#incident-{number}")
+    expect(page.locator(".incident-row").first).to_be_visible()
+    expect(row).to_have_count(0)
+    page.keyboard.press("j")
+    reading = page.evaluate("document.activeElement.href")
+    waiting = int(page.locator("#queue-count").inner_text())
+    colleague.keyboard.press("u")  # the word is taken back: it awaits review again
+    expect(row).to_be_visible(timeout=60_000)
+    expect(page.locator("[data-live-said]")).to_have_text("1 new")
+    expect(page.locator("#queue-count")).to_have_text(str(waiting + 1))
+    assert page.evaluate("document.activeElement.href") == reading
+    assert page.evaluate("document.querySelector('.is-current a.headline').href") == reading
+
+
+def test_a_queue_being_worked_on_is_left_alone(engineer: Page, samples_ready: None) -> None:
+    page, asked = engineer, []
+    page.goto("/")
+    page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/") else None)
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.locator(".bulkbar")).to_be_visible()
+    page.wait_for_timeout(6000)
+    assert asked == []
+    page.keyboard.press("Escape")
+    expect(page.locator(".bulkbar")).not_to_be_visible()
+    with page.expect_response(lambda response: response.url.endswith("/"), timeout=20_000):
+        pass
+
+
+def test_a_manager_goes_from_a_bar_to_the_incident_and_back_to_the_same_picture(
+    manager: Page, samples_ready: None
+) -> None:
+    page = manager
+    page.goto("/statistics/?q=cluster%3Adefault&since=2026-11-01&until=2026-11-30&by=framework")
+    asked = page.url
+    figures = page.get_by_test_id("figures").inner_text()
+    bar = page.locator('[data-chart="chart-weeks"] .bars .point path').first
+    bar.scroll_into_view_if_needed()
+    box = bar.bounding_box()
+    assert box
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_url(re.compile(r"/incidents/\?q="))
+    expect(page.locator("#q")).to_have_value(re.compile("cluster:default.*happened:.*category:"))
+    listed = page.url
+    page.locator("main a.headline").first.click()
+    expect(page.get_by_test_id("incident-headline")).to_be_visible()
+    page.go_back()
+    assert page.url == listed
+    page.go_back()
+    assert page.url == asked
+    assert page.get_by_test_id("figures").inner_text() == figures
+    expect(page.locator("select[name=by]")).to_have_value("framework")
+    expect(page.get_by_test_id("statistics-search")).to_have_value("cluster:default")
+
+
+def test_a_log_is_read_searched_marked_and_compared_with_the_others_by_key(engineer: Page, samples_ready: None) -> None:
+    page = engineer
+    open_sample(page)
+    page.goto(page.get_by_test_id("evidence-line").first.get_attribute("href") or "")
+    page.wait_for_load_state("networkidle")
+    marked = page.locator("tr.is-marked")
+    expect(marked).to_have_count(1)
+    expect(marked).to_be_in_viewport()
+    first = int(marked.get_attribute("id").removeprefix("L"))  # type: ignore[union-attr]
+    page.keyboard.press("J")
+    expect(marked).to_have_count(2)
+    assert page.url.endswith(f"#L{first}-L{first + 1}")
+    take = page.locator("[data-range-raw]")
+    expect(take).to_have_attribute("href", re.compile(rf"from={first}&to={first + 1}$"))
+    page.reload()
+    expect(marked).to_have_count(2)
+    page.keyboard.press("f")
+    page.keyboard.type("exitcode")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("find=exitcode"))
+    expect(page.locator("[data-find-said]")).to_contain_text("100 % of the bytes")
+    found = page.locator("[data-find-lines] li").count()
+    assert found >= 1
+    page.reload()
+    expect(page.locator("[data-find-lines] li")).to_have_count(found)
+    page.locator("#log-map").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"line=\d+#L\d+$"))
+    expect(page.locator("#lines tr[id]").last).to_be_in_viewport()
+    page.wait_for_load_state("networkidle")
+    page.keyboard.press("w")
+    page.wait_for_url(re.compile(r"/instant/.*at="))
+    expect(page.locator("h1")).to_contain_text("All logs at")
+
+
+def test_the_timeline_moves_by_key_and_its_range_is_in_the_address(engineer: Page, samples_ready: None) -> None:
+    page = engineer
+    page.goto(JOB)
+    chart = page.locator("#timeline .chart")
+    expect(chart.locator(".plot-container")).to_be_visible()
+    page.keyboard.press("z")
+    expect(chart).to_be_focused()
+    page.keyboard.press("+")
+    page.wait_for_url(re.compile(r"t0=[\d.]+&t1=[\d.]+"))
+    expect(page.locator("#events")).to_contain_text("in the part of the timeline that is shown")
+    near = page.url
+    expect(page.locator("a[data-tab]").nth(1)).to_have_attribute("href", re.compile("t0="))
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("before => location.href !== before", arg=near)
+    moved = page.url
+    page.reload()
+    expect(chart.locator(".plot-container")).to_be_visible()
+    assert page.url == moved
+    page.keyboard.press("z")
+    page.keyboard.press("0")
+    page.wait_for_function("() => !location.search.includes('t0')")
