@@ -1,9 +1,12 @@
-"""How well wording that the rules were not written from is told: `python -m bench.wordings [--show] [--half B]`.
+"""How well wording that the rules were not written from is told: `python -m bench.wordings [--learned] [--show]`.
 
 Reads ``tests/diagnosis/logs/data/wordings.tsv``: families of messages with the roles and the leaves that are right for
 each. The list is split in two by the hash of the message: rules may be written with half A in view, half B is only
 measured. Category is the first part of a leaf's pair, subcategory the whole pair, both of the verdict on a failure
 that shows this one message; messages without a rule are put to the learned model alone.
+
+``--learned`` asks the learned model alone: about the list, about the examples of each rule with that rule left out of
+its training, and how often it is right at each probability it gives.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import polars as pl
 from diagnosis import taxonomy
 from diagnosis.classify import Hint, classify
 from diagnosis.classify_model import Model, starter
+from diagnosis.classify_training import unseen
 from diagnosis.logs import signatures
 from diagnosis.logs.mask import mask
 from diagnosis.logs.signatures import SignatureSet
@@ -109,14 +113,49 @@ def figures(rows: list[Told]) -> str:
     return f"{len(rows):4d} messages: {line}; without a rule {len(unruled)}, subcategory learned {learned}"
 
 
+def learned(rows: list[Wording]) -> None:
+    """Print how well the model does without rules, and a reliability table."""
+    model, tree = starter(), taxonomy.load()
+    masked = pl.select(text=mask(pl.lit(pl.Series([row.message for row in rows])))).to_series().to_list()
+    for half in "AB":
+        found = [
+            Told(row, "", "", next(iter(model.predict(text)), taxonomy.UNKNOWN))
+            for row, text in zip(rows, masked, strict=True)
+            if row.half == half
+        ]
+        causes = [row for row in found if row.says_cause]
+        right = [sum(row.fits(parts) for row in causes) / len(causes) for parts in (1, 2)]
+        print(f"{half} model alone: {len(causes)} messages: category {right[0]:.3f} subcategory {right[1]:.3f}")
+    own = {text for rule in signatures.builtin() for text in rule.examples if rule.role.value not in SILENT}
+    judged = []
+    for row in unseen():
+        if row.text in own:
+            told, truth = tree.get(row.guess), tree.get(row.category)
+            is_category = told.category == truth.category
+            judged.append((row.probability, is_category, is_category and told.subcategory == truth.subcategory))
+    count = len(judged)
+    shares = [sum(row[n] for row in judged) / count for n in (1, 2)]
+    print(f"rule left out: {count} examples: category {shares[0]:.3f} subcategory {shares[1]:.3f}")
+    print("probability given / right subcategory / examples")
+    for low in range(0, 10, 2):
+        part = [row for row in judged if low <= min(9.9, row[0] * 10) < low + 2]
+        if part:
+            mean = sum(row[0] for row in part) / len(part)
+            print(f"    {mean:.2f} / {sum(row[2] for row in part) / len(part):.2f} / {len(part)}")
+
+
 def main() -> None:
     """Both halves; with ``--show`` what is missed, by family."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--show", action="store_true", help="print every miss of the halves asked for")
     options.add_argument("--half", choices=["A", "B"], help="one half only")
+    options.add_argument("--learned", action="store_true", help="ask the learned model alone")
     options.add_argument("--families", action="store_true", help="count the misses of each family")
     chosen = options.parse_args()
     rows = [row for row in load() if chosen.half in {None, row.half}]
+    if chosen.learned:
+        learned(rows)
+        return
     found = list(told(rows, signatures.load(), starter()))
     for half in sorted({row.half for row in rows}):
         print(half, figures([row for row in found if row.wording.half == half]))
@@ -127,7 +166,9 @@ def main() -> None:
         print(" ".join(f"{family} {counts[family]}/{size}" for family, size in sizes.items() if counts[family]))
     for row in missed if chosen.show else ():
         wanted = f"{'|'.join(sorted(row.wording.roles))} {'|'.join(row.wording.leaves)}"
-        print(f"{row.wording.family:10} {wanted} <- {row.role} {row.category} ({row.rule}) | {row.wording.message[:130]}")
+        print(
+            f"{row.wording.family:10} {wanted} <- {row.role} {row.category} ({row.rule}) | {row.wording.message[:130]}"
+        )
 
 
 if __name__ == "__main__":

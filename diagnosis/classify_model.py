@@ -1,10 +1,10 @@
-"""What confirmed incidents teach: a linear model over the words of masked messages, one level of the category tree at
-a time.
+"""What confirmed incidents teach: one linear model over the words of masked messages.
 
-The first level tells the domain (hardware, user …), the second the leaf within it; the probability of a leaf is their
-product, after FaultProfIT's use of the hierarchy (ICSE-SEIP'24, section 3). Words are weighted by TF-IDF, each level
-is a multinomial logistic regression, and its temperature is fitted out of fold so that probabilities mean what they
-say.
+A message becomes its words (names in CamelCase or with underscores taken apart), pairs of neighbours and the
+beginnings of longer words, so that "timed out" helps with "timeout" and ``StoreTimeoutError`` with both. They are
+weighted by TF-IDF; each leaf of the category tree has a linear score, and a softmax whose temperature was fitted on
+messages of rules that the scores had not seen turns scores into probabilities. A domain's probability is the sum of
+its leaves'.
 
 A model is plain JSON: it can be read, compared, rolled back, and loaded from anywhere without running anything.
 """
@@ -26,10 +26,12 @@ from typing import Any
 from diagnosis import taxonomy
 
 #: Version of the file; a model of another version is refused.
-FORMAT = 1
+FORMAT = 2
 _MASK = re.compile(r"<[A-Z_0-9]+>")
 _WORD = re.compile(r"[A-Za-z][a-z]+|[A-Z]{2,}|[A-Za-z]+\d*|\b\d{1,3}\b")
 _HEADER = re.compile(r"\A(?:\s*\[[^\]]{0,80}\]:?)+")
+#: Letters of a word's beginning that count by themselves.
+_STEM = 5
 
 
 class ModelError(ValueError):
@@ -54,15 +56,20 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One linear classifier: ``weights[word] = {class index: weight}``."""
+    """A linear classifier: ``weights[feature] = {class index: weight}``.
+
+    ``temperature`` divides the scores; ``doubt`` is the share of messages whose words mislead, given to all classes
+    alike.
+    """
 
     classes: tuple[str, ...]
     bias: tuple[float, ...]
     weights: Mapping[str, Mapping[int, float]]
     temperature: float = 1.0
+    doubt: float = 0.0
 
     def probabilities(self, words: Mapping[str, float]) -> dict[str, float]:
-        """Probability of each class for a TF-IDF vector. O(words × classes)."""
+        """Probability of each class for a TF-IDF vector. O(features × classes)."""
         scores = list(self.bias)
         for word, value in words.items():
             for index, weight in self.weights.get(word, {}).items():
@@ -71,16 +78,16 @@ class Level:
         top = max(scaled)
         raised = [math.exp(score - top) for score in scaled]
         total = sum(raised)
-        return {name: value / total for name, value in zip(self.classes, raised, strict=True)}
+        sure, rest = (1 - self.doubt) / total, self.doubt / len(raised)
+        return {name: value * sure + rest for name, value in zip(self.classes, raised, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A trained hierarchy, taught by ``confirmed`` incidents besides the starter set."""
+    """Scores of all leaves, taught by ``confirmed`` incidents besides the starter set."""
 
     idf: Mapping[str, float]
-    top: Level
-    below: Mapping[str, Level]
+    leaves: Level
     confirmed: int = 0
     digest: str = ""
     calibration: tuple[tuple[float, float], ...] = field(default=())
@@ -95,11 +102,7 @@ class Model:
         vector = self._vector(template)
         if not vector:
             return {}
-        found: dict[str, float] = {}
-        for domain, share in self.top.probabilities(vector).items():
-            level = self.below.get(domain)
-            leaves = level.probabilities(vector) if level else {domain: 1.0}
-            found.update({leaf: share * part for leaf, part in leaves.items()})
+        found = self.leaves.probabilities(vector)
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
     def calibrated(self, confidence: float) -> float:
@@ -113,17 +116,21 @@ class Model:
         return points[0][1] if confidence < points[0][0] else points[-1][1]
 
     def _vector(self, template: str) -> dict[str, float]:
-        counts = Counter(word for word in words_of(template) if word in self.idf)
-        raw = {word: (1 + math.log(count)) * self.idf[word] for word, count in counts.items()}
+        counts = Counter(feature for feature in features_of(template) if feature in self.idf)
+        if not counts:
+            return {}
+        raw = {feature: (1 + math.log(count)) * self.idf[feature] for feature, count in sorted(counts.items())}
         length = math.sqrt(sum(value * value for value in raw.values()))
-        return {word: value / length for word, value in raw.items()} if length else {}
+        return {feature: value / length for feature, value in raw.items()}
 
 
-def words_of(template: str) -> list[str]:
-    """Words and pairs of neighbours of a masked message, lower case, without masks, headers and long numbers."""
+def features_of(template: str) -> list[str]:
+    """Words of a masked message, pairs of neighbours ("a b") and beginnings ("^timeo"), lower case, without masks,
+    headers and long numbers. O(characters)."""
     text = _MASK.sub(" ", _HEADER.sub(" ", template))
     words = [word.lower() for word in _WORD.findall(text)]
-    return words + [f"{a} {b}" for a, b in pairwise(words)]
+    pairs = [f"{a} {b}" for a, b in pairwise(words)]
+    return words + pairs + [f"^{word[:_STEM]}" for word in words if len(word) >= _STEM]
 
 
 def dumps(model: Model) -> str:
@@ -135,8 +142,7 @@ def dumps(model: Model) -> str:
             "digest": model.digest,
             "calibration": [list(point) for point in model.calibration],
             "idf": dict(sorted(model.idf.items())),
-            "top": _level_out(model.top),
-            "below": {name: _level_out(level) for name, level in sorted(model.below.items())},
+            "leaves": _level_out(model.leaves),
         },
         separators=(",", ":"),
         ensure_ascii=False,
@@ -155,8 +161,7 @@ def loads(text: str) -> Model:
             raise ModelError(f"the model has format {data['format']}, this engine reads {FORMAT}")
         model = Model(
             idf={str(word): float(value) for word, value in data["idf"].items()},
-            top=_level_in(data["top"]),
-            below={str(name): _level_in(level) for name, level in data["below"].items()},
+            leaves=_level_in(data["leaves"]),
             confirmed=int(data["confirmed"]),
             digest=str(data["digest"]),
             calibration=tuple((float(x), float(y)) for x, y in data["calibration"]),
@@ -164,7 +169,7 @@ def loads(text: str) -> Model:
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise error if isinstance(error, ModelError) else ModelError(f"the file is not a model: {error!r}") from error
     tree = taxonomy.load()
-    for name in (*model.top.classes, *(leaf for level in model.below.values() for leaf in level.classes)):
+    for name in model.leaves.classes:
         if name not in tree:
             raise ModelError(f"the model knows the category {name}, which the tree does not")
     return model
@@ -187,6 +192,7 @@ def _level_out(level: Level) -> dict[str, Any]:
         "classes": level.classes,
         "bias": level.bias,
         "temperature": level.temperature,
+        "doubt": level.doubt,
         "weights": {word: {str(i): w for i, w in sorted(row.items())} for word, row in sorted(level.weights.items())},
     }
 
@@ -196,6 +202,7 @@ def _level_in(data: Mapping[str, Any]) -> Level:
     weights = {str(word): {int(i): float(w) for i, w in row.items()} for word, row in data["weights"].items()}
     if any(index >= len(classes) or index < 0 for row in weights.values() for index in row):
         raise ModelError("a weight belongs to no class")
-    if len(data["bias"]) != len(classes) or not classes or float(data["temperature"]) <= 0:
-        raise ModelError("classes, bias and temperature of a level do not fit")
-    return Level(tuple(classes), tuple(float(b) for b in data["bias"]), weights, float(data["temperature"]))
+    temperature, doubt = float(data["temperature"]), float(data["doubt"])
+    if len(data["bias"]) != len(classes) or not classes or temperature <= 0 or not 0 <= doubt < 1:
+        raise ModelError("classes, bias, temperature and doubt of a level do not fit")
+    return Level(tuple(classes), tuple(float(b) for b in data["bias"]), weights, temperature, doubt)

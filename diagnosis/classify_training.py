@@ -1,5 +1,10 @@
 """Teach, measure and admit the learned part of classification. See :mod:`diagnosis.classify_model` for what is learned.
 
+The scores are those of ridge regression in its dual form: one linear system over the samples gives the weights, and
+from the same inverse follow, without training again, the scores each rule's messages would get had the rule not been
+there (leave-one-group-out; Rifkin and Lippert, "Notes on Regularized Least Squares"). They fit the temperature and
+tell how well the model does on wording it never saw.
+
 Training is deterministic: the same records give the same bytes. A model is admitted only if, on incidents it was not
 taught by, rules and model together are right at least as often as the rules alone.
 """
@@ -7,24 +12,25 @@ taught by, rules and model together are right at least as often as the rules alo
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.isotonic import IsotonicRegression
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from diagnosis import taxonomy
 from diagnosis.classify import Hint, classify
-from diagnosis.classify_model import Level, Model, Record, digest, dumps, starter, words_of
+from diagnosis.classify_model import Level, Model, Record, digest, dumps, features_of, starter
 from diagnosis.logs import signatures
 from diagnosis.logs.signatures import SignatureSet, Strength
+from diagnosis.logs.signatures.model import Code
 from diagnosis.model import Role
 
 FOLDS = 5
@@ -32,67 +38,193 @@ FOLDS = 5
 CONFIRMED_WEIGHT = 4.0
 #: Decisions needed before raw confidences are mapped to observed shares.
 CALIBRATION_RECORDS = 50
-_STRENGTH = 6.0
-_SMALL = 0.1
+#: Different messages a training may have; of more, the heaviest are kept. The system is solved in their cube.
+MAX_SAMPLES = 3_000
+_RIDGE = 0.6
+#: Weights below this change no verdict; without them the file is a tenth of its size.
+_SMALL = 0.05
+_FLAGS = re.compile(r"\(\?[a-zA-Z-]+\)")
+_GROUP = re.compile(r"\(\?(?:[a-zA-Z-]*:|P<\w+>)")
+_CLASS = re.compile(r"\[[^\]]*\][*+?]?|\{[^}]*\}|\\.")
 
 
 def starter_records() -> list[Record]:
-    """What the engine knows by itself: the examples of its rules, and how the tree describes its leaves."""
+    """What the engine knows by itself: the examples of its rules, the words of their patterns, and how the tree
+    describes its leaves."""
     tree = taxonomy.load()
-    found = [Record((leaf.title, leaf.explanation), leaf.id) for leaf in tree.leaves() if leaf.id != taxonomy.UNKNOWN]
+    found = [
+        Record((leaf.title, leaf.explanation, leaf.words), leaf.id)
+        for leaf in tree.leaves()
+        if leaf.id != taxonomy.UNKNOWN
+    ]
     for rule in signatures.builtin():
         is_noise = rule.role in {Role.BENIGN, Role.ADVICE}
         category = taxonomy.NONE if is_noise else rule.category
         if category == taxonomy.UNKNOWN or (category == taxonomy.NONE and not is_noise):
             continue
-        if not rule.codes:
-            found.append(Record((*rule.examples, rule.title), category, (rule.id,) * (len(rule.examples) + 1)))
-        rows = [row for row in rule.codes.values() if row.role is not Role.BENIGN and row.strength is not Strength.WEAK]
-        found += [Record((f"Xid {row.code}: {row.title}",), row.category, (rule.id,)) for row in rows]
+        if len({code.category for code in rule.codes.values()}) > 1:
+            rows = [code for code in rule.codes.values() if _teaches(code)]
+            kind = rule.id.rpartition(".")[2]
+            found += [Record((f"{kind} {row.code}: {row.title}",), row.category, (rule.id,)) for row in rows]
+        else:
+            texts = (*rule.examples, rule.title, *phrases(rule.pattern))
+            found.append(Record(texts, category, (rule.id,) * len(texts)))
     return found
+
+
+def _teaches(code: Code) -> bool:
+    return code.role is not Role.BENIGN and code.strength is not Strength.WEAK
+
+
+def phrases(pattern: str) -> tuple[str, ...]:
+    """The words of each alternative of a rule's pattern, one text each: the synonyms that its examples do not show.
+
+    >>> phrases(r"(?i)link (?:is )?down|lost \\w+ carrier")
+    ('link is down', 'lost carrier')
+    """
+    depth, parts = 0, [""]
+    for char in _CLASS.sub("  ", _GROUP.sub("(", _FLAGS.sub("", pattern))):
+        depth += (char == "(") - (char == ")")
+        if char == "|" and depth <= 0:
+            parts.append("")
+        elif char not in "*+?":
+            parts[-1] += " " if char in "()|.^$" else char
+    texts = (" ".join(part.split()) for part in parts)
+    return tuple(dict.fromkeys(text for text in texts if re.search(r"[A-Za-z]{3}", text)))
 
 
 def train(confirmed: Sequence[Record], base: Sequence[Record] | None = None) -> Model:
     """A model of the confirmed incidents on top of the starter set (or of ``base``).
 
-    Each template of a record is one sample with the record's category. O(samples × words × classes) a round of the
-    solver.
+    Each template of a record is one sample with the record's category; equal samples are one with their weight.
+    O(samples³ + samples × features), a second for the starter set.
 
     Raises:
         ValueError: fewer than two categories to tell apart.
     """
     base = starter_records() if base is None else base
-    rows = [(text, record.category, 1.0) for record in base for text in record.templates]
-    rows += [(text, record.category, CONFIRMED_WEIGHT) for record in confirmed for text in record.templates]
-    if len({category for _, category, _ in rows}) < 2:
+    samples = _samples(base, confirmed)
+    if len({sample.category for sample in samples}) < 2:
         raise ValueError("training needs incidents of at least two categories")
     # tiny matrices: threads of the linear algebra library cost forty times what they save on a busy machine
     with threadpool_limits(limits=1):
-        return _trained(rows, confirmed, base)
+        texts = [features_of(sample.text) for sample in samples]
+        idf = _idf(texts)
+        return Model(
+            idf=idf,
+            leaves=_Ridge(samples, _matrix(texts, idf)).level(list(idf)),
+            confirmed=len(confirmed),
+            digest=digest([*base, *confirmed]),
+            calibration=_calibration(confirmed),
+        )
 
 
-def _trained(rows: Sequence[tuple[str, str, float]], confirmed: Sequence[Record], base: Sequence[Record]) -> Model:
-    texts = [words_of(text) for text, _, _ in rows]
-    idf = _idf(texts)
-    matrix = _matrix(texts, idf)
-    leaves = [category for _, category, _ in rows]
-    weights = np.array([weight for _, _, weight in rows])
-    domains = [leaf.partition(".")[0] for leaf in leaves]
-    below = {}
-    for domain in sorted(set(domains)):
-        chosen = [i for i, name in enumerate(domains) if name == domain]
-        if len({leaves[i] for i in chosen}) > 1:
-            below[domain] = _level(matrix[chosen], [leaves[i] for i in chosen], weights[chosen], list(idf))
-        elif leaves[chosen[0]] != domain:
-            below[domain] = Level((leaves[chosen[0]],), (0.0,), {})
-    return Model(
-        idf=idf,
-        top=_level(matrix, domains, weights, list(idf)),
-        below=below,
-        confirmed=len(confirmed),
-        digest=digest([*base, *confirmed]),
-        calibration=_calibration(confirmed),
-    )
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """A message as the model would judge it had the rule (or incident) it belongs to never been there."""
+
+    text: str
+    category: str
+    guess: str
+    probability: float
+
+
+def unseen(base: Sequence[Record] | None = None) -> list[Unseen]:
+    """What a model of ``base`` says of each of its messages when their own rule is left out of the training."""
+    samples = _samples(starter_records() if base is None else base, [])
+    with threadpool_limits(limits=1):
+        texts = [features_of(sample.text) for sample in samples]
+        ridge = _Ridge(samples, _matrix(texts, _idf(texts)))
+        temperature, doubt = ridge.softening()
+        shares = (1 - doubt) * _softmax(ridge.left_out() / temperature) + doubt / len(ridge.classes)
+    best = shares.argmax(axis=1)
+    return [
+        Unseen(sample.text, sample.category, ridge.classes[leaf], float(share[leaf]))
+        for sample, leaf, share in zip(samples, best, shares, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """One text to learn from; those of one group (a rule, an incident) are left out together."""
+
+    text: str
+    category: str
+    group: str
+    weight: float
+
+
+def _samples(base: Sequence[Record], confirmed: Sequence[Record]) -> list[_Sample]:
+    found: dict[tuple[str, str], _Sample] = {}
+    for text, category, group, weight in (*_rows(base, "base", 1.0), *_rows(confirmed, "seen", CONFIRMED_WEIGHT)):
+        same = found.get((text, category))
+        found[text, category] = _Sample(text, category, group, weight + (same.weight if same else 0.0))
+    kept = list(found.values())
+    if len(kept) > MAX_SAMPLES:
+        places = sorted(range(len(kept)), key=lambda n: (-kept[n].weight, n))[:MAX_SAMPLES]
+        kept = [kept[n] for n in sorted(places)]
+    return kept
+
+
+def _rows(records: Sequence[Record], kind: str, weight: float) -> Iterator[tuple[str, str, str, float]]:
+    for number, record in enumerate(records):
+        rule = next((name for name in record.rules if name), None)
+        group = rule if rule and kind == "base" else f"{kind} {number}"
+        yield from ((text, record.category, group, weight) for text in record.templates)
+
+
+class _Ridge:
+    """Ridge regression from samples to one target a leaf, in its dual form."""
+
+    def __init__(self, samples: Sequence[_Sample], matrix: csr_matrix) -> None:
+        self.classes = sorted({sample.category for sample in samples})
+        self.groups = [sample.group for sample in samples]
+        self.matrix = matrix
+        truth = np.array([self.classes.index(sample.category) for sample in samples])
+        balance = len(truth) / (len(self.classes) * np.bincount(truth))
+        weights = np.array([sample.weight for sample in samples]) * np.sqrt(balance[truth])
+        self.truth = truth
+        self.target: NDArray[np.float64] = np.eye(len(self.classes))[truth]
+        self.bias = weights @ self.target / weights.sum()
+        kernel = (matrix @ matrix.T).toarray()
+        self.inverse = np.linalg.inv(kernel + _RIDGE * np.diag(1 / weights))
+        self.dual = self.inverse @ (self.target - self.bias)
+
+    def left_out(self) -> NDArray[np.float64]:
+        """Scores of each sample by a model without its group: its target less the group's part of the residual."""
+        scores: NDArray[np.float64] = np.empty_like(self.target)
+        places: dict[str, list[int]] = {}
+        for row, group in enumerate(self.groups):
+            places.setdefault(group, []).append(row)
+        for rows in places.values():
+            scores[rows] = self.target[rows] - np.linalg.solve(self.inverse[np.ix_(rows, rows)], self.dual[rows])
+        return scores
+
+    def softening(self) -> tuple[float, float]:
+        """Temperature (Guo et al., ICML'17, 4.2) and doubt that make the left-out messages most likely."""
+        scores = self.left_out()
+        rows = np.arange(len(scores))
+        best = (math.inf, 1.0, 0.0)
+        for temperature in np.geomspace(0.03, 1, 30):
+            right = _softmax(scores / temperature)[rows, self.truth]
+            for doubt in np.arange(0, 0.6, 0.05):
+                loss = -np.log((1 - doubt) * right + doubt / len(self.classes) + 1e-9).mean()
+                best = min(best, (float(loss), round(float(temperature), 3), round(float(doubt), 2)))
+        return best[1], best[2]
+
+    def level(self, features: Sequence[str]) -> Level:
+        """The model as a table of weights; small ones are left out."""
+        weights = np.asarray(self.matrix.T @ self.dual)
+        kept: dict[str, dict[int, float]] = {}
+        for feature, row in zip(features, weights, strict=True):
+            if chosen := {int(n): round(float(row[n]), 2) for n in np.flatnonzero(np.abs(row) >= _SMALL)}:
+                kept[feature] = chosen
+        return Level(tuple(self.classes), tuple(round(float(b), 3) for b in self.bias), kept, *self.softening())
+
+
+def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +292,10 @@ def admit(
 
 
 def _idf(texts: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Inverse document frequency of the words seen twice; a word of one text alone teaches that text by heart."""
-    seen = Counter(word for text in texts for word in set(text))
-    kept = sorted(word for word, count in seen.items() if count > 1 or " " not in word)
-    return {word: round(math.log((1 + len(texts)) / (1 + seen[word])) + 1, 3) for word in kept}
+    """Inverse document frequency; pairs and beginnings seen once are dropped, they teach their text by heart."""
+    seen = Counter(feature for text in texts for feature in set(text))
+    kept = sorted(feature for feature, count in seen.items() if count > 1 or feature.isalnum())
+    return {feature: round(math.log((1 + len(texts)) / (1 + seen[feature])) + 1, 3) for feature in kept}
 
 
 def _matrix(texts: Sequence[Sequence[str]], idf: dict[str, float]) -> csr_matrix:
@@ -177,54 +309,6 @@ def _matrix(texts: Sequence[Sequence[str]], idf: dict[str, float]) -> csr_matrix
         columns += [place[word] for word in raw]
         values += [value / length for value in raw.values()]
     return csr_matrix((values, (rows, columns)), shape=(len(texts), len(idf)))
-
-
-def _level(matrix: csr_matrix, names: Sequence[str], weights: NDArray[np.float64], words: Sequence[str]) -> Level:
-    classes = sorted(set(names))
-    target = np.array([classes.index(name) for name in names])
-    balance = len(target) / (len(classes) * np.bincount(target))
-    sample = weights * np.sqrt(balance[target])
-    solver = LogisticRegression(C=_STRENGTH, max_iter=100, tol=1e-3)
-    temperature = _temperature(matrix, target, sample, solver, len(classes))
-    solver.fit(matrix, target, sample_weight=sample)
-    coef, bias = np.asarray(solver.coef_), np.asarray(solver.intercept_)
-    if len(classes) == 2:
-        coef, bias = np.vstack([-coef[0] / 2, coef[0] / 2]), np.array([-bias[0] / 2, bias[0] / 2])
-    kept: dict[str, dict[int, float]] = {}
-    for word, column in zip(words, coef.T, strict=True):
-        row = {int(i): round(float(column[i]), 2) for i in np.flatnonzero(np.abs(column) >= _SMALL)}
-        if row:
-            kept[word] = row
-    return Level(tuple(classes), tuple(round(float(b), 3) for b in bias), kept, temperature)
-
-
-def _temperature(
-    matrix: csr_matrix,
-    target: NDArray[np.int64],
-    sample: NDArray[np.float64],
-    solver: LogisticRegression,
-    classes: int,
-) -> float:
-    """The divisor of scores that makes out-of-fold probabilities most likely (Guo et al., ICML'17, section 4.2)."""
-    scores = np.zeros((len(target), classes))
-    is_scored = np.zeros(len(target), dtype=bool)
-    for learned, held in KFold(min(FOLDS, len(target)), shuffle=True, random_state=0).split(target):
-        if len(set(target[learned])) < classes or classes == 2:
-            continue
-        solver.fit(matrix[learned], target[learned], sample_weight=sample[learned])
-        scores[held] = solver.decision_function(matrix[held])
-        is_scored[held] = True
-    if not is_scored.any():
-        return 1.0
-    scores, truth = scores[is_scored], target[is_scored]
-    choices = np.geomspace(0.3, 3, 25)
-    losses = []
-    for choice in choices:
-        scaled = scores / choice
-        scaled = scaled - scaled.max(axis=1, keepdims=True)
-        logs = scaled - np.log(np.exp(scaled).sum(axis=1, keepdims=True))
-        losses.append(-logs[np.arange(len(truth)), truth].mean())
-    return round(float(choices[int(np.argmin(losses))]), 3)
 
 
 def _calibration(records: Sequence[Record]) -> tuple[tuple[float, float], ...]:

@@ -22,7 +22,11 @@ class TaxonomyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """One node of the tree. ``advice``, ``category`` and ``subcategory`` are empty for inner nodes."""
+    """One node of the tree. ``advice``, ``category``, ``subcategory`` and ``words`` are empty for inner nodes.
+
+    ``words`` are what the field says of this kind of failure, lower case: the learned part of classification starts
+    from them, nothing matches them.
+    """
 
     id: str
     title: str
@@ -30,6 +34,7 @@ class Category:
     advice: str = ""
     category: str = ""
     subcategory: str = ""
+    words: str = ""
 
     @property
     def is_leaf(self) -> bool:

@@ -96,9 +96,8 @@ def test_an_end_without_a_cause_is_a_cancellation_with_doubt() -> None:
 
 
 def model(confirmed: int = 0, calibration: tuple[tuple[float, float], ...] = ()) -> Model:
-    top = Level(("hardware", "user"), (0.0, 0.0), {"flux": {0: 6.0}, "typo": {1: 6.0}})
-    below = {"hardware": Level(("hardware.disk.io",), (0.0,), {}), "user": Level(("user.config.invalid",), (0.0,), {})}
-    return Model({"flux": 1.0, "typo": 1.0}, top, below, confirmed, calibration=calibration)
+    leaves = Level(("hardware.disk.io", "user.config.invalid"), (0.0, 0.0), {"flux": {0: 6.0}, "typo": {1: 6.0}})
+    return Model({"flux": 1.0, "typo": 1.0}, leaves, confirmed, calibration=calibration)
 
 
 def test_the_model_speaks_where_no_rule_does() -> None:

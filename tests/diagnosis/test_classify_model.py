@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis import classify_model, classify_training
+from diagnosis import classify_model, classify_training, taxonomy
 from diagnosis.classify_model import Model, ModelError, Record
+from diagnosis.logs import signatures
 
 STRANGE = [
     Record((f"flux capacitor {word} drained on <HOST>",), "hardware.gpu.thermal")
@@ -77,15 +78,74 @@ def test_the_starter_model_knows_the_plain_words_of_a_fault() -> None:
         assert next(iter(starter.predict(text))) == leaf
 
 
+@pytest.fixture(scope="module")
+def left_out() -> list[classify_training.Unseen]:
+    return classify_training.unseen()
+
+
+@pytest.mark.parametrize(
+    ("text", "leaf"),
+    [
+        ("storage array of the cluster does not answer any more", "platform.storage.outage"),
+        ("coordinator never answered the workers joining", "framework.rendezvous"),
+        ("accelerator card vanished from the pci bus", "hardware.gpu.off_bus"),
+        ("every inode of the scratch space has been used", "hardware.disk.full"),
+    ],
+)
+def test_words_of_the_field_that_no_rule_matches_still_point_at_their_leaf(text: str, leaf: str) -> None:
+    assert signatures.load().match_texts([text]) == [None]
+    assert leaf in list(classify_model.starter().predict(text))[:2]
+
+
+def test_beginnings_of_words_make_forms_of_a_word_alike() -> None:
+    assert {"^timeo", "timeout"} <= set(classify_model.features_of("StoreTimeoutError"))
+    shared = set(classify_model.features_of("evicted")) & set(classify_model.features_of("eviction"))
+    assert shared == {"^evict"}
+
+
+def test_a_pattern_teaches_its_synonyms() -> None:
+    assert classify_training.phrases(r"(?i)link (?:is )?down|lost \w+ carrier|\d+") == ("link is down", "lost carrier")
+
+
+def test_leaving_a_rule_out_gives_what_training_without_it_gives() -> None:
+    base = [*STRANGE, *OTHER, *SMALL, Record(("flux ledger",), "hardware.gpu.thermal", ("odd.rule",))]
+    left = next(row for row in classify_training.unseen(base) if row.text == "flux ledger")
+    without = classify_training.train([], base[:-1])
+    assert left.guess == next(iter(without.predict("flux ledger")))
+
+
+def test_most_messages_of_a_rule_left_out_are_still_told_by_their_category(
+    left_out: list[classify_training.Unseen],
+) -> None:
+    tree = taxonomy.load()
+    rows = [row for row in left_out if row.category != "none"]
+    right = [tree.get(row.guess).category == tree.get(row.category).category for row in rows]
+    assert sum(right) / len(right) > 0.6
+
+
+def test_probabilities_of_unseen_wording_mean_what_they_say(left_out: list[classify_training.Unseen]) -> None:
+    rows = [row for row in left_out if row.probability >= 0.6]
+    assert len(rows) > 50
+    assert sum(row.guess == row.category for row in rows) / len(rows) > 0.55
+
+
+def test_of_too_many_messages_the_heaviest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classify_training, "MAX_SAMPLES", 8)
+    kept = classify_training._samples(OTHER, STRANGE)
+    assert len(kept) == 8
+    assert sum(sample.category == "hardware.gpu.thermal" for sample in kept) == len(STRANGE)
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
         (lambda data: data.update(format=0), "format"),
         (lambda data: data.pop("idf"), "not a model"),
-        (lambda data: data["top"].update(bias=[]), "do not fit"),
-        (lambda data: data["top"].update(temperature=0), "do not fit"),
-        (lambda data: data["top"]["weights"].update(word={"99": 1.0}), "belongs to no class"),
-        (lambda data: data["top"]["classes"].__setitem__(0, "quantum"), "quantum"),
+        (lambda data: data["leaves"].update(bias=[]), "do not fit"),
+        (lambda data: data["leaves"].update(temperature=0), "do not fit"),
+        (lambda data: data["leaves"].update(doubt=1), "do not fit"),
+        (lambda data: data["leaves"]["weights"].update(word={"99": 1.0}), "belongs to no class"),
+        (lambda data: data["leaves"]["classes"].__setitem__(0, "quantum"), "quantum"),
         (lambda data: data.update(idf=[1]), "not a model"),
     ],
 )

@@ -51,11 +51,17 @@ def _categories() -> Iterator[str]:
 
 
 def _rules() -> Iterator[str]:
+    told: dict[tuple[str, ...], str] = {}
     for area in AREAS:
         yield f"\n### {area}.toml\n"
         yield "| id | matches when | role | category | example | wording from |\n|---|---|---|---|---|---|"
         for rule in (rule for rule in builtin() if rule.area == area):
             yield _row(rule)
+            first = told.setdefault(tuple(rule.codes), rule.id) if rule.codes else rule.id
+            if first != rule.id:
+                where = f"`{rule.category}` | codes of `{first}` | |"
+                yield f"| `{rule.id}.…` | the same codes | {rule.role} | {where}"
+                continue
             for code in rule.codes.values():
                 where = f"`{code.category}` | code {code.code} | |"
                 yield f"| `{rule.id}.{code.code}` | {code.title} | {code.role} | {where}"

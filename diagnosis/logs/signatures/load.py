@@ -75,7 +75,7 @@ def _signature(row: dict[str, Any], area: str, tables: Mapping[str, str]) -> Sig
             unless=str(known.pop("unless", "")),
             yields_to=_texts(known.pop("yields_to", [])),
             also=_texts(known.pop("also", [])),
-            codes=_codes(tables[table]) if table else {},
+            codes=_codes(tables[table], row) if table else {},
             area=area,
             **known,
         )
@@ -89,17 +89,18 @@ def _texts(value: str | list[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _codes(text: str) -> dict[str, Code]:
+def _codes(text: str, rule: Mapping[str, Any]) -> dict[str, Code]:
+    """The rows of a code table. What a table does not say of a code (role, strength, category) its rule says."""
     rows = csv.DictReader(io.StringIO(text))
     return {
         row["code"]: Code(
             code=row["code"],
             title=row["title"],
-            role=Role(row["role"]),
-            strength=Strength(row["strength"]),
-            category=row["category"],
+            role=Role(row.get("role") or rule["role"]),
+            strength=Strength(row.get("strength") or rule.get("strength", "strong")),
+            category=row.get("category") or str(rule.get("category", "unknown")),
             advice=row["advice"],
-            yields_to=tuple(row["yields_to"].split()),
+            yields_to=tuple((row.get("yields_to") or "").split()),
         )
         for row in rows
     }
