@@ -1,14 +1,16 @@
-"""Server time and queries of the pages over 100,000 incidents: `python bench/desk.py [--database sqlite|postgresql]`.
+"""Server time and queries of the pages over 100,000 incidents: `python bench/desk.py [--database sqlite|postgres]`.
 
 Makes a database of its own, fills it, serves it with the production server (two processes) and reads every page over a
-kept connection. The server's own time is taken from its clock (header Server-Timing is not needed: a page's cost is
-what its reader waits for on loopback). Then 50 readers at once for ten seconds.
+kept connection: a page's cost is what its reader waits for on loopback. "new" is the first read after something
+happened (an activity is written before each such read), "again" one after it. Then the timeline of a wide job, the
+search box, and 50 readers at once for ten seconds. ``--url`` uses a database that is there and fills it if it is empty.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
 import http.client
 import os
 import statistics
@@ -19,54 +21,71 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+#: the pages of the budget, then the others
 PAGES = {
-    "queue": "/",
     "list": "/incidents/",
-    "list, filtered": "/incidents/?q=category:hardware+is:unreviewed+opened:%3C30d",
-    "list, words": "/incidents/?q=%22fallen+off+the+bus%22+symptom:hang",
-    "list, node": "/incidents/?q=node:gpu-north-0001",
     "incident": "/incidents/{incident}/",
-    "jobs": "/jobs/",
     "job": "/jobs/{job}/",
     "statistics, 90 days": "/statistics/",
     "statistics, a year": "/statistics/?span=365d&measure=gpu_hours",
+    "queue": "/",
+    "jobs": "/jobs/",
     "nodes": "/nodes/",
     "node": "/nodes/{node}/",
 }
+SEARCHES = (
+    "category:hardware is:unreviewed opened:<30d",
+    "!category:hardware !is:resolved",
+    '"fallen off the bus" symptom:hang',
+    "nothing says this",
+    "node:gpu-north-0001",
+    "node:gpu-north-00*",
+    "job:job-0001* confidence:>0.9",
+    "gpu_hours:>100 nodes:>=128",
+    "verdict:wrong happened:<90d",
+    "!node:gpu-north-*",
+)
+BOXES = ("cat", "category:hard", "job:job-00", "node:gpu-north-00", "framework:me")
 
 
 @contextlib.contextmanager
-def database(kind: str, data: Path) -> Iterator[str]:
+def database(kind: str, url: str, data: Path) -> Iterator[str]:
     from scripts.services import postgres
 
-    if kind == "sqlite":
+    if url:
+        yield url
+    elif kind == "sqlite":
         yield f"sqlite:///{data / 'bench.sqlite3'}"
     else:
-        with postgres() as url:
-            yield url
+        with postgres() as made:
+            yield made
 
 
 def percentile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
-def read(port: int, cookie: str, path: str, times: int) -> tuple[list[float], int]:
-    """Milliseconds of each of ``times`` reads, and the size of the page."""
-    connection = http.client.HTTPConnection("127.0.0.1", port)
-    spent, size = [], 0
-    for _ in range(times):
+class Reader:
+    """One person with one connection."""
+
+    def __init__(self, port: int, cookie: str) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port)
+        self.headers = {"Cookie": cookie}
+
+    def read(self, path: str) -> tuple[float, bytes]:
+        """Milliseconds until the page is here, and the page."""
         began = time.perf_counter()
-        connection.request("GET", path, headers={"Cookie": cookie, "Accept-Encoding": "identity"})
-        response = connection.getresponse()
-        size = len(response.read())
-        spent.append((time.perf_counter() - began) * 1000)
+        self.connection.request("GET", path, headers=self.headers)
+        response = self.connection.getresponse()
+        body = response.read()
         if response.status != 200:
             raise SystemExit(f"{path} answered {response.status}")
-    return spent, size
+        return (time.perf_counter() - began) * 1000, body
 
 
 def readers(port: int, cookie: str, path: str, count: int, seconds: float) -> float:
@@ -75,10 +94,9 @@ def readers(port: int, cookie: str, path: str, count: int, seconds: float) -> fl
     end = time.perf_counter() + seconds
 
     def one(n: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port)
+        reader = Reader(port, cookie)
         while time.perf_counter() < end:
-            connection.request("GET", path, headers={"Cookie": cookie})
-            connection.getresponse().read()
+            reader.read(path)
             done[n] += 1
 
     threads = [threading.Thread(target=one, args=(n,)) for n in range(count)]
@@ -98,15 +116,26 @@ def queries_of(client: Any, path: str) -> int:
     return len(caught)
 
 
+def something_happens() -> None:
+    from triage.models import Activity
+
+    Activity.objects.create(kind="commented", data={"body": "bench"})
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
+    parser.add_argument("--url", default="", help="a database of that kind, for instance from an earlier run")
     parser.add_argument("--incidents", type=int, default=100_000)
     parser.add_argument("--findings", type=int, default=10, help="findings an incident")
     parser.add_argument("--jobs", type=int, default=2_000)
     parser.add_argument("--times", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=10, help="for how long readers read")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="desk-") as folder, database(asked.database, Path(folder)) as url:
+    with (
+        tempfile.TemporaryDirectory(prefix="desk-") as folder,
+        database(asked.database, asked.url, Path(folder)) as url,
+    ):
         os.environ |= {
             "FAULTLINE_DATA_DIR": folder,
             "DATABASE_URL": url,
@@ -121,40 +150,22 @@ def run(asked: argparse.Namespace, folder: Path) -> None:
 
     django.setup()
     from django.conf import settings
-    from django.contrib.auth import get_user_model
-    from django.contrib.auth.models import Group
     from django.core.management import call_command
-    from django.db import connection
     from django.test import Client
-    from django.utils import timezone
 
-    from bench.desk_data import fill
     from scripts.services import free_port, spawn, start_valkey, stop, wait_until
-    from triage.models import Incident
 
     call_command("migrate", verbosity=0)
     call_command("collectstatic", verbosity=0, interactive=False)
-    user = get_user_model().objects.create_user("reader")
-    user.groups.add(*Group.objects.filter(name__in=["engineer", "manager"]))
-    began = time.perf_counter()
-    fill(incidents=asked.incidents, jobs=asked.jobs, findings_each=asked.findings, user=user, now=timezone.now())
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
-    print(f"{asked.database}: {asked.incidents:,} incidents filled in {time.perf_counter() - began:.0f} s")
+    user, names = prepared(asked)
     client = Client(headers={"host": "localhost"})
     client.force_login(user)
-    names = {
-        "incident": Incident.objects.order_by("-opened_at")[100].pk,
-        "job": Incident.objects.order_by("-opened_at")[100].job.slug,
-        "node": "gpu-north-0001",
-    }
     cookie = f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
     valkey = start_valkey(folder, url=settings.REDIS_URL)
     port = free_port()
     argv = [sys.executable, "-m", "granian", "--interface", "wsgi", "--port", str(port), "--workers", "2"]
-    server = spawn(
-        [*argv, "--blocking-threads", "2", "triage.wsgi:application"], log=folder / "web.log", env={**os.environ}
-    )
+    argv += ["--blocking-threads", "4", "triage.wsgi:application"]
+    server = spawn(argv, log=folder / "web.log", env={**os.environ})
 
     def is_up() -> bool:
         with contextlib.suppress(OSError):
@@ -165,20 +176,91 @@ def run(asked: argparse.Namespace, folder: Path) -> None:
 
     try:
         wait_until(is_up, server, what="The server", log=folder / "web.log", timeout_s=120)
-        print(f"{'page':24}{'queries':>8}{'p50 ms':>9}{'p95 ms':>9}{'kB':>8}")
-        for title, pattern in PAGES.items():
-            path = pattern.format(**names)
-            read(port, cookie, path, 4)
-            spent, size = read(port, cookie, path, asked.times)
-            row = (statistics.median(spent), percentile(spent, 0.95), size / 1000)
-            print(f"{title:24}{queries_of(client, path):>8}{row[0]:>9.0f}{row[1]:>9.0f}{row[2]:>8.0f}")
-        rate = readers(port, cookie, PAGES["list"], 50, 10)
-        print(f"50 readers of the list: {rate:.0f} pages/s")
-        rate = readers(port, cookie, PAGES["incident"].format(**names), 50, 10)
-        print(f"50 readers of an incident: {rate:.0f} pages/s")
+        pages = {title: pattern.format(**names) for title, pattern in PAGES.items()}
+        measure_pages(Reader(port, cookie), client, pages, asked.times)
+        measure_timeline(Reader(port, cookie), asked.times)
+        measure_searches(Reader(port, cookie), asked.times)
+        for title in ("list", "incident", "queue", "job"):
+            rate = readers(port, cookie, pages[title], 50, asked.seconds)
+            print(f"50 readers of the {title}: {rate:.0f} pages/s", flush=True)
     finally:
         stop(server)
         stop(valkey.process)
+
+
+def prepared(asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    """Who reads, and what the pages' addresses need; fills the database where it is empty."""
+    from django.contrib.auth import get_user_model
+    from django.contrib.auth.models import Group
+    from django.db import connection
+    from django.utils import timezone
+
+    from bench.desk_data import fill, wide_job
+    from ingest.models import Job
+    from triage.models import Finding, Incident
+
+    user, _ = get_user_model().objects.get_or_create(username="reader")
+    user.groups.add(*Group.objects.filter(name__in=["engineer", "manager"]))
+    if not Incident.objects.exists():
+        began, now = time.perf_counter(), timezone.now()
+        fill(incidents=asked.incidents, jobs=asked.jobs, findings_each=asked.findings, user=user, now=now)
+        wide_job(nodes=1024, days=7, now=now)
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
+        print(f"filled in {time.perf_counter() - began:.0f} s")
+    counts = (
+        f"{Incident.objects.count():,} incidents, {Job.objects.count():,} jobs, {Finding.objects.count():,} findings"
+    )
+    print(f"{asked.database}: {counts}", flush=True)
+    chosen = Incident.objects.order_by("-opened_at")[100]
+    return user, {"incident": chosen.pk, "job": chosen.job.slug, "node": "gpu-north-0001"}
+
+
+def measure_pages(reader: Reader, client: Any, pages: dict[str, str], times: int) -> None:
+    print(f"{'':22}{'queries':^14}{'new, ms':^16}{'again, ms':^16}")
+    print(f"{'page':22}{'new':>7}{'again':>7}{'p50':>8}{'p95':>8}{'p50':>8}{'p95':>8}{'kB':>7}{'kB gz':>7}")
+    for title, path in pages.items():
+        for _ in range(4):  # each process has imported what it needs
+            reader.read(path)
+        new = []
+        for _ in range(max(8, times // 2)):
+            something_happens()
+            new.append(reader.read(path)[0])
+        again = [reader.read(path) for _ in range(times)]
+        something_happens()
+        queries = queries_of(client, path), queries_of(client, path)
+        waited, page = [ms for ms, _ in again], again[0][1]
+        row = (statistics.median(new), percentile(new, 0.95), statistics.median(waited), percentile(waited, 0.95))
+        print(
+            f"{title:22}{queries[0]:>7}{queries[1]:>7}{row[0]:>8.0f}{row[1]:>8.0f}{row[2]:>8.0f}{row[3]:>8.0f}"
+            f"{len(page) / 1000:>7.0f}{len(gzip.compress(page)) / 1000:>7.0f}",
+            flush=True,
+        )
+
+
+def measure_timeline(reader: Reader, times: int) -> None:
+    found = [reader.read("/jobs/wide/timeline/0/") for _ in range(times)]
+    waited, body = [ms for ms, _ in found], found[0][1]
+    print(
+        f"timeline, 1,024 nodes × 7 days: p50 {statistics.median(waited):.0f} ms, p95 {percentile(waited, 0.95):.0f} ms"
+        f", {len(body) / 1000:.0f} kB, {len(gzip.compress(body)) / 1000:.0f} kB gz",
+        flush=True,
+    )
+
+
+def measure_searches(reader: Reader, times: int) -> None:
+    for text in SEARCHES:
+        new, again = [], []
+        for _ in range(max(6, times // 5)):
+            something_happens()
+            new.append(reader.read(f"/incidents/?q={quote_plus(text)}")[0])
+            again.append(reader.read(f"/incidents/?q={quote_plus(text)}")[0])
+        row = (statistics.median(new), max(new), statistics.median(again), max(again))
+        told = "search {:48} new p50 {:.0f} max {:.0f}, again p50 {:.0f} max {:.0f} ms"
+        print(told.format(text, *row), flush=True)
+    for text in BOXES:
+        waited = [reader.read(f"/incidents/suggest/?q={quote_plus(text)}")[0] for _ in range(times)]
+        print(f"box {text:24} p50 {statistics.median(waited):.0f} p95 {percentile(waited, 0.95):.0f} ms", flush=True)
 
 
 if __name__ == "__main__":

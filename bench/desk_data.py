@@ -35,6 +35,9 @@ _SYMPTOMS = ("crash", "crash", "crash", "hang", "slow", "launch_failure")
 _FRAMEWORKS = ("megatron", "nemo", "deepspeed", "torchtitan", "hf")
 _MODELS = ("llama-8b", "llama-70b", "moe-200b", "vit-2b", "dense-400b")
 
+#: how far back diagnoses have their whole report
+WHOLE_DAYS = 8
+
 
 def fill(*, incidents: int, jobs: int, findings_each: int, user: Any, now: datetime, seed: int = 7) -> None:
     """Makes the rows in batches; ``findings_each`` times ``incidents`` findings in all."""
@@ -43,7 +46,7 @@ def fill(*, incidents: int, jobs: int, findings_each: int, user: Any, now: datet
     nodes = Node.objects.bulk_create(
         Node(cluster=c, name=f"gpu-{c.slug}-{n:04d}") for c in clusters for n in range(1024)
     )
-    by_cluster = {c.pk: [node for node in nodes if node.cluster_id == c.pk] for c in clusters}
+    by_cluster = {c.pk: {node.name: node for node in nodes if node.cluster_id == c.pk} for c in clusters}
     made_jobs = Job.objects.bulk_create(
         Job(
             slug=f"job-{n:05d}",
@@ -68,7 +71,7 @@ def _batch(
     rng: random.Random,
     jobs: list[Job],
     number: dict[int, int],
-    by_cluster: dict[int, list[Node]],
+    by_cluster: dict[int, dict[str, Node]],
     categories: tuple[list[str], list[float]],
     findings_each: int,
     user: Any,
@@ -92,9 +95,19 @@ def _batch(
         )
         number[job.pk] += 1
     attempts = Attempt.objects.bulk_create(attempts)
-    report = {"version": 1, "engine": "bench", "headline": "bench", "logs": {"events": []}, "suspects": []}
+    lean = {"version": 1, "engine": "bench", "headline": "bench", "logs": {"events": []}, "suspects": []}
+    listed = events(findings_each)
+    whole = {**lean, "logs": {"events": listed}, "observed": ["Xid 79 on one node of 64."]}
     diagnoses = Diagnosis.objects.bulk_create(
-        Diagnosis(job=a.job, attempt=a, revision=1, engine="bench", report=report) for a in attempts
+        Diagnosis(
+            job=a.job,
+            attempt=a,
+            revision=1,
+            engine="bench",
+            # whole reports of everything would fill the disk; those that pages are asked for have their events
+            report=whole if a.ended_at and now - a.ended_at < timedelta(days=WHOLE_DAYS) else lean,
+        )
+        for a in attempts
     )
     rows = Incident.objects.bulk_create(_incident(d, rng, by_cluster, categories) for d in diagnoses)
     Suspect.objects.bulk_create(
@@ -103,7 +116,7 @@ def _batch(
             position=n,
             entity=name,
             kind="node",
-            node=next(node for node in by_cluster[row.cluster_id] if node.name == name),
+            node=by_cluster[row.cluster_id][name],
             score=0.9 - n / 10,
             reasons=["Xid 79 only here", "last line 600 s before its peers"],
             sources=["logs"],
@@ -112,20 +125,9 @@ def _batch(
         for n, name in enumerate(row.accused)
     )
     Finding.objects.bulk_create(
-        Finding(
-            incident=row,
-            position=n,
-            role="root" if n < 2 else "cascade",
-            template_id=f"{n:032x}",
-            template=f"NVRM: Xid (PCI:<PCI>): {n}, pid=<NUM>, GPU has fallen off the bus",
-            count=n + 1,
-            nodes=1,
-            of_nodes=row.node_count or 1,
-            example="NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus",
-            lines=[{"file": "logs/node.log", "line": 812 + n, "offset": 90_000, "length": 80, "node": "gpu-0001"}],
-        )
+        Finding(incident=row, position=n, template_id=event["id"], of_nodes=row.node_count or 1, **_columns(event))
         for row in rows
-        for n in range(findings_each)
+        for n, event in enumerate(listed)
     )
     Activity.objects.bulk_create(Activity(incident=row, job=row.job, kind="diagnosed", data={}) for row in rows)
     words = {
@@ -150,19 +152,80 @@ def _batch(
     )
 
 
+def events(count: int) -> list[dict[str, Any]]:
+    """Log events as a report lists them: two roots, then what followed."""
+    return [
+        {
+            "id": f"{n:032x}",
+            "role": "root" if n < 2 else "cascade",
+            "template": f"NVRM: Xid (PCI:<PCI>): {n}, pid=<NUM>, GPU has fallen off the bus",
+            "count": n + 1,
+            "nodes": 1,
+            "of_nodes": 64,
+            "healthy_jobs": 40,
+            "level": 4,
+            "example": f"NVRM: Xid (PCI:0000:9b:00): 79, pid={4000 + n}, GPU has fallen off the bus",
+            "lines": [
+                {
+                    "file": f"logs/gpu-{k:04d}.log",
+                    "line": 812 + n,
+                    "offset": 90_000,
+                    "length": 80,
+                    "node": f"gpu-{k:04d}",
+                }
+                for k in range(3)
+            ],
+        }
+        for n in range(count)
+    ]
+
+
+def _columns(event: dict[str, Any]) -> dict[str, Any]:
+    return {name: event[name] for name in ("role", "template", "count", "nodes", "example", "lines")}
+
+
+def wide_job(*, nodes: int, days: int, now: datetime) -> str:
+    """A job of so many nodes over so many days, a checkpoint every three hours, one error a node; returns its slug."""
+    job = Job.objects.create(slug="wide", name="Wide", cluster=Cluster.objects.get(slug="north"), outcome="failed")
+    attempt = Attempt.objects.create(job=job, number=0, ended_at=now, node_count=nodes, outcome="failed")
+    end = now.timestamp()
+    begin, count = end - days * 86_400, days * 16
+    edges = [begin + k * (end - begin) / count for k in range(count + 1)]
+    stages = [
+        {"stage": "checkpoint_save" if k % 2 else "training", "t0": edges[k], "t1": edges[k + 1]} for k in range(count)
+    ]
+    lanes = [
+        {
+            "node": f"gpu-north-{n:04d}",
+            "segments": stages,
+            "marks": [
+                {"t": end - 900.0 + n / 10, "role": "root" if n == nodes // 2 else "cascade", "event": "Xid 79",
+                 "file": f"logs/gpu-{n:04d}.log", "line": 812}
+            ],
+            "last_line_at": end - 600.0 + n / 10,
+        }
+        for n in range(nodes)
+    ]  # fmt: skip
+    beats = [{"n": 10 * n, "t": begin + n * (end - begin) / 400, "seconds": 6.0} for n in range(400)]
+    timeline = {"t0": begin, "t1": end, "stages": stages, "lanes": lanes, "iterations": beats}
+    report = {"version": 1, "engine": "bench", "headline": "bench", "logs": {"events": events(10)}, "suspects": []}
+    Diagnosis.objects.create(job=job, attempt=attempt, revision=1, engine="bench", report=report, timeline=timeline)
+    return job.slug
+
+
 def _incident(
     diagnosis: Diagnosis,
     rng: random.Random,
-    by_cluster: dict[int, list[Node]],
+    by_cluster: dict[int, dict[str, Node]],
     categories: tuple[list[str], list[float]],
 ) -> Incident:
     attempt, job = diagnosis.attempt, diagnosis.job
     category, standing = rng.choices(*categories, k=2)
     state = rng.choices([s for s, _ in _STATES], [w for _, w in _STATES])[0]
     happened_at = attempt.ended_at or diagnosis.created_at
-    nodes = by_cluster[job.cluster_id]
+    names = list(by_cluster[job.cluster_id])
     # a few machines are lemons: squaring the draw favours the head of the list
-    accused = list({nodes[int(rng.random() ** 2 * len(nodes))].name for _ in range(rng.choice((0, 1, 1, 2)))})
+    accused = list({names[int(rng.random() ** 2 * len(names))] for _ in range(rng.choice((0, 1, 1, 2)))})
     lost_s = rng.expovariate(1 / 3000)
     node_hours = lost_s / 3600 * (attempt.node_count or 1)
     headline = f"{accused[0] if accused else job.name} failed in {category} at iteration {rng.randrange(90_000)}"
