@@ -36,6 +36,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("views/<slug:slug>/delete/", queue.view_delete, name="view-delete"),
     path("", include("ingest.urls")),
     path("jobs/", jobs.jobs, name="jobs"),
+    path("samples/load/", jobs.sample, name="sample-load"),
     path("jobs/<slug:slug>/", jobs.job, name="job"),
     path("jobs/<slug:slug>/diagnose/", jobs.job_diagnose, name="job-diagnose"),
     path("jobs/<slug:slug>/files/<int:pk>/delete/", jobs.file_delete, name="file-delete"),

@@ -49,7 +49,7 @@ def budget(client, url, limit=MAX_QUERIES):
 def test_the_queue_teaches_when_nothing_awaits(client, ada):
     page = budget(client, "/")
     assert "Nothing awaits review" in page
-    assert "/api/v1/jobs/" in page
+    assert "faultline.pyz upload" in page
 
 
 def test_the_queue_shows_what_awaits_and_hides_what_was_judged(client, ada, incident):
@@ -271,3 +271,13 @@ def test_a_file_can_be_taken_out_by_an_engineer_only(client, ada, incident):
     client.post(url)
     assert not Artifact.objects.filter(pk=artifact.pk).exists()
     assert client.post(url).status_code == 404
+
+
+def test_an_empty_site_offers_a_sample_job_to_those_who_may_upload(client, ada):
+    assert "Load a sample job" in budget(client, "/")
+    response = client.post(reverse("sample-load"))
+    assert response["Location"] == "/jobs/sample-sigkill-rank5/"
+    assert client.post(reverse("sample-load"))["Location"] == response["Location"]
+    client.force_login(make_user("vera", "viewer"))
+    assert "Load a sample job" not in client.get("/").content.decode()
+    assert client.post(reverse("sample-load")).status_code == 403

@@ -22,6 +22,7 @@ from triage.selectors.flows import flows_view
 from triage.selectors.incident import EVIDENCE_ROLES, log_url
 from triage.selectors.jobs import FILES_PAGE_SIZE, artifact_page, job_for, job_page, job_runs, job_view
 from triage.selectors.stacks import stacks_view
+from triage.services.samples import FIRST, sample_load
 from triage.timeline import timeline_figure
 from triage.trace import trace_bytes
 from triage.views.common import ability_required, say
@@ -120,6 +121,15 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         }
         context |= {"page_number": number_of_page, "has_next": number_of_page * FILES_PAGE_SIZE < total}
     return render(request, "triage/job.html", context)
+
+
+@require_POST
+@ability_required("upload")
+def sample(request: HttpRequest) -> HttpResponse:
+    """Load a recording that comes with Faultline, and show its job."""
+    job = sample_load(stem=FIRST, user=request.user)
+    say(request, "The sample is being read: its incident appears here within seconds.")
+    return redirect("job", slug=job.slug)
 
 
 @require_POST
