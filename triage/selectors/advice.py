@@ -11,7 +11,7 @@ from diagnosis.tried import ACTIONS, DOABLE, TAKES_MACHINES
 from triage.models import Activity, Incident
 from triage.services.tried import OUTCOMES
 
-_KINDS = ("tried", "untried")
+TRIED_KINDS = ("tried", "untried")
 #: Candidate groups shown; the report keeps 24.
 CANDIDATES = 6
 
@@ -88,10 +88,10 @@ def tried_words(kind: str, data: dict[str, Any]) -> str:
     return f"recorded {what}: {OUTCOMES.get(str(data.get('outcome')), 'not known yet')}"
 
 
-def advice_view(incident: Incident, report: dict[str, Any], own: Iterable[Activity]) -> AdviceView:
-    """The panel of one incident, ``own`` its activities. One query for later attempts, none for the first; linear in
-    the ranks of the report's stacks."""
-    tried = tried_acts(incident, own)
+def advice_view(incident: Incident, report: dict[str, Any], known: Iterable[Activity]) -> AdviceView:
+    """The panel of one incident, ``known`` its activities and what was tried before it (``IncidentView.known``). No
+    query; linear in the ranks of the report's stacks."""
+    tried = tried_acts(incident, known)
     advice = advice_now(report, tried)
     nodes = incident.node_count or 0
     return AdviceView(
@@ -103,18 +103,9 @@ def advice_view(incident: Incident, report: dict[str, Any], own: Iterable[Activi
     )
 
 
-def tried_acts(incident: Incident, own: Iterable[Activity]) -> list[TriedAct]:
+def tried_acts(incident: Incident, known: Iterable[Activity]) -> list[TriedAct]:
     """What was tried and not taken back: here, and on earlier attempts of the job that failed in the same way."""
-    rows = [row for row in own if row.kind in _KINDS]
-    if incident.attempt.number > 0:
-        earlier = Activity.objects.filter(
-            job=incident.job_id,
-            kind__in=_KINDS,
-            incident__attempt__number__lt=incident.attempt.number,
-            incident__standing_category=incident.standing_category,
-            incident__is_withdrawn=False,
-        )
-        rows = [*earlier.select_related("actor", "incident__attempt").order_by("at", "pk"), *rows]
+    rows = [row for row in known if row.kind in TRIED_KINDS]
     undone = {row.data.get("of") for row in rows if row.kind == "untried"}
     return [
         TriedAct(row, row.incident_id == incident.pk) for row in rows if row.kind == "tried" and row.pk not in undone

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from diagnosis import taxonomy
 from triage.models import Activity, Decision, Incident, Suspect
-from triage.selectors.advice import tried_words
+from triage.selectors.advice import TRIED_KINDS, tried_words
 from triage.selectors.incidents import incidents_visible_to
 from triage.services import standing
 from triage.services.reading import FindingFacts, findings_of
@@ -66,6 +66,8 @@ class IncidentView:
     others: list[SuspectView]
     added: list[Decision]
     findings: list[FindingFacts]
+    #: activities that its panels tell of, among them some of earlier attempts
+    known: list[Activity]
     entries: list[dict[str, Any]]
     relatives: list[tuple[Incident, str]]
     is_outdated: bool
@@ -108,6 +110,7 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
     ]
     category_word = last.get((Decision.Claim.CATEGORY, ""))
     report = incident.diagnosis.report
+    activities = _known(incident)
     return IncidentView(
         incident=incident,
         report=report,
@@ -117,7 +120,8 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
         others=[view for view in views if not view.row.is_accused],
         added=added,
         findings=[row for row in findings_of(report) if row.role in EVIDENCE_ROLES],
-        entries=_entries(incident),
+        known=activities,
+        entries=_entries(incident, activities),
         relatives=_relatives(user, incident),
         is_outdated=bool(
             category_word
@@ -150,9 +154,24 @@ def _standing(machine: str, word: Decision | None) -> str:
     return word.value if word and word.word in (Decision.Word.CONFIRM, Decision.Word.CORRECT) else machine
 
 
-def _entries(incident: Incident) -> list[dict[str, Any]]:
-    """Activity, oldest first, each with what it says."""
-    return [{"row": row, "words": activity_words(row)} for row in incident.activities.select_related("actor")]
+def _known(incident: Incident) -> list[Activity]:
+    """The incident's activities, oldest first, and what was tried on earlier attempts that failed in the same way."""
+    told = Q(incident=incident)
+    if incident.attempt.number > 0:
+        told |= Q(
+            job=incident.job_id,
+            kind__in=TRIED_KINDS,
+            incident__attempt__number__lt=incident.attempt.number,
+            incident__standing_category=incident.standing_category,
+            incident__is_withdrawn=False,
+        )
+    rows = Activity.objects.filter(told).select_related("actor", "incident__attempt").order_by("at", "pk")
+    return list(rows.only("kind", "at", "data", "actor__username", "incident__attempt__number"))
+
+
+def _entries(incident: Incident, known: list[Activity]) -> list[dict[str, Any]]:
+    """Its own activities, each with what it says."""
+    return [{"row": row, "words": activity_words(row)} for row in known if row.incident_id == incident.pk]
 
 
 def activity_words(row: Activity) -> str:

@@ -36,7 +36,7 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
         "nav": "incidents",
         "incident": found,
         "view": view,
-        "ladder": advice_view(found, view.report, [entry["row"] for entry in view.entries]),
+        "ladder": advice_view(found, view.report, view.known),
         "stages": STAGES,
         "is_asleep": found.snoozed_until is not None and found.snoozed_until > timezone.now(),
     }
