@@ -24,7 +24,7 @@ def problem_json(error: Exception, context: dict[str, Any]) -> Response | None:
         error = Refused(BUSY, code="busy", status=503)
     if isinstance(error, Refused):
         headers = {"Retry-After": "5"} if error.status == 503 else {}
-        problem = _problem(error.status, error.code, error.detail)
+        problem = problem_of(error.status, error.code, error.detail)
         if error.fields:
             problem["errors"] = [{"field": name, "detail": text} for name, text in error.fields.items()]
         return Response(problem, status=error.status, headers=headers, content_type="application/problem+json")
@@ -37,17 +37,18 @@ def problem_json(error: Exception, context: dict[str, Any]) -> Response | None:
         return None
     assert isinstance(error, exceptions.APIException)
     if isinstance(error, exceptions.ValidationError):
-        problem = _problem(response.status_code, "invalid", "Some fields are wrong; see errors.")
+        problem = problem_of(response.status_code, "invalid", "Some fields are wrong; see errors.")
         problem["errors"] = _flat(error.detail)
     else:
         code = error.get_codes()
-        problem = _problem(response.status_code, code if isinstance(code, str) else "error", str(error.detail))
+        problem = problem_of(response.status_code, code if isinstance(code, str) else "error", str(error.detail))
     response.data = problem
     response.content_type = "application/problem+json"
     return response
 
 
-def _problem(status: int, code: str, detail: str) -> dict[str, Any]:
+def problem_of(status: int, code: str, detail: str) -> dict[str, Any]:
+    """RFC 9457 problem details."""
     return {
         "type": f"urn:faultline:problem:{code}",
         "title": code.replace("_", " "),

@@ -199,6 +199,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
+    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "ingest.api.schema.problems"],
     "ENUM_NAME_OVERRIDES": {
         "OutcomeEnum": "ingest.models.Outcome",
         "IncidentStateEnum": "triage.models.Incident.State",

@@ -50,7 +50,9 @@ class JobsView(ApiView):
     pagination_class = Cursor
     queryset = Job.objects.none()
 
-    @extend_schema(operation_id="jobs_list", tags=TAGS, summary="Jobs, newest first")
+    @extend_schema(
+        operation_id="jobs_list", tags=TAGS, summary="Jobs, newest first", responses=JobSerializer(many=True)
+    )
     def get(self, request: Request) -> Response:
         return self.page_of(selectors.jobs_visible_to(request.user).select_related("cluster"))
 
@@ -110,7 +112,12 @@ class RunsView(ApiView):
     pagination_class = Cursor
     queryset = Run.objects.none()
 
-    @extend_schema(operation_id="jobs_runs", tags=TAGS, summary="Background work on a job, newest first, with its log")
+    @extend_schema(
+        operation_id="jobs_runs",
+        tags=TAGS,
+        summary="Background work on a job, newest first, with its log",
+        responses=RunSerializer(many=True),
+    )
     def get(self, request: Request, slug: str) -> Response:
         return self.page_of(Run.objects.filter(job=job_of(request, slug)).prefetch_related("log"))
 
@@ -124,7 +131,12 @@ class ArtifactsView(ApiView):
     pagination_class = _ByArrival
     queryset = Artifact.objects.none()
 
-    @extend_schema(operation_id="jobs_artifacts", tags=TAGS, summary="Files of a job, the latest first")
+    @extend_schema(
+        operation_id="jobs_artifacts",
+        tags=TAGS,
+        summary="Files of a job, the latest first",
+        responses=ArtifactSerializer(many=True),
+    )
     def get(self, request: Request, slug: str) -> Response:
         return self.page_of(selectors.artifacts_of(job_of(request, slug)).order_by())
 
@@ -138,6 +150,7 @@ class JobUploadsView(ApiView):
         operation_id="jobs_uploads",
         tags=TAGS,
         summary="What was sent to a job, the latest first: names, digests, and why some were refused",
+        responses=UploadSerializer(many=True),
     )
     def get(self, request: Request, slug: str) -> Response:
         return self.page_of(Upload.objects.filter(job=job_of(request, slug)).select_related("job", "attempt"))

@@ -14,13 +14,19 @@ STEP_STATES = [(name, name) for name in ("waiting", "active", "done", "failed")]
 DIAGNOSIS_STATES = [(name, name) for name in ("waiting", "queued", "running", "succeeded", "failed")]
 
 
+class FieldProblemSerializer(serializers.Serializer[Any]):
+    field = serializers.CharField()
+    detail = serializers.CharField()
+
+
 class ProblemSerializer(serializers.Serializer[Any]):
     """RFC 9457 problem details, the shape of every error."""
 
-    type = serializers.CharField()
+    type = serializers.CharField(help_text="urn:faultline:problem:…, the same for the same kind of problem")
     title = serializers.CharField()
     status = serializers.IntegerField()
-    detail = serializers.CharField()
+    detail = serializers.CharField(help_text="What is wrong and what to do, for people")
+    errors = FieldProblemSerializer(many=True, required=False, help_text="Field by field, where fields are wrong")
 
 
 class JobInSerializer(serializers.Serializer[Any]):

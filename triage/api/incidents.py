@@ -111,6 +111,7 @@ class DecisionsView(ApiView):
         operation_id="incidents_decisions_list",
         tags=TAGS,
         summary="Every human word on an incident, undone ones too, newest first",
+        responses=DecisionSerializer(many=True),
     )
     def get(self, request: Request, number: int) -> Response:
         return self.page_of(_incident_of(request, number).decisions.select_related("made_by"))

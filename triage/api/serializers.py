@@ -16,7 +16,7 @@ class IncidentSerializer(serializers.ModelSerializer[Incident]):
     number = serializers.IntegerField(source="pk", read_only=True)
     job: Any = serializers.SlugRelatedField("slug", read_only=True)
     cluster: Any = serializers.SlugRelatedField("slug", read_only=True)
-    assignee: Any = serializers.SlugRelatedField("username", read_only=True)
+    assignee: Any = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
     url = serializers.SerializerMethodField()
 
     class Meta:

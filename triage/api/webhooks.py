@@ -30,7 +30,9 @@ class WebhookSerializer(serializers.ModelSerializer[Webhook]):
     """An address that is told of events, docs/webhooks.md."""
 
     events = serializers.MultipleChoiceField(choices=_EVENTS, allow_empty=False)
-    cluster: Any = serializers.SlugRelatedField("slug", read_only=True, help_text="Only of this cluster, or of all")
+    cluster: Any = serializers.SlugRelatedField(
+        "slug", read_only=True, allow_null=True, help_text="Only of this cluster, or of all"
+    )
     owner: Any = serializers.SlugRelatedField("username", read_only=True)
 
     class Meta:
@@ -113,7 +115,12 @@ class WebhooksApiView(ApiView):
 class WebhooksView(WebhooksApiView):
     pagination_class = Cursor
 
-    @extend_schema(operation_id="webhooks_list", tags=TAGS, summary="Your webhooks; an administrator's are everybody's")
+    @extend_schema(
+        operation_id="webhooks_list",
+        tags=TAGS,
+        summary="Your webhooks; an administrator's are everybody's",
+        responses=WebhookSerializer(many=True),
+    )
     def get(self, request: Request) -> Response:
         return self.page_of(webhooks_of(request.user))
 
@@ -194,7 +201,12 @@ class DeliveriesView(WebhooksApiView):
     pagination_class = Cursor
     queryset: Any = Delivery.objects.none()
 
-    @extend_schema(operation_id="webhooks_deliveries", tags=TAGS, summary="Messages of a webhook, newest first")
+    @extend_schema(
+        operation_id="webhooks_deliveries",
+        tags=TAGS,
+        summary="Messages of a webhook, newest first",
+        responses=DeliverySerializer(many=True),
+    )
     def get(self, request: Request, pk: int) -> Response:
         return self.page_of(deliveries_of(self.webhook(request, pk)))
 

@@ -17,6 +17,7 @@ from django.views.decorators.csp import csp_override
 from django.views.decorators.http import require_GET
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
+from ingest.problems import problem_of
 from triage.selectors.health import broker_answers, metrics_lines
 
 
@@ -58,26 +59,36 @@ _TOO_MUCH = (
 )
 
 
+def _answer(request: HttpRequest, status: int, title: str, said: str) -> HttpResponse:
+    """A page for people; for programs a problem, as every other refusal of the API is."""
+    if request.path.startswith("/api/v1/"):
+        problem = problem_of(status, title.lower().replace(" ", "_"), said)
+        return JsonResponse(problem, status=status, content_type="application/problem+json")
+    return render(request, "triage/error.html", {"code": status, "title": title, "said": said}, status=status)
+
+
 def bad_request(request: HttpRequest, exception: Any = None) -> HttpResponse:
     if isinstance(exception, (RequestDataTooBig, TooManyFilesSent, TooManyFieldsSent)):
-        context = {"code": 413, "title": "Too much at once", "said": _TOO_MUCH}
-        return render(request, "triage/error.html", context, status=413)
+        return _answer(request, 413, "Too much at once", _TOO_MUCH)
     said = _said(exception, "The request cannot be understood.")
-    return render(request, "triage/error.html", {"code": 400, "title": "That does not work", "said": said}, status=400)
+    return _answer(request, 400, "That does not work", said)
 
 
 def forbidden(request: HttpRequest, exception: Any = None) -> HttpResponse:
     said = _said(exception, "Your role does not allow this. Ask an administrator.")
-    return render(request, "triage/error.html", {"code": 403, "title": "Not for this role", "said": said}, status=403)
+    return _answer(request, 403, "Not for this role", said)
 
 
 def not_found(request: HttpRequest, exception: Any = None) -> HttpResponse:
     said = _said(exception, "There is nothing at this address.")
-    return render(request, "triage/error.html", {"code": 404, "title": "Not found", "said": said}, status=404)
+    return _answer(request, 404, "Not found", said)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Rendered without context processors: the database may be what failed."""
+    if request.path.startswith("/api/v1/"):
+        said = "Something broke on our side; it was written to the server's log. Try again, and report it if it stays."
+        return JsonResponse(problem_of(500, "error", said), status=500, content_type="application/problem+json")
     return HttpResponse(_SERVER_ERROR, status=500)
 
 

@@ -1,0 +1,61 @@
+"""What every operation of the schema has in common, said once: refusals are problems, and limits have headers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+_RETRY = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}
+_LIMITS = {
+    f"RateLimit-{name}": {"description": meaning, "schema": {"type": "integer"}}
+    for name, meaning in (
+        ("Limit", "Requests a minute"),
+        ("Remaining", "Requests left in this minute"),
+        ("Reset", "Seconds until the next minute begins"),
+    )
+}
+_COMMON = {
+    "401": {"description": "No token, or one that is not valid any more"},
+    "403": {"description": "The token's scopes or its owner's role do not allow that"},
+    "404": {"description": "Not there, or not for the caller"},
+    "429": {"description": "Too many requests in this minute", "headers": {**_RETRY, **_LIMITS}},
+    "503": {"description": "Busy: nothing was lost, try again", "headers": _RETRY},
+    "default": {"description": "What is wrong and what to do"},
+}
+
+
+def problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Postprocessing hook of drf-spectacular: every operation may be refused with RFC 9457 problem details."""
+    _head_of_upload(result["paths"])
+    for address in result["paths"].values():
+        for operation in address.values():
+            responses = operation["responses"]
+            for status, response in _COMMON.items():
+                responses.setdefault(status, {**response, "content": _PROBLEM})
+            for status, response in responses.items():
+                if status != "default" and int(status) >= 400:
+                    response["content"] = _PROBLEM
+            operation["responses"] = dict(sorted(responses.items()))
+    return result
+
+
+def _head_of_upload(paths: dict[str, Any]) -> None:
+    """The generator knows no HEAD, but tus asks for the offset by it."""
+    address = next(path for path in paths if path.startswith("/api/v1/uploads/{"))
+    patch = paths[address]["patch"]
+    shared = {name: patch[name] for name in ("tags", "security")}
+    paths[address]["head"] = {
+        **shared,
+        "operationId": "uploads_offset",
+        "summary": "How many bytes have arrived (tus HEAD)",
+        "parameters": [parameter for parameter in patch["parameters"] if parameter["in"] == "path"],
+        "responses": {
+            "200": {
+                "description": "The upload is known",
+                "headers": {
+                    name: {"schema": {"type": "integer"}, "required": True}
+                    for name in ("Upload-Offset", "Upload-Length")
+                },
+            }
+        },
+    }

@@ -1,0 +1,144 @@
+"""Every operation of the API answers as docs/openapi.yaml says, whatever it is sent, and never with a 500.
+
+A few examples each here; more by `FAULTLINE_CONTRACT_EXAMPLES=200 python -m pytest tests/triage/test_contract.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
+from django.test import Client
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as examples
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi import checks
+
+from ingest.models import Artifact, Blob, Run, RunLog, Token, Upload
+from ingest.services import resuming, token_create
+from scripts.openapi import KEPT
+from tests.factories import make_attempt, make_job, make_user
+from tests.triage.report import sample
+from triage.models import Webhook
+from triage.services import reviewing, webhooks
+from triage.services.diagnosing import diagnosis_store
+from triage.wsgi import application
+
+pytestmark = pytest.mark.django_db
+EXAMPLES = int(os.environ.get("FAULTLINE_CONTRACT_EXAMPLES", "4"))
+SCHEMA = schemathesis.openapi.from_path(str(KEPT))
+SCHEMA.app = application
+schemathesis.serializer.alias("application/offset+octet-stream", "application/octet-stream")
+OPERATIONS = {f"{found.ok().method.upper()} {found.ok().path}": found.ok() for found in SCHEMA.get_all_operations()}
+CHECKS = [
+    schemathesis.checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+]
+DIGEST = "0" * 64
+
+
+@pytest.fixture(autouse=True)
+def one_connection(db: None) -> Iterator[None]:
+    """Requests leave the connection open, as those of Django's own test client do: rows live in its transaction."""
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+@pytest.fixture
+def rows(settings: Any) -> dict[str, Any]:
+    """One of everything, and what stands for it in addresses."""
+    settings.API_PER_MINUTE = settings.UPLOADS_PER_MINUTE = 1_000_000
+    settings.WEBHOOK_ALLOW = ["127.0.0.1"]
+    admin = make_user("root", "admin", "manager")
+    job = make_job("night-run", nodes_text="n1\nn2")
+    attempt = make_attempt(job)
+    diagnosis_store(attempt=attempt, revision=1, report=sample())
+    incident = attempt.incidents.get()
+    decision = reviewing.decision_make(incident=incident, claim="category", word="confirm", by=admin)
+    blob = Blob.objects.create(sha256=DIGEST, size_bytes=3)
+    Artifact.objects.create(attempt=attempt, path="a.log", blob=blob, state="skipped", problem="It is empty.")
+    run = Run.objects.create(job=job, kind="parse", state="failed", error="It broke.")
+    RunLog.objects.create(run=run, level="error", message="It broke.", path="a.log")
+    Upload.objects.create(job=job, attempt=attempt, path="b.log", state="refused", problem="Too large.")
+    upload = resuming.upload_begin(job=job, path="c.log", size_bytes=10)
+    hook = Webhook.objects.create(
+        owner=admin, name="x", url="http://127.0.0.1:9/", events=["incident.opened"], secret="whsec_AAAA"
+    )
+    sent = webhooks.ping(hook=hook)
+    _, secret = token_create(user=admin, name="contract", scopes=Token.Scope.values)
+    return {
+        "secret": secret,
+        "slug": job.slug,
+        "number": incident.pk,
+        "decision": decision.pk,
+        "sha256": DIGEST,
+        "delivery": str(sent.pk),
+        "/api/v1/uploads/": str(upload.pk),
+        "/api/v1/webhooks/": hook.pk,
+    }
+
+
+def real(rows: dict[str, Any], path: str, name: str) -> Any:
+    """What makes the parameter name a row that is there."""
+    if name in rows:
+        return rows[name]
+    return next(value for part, value in rows.items() if part.startswith("/") and part in path)
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["fitting", "unfitting"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_answers_as_described(name: str, mode: GenerationMode, rows: dict[str, Any]) -> None:
+    operation = OPERATIONS[name]
+    there = {parameter.name: real(rows, operation.path, parameter.name) for parameter in operation.path_parameters}
+    quiet = [
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.filter_too_much,
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+    ]
+    turns = iter(range(10**9))
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @examples(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=quiet,
+        phases=[Phase.generate],
+    )
+    def check(case: Any) -> None:
+        if next(turns) % 4:  # the rest asks for rows that are not there
+            case.path_parameters = {**(case.path_parameters or {}), **there}
+        response = case.call(headers={"Authorization": f"Bearer {rows['secret']}"})
+        case.validate_response(response, checks=CHECKS)
+
+    try:
+        check()
+    except Exception as error:
+        if type(error).__name__ == "Unsatisfiable":
+            pytest.skip("nothing that does not fit can be sent")
+        raise
+
+
+def test_every_operation_is_refused_without_a_token(rows: dict[str, Any]) -> None:
+    client = Client()
+    for name, operation in OPERATIONS.items():
+        path = operation.path
+        for parameter in operation.path_parameters:
+            path = path.replace(f"{{{parameter.name}}}", str(real(rows, operation.path, parameter.name)))
+        answer = client.generic(operation.method.upper(), path)
+        assert answer.status_code == 401, name
+        assert answer["Content-Type"] == "application/problem+json", name
+        assert answer["WWW-Authenticate"] == "Bearer", name
