@@ -6,6 +6,7 @@ from typing import Any
 
 from diagnosis import taxonomy
 from triage.models import Incident
+from triage.selectors.advice import advice_now, tried_acts, tried_words
 from triage.selectors.incident import IncidentView, log_url
 
 CSV_COLUMNS = (
@@ -84,13 +85,42 @@ def markdown(view: IncidentView, base_url: str) -> str:
                 url = log_url(job.slug, incident.attempt.number, ref.get("file", ""), ref.get("line"))
                 lines.append(f"  {base_url}{url}")
         lines.append("")
-    advice = view.report.get("advice") or {}
-    if advice.get("action"):
-        lines += ["### Advice", "", f"{advice['action']}: {', '.join(advice.get('targets') or [])}"]
-        if advice.get("command"):
-            lines += ["", "```", str(advice["command"]), "```"]
-        lines.append("")
+    lines += [*_advice(view), *_list("Missing evidence", view.report.get("missing") or []), *_said(view)]
     return "\n".join(lines)
+
+
+def _advice(view: IncidentView) -> list[str]:
+    """What to do now, how, and what was tried: the advice as the page shows it, after what failed."""
+    tried = tried_acts(view.incident, view.known)
+    advice = advice_now(view.report, tried)
+    if not advice.get("action") or advice["action"] == "none":
+        return []
+    title = str(advice.get("action_title") or advice["action"]).replace("_", " ")
+    targets = ", ".join(_plain(str(name)) for name in advice.get("targets") or [])
+    lines = ["### Advice", "", f"**{_plain(title)}** {targets}".rstrip()]
+    lines += [f"- {_plain(str(sentence))}" for sentence in advice.get("because") or []]
+    for command in (advice.get("commands") or {}).values():
+        lines += ["", "```", str(command).replace("```", "` ` `"), "```"]
+    if tried:
+        lines += ["", "Tried before:", ""]
+        lines += [f"- {act.row.at:%Y-%m-%d %H:%M} {_plain(tried_words(act.row.kind, act.row.data))}" for act in tried]
+    return [*lines, ""]
+
+
+def _said(view: IncidentView) -> list[str]:
+    """What people did and said, oldest first, each with its reason."""
+    sentences = []
+    for entry in view.entries:
+        row = entry["row"]
+        if row.actor:
+            why = str(row.data.get("reason") or row.data.get("body") or "")
+            words = f"{row.actor.get_username()} {entry['words']}" + (f": {why[:300]}" if why else "")
+            sentences.append(f"{row.at:%Y-%m-%d %H:%M} {words}")
+    return _list("Said and done", sentences)
+
+
+def _list(title: str, sentences: list[str]) -> list[str]:
+    return [f"### {title}", "", *(f"- {_plain(sentence)}" for sentence in sentences), ""] if sentences else []
 
 
 def _plain(text: str) -> str:

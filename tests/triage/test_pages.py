@@ -175,11 +175,20 @@ def test_a_form_cannot_send_people_to_another_site(client, ada, incident):
     assert response["Location"] == f"/incidents/{incident.pk}/"
 
 
-def test_markdown_of_an_incident_holds_verdict_evidence_and_advice(client, ada, incident):
+def test_markdown_of_an_incident_holds_verdict_evidence_advice_and_what_was_said(client, ada, incident):
+    decision_make(incident=incident, claim="category", word="confirm", by=ada, reason="matches <DCGM>")
+    comment_add(incident=incident, body="board *replaced*", by=ada)
     text = budget(client, reverse("incident-markdown", args=[incident.pk]))
     assert text.startswith(f"## #{incident.pk} GPU 5 of gpu-0412")
-    assert "http://testserver/jobs/llama/logs/0/" in text
-    assert "gpu-0412" in text
+    for words in (
+        "http://testserver/jobs/llama/logs/0/",
+        "**Evict** gpu-0412",
+        "```\nscontrol update NodeName=gpu-0412 State=DRAIN\n```",
+        "### Missing evidence\n\n- No kernel log of gpu-0413.",
+        "ada confirmed the category: GPU lost from the PCIe bus: matches \\<DCGM\\>",
+        "ada commented: board \\*replaced\\*",
+    ):
+        assert words in text, words
 
 
 def test_the_job_pages_keep_their_budget(client, ada, incident):

@@ -98,7 +98,11 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
     """Four queries beyond the incident itself, whatever its size."""
     decisions = list(incident.decisions.select_related("made_by"))
     last = standing.latest(decisions)
-    rows = list(incident.suspects.select_related("node").annotate(**_past(incident)))
+    rows = list(
+        incident.suspects.select_related("node").annotate(
+            past=_past(incident), past_confirmed=_past(incident, stood=True)
+        )
+    )
     top = max((row.score for row in rows), default=1) or 1
     views = [
         SuspectView(row, last.get((Decision.Claim.SUSPECT, row.entity)), row.past, row.past_confirmed, row.score / top)
@@ -131,14 +135,10 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
     )
 
 
-def _past(incident: Incident) -> dict[str, Any]:
-    """How many other incidents accused the same node, and how many of them a human let stand."""
+def _past(incident: Incident, *, stood: bool = False) -> Any:
+    """How many other incidents accused the same node; with ``stood`` those whose verdict a human let stand."""
     same = Q(node__suspicions__is_accused=True) & ~Q(node__suspicions__incident=incident)
-    stood = Q(node__suspicions__incident__state__in=STOOD)
-    return {
-        "past": Count("node__suspicions", filter=same),
-        "past_confirmed": Count("node__suspicions", filter=same & stood),
-    }
+    return Count("node__suspicions", filter=same & Q(node__suspicions__incident__state__in=STOOD) if stood else same)
 
 
 def _claims(incident: Incident, last: dict[tuple[str, str], Decision]) -> list[ClaimView]:
