@@ -21,6 +21,7 @@ PAGES = {
     "incident": ("/incidents/", "main a[href^='/incidents/']:not([href*='?'])"),
     "jobs": ("/jobs/", None),
     "job": ("/jobs/sample-sigkill-rank5/", None),
+    "log": ("/jobs/sample-sigkill-rank5/files/", "main a[href$='agent.stderr.log']"),
     "upload": ("/upload/", None),
     "statistics": ("/statistics/", None),
     "nodes": ("/nodes/", None),
