@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-_RETRY = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}
+_RETRY: dict[str, Any] = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}
 _LIMITS = {
     f"RateLimit-{name}": {"description": meaning, "schema": {"type": "integer"}}
     for name, meaning in (
@@ -14,7 +14,7 @@ _LIMITS = {
         ("Reset", "Seconds until the next minute begins"),
     )
 }
-_COMMON = {
+_COMMON: dict[str, dict[str, Any]] = {
     "401": {"description": "No token, or one that is not valid any more"},
     "403": {"description": "The token's scopes or its owner's role do not allow that"},
     "404": {"description": "Not there, or not for the caller"},

@@ -26,7 +26,9 @@ class ProblemSerializer(serializers.Serializer[Any]):
     title = serializers.CharField()
     status = serializers.IntegerField()
     detail = serializers.CharField(help_text="What is wrong and what to do, for people")
-    errors = FieldProblemSerializer(many=True, required=False, help_text="Field by field, where fields are wrong")
+    errors = FieldProblemSerializer(  # type: ignore[assignment]  # what DRF itself calls errors is not asked of it
+        many=True, required=False, help_text="Field by field, where fields are wrong"
+    )
 
 
 class JobInSerializer(serializers.Serializer[Any]):

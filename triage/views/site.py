@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.decorators import login_not_required, login_required
 from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -44,7 +44,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 #: the documentation page brings its own style element; nothing else on the site does
 _DOCS_POLICY: dict[str, Any] = {**settings.SECURE_CSP, "style-src": [CSP.SELF, CSP.UNSAFE_INLINE]}
-api_docs = csp_override(_DOCS_POLICY)(SpectacularSwaggerSplitView.as_view(url_name="api-schema"))
+api_docs = login_required(csp_override(_DOCS_POLICY)(SpectacularSwaggerSplitView.as_view(url_name="api-schema")))
 
 
 def _said(exception: Any, default: str) -> str:
