@@ -1,4 +1,4 @@
-"""Lines a second and peak memory of reading a log, beside Drain3 in the same run: `python bench/parse.py [--lines
+"""Lines a second and peak memory of reading a log, beside Drain3 in the same run: `python -m bench.parse [--lines
 1000000 10000000]`.
 
 Ours does more than Drain3 is asked to: it also reads times, writers and levels, joins records and writes the column
@@ -131,7 +131,7 @@ def main() -> None:
         for count in [0] if options.file else options.lines:
             path = options.file or Path(folder) / f"{count}.log"
             if not options.file:
-                from generate import write
+                from bench.generate import write
 
                 write(path, count)
             mine = _apart("--one", "ours", "--file", str(path))

@@ -21,6 +21,10 @@ from diagnosis.logs.tables import COLUMNS, NO_YEAR, combine, in_year, write_colu
 from diagnosis.model import Kind, Parsed, ParseHints, Source
 
 _FACTS_BYTES = 64 << 20
+_FOLDED = (
+    "So many different messages that further ones were counted by their first words only; warnings, errors and codes "
+    "were kept longest. All lines can be read."
+)
 
 
 class _Tee(io.RawIOBase):
@@ -114,9 +118,12 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
 
 def is_divisible(head: bytes, path: str) -> bool:
     """Whether a file that begins with ``head`` may be parsed in byte ranges cut after newlines: a log in a
-    one-byte encoding.
+    one-byte encoding whose lines are no JSON objects.
     """
-    return _kind(head, path) in (Kind.LOG, Kind.KERNEL, Kind.SCHEDULER) and encodings.encoding_of(head)[0] == "utf-8"
+    if _kind(head, path) not in (Kind.LOG, Kind.KERNEL, Kind.SCHEDULER):
+        return False
+    encoding, mark = encodings.encoding_of(head)
+    return encoding == "utf-8" and not wrapped.is_wrapped(encodings.decode(head[mark:]))
 
 
 def _kind(head: bytes, path: str) -> Kind:
@@ -174,7 +181,8 @@ def _described(kind: Kind, tee: _Tee, path: str) -> Parsed:
 
 def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path) -> Parsed:
     notes: list[str] = []
-    encoding, mark = encodings.encoding_of(head)
+    # A later range of a file is what its beginning said: a log in UTF-8, see is_divisible.
+    encoding, mark = encodings.encoding_of(head) if not hints.offset else ("utf-8", 0)
     if encoding != "utf-8":
         notes.append(f"The text is {encoding.upper()}; byte offsets count the original bytes.")
     tee.read(mark)
@@ -185,7 +193,7 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
 
     reader = LogReader(path, work, time_zone=zone, node=hints.node)
     text = encodings.decode(head[mark : len(head) - (len(head) - mark) % 2 if encoding != "utf-8" else None], encoding)
-    is_wrapped = wrapped.is_wrapped(text)
+    is_wrapped = not hints.offset and wrapped.is_wrapped(text)
     if is_wrapped:
         notes.append("Each line is a JSON object; its message, time, level and host were read.")
     stream = cast("BinaryIO", tee)
@@ -193,6 +201,8 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
     if tee.broke:
         notes.append(_broken(path, tee.broke, tee.passed))
     columns, uniques = reader.finish()
+    if reader.folded_lines:
+        notes.append(_FOLDED)
     counts = reader.source_lines
     facts: dict[str, Any] = {
         "encoding": encoding,
@@ -200,6 +210,7 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
         "year": reader.year,
         "has_yearless": reader.has_yearless,
         "used_year": reader.used_year,
+        "folded_lines": reader.folded_lines,
     }
     found = settled(reader.sources.all, counts)
     return Parsed(
@@ -281,6 +292,7 @@ def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
         "year": year,
         "has_yearless": is_yearless,
         "used_year": target if is_yearless else None,
+        "folded_lines": sum(part.facts.get("folded_lines", 0) for part in parts),
     }
     return Parsed(
         path=parts[0].path,

@@ -214,6 +214,14 @@ def _missing(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> tuple[str, 
     out += [f"{p.path} was not used: {p.skipped}" for p in skipped[:8]]
     if len(skipped) > 8:
         out.append(f"{len(skipped) - 8} more files were not used.")
+    folded = [p for p in parsed if p.facts.get("folded_lines")]
+    if folded:
+        lines = sum(int(p.facts["folded_lines"]) for p in folded)
+        also = f" and {len(folded) - 1} more files" if len(folded) > 1 else ""
+        out.append(
+            f"{folded[0].path}{also} holds too many different messages: {lines:,} lines were compared by their first "
+            "words only."
+        )
     if logs is not None and not any(p.kind in LOG_KINDS for p in parsed):
         out.append("No logs.")
     return tuple(out)

@@ -24,7 +24,7 @@ _MOST_KEYS = 300_000
 #: ``style`` of lines that state no time.
 NO_STYLE = 255
 #: ``coded`` of lines without a number that is part of their message.
-_PLAIN = -1
+PLAIN = -1
 _FORMS = {
     "form": pl.UInt64(),
     "masked": pl.UInt64(),
@@ -123,7 +123,7 @@ class Known:
         self._normal += coded["short"].to_list()
         table = pl.concat(
             [
-                plain.with_columns(masked=self._ids(plain["short"]), coded=pl.lit(_PLAIN, pl.Int64)),
+                plain.with_columns(masked=self._ids(plain["short"]), coded=pl.lit(PLAIN, pl.Int64)),
                 coded.with_columns(masked=pl.lit(0, dtype=pl.UInt64), coded=pl.Series(list(places), dtype=pl.Int64)),
             ]
         )
@@ -147,7 +147,7 @@ class Known:
 
     def _set_codes(self, facts: Facts, rows: lines.Rows) -> None:
         """Gives lines with numbers that are part of the message their own masked ids."""
-        places = np.flatnonzero(facts.coded != _PLAIN)
+        places = np.flatnonzero(facts.coded != PLAIN)
         if not len(places):
             return
         found = pl.DataFrame({"form": facts.coded[places], "text": rows.text(places, 4 * TEXT_CHARS)})

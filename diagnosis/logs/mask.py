@@ -27,6 +27,7 @@ from diagnosis.logs.patterns import Form, same
 
 #: Raise it whenever any masked text changes: ids of different versions are never compared.
 VERSION = 1
+_OPENING_WORDS = 2
 
 _DIGITS = r"(?-u:[0-9]+)"
 # What is hexadecimal once runs of digits are one ``0``; ``scan.keys`` says the same in code.
@@ -148,6 +149,16 @@ def mask(message: pl.Expr, form: Form = same) -> pl.Expr:
     for pattern, name in MASKS:
         message = message.str.replace_all(form(pattern), name)
     return message.str.replace_all(form(r"\s+"), " ").str.strip_chars()
+
+
+#: The masked text of lines of a log that has too many different messages even by their first words.
+ANY = "<MORE>"
+
+
+def opening(text: str) -> str:
+    """The first words of a masked text: what messages of a log that has too many of them are counted by."""
+    words = text.split(" ", _OPENING_WORDS)
+    return " ".join([*words[:_OPENING_WORDS], ANY])
 
 
 def restore(texts: Iterable[str]) -> list[str]:

@@ -20,13 +20,18 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.logs import hashing, headers, known, lines, records, scan, times, writers
+from diagnosis.logs import hashing, headers, known, lines, mask, records, scan, times, writers
 from diagnosis.logs.sources import Sources
 from diagnosis.logs.tables import COLUMNS, EXAMPLE_CHARS, UNIQUES, write_columns, write_part
+from diagnosis.model import Level
 
 _WORKERS = 2
 #: Rows kept in memory before they are put aside in a file.
 _PART_ROWS = 1 << 19
+#: Distinct messages of one artifact without a level or code; further ones are counted by their first words, of which
+#: as many are told apart, and beyond that as one. Messages with a code, warnings and errors have as much room again.
+MOST_MESSAGES = 100_000
+_ORDINARY, _TELLING, _OPENINGS = range(3)
 _NOBODY = dict.fromkeys(headers.PARTS, "")
 type Places = npt.NDArray[np.int64]
 
@@ -43,6 +48,7 @@ class _Prepared:
     time: npt.NDArray[np.int64]
     writer: Places
     said: list[dict[str, str]]
+    message: Places
     first: Places
     count: Places
     worst: npt.NDArray[np.uint8]
@@ -72,6 +78,8 @@ class LogReader:
         }
         self._count = np.zeros(0, np.int64)
         self._worst = np.zeros(0, np.uint8)
+        self._held = [0, 0, 0]  # messages of each kind
+        self.folded_lines = 0  # whose message is counted by its first words only
         self._pending: list[pl.DataFrame] = []
         self._pending_rows = 0
         self._parts: list[Path] = []
@@ -104,7 +112,7 @@ class LogReader:
         message, first = hashing.distinct(facts.masked)
         count, worst = np.zeros(len(first), np.int64), np.zeros(len(first), np.uint8)
         hashing.tally(message, facts.level, count, worst)
-        return _Prepared(rows, facts, table.texts, time, writer, said, first, count, worst)
+        return _Prepared(rows, facts, table.texts, time, writer, said, message, first, count, worst)
 
     def _times(self, rows: lines.Rows, facts: known.Facts) -> npt.NDArray[np.int64]:
         """The lines' times; flags those whose stamp names no year."""
@@ -160,12 +168,24 @@ class LogReader:
         """Adds a block's messages to the artifact's."""
         masked = prepared.facts.masked[prepared.first]
         places = np.empty(len(masked), np.int64)
+        folded: list[int] = []
         for number, (one, row) in enumerate(zip(masked.tolist(), prepared.first.tolist(), strict=True)):
-            place = self._place.get(one)
+            place, text = self._place.get(one), ""
             if place is None:
-                place = self._place[one] = len(self._place)
+                text = prepared.texts[one]
+                kind = self._kind(prepared.facts, row)
+                if self._held[kind] >= MOST_MESSAGES:
+                    kind = _OPENINGS
+                    text = mask.opening(text) if self._held[kind] < MOST_MESSAGES else mask.ANY
+                    masked[number] = kept = mask.identity(text)
+                    place = self._place.get(kept)
+                    folded.append(number)
+                    self.folded_lines += int(prepared.count[number])
+                self._held[kind] += place is None
+            if place is None:
+                place = self._place[int(masked[number])] = len(self._place)
                 said = (
-                    prepared.texts[one],
+                    text,
                     self.lines + row + 1,
                     int(prepared.rows.offset[row]),
                     prepared.rows.one(row, 4 * EXAMPLE_CHARS)[:EXAMPLE_CHARS],
@@ -173,11 +193,18 @@ class LogReader:
                 for column, value in zip(self._uniques.values(), said, strict=True):
                     column.append(value)
             places[number] = place
+        if folded:
+            prepared.facts.masked[:] = masked[prepared.message]
         if (more := len(self._place) - len(self._count)) > 0:
             self._count = np.append(self._count, np.zeros(max(more, len(self._count)), np.int64))
             self._worst = np.append(self._worst, np.zeros(max(more, len(self._worst)), np.uint8))
-        self._count[places] += prepared.count
-        self._worst[places] = np.maximum(self._worst[places], prepared.worst)
+        np.add.at(self._count, places, prepared.count)
+        np.maximum.at(self._worst, places, prepared.worst)
+
+    @staticmethod
+    def _kind(facts: known.Facts, row: int) -> int:
+        is_telling = facts.level[row] >= Level.WARNING or facts.coded[row] != known.PLAIN
+        return _TELLING if is_telling else _ORDINARY
 
     def _put_aside(self) -> None:
         part = self.work / f"part-{len(self._parts):06d}.arrow"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from diagnosis import taxonomy
+from diagnosis.logs import templates
 from diagnosis.logs.diagnose import Case
 from diagnosis.logs.moment import Moment
 from diagnosis.logs.place import Place
@@ -180,6 +181,12 @@ def missing(case: Case) -> tuple[str, ...]:
             "No progress lines (iteration, step, epoch) were found: hangs and slowdowns cannot be seen in the logs."
         )
     has_kernel = case.table.messages["example"].str.contains(r"\bkernel: |\bdmesg: |^\[[A-Z ][^\]]{10,26}\] \w").any()
+    if templates.is_degraded([case.table.messages]):
+        out.append(
+            f"The logs hold {case.table.messages.height:,} different messages, more than can be compared word by word: "
+            "messages that differ in anything but their parameters count as different events. Leave out the files that "
+            "are no logs."
+        )
     if not has_kernel and len(nodes) > 1:
         out.append("No kernel logs: faults of GPUs, links and memory that processes do not report stay unseen.")
     return tuple(out)

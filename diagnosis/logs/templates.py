@@ -92,7 +92,11 @@ def mine(uniques: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 def is_degraded(uniques: Iterable[pl.DataFrame]) -> bool:
     """Whether a job has so many distinct messages that only the first, coarse step of clustering is done."""
-    return sum(len(table) for table in uniques) > MAX_CLUSTERED
+    tables = [table.select("masked", "text") for table in uniques]
+    if sum(len(table) for table in tables) <= MAX_CLUSTERED:
+        return False
+    texts = pl.concat(tables).lazy().unique("masked").select(general=generalise(pl.col("text")))
+    return int(texts.select(pl.col("general").n_unique()).collect().item()) > MAX_CLUSTERED
 
 
 def cluster(texts: list[str]) -> list[int]:

@@ -7,6 +7,7 @@ import polars as pl
 
 from diagnosis import Kind, Level, Parsed, ParseHints, merge, parse
 from diagnosis.parsed import load, save
+from diagnosis.parsing import is_divisible
 
 LOG = b"""[rank3]: [2026-03-01 08:00:00,250] [INFO] [loader.py:12:open] opened /data/part-1.bin with 12 workers
 [rank3]: Traceback (most recent call last):
@@ -90,3 +91,10 @@ def test_an_empty_file_and_a_program_say_what_to_do(tmp_path: Path) -> None:
     assert empty.skipped and "empty" in empty.skipped
     program = read(b"\x7fELF\x02\x01\x01" + bytes(500), tmp_path / "b", path="train.log")
     assert program.kind is Kind.OTHER and program.skipped and "ELF" in program.skipped
+
+
+def test_only_plain_logs_are_parsed_in_ranges() -> None:
+    assert is_divisible(LOG, "x.log")
+    assert not is_divisible(b'{"msg": "started", "level": "info"}\n' * 5, "x.log")
+    assert not is_divisible(LOG.decode().encode("utf-16"), "x.log")
+    assert not is_divisible(b"\x7fELF\x02\x01\x01" + bytes(500), "x.log")

@@ -17,7 +17,7 @@ _OURS = (
 )
 _PIECES = (
     "[rank0]: ", "0-0-0 0:0:0,0 ", "[ERROR] ", "n0: ", "Error", "exit code 137", "errno[12", "Xid (PCI:0:0b:0): 79",
-    "/a/b.c", " 0%|##| 0/0 [0:0<0]", "x=-0.0", "pod/a", "\t", "\x0b", "\n", "_A=", "ret 0x1f", "http://a.b", "0:0:0:0:0:0",
+    "/a/b.c", " 0%|##| 0/0 [0:0<0]", "x=-0.0", "pod/a", "\t", "\x0b", "\n", "_A=", "ret 0x1f", "http://a.b", "0:0:0:0",
 )  # fmt: skip
 _LINES = st.lists(st.sampled_from(_PIECES) | st.text(st.characters(max_codepoint=127), max_size=6), max_size=8)
 
