@@ -9,6 +9,7 @@ import lzma
 import stat
 import tarfile
 import zipfile
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,26 +19,13 @@ from hypothesis import strategies as st
 
 from diagnosis import archives
 from diagnosis.archives import Limits, Refused, clean_path, walk
+from tests import archives as archives_of
+from tests.archives import zip_of
 
 LOG = b"line one\nline two\n" * 100
 
 
-def tar_of(members: dict[str, bytes]) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        for name, data in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return out.getvalue()
-
-
-def zip_of(members: dict[str, bytes]) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return out.getvalue()
+tar_of = partial(archives_of.tar_of, mode="w")
 
 
 def opened(data: bytes, path: str = "x", **limits: Any) -> tuple[dict[str, bytes], dict[str, str], dict[str, str]]:

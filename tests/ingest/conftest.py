@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
-import tarfile
-import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -17,29 +13,6 @@ from ingest import services, signals, tasks
 from tests.factories import make_user
 
 LOG = b"".join(b"2026-11-21 03:%02d:00,000 INFO iteration %d loss 2.5\n" % (i % 60, i) for i in range(200))
-
-
-def tar_of(members: dict[str, bytes], *, mode: str = "w:gz") -> bytes:
-    """An archive of these files, in this order."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode=mode) as archive:  # type: ignore[call-overload]
-        for name, data in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return out.getvalue()
-
-
-def zip_of(members: dict[str, bytes]) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return out.getvalue()
-
-
-def gz_of(data: bytes) -> bytes:
-    return gzip.compress(data, mtime=0)
 
 
 def sha(data: bytes) -> str:

@@ -10,8 +10,9 @@ from rest_framework.test import APIClient
 
 from ingest import services
 from ingest.models import Artifact, Job, Token
+from tests.archives import tar_of
 from tests.factories import make_cluster, make_job, make_team, make_user
-from tests.ingest.conftest import LOG, sha, tar_of
+from tests.ingest.conftest import LOG, sha
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.ingest.urls")]
 

@@ -13,7 +13,8 @@ import pytest
 from ingest import selectors, services
 from ingest.models import Artifact, Blob, Job, Upload
 from ingest.refusals import Refused
-from tests.ingest.conftest import LOG, gz_of, sha, tar_of, zip_of
+from tests.archives import gz_of, tar_of, zip_of
+from tests.ingest.conftest import LOG, sha
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -12,8 +12,9 @@ from django.utils import timezone
 
 from ingest import selectors, services
 from ingest.models import Artifact, Job, Run, Token, Upload
+from tests.archives import tar_of
 from tests.factories import make_cluster, make_job, make_team, make_user
-from tests.ingest.conftest import LOG, tar_of
+from tests.ingest.conftest import LOG
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

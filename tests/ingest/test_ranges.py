@@ -16,7 +16,7 @@ from diagnosis import ParseHints, parse
 from ingest import selectors, services
 from ingest.models import Artifact, Job, Run
 from ingest.services import ranges
-from tests.ingest.conftest import tar_of
+from tests.archives import tar_of
 
 UNIT = 4000
 LINES = [

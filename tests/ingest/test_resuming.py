@@ -11,8 +11,9 @@ import pytest
 from ingest import storage
 from ingest.models import Artifact, Upload
 from ingest.services import resuming
+from tests.archives import tar_of
 from tests.factories import make_cluster, make_job, make_team
-from tests.ingest.conftest import LOG, sha, tar_of
+from tests.ingest.conftest import LOG, sha
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.ingest.urls")]
 OFFSET_STREAM = "application/offset+octet-stream"

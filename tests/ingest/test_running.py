@@ -14,8 +14,9 @@ from ingest import selectors, services, signals
 from ingest.models import Artifact, Blob, Job, Run, Upload
 from ingest.refusals import Refused
 from ingest.services import runs, sweeping
+from tests.archives import zip_of
 from tests.factories import make_job
-from tests.ingest.conftest import LOG, zip_of
+from tests.ingest.conftest import LOG
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -13,7 +13,8 @@ from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 from ingest import selectors, services
 from ingest.models import Job
-from tests.ingest.conftest import LOG, gz_of, tar_of, zip_of
+from tests.archives import gz_of, tar_of, zip_of
+from tests.ingest.conftest import LOG
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NESTED = zip_of({"n1.tar.gz": tar_of({"rank0.log": LOG}), "rank1.log.gz": gz_of(LOG), "empty.log": b"", "../x": LOG})

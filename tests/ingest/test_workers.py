@@ -13,7 +13,8 @@ from celery import current_app
 
 from ingest import services, tasks
 from ingest.models import Artifact, Job, Run
-from tests.ingest.conftest import LOG, tar_of
+from tests.archives import tar_of
+from tests.ingest.conftest import LOG
 
 pytestmark = [pytest.mark.broker, pytest.mark.django_db(transaction=True)]
 
