@@ -47,7 +47,7 @@
       if (marks.length) traces.push({
         type: "scatter", mode: "markers", name: role, x: marks.map((m) => utc(m.t)), y: marks.map((m) => m.row), customdata: marks.map((m) => m.url),
         text: marks.map((m) => `${data.nodes[m.row]}  ${role}<br>${m.text.replace(/[<>&]/g, " ")}`), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
-        marker: { color: colour(tone), symbol, size: role === "root" ? 12 : 8, line: { width: 1, color: colour("surface") } },
+        cliponaxis: false, marker: { color: colour(tone), symbol, size: role === "root" ? 12 : 8, line: { width: 1, color: colour("surface") } },
       });
     }
     const used = new Set(data.z.flat());
@@ -125,10 +125,10 @@
       const url = event.points.map((point) => point.customdata).find((value) => typeof value === "string" && value.startsWith("/"));
       if (url) location.assign(url);
     });
-    if (!isTimeline || !("keys" in box.dataset)) return;
+    if (!("keys" in box.dataset)) return;
     const go = (t0, t1) => {
       const at = new URL(location.href);
-      if (t0 === null) { at.searchParams.delete("t0"); at.searchParams.delete("t1"); } else { at.searchParams.set("t0", (t0 / 1000).toFixed(1)); at.searchParams.set("t1", (t1 / 1000).toFixed(1)); }
+      if (t0 === null) { at.searchParams.delete("t0"); at.searchParams.delete("t1"); } else { at.searchParams.set("t0", (t0 / 1000).toFixed(3)); at.searchParams.set("t1", (t1 / 1000).toFixed(3)); }
       history.replaceState(null, "", at);
       follow(at);
       draw(box, t0 === null ? [null, null] : [String(t0 / 1000), String(t1 / 1000)]);
