@@ -2,7 +2,7 @@
 
 Reads ``tests/diagnosis/logs/data/wordings.tsv``: families of messages with the roles and the leaves that are right for
 each. The list is split in two by the hash of the message: rules may be written with half A in view, half B is only
-measured. Category is the first part of a leaf's pair, subcategory the whole pair, both of the verdict on a failure
+measured. ``wordings_late.tsv`` (C) was collected from public trackers after the rules were written. Category is the first part of a leaf's pair, subcategory the whole pair, both of the verdict on a failure
 that shows this one message; messages without a rule are put to the learned model alone.
 
 ``--learned`` asks the learned model alone: about the list, about the examples of each rule with that rule left out of
@@ -30,7 +30,7 @@ from diagnosis.logs.mask import mask
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import Role
 
-WORDINGS = Path(__file__).resolve().parents[1] / "tests" / "diagnosis" / "logs" / "data" / "wordings.tsv"
+DATA = Path(__file__).resolve().parents[1] / "tests" / "diagnosis" / "logs" / "data"
 #: Roles that say nothing of the cause: their category is not asked for.
 SILENT = {"benign", "advice", "-"}
 
@@ -43,21 +43,23 @@ class Wording:
     roles: frozenset[str]
     leaves: tuple[str, ...]
     message: str
+    is_late: bool = False
 
     @property
     def half(self) -> str:
-        """A or B, by the message alone."""
-        return "AB"[hashlib.sha256(self.message.encode()).digest()[0] & 1]
+        """A or B, by the message alone; C for what was collected later."""
+        return "C" if self.is_late else "AB"[hashlib.sha256(self.message.encode()).digest()[0] & 1]
 
 
-def load(path: Path = WORDINGS) -> list[Wording]:
-    """All wordings of the list."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return [
-            Wording(row["family"], frozenset(row["role"].split("|")), tuple(row["leaf"].split("|")), row["message"])
-            for row in rows
-        ]
+def load(folder: Path = DATA) -> list[Wording]:
+    """All wordings of both lists."""
+    found = []
+    for name in ("wordings.tsv", "wordings_late.tsv"):
+        with (folder / name).open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+                roles, leaves = frozenset(row["role"].split("|")), tuple(row["leaf"].split("|"))
+                found.append(Wording(row["family"], roles, leaves, row["message"], name != "wordings.tsv"))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def learned(rows: list[Wording]) -> None:
     """Print how well the model does without rules, and a reliability table."""
     model, tree = starter(), taxonomy.load()
     masked = pl.select(text=mask(pl.lit(pl.Series([row.message for row in rows])))).to_series().to_list()
-    for half in "AB":
+    for half in sorted({row.half for row in rows}):
         found = [
             Told(row, "", "", next(iter(model.predict(text)), taxonomy.UNKNOWN))
             for row, text in zip(rows, masked, strict=True)
@@ -148,7 +150,7 @@ def main() -> None:
     """Both halves; with ``--show`` what is missed, by family."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--show", action="store_true", help="print every miss of the halves asked for")
-    options.add_argument("--half", choices=["A", "B"], help="one half only")
+    options.add_argument("--half", choices=["A", "B", "C"], help="one part only")
     options.add_argument("--learned", action="store_true", help="ask the learned model alone")
     options.add_argument("--families", action="store_true", help="count the misses of each family")
     chosen = options.parse_args()

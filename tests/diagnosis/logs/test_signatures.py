@@ -53,6 +53,46 @@ def test_an_xid_line_is_known_by_its_code() -> None:
     assert signatures.load().match_texts(lines) == [f"nvidia.xid.{code}" for code in range(1, 173)]
 
 
+def test_every_sxid_code_is_explained_and_its_severity_decides() -> None:
+    rules = signatures.load()
+    codes = _codes_of("nvidia.sxid_fatal")
+    assert len(codes) > 400
+    line = "nvidia-nvswitch2: SXid (PCI:0000:c4:00.0): {}, {}, Link 12"
+    assert rules.match_texts(line.format(code, "Fatal") for code in codes) == [
+        f"nvidia.sxid_fatal.{code}" for code in codes
+    ]
+    mild = {rules.rule(found or "").role for found in rules.match_texts(line.format(c, "Non-fatal") for c in codes)}  # type: ignore[union-attr]
+    assert mild == {Role.CASCADE}
+
+
+def test_a_code_table_may_leave_role_and_category_to_its_rule() -> None:
+    rule = signatures.load().rule("nvidia.sxid_fatal.20034")
+    assert rule is not None
+    assert (rule.role, rule.strength, rule.category) == (Role.ROOT, "decisive", "hardware.gpu.nvswitch")
+    assert "link" in rule.title.lower()
+
+
+@pytest.mark.parametrize(
+    ("line", "rule_id", "role"),
+    [
+        ("EI0002: 2025-02-03-04:05:06 The wait execution of the Notify register times out.", "EI0002", Role.CASCADE),
+        ("EI0005: The parameters of operator x are inconsistent between ranks", "EI0005", Role.ROOT),
+        ("EI0013: An error CQE occurred during operator execution.", "EI0013", Role.ROOT),
+        ("EJ0002: The network port is down.", "EJ0002", Role.ROOT),
+        ("EK0201: Failed to allocate host memory for Profiling: 81.", "EK0201", Role.ROOT),
+    ],
+)
+def test_codes_of_the_ascend_toolkit_are_told_apart(line: str, rule_id: str, role: Role) -> None:
+    rules = signatures.load()
+    rule = rules.rule(rules.match_texts([line])[0] or "")
+    assert rule is not None
+    assert (rule.id, rule.role) == (f"ascend.code.{rule_id}", role)
+
+
+def _codes_of(rule_id: str) -> list[str]:
+    return next(list(rule.codes) for rule in RULES if rule.id == rule_id)
+
+
 def test_an_xid_that_no_catalogue_knows_is_still_an_xid() -> None:
     assert signatures.load().match_texts(["NVRM: Xid (PCI:0000:4e:00): 999, pid=1"]) == ["nvidia.xid"]
 
