@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import polars as pl
 
@@ -125,12 +126,19 @@ _BY_NAME = {alias: name for name, aliases in ALIASES.items() for alias in aliase
 
 _TEXT_TIMES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f", "%d/%b/%Y:%H:%M:%S%.f")
 
+#: Longer words are no column names.
+_MOST_CHARS = 100
 _PUNCTUATION = re.compile(r"[\W_]+")
 
 
 def plain(name: str) -> str:
     """A column name without case and punctuation."""
     return _PUNCTUATION.sub("", name.lower())
+
+
+@lru_cache(4096)  # every small log is asked for a header, and they are much alike
+def _ours(name: str) -> str | None:
+    return _BY_NAME.get(plain(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +175,7 @@ class Columns:
     @staticmethod
     def parts(names: Iterable[str]) -> int:
         """How many of source, destination, time and volume the names hold (0..4)."""
-        have = {_BY_NAME.get(plain(name)) for name in names}
+        have = {_ours(name) if len(name) <= _MOST_CHARS else None for name in names}
         times, volumes = have & {"start", "end", "duration"}, have & {"bytes", "packets"}
         return ("src" in have) + ("dst" in have) + bool(times) + bool(volumes)
 
