@@ -65,7 +65,7 @@ def evidence(lines: int, blob: Path, parsed: Path, read_at: list[int]) -> None:
             file.seek(first * LINE_BYTES)
             file.write(b"".join(line_at(n) for n in range(first, min(lines, first + 1000))))
     parsed.mkdir(parents=True)
-    parts = []
+    parts: list[Path] = []
     for first in range(0, lines, PART_LINES):
         parts.append(parsed / f"{len(parts)}.part")
         write_part(part(first, min(PART_LINES, lines - first)), parts[-1])

@@ -73,12 +73,13 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 # SQLite in WAL mode serves one machine; writers wait for each other (timeout) and take the lock at BEGIN, so that a
-# read followed by a write cannot be refused half way.
+# read followed by a write cannot be refused half way. A write elsewhere empties a connection's own page cache, so that
+# the file is mapped as far as SQLite can.
 _SQLITE_OPTIONS = {
     "transaction_mode": "IMMEDIATE",
     "timeout": env_int("FAULTLINE_SQLITE_TIMEOUT_S", 20),
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON; "
-    "PRAGMA cache_size=-65536; PRAGMA mmap_size=268435456;",
+    "PRAGMA cache_size=-65536; PRAGMA mmap_size=2147418112;",
 }
 DATABASES = {"default": dj_database_url.parse(env_str("DATABASE_URL", f"sqlite:///{DATA_DIR / 'faultline.sqlite3'}"))}
 DATABASES["default"]["CONN_MAX_AGE"] = env_int("FAULTLINE_DB_CONN_MAX_AGE_S", 60)
