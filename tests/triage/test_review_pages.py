@@ -78,6 +78,22 @@ def test_snoozing_leaves_the_queue_until_then_and_can_be_taken_back(client, ada,
     assert incident.headline in client.get("/").content.decode()
 
 
+def test_the_menu_offers_what_the_state_allows(client, ada, incident):
+    url = f"/incidents/{incident.pk}/"
+
+    def offered():
+        page = client.get(url).content.decode()
+        return [name for name in ("actioned", "resolved", "reopened", "woken") if f'value="{name}"' in page]
+
+    assert offered() == []
+    client.post(reverse("decide", args=[incident.pk]), {"claim": "category", "word": "confirm"})
+    assert offered() == ["actioned", "resolved"]
+    client.post(reverse("incident-act", args=[incident.pk]), {"act": "resolved"})
+    assert offered() == ["actioned", "reopened"]
+    client.post(reverse("incident-act", args=[incident.pk]), {"act": "snoozed", "hours": "24"})
+    assert offered() == ["actioned", "reopened", "woken"]
+
+
 def test_an_incident_is_resolved_only_after_a_verdict_and_reopens(client, ada, incident):
     url = reverse("incident-act", args=[incident.pk])
     assert "Say first what it was" in client.post(url, {"act": "resolved"}, follow=True).content.decode()

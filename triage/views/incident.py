@@ -22,8 +22,10 @@ from triage.selectors.incidents import incidents_visible_to
 from triage.services import reviewing
 from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.reviewing import STAGES, ReviewError
+from triage.services.standing import LATER_STATES
 from triage.views.common import ability_required, back, complain, incident_or_404, say
 
+_LATER = (("actioned", "Action taken"), ("resolved", "Resolved"))
 _PAST = {"confirm": "Confirmed", "correct": "Corrected", "reject": "Rejected", "inconclusive": "Judged inconclusive:"}
 
 
@@ -38,9 +40,20 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
         "view": view,
         "ladder": advice_view(found, view.report, view.known),
         "stages": STAGES,
+        "acts": _acts(found),
         "is_asleep": found.snoozed_until is not None and found.snoozed_until > timezone.now(),
     }
     return render(request, "triage/incident.html", context)
+
+
+def _acts(found: Incident) -> list[tuple[str, str]]:
+    """What can be done with an incident in its state, and how the menu calls it."""
+    acts = []
+    if found.state != Incident.State.AWAITING_REVIEW:
+        acts = [(name, words) for name, words in _LATER if name != found.state]
+    if found.state in LATER_STATES:
+        acts.append(("reopened", "Reopen"))
+    return [*acts, ("woken", "Wake")] if found.snoozed_until else acts
 
 
 @require_GET
