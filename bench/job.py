@@ -1,4 +1,4 @@
-"""Diagnoses one big made-up job: `python -m bench.job [--nodes 2048] [--lines 19500] [--keep DIR]`.
+"""Diagnoses one big made-up job: `python -m bench.job [--nodes 2048] [--lines 19500] [--parts 1]`.
 
 Prints seconds and peak memory.
 Every node writes one file of `--lines` lines; on one of them a GPU falls off the bus, the others time out ten minutes
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import argparse
 import resource
-import shutil
 import tempfile
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -66,8 +66,22 @@ def write(directory: Path, nodes: int, lines: int) -> int:
     return total
 
 
-def run(nodes: int, lines: int) -> None:
-    """Write, parse, diagnose; one printed line."""
+@dataclass(frozen=True)
+class Measured:
+    """Seconds and CPU seconds of both halves, the peak memory of the process so far, and what was found."""
+
+    bytes: int
+    parse_s: float
+    parse_cpu_s: float
+    diagnose_s: float
+    diagnose_cpu_s: float
+    peak_mib: float
+    accused: list[str]
+    headline: str
+
+
+def measure(nodes: int, lines: int) -> Measured:
+    """Write, parse, diagnose."""
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
         (base / "logs").mkdir()
@@ -77,7 +91,7 @@ def run(nodes: int, lines: int) -> None:
         for path in sorted((base / "logs").iterdir()):
             with path.open("rb") as stream:
                 parsed.append(parse(stream, f"logs/{path.name}", ParseHints(), base / "work" / path.stem))
-        parse_wall, parse_cpu = time.perf_counter() - wall, time.process_time() - cpu
+        parse_s, parse_cpu_s = time.perf_counter() - wall, time.process_time() - cpu
 
         def read(path: str, offset: int, length: int) -> bytes:
             with (base / path).open("rb") as stream:
@@ -86,16 +100,28 @@ def run(nodes: int, lines: int) -> None:
 
         wall, cpu = time.perf_counter(), time.process_time()
         told = diagnose(parsed, read=read)
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        accused = [n.node for n in told.logs.nodes if n.is_suspect] if told.logs else []
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-        print(
-            f"{nodes} nodes, {nodes * lines:,} lines, {size / 1e9:.2f} GB: "
-            f"parse {parse_wall:.1f} s ({parse_cpu:.1f} CPU), "
-            f"diagnose {wall:.1f} s ({cpu:.1f} CPU), peak {peak:,.0f} MB, "
-            f"accused {accused}: {told.headline[:160]}"
+        return Measured(
+            size,
+            parse_s,
+            parse_cpu_s,
+            time.perf_counter() - wall,
+            time.process_time() - cpu,
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10,
+            [n.node for n in told.logs.nodes if n.is_suspect] if told.logs else [],
+            told.headline,
         )
-        shutil.rmtree(base / "work", ignore_errors=True)
+
+
+def run(nodes: int, lines: int) -> None:
+    """One printed line."""
+    found = measure(nodes, lines)
+    print(
+        f"{nodes} nodes, {nodes * lines:,} lines, {found.bytes / 1e9:.2f} GB: "
+        f"parse {found.parse_s:.1f} s ({found.parse_cpu_s:.1f} CPU), "
+        f"diagnose {found.diagnose_s:.1f} s ({found.diagnose_cpu_s:.1f} CPU), peak {found.peak_mib:,.0f} MiB, "
+        f"accused {found.accused}: {found.headline[:160]}",
+        flush=True,
+    )
 
 
 def main() -> None:
