@@ -29,6 +29,15 @@ class Inventory:
     layout: Mapping[str, Any] = field(default_factory=dict)
     node_of_rank: Mapping[int, str] = field(default_factory=dict)
 
+    def home_of_rank(self) -> dict[int, str]:
+        """Rank to node: as stated, else ranks filled in order of nodes where the sizes agree."""
+        if self.node_of_rank:
+            return dict(self.node_of_rank)
+        per, nodes = self.gpus_per_node, self.nodes
+        if not per or not nodes or (self.world_size and self.world_size != per * len(nodes)):
+            return {}
+        return {rank: nodes[rank // per] for rank in range(per * len(nodes))}
+
 
 def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
     """Everything that job descriptions, inventories, layouts and the form's hints say, hints first. Unknown shapes

@@ -51,7 +51,7 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
 
     Columns of ``events``: ``event``, ``template``, ``example``, ``signature``, ``role``, ``strength``, ``category``,
     ``order``, ``level``, ``n``, ``n_nodes``,
-    ``n_sources``, ``first_at``, ``last_at``, ``is_exception``, ``jobs_with_it``, ``is_ordinary``, ``novelty``.
+    ``n_sources``, ``first_at``, ``last_at``, ``until_at``, ``is_exception``, ``jobs_with_it``, ``is_ordinary``, ``novelty``.
     Cost: O(messages × rules that may match) plus O(cells).
     """
     nodes = tuple(sorted(table.sources["node"].drop_nulls().unique().to_list()))
@@ -101,6 +101,7 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
         n_sources=pl.struct("node", "rank").n_unique(),
         first_at=pl.col("first_at").min(),
         last_at=pl.col("last_at").max(),
+        until_at=pl.when(pl.col("until_at").is_null().any()).then(None).otherwise(pl.col("until_at").max()),
         is_stamped=pl.col("is_stamped").any(),
         first_line=pl.col("first_line").min(),
     )

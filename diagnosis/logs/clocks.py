@@ -2,11 +2,12 @@
 
 A node's skew is the median, over messages that most nodes print, of how far its first line is from the median node's.
 A file whose times
-lie outside the job's window is shifted by whole quarter hours into it: a zone, not a skew.
+lie outside the job's window is shifted by whole half hours into it: a zone, not a skew.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +17,9 @@ from diagnosis.logs.events import LogTable
 
 SECOND: Final = 1_000_000_000
 QUARTER: Final = 900 * SECOND
+HOUR: Final = 3600 * SECOND
+#: No two zones in use differ by less.
+LEAST_ZONE: Final = 1800 * SECOND
 #: A skew smaller than this is start-up jitter.
 LEAST_SKEW_S: Final = 8.0
 #: Share of nodes that must print a message for it to be a common beat.
@@ -48,7 +52,7 @@ def estimate(table: LogTable) -> Clocks:
     """The clocks of all files: zones mixed within a file first, then files in other zones, then nodes that are off."""
     mixed = _mixed(table)
     cells = Clocks(pl.DataFrame(schema={"file": pl.UInt32, "shift": pl.Int64}), mixed).correct(
-        table.cells, "first_at", "last_at"
+        table.cells, "first_at", "last_at", "until_at"
     )
     spans = cells.group_by("file", maintain_order=True).agg(
         lines=pl.col("n").sum(), first_at=pl.col("first_at").min(), last_at=pl.col("last_at").max()
@@ -111,22 +115,31 @@ def _mixed(table: LogTable) -> pl.DataFrame:
 
 
 def _zones(spans: pl.DataFrame) -> dict[int, int]:
-    """Files whose window lies wholly outside that of the bulk of lines, with the quarter hours that bring them back."""
+    """Files whose window lies wholly outside that of the bulk of lines, with the half hours that bring them back."""
     spans = spans.drop_nulls("first_at")
     if spans.height < 2:
         return {}
     bulk = spans.sort("lines", "file", descending=[True, False]).head(max(1, (spans.height + 1) // 2))
-    low, high = int(bulk["first_at"].median()), int(bulk["last_at"].median())  # type: ignore[arg-type]
+    low = int(bulk["first_at"].median())  # type: ignore[arg-type]
     slack = QUARTER // 2
-    found = {}
-    for file, _, first, last in spans.iter_rows():
-        if last >= low - slack and first <= high + slack:
-            continue
-        # the starts of a job's files agree best
-        shift = round((first - low) / QUARTER) * QUARTER
-        if shift and abs(shift) <= 15 * 3600 * SECOND and last - shift >= low - slack and first - shift <= high + slack:
-            found[file] = shift
-    return found
+    # files that begin with the bulk share its clock, and the longest of them tells how long the job lasted
+    beside = spans.filter((pl.col("first_at") - low).abs() <= slack)
+    high = int(max(beside["last_at"].max() or low, bulk["last_at"].median()))  # type: ignore[arg-type,type-var]
+    outside = {
+        file: _fitting(first, last, low - slack, high + slack)
+        for file, _, first, last in spans.iter_rows()
+        if last < low - slack or first > high + slack
+    }
+    # one zone for all of them if possible, whole hours before halves
+    votes = Counter(s for shifts in outside.values() for s in shifts)
+    best = {s: (-n, s % HOUR != 0, abs(s)) for s, n in votes.items()}
+    return {file: min(shifts, key=lambda s: best[s]) for file, shifts in outside.items() if shifts}
+
+
+def _fitting(first: int, last: int, low: int, high: int) -> list[int]:
+    """Zone shifts (ns) that bring a file's window to lie within the job's; O(zones)."""
+    shifts = range(-15 * HOUR, 15 * HOUR + 1, LEAST_ZONE)
+    return [s for s in shifts if s and first - s >= low and last - s <= high]
 
 
 def _skews(table: LogTable, cells: pl.DataFrame, shifts: dict[int, int]) -> dict[str, int]:

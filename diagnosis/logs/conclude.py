@@ -24,6 +24,8 @@ from diagnosis.result import Attempt, Indicator, LineRef, LogDiagnosis, LogEvent
 ROOT_LINES: Final = 4_000
 OTHER_LINES: Final = 20
 EVENTS: Final = 60
+#: What a scheduler says later than this after its decision follows from it.
+DECISION_S: Final = 5.0
 NODE_NAMES: Final = 64
 INDICATORS: Final = 12
 NO_FAILURE: Final = ("succeeded", "running", "unknown")
@@ -35,7 +37,7 @@ def conclude(case: Case) -> LogDiagnosis:
     is_known = case.roots.leader is None or bool(_row(case, case.roots.leader)["signature"])
     # what the echoes of an unknown cause suggest must not decide where to look
     where = place.find(case, first.category.id if is_known else "unknown")
-    when = moment.find(case, where.mechanism)
+    when = moment.find(case, where.mechanism, first.category.id if is_known else "")
     is_failure = _is_failure(case, when)
     if not is_failure:
         return _healthy(case)
@@ -115,6 +117,7 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
         # a worker that died by a signal on the faulty node belongs to its cause
         ranked = sorted(members, key=lambda e: _precedence(case, e))
         has_death = any(re.search(DEATH, _row(case, e)["example"]) for e in members)
+        ranked = _first_word(case, ranked)
         return ranked + ([] if has_death else [e for e in _deaths_at(case) if e not in members])
     for masked in (case.ending.time_limit, case.ending.cancelled if case.ending.outcome == "cancelled" else ()):
         found = (
@@ -127,6 +130,16 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
         if found.len():
             return [int(e) for e in found]
     return []
+
+
+def _first_word(case: Case, roots: list[int]) -> list[int]:
+    """Of a scheduler's decisions only the first: ending the steps of a cancelled job follows from it."""
+    decided = [e for e in roots if (_row(case, e)["category"] or "").startswith("platform.scheduler")]
+    at = {e: _row(case, e)["first_at"] for e in decided}
+    known = [t for t in at.values() if t is not None]
+    if len(decided) < 2 or not known:
+        return roots
+    return [e for e in roots if at.get(e) is None or at[e] <= min(known) + DECISION_S * SECOND]
 
 
 def _precedence(case: Case, event: int) -> tuple[float, float, int, int]:
@@ -177,6 +190,9 @@ def _verdict(case: Case, roots: Sequence[int], where: Place, when: Moment) -> Ve
             mechanism = "performance.step"
         elif case.ending.outcome == "cancelled":
             mechanism = "platform.scheduler.cancelled"
+        elif roots and case.ending.cancelled and not _row(case, roots[0])["n_nodes"] and not where.nodes:
+            # an unknown word of the launcher before the scheduler ends the job
+            mechanism = "platform.scheduler.error"
     if mechanism and not known:
         node = tree.get(mechanism)
         other = (
@@ -186,6 +202,8 @@ def _verdict(case: Case, roots: Sequence[int], where: Place, when: Moment) -> Ve
         )
         return Verdict(node.id, node.category, node.subcategory, 0.6, other)
     leaf = told.category
+    if when.symptom == "slow" and leaf.id == "framework.dataloader":
+        leaf = tree["performance.dataloader"]  # it delivers, only too late
     if told.confidence <= 0 and when.symptom == "slow":
         leaf = tree["performance.step"]
     runner = (told.runner_up.id, told.runner_up_confidence) if told.runner_up else None

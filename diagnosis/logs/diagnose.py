@@ -77,11 +77,11 @@ def open_case(
     """Steps one to five; None where no artifact holds log lines."""
     rules = rules or load_signatures()
     on_stage("events", 0, 5)
-    table = events.build(parsed, (*inventory.nodes, *hints.nodes))
+    table = events.build(parsed, (*inventory.nodes, *hints.nodes), inventory.home_of_rank())
     if not table.files or table.cells.is_empty():
         return None
     times = clocks.estimate(table)
-    cells = times.correct(table.cells, "first_at", "last_at")
+    cells = times.correct(table.cells, "first_at", "last_at", "until_at")
     on_stage("cross-job", 1, 5)
     framework = hints.framework or inventory.framework or frameworks.framework(table.messages["example"])
     pool = history.pool(hints.family, framework, exclude=hints.job_id or inventory.job_id)
@@ -90,7 +90,7 @@ def open_case(
     on_stage("temporal", 2, 5)
     found = progress.find(table, read)
     pace = temporal.pace(found, times)
-    survived = _survived(catalogue, found, pace)
+    survived, undated = _survived(catalogue, found, pace)
     on_stage("spatial", 3, 5)
     alias = {n: n for n in catalogue.nodes} | dict(inventory.alias)
     consequence_at = _consequence_at(catalogue, survived, pace)
@@ -99,13 +99,14 @@ def open_case(
     weights = roots.weigh(
         catalogue.events,
         is_survived,
+        pl.Series([e in undated for e in catalogue.events["event"]], dtype=pl.Boolean),
         consequence_at,
         total=len(catalogue.nodes),
         healthy=len(pool.jobs),
         since=since,
         is_slow=pace.slow_from is not None,
     )
-    named = _named(table, catalogue, weights, alias, read)
+    named = _named(table, catalogue, weights, alias, inventory.home_of_rank(), read)
     chosen = roots.choose(catalogue, weights, named)
     stands = (
         chosen.leader is not None and chosen.weights[chosen.leader] >= roots.LEAST and chosen.leader not in survived
@@ -149,15 +150,39 @@ def _node_hours(table: LogTable) -> float:
     return max(hours * max(1, table.sources["node"].drop_nulls().n_unique()), 1 / 60)
 
 
-def _survived(catalogue: Catalogue, found: Progress, pace: Pace) -> set[int]:
-    done = temporal.recovered(catalogue, found, pace)
-    survived = set(catalogue.events.filter(done)["event"].to_list())
+def _survived(catalogue: Catalogue, found: Progress, pace: Pace) -> tuple[set[int], set[int]]:
+    """Events that training survived, and those of which it cannot be said for want of a time.
+
+    In a job that nothing ends, the latter count as survived.
+    """
+    events = catalogue.events
+    survived = set(events.filter(temporal.recovered(catalogue, found, pace))["event"].to_list())
+    undated = set(events.filter(temporal.undated(catalogue, pace))["event"].to_list()) - survived
+    ends = events.filter(
+        (pl.col("role").is_in([Role.CASCADE.value, Role.TEARDOWN.value]) | pl.col("is_exception"))
+        & ~pl.col("is_ordinary")
+        & (pl.col("jobs_with_it") == 0)
+        & ~pl.col("event").is_in(sorted(survived))
+    )
+    if ends.is_empty():
+        survived |= undated
+        undated = set()
     if pace.slow_from is not None and pace.slow_at is not None:
         # what began as the job became slow was not survived: the job still suffers from it
         near = int(max(30.0, 3 * (pace.usual_s or 0.0)) * SECOND)
-        since = catalogue.events.filter(pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near))
+        is_near = pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near)
+        since = events.filter(is_near | pl.col("event").is_in(sorted(undated)))
         survived -= set(since["event"].to_list())
-    return survived
+    elif pace.slow_from is not None:
+        # without times, by the order of lines in the file that shows progress
+        starts = found.beats.filter(pl.col("n") >= pace.slow_from).group_by("file").agg(start=pl.col("line").min())
+        rows = (
+            catalogue.cells.join(starts, on="file")
+            .group_by("event")
+            .agg(pl.col("first_line").min(), pl.col("start").min())
+        )
+        survived -= set(rows.filter(pl.col("first_line") >= pl.col("start"))["event"].to_list())
+    return survived, undated
 
 
 def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> int | None:
@@ -208,9 +233,16 @@ def _outweighs(catalogue: Catalogue, chosen: Roots, messages: pl.DataFrame) -> b
 
 
 def _named(
-    table: LogTable, catalogue: Catalogue, weights: pl.Series, alias: dict[str, str], read: ReadRange
+    table: LogTable,
+    catalogue: Catalogue,
+    weights: pl.Series,
+    alias: dict[str, str],
+    described: dict[int, str],
+    read: ReadRange,
 ) -> dict[int, tuple[str, ...]]:
-    """Nodes that the lines of events without a node name themselves (a scheduler's "node X is not ready")."""
+    """Nodes that the lines of events without a node name themselves, or whose ranks they name (a scheduler's "node X is
+    not ready", a launcher's "rank 7 exited")."""
+    homes_ = described | dict(table.sources.drop_nulls(["rank", "node"]).select("rank", "node").iter_rows())
     homeless = catalogue.events.with_columns(weight=weights).filter(
         (pl.col("weight") >= roots.LEAST) & (pl.col("n_nodes") == 0)
     )
@@ -221,9 +253,25 @@ def _named(
         rows = table.rows(catalogue.masked(event), limit=200)
         names: set[str] = set()
         for text in progress.read_lines(rows, table.files, read):
-            names |= roots.names_in(text, alias)
+            ranks = {int(r) for r in roots.RANK.findall(text)}
+            if not homes_ and ranks:
+                homes_ = _homes(table, read)
+            names |= roots.names_in(text, alias) or {homes_[r] for r in ranks if r in homes_}
         out[event] = tuple(sorted(names))
     return out
+
+
+def _homes(table: LogTable, read: ReadRange) -> dict[int, str]:
+    """Rank to node from lines that state a rank and whose writer's node is known, as libraries print at start."""
+    stated = table.messages.filter(pl.col("example").str.contains(roots.RANK.pattern))["masked"].to_list()
+    rows = table.rows(stated, limit=READ_BACK).join(table.sources.select("source", "node"), on="source", how="left")
+    rows = rows.drop_nulls("node")
+    found: dict[int, set[str]] = {}
+    for text, node in zip(progress.read_lines(rows, table.files, read, 400), rows["node"], strict=True):
+        ranks = roots.RANK.findall(text)
+        if len(ranks) == 1:
+            found.setdefault(int(ranks[0]), set()).add(node)
+    return {rank: next(iter(nodes)) for rank, nodes in found.items() if len(nodes) == 1}
 
 
 def fingerprint(templates: Sequence[str], symptom: str, mechanism: str) -> str:

@@ -7,7 +7,7 @@ stays bounded.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +15,9 @@ from pathlib import Path
 import polars as pl
 
 from diagnosis.history import LOG_KINDS
+from diagnosis.logs import homes
 from diagnosis.logs.records import YEARLESS
-from diagnosis.model import Parsed
+from diagnosis.model import Kind, Parsed
 
 #: Rows of a column file aggregated at a time (about 50 bytes each).
 SLICE_ROWS = 4_000_000
@@ -35,6 +36,7 @@ CELLS = {
     "last_line": pl.UInt32,
     "first_at": pl.Int64,
     "last_at": pl.Int64,
+    "until_at": pl.Int64,
     "is_stamped": pl.Boolean,
 }
 
@@ -48,8 +50,10 @@ class LogTable:
     ``messages``  one row a distinct masked message: ``masked``, ``text``, ``example``, ``level``, ``count``.
     ``cells``     one row a (source, message): see :data:`CELLS`; times in ns UTC, filled forward within a file where
                       a line has none;
-                  ``is_stamped`` where one of the lines states its own time.
+                  ``is_stamped`` where one of the lines states its own time; ``until_at`` by when the last line had
+                  been written: the next time that its file states, null if none follows.
     ``spans``     one row a file: ``lines``, ``first_at``, ``last_at``.
+    ``system_files``  files that a kernel wrote.
     ``year_at``   a time (ns) of the job from which stamps without a year take theirs; None where no stamp has one.
     """
 
@@ -60,6 +64,13 @@ class LogTable:
     cells: pl.DataFrame
     spans: pl.DataFrame
     year_at: int | None = None
+    system_files: frozenset[int] = frozenset()
+
+    @property
+    def trainers(self) -> frozenset[str]:
+        """Nodes that wrote something other than a kernel log."""
+        own = self.sources.filter(~pl.col("file").is_in(sorted(self.system_files)))
+        return frozenset(own["node"].drop_nulls().unique().to_list())
 
     def rows(
         self, masked: Sequence[int], *, files: Sequence[int] | None = None, limit: int | None = None
@@ -142,8 +153,10 @@ def log_artifacts(parsed: Sequence[Parsed]) -> list[Parsed]:
     )
 
 
-def build(parsed: Sequence[Parsed], nodes: Iterable[str] = ()) -> LogTable:
-    """Put the column files of a job together. ``nodes``: names that an inventory knows."""
+def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[int, str] | None = None) -> LogTable:
+    """Put the column files of a job together. ``nodes``: names that an inventory knows; ``node_of``: rank to node, as
+    a description says."""
+    nodes = tuple(nodes)
     logs = log_artifacts(parsed)
     sources, base = [], 0
     bases: list[int] = []
@@ -157,7 +170,7 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = ()) -> LogTable:
     source_table = pl.DataFrame(
         sources, schema={"source": pl.UInt32, "file": pl.UInt32, "node": pl.String, "rank": pl.Int64}, orient="row"
     )
-    source_table = _credible(source_table, logs, nodes)
+    source_table = homes.settle(_credible(source_table, logs, nodes), [p.path for p in logs], nodes, node_of or {})
     year_at = _year_at(logs)
     cells, spans = _aggregate(logs, bases, year_at)
     return LogTable(
@@ -168,6 +181,7 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = ()) -> LogTable:
         cells=cells,
         spans=spans,
         year_at=year_at,
+        system_files=frozenset(n for n, p in enumerate(logs) if p.kind == Kind.KERNEL),
     )
 
 
@@ -266,7 +280,7 @@ def _aggregate(logs: Sequence[Parsed], bases: Sequence[int], year_at: int | None
 def _cell_query(rows: pl.LazyFrame, number: int, base: int, year_at: int | None) -> pl.LazyFrame:
     return (
         rows.select("line", "source", "masked", own=_at(year_at))
-        .with_columns(at=pl.col("own").forward_fill())
+        .with_columns(at=pl.col("own").forward_fill(), until=pl.col("own").backward_fill())
         .group_by("source", "masked")
         .agg(
             n=pl.len().cast(pl.UInt32),
@@ -274,6 +288,7 @@ def _cell_query(rows: pl.LazyFrame, number: int, base: int, year_at: int | None)
             last_line=pl.col("line").max().cast(pl.UInt32),
             first_at=pl.coalesce(pl.col("own").min(), pl.col("at").min()),
             last_at=pl.col("at").max(),
+            until_at=pl.when(pl.col("until").is_null().any()).then(None).otherwise(pl.col("until").max()),
             is_stamped=pl.col("own").is_not_null().any(),
         )
         .select(
@@ -285,6 +300,7 @@ def _cell_query(rows: pl.LazyFrame, number: int, base: int, year_at: int | None)
             last_line="last_line",
             first_at="first_at",
             last_at="last_at",
+            until_at="until_at",
             is_stamped="is_stamped",
         )
     )
@@ -304,6 +320,7 @@ def _sliced(p: Parsed, number: int, base: int, year_at: int | None) -> pl.DataFr
             pl.col("last_line").max(),
             pl.col("first_at").min(),
             pl.col("last_at").max(),
+            pl.when(pl.col("until_at").is_null().any()).then(None).otherwise(pl.col("until_at").max()),
             pl.col("is_stamped").any(),
         )
         .select(CELLS.keys())

@@ -38,6 +38,17 @@ _BROKEN: Final = (
     r"(?i)connection (was )?(closed|reset|refused|aborted)|remote process exited|network error|async exception|cuda "
     r"error|segfault"
 )
+#: How long a watchdog says it waited, and from how many seconds on that is a hang.
+_WAITED: Final = re.compile(r"(?i)\b(?:for|after|waited|timeout)[ :=(]+(\d+(?:\.\d+)?) ?(ms|milliseconds|s|sec\w*)\b")
+LONG_WAIT_S: Final = 60.0
+#: Causes that belong to one stage of a job that has not trained yet, where no frames tell another.
+_STAGE_OF: Final = {
+    "framework.rendezvous": "rendezvous",
+    "framework.checkpoint": "checkpoint_load",
+    "user.config.argument": "launch",
+    "user.environment.import": "launch",
+    "platform.container": "launch",
+}
 _STATED: Final = re.compile(r"(?i)\b(?:iteration|iter|step|global_step)[ _:=#-]{0,3}0*(\d+)\b")
 
 
@@ -53,12 +64,13 @@ class Moment:
     silence_s: float | None = None
 
 
-def find(case: Case, mechanism: str = "") -> Moment:
-    """The moment of failure. ``mechanism``: the category that structure alone tells, if it does."""
+def find(case: Case, mechanism: str = "", category: str = "") -> Moment:
+    """The moment of failure. ``mechanism``: the category that structure alone tells, if it does; ``category``: that of
+    the root events."""
     ended_at, is_wait = _ended_at(case)
     trained = not case.progress.beats.is_empty()
     texts = _root_texts(case)
-    stage = _stage(case, texts, trained)
+    stage = _stage(case, texts, trained, category)
     has_trained = trained or stage in ("training", "evaluation", "checkpoint_save")
     silence = None
     if ended_at is not None and case.pace.last_at is not None:
@@ -67,7 +79,7 @@ def find(case: Case, mechanism: str = "") -> Moment:
         symptom = "slow"
     elif not has_trained and stage in stages.BEFORE_TRAINING:
         symptom = "launch_failure"
-    elif is_wait and temporal.is_hang(case.pace, ended_at, _has_death(case) or mechanism.startswith(_DEATHS)):
+    elif is_wait and _has_hung(case, ended_at, _has_death(case) or mechanism.startswith(_DEATHS)):
         symptom = "hang"
     else:
         symptom = "crash"
@@ -75,6 +87,19 @@ def find(case: Case, mechanism: str = "") -> Moment:
         stage = "training" if stage in (None, "shutdown", *stages.BEFORE_TRAINING) else stage
     iteration = None if symptom == "launch_failure" else _iteration(case, symptom, stage, texts)
     return Moment(symptom, stage, iteration, ended_at, silence)
+
+
+def _has_hung(case: Case, ended_at: int | None, has_death: bool) -> bool:
+    """Silence before the end; where nothing has a time, the minutes that the watchdogs say they waited."""
+    if case.pace.last_at is not None or has_death:
+        return temporal.is_hang(case.pace, ended_at, has_death)
+    cascades = case.catalogue.events.filter(pl.col("role") == Role.CASCADE.value, pl.col("jobs_with_it") == 0)
+    waited = [_WAITED.search(text) for text in cascades["example"]]
+    return bool(waited) and any(
+        w is not None
+        and float(w.group(1)) * (1e-3 if w.group(2).startswith("ms") or "milli" in w.group(2) else 1.0) >= LONG_WAIT_S
+        for w in waited
+    )
 
 
 def _ended_at(case: Case) -> tuple[int | None, bool]:
@@ -91,18 +116,20 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
         & ~pl.col("event").is_in(sorted(case.survived))
     ).drop_nulls("first_at")
     if case.pace.last_at is not None:
-        rows = rows.filter(pl.col("first_at") >= case.pace.last_at)
+        is_open = ~pl.col("is_stamped") & (pl.col("until_at").is_null() | (pl.col("until_at") >= case.pace.last_at))
+        rows = rows.filter((pl.col("first_at") >= case.pace.last_at) | is_open)
     stamped = rows.filter("is_stamped")
     first = (stamped if stamped.height else rows)["first_at"].min()
     if first is None:
         return None, False
-    early = rows.filter(pl.col("first_at") <= first + 3 * SECOND)  # type: ignore[operator]
+    is_open = ~pl.col("is_stamped") & (pl.col("until_at").is_null() | (pl.col("until_at") >= first))
+    early = rows.filter((pl.col("first_at") <= first + 3 * SECOND) | is_open)  # type: ignore[operator]
     waits = early.filter(pl.col("example").str.contains(_WAIT_ENDS))
     broken = early.filter(pl.col("example").str.contains(_BROKEN))
     if waits.is_empty():
         return int(first), False  # type: ignore[arg-type]
     is_wait = broken.is_empty() or _lead(waits) <= _lead(broken)
-    return int(first), is_wait  # type: ignore[arg-type]
+    return max(int(first), case.pace.last_at or 0), is_wait  # type: ignore[arg-type]
 
 
 def _lead(rows: pl.DataFrame) -> tuple[int, int]:
@@ -149,7 +176,7 @@ def _root_texts(case: Case) -> list[tuple[int, int, int | None, list[str]]]:
     return out
 
 
-def _stage(case: Case, texts: list[tuple[int, int, int | None, list[str]]], trained: bool) -> str | None:
+def _stage(case: Case, texts: list[tuple[int, int, int | None, list[str]]], trained: bool, category: str) -> str | None:
     votes: dict[str, float] = {}
     for file, line, at, lines in texts:
         frames = _frames(lines)
@@ -160,6 +187,9 @@ def _stage(case: Case, texts: list[tuple[int, int, int | None, list[str]]], trai
         marked = _last_mark(case, file, line, at)
         if marked:
             votes[marked] = votes.get(marked, 0.0) + 0.5
+    own = next((stage for head, stage in _STAGE_OF.items() if category.startswith(head)), None)
+    if own is not None and not trained:
+        votes[own] = votes.get(own, 0.0) + 0.75
     if votes:
         best = max(sorted(votes), key=lambda s: votes[s])
         return _plausible(case, best, trained)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis.logs import progress, protocol, spatial
+from diagnosis.logs import progress, protocol, roots, spatial
 from diagnosis.logs.diagnose import READ_BACK, Case
 from diagnosis.logs.spatial import Clue
 from diagnosis.model import Role
@@ -52,10 +52,12 @@ def find(case: Case, category: str) -> Place:
     is_reported = category.startswith(REPORTED)
     lead = _event(case, case.roots.leader) if case.roots.leader is not None else {}
     # a weak error of nearly all, beside a node without any log, is what the others say of the missing one
-    has_missing = lead.get("strength") == "weak" and bool(_missing_nodes(case))
+    has_missing = lead.get("strength") in (None, "weak") and bool(_missing_nodes(case))
     is_sure = case.roots.weights.get(case.roots.leader if case.roots.leader is not None else -1, 0.0) >= DOUBTFUL
     if case.roots.is_wide and is_sure and not is_reported and not has_missing:
         return _wide(case, category)
+    if category.startswith("user.") and is_sure and not has_missing and not _has_place(case):
+        return Place((), "no faulty node: an error of the programme, and its lines name no node")
     is_reported = is_reported or case.roots.is_wide
     clues = [] if is_reported else _root_clues(case)
     mechanism = ""
@@ -75,9 +77,18 @@ def find(case: Case, category: str) -> Place:
     return Place(ranked, _answer(case, ranked), _switch(case, ranked), mechanism)
 
 
+def _has_place(case: Case) -> bool:
+    """Whether a node is known for any root event."""
+    rows = case.catalogue.events.filter(pl.col("event").is_in(list(case.roots.members)))
+    return bool(case.roots.nodes) or bool((rows["n_nodes"] > 0).any())
+
+
 def _missing_nodes(case: Case) -> list[Clue]:
     expected = case.inventory.nodes or case.hints.nodes
-    return [c for c in spatial.absent(case.catalogue, expected, None, 0.0) if c.node not in case.catalogue.nodes]
+    seen = case.table.trainers or set(case.catalogue.nodes)
+    table = case.table
+    found = spatial.absent(case.catalogue, expected, table.trainers, table.system_files, None, 0.0)
+    return [c for c in found if c.node not in seen]
 
 
 def _wide(case: Case, category: str) -> Place:
@@ -97,6 +108,9 @@ def _wide(case: Case, category: str) -> Place:
 
 
 def _root_clues(case: Case) -> list[Clue]:
+    told = _told_of(case)
+    if told:
+        return told
     clues = []
     for node in case.roots.nodes:
         mine = case.catalogue.cells.filter((pl.col("node") == node) & pl.col("event").is_in(list(case.roots.members)))
@@ -112,6 +126,31 @@ def _root_clues(case: Case) -> list[Clue]:
     return clues
 
 
+def _told_of(case: Case) -> list[Clue]:
+    """Nodes that the leading event speaks of, where its writer is another: a monitor's report of somebody else."""
+    if case.roots.leader is None:
+        return []
+    lead = _event(case, case.roots.leader)
+    rows = case.table.rows(case.catalogue.masked(lead["event"]), limit=200).join(
+        case.table.sources.select("source", "node"), on="source", how="left", maintain_order="left"
+    )
+    votes: dict[str, int] = {}
+    for text, writer in zip(progress.read_lines(rows, case.table.files, case.read, 600), rows["node"], strict=True):
+        peers = {m.group(1).split(":")[0] for m in spatial.PEER.finditer(text)}
+        named = roots.names_in(text, {k: v for k, v in case.alias.items() if k not in peers})
+        # a line that names its own writer, or several, reports of itself
+        if writer is None or len(named) != 1 or writer in named:
+            return []
+        votes[next(iter(named))] = votes.get(next(iter(named)), 0) + 1
+    if not votes:
+        return []
+    best = min(votes, key=lambda n: (-votes[n], n))
+    if votes[best] < 0.8 * rows.height:
+        return []
+    weight = _PLACE.get(lead["strength"] or "weak", 0.6)
+    return [Clue(best, weight, f"{best} is the node that this speaks of: {_clip(lead['example'])}")]
+
+
 def _structure(case: Case) -> tuple[list[Clue], str]:
     """Clues where no line names the cause: silence, protocol state, order of teardown, peers' complaints; and what
     they alone tell of it."""
@@ -120,12 +159,17 @@ def _structure(case: Case) -> tuple[list[Clue], str]:
     beat = case.pace.usual_s or 0.0
     expected = case.inventory.nodes or case.hints.nodes
     silent = (
-        spatial.absent(case.catalogue, expected, case.consequence_at, beat) if case.ending.outcome == "failed" else []
+        spatial.absent(
+            case.catalogue, expected, case.table.trainers, case.table.system_files, case.consequence_at, beat
+        )
+        if case.ending.outcome == "failed"
+        else []
     )
     clues += silent
     if silent:
         mechanism = "hardware.host.lost"
-    if any(c.node not in case.catalogue.nodes for c in silent):
+    seen = case.table.trainers or set(case.catalogue.nodes)
+    if any(c.node not in seen for c in silent):
         # a node without any log explains what the others say of connections and order
         return clues, mechanism
     states, lines = _protocol(case)

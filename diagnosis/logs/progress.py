@@ -44,14 +44,16 @@ _NOT_A_BEAT: Final = (
 _MEASURES: Final = (
     r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|it/s|s/it|lr|learning[_ ]rate|grad[_ ]?norm|elapsed|ms)\b"
 )
-_SECONDS: Final = (
-    (
-        re.compile(
-            r"(?i)(?:elapsed time per iteration|step[_ ]time|iteration[_ ]time|time per (?:iteration|step)"
-            r"|iter_time|batch_time|\bstep)\s*(?:\(?(ms|s)\)?)?\s*[=:]?\s*(\d+(?:\.\d+)?)\s*(ms|s\b|seconds)?"
-        ),
-        None,
-    ),
+#: A duration of one step: what is timed, the unit, the number.
+_SECONDS: Final = re.compile(
+    r"(?i)(?:elapsed time per iteration|(?:[\w/]*(?:step|iter(?:ation)?|batch)[ _]?(?:time|timing|seconds|duration)"
+    r"|(?:time|seconds|duration)[ _](?:per|a|of)[ _](?:iteration|step|iter|batch|it)|interval_runtime|(?<!\d )\bseconds"
+    r"|\bstep))[\"']?\s*(?:in )?(?:\(?(ms|s)\)?)?\s*[=:]?\s*(\d+(?:\.\d+)?)\s*(ms|s\b|sec\w*)?"
+)
+_PER_ITERATION: Final = re.compile(r"(?i)(\d+(?:\.\d+)?) ?s(?:ec\w*)?/(?:it|iter|step|batch)\b")
+_RATE: Final = re.compile(
+    r"(?i)(?:\b(\d+(?:\.\d+)?) ?(?:it|iter|step|batch|batches)/s\b"
+    r"|(?:batches|steps|iterations)_per_sec\w*[\"']?\s*[=:]\s*(\d+(?:\.\d+)?))"
 )
 #: Bytes read back and lines looked at, at most, of one job.
 LINES_PER_FILE = 4_000
@@ -104,11 +106,15 @@ def counter(text: str) -> tuple[str, int, int] | None:
 
 def seconds(text: str) -> float | None:
     """The duration of a step that a progress line states, in seconds."""
-    for pattern, _ in _SECONDS:
-        for found in pattern.finditer(text):
-            unit = (found.group(1) or found.group(3) or "").lower()
-            if unit:
-                return float(found.group(2)) * (1e-3 if unit == "ms" else 1.0)
+    for found in _SECONDS.finditer(text):
+        unit = (found.group(1) or found.group(3) or "").lower()
+        # "step 12" counts and "step 1.2 s" times: without a unit only a word for time will do
+        if unit or re.search(r"(?i)tim|sec|dur", found.group(0)):
+            return float(found.group(2)) * (1e-3 if unit == "ms" else 1.0)
+    if each := _PER_ITERATION.search(text):
+        return float(each.group(1))
+    if (rate := _RATE.search(text)) and float(rate.group(1) or rate.group(2)) > 0:
+        return 1 / float(rate.group(1) or rate.group(2))
     return None
 
 

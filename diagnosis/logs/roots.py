@@ -30,6 +30,21 @@ UNKNOWN_SIGN: Final = 0.15
 #: What is left of a cancelling as a cause once consequences of something else have been seen.
 CANCELLED_AFTER: Final = 0.1
 RECOVERED: Final = 0.05
+#: What is left of an event without a time of its own that training may have survived.
+UNDATED: Final = 0.7
+#: A rank that a line names.
+RANK: Final = re.compile(r"(?i)\b(?:global )?rank(?: is)?[ :=#\[]{1,2}(\d{1,6})\b")
+#: Causes that peers of a dead process report; what is left of a weak one on many nodes.
+COMMUNICATION: Final = r"^(framework\.collective|framework\.rendezvous|network|hardware\.network)"
+ECHO: Final = 0.25
+#: Words for something that goes wrong, in lines that state no level.
+ILL: Final = (
+    r"(?i)\b(fail(s|ed|ure|ing)?|lost|loss|down|dead|died|abort\w*|fatal|corrupt\w*|unreachable|unavailable"
+    r"|unhealthy|kill(ed)?|crash\w*|panic|hang|hung|stuck|stall\w*|fault\w*|error|invalid|inconsistent|mismatch|missing|leak\w*|throttl\w*"
+    r"|degrad\w*|slow\w*|slower|longer than|straggl\w*|lag(s|ged|ging)|behind|bottleneck|congest\w*|below expected"
+    r"|above (the )?limit|evict\w*|reset|offline|denied|exhausted|suspect\w*|not respond\w*|timed? ?out"
+    r"|giv\w+ up|exceed\w*)\b"
+)
 CANCELLED: Final = "platform.scheduler.cancelled"
 #: An event this long after the first consequence is one itself.
 LATE_S: Final = 45.0
@@ -41,7 +56,10 @@ SHARE: Final = 0.3
 CONCENTRATED: Final = 0.26
 #: Weight of a worker's death by a signal that no teardown sends: it names no cause, but nothing else can be it.
 KILLED: Final = 0.55
-_SIGNALLED: Final = r"(?i)exit ?code\s*[:=]?\s*-(4|7|8|9|11)\b|\bsignal (4|7|8|9|11)\b|\bSIG(KILL|SEGV|BUS|ILL|FPE)\b"
+_SIGNALLED: Final = (
+    r"(?i)code\s*[:=]?\s*-(4|7|8|9|11)\b|(code|status)\s*[:=]?\s*(132|135|136|137|139)\b|\bsignal (4|7|8|9|11)\b"
+    r"|\bSIG(KILL|SEGV|BUS|ILL|FPE)\b"
+)
 #: How a launcher tells that a worker ended with a code or by a signal.
 DEATH: Final = r"(?i)exit ?code|\bsignal \d+|\(SIG[A-Z]+\)"
 #: How much a root gains by other errors of the same node that few nodes share.
@@ -74,6 +92,7 @@ def few(count: int, total: int) -> bool:
 def weigh(
     events: pl.DataFrame,
     recovered: pl.Series,
+    doubtful: pl.Series,
     consequence_at: int | None,
     *,
     total: int,
@@ -83,17 +102,21 @@ def weigh(
 ) -> pl.Series:
     """The weight of each event as a root candidate, before its relation to others is looked at.
 
-    ``total``: nodes of the job; ``healthy``: jobs it is compared with; ``since``: unknown signs count from this time
-    on (ns);
-    ``is_slow``: the job had become slow, so that cancelling it was no cause.
+    ``recovered``: training went on after it; ``doubtful``: it may have; ``total``: nodes of the job; ``healthy``: jobs
+    it is compared with; ``since``: unknown signs count from this time on (ns); ``is_slow``: the job had become slow,
+    so that cancelling it was no cause.
     """
     is_rare = (pl.col("n_nodes") > 0) & (pl.col("n_nodes") <= max(1, int(CONCENTRATED * total)))
-    is_late_enough = pl.lit(since is not None) & (pl.col("first_at") >= (since or 0)) & pl.col("is_stamped")
-    is_loud = (pl.col("level") >= Level.WARNING.value) & is_rare
+    is_few = is_rare | (pl.col("n_nodes") == 0)
+    by = pl.when("is_stamped").then(pl.col("first_at")).otherwise(pl.col("until_at").fill_null(2**62))
+    is_late_enough = pl.lit(since is not None) & (by >= (since or 0))
+    is_loud = (pl.col("level") >= Level.WARNING.value) & is_rare & pl.col("is_stamped")
+    # a line that calls itself nothing and has no time must at least say that something went wrong
+    is_ill = pl.col("example").str.contains(ILL) & is_few
     is_sign = (
         is_late_enough
         & (pl.col("jobs_with_it") == 0)
-        & (is_loud | (pl.col("is_system") & (is_rare | (pl.col("n_nodes") == 0))))
+        & (is_loud | is_ill | (pl.col("is_system") & is_few & pl.col("is_stamped")))
     )
     is_sign = is_sign & pl.lit(healthy >= POOL_MIN)
     base = (
@@ -104,7 +127,7 @@ def weigh(
         .when(
             pl.col("role").is_in([Role.CONFIRMATION.value, Role.TEARDOWN.value])
             & pl.col("example").str.contains(_SIGNALLED)
-            & is_rare
+            & is_few
         )
         .then(KILLED)
         .when(pl.col("role").is_not_null())
@@ -117,6 +140,15 @@ def weigh(
         .then(UNKNOWN_SIGN)
         .otherwise(0.0)
     )
+    # everybody's word of broken communication beside everybody's known consequences is one more of them
+    is_echo = (
+        pl.col("category").fill_null("").str.contains(COMMUNICATION)
+        & (pl.col("strength") == "weak")
+        & (pl.col("n_nodes") >= 2)
+        & ~is_rare
+        & pl.lit(_has_wide_echo(events, total))
+    )
+    base = pl.when(is_echo).then(base * ECHO).otherwise(base)
     late = pl.lit(1.0)
     if consequence_at is not None:
         is_late = pl.col("first_at").is_not_null() & (pl.col("first_at") > consequence_at + int(LATE_S * SECOND))
@@ -127,7 +159,7 @@ def weigh(
         .then(CANCELLED_AFTER)
         .otherwise(late)
     )
-    again = pl.when(pl.Series(recovered)).then(RECOVERED).otherwise(1.0)
+    again = pl.when(pl.Series(recovered)).then(RECOVERED).when(pl.Series(doubtful)).then(UNDATED).otherwise(1.0)
     return events.select((base * pl.col("novelty") * late * again).fill_null(0.0).alias("weight")).to_series()
 
 
@@ -146,15 +178,14 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
     places = _places(catalogue, events["event"].to_list(), named)
     ranked = _ranked(events, places, total)
     lead = ranked[0]
-    t0 = lead["first_at"]
     home = _home(lead, ranked, places)
     is_narrow = few(len(home), total)
-    if not is_narrow and len(home) > 1 and lead["signature"] is None and _has_wide_echo(catalogue, len(home)):
+    if not is_narrow and len(home) > 1 and lead["signature"] is None and _has_wide_echo(catalogue.events, len(home)):
         # an unknown error of many nodes beside a known consequence of as many is one more consequence
         return Roots(weights=by_event, named=named)
     members = [lead["event"]]
     for row in ranked[1:]:
-        if row["weight"] < SHARE * lead["weight"] or not _is_near(row["first_at"], t0):
+        if row["weight"] < SHARE * lead["weight"] or not _is_near(row, lead):
             continue
         here = places[row["event"]]
         same_kind = _kind(row["category"]) == _kind(lead["category"])
@@ -168,7 +199,8 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
             members.append(row["event"])
     members = [r["event"] for r in without_summaries([r for r in ranked if r["event"] in members])]
     if is_narrow:
-        members += _first_hand(catalogue, lead, home, members)
+        signs = {e for e, w in by_event.items() if w >= LEAST}
+        members += _first_hand(catalogue, lead, home, members, signs)
     times = [r["first_at"] for r in ranked if r["event"] in members and r["first_at"] is not None]
     return Roots(
         leader=lead["event"],
@@ -181,8 +213,8 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
     )
 
 
-def _has_wide_echo(catalogue: Catalogue, nodes: int) -> bool:
-    rows = catalogue.events.filter(
+def _has_wide_echo(events: pl.DataFrame, nodes: int) -> bool:
+    rows = events.filter(
         (pl.col("role") == Role.CASCADE.value) & (pl.col("jobs_with_it") == 0) & (pl.col("n_nodes") >= 0.5 * nodes)
     )
     return not rows.is_empty()
@@ -195,9 +227,7 @@ def _home(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[in
     kin = [
         places[r["event"]]
         for r in ranked[1:]
-        if lead["signature"] is not None
-        and r["signature"] == lead["signature"]
-        and _is_near(r["first_at"], lead["first_at"])
+        if lead["signature"] is not None and r["signature"] == lead["signature"] and _is_near(r, lead)
     ]
     grown = True
     while grown:
@@ -209,15 +239,19 @@ def _home(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[in
     return home
 
 
-def _first_hand(catalogue: Catalogue, lead: dict[str, Any], home: set[str], members: list[int]) -> list[int]:
+def _first_hand(
+    catalogue: Catalogue, lead: dict[str, Any], home: set[str], members: list[int], signs: set[int]
+) -> list[int]:
     """What the faulty node alone says of the same cause at its time: confirmations of its kind, and roots that gave
     way to the leader.
 
     A process on the node that reports the fault in its own words tells the cause at first hand; the same words
-    elsewhere are echoes.
+    elsewhere are echoes. ``signs``: events that no rule knows but that weigh.
     """
-    is_kin = ((pl.col("role") == Role.CONFIRMATION.value) & ~pl.col("example").str.contains(DEATH)) | (
-        (pl.col("own_role") == Role.ROOT.value) & (pl.col("role") == Role.CASCADE.value)
+    is_kin = (
+        (pl.col("role").is_null() & pl.col("event").is_in(list(signs)))
+        | ((pl.col("role") == Role.CONFIRMATION.value) & ~pl.col("example").str.contains(DEATH))
+        | ((pl.col("own_role") == Role.ROOT.value) & (pl.col("role") == Role.CASCADE.value))
     )
     rows = catalogue.events.filter(is_kin & (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(members))
     places = _places(catalogue, rows["event"].to_list(), {})
@@ -226,7 +260,8 @@ def _first_hand(catalogue: Catalogue, lead: dict[str, Any], home: set[str], memb
         here = places[r["event"]]
         same_kind = _kind(r["category"]) == _kind(lead["category"])
         gave_way = r["role"] == Role.CASCADE.value
-        if here and here <= home and (same_kind or gave_way) and _is_near(r["first_at"], lead["first_at"]):
+        is_sign = r["role"] is None
+        if here and here <= home and (same_kind or gave_way or is_sign) and _is_near(r, lead):
             found.append(r)
     return [r["event"] for r in without_summaries(found)]
 
@@ -277,10 +312,21 @@ def _begins_alike(one: str, other: str, words: int = 4) -> bool:
     return one.split()[:words] == other.split()[:words]
 
 
-def _is_near(at: int | None, t0: int | None) -> bool:
-    if at is None or t0 is None:
-        return True
-    return t0 - BEFORE_S * SECOND <= at <= t0 + AFTER_S * SECOND
+def _is_near(row: dict[str, Any], lead: dict[str, Any]) -> bool:
+    """Whether an event may lie around the leader; the time of one without stamps is only known to lie between two
+    others."""
+    (low, high), (lead_low, lead_high) = _window(row), _window(lead)
+    return low <= lead_high + AFTER_S * SECOND and high >= lead_low - BEFORE_S * SECOND
+
+
+def _window(row: dict[str, Any]) -> tuple[float, float]:
+    """Within what times (ns) the first line of an event was written."""
+    low = row["first_at"]
+    if low is None:
+        return float("-inf"), float("inf")
+    if row["is_stamped"]:
+        return low, low
+    return low, float("inf") if row["until_at"] is None else row["until_at"]
 
 
 def _places(catalogue: Catalogue, events: list[int], named: Mapping[int, tuple[str, ...]]) -> dict[int, set[str]]:

@@ -28,7 +28,7 @@ ACCUSED: Final = 0.5
 BESIDE: Final = 0.6
 #: Nodes listed in a report.
 LISTED: Final = 16
-_PEER: Final = re.compile(
+PEER: Final = re.compile(
     r"(?i)(?:closed by (?:remote )?peer|reset by (?:remote )?peer|remote(?: node| host| peer)?|peer"
     r"|connect(?:ion)? to|from|host)[ :=]+\[?([A-Za-z0-9][\w.:-]*?)\]?(?:[<:]\d+|>|\]|,|\s|$)"
 )
@@ -108,11 +108,22 @@ def forest(catalogue: Catalogue, events: Iterable[int]) -> dict[str, tuple[float
     return out
 
 
-def absent(catalogue: Catalogue, expected: Iterable[str], consequence_at: int | None, beat_s: float) -> list[Clue]:
-    """Nodes without any log, and nodes whose log ends well before those of their peers."""
+def absent(
+    catalogue: Catalogue,
+    expected: Iterable[str],
+    trainers: frozenset[str],
+    system_files: frozenset[int],
+    consequence_at: int | None,
+    beat_s: float,
+) -> list[Clue]:
+    """Nodes whose training wrote nothing (a kernel log does not count), and nodes whose log ends well before those of
+    their peers.
+
+    ``trainers``: nodes with a log of their training; ``system_files``: those that kernels wrote.
+    """
     clues = []
-    seen = set(catalogue.nodes)
-    expected = tuple(expected)
+    seen = set(trainers) or set(catalogue.nodes)
+    expected = tuple(dict.fromkeys((*expected, *catalogue.nodes)))
     missing = sorted(set(expected) - seen)
     # half a log tree is an incomplete upload, not half a cluster of dead nodes
     if missing and len(missing) <= max(1, 0.2 * len(expected)):
@@ -121,8 +132,8 @@ def absent(catalogue: Catalogue, expected: Iterable[str], consequence_at: int | 
             for n in missing
         ]
     last = (
-        catalogue.cells.drop_nulls("node")
-        .drop_nulls("last_at")
+        catalogue.cells.filter(~pl.col("file").is_in(sorted(system_files) if trainers else []))
+        .drop_nulls(["node", "last_at"])
         .group_by("node")
         .agg(at=pl.col("last_at").max())
         .sort("at", "node")
@@ -168,7 +179,7 @@ def named_by_peers(lines: Iterable[tuple[str, str | None]], nodes: Mapping[str, 
     is a clue."""
     votes: dict[str, set[str]] = {}
     for text, writer in lines:
-        for match in _PEER.finditer(text):
+        for match in PEER.finditer(text):
             target = (
                 nodes.get(match.group(1))
                 or nodes.get(match.group(1).partition(":")[0])

@@ -91,6 +91,8 @@ _MARKERS: Final = (
         r"?sets?|megatron|engine|lr.scheduler|vocab)"
         r"|(model|optimizer|data ?sets?|dataloader|tokenizer|engine)\b.{0,30}\b(built|created|initialized"
         r"|configured|ready)|time to initialize|setting up (model|data|optimizer)|total param|trainable params"
+        r"|\b(model )?param(eter)?s?\b ?[:=]? ?(<num>|[\d.,]+) ?(b|m|billion|million)\b"
+        r"|contains (<num>|[\d.]+) ?[bm]?\w* param"
         r"|init_start|init_stop|loading (the )?(data ?set|tokenizer|vocab|index|corpus|documents)|applied (fsdp"
         r"|ddp|fully|activation|tensor|compil)",
     ),
@@ -116,39 +118,41 @@ _MARKERS: Final = (
 _FRAMES: Final = (
     (
         "checkpoint_save",
-        r"save_checkpoint|save_model|checkpoint\w*\.save|dist_checkpointing/.*save|\bin save\b|async_save"
+        r"save_checkpoint|save_model|checkpoint\w*\.save|dist_checkpointing/.*save|\bin _*save\b|async_save"
         r"|_write_item|save_state|\bsave_pretrained",
     ),
     (
         "checkpoint_load",
-        r"load_checkpoint|restore_checkpoint|checkpoint\w*\.load|\bin (load|restore|load_state_dict|resume\w*)\b"
+        r"load_checkpoint|restore_checkpoint|checkpoint\w*\.load|\bin _*(load|restore|load_state_dict|resume\w*)\b"
         r"|_load_base_checkpoint|from_pretrained|load_pretrained",
     ),
     (
         "evaluation",
-        r"\bin (evaluate|evaluation_loop|validate|validation_step|eval_step|run_eval\w*|evaluate_and_print_results)\b",
+        r"\bin _*(evaluate|evaluation_loop|validate|validation_step|eval_step|run_eval\w*"
+        r"|evaluate_and_print_results)\b",
     ),
     (
         "training",
-        r"\bin (train_step|training_step|train_one_epoch|train_epoch|forward_backward\w*|forward_step"
+        r"\bin _*(train_step|training_step|train_one_epoch|train_epoch|forward_backward\w*|forward_step"
         r"|backward_step|optimizer_step|_inner_training_loop|run_training|train_batch|backward|run_backward"
         r"|__next__|next_batch|get_batch|run_pipeline|custom_backward|step|train)\b",
     ),
     (
         "rendezvous",
-        r"init_process_group|\bin (initialize_distributed|init_distributed|_?rendezvous\w*|_create_c10d_store"
-        r"|new_group|initialize_model_parallel|hccl_init|next_rendezvous)\b",
+        r"init_process_group|\bin _*(initialize_distributed|init_distributed|_?rendezvous\w*|_create_c10d_store"
+        r"|new_group|initialize_model_parallel|\w*init_hccl|hccl_init|next_rendezvous|init_parallel_env|init_dist\w*|initialize_dist\w*"
+        r"|\w*create_\w*store\w*|launch_from_\w+)\b",
     ),
     (
         "model_build",
-        r"\bin (setup_model\w*|get_model|build_\w*|model_provider|initialize_megatron|create_(model|optimizer"
+        r"\bin _*(setup_model\w*|get_model|build_\w*|model_provider|initialize_megatron|create_(model|optimizer"
         r"|dataset\w*|dataloader\w*)|prepare_\w*data\w*|train_valid_test_datasets_provider|get_tokenizer"
-        r"|configure_model|setup)\b",
+        r"|configure_model|setup|init_model\w*|load_model|create_network|init_weights|\w*device_mesh|setup_mesh\w*)\b",
     ),
     (
         "launch",
-        r"\bin (parse_args|_?parse_known_args|validate_args|load_config|_batch_assertion"
-        r"|_configure_train_batch_size|parse_config\w*|sanity_check)\b|<module>.*import|_find_and_load|config\.py",
+        r"\bin _*(parse_args|_?parse_known_args|validate_args|load_config|_batch_assertion"
+        r"|_configure_train_batch_size|load_cfg|parse_json_file|parse\w*_args\w*|validate_keys|parse_config\w*|sanity_check)\b|<module>.*import|_find_and_load|config\.py",
     ),
 )
 

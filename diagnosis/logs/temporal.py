@@ -20,6 +20,8 @@ HANG_FLOOR_S: Final = 8.0
 #: A slowdown: this much longer than before, for this many printed intervals up to the end.
 SLOWER: Final = 1.3
 SLOW_BEATS: Final = 3
+#: Difference of the medians over the spread, times the root of the shorter side.
+LEAST_GAIN: Final = 4.0
 #: Progress lines after an event from which on it was survived.
 SURVIVED_BEATS: Final = 3
 
@@ -52,7 +54,7 @@ def pace(progress: Progress, clocks: Clocks) -> Pace:
     gaps = beats.with_columns(
         gap=(pl.col("at").diff() / SECOND), step=pl.col("n").diff().cast(pl.Float64)
     ).with_columns(per=pl.when(pl.col("step") > 0).then(pl.col("gap") / pl.col("step")))
-    beats = gaps.with_columns(seconds=pl.coalesce("seconds", "per")).select("n", "at", "seconds")
+    beats = gaps.with_columns(seconds=_durations(gaps)).select("n", "at", "seconds")
     positive = gaps.filter(pl.col("gap") > 0)["gap"]
     usual = float(positive.median()) if positive.len() else None  # type: ignore[arg-type]
     slow = _slowdown(beats)
@@ -62,10 +64,19 @@ def pace(progress: Progress, clocks: Clocks) -> Pace:
     return Pace(beats, usual, int(beats["n"][place]), beats["at"][place], ratio)
 
 
+def _durations(gaps: pl.DataFrame) -> pl.Series:
+    """Seconds an iteration: what the lines state, where it fits the times they were printed at; else those times."""
+    stated, told = gaps["seconds"].drop_nulls(), gaps["per"].drop_nulls()
+    if stated.len() and told.len() and not 0.5 <= float(stated.median()) / max(float(told.median()), 1e-9) <= 2.0:  # type: ignore[arg-type]
+        return gaps["per"]
+    return gaps.select(pl.coalesce("seconds", "per")).to_series()
+
+
 def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
     """Row from which on iterations take longer up to the end, and how much; None without a lasting change.
 
-    The split with the largest difference of medians in units of the spread before it, O(n²) on at most 400 durations.
+    Least absolute distance to two medians, O(n²) on at most 400 durations; then the difference in units of the spread
+    before it must be plain.
     """
     known = beats.with_row_index("row").drop_nulls("seconds").filter(pl.col("seconds") > 0)
     # the first iterations warm up: compilers, caches, memory pools
@@ -73,33 +84,45 @@ def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
     if known.height < 2 * SLOW_BEATS + 1:
         return None
     values = known["seconds"].to_numpy()
-    best: tuple[float, int, float] | None = None
-    for cut in range(SLOW_BEATS, len(values) - SLOW_BEATS + 1):
-        before, after = values[:cut], values[cut:]
-        base = float(np.median(before))
-        spread = max(1.4826 * float(np.median(np.abs(before - base))), 0.02 * base)
-        ratio = float(np.median(after)) / base
-        is_lasting = float(np.quantile(after, 0.2)) >= base * (1 + 0.6 * (SLOWER - 1))
-        gain = (float(np.median(after)) - base) / spread * np.sqrt(min(cut, len(values) - cut))
-        if (
-            ratio >= SLOWER
-            and is_lasting
-            and after[0] >= base * (1 + 0.5 * (SLOWER - 1))
-            and (best is None or gain > best[0])
-        ):
-            best = (float(gain), cut, ratio)
-    if best is None or best[0] < 4.0:
+    cuts = range(SLOW_BEATS, len(values) - SLOW_BEATS + 1)
+    # the split that leaves the least distance to the two medians
+    cut = min(cuts, key=lambda k: _distance(values[:k]) + _distance(values[k:]))
+    before, after = values[:cut], values[cut:]
+    base = float(np.median(before))
+    spread = max(1.4826 * float(np.median(np.abs(before - base))), 0.02 * base)
+    ratio = float(np.median(after)) / base
+    is_lasting = float(np.quantile(after, 0.2)) >= base * (1 + 0.6 * (SLOWER - 1))
+    gain = (float(np.median(after)) - base) / spread * np.sqrt(min(cut, len(values) - cut))
+    if ratio < SLOWER or not is_lasting or gain < LEAST_GAIN:
         return None
-    return int(known["row"][best[1]]), best[2]
+    return int(known["row"][cut]), ratio
+
+
+def _distance(values: np.ndarray) -> float:
+    return float(np.abs(values - np.median(values)).sum())
+
+
+def undated(catalogue: Catalogue, pace_: Pace) -> pl.Series:
+    """Events without a time of their own that training may have survived: the last time before them lies before its
+    last progress."""
+    at = pace_.last_at
+    if at is None:
+        return pl.Series("is", [False] * catalogue.events.height)
+    return catalogue.events.select(
+        (~pl.col("is_stamped") & (pl.col("last_at") < at)).fill_null(False).alias("is")
+    ).to_series()
 
 
 def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace) -> pl.Series:
-    """For each event whether training went on after its last line: later progress demotes an earlier error."""
+    """For each event whether training went on after its last line: later progress demotes an earlier error.
+
+    A line without a time of its own may be much younger than the last time before it: only the next one bounds it.
+    """
     times = pace_.beats["at"].drop_nulls().sort()
     if times.len() >= SURVIVED_BEATS + 1:
         edge = int(times[-SURVIVED_BEATS])
         by_time = catalogue.events.select(
-            (pl.col("last_at").is_not_null() & (pl.col("last_at") < edge)).alias("is")
+            (pl.col("until_at").is_not_null() & (pl.col("until_at") < edge)).alias("is")
         ).to_series()
     else:
         by_time = pl.Series("is", [False] * catalogue.events.height)
@@ -128,8 +151,12 @@ def stage_spans(
     """Stages of the whole job as (stage, from, to) in ns, from markers (first over all writers) and progress."""
     marked = catalogue.cells.join(marks, on="masked").drop_nulls("first_at")
     rows = [(at, stage, is_end) for at, stage, is_end in marked.select("first_at", "stage", "is_end").iter_rows()]
-    if pace_.beats.height and pace_.beats["at"].drop_nulls().len():
-        rows.append((int(pace_.beats["at"].drop_nulls().min()), "training", False))  # type: ignore[arg-type]
+    beats = pace_.beats["at"].drop_nulls().sort()
+    if beats.len():
+        # training goes on with the first progress after whatever interrupted it
+        marks_at = pl.Series([at for at, _, _ in rows], dtype=pl.Int64)
+        after = beats.search_sorted(marks_at, side="right").to_list()
+        rows += [(int(beats[k]), "training", False) for k in {0, *(k for k in after if k < beats.len())}]
     spans: list[tuple[str, int, int]] = []
     trained = False
     for at, stage, is_end in sorted(rows):

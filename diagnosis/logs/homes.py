@@ -1,0 +1,98 @@
+"""On which machine a writer runs, where its own words and its path leave that open or name something else.
+
+A directory that bears a machine's name beats a file's ("worker_6.log" below "cn17/" counts ranks, not machines); the
+name of a file in which many machines write is the job's; a rank that once named its machine stays there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Final
+
+import polars as pl
+
+#: Share of ranks on whose machine a description and the lines themselves must agree for the former to be believed.
+AGREE: Final = 0.8
+#: Machines other than the one its path names that make a file the whole job's.
+SHARED: Final = 2
+#: A file numbered within the directory of a machine.
+_NUMBERED: Final = re.compile(r"(?i)(worker|rank|task|proc|process|local|gpu|npu)[-_.]?\d+(\.\w+)*")
+
+type _Row = tuple[int, str | None, int | None]
+
+
+def settle(
+    sources: pl.DataFrame, paths: Sequence[str], nodes: Sequence[str], node_of: Mapping[int, str]
+) -> pl.DataFrame:
+    """``sources`` (``source``, ``file``, ``node``, ``rank``) with machines put right. O(sources + files × nodes).
+
+    Args:
+        paths: of the files, in order of their numbers.
+        nodes: machines that an inventory knows.
+        node_of: rank to machine as a description says; believed where the lines do not speak against it.
+    """
+    rows: list[_Row] = list(sources.select("file", "node", "rank").iter_rows())
+    rows = _listed(rows, paths, set(nodes)) if nodes else _unlisted(rows, paths)
+    place = _places(rows, node_of)
+    settled = [node or (place.get(rank) if rank is not None else None) for _, node, rank in rows]
+    return sources.with_columns(node=pl.Series(settled, dtype=pl.String))
+
+
+def _listed(rows: list[_Row], paths: Sequence[str], known: set[str]) -> list[_Row]:
+    """With an inventory: a path that names a machine of it decides over a path's name that it lacks."""
+    own = [_component(path, known) for path in paths]
+    if not any(own) and not any(node in known for _, node, _ in rows):
+        return rows
+    return [
+        (f, node if node is None or node in known or not _is_of(node, paths[f]) else own[f], rank)
+        for f, node, rank in rows
+    ]
+
+
+def _component(path: str, known: set[str]) -> str | None:
+    """The innermost part of a path that is, or begins with, the name of a known machine."""
+    for part in reversed(PurePosixPath(path).parts):
+        heads = [k for k in known if part.startswith(k) and not part[len(k) : len(k) + 1].isalnum()]
+        if heads:
+            return max(heads, key=len)
+    return None
+
+
+def _unlisted(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
+    others: dict[int, set[str]] = defaultdict(set)
+    for f, node, _ in rows:
+        if node is not None and not _is_of(node, paths[f]):
+            others[f].add(node)
+    below = {
+        f: PurePosixPath(path).parts[-2]
+        for f, path in enumerate(paths)
+        if "/" in path and _NUMBERED.fullmatch(PurePosixPath(path).name)
+    }
+    if len(set(below.values())) < SHARED:
+        below = {}  # one directory for all is the job's
+    out = []
+    for f, node, rank in rows:
+        if node is not None and _is_of(node, paths[f]):
+            node = None if len(others[f]) >= SHARED else below.get(f, node)  # noqa: PLW2901
+        out.append((f, node, rank))
+    return out
+
+
+def _is_of(node: str, path: str) -> bool:
+    """Whether a path's own words gave this name."""
+    return any(part.startswith(node) for part in PurePosixPath(path).parts)
+
+
+def _places(rows: Iterable[_Row], node_of: Mapping[int, str]) -> dict[int, str]:
+    """Rank to machine: what writers that state both say, over what a description says."""
+    said: dict[int, set[str]] = defaultdict(set)
+    for _, node, rank in rows:
+        if node is not None and rank is not None:
+            said[rank].add(node)
+    learnt = {rank: next(iter(names)) for rank, names in said.items() if len(names) == 1}
+    both = [rank for rank in learnt if rank in node_of]
+    is_right = sum(node_of[r] == learnt[r] for r in both) >= AGREE * len(both)
+    return (dict(node_of) if is_right else {}) | learnt
