@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
@@ -15,7 +16,7 @@ def site(request: HttpRequest) -> dict[str, Any]:
     """``queue_count`` and ``may`` (what the signed-in person may do, by ability)."""
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
-        return {"may": {}}
+        return {"may": {}, "oidc_name": settings.OIDC_NAME if settings.OIDC_ISSUER else ""}
     return {
         "queue_count": SimpleLazyObject(lambda: queue_count(user)),
         "may": {

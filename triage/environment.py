@@ -46,6 +46,19 @@ def env_list(name: str, default: str = "") -> list[str]:
     return [part.strip() for part in env_str(name, default).split(",") if part.strip()]
 
 
+def env_pairs(name: str, known: tuple[str, ...] = ()) -> dict[str, set[str]]:
+    """``engineer=users,engineer=sre`` as ``{"engineer": {"users", "sre"}}``; left sides out of ``known``, if given."""
+    pairs: dict[str, set[str]] = {}
+    for part in env_list(name):
+        left, equals, right = (word.strip() for word in part.partition("="))
+        if not (left and equals and right) or (known and left not in known):
+            raise ImproperlyConfigured(
+                f"{name} has {part!r}: write {'|'.join(known) or 'name'}=group, separated by commas"
+            )
+        pairs.setdefault(left, set()).add(right)
+    return pairs
+
+
 def env_secret(name: str, path: Path) -> str:
     """The variable, else the secret kept at ``path``, made there (mode 600) the first time."""
     value = env_str(name)

@@ -8,7 +8,7 @@ from typing import Any
 import dj_database_url
 from django.utils.csp import CSP
 
-from triage.environment import env_bool, env_int, env_list, env_secret, env_str
+from triage.environment import env_bool, env_int, env_list, env_pairs, env_secret, env_str
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env_str("FAULTLINE_DATA_DIR", str(BASE_DIR / "var"))).resolve()
@@ -163,6 +163,39 @@ WEBHOOK_ALLOW = env_list("FAULTLINE_WEBHOOK_ALLOW")
 # site's own signatures, beside those that people add on the page.
 RETRAIN_AFTER = env_int("FAULTLINE_RETRAIN_AFTER", 25)
 RULES_FILE = env_str("FAULTLINE_RULES_FILE")
+
+# Sign-in by OpenID Connect beside passwords, where a provider is named.
+OIDC_ISSUER = env_str("FAULTLINE_OIDC_ISSUER").rstrip("/")
+OIDC_NAME = env_str("FAULTLINE_OIDC_NAME", "single sign-on")
+OIDC_GROUPS_CLAIM = env_str("FAULTLINE_OIDC_GROUPS_CLAIM", "groups")
+OIDC_DEFAULT_ROLE = env_str("FAULTLINE_OIDC_DEFAULT_ROLE", "viewer")
+OIDC_ROLES = env_pairs("FAULTLINE_OIDC_ROLES", ("viewer", "engineer", "manager", "admin"))
+OIDC_TEAMS = env_pairs("FAULTLINE_OIDC_TEAMS")
+if OIDC_ISSUER:
+    _ALLAUTH = ("allauth", "allauth.account", "allauth.socialaccount")
+    INSTALLED_APPS += [*_ALLAUTH, "allauth.socialaccount.providers.openid_connect"]
+    MIDDLEWARE.append("allauth.account.middleware.AccountMiddleware")
+    ACCOUNT_ADAPTER = "triage.oidc.AccountAdapter"
+    ACCOUNT_EMAIL_VERIFICATION = "none"
+    ACCOUNT_UNIQUE_EMAIL = False  # a letter box tells nobody apart here: the provider's subject does
+    SOCIALACCOUNT_ADAPTER = "triage.oidc.Adapter"
+    SOCIALACCOUNT_ONLY = True
+    SOCIALACCOUNT_OPENID_CONNECT_URL_PREFIX = ""
+    SOCIALACCOUNT_LOGIN_ON_GET = True  # the policy lets forms lead to this site alone
+    SOCIALACCOUNT_PROVIDERS = {
+        "openid_connect": {
+            "OAUTH_PKCE_ENABLED": True,
+            "APPS": [
+                {
+                    "provider_id": "oidc",
+                    "name": OIDC_NAME,
+                    "client_id": env_str("FAULTLINE_OIDC_CLIENT_ID"),
+                    "secret": env_str("FAULTLINE_OIDC_CLIENT_SECRET"),
+                    "settings": {"server_url": OIDC_ISSUER},
+                }
+            ],
+        }
+    }
 
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
 CELERY_RESULT_BACKEND = None

@@ -1,5 +1,6 @@
 """Every address of the site."""
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import URLPattern, URLResolver, include, path
@@ -11,6 +12,12 @@ handler400 = site.bad_request
 handler403 = site.forbidden
 handler404 = site.not_found
 handler500 = site.server_error
+
+
+def oidc_urls() -> list[URLPattern | URLResolver]:
+    """Addresses of sign-in by a provider, where one is configured."""
+    return [path("", include("triage.oidc"))] if settings.OIDC_ISSUER else []
+
 
 _LOG = "<slug:slug>/{}/<int:attempt>/<path:path>"
 
@@ -60,6 +67,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/docs/", site.api_docs, name="api-docs"),
     path("admin/", admin.site.urls),
     path("sign-in/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    *oidc_urls(),
     path("sign-out/", LogoutView.as_view(), name="logout"),
     path("faultline.pyz", client.download, name="client"),
     path("healthz", site.healthz, name="healthz"),

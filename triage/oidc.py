@@ -1,0 +1,82 @@
+"""Sign-in by OpenID Connect. Loaded only where settings name a provider; allauth speaks the protocol."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.providers.base import AuthError
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest
+from django.shortcuts import redirect
+from django.urls import URLPattern, URLResolver, include, path
+
+from triage.services.membership import membership_sync, roles_for
+
+_FAILED = (
+    "Sign-in did not work: the provider refused it, or the attempt was too old. Try again, or sign in with a password."
+)
+
+
+class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ships no types
+    """People come from the provider; nobody makes an account by a form, and no letter is sent."""
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        return True
+
+    def send_mail(self, *_: Any, **__: Any) -> None:
+        return
+
+
+class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
+    """What a sign-in means here: roles and teams from groups, refusals as sentences on the sign-in page."""
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
+        user, groups = sociallogin.user, groups_of(sociallogin.account.extra_data)
+        if user.pk and not user.is_active:
+            _refuse(request, "Your account is closed here: ask an administrator.")
+        has_role = roles_for(groups, roles=settings.OIDC_ROLES, default=settings.OIDC_DEFAULT_ROLE)
+        if not has_role and (not user.pk or settings.OIDC_ROLES):
+            _refuse(request, "None of your groups gives a role here: ask an administrator.")
+        if user.pk:
+            _sync(user, groups)
+
+    def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> Any:
+        user = super().save_user(request, sociallogin, form)
+        _sync(user, groups_of(sociallogin.account.extra_data))
+        return user
+
+    def on_authentication_error(self, request: HttpRequest, provider: Any, error: Any = None, **_: Any) -> None:
+        _refuse(request, "Sign-in was cancelled." if error == AuthError.CANCELLED else _FAILED)
+
+
+def groups_of(data: dict[str, Any]) -> list[str]:
+    """The groups that the provider names, in user information or token; a single one may come as text."""
+    for part in (data.get("userinfo"), data.get("id_token"), data):
+        if isinstance(part, dict) and settings.OIDC_GROUPS_CLAIM in part:
+            found = part[settings.OIDC_GROUPS_CLAIM]
+            return [found] if isinstance(found, str) else [str(name) for name in found or []]
+    return []
+
+
+def _sync(user: Any, groups: list[str]) -> None:
+    membership_sync(
+        user=user,
+        groups=groups,
+        roles=settings.OIDC_ROLES,
+        teams=settings.OIDC_TEAMS,
+        default=settings.OIDC_DEFAULT_ROLE,
+    )
+
+
+def _refuse(request: HttpRequest, sentence: str) -> NoReturn:
+    messages.error(request, sentence)
+    raise ImmediateHttpResponse(redirect("login"))
+
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("sign-in/", include("allauth.socialaccount.providers.openid_connect.urls")),
+]

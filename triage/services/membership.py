@@ -1,0 +1,54 @@
+"""Roles and teams that a sign-in provider's groups stand for, brought up to date at each sign-in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db import transaction
+
+from ingest.models import Team
+from ingest.roles import ABILITIES
+from triage.models import Activity
+
+
+def roles_for(groups: Iterable[str], *, roles: Mapping[str, set[str]], default: str) -> set[str]:
+    """Role names that these groups give; the default one where they give none; empty where there is no default."""
+    held = set(groups)
+    given = {role for role, wanted in roles.items() if wanted & held}
+    return given or ({default} if default in ABILITIES else set())
+
+
+@transaction.atomic
+def membership_sync(
+    *, user: Any, groups: Iterable[str], roles: Mapping[str, set[str]], teams: Mapping[str, set[str]], default: str
+) -> None:
+    """Give the user the roles and teams of these groups and take away those that the mapping names and they have not.
+
+    Without a mapping of roles only a person without any role is given one: administrators decide then. Teams that
+    the mapping does not name are left alone; one that it names and nobody made is made.
+    """
+    held = set(groups)
+    before = _membership(user)
+    own = set(user.groups.values_list("name", flat=True)) & ABILITIES.keys()
+    wanted = roles_for(held, roles=roles, default=default) if roles or not own else own
+    user.groups.remove(*Group.objects.filter(name__in=own - wanted))
+    user.groups.add(*(Group.objects.get_or_create(name=name)[0] for name in wanted - own))
+    for slug, named in teams.items():
+        if named & held:
+            Team.objects.get_or_create(slug=slug)[0].members.add(user)
+        else:
+            user.teams.remove(*Team.objects.filter(slug=slug))
+    after = _membership(user)
+    if after != before:
+        Activity.objects.create(
+            kind="membership", actor=user, data={"subject": user.get_username(), "before": before, "after": after}
+        )
+
+
+def _membership(user: Any) -> dict[str, list[str]]:
+    return {
+        "roles": sorted(user.groups.values_list("name", flat=True)),
+        "teams": sorted(user.teams.values_list("slug", flat=True)),
+    }
