@@ -1,6 +1,6 @@
 """How many real failure messages the signatures know, and with which role and category.
 
-    python bench/messages.py [--show | --speed]
+    python -m bench.messages [--show | --speed]
 
 Reads ``messages.jsonl`` of the shared data (``FAULTLINE_SHARED``). The file's classes are coarser and its roles older
 than ours, so that both are mapped; what differs is printed with ``--show`` and explained in ``docs/signatures.md``.
