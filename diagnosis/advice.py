@@ -32,6 +32,8 @@ FACTS = {
     "is_nan": "NaN or a jump of the loss",
     "is_silent": "hang or slow: no message names the cause",
     "is_host_code": "the stacks' outliers sit in data loading, storage or user code on their host",
+    "has_stacks": "stack evidence was given",
+    "stack_reason": "what it shows, as a sentence",
     "is_mismatch": "one set of ranks called another collective than all the others",
     "network_alerts": "most network alerts of one node within 300 s",
     "culprit_nodes": "nodes accused by the fused ranking, best first",
@@ -153,7 +155,9 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
         str(d.get("switch")) for d in flows.get("diagnoses") or () if d.get("kind") == "slow_switch" and d.get("switch")
     }
     switches = [str(s["entity"]) for s in fused if s.get("kind") == "switch"] or sorted(slow)
-    symptom = str(logs.get("symptom") or ("hang" if stacks.get("suspect_ranks") else ""))
+    # Stacks are dumped of jobs that stand still or crawl: without logs that alone tells the symptom.
+    has_stacks = bool(stacks.get("ranks") or stacks.get("suspect_ranks") or stacks.get("reason"))
+    symptom = str(logs.get("symptom") or ("" if not has_stacks else "slow" if stacks.get("is_moving") else "hang"))
     stack_nodes = list(stacks.get("suspect_nodes") or ())
     evicted = list(stacks.get("evict_nodes") or ())
     everyone = {r.get("node") for r in stacks.get("ranks") or () if r.get("node")} | set(
@@ -161,7 +165,9 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
     )
     odd = [g for g in stacks.get("groups") or () if set(g.get("ranks") or ()) & set(stacks.get("suspect_ranks") or ())]
     return {
-        "is_failure": bool(logs.get("is_failure", bool(stacks.get("suspect_ranks")))),
+        "is_failure": bool(logs.get("is_failure", has_stacks)),
+        "has_stacks": has_stacks,
+        "stack_reason": str(stacks.get("reason") or ""),
         "symptom": symptom,
         "category": category,
         "subcategory": leaf,

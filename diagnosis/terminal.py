@@ -71,13 +71,19 @@ def summarise(report: dict[str, Any], console: Console | None = None) -> None:
     advice = report.get("advice") or logs.get("advice") or {}
     if advice.get("action"):
         out.print(
-            Text("What to do  ", style="bold").append_text(_safe(advice["action"])).append_text(_safe(_targets(advice)))
+            Text("What to do  ", style="bold")
+            .append_text(_safe(advice.get("action_title") or advice["action"]))
+            .append_text(_safe(_targets(advice)))
         )
+        for sentence in advice.get("because") or []:
+            out.print(Text("            ").append_text(_safe(sentence)), style="dim")
         if advice.get("command"):
             out.print(Text("            ").append_text(_safe(advice["command"])))
     for title, key in (("Missing", "missing"), ("Observed", "observed"), ("Inferred", "inferred")):
         for sentence in report.get(key) or []:
             out.print(Text(f"{title}  ", style="dim").append_text(_safe(sentence)))
+    for sentence in ((report.get("stacks") or {}).get("notes") or [])[:12]:
+        out.print(Text("Of the stacks  ", style="dim").append_text(_safe(sentence)))
     skipped = [one for one in report.get("inputs") or [] if one.get("skipped")]
     for one in skipped[:5]:
         out.print(Text("Left out  ", style="yellow").append_text(_safe(f"{one['path']}: {one['skipped']}")))

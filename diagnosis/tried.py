@@ -16,10 +16,11 @@ ACTIONS = {
     "replay": "Dual-phase replay",
     "fix_input": "Correct the input",
     "resubmit": "Resubmit",
+    "collect": "Collect more evidence",
     "ask_human": "A human decides",
 }
-#: What an engineer can have done: the other two change nothing.
-DOABLE = tuple(action for action in ACTIONS if action not in {"none", "ask_human"})
+#: What an engineer can have done: the others change nothing.
+DOABLE = tuple(action for action in ACTIONS if action not in {"none", "collect", "ask_human"})
 TAKES_MACHINES = frozenset({"evict", "over_evict"})
 
 

@@ -9,9 +9,10 @@ from itertools import combinations
 from typing import Any
 
 from diagnosis.stacks import evict
-from diagnosis.stacks.blame import who
+from diagnosis.stacks.blame import MISSING_SHARE, who
 from diagnosis.stacks.cluster import Group, fold, icicle, icicle_rows
 from diagnosis.stacks.collectives import Verdict
+from diagnosis.stacks.frames import TRUNCATED
 from diagnosis.stacks.identify import Process
 from diagnosis.stacks.layout import Layout
 from diagnosis.stacks.voting import Outcome
@@ -184,11 +185,33 @@ def _headline(reason: str, nodes: list[str]) -> str:
     return f"{first} ({where})." if where else f"{first}."
 
 
+def _say_rounds(found: Findings) -> None:
+    """Which ranks some rounds lack: rounds of different ranks are compared in what they share."""
+    if found.rounds < 2:
+        return
+    seen: dict[int, set[int]] = {}
+    for p in found.processes:
+        seen.setdefault(p.round, set()).add(p.rank if p.rank is not None else -1)
+    everyone = set().union(*seen.values())
+    partial = [f"round {at + 1} lacks {who(gone)}" for at, ranks in sorted(seen.items()) if (gone := everyone - ranks)]
+    if partial:
+        shown = "; ".join(partial[:4]) + (f"; {len(partial) - 4} more rounds lack some" if len(partial) > 4 else "")
+        found.notes.append(f"The {found.rounds} rounds are not of the same ranks: {shown}.")
+
+
 def _say_absent(found: Findings, missing: list[int], failed: list[int], empty: list[int]) -> None:
+    _say_rounds(found)
     if missing:
         share = f"{len(missing)} of {found.layout.world_size} ranks"
+        told = f"No dump of rank {fold(missing)} ({share})." if len(missing) <= 64 else f"No dump of {share}."
+        if len(missing) > MISSING_SHARE * (found.layout.world_size or 1):
+            told += " So many are not accused: the upload is not complete, or the layout is another job's."
+        found.notes.append(told)
+    if cut := sorted({p.rank for p in found.processes if p.dump.status == TRUNCATED and p.rank is not None}):
+        total = len({p.rank for p in found.processes})
+        which = f" (rank {fold(cut)})" if len(cut) <= 32 else ""
         found.notes.append(
-            f"No dump of rank {fold(missing)} ({share})." if len(missing) <= 64 else f"No dump of {share}."
+            f"{len(cut)} of {total} dumps break off in the middle of a stack{which}; what is there was compared."
         )
     if failed:
         found.notes.append(f"The dump of rank {fold(failed)} failed in the tool itself; that says nothing of the rank.")

@@ -29,8 +29,10 @@ def find_layout(
     for source, data in [("given", told), *(("layout file", f) for f in files)]:
         if data:
             # What a caller gives seldom holds the nodes and process ids that a file lists beside the same sizes.
-            rows = data.get("ranks") or next((f["ranks"] for f in files if f.get("ranks")), None)
-            found = from_json({**data, "ranks": rows} if rows else data, framework=framework, source=source)
+            beside = {k: next((f[k] for f in files if f.get(k)), None) for k in ("ranks", "world_size")}
+            beside["world_size"] = beside["world_size"] or world_size
+            whole = {**{k: v for k, v in beside.items() if v}, **{k: v for k, v in data.items() if v}}
+            found = from_json(whole, framework=framework, source=source)
             if found.sizes or found.node_of:
                 return found if found.world_size or not world_size else replace(found, world_size=world_size)
     printed = from_text(

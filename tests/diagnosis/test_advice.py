@@ -256,3 +256,10 @@ def test_every_leaf_that_rules_refer_to_is_in_the_taxonomy():
     known = {c.subcategory for c in taxonomy.load().leaves()}
     for name, leaves in advice.ladder().leaves.items():
         assert leaves <= known, f"{name}: {sorted(leaves - known)}"
+
+
+def test_stacks_alone_that_name_nobody_ask_for_more_of_them():
+    got = advise({"stacks": {"reason": "All 16 ranks are in the same collective.", "ranks": [{"rank": 0}]}})
+    assert (got["action"], got["rule"]) == ("collect", "collect.stacks")
+    assert got["because"] == ["All 16 ranks are in the same collective."]
+    assert "py-spy dump" in advise({"stacks": {"reason": "x"}, "job": {"id": "77"}})["commands"]["slurm"]

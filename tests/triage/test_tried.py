@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from diagnosis.stacks import diagnose_stacks
+from tests.diagnosis.stacks import simulate
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.triage.report import sample
 from triage.models import Activity, Incident
+from triage.selectors.advice import unfold
 from triage.services.diagnosing import diagnosis_store
 from triage.services.reviewing import ReviewError
 from triage.services.tried import MAX_TARGETS, tried_record, tried_undo
@@ -132,23 +135,22 @@ def test_viewers_may_not_record_and_strangers_find_nothing(client, incident):
 
 
 def hang():
-    """Ranks 0-7 on four nodes; rank 5 is accused, its pipeline group explains the outliers."""
-    ranks = [{"rank": r, "node": f"n{r // 2}", "path": "", "line": 1, "round": 0, "status": "ok"} for r in range(8)]
-    candidate = {"kind": "pp", "groups": [[1, 5]], "ranks": [1, 5], "score": 1.0, "coverage": 1.0, "precision": 1.0}
-    worse = {"kind": "dp", "groups": [[4, 5], [0, 1]], "ranks": [0, 1, 4, 5], "coverage": 1.0, "precision": 0.5}
-    return {"suspect_ranks": [5], "suspect_nodes": ["n2"], "ranks": ranks, "candidates": [candidate, worse]}
+    """Ranks 0-7 on four nodes as the engine reports them; rank 5 is stuck and stalls its pipeline group."""
+    case = simulate.hang({"tp": 1, "pp": 2, "dp": 4}, "tp-dp-pp", {5}, "kernel", per_node=2)
+    return diagnose_stacks(simulate.dumps(case))
 
 
 def test_each_candidate_group_shows_what_evicting_it_takes_out(client, ada):
-    suspects = [{"entity": "n2", "kind": "node", "score": 0.9, "suspect": True, "from": ["stacks"], "reasons": []}]
-    advice = {"action": "over_evict", "targets": ["n0", "n2"], "rule": "over_evict.hang_group"}
+    suspects = [
+        {"entity": "node-002", "kind": "node", "score": 0.9, "suspect": True, "from": ["stacks"], "reasons": []}
+    ]
+    advice = {"action": "over_evict", "targets": ["node-000", "node-002"], "rule": "over_evict.hang_group"}
     found = incident_of(make_job("hung"), stacks=hang(), suspects=suspects, advice=advice)
     page = client.get(reverse("incident", args=[found.pk])).content.decode()
     table = page.partition('data-testid="eviction"')[2].partition("</table>")[0]
     rows = table.split("<tr>")[2:]
-    assert len(rows) == 2
     assert "The suspects alone" in rows[0]
-    assert "PP group of rank 1" in rows[1]
+    assert "PP group 1/5" in rows[1]
     assert "advised" in rows[1]
     for label, value in (
         ("Ranks", "4"),
@@ -157,6 +159,12 @@ def test_each_candidate_group_shows_what_evicting_it_takes_out(client, ada):
         ("Standbys it takes", "2"),
     ):
         assert f'data-label="{label}">{value}' in rows[1]
+
+
+def test_folded_ranks_are_unfolded_and_nonsense_is_nobody():
+    assert unfold("0-2/5") == [0, 1, 2, 5]
+    assert unfold("7") == [7]
+    assert unfold("x/-") == []
 
 
 def test_without_anything_to_evict_there_is_no_table(client, ada):

@@ -150,11 +150,13 @@ def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int
 
     found = [row("The suspects alone", sorted(accused))] if accused else []
     for candidate in (stacks.get("candidates") or [])[:CANDIDATES]:
-        groups = candidate.get("groups") or []
+        groups = list(candidate.get("groups") or [])
+        ranks = [rank for group in groups for rank in unfold(group)]
+        if len(ranks) < int(candidate.get("ranks") or 0):  # the report names the first groups of a long union only
+            continue
         kind = str(candidate.get("kind") or "").upper()
-        title = f"{kind} group" if len(groups) < 2 else f"{len(groups)} {kind} groups"
-        nodes = [node_of[r] for r in candidate.get("ranks") or [] if r in node_of]
-        found.append(row(f"{title} of rank {_first(candidate)}", nodes, candidate.get("coverage")))
+        title = f"{kind} group {groups[0]}" if len(groups) == 1 else f"{len(groups)} {kind} groups"
+        found.append(row(title, [node_of[r] for r in ranks if r in node_of], candidate.get("coverage")))
     if advised and not any(one.is_advised for one in found):
         found.insert(0, row("As advised", sorted(advised)))
     kept: dict[frozenset[str], Eviction] = {}
@@ -164,6 +166,11 @@ def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int
     return list(kept.values())
 
 
-def _first(candidate: dict[str, Any]) -> str:
-    ranks = sorted(candidate.get("ranks") or [])
-    return str(ranks[0]) if ranks else "?"
+def unfold(text: str) -> list[int]:
+    """The ranks that ``0-2/5`` stands for."""
+    found: list[int] = []
+    for part in text.split("/"):
+        low, _, high = part.partition("-")
+        if low.isdigit():
+            found += range(int(low), int(high if high.isdigit() else low) + 1)
+    return found

@@ -196,3 +196,36 @@ def test_no_bytes_make_the_reader_raise(noise, at, start):
     parsed = parse(data, "stacks/rank-1.txt")
     assert parsed.bytes == len(data)
     diagnose_stacks([parsed, parse(SEED, "stacks/rank-0.txt")])
+
+
+def test_dumps_that_break_off_are_counted_and_named() -> None:
+    case = hang({"tp": 2, "pp": 2, "dp": 4}, "tp-dp-pp", {5}, "storage")
+    whole = {r: pyspy_text(s, 40000 + r) for r, s in case.stacks.items()}
+    cut = {r: t[: len(t) // 2] if r % 4 == 1 else t for r, t in whole.items()}
+    got = diagnose_stacks([parse(t, f"stacks/rank-{r:05d}.txt") for r, t in cut.items()])
+    assert (
+        "4 of 16 dumps break off in the middle of a stack (rank 1/5/9/13); what is there was compared." in got["notes"]
+    )
+
+
+def test_rounds_of_different_ranks_are_said() -> None:
+    case = hang({"tp": 2, "pp": 2, "dp": 4}, "tp-dp-pp", {5}, "storage")
+    rounds = [p for at in range(3) for p in dumps(case, round_at=at, layout=False)]
+    kept = [p for p in rounds if not (p.path.endswith("rank-00003.txt") and "round-1" in p.path)]
+    got = diagnose_stacks(kept)
+    assert "The 3 rounds are not of the same ranks: round 2 lacks rank 3." in got["notes"]
+    assert not [n for n in diagnose_stacks(rounds)["notes"] if "rounds are not" in n]
+
+
+def test_a_layout_given_apart_from_the_world_size_is_checked_against_it() -> None:
+    case = hang({"tp": 2, "pp": 2, "dp": 4}, "tp-dp-pp", {5}, "storage")
+    sizes = {"tp": 4, "pp": 4, "dp": 4, "order": "tp-dp-pp"}
+    got = diagnose_stacks(dumps(case, layout=False), layout=sizes, world_size=16)
+    assert any("tp 4 × dp 4 × pp 4 = 64, but there are 16 ranks" in note for note in got["notes"])
+    assert got["suspect_ranks"] == [5]
+
+
+def test_a_layout_of_many_more_ranks_than_were_dumped_is_doubted() -> None:
+    case = hang({"tp": 2, "pp": 2, "dp": 4}, "tp-dp-pp", {5}, "storage")
+    got = diagnose_stacks(dumps(case, layout=False), layout={"tp": 4, "pp": 4, "dp": 4})
+    assert any("the layout is another job's" in note for note in got["notes"])
