@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import F, Q
 
 from diagnosis import taxonomy
+from ingest.models import Job, Node
 from triage.models import Incident, Suspect
 from triage.search.grammar import SearchError, Term
 
@@ -22,6 +23,17 @@ _SYMPTOMS = ["launch_failure", "crash", "hang", "slow", "none"]
 _COMPARISONS = {"": "", ">": "__gt", "<": "__lt", ">=": "__gte", "<=": "__lte"}
 _COMPARED_WORDS = {"": "", ">": "above ", "<": "below ", ">=": "at least ", "<=": "at most "}
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+#: keys that speak of the job, and where Job keeps their values
+JOB_LOOKUPS = {
+    "job": ("slug", "name"),
+    "family": ("family",),
+    "framework": ("framework",),
+    "model": ("model",),
+    "cluster": ("cluster__slug",),
+    "team": ("team__slug",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +96,17 @@ def _text(name: str, explanation: str, example: str, *lookups: str, said: str, c
         return _either(term.values, lambda value: _either(lookups, lambda lookup: text_q(lookup, value)))
 
     return Key(name, explanation, example, condition, lambda term: f"{said} {_listed(term.values)}", tuple(choices))
+
+
+def _job(name: str, explanation: str, example: str, *, said: str) -> Key:
+    """A key that speaks of the job. Jobs are few: they are found first, and their incidents by them."""
+
+    def condition(term: Term, asker: Asker) -> Q:
+        _no_operator(term)
+        named = _either(term.values, lambda value: _either(JOB_LOOKUPS[name], lambda lookup: text_q(lookup, value)))
+        return Q(job__in=Job.objects.filter(named).order_by())
+
+    return Key(name, explanation, example, condition, lambda term: f"{said} {_listed(term.values)}")
 
 
 def _category(lookup: str) -> Callable[[Term, Asker], Q]:
@@ -277,12 +300,12 @@ ALL = (
         _named("accusing"),
         aliases=("suspect",),
     ),
-    _text("job", "the job's address or name", "job:llama-*", "job__slug", "job__name", said="of job"),
-    _text("family", "the family of comparable jobs", "family:llama-70b", "job__family", said="in family"),
-    _text("framework", "the training framework", "framework:megatron", "job__framework", said="on"),
-    _text("model", "the model trained", "model:llama-70b", "job__model", said="training"),
+    _job("job", "the job's address or name", "job:llama-*", said="of job"),
+    _job("family", "the family of comparable jobs", "family:llama-70b", said="in family"),
+    _job("framework", "the training framework", "framework:megatron", said="on"),
+    _job("model", "the model trained", "model:llama-70b", said="training"),
     _text("cluster", "the cluster", "cluster:default", "cluster__slug", said="on cluster"),
-    _text("team", "the team of the job", "team:pretraining", "job__team__slug", said="of team"),
+    _job("team", "the team of the job", "team:pretraining", said="of team"),
     _text("symptom", "how it showed", "symptom:hang", "symptom", said="showing as", choices=_SYMPTOMS),
     _text("stage", "the stage it failed in", "stage:training", "stage", said="in stage", choices=_STAGES),
     _number(
@@ -321,17 +344,6 @@ ALL = (
 BY_NAME: dict[str, Key] = {name: key for key in ALL for name in (key.name, *key.aliases)}
 
 
-#: keys that speak of the job, and where Job keeps their values
-JOB_LOOKUPS = {
-    "job": ("slug", "name"),
-    "family": ("family",),
-    "framework": ("framework",),
-    "model": ("model",),
-    "cluster": ("cluster__slug",),
-    "team": ("team__slug",),
-}
-
-
 def key_of(term: Term) -> Key:
     """The key of a term; raises SearchError naming the known keys."""
     try:
@@ -346,8 +358,8 @@ def key_of(term: Term) -> Key:
 def visible_values(key: Key, jobs: Any, prefix: str, limit: int) -> list[str]:
     """Values in use for the keys whose values are names, among the ``jobs`` that the asker may see."""
     if key.name == "node":
-        nodes = Suspect.objects.filter(incident__job__in=jobs, is_accused=True, entity__istartswith=prefix)
-        return list(nodes.order_by("entity").values_list("entity", flat=True).distinct()[:limit])
+        nodes = Node.objects.filter(cluster__in=jobs.order_by().values("cluster"), name__istartswith=prefix)
+        return list(nodes.order_by("name").values_list("name", flat=True).distinct()[:limit])
     if lookups := JOB_LOOKUPS.get(key.name):
         lookup = lookups[0]
         named = jobs.filter(**{f"{lookup}__istartswith": prefix}).exclude(**{lookup: ""}).exclude(**{lookup: None})

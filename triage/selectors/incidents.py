@@ -18,6 +18,8 @@ from triage.selectors.memory import remembered
 
 PAGE_SIZE = 50
 QUEUE_SIZE = 100
+#: so many incidents are sorted sooner than they are come across
+FEW = 2000
 #: more is shown as "999+": counting on would cost more than it tells
 QUEUE_COUNT_LIMIT = 1000
 
@@ -137,7 +139,10 @@ def incident_page(user: Any, query: Query, *, sort: str = "newest", page: int = 
     )
     page = max(1, min(page, -(-total // PAGE_SIZE) or 1))
     ordering = SORTS.get(sort, SORTS["newest"])[1]
-    rows = _as_rows(matching).order_by(*ordering)[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    if total <= FEW:
+        # walking all incidents in order until a page is full takes long where few match: these are found, then sorted
+        matching = Incident.objects.filter(pk__in=matching.order_by().values("pk"))
+    rows = _as_rows(matching).order_by(*ordering)[(page - 1) * PAGE_SIZE : page * PAGE_SIZE] if total else ()
     return IncidentPage(list(rows), total, page, query, facets)
 
 
