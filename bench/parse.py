@@ -113,6 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--drain-lines", type=int, default=100_000)
+    parser.add_argument("--one-line", type=int, metavar="MB", help="measure a log of one line of so many megabytes")
     parser.add_argument("--file", type=Path, help="measure this log instead of generated ones")
     parser.add_argument("--one", choices=("ours", "drain", "drain-all"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -128,6 +129,14 @@ def main() -> None:
         f"{'peak MiB':>10}{'templates':>11}"
     )
     with tempfile.TemporaryDirectory() as folder:
+        if options.one_line:
+            path = Path(folder) / "line.log"
+            with path.open("wb") as out:
+                out.write(b"2026-03-01 08:00:00 [ERROR] ")
+                for _ in range(options.one_line):
+                    out.write(b"tensor([0.25, 1]) " * 55_555)
+            _row("Faultline", _apart("--one", "ours", "--file", str(path)), path.stat().st_size)
+            return
         for count in [0] if options.file else options.lines:
             path = options.file or Path(folder) / f"{count}.log"
             if not options.file:
