@@ -96,7 +96,13 @@ _BUCKET = env_str("FAULTLINE_S3_BUCKET")
 
 def _store(name: str) -> dict[str, Any]:
     if _BUCKET:
-        options = {"bucket_name": _BUCKET, "location": name, "endpoint_url": env_str("FAULTLINE_S3_ENDPOINT") or None}
+        options = {
+            "bucket_name": _BUCKET,
+            "location": name,
+            "endpoint_url": env_str("FAULTLINE_S3_ENDPOINT") or None,
+            "file_overwrite": True,  # replaces whole objects at once; names are never made up
+            "max_memory_size": 8 << 20,  # what is larger waits on disk while it is read
+        }
         return {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": options}
     return {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(DATA_DIR / name)}}
 

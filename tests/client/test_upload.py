@@ -20,8 +20,9 @@ from ingest import services, signals
 from ingest.models import Artifact, Job, Upload
 from ingest.refusals import Refused
 from ingest.services import resuming
+from tests.archives import tar_of
 from tests.factories import make_cluster, make_job, make_team, make_user
-from tests.ingest.conftest import LOG, sha, tar_of
+from tests.ingest.conftest import LOG, sha
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -1,0 +1,113 @@
+"""Evidence and column files in an S3 store: a server in this process, the storage of the settings, real pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.files.storage import storages
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from ingest import services, storage
+from ingest.models import Artifact, Blob
+from ingest.services.sweeping import tidy
+from tests.archives import tar_of
+from tests.factories import make_job, make_user
+from tests.ingest.conftest import LOG, sha
+
+pytestmark = pytest.mark.django_db(transaction=True)
+BUCKET = "faultline"
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    _, port = server.get_host_and_port()
+    yield f"http://127.0.0.1:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def store(endpoint: str, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """An empty bucket, and both stores in it as FAULTLINE_S3_BUCKET and FAULTLINE_S3_ENDPOINT put them there."""
+    import boto3
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setattr("triage.settings._BUCKET", BUCKET)
+    monkeypatch.setenv("FAULTLINE_S3_ENDPOINT", endpoint)
+    from triage.settings import _store
+
+    bucket = boto3.resource("s3", endpoint_url=endpoint).create_bucket(Bucket=BUCKET)
+    settings.STORAGES = {**settings.STORAGES, "blobs": _store("blobs"), "parsed": _store("parsed")}
+    yield bucket
+    bucket.objects.all().delete()
+    bucket.delete()
+
+
+def keys(bucket: Any) -> list[str]:
+    return [row.key for row in bucket.objects.all()]
+
+
+def test_a_log_is_kept_parsed_and_read_back_by_range(store: Any) -> None:
+    assert type(storages["blobs"]).__name__ == "S3Storage"
+    job = make_job()
+    services.artifact_receive(job=job, path="a.log", chunks=[LOG])
+    artifact = Artifact.objects.get()
+    assert (artifact.state, artifact.lines) == ("parsed", 200)
+    assert f"blobs/{Blob.key_of(sha(LOG))}" in keys(store)
+    assert {key.rpartition("/")[2] for key in keys(store) if key.startswith("parsed/")} == set(storage.PARSED_FILES)
+    assert storage.blob_range(sha(LOG), 100, 50) == LOG[100:150]
+    assert storage.blob_range(sha(LOG), len(LOG) - 5, 50) == LOG[-5:]
+    assert storage.blob_range(sha(LOG), len(LOG), 50) == storage.blob_range(sha(LOG), 0, 0) == b""
+    with pytest.raises(FileNotFoundError):
+        storage.blob_range(sha(b"absent"), 0, 5)
+
+
+def test_a_window_of_a_log_asks_the_store_for_no_more_than_the_window(store: Any, monkeypatch: Any) -> None:
+    services.artifact_receive(job=make_job(), path="a.log", chunks=[LOG])
+    monkeypatch.setattr(storages["blobs"], "open", None)  # would fetch the whole object
+    assert storage.blob_range(sha(LOG), 4000, 10) == LOG[4000:4010]
+
+
+def test_an_archive_is_opened_and_the_log_page_shows_a_member(store: Any, client: Any) -> None:
+    engineer = make_user("ada", "engineer")
+    job = services.job_create(name="Night run", user=engineer)
+    services.artifact_receive(job=job, path="all.tar.gz", chunks=[tar_of({"n1/a.log": LOG, "n2/b.log": LOG * 2})])
+    assert set(Artifact.objects.values_list("path", "state")) == {("n1/a.log", "parsed"), ("n2/b.log", "parsed")}
+    client.force_login(engineer)
+    page = client.get(f"/jobs/{job.slug}/logs/0/n2/b.log").content.decode()
+    assert "iteration 7 loss 2.5" in page
+    raw = client.get(f"/jobs/{job.slug}/raw/0/n1/a.log")
+    assert b"".join(raw.streaming_content) == LOG
+
+
+def test_a_resumed_upload_ends_there_and_the_same_bytes_again_are_nothing_new(store: Any) -> None:
+    engineer = make_user("ada", "engineer")
+    job = make_job("night-run")
+    _, secret = services.token_create(user=engineer, name="t", scopes=["upload", "read"])
+    api = APIClient()
+    api.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    for expected in (201, 200):
+        url = f"/api/v1/jobs/{job.slug}/artifacts/{sha(LOG)}?path=a.log"
+        assert api.put(url, LOG, content_type="application/octet-stream").status_code == expected
+    assert len([key for key in keys(store) if key.startswith("blobs/")]) == 1
+
+
+def test_what_nothing_refers_to_is_freed(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    services.artifact_receive(job=make_job(), path="a.log", chunks=[LOG])
+    services.artifact_delete(artifact=Artifact.objects.get())
+    assert not [key for key in keys(store) if key.startswith("parsed/")]
+    tidy()
+    assert keys(store), "an hour is waited"
+    later = timezone.now() + timezone.timedelta(hours=2)
+    monkeypatch.setattr("ingest.services.sweeping.timezone.now", lambda: later)
+    tidy()
+    assert keys(store) == []
+    assert storage.blob_changed_at(sha(LOG)).year == 1970
