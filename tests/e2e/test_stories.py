@@ -132,8 +132,9 @@ def test_the_whole_review_with_the_keyboard_alone(engineer: Page, samples_ready:
     page.keyboard.press("o")
     expect(page.get_by_test_id("incident-headline")).to_be_visible()
     page.wait_for_load_state()  # keys work once the page's scripts have run
-    page.keyboard.press("i")
-    expect(page.get_by_test_id("activity")).to_contain_text("inconclusive")
+    page.keyboard.press("c")
+    expect(page.get_by_test_id("activity")).to_contain_text("confirmed the category")
+    expect(page.get_by_test_id("verdict")).to_contain_text("reviewed")
     page.keyboard.press("u")
     expect(page.get_by_test_id("activity")).to_contain_text(re.compile("took back|undid|undo", re.I))
     page.keyboard.press("?")

@@ -25,14 +25,15 @@ def act_undo(*, request_id: uuid.UUID, by: Any) -> int:
     rows = list(Activity.objects.filter(request_id=request_id, actor=by).select_related("incident").order_by("pk"))
     undo_id, count = uuid.uuid4(), 0
     for row in rows:
-        count += row.incident is not None and _row_undo(row, by, undo_id)
+        if row.incident is not None:
+            count += _row_undo(row, row.incident.pk, by, undo_id)
     if count:
         _rules_restore({row.data["rule"] for row in rows if row.data.get("rule")}, by)
     return count
 
 
-def _row_undo(row: Activity, by: Any, undo_id: uuid.UUID) -> bool:
-    incident = Incident.objects.select_for_update(of=("self",)).select_related("assignee").get(pk=row.incident_id)
+def _row_undo(row: Activity, number: int, by: Any, undo_id: uuid.UUID) -> bool:
+    incident = Incident.objects.select_for_update(of=("self",)).select_related("assignee").get(pk=number)
     before, after = row.data.get("before"), row.data.get("after")
     if row.kind == "decided" and row.data.get("decision"):
         decision = Decision.objects.select_related("incident").get(pk=row.data["decision"])
