@@ -152,3 +152,14 @@ def test_what_is_mine_is_counted_for_each_person(client, ada, incident):
     assert facet(client.get(page).content.decode(), "unreviewed") == 1
     client.force_login(make_user("bob", "engineer"))
     assert facet(client.get(page).content.decode(), "unreviewed") == 0
+
+
+def test_a_page_keeps_its_budget_also_when_nothing_is_remembered(client, ada, django_assert_max_num_queries):
+    later = make_incident(attempt=make_attempt(make_job("llama"), number=1), accused=("gpu-1", "gpu-2"))
+    pages = [reverse(name) for name in PAGES] + [f"/incidents/{later.pk}/", "/jobs/llama/", "/nodes/gpu-1/"]
+    for page in pages:
+        Activity.objects.create(incident=later, kind="commented", data={"body": "x"})
+        with django_assert_max_num_queries(8):
+            assert client.get(page).status_code == 200
+        with django_assert_max_num_queries(7):
+            assert client.get(page).status_code == 200
