@@ -151,8 +151,8 @@ def _fixed(found: pl.Series, style: TimeStyle) -> tuple[pl.Series, str]:
 
 
 def _slashed(found: pl.Series) -> pl.Series:
-    """Naive times of stamps with slashes. A year stands first or has four digits; of two two-digit ends the first
-    is the year.
+    """Naive times of stamps with slashes. A year has four digits, or stands first, or, where what stands first can be
+    a month, last: no log is as old as 2012.
     """
     stamp = found.str.replace(r"[ ,T]+", " ").str.replace(r"[.,][0-9]+", "")
     ways = []
@@ -160,7 +160,8 @@ def _slashed(found: pl.Series) -> pl.Series:
         (r"^[0-9]{4}/", "%Y/%m/%d"),
         (r"^[0-9]{2}/[0-9]{2}/[0-9]{4}", "%m/%d/%Y"),
         (r"^[0-9]{2}/[0-9]{2}/[0-9]{4}", "%d/%m/%Y"),
-        (r"^[0-9]{2}/[0-9]{2}/[0-9]{2} ", "%y/%m/%d"),
+        (r"^(?:1[3-9]|[2-9][0-9])/[0-9]{2}/[0-9]{2} ", "%y/%m/%d"),
+        (r"^(?:0[1-9]|1[0-2])/[0-9]{2}/[0-9]{2} ", "%m/%d/%y"),
     ):
         fits = pl.when(pl.col("s").str.contains(shape)).then(pl.col("s"))
         ways += [
