@@ -21,7 +21,7 @@ PAGES = {
     "incident": ("/incidents/", "main a[href^='/incidents/']:not([href*='?'])"),
     "jobs": ("/jobs/", None),
     "job": ("/jobs/sample-sigkill-rank5/", None),
-    "log": ("/jobs/sample-sigkill-rank5/files/", "main a[href$='agent.stderr.log']"),
+    "log": ("/jobs/sample-sigkill-rank5/logs/0/sigkill_rank5/logs/gpu-node-02/agent.stderr.log?fold=1", None),
     "upload": ("/upload/", None),
     "statistics": ("/statistics/", None),
     "nodes": ("/nodes/", None),
