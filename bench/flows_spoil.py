@@ -170,30 +170,10 @@ def _problems(run: Run, number: int, case: Case) -> list[dict[str, Any]]:
                     "groups": [[names[int(m)] for m in job.ranks(p, t)] for p, t in sorted(groups)],
                 }
             )
-    if job.eval_every:
-        for k in range(job.eval_every, job.steps, job.eval_every):
-            out.append(
-                {
-                    "kind": "slow_step",
-                    "job": f"job-{number}",
-                    "cause": "evaluation",
-                    "step": k,
-                    "t0": run.ends[k - 1],
-                    "t1": run.ends[k],
-                }
-            )
-    if job.checkpoint_every:
-        for k in range(job.checkpoint_every, job.steps, job.checkpoint_every):
-            out.append(
-                {
-                    "kind": "slow_step",
-                    "job": f"job-{number}",
-                    "cause": "checkpoint",
-                    "step": k,
-                    "t0": run.ends[k - 1],
-                    "t1": run.ends[k],
-                }
-            )
+    for cause, every in (("evaluation", job.eval_every), ("checkpoint", job.checkpoint_every)):
+        pauses = range(every, job.steps, every) if every else ()
+        own = {"kind": "slow_step", "job": f"job-{number}", "cause": cause}
+        out += [own | {"step": k, "t0": run.ends[k - 1], "t1": run.ends[k]} for k in pauses]
     return out
 
 

@@ -142,9 +142,9 @@ def orders(stages: int, micro: int, chunks: int) -> list[list[tuple[str, int, in
     out = []
     for p in range(stages):
         warm = min(total, stages - p - 1 if chunks == 1 else 2 * (stages - p - 1) + (chunks - 1) * stages)
-        own: list[tuple[str, int, int]] = []
-        for k in range(warm):
-            own.append(("f", *unit(k, back=False)) if chunks > 1 else ("f", k, 0))
+        own: list[tuple[str, int, int]] = [
+            ("f", *unit(k, back=False)) if chunks > 1 else ("f", k, 0) for k in range(warm)
+        ]
         for k in range(total):
             if warm + k < total:
                 own.append(("f", *unit(warm + k, back=False)) if chunks > 1 else ("f", warm + k, 0))
@@ -362,9 +362,9 @@ class Run:
         n = job.dp * job.cp
         end = float(done.max())
         count = len(job.buckets)
-        groups = [(p, job.ranks(p, t), np.repeat(done[p], job.cp)) for p in range(job.pp) for t in range(job.tp)]
+        groups = [(job.ranks(p, t), np.repeat(done[p], job.cp)) for p in range(job.pp) for t in range(job.tp)]
         after: list[tuple[Whole, float]] = []
-        for p, members, ready_at in groups:
+        for members, ready_at in groups:
             free = 0.0
             shares = [(members, ready_at, size) for size in job.buckets]
             if job.ep > 1:

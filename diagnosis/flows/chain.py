@@ -21,6 +21,8 @@ SCATTER = 0.08
 FINEST = 0.004
 #: A chain can always be found; it convinces only when its parts are this even.
 EVEN = 0.05
+#: What a break costs, in steps found: were it less, a slow stretch would be cut at its longest pause, not at its ends.
+BREAK = 3.0
 
 
 def by_bytes(flows: Flows, has_bytes: bool, step: float | None = None) -> Cut | None:
@@ -97,8 +99,8 @@ def _chain(edge: Floats, gaps: Floats, scatter: float) -> Ints:
             if reached[k] > 0:
                 score[j] = gain[j] + reached[k]
                 before[j] = first + k
-        if leader >= 0 and gain[j] + lead - 1.0 > score[j]:
-            score[j] = gain[j] + lead - 1.0
+        if leader >= 0 and gain[j] + lead - BREAK > score[j]:
+            score[j] = gain[j] + lead - BREAK
             before[j] = leader
     at = int(np.argmax(score))
     found = []

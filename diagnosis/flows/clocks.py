@@ -102,11 +102,11 @@ def _heard(
     out: dict[int, dict[int, _Heard]] = {}
     for (ring, who), part in table.group_by("ring", "collector", maintain_order=True):
         middle = max(0, (part.height - EVENTS) // 2)
-        part = part.slice(middle, EVENTS)
+        own = part.slice(middle, EVENTS)
         number = int(str(ring))
-        length = float(part["length"].quantile(0.5) or 0.0)
+        length = float(own["length"].quantile(0.5) or 0.0)
         out.setdefault(number, {})[int(str(who))] = _Heard(
-            part["end"].to_numpy(), part["size"].to_numpy(), length, nodes[number]
+            own["end"].to_numpy(), own["size"].to_numpy(), length, nodes[number]
         )
     return out
 
@@ -136,10 +136,10 @@ def _aligned(heard: dict[int, dict[int, _Heard]], count: int, grid: float) -> tu
         if group[members[0]] == hub:
             continue
         mine = [(ring, c) for ring in heard.values() for c in ring if c in members]
-        apart = _between(known, mine, max(grid, COARSE))
-        if apart is None:
+        matched = _between(known, mine, max(grid, COARSE))
+        if matched is None:
             continue
-        (near, a), (far, b), seconds = apart
+        (near, a), (far, b), seconds = matched
         # Rings on the same machines (tensor ranks) keep together as well; stages of a pipeline need not.
         peers = bool(near[a].nodes) and near[a].nodes == far[b].nodes
         off += peers and abs(seconds) >= max(2 * COARSE, near[a].length, far[b].length)
@@ -202,7 +202,18 @@ def _apart(a: _Heard, b: _Heard, grid: float, *, sharp: bool) -> float | None:
     centre = (np.arange(len(tall)) + 1) * grid - FURTHEST
     good = np.flatnonzero(tall >= (0.9 if sharp else 0.75) * tall.max())
     best = int(good[np.argmin(np.abs(centre[good]))])
+    if not sharp and abs(centre[best]) > 3 * grid:
+        # Whole steps beside the offset pile up as well, but scatter with the steps' own variation.
+        good = good[np.argsort(np.abs(centre[good]))][:60]
+        scatter = np.array([_scatter(apart, float(centre[k]), grid) for k in good])
+        best = int(good[np.flatnonzero(scatter <= 1.2 * scatter.min())[0]])
     if tall[best] < max(5.0, (0.3 if sharp else 0.1) * min(len(a.end), len(b.end))):
         return None
     near = apart[np.abs(apart - centre[best]) <= grid]
     return float(np.median(near))
+
+
+def _scatter(apart: Floats, centre: float, grid: float) -> float:
+    """How far the differences around one pile lie from it, typically."""
+    near = apart[np.abs(apart - centre) <= 4 * grid]
+    return float(np.median(np.abs(near - np.median(near)))) if len(near) else np.inf

@@ -61,6 +61,7 @@ def empty_report(panel: list[dict[str, Any]], why_not: str) -> dict[str, Any]:
         "usable_for_timeline": False,
         "why_not": why_not,
         "captures": panel,
+        "ports": [],
         "jobs": [],
         "switches": [],
         "diagnoses": [],
@@ -92,6 +93,7 @@ def describe(
         "usable_for_timeline": timed,
         "why_not": why_not,
         "captures": panel,
+        "ports": [],
         "background": round(background, 4),
         "duplicates": capture.duplicates,
         "notes": capture.notes,
@@ -132,13 +134,14 @@ def _job(a: Analysed, number: int, capture: Capture, tables: Path | None) -> dic
     }
     if a.steps is None:
         return row
-    seconds = a.steps.seconds
+    seconds = a.steps.judged
     mask, usual, limit = slow_steps(a.steps)
     row["steps"] = [
         {"start": capture.at(s), "end": capture.at(e), "confidence": round(float(c), 3), "slow": bool(m)}
         for s, e, c, m in zip(a.steps.start, a.steps.end, a.steps.confidence, mask, strict=True)
     ]
     row["step_s"] = {"median": round(usual, 6), "limit": round(limit, 6), "onsets": [k + 1 for k in onsets(seconds)]}
+    row["step_s"]["varies"] = a.steps.work is not None
     row["paced_by"] = {"traffic": a.steps.pace, "cut": a.steps.how}
     row["peers"] = _peers(a, capture)
     if tables is not None:
@@ -276,7 +279,7 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
     if capture.clocks:
         worst = max(abs(o.seconds) for o in capture.clocks)
         said.append(
-            f"The collectors' clocks were up to {worst * 1e3:.0f} ms apart and were put on one time axis by collectives, "
+            f"The collectors' clocks were up to {worst * 1e3:.0f} ms off and were put on one time axis by collectives, "
             "whose parts end together. Synchronise the exporters (PTP or NTP)."
         )
     if any(a.rough for a in jobs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from diagnosis.flows.explain import explain
 from diagnosis.flows.jobs import recognise
 from diagnosis.flows.pairs import DP, classify, clocks_disagree
 from diagnosis.flows.parallelism import find_layout, rings_of
+from diagnosis.flows.ports import port_captures
 from diagnosis.flows.slowness import (
     Episode,
     Slow,
@@ -28,9 +30,14 @@ from diagnosis.flows.slowness import (
     uneven_stages,
 )
 from diagnosis.flows.stages import stage_times
-from diagnosis.flows.steps import find_steps
+from diagnosis.flows.steps import find_steps, with_work
 from diagnosis.flows.transfers import measure
 from diagnosis.model import OnStage, Parsed, silent
+
+COUNTERS_ONLY = (
+    "Port counters show bandwidth over time, not who talks to whom: "
+    "add flow records to see jobs, steps and slow groups."
+)
 
 
 def analyse(
@@ -43,14 +50,15 @@ def analyse(
     recognition = recognise(capture)
     jobs: list[Analysed] = []
     total = len(recognition.jobs)
-    for number, job in enumerate(recognition.jobs):
+    for number, seen in enumerate(recognition.jobs):
         on_stage("flows", number, total)
-        pairs = classify(job, capture)
-        job, offsets = corrected(job, pairs, capture) if steps else (job, [])
+        pairs = classify(seen, capture)
+        job, offsets = corrected(seen, pairs, capture) if steps else (seen, [])
         if offsets:
             capture.clocks += offsets
             pairs = classify(job, capture)
         found = find_steps(job, pairs, capture) if steps else None
+        found = found and with_work(found, job, pairs, capture)
         if found is None and len(job.flows) < 0.01 * len(capture.flows):
             continue
         layout = find_layout(job, pairs, capture)
@@ -71,6 +79,8 @@ def _slowness(jobs: list[Analysed], capture: Capture) -> list[Slow]:
         piped = a.layout.pp > 1 and not a.rough and not clocks_disagree(a.pairs)
         times = a.stages = stage_times(a.job, a.pairs, a.layout, a.steps, capture) if piped else None
         a.slow = [] if clocks_disagree(a.pairs) else late_members(a.transfers, a.steps, a.layout, capture, usual)
+        if times is not None and a.steps.work is not None:
+            times = a.stages = replace(times, seconds=times.seconds / a.steps.work)
         if times is not None:
             a.slow = narrowed(a.slow, times, a.steps, capture)
             a.slow.extend(uneven_stages(times, a.steps, capture))
@@ -100,8 +110,14 @@ def _unexplained(a: Analysed, fabric: list[Slow]) -> list[Slow]:
         known = [s for s in [*a.slow, *fabric] if s.t1 - s.t0 < whole]
         if any(s.t0 < t1 - 0.3 * (t1 - t0) and s.t1 > t0 + 0.3 * (t1 - t0) for s in known):
             continue
-        reason = f"Step {k + 1} took {t1 - t0:.3f} s; the usual is {usual:.3f} s, the limit {limit:.3f} s."
-        found.append(Slow("slow_step", t0, t1, reason, factor=(t1 - t0) / usual, confidence=0.9, step=int(k)))
+        work = 1.0 if a.steps.work is None else float(a.steps.work[k])
+        for_work = "" if a.steps.work is None else " for sequences of its length"
+        reason = (
+            f"Step {k + 1} took {t1 - t0:.3f} s; the usual{for_work} is {usual * work:.3f} s, "
+            f"the limit {limit * work:.3f} s."
+        )
+        factor = (t1 - t0) / (usual * work)
+        found.append(Slow("slow_step", t0, t1, reason, factor=factor, confidence=0.9, step=int(k)))
     return found
 
 
@@ -122,8 +138,10 @@ def diagnose_flows(
     why_not = blocked(usable)
     panel = capture_panel(parsed)
     capture = load(usable, inventory)
+    ports = port_captures(parsed, tables)
     if capture is None:
-        reasons = [p.skipped for p in parsed if p.skipped] or ["There are no flow records."]
-        return empty_report(panel, why_not or str(reasons[0]))
+        reasons = [p.skipped for p in parsed if p.skipped] or [COUNTERS_ONLY if ports else "There are no flow records."]
+        return empty_report(panel, why_not or str(reasons[0])) | {"ports": ports}
     jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None)
-    return describe(capture, jobs, fabric, background=background, panel=panel, why_not=why_not, tables=tables)
+    report = describe(capture, jobs, fabric, background=background, panel=panel, why_not=why_not, tables=tables)
+    return report | {"ports": ports}

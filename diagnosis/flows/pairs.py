@@ -31,6 +31,8 @@ SAMPLE = 300_000
 EACH = 60
 #: A size recurs when it is seen in most of these slices of the capture, not only often within one step.
 SLICES = 12
+#: Sizes that blur into each other further than this are a continuum, unless many are exactly equal.
+ONE_SIZE = 1.03
 #: No all-to-all joins more members over the network.
 CLIQUE = 1024
 
@@ -100,7 +102,8 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     def accompanies(gradients: Bools) -> Floats:
         return _accompanies(flows, pair, gradients)
 
-    types = _types(a, b, sizes, timing, count=count, has_bytes=capture.has_bytes, accompanies=accompanies)
+    telling = capture.has_bytes and bool((sizes.covered >= 0.3).any())  # sampled byte counts never recur
+    types = _types(a, b, sizes, timing, count=count, has_bytes=telling, accompanies=accompanies)
     types = _transitive(a, b, types, records, count)
     return Pairs(a, b, types, sizes.often, np.maximum(timing[0], timing[1]), records.astype(np.int64), sizes.main)
 
@@ -145,10 +148,13 @@ def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> S
         (pl.col("size") * pl.col("len")).sum() / pl.col("len").sum(),
         pl.col("len").sum(),
         seen.bitwise_count_ones(),
+        # What runs through a whole range is no size: sequences of varying length, pieces of split records.
+        one=(pl.col("size").max() <= ONE_SIZE * pl.col("size").min())
+        | (5 * pl.col("len").max() >= pl.col("len").sum()),
     )
     table = table.join(present, on="pair")
     top = pl.col("len").max().over("pair")
-    again = table.filter((pl.col("len") >= 3) & (pl.col("slice") >= 0.5 * pl.col("slices")))
+    again = table.filter((pl.col("len") >= 3) & (pl.col("slice") >= 0.5 * pl.col("slices")) & pl.col("one"))
     often = (
         again.filter(pl.col("len") >= 0.15 * top)
         .group_by("pair")

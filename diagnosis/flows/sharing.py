@@ -1,7 +1,8 @@
 """Ranks that share one address (containers on the host network, one bonded NIC) and are told apart by their ports.
 
-A rank's own port is one that its address sends from and receives on, and that talks to several others or is the same on every machine. Ports drawn
-for each connection talk to one other only, and RoCE's 4791 is everybody's: neither splits an address.
+A rank's own port is one that its address sends from and receives on, and that talks to several others or is the same
+on every machine. Ports drawn for each connection talk to one other only, and RoCE's 4791 is everybody's: neither
+splits an address.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def _ranks(seen: pl.DataFrame) -> pl.DataFrame:
         & (pl.col("of") >= 0.8 * pl.col("records"))
     )
     # One odd server does not make a cluster of shared addresses.
-    if shared["records"].sum() < 0.5 * whole["records"].sum():
+    if int(shared["records"].sum()) < int(whole["records"].sum()) / 2:
         return empty
     kept = own.join(shared.select("ip"), on="ip").select("ip", "port").sort("ip", "port")
     names = [endpoint(ip, port) for ip, port in kept.iter_rows()]

@@ -68,7 +68,7 @@ class Episode:
 
 def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
     """Which steps are slow, the median and the limit in seconds."""
-    seconds = steps.seconds
+    seconds = steps.judged
     middle, scatter = robust(seconds)
     limit = max(middle + 3.5 * scatter, 1.05 * middle)
     return seconds > limit, middle, limit
@@ -76,7 +76,7 @@ def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
 
 def matters(steps: Steps, first: int, last: int) -> bool:
     """True when the steps first..last took longer than the others by more than chance and 1.5 %: else nobody waited."""
-    seconds = steps.seconds
+    seconds = steps.judged
     inside = np.zeros(len(seconds), dtype=bool)
     inside[first : last + 1] = True
     if inside.mean() > 0.6:
@@ -298,7 +298,7 @@ def lasting(steps: Steps, known: list[Slow], layout: Layout, times: StageTimes |
             members = [m for m, _ in guilty]
             nodes, who = _names(members, capture)
             reason = f"{who} computed {guilty[0][1]:.1f} times as long as before in steps {first + 1} to {last + 1}."
-            factor = float(np.median(steps.seconds[first : last + 1])) / usual
+            factor = float(np.median(steps.judged[first : last + 1])) / usual
             group = group_of(members[0], layout)
             found.append(
                 Slow(

@@ -7,7 +7,7 @@ everywhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -34,7 +34,7 @@ class Steps:
 
     ``start[k]``/``end[k]``: step k; ``edges``: instants between the steps (len = steps + 1), inside the idle gap, by
     which any record is assigned; ``confidence`` in [0, 1]; ``pace``: the traffic that gave them; ``how``: gaps or
-    pattern.
+    pattern; ``work``: how many times the usual time each step ought to take, where its sequences' length varies.
     """
 
     start: Floats
@@ -43,6 +43,7 @@ class Steps:
     confidence: Floats
     pace: str
     how: str
+    work: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.end)
@@ -56,6 +57,11 @@ class Steps:
         """How long each step took, boundary to boundary; NaN where the boundary before it was not seen."""
         lasting = self.end - self.start
         return np.asarray(lasting)
+
+    @property
+    def judged(self) -> Floats:
+        """The seconds each step would have taken with the usual amount of work: what slowness is judged on."""
+        return self.seconds if self.work is None else np.asarray(self.seconds / self.work)
 
 
 def find_steps(job: JobFlows, pairs: Pairs, capture: Capture) -> Steps | None:
@@ -116,8 +122,12 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
     plain = by_gaps(traffic, capture.has_bytes)
     if plain is not None and plain.odd <= ODD:
         return plain
-    others = (by_bytes(traffic, capture.has_bytes), by_pattern(traffic, capture.has_bytes, capture.resolution_s))
-    found = [cut for cut in (plain, *others) if cut is not None]
+    even = by_bytes(traffic, capture.has_bytes)
+    pattern = by_pattern(traffic, capture.has_bytes, capture.resolution_s)
+    # The pattern is the shortest there is; where bytes make more parts of it, layers of one step are alike.
+    if even is not None and pattern is not None and pattern.odd <= ODD and len(even.stop) > 2.5 * len(pattern.stop):
+        even = None
+    found = [cut for cut in (plain, even, pattern) if cut is not None]
     good = [cut for cut in found if cut.odd <= ODD]
     if good:
         return max(good, key=lambda cut: len(cut.stop))
@@ -181,3 +191,35 @@ def rank_ends(flows: Flows, steps: Steps, owner: Ints, owners: int) -> Floats:
     out = np.full(len(steps) * owners, np.nan)
     out[table["cell"].to_numpy()] = table["end"].to_numpy()
     return out.reshape(len(steps), owners)
+
+
+def with_work(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps:
+    """The steps with ``work``, where the pipeline hands on more in some steps than in others: sequences of varying
+    length are the usual false alarm. The time a step ought to take is a straight line over the handed-on size.
+    """
+    if not capture.has_bytes or len(steps) < 8:
+        return steps
+    handed = job.flows.take(pairs.carries(job.flows, len(capture.names), PP))
+    step = steps.of(handed.start)
+    inside = (step >= 0) & (step < len(steps))
+    table = pl.DataFrame({"step": step[inside], "size": handed.size[inside]})
+    sizes = table.group_by("step").agg(pl.col("size").median()).sort("step")
+    if sizes.height < len(steps):
+        return steps
+    size = sizes["size"].to_numpy() / float(np.median(sizes["size"].to_numpy()))
+    if float(np.median(np.abs(size - 1))) < 0.02:
+        return steps
+    seconds = steps.seconds
+    i, j = np.triu_indices(min(len(size), 1500), 1)
+    apart = np.abs(size[i] - size[j]) > 0.05
+    i, j = i[apart], j[apart]
+    if not len(i):
+        return steps
+    slope = float(np.median((seconds[i] - seconds[j]) / (size[i] - size[j])))
+    rest = seconds - slope * size
+    level = float(np.median(rest))
+    explained = np.median(np.abs(rest - level)) < 0.5 * np.median(np.abs(seconds - np.median(seconds)))
+    ought = level + slope * size
+    if slope <= 0 or not explained or ought.min() <= 0:
+        return steps
+    return replace(steps, work=ought / float(np.median(ought)))

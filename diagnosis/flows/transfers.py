@@ -22,8 +22,8 @@ class Transfers:
     """``ops``: one row a collective of a ring or a hand-over of a pair: ``unit`` (ring or pair number), ``step``,
     ``end``, ``slow`` (how many times longer than this unit's usual transfer of that size), ``kind``. ``late``: one
     row a member and step: how many seconds after the usual member it began its part, on average over the step's
-    collectives (``behind``) and all of them together (``added``). ``units``: the members of each unit. ``switches``: the switches that each unit's hops cross (empty
-    where paths are unknown).
+    collectives (``behind``) and all of them together (``added``). ``units``: the members of each unit.
+    ``switches``: the switches that each unit's hops cross (empty where paths are unknown).
     """
 
     ops: pl.DataFrame

@@ -7,6 +7,7 @@ import tarfile
 from itertools import pairwise
 from pathlib import Path
 
+import polars as pl
 import pytest
 from django.conf import settings
 from django.urls import reverse
@@ -171,3 +172,75 @@ def storage_of(data):
 def test_a_viewer_does_not_attach_captures(client, job):
     client.force_login(make_user("view", "viewer"))
     assert client.post(reverse("flow-attach", args=["seen"]), {"job": "seen"}).status_code == 403
+
+
+@pytest.fixture
+def counted(client, tmp_path):
+    """A job whose evidence is a file of port counters, two ports over ten minutes."""
+    client.force_login(make_user("eng", "engineer"))
+    times = [1_750_000_000 + n for n in range(600)]
+    table = pl.concat(
+        pl.DataFrame(
+            {
+                "SaveTimeUTC": times,
+                "PortName": [name] * 600,
+                "InOctets": [size, size // 2] * 300,
+                "OutOctets": [0] * 600,
+            }
+        )
+        for name, size in (("Eth1/1", 125_000_000), ("Eth1/<2>", 12_500_000))
+    )
+    buffer = io.BytesIO()
+    table.write_parquet(buffer)
+    parsed = parse(io.BytesIO(buffer.getvalue()), "leaf-1.parquet", ParseHints(), tmp_path / "parsed")
+    report = diagnose_flows([parsed], tables=tmp_path / "tables")
+    report.pop("suspects", None)
+    stored = diagnosis_store(
+        attempt=make_attempt(make_job("counted")), revision=1, report={"engine": "t", "flows": report}
+    )
+    tables_keep(stored, tmp_path / "tables")
+    return stored
+
+
+def test_port_counters_are_a_chart_a_table_and_a_csv_file(client, counted):
+    page = client.get(reverse("job-flows", args=["counted"])).content.decode()
+    assert "Bandwidth of 2 switch ports" in page
+    assert 0.74e9 < counted.report["flows"]["ports"][0]["ports"][0]["in_bps"] < 0.76e9
+    assert "Mb/s</td>" in page
+    assert "add flow records" in page
+    assert "Eth1/&lt;2&gt;" in page
+    chart = client.get(reverse("flow-ranks", args=["counted", 0, "ports-1"])).json()
+    assert [len(row) for row in chart["data"][0]["z"]] == [len(chart["data"][0]["x"])] * 2
+    assert max(chart["data"][0]["z"][0]) == pytest.approx(1.0, rel=0.02)
+    response = client.get(reverse("flow-download", args=["counted", 0, "ports-1", "csv"]))
+    lines = b"".join(response.streaming_content).decode().splitlines()
+    assert lines[0] == "port,time,in_bps,out_bps"
+    assert len(lines) == 1 + 2 * 600
+    assert client.get(reverse("flow-download", args=["counted", 0, "ports-1", "trace"])).status_code == 404
+
+
+def test_a_port_is_chosen_by_its_link_and_an_unknown_one_shows_the_busiest(client, counted):
+    chosen = client.get(reverse("job-flows", args=["counted"]), {"port": "Eth1/<2>"}).content.decode()
+    assert "<h3>Port Eth1/&lt;2&gt;</h3>" in chosen
+    assert "<h3>Port Eth1/1</h3>" in client.get(reverse("job-flows", args=["counted"]), {"port": "x"}).content.decode()
+
+
+def test_counters_whose_readings_are_gone_say_so(client, counted):
+    storage.directory_delete(f"diagnoses/{counted.pk}", ["ports-1.parquet"])
+    page = client.get(reverse("job-flows", args=["counted"])).content.decode()
+    assert "diagnose the job again" in page
+    assert 'data-testid="ports"' in page
+
+
+def test_corrected_clocks_are_shown_with_their_offset(client):
+    client.force_login(make_user("eng", "engineer"))
+    clocks = [
+        {"collector": "tor-1", "offset_s": -0.2504, "exact": True},
+        {"collector": "tor-2", "offset_s": 0.01, "exact": False},
+    ]
+    flows = {"usable_for_timeline": True, "why_not": None, "jobs": [], "captures": [], "clocks": clocks}
+    diagnosis_store(attempt=make_attempt(make_job("apart")), revision=1, report={"flows": flows})
+    page = client.get(reverse("job-flows", args=["apart"])).content.decode()
+    shown = page.partition('data-testid="clocks"')[2].partition("</p>")[0]
+    assert "-250.4 ms" in shown
+    assert "+10.0 ms (roughly)" in shown

@@ -12,7 +12,8 @@ MAX_POINTS = 4000
 MAX_MEMBERS = 512
 
 
-def _iso(moment: float) -> str:
+def iso(moment: float) -> str:
+    """UTC without an offset, so that plotly shows UTC whatever the browser's zone."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
 
 
@@ -28,8 +29,8 @@ def steps_chart(job: dict[str, Any], iterations: list[dict[str, Any]]) -> dict[s
         _points("slow step", slow, {"color": _SLOW, "size": 9, "symbol": "triangle-up"}),
     ]
     limit = (job.get("step_s") or {}).get("limit")
-    if limit and steps:
-        ends = [_iso(steps[0]["start"]), _iso(steps[-1]["end"])]
+    if limit and steps and not (job.get("step_s") or {}).get("varies"):
+        ends = [iso(steps[0]["start"]), iso(steps[-1]["end"])]
         line = {"color": _SLOW, "dash": "dash", "width": 1}
         data.append(
             {
@@ -47,7 +48,7 @@ def steps_chart(job: dict[str, Any], iterations: list[dict[str, Any]]) -> dict[s
                 "type": "scatter",
                 "mode": "lines",
                 "name": "iteration, by the logs",
-                "x": [_iso(row["t"]) for row in iterations],
+                "x": [iso(row["t"]) for row in iterations],
                 "y": [row["seconds"] for row in iterations],
                 "line": {"color": "#8a929c", "width": 1},
                 "hovertemplate": "%{y:.3f} s by the logs<extra></extra>",
@@ -67,7 +68,7 @@ def _points(name: str, rows: list[tuple[int, dict[str, Any]]], marker: dict[str,
         "type": "scatter",
         "mode": "markers",
         "name": name,
-        "x": [_iso(step["start"]) for _, step in rows],
+        "x": [iso(step["start"]) for _, step in rows],
         "y": [round(step["end"] - step["start"], 6) for _, step in rows],
         "text": [f"step {n}, confidence {step.get('confidence', 1):.0%}" for n, step in rows],
         "hovertemplate": "%{text}<br>%{y:.3f} s<extra></extra>",
@@ -130,7 +131,7 @@ def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, 
         data.append(
             {
                 "type": "heatmap",
-                "x": [_iso(view["t0"] + (n + 0.5) * width) for n in range(heat["columns"])],
+                "x": [iso(view["t0"] + (n + 0.5) * width) for n in range(heat["columns"])],
                 "y": list(range(len(names))),
                 "z": busy,
                 "zmin": 0,
@@ -150,7 +151,7 @@ def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, 
                 "type": "scatter",
                 "mode": "markers",
                 "name": "log event",
-                "x": [_iso(mark["t"]) for mark in marks],
+                "x": [iso(mark["t"]) for mark in marks],
                 "y": [-0.6] * len(marks),
                 "text": [str(mark["text"]).replace("<", "&lt;")[:160] for mark in marks],
                 "customdata": [mark.get("url", "") for mark in marks],
@@ -159,7 +160,7 @@ def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, 
             }
         )
     shapes = [
-        {"type": "line", "x0": _iso(s["end"]), "x1": _iso(s["end"]), "yref": "paper", "y0": 0, "y1": 1,
+        {"type": "line", "x0": iso(s["end"]), "x1": iso(s["end"]), "yref": "paper", "y0": 0, "y1": 1,
          "line": {"width": 0.5, "color": "rgba(128,140,160,0.7)"}}
         for s in view["steps"]
     ] if len(view["steps"]) <= 120 else []  # fmt: skip
@@ -170,7 +171,7 @@ def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, 
         "dragmode": "zoom",
         "shapes": shapes,
         "height": max(220, min(560, 18 * len(names) + 90)),
-        "xaxis": {"type": "date", "range": [_iso(view["t0"]), _iso(view["t1"])]},
+        "xaxis": {"type": "date", "range": [iso(view["t0"]), iso(view["t1"])]},
         "yaxis": {
             "tickvals": ticks,
             "ticktext": [names[n] for n in ticks],
@@ -189,7 +190,7 @@ def _phase(kind: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "type": "bar",
         "orientation": "h",
         "name": _TITLES[kind],
-        "base": [_iso(row["t0"]) for row in rows],
+        "base": [iso(row["t0"]) for row in rows],
         "x": [round((row["t1"] - row["t0"]) * 1000, 3) for row in rows],
         "y": [row["lane"] for row in rows],
         "text": [f"step {row['step']}: {_TITLES[kind]}, {(row['t1'] - row['t0']) * 1000:.1f} ms" for row in rows],

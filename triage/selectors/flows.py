@@ -8,10 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from triage.charts.flows import map_chart, ranks_chart, steps_chart
+from triage.charts.flows_ports import port_chart, ports_chart
 from triage.models import Diagnosis
 from triage.services.flow_tables import table_path
 
 MARKS_SHOWN = 300
+
+
+@dataclass(frozen=True, slots=True)
+class PortsView:
+    """One capture of port counters; ``captures`` are all of them; ``chosen`` is the port drawn as lines."""
+
+    row: dict[str, Any]
+    captures: list[dict[str, Any]]
+    chosen: str
+    lines: dict[str, Any] | None
+    has_table: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +37,22 @@ class FlowsView:
     slow_steps: list[dict[str, Any]]
     slow_groups: list[dict[str, Any]]
     has_table: bool
+    ports: PortsView | None = None
 
 
-def flows_view(diagnosis: Diagnosis | None, *, chosen: str) -> FlowsView | None:
-    """None without flows. ``chosen`` is the id of one of the capture's jobs; the first one where it is none."""
+def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", port: str = "") -> FlowsView | None:
+    """None without flows. ``chosen`` is the id of one of the capture's jobs, ``counters`` of one of its port counters,
+    ``port`` one of their ports; the first one where it is none.
+    """
     report = diagnosis.report if diagnosis else {}
     flows = report.get("flows")
     if not flows or diagnosis is None:
         return None
     jobs = flows.get("jobs") or []
     job = next((row for row in jobs if row["id"] == chosen), jobs[0] if jobs else None)
+    ports = _ports(diagnosis, flows.get("ports") or [], counters, port)
     if job is None:
-        return FlowsView(flows, None, None, None, [], [], has_table=False)
+        return FlowsView(flows, None, None, None, [], [], has_table=False, ports=ports)
     found = job.get("diagnoses") or []
     iterations = (diagnosis.timeline or {}).get("iterations") or []
     timed = [row for row in iterations if row.get("seconds") is not None and row.get("t") is not None]
@@ -48,13 +64,30 @@ def flows_view(diagnosis: Diagnosis | None, *, chosen: str) -> FlowsView | None:
         slow_steps=[row for row in found if row["kind"] == "slow_step"],
         slow_groups=[row for row in found if row["kind"] != "slow_step"],
         has_table=bool(job.get("table")) and table_path(diagnosis, job["table"]) is not None,
+        ports=ports,
     )
 
 
+def _ports(diagnosis: Diagnosis, captures: list[dict[str, Any]], counters: str, port: str) -> PortsView | None:
+    """The chosen capture of port counters with its chosen port, the busiest where none is."""
+    if not captures:
+        return None
+    row = next((c for c in captures if c["id"] == counters), captures[0])
+    names = [p["port"] for p in row["ports"]]
+    name = port if port in names else names[0]
+    path = table_path(diagnosis, row["table"]) if row.get("table") else None
+    if path is None:
+        return PortsView(row, captures, name, None, has_table=False)
+    from diagnosis.flows.ports import port_lines  # noqa: PLC0415  # the engine is not imported with the site
+
+    return PortsView(row, captures, name, port_chart(name, port_lines(path, name)), has_table=True)
+
+
 def flow_job(diagnosis: Diagnosis | None, chosen: str) -> tuple[dict[str, Any], Path] | None:
-    """One job of the capture and its table of steps; None where either is not there."""
-    report = diagnosis.report if diagnosis else {}
-    job = next((row for row in (report.get("flows") or {}).get("jobs") or [] if row["id"] == chosen), None)
+    """One job of the capture (or its port counters) and the table beside it; None where either is not there."""
+    flows = (diagnosis.report if diagnosis else {}).get("flows") or {}
+    rows = [*(flows.get("jobs") or []), *(flows.get("ports") or [])]
+    job = next((row for row in rows if row["id"] == chosen), None)
     if job is None or diagnosis is None or not job.get("table"):
         return None
     path = table_path(diagnosis, job["table"])
@@ -82,3 +115,19 @@ def ranks_view(
     chart = ranks_chart(timeline_view(table, first, last), marks[:MARKS_SHOWN])
     spent_ms = round((time.perf_counter() - began) * 1000)
     return {**chart, "whole": [whole[0] * 1000, whole[1] * 1000], "spent_ms": spent_ms}
+
+
+def ports_heat(row: dict[str, Any], table: Path, *, t0: float | None, t1: float | None) -> dict[str, Any]:
+    """The ports × time chart of one window, the whole capture by default."""
+    from diagnosis.flows.ports import ports_view  # noqa: PLC0415  # the engine is not imported with the site
+
+    began = time.perf_counter()
+    first, last = (t0 if t0 is not None else row["t0"]), (t1 if t1 is not None else row["t1"])
+    if last <= first:
+        first, last = row["t0"], row["t1"]
+    chart = ports_chart(ports_view(table, first, last))
+    return {
+        **chart,
+        "whole": [row["t0"] * 1000, row["t1"] * 1000],
+        "spent_ms": round((time.perf_counter() - began) * 1000),
+    }

@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
 from triage.models import Diagnosis
-from triage.selectors.flows import flow_job, ranks_view
+from triage.selectors.flows import flow_job, ports_heat, ranks_view
 from triage.selectors.jobs import job_view
 from triage.views.common import ability_required, say
 from triage.views.jobs import job_or_404
@@ -34,13 +34,14 @@ def _seconds(request: HttpRequest, name: str) -> float | None:
 
 @require_safe
 def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> JsonResponse:
-    """Ranks × time between ``t0`` and ``t1`` (seconds since the epoch)."""
+    """Ranks × time (of port counters: ports × time) between ``t0`` and ``t1`` (seconds since the epoch)."""
     diagnosis = _diagnosis(request, slug, attempt)
     found = flow_job(diagnosis, flow)
     if found is None:
         return JsonResponse({"empty": "There is no table of steps for this capture: diagnose the job again."})
     job, table = found
-    chart = ranks_view(diagnosis, job, table, t0=_seconds(request, "t0"), t1=_seconds(request, "t1"))
+    t0, t1 = _seconds(request, "t0"), _seconds(request, "t1")
+    chart = ports_heat(job, table, t0=t0, t1=t1) if "ports" in job else ranks_view(diagnosis, job, table, t0=t0, t1=t1)
     response = JsonResponse(chart)
     response["Server-Timing"] = f"view;dur={chart['spent_ms']}"
     return response
@@ -49,15 +50,19 @@ def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> JsonRespo
 @require_safe
 def download(request: HttpRequest, slug: str, attempt: int, flow: str, form: str) -> FileResponse:
     """The whole timeline: ``trace`` is gzipped Chrome trace JSON that Perfetto opens, ``csv`` a row a rank and step."""
-    from diagnosis.flows.trace import write_csv, write_trace  # noqa: PLC0415  # the engine is not imported with the site
+    from diagnosis.flows import ports, trace  # noqa: PLC0415  # the engine is not imported with the site
 
     found = flow_job(_diagnosis(request, slug, attempt), flow)
     if found is None:
         raise Http404("There is no table of steps for this capture.")
-    name = f"{slug}-{flow}.{'trace.json.gz' if form == 'trace' else 'csv'}"
+    is_trace, is_ports = form == "trace", "ports" in found[0]
+    if is_trace and is_ports:
+        raise Http404("Port counters have no timeline of ranks; they are there as CSV.")
+    write = trace.write_trace if is_trace else ports.write_csv if is_ports else trace.write_csv
+    name = f"{slug}-{flow}.{'trace.json.gz' if is_trace else 'csv'}"
     with tempfile.TemporaryDirectory(prefix="faultline-trace-") as folder:
         target = Path(folder) / name
-        (write_trace if form == "trace" else write_csv)(found[1], target)
+        write(found[1], target)
         file = target.open("rb")  # stays readable after its name is gone
     return FileResponse(file, as_attachment=True, filename=name)
 

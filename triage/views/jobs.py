@@ -94,7 +94,12 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         context |= {"events": events, "only": only, "sort": sort if sort in SORTS else "", "span": _span(request)}
         context |= {"roles": EVIDENCE_ROLES, "levels": list(LEVELS), "stages": stages, "sorts": SORTS}
     elif tab == "flows":
-        context["shown"] = flows_view(view.diagnosis, chosen=request.GET.get("flow", ""))
+        context["shown"] = flows_view(
+            view.diagnosis,
+            chosen=request.GET.get("flow", ""),
+            counters=request.GET.get("counters", ""),
+            port=request.GET.get("port", ""),
+        )
         if view.diagnosis and not view.report.get("logs"):
             from triage.services.attaching import capture_proposals  # noqa: PLC0415  # needs the engine: rare
 

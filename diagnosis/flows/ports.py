@@ -1,0 +1,89 @@
+"""Switch port counters: bandwidth over time, all that they tell. A table for pages, a summary for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from diagnosis.model import Parsed
+
+#: Ports drawn at once, the busiest first.
+DRAWN = 64
+
+
+def port_captures(parsed: Sequence[Parsed], tables: Path | None) -> list[dict[str, Any]]:
+    """One row an artifact of port counters: ``id``, ``path``, ``t0``, ``t1``, ``slice_s``, ``ports_total``, ``ports``
+    (``port``, mean ``in_bps`` and ``out_bps``, ``peak_bps``, the share ``idle`` of slices without traffic) and, where
+    ``tables`` is given, ``table``: a Parquet file with a row a port and slice.
+    """
+    rows: list[dict[str, Any]] = []
+    for part in parsed:
+        bandwidth = part.facts.get("flow", {}).get("bandwidth")
+        if part.skipped or not bandwidth or not bandwidth["ports"]:
+            continue
+        row = {k: bandwidth[k] for k in ("t0", "t1", "slice_s", "ports_total")}
+        row |= {"id": f"ports-{len(rows) + 1}", "path": part.path, "ports": [_summary(p) for p in bandwidth["ports"]]}
+        if tables is not None:
+            tables.mkdir(parents=True, exist_ok=True)
+            row["table"] = f"{row['id']}.parquet"
+            _long(bandwidth).write_parquet(tables / row["table"], compression="lz4")
+        rows.append(row)
+    return rows
+
+
+def _summary(port: dict[str, Any]) -> dict[str, Any]:
+    inside, outside = np.array(port["in_bps"], dtype=float), np.array(port["out_bps"], dtype=float)
+    return {
+        "port": port["port"],
+        "in_bps": round(float(inside.mean())),
+        "out_bps": round(float(outside.mean())),
+        "peak_bps": port["peak_bps"],
+        "idle": round(float(((inside + outside) == 0).mean()), 4),
+    }
+
+
+def _long(bandwidth: dict[str, Any]) -> pl.DataFrame:
+    """A row a port and slice: ``port``, ``time`` (epoch seconds, the slice's begin), ``in_bps``, ``out_bps``."""
+    slices = len(bandwidth["ports"][0]["in_bps"])
+    time = bandwidth["t0"] + bandwidth["slice_s"] * np.arange(slices)
+    schema = {"port": pl.String, "time": pl.Float64, "in_bps": pl.Float64, "out_bps": pl.Float64}
+    return pl.concat(
+        pl.DataFrame(
+            {"port": [p["port"]] * slices, "time": time, "in_bps": p["in_bps"], "out_bps": p["out_bps"]},
+            schema,
+            strict=False,
+        )
+        for p in bandwidth["ports"]
+    )
+
+
+def ports_view(table: Path, t0: float, t1: float) -> dict[str, Any]:
+    """The busiest ``DRAWN`` ports in [t0, t1): ``ports``, ``times`` (epoch seconds) and ``bps`` [port][time], both
+    directions together.
+    """
+    inside = pl.scan_parquet(table).filter(pl.col("time").is_between(t0, t1))
+    rows = inside.select("port", "time", bps=pl.col("in_bps") + pl.col("out_bps")).collect()
+    if rows.is_empty():
+        return {"ports": [], "times": [], "bps": []}
+    order = rows.group_by("port").agg(pl.col("bps").sum()).sort("bps", "port", descending=[True, False]).head(DRAWN)
+    wide = rows.pivot("port", index="time", values="bps").sort("time")
+    ports = order["port"].to_list()
+    return {"ports": ports, "times": wide["time"].to_list(), "bps": [wide[p].to_list() for p in ports]}
+
+
+def port_lines(table: Path, port: str) -> dict[str, list[float]]:
+    """One port over time: ``times``, ``in_bps``, ``out_bps``; empty lists for a port that is not there."""
+    rows = pl.scan_parquet(table).filter(pl.col("port") == port).sort("time").collect()
+    return {
+        name: rows[column].to_list()
+        for name, column in (("times", "time"), ("in_bps", "in_bps"), ("out_bps", "out_bps"))
+    }
+
+
+def write_csv(table: Path, target: Path) -> None:
+    """The whole table as CSV."""
+    pl.scan_parquet(table).sink_csv(target)
