@@ -14,6 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from diagnosis.stacks.blame import who
 from diagnosis.tried import ACTIONS, TAKES_MACHINES, is_spent, tried_of
 
 #: Every fact that a rule may test, with what it means.
@@ -39,7 +40,7 @@ FACTS = {
     "culprit_nodes": "nodes accused by the fused ranking, best first",
     "suspect_score": "score of the first of them",
     "stack_suspects": "ranks accused by the stacks",
-    "stack_ranks": "the same, for sentences",
+    "stack_who": "the same in words (rank 5; ranks 0/82)",
     "stack_nodes": "their nodes",
     "evict_nodes": "nodes of the parallel group that explains the outliers",
     "evict_share": "their share of the job's nodes",
@@ -188,7 +189,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
         "culprit_nodes": culprits,
         "suspect_score": max((float(s.get("score") or 0) for s in nodes), default=1.0 if culprits else 0.0),
         "stack_suspects": list(stacks.get("suspect_ranks") or ()),
-        "stack_ranks": list(stacks.get("suspect_ranks") or ()),
+        "stack_who": who(stacks.get("suspect_ranks") or ()),
         "stack_nodes": stack_nodes,
         "evict_nodes": evicted,
         "evict_share": len(evicted) / max(1, len(everyone)),
@@ -310,7 +311,8 @@ def _fill(text: str, facts: Mapping[str, Any]) -> str:
             return shown + (f" and {len(value) - 5} more" if len(value) > 5 else "") or "none"
         return str(value).replace("_", " ") or "unknown"
 
-    return re.sub(r"\{(\w+)\}", said, text)
+    filled = re.sub(r"\{(\w+)\}", said, text)
+    return filled[:1].upper() + filled[1:]
 
 
 def _commands(

@@ -138,7 +138,7 @@ def test_jobs_that_a_person_may_not_see_do_not_count():
 
 
 def test_the_page_draws_the_fleet_and_tells_it_in_a_table(client, django_assert_max_num_queries):
-    trained(make_job("shown"), 0, DAY, 360)
+    trained(make_job("shown"), 0, DAY, 720)
     client.force_login(make_user("boss", "manager"))
     days = {"since": DAY.date().isoformat(), "until": DAY.date().isoformat()}
     with django_assert_max_num_queries(9):
@@ -147,3 +147,12 @@ def test_the_page_draws_the_fleet_and_tells_it_in_a_table(client, django_assert_
     assert 'id="fleet-ettr"' in part
     assert "100 %" in part or "100%" in part
     assert "Worst hour" in part
+
+
+def test_a_rate_out_of_minutes_of_run_time_is_not_called_measured(page):
+    now = timezone.now()
+    make_attempt(make_job(), ended_at=now, started_at=now - timedelta(minutes=5), ran_s=300.0, node_count=2)
+    make_incident(make_job("other"))
+    shown = page()
+    assert "less than a node-day of run time is known" in shown
+    assert "published rate" in shown

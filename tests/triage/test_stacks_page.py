@@ -1,11 +1,16 @@
 """The Stacks tab of a job and the replay planner."""
 
+from dataclasses import replace
+
 import pytest
 from django.urls import reverse
 
+from diagnosis.stacks import diagnose_stacks
+from tests.diagnosis.stacks import simulate
 from tests.factories import make_attempt, make_job, make_user
 from triage.charts.stacks import icicle_chart, unfold
 from triage.models import Diagnosis
+from triage.services.reading import incident_of
 
 ICICLE = [
     {"id": 0, "parent": None, "label": "all ranks", "value": 4, "ranks": "0-3", "lacks": ""},
@@ -130,3 +135,15 @@ def test_sizes_that_do_not_fit_are_explained(planner, given, said):
 
 def test_a_machine_listed_twice_is_named(client, planner):
     assert "listed twice" in client.get(reverse("replay"), {"machines": "a a"}).content.decode()
+
+
+def test_a_hang_whose_stacks_name_nobody_is_an_open_incident_and_not_a_healthy_job():
+    case = simulate.hang({"tp": 1, "pp": 1, "dp": 8}, "tp-dp-pp", {3}, "kernel")
+    alike = dict.fromkeys(case.stacks, simulate.FRAMES["megatron"]["dp"])
+    stacks = diagnose_stacks(simulate.dumps(replace(case, stacks=alike, culprits=set())))
+    report = {"version": 1, "engine": "t", "headline": stacks["reason"], "stacks": stacks, "suspects": []}
+    found = incident_of(report)
+    assert (found.category, found.symptom) == ("unknown", "hang")
+    assert found.headline.startswith("All 8 ranks are in the same collective")
+    assert incident_of({**report, "stacks": {**stacks, "is_moving": True}}) is None
+    assert incident_of({**report, "logs": {"is_failure": False}}) is None

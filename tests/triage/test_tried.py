@@ -10,7 +10,6 @@ from tests.diagnosis.stacks import simulate
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.triage.report import sample
 from triage.models import Activity, Incident
-from triage.selectors.advice import unfold
 from triage.services.diagnosing import diagnosis_store
 from triage.services.reviewing import ReviewError
 from triage.services.tried import MAX_TARGETS, tried_record, tried_undo
@@ -159,12 +158,6 @@ def test_each_candidate_group_shows_what_evicting_it_takes_out(client, ada):
         ("Standbys it takes", "2"),
     ):
         assert f'data-label="{label}">{value}' in rows[1]
-
-
-def test_folded_ranks_are_unfolded_and_nonsense_is_nobody():
-    assert unfold("0-2/5") == [0, 1, 2, 5]
-    assert unfold("7") == [7]
-    assert unfold("x/-") == []
 
 
 def test_without_anything_to_evict_there_is_no_table(client, ada):

@@ -8,6 +8,7 @@ from typing import Any
 
 from diagnosis import metrics
 from diagnosis.tried import ACTIONS, DOABLE, TAKES_MACHINES
+from triage.charts.stacks import unfold
 from triage.models import Activity, Incident
 from triage.services.tried import OUTCOMES
 
@@ -93,7 +94,8 @@ def advice_view(incident: Incident, report: dict[str, Any], known: Iterable[Acti
     query; linear in the ranks of the report's stacks."""
     tried = tried_acts(incident, known)
     advice = advice_now(report, tried)
-    nodes = incident.node_count or 0
+    named = {row["node"] for row in (report.get("stacks") or {}).get("ranks") or [] if row.get("node")}
+    nodes = incident.node_count or len(named)
     return AdviceView(
         advice=advice,
         tried=tried,
@@ -164,13 +166,3 @@ def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int
         if one.nodes:
             kept.setdefault(frozenset(one.nodes), one)
     return list(kept.values())
-
-
-def unfold(text: str) -> list[int]:
-    """The ranks that ``0-2/5`` stands for."""
-    found: list[int] = []
-    for part in text.split("/"):
-        low, _, high = part.partition("-")
-        if low.isdigit():
-            found += range(int(low), int(high if high.isdigit() else low) + 1)
-    return found

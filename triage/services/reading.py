@@ -94,7 +94,7 @@ def incident_of(report: dict[str, Any]) -> IncidentFacts | None:
         confidence=confidence,
         runner_up=runner_up.get("id") or "",
         runner_up_confidence=runner_up.get("confidence"),
-        symptom=logs.get("symptom") or ("slow" if category.startswith("performance") else ""),
+        symptom=logs.get("symptom") or _plain_symptom(report, category),
         stage=logs.get("stage") or "",
         iteration=logs.get("iteration"),
         fingerprint=logs.get("fingerprint") or "",
@@ -153,9 +153,18 @@ def _beyond_logs(report: dict[str, Any]) -> tuple[str, float]:
     is_accused = any(row.get("suspect", True) for row in report.get("suspects") or [])
     if slow and (is_accused or not report.get("logs")):
         return _SLOW_KINDS[slow[0]["kind"]], float(slow[0].get("confidence") or 0.5)
-    if is_accused and report.get("stacks"):
+    stacks = report.get("stacks") or {}
+    # Stacks are dumped of jobs that stand still: where they name nobody and no log tells more, that is an open hang.
+    if stacks and (is_accused or not (report.get("logs") or stacks.get("is_moving"))):
         return "unknown", 0.0
     return "", 0.0
+
+
+def _plain_symptom(report: dict[str, Any], category: str) -> str:
+    if category.startswith("performance"):
+        return "slow"
+    stacks = report.get("stacks")
+    return "" if not stacks else "slow" if stacks.get("is_moving") else "hang"
 
 
 def _plain_headline(category: str, suspects: list[SuspectFacts]) -> str:

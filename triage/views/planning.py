@@ -20,6 +20,8 @@ from triage.selectors.memory import remembered
 from triage.selectors.statistics import Period, exposure_of
 from triage.views.statistics import asked_of
 
+#: below this much run time nothing is measured
+MIN_NODE_DAYS = 1.0
 _SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
 
 
@@ -30,7 +32,8 @@ def planning(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied("Planning is for engineers and managers: ask an administrator for the role.")
     asked, problem = asked_of(request)
     failures, node_days = _seen(request, asked["query"], asked["period"])
-    measured = metrics.failures_per_1000_node_days(failures, node_days)
+    # A rate out of minutes of run time would be any number.
+    measured = metrics.failures_per_1000_node_days(failures, node_days) if node_days >= MIN_NODE_DAYS else None
     given, said = _number(request, "rate", "failures in 1,000 node-days")
     write_s, said_write = _number(request, "write_s", "seconds that a checkpoint blocks")
     rate = given if given is not None else measured if measured else metrics.BYTEROBUST_P * 1000
@@ -49,7 +52,7 @@ def planning(request: HttpRequest) -> HttpResponse:
     context = {
         "nav": "statistics",
         "fleet": fleet,
-        "drawn": fleet_chart(fleet) if fleet else None,
+        "drawn": fleet_chart(fleet) if fleet and len(fleet.hours) > 1 else None,
         "q": asked["q"],
         "problem": problem or said or said_write,
         "words": asked["query"].words(),
@@ -57,7 +60,7 @@ def planning(request: HttpRequest) -> HttpResponse:
         "failures": failures,
         "node_days": node_days,
         "measured": measured,
-        "interval": metrics.rate_interval_per_1000_node_days(failures, node_days),
+        "interval": metrics.rate_interval_per_1000_node_days(failures, node_days) if measured is not None else None,
         "rate": rate,
         "source": "given" if given is not None else "measured" if measured else "published",
         "write_s": write_s,
