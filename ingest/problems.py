@@ -16,6 +16,15 @@ from ingest.refusals import BUSY, Refused
 
 log = logging.getLogger(__name__)
 
+_NOT_THERE = "There is nothing at this address, or it is not for you: check the id, and which clusters you may see."
+#: what to do about refusals whose own words do not say it; {} is those words
+_DO = {
+    "not_authenticated": "This needs a token: send “Authorization: Bearer fl_…”, made on the page API tokens.",
+    "unsupported_media_type": "{} Send JSON, with Content-Type: application/json.",
+    "parse_error": "The body is not JSON that can be read: {}. Send it again, whole.",
+    "throttled": "{} Wait as long as Retry-After says.",
+}
+
 
 def problem_json(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's exception handler: ``application/problem+json`` for every error of the API."""
@@ -29,7 +38,8 @@ def problem_json(error: Exception, context: dict[str, Any]) -> Response | None:
             problem["errors"] = [{"field": name, "detail": text} for name, text in error.fields.items()]
         return Response(problem, status=error.status, headers=headers, content_type="application/problem+json")
     if isinstance(error, Http404):
-        error = exceptions.NotFound()
+        said = str(error.args[0]) if error.args else ""
+        error = exceptions.NotFound(said if said.endswith(".") and " matches " not in said else _NOT_THERE)
     elif isinstance(error, PermissionDenied):
         error = exceptions.PermissionDenied(*error.args)
     response = exception_handler(error, context)
@@ -41,7 +51,8 @@ def problem_json(error: Exception, context: dict[str, Any]) -> Response | None:
         problem["errors"] = _flat(error.detail)
     else:
         code = error.get_codes()
-        problem = problem_of(response.status_code, code if isinstance(code, str) else "error", str(error.detail))
+        kind = code if isinstance(code, str) else "error"
+        problem = problem_of(response.status_code, kind, _DO.get(kind, "{}").format(error.detail))
     response.data = problem
     response.content_type = "application/problem+json"
     return response

@@ -187,7 +187,8 @@ def _wait(site: Site, slug: str, limit_s: float, say: Words, *, is_asked: bool =
         problems=[{"path": row["path"], "problem": row["sentence"]} for row in job["progress"]["problems"]],
     )
     for row in job["progress"]["problems"]:
-        say.line(f"  {row['sentence'] if row['path'] in row['sentence'] else row['path'] + ': ' + row['sentence']}")
+        told = row["sentence"] if row["sentence"].startswith(row["path"]) else f"{row['path']}: {row['sentence']}"
+        say.line(f"  {told}")
     if not is_done:
         say.line(f"There is no diagnosis: see {site.url}/jobs/{slug}/")
         return NOT_DIAGNOSED if is_asked else DONE

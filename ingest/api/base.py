@@ -112,6 +112,7 @@ class ApiView(GenericAPIView[Any]):
 class Cursor(CursorPagination):
     """Newest first by (time, id), stable while rows are added. ``?page_size=`` up to 200."""
 
+    invalid_cursor_message = "This cursor is none that was given out: begin again without it."
     ordering = ("-created_at", "-id")
     page_size = 50
     page_size_query_param = "page_size"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.shortcuts import get_object_or_404
+from django.http import Http404
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -32,7 +32,12 @@ _PROBLEM = OpenApiResponse(ProblemSerializer, description="What is wrong and wha
 
 def job_of(request: Any, slug: str) -> Job:
     """The job, if the caller may see it; to a stranger it does not exist."""
-    return get_object_or_404(selectors.jobs_visible_to(request.user).select_related("cluster"), slug=slug)
+    job = selectors.jobs_visible_to(request.user).select_related("cluster").filter(slug=slug).first()
+    if job is None:
+        raise Http404(
+            f"There is no job “{slug[:120]}” that you may see: check its id, or make it by POST /api/v1/jobs/."
+        )
+    return job
 
 
 def _fields_of(said: dict[str, Any]) -> dict[str, Any]:

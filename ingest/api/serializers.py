@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
@@ -10,6 +11,7 @@ from rest_framework import serializers
 from ingest.models import Artifact, Job, Outcome, Run, RunLog, Upload
 from ingest.selectors import progress
 
+_MAX_LAYOUT_BYTES = 20_000
 STEP_STATES = [(name, name) for name in ("waiting", "active", "done", "failed")]
 DIAGNOSIS_STATES = [(name, name) for name in ("waiting", "queued", "running", "succeeded", "failed")]
 
@@ -31,6 +33,22 @@ class ProblemSerializer(serializers.Serializer[Any]):
     )
 
 
+class LayoutField(serializers.DictField):
+    """A layout as programs print it. What no database keeps as text (NUL, half a character) is refused."""
+
+    def to_internal_value(self, data: Any) -> dict[Any, Any]:
+        kept: dict[Any, Any] = super().to_internal_value(data)
+        try:
+            raw = json.dumps(kept, ensure_ascii=False).encode()
+        except (UnicodeEncodeError, RecursionError) as error:
+            raise serializers.ValidationError("It holds text that is not Unicode: send names and numbers.") from error
+        if len(raw) > _MAX_LAYOUT_BYTES or b"\\u0000" in raw:
+            raise serializers.ValidationError(
+                "It holds NUL characters or is longer than 20 kB: send names and numbers."
+            )
+        return kept
+
+
 class JobInSerializer(serializers.Serializer[Any]):
     """A failure report: everything but the name is optional."""
 
@@ -45,7 +63,7 @@ class JobInSerializer(serializers.Serializer[Any]):
     framework = serializers.CharField(max_length=40, required=False, allow_blank=True)
     model = serializers.CharField(max_length=120, required=False, allow_blank=True)
     nodes = serializers.ListField(child=serializers.CharField(max_length=200), required=False, max_length=20_000)
-    layout = serializers.DictField(required=False, help_text='{"tp": 8, "pp": 2, "dp": 4}')
+    layout = LayoutField(required=False, help_text='{"tp": 8, "pp": 2, "dp": 4}')
     time_zone = serializers.CharField(
         max_length=64, required=False, help_text="Of time stamps that name none; UTC if left out"
     )
@@ -63,7 +81,7 @@ class JobChangeSerializer(serializers.Serializer[Any]):
     framework = serializers.CharField(max_length=40, allow_blank=True)
     model = serializers.CharField(max_length=120, allow_blank=True)
     nodes = serializers.ListField(child=serializers.CharField(max_length=200), max_length=20_000)
-    layout = serializers.DictField()
+    layout = LayoutField()
     started_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
     outcome = serializers.ChoiceField(choices=Outcome.choices)

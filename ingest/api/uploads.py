@@ -69,7 +69,7 @@ class ArtifactView(ApiView):
         receipt = services.artifact_receive(
             job=job,
             path=request.query_params.get("path", ""),
-            attempt=number_of(request.query_params.get("attempt", "0")),
+            attempt=number_of(request.query_params.get("attempt", "0"), "attempt"),
             chunks=body_of(request),
             expected_sha256=sha256,
             user=request.user,
@@ -130,12 +130,15 @@ class UploadsView(TusView):
     )
     def post(self, request: Request) -> HttpResponse:
         said = metadata_of(request.headers.get("Upload-Metadata", ""))
-        job = job_of(request, said.get("job", ""))
+        if "job" not in said:
+            sentence = "Upload-Metadata names no job: send “job ” and the id of one in base64."
+            raise Refused(sentence, code="bad_metadata", status=400)
+        job = job_of(request, said["job"])
         upload = resuming.upload_begin(
             job=job,
             path=said.get("path") or said.get("filename", ""),
-            size_bytes=number_of(request.headers.get("Upload-Length", "")),
-            attempt=number_of(said.get("attempt", "0")),
+            size_bytes=number_of(request.headers.get("Upload-Length", ""), "Upload-Length"),
+            attempt=number_of(said.get("attempt", "0"), "attempt"),
             sha256=said.get("sha256", ""),
             user=request.user,
         )
@@ -192,7 +195,9 @@ class UploadView(TusView):
             raise Refused("The Content-Type must be application/offset+octet-stream.", code="media_type", status=415)
         upload = self._upload(request, pk)
         offset, receipt = resuming.upload_append(
-            upload=upload, offset=number_of(request.headers.get("Upload-Offset", "")), chunks=body_of(request)
+            upload=upload,
+            offset=number_of(request.headers.get("Upload-Offset", ""), "Upload-Offset"),
+            chunks=body_of(request),
         )
         headers = {"Upload-Offset": str(offset)}
         if receipt is not None:
@@ -210,16 +215,17 @@ class UploadView(TusView):
         return HttpResponse(status=204)
 
 
-def number_of(text: str) -> int:
+def number_of(text: str, name: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise Refused(f"“{text[:40]}” is not a whole number that fits here.", code="bad_number", status=400)
+        said = f"is “{text[:40]}”" if text else "is missing"
+        raise Refused(f"{name} {said}: send a whole number from 0 on.", code="bad_number", status=400)
     return int(text)
 
 
 def metadata_of(header: str) -> dict[str, str]:
     """tus metadata: comma-separated keys with base64 values."""
     said = {}
-    for pair in header.split(","):
+    for pair in filter(str.strip, header.split(",")):
         key, _, value = pair.strip().partition(" ")
         try:
             said[key] = base64.b64decode(value, validate=True).decode()

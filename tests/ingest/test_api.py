@@ -234,3 +234,35 @@ def test_capabilities_name_the_limits(api: Any, settings: Any) -> None:
     said = api.get("/api/v1/uploads/capabilities").json()
     assert said["max_bytes"] == settings.UPLOAD_MAX_BYTES
     assert said["tus_version"] == "1.0.0"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "options", "status", "words"),
+    [
+        ("get", "/api/v1/jobs/nope/", {}, 404, "no job “nope”"),
+        ("get", "/api/v1/jobs/?cursor=zzz", {}, 404, "begin again without it"),
+        ("post", "/api/v1/jobs/", {"data": "name=x", "content_type": "text/plain"}, 415, "Send JSON"),
+        ("post", "/api/v1/jobs/", {"data": '{"nam', "content_type": "application/json"}, 400, "Send it again, whole"),
+        ("post", "/api/v1/uploads/", {"headers": {"Upload-Length": "5"}}, 400, "names no job"),
+        ("post", "/api/v1/uploads/", {"headers": {"Upload-Metadata": "job bm8="}}, 404, "no job “no”"),
+    ],
+)
+def test_a_refusal_says_what_to_do(
+    api: Any, method: str, path: str, options: dict[str, Any], status: int, words: str
+) -> None:
+    answer = getattr(api, method)(path, **options)
+    assert answer.status_code == status, answer.json()
+    assert words in answer.json()["detail"]
+
+
+def test_without_a_token_one_is_told_where_to_get_it(db: None) -> None:
+    answer = APIClient().get("/api/v1/jobs/")
+    assert answer.status_code == 401
+    assert "Bearer fl_" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("layout", ['{"tp\\u0000": 8}', '{"tp": "\\ud800"}', '{"x": "' + "y" * 20_001 + '"}'])
+def test_a_layout_that_no_database_keeps_is_refused(api: Any, layout: str) -> None:
+    answer = api.post("/api/v1/jobs/", f'{{"name": "x", "layout": {layout}}}', content_type="application/json")
+    assert answer.status_code == 400
+    assert [row["field"] for row in answer.json()["errors"]] == ["layout"]
