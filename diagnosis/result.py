@@ -135,6 +135,7 @@ class LogDiagnosis:
     node_names: tuple[str, ...] = ()
     world_size: int | None = None
     protocol: tuple[Any, ...] = ()
+    slow_phase: tuple[int, int, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
@@ -11,7 +12,7 @@ import polars as pl
 from diagnosis import classify, taxonomy
 from diagnosis.logs import catalogue as catalogues
 from diagnosis.logs import events as tables
-from diagnosis.logs import indicators, iterations, mixed, moment, place, progress, sentences, timeline
+from diagnosis.logs import indicators, iterations, mixed, moment, place, progress, quotes, sentences, timeline
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.diagnose import Case, fingerprint
 from diagnosis.logs.moment import Moment
@@ -106,6 +107,7 @@ def _healthy(case: Case) -> LogDiagnosis:
         clocks=case.clocks.told,
         missing=(*mixed.sentences(case), *sentences.missing(case)),
         observed=sentences.healthy(case),
+        slow_phase=case.pace.phase,
     )
 
 
@@ -243,7 +245,22 @@ def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: se
         ),
     )[:EVENTS]
     home = set(case.roots.nodes) or (set() if case.roots.is_wide else accused)
-    return [_event(case, row, roles[row["event"]], home) for row in rows]
+    rows = [r for r in rows if r["event"] in rank or not re.search(catalogues.STRUCTURE, r["template"])]
+    return _without_repeats([_event(case, row, roles[row["event"]], home) for row in rows])
+
+
+def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
+    """Events that say the same behind another header or in another wrapper told once, with the sum of their counts;
+    roots stay apart."""
+    told: dict[tuple[str, str], LogEvent] = {}
+    for event in events:
+        key = (
+            event.role,
+            event.id if event.role == Role.ROOT.value else quotes.quote(event.example, event.template, 100),
+        )
+        first = told.get(key)
+        told[key] = event if first is None else replace(first, count=first.count + event.count)
+    return list(told.values())
 
 
 def _event(case: Case, row: dict[str, Any], role: str, home: set[str]) -> LogEvent:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis.logs import progress, protocol, roots, spatial
+from diagnosis.logs import progress, protocol, quotes, roots, spatial
 from diagnosis.logs.diagnose import READ_BACK, Case
 from diagnosis.logs.spatial import Clue
 from diagnosis.model import Role
@@ -98,7 +98,7 @@ def _wide(case: Case, category: str) -> Place:
     total = len(case.catalogue.nodes)
     leaf = spatial.shared_leaf(seen, case.inventory.leaf_of)
     if category.startswith(("network", "hardware.network")) and leaf:
-        reason = f"{len(seen)} nodes below {leaf} report it: {_clip(lead['example'])}"
+        reason = f"{len(seen)} nodes below {leaf} report it: {_quote(lead)}"
         nodes = tuple(
             NodeSuspect(n, 0.5, len(seen) < total, (f"hangs on {leaf}, which its neighbours complain about too",))
             for n in seen
@@ -122,7 +122,7 @@ def _root_clues(case: Case) -> list[Clue]:
             weight = _PLACE.get(row["strength"] or "weak", 0.6) * min(1.0, 0.4 + case.roots.weights[event])
             places = row["n_nodes"] or len(case.roots.named.get(event, ()))
             only = "the only node with" if places == 1 else f"one of {places} nodes with"
-            clues.append(Clue(node, weight, f"{node} is {only}: {_clip(row['example'])}"))
+            clues.append(Clue(node, weight, f"{node} is {only}: {_quote(row)}"))
     return clues
 
 
@@ -148,7 +148,7 @@ def _told_of(case: Case) -> list[Clue]:
     if votes[best] < 0.8 * rows.height:
         return []
     weight = _PLACE.get(lead["strength"] or "weak", 0.6)
-    return [Clue(best, weight, f"{best} is the node that this speaks of: {_clip(lead['example'])}")]
+    return [Clue(best, weight, f"{best} is the node that this speaks of: {_quote(lead)}")]
 
 
 def _structure(case: Case) -> tuple[list[Clue], str]:
@@ -181,7 +181,7 @@ def _structure(case: Case) -> tuple[list[Clue], str]:
         (pl.col("role") == Role.CASCADE.value) & ~pl.col("is_ordinary") & ~pl.col("event").is_in(sorted(case.survived))
     )
     wide = cascades.filter(pl.col("n_nodes") >= 0.7 * len(case.catalogue.nodes))
-    names = {e: _clip(x) for e, x in wide.select("event", "example").iter_rows()}
+    names = {r["event"]: _quote(r) for r in wide.iter_rows(named=True)}
     clues += spatial.lacking(case.catalogue, wide["event"].to_list(), names)
     clues += _teardown_order(case)
     clues += spatial.named_by_peers(_complaints(case, cascades["event"].to_list()) + lines, case.alias)
@@ -295,9 +295,8 @@ def _event(case: Case, event: int | None) -> dict[str, Any]:
 
 
 def _short(case: Case, event: int) -> str:
-    return _clip(_event(case, event)["template"])
+    return quotes.clip(_event(case, event)["template"], 140)
 
 
-def _clip(text: object, width: int = 140) -> str:
-    line = " ".join(str(text).split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+def _quote(row: dict[str, Any]) -> str:
+    return quotes.quote(row["example"], row["template"])

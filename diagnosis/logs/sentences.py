@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from diagnosis import taxonomy
-from diagnosis.logs import templates
+from diagnosis.logs import quotes, templates
 from diagnosis.logs.diagnose import Case
 from diagnosis.logs.moment import Moment
 from diagnosis.logs.place import Place
 from diagnosis.model import Role
 from diagnosis.result import LogDiagnosis, LogEvent, Verdict
 
+#: Equal distances from which on odd iterations are a rhythm.
+PERIODS: Final = 2
 _STAGE: Final = {
     "launch": "while launching",
     "rendezvous": "while the ranks were meeting",
@@ -34,7 +37,9 @@ def headline(logs: LogDiagnosis, fused: Sequence[str] = (), stacks: str = "") ->
     """
     if not logs.is_failure:
         return {
-            "succeeded": "The job completed; no failure found.",
+            "succeeded": f"The job completed, but {slow_phase(logs)}."
+            if logs.slow_phase
+            else "The job completed; no failure found.",
             "running": f"The job is running{_at(logs.iteration)}; no failure so far.",
         }.get(logs.outcome, "No failure found, and no sign of how the job ended.")
     accused = [n.node for n in logs.nodes if n.is_suspect] or list(fused)
@@ -52,7 +57,7 @@ def headline(logs: LogDiagnosis, fused: Sequence[str] = (), stacks: str = "") ->
         logs.symptom, ""
     )
     first = f"{cause}{who}{when}" + (f": {what}" if what else "")
-    quote = f" ({_clip(told, 110)})" if told and _clip(told, 110).lower() not in first.lower() else ""
+    quote = f" ({quotes.clip(told, 110)})" if told and quotes.clip(told, 110).lower() not in first.lower() else ""
     return f"{first}{quote}.{_aftermath(logs, roots)}"
 
 
@@ -91,7 +96,7 @@ def observed(case: Case, when: Moment, where: Place, roots: Sequence[LogEvent]) 
         spread = f"on {event.nodes} of {event.of_nodes} nodes" if event.nodes else "in node-less logs"
         out.append(
             f"{event.count:,} {'line' if event.count == 1 else 'lines'} {spread}, first at {at}: "
-            f"{_clip(event.example, 160)}"
+            f"{quotes.quote(event.example, event.template, 160)}"
         )
     if case.progress.last is not None:
         out.append(f"The last {case.progress.kind} that the logs show is {case.progress.last:,}.")
@@ -112,9 +117,33 @@ def odd(iterations: Sequence[tuple[int, float]]) -> tuple[str, ...]:
     """Iterations that print something else than those before them, the oddest few."""
     if not iterations:
         return ()
+    iterations = _aperiodic(iterations)
+    if not iterations:
+        return ()
     worst = sorted(sorted(iterations, key=lambda row: (-row[1], row[0]))[:5])
     shown = ", ".join(f"{n:,}" for n, _ in worst)
     return (f"Iterations whose lines differ from those of the ten before: {shown}.",)
+
+
+def _aperiodic(iterations: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Without those that recur at one distance, as evaluations and checkpoints do."""
+    numbers = [n for n, _ in iterations]
+    gaps = [b - a for a, b in pairwise(sorted(numbers))]
+    if len(gaps) < PERIODS:
+        return list(iterations)
+    step = max(set(gaps), key=lambda g: (gaps.count(g), -g))
+    if step <= 1 or gaps.count(step) < PERIODS:
+        return list(iterations)
+    phase = max({n % step for n in numbers}, key=lambda p: sum(n % step == p for n in numbers))
+    return [(n, score) for n, score in iterations if n % step != phase]
+
+
+def slow_phase(logs: LogDiagnosis) -> str:
+    """The clause on iterations that took longer for a while; empty where none did."""
+    if logs.slow_phase is None:
+        return ""
+    first, last, ratio = logs.slow_phase
+    return f"iterations {first:,} to {last:,} took {ratio:.1f} times as long as usual"
 
 
 def inferred(case: Case, when: Moment, where: Place, verdict: Verdict, roots: Sequence[LogEvent]) -> tuple[str, ...]:
@@ -143,6 +172,11 @@ def healthy(case: Case) -> tuple[str, ...]:
         out.append(
             f"From iteration {case.pace.slow_from:,} on an iteration takes {case.pace.ratio:.2f} times as long "
             "as before."
+        )
+    elif phase := case.pace.phase:
+        out.append(
+            f"Iterations {phase[0]:,} to {phase[1]:,} took {phase[2]:.1f} times as long as usual; compare their flows "
+            "or stacks to learn who was waited for."
         )
     return tuple(out)
 
@@ -203,8 +237,3 @@ def _some(names: Sequence[str]) -> str:
 def _spread(roots: Sequence[LogEvent]) -> str:
     seen = max((e.nodes for e in roots), default=0)
     return f" on {seen} of {roots[0].of_nodes} nodes alike" if seen > 1 and roots else ""
-
-
-def _clip(text: str, width: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"

@@ -20,6 +20,11 @@ HANG_FLOOR_S: Final = 8.0
 #: A slowdown: this much longer than before, for this many printed intervals up to the end.
 SLOWER: Final = 1.3
 SLOW_BEATS: Final = 3
+#: Durations in a window, how much longer than the usual one it must be, and the share of windows from which on
+#: nothing is usual.
+PHASE: Final = 8
+PHASE_SLOWER: Final = 1.6
+PHASE_SHARE: Final = 0.4
 #: Difference of the medians over the spread, times the root of the shorter side.
 LEAST_GAIN: Final = 4.0
 #: Progress lines after an event from which on it was survived.
@@ -30,13 +35,15 @@ SURVIVED_BEATS: Final = 3
 class Pace:
     """Progress in time. ``beats``: ``n``, ``at`` (ns, job clock), ``seconds`` an iteration; ``usual_s`` between
     printed lines; ``slow_from``: the first
-    iteration of a slowdown that lasts to the end, ``ratio`` how much slower."""
+    iteration of a slowdown that lasts to the end, ``ratio`` how much slower; ``phase``: first and last iteration of
+    one that passed, and how much slower."""
 
     beats: pl.DataFrame
     usual_s: float | None = None
     slow_from: int | None = None
     slow_at: int | None = None
     ratio: float = 1.0
+    phase: tuple[int, int, float] | None = None
 
     @property
     def last_at(self) -> int | None:
@@ -59,7 +66,7 @@ def pace(progress: Progress, clocks: Clocks) -> Pace:
     usual = float(positive.median()) if positive.len() else None  # type: ignore[arg-type]
     slow = _slowdown(beats)
     if slow is None:
-        return Pace(beats, usual)
+        return Pace(beats, usual, phase=_phase(beats))
     place, ratio = slow
     return Pace(beats, usual, int(beats["n"][place]), beats["at"][place], ratio)
 
@@ -96,6 +103,40 @@ def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
     if ratio < SLOWER or not is_lasting or gain < LEAST_GAIN:
         return None
     return int(known["row"][cut]), ratio
+
+
+def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
+    """The longest run of iterations that took longer for a while: windows of :data:`PHASE` durations without their
+    longest, which may be a checkpoint, against the median window. O(n × window)."""
+    known = beats.drop_nulls("seconds")
+    values = known["seconds"].to_numpy()
+    if len(values) < 4 * PHASE:
+        return None
+    windows = np.lib.stride_tricks.sliding_window_view(values, PHASE)
+    sums = windows.sum(axis=1) - windows.max(axis=1)
+    base = float(np.median(sums))
+    # stamps of whole seconds say no more than that
+    grain = 1.0 if np.all(values == np.round(values)) else 0.0
+    spread = 1.4826 * float(np.median(np.abs(sums - base)))
+    is_slow = sums > max(PHASE_SLOWER * base, base + 6 * spread, base + 2 * grain)
+    is_slow[:PHASE] = False
+    best: tuple[int, int] | None = None
+    start = None
+    for k, slow in enumerate([*is_slow.tolist(), False]):
+        if slow and start is None:
+            start = k
+        elif not slow and start is not None:
+            if best is None or k - start > best[1] - best[0]:
+                best = (start, k)
+            start = None
+    if best is None or best[1] - best[0] < PHASE // 2 or (is_slow.mean() > PHASE_SHARE):
+        return None
+    # of the windows' iterations those nearer to the slowest window's than to the usual pace
+    top = float(sums[best[0] : best[1]].max())
+    inside = np.arange(best[0], min(best[1] + PHASE, len(values)))
+    slow_ones = inside[values[inside] > (base + top) / (2 * (PHASE - 1))]
+    usual = max(float(np.delete(values, slow_ones).mean()), 1e-9)
+    return int(known["n"][int(slow_ones[0])]), int(known["n"][int(slow_ones[-1])]), top / (PHASE - 1) / usual
 
 
 def _distance(values: np.ndarray) -> float:
