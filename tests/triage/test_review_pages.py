@@ -163,6 +163,7 @@ def test_bulk_assigning_merging_and_splitting_ask_act_and_can_be_taken_back(clie
     assert "Assigned 3 incidents to ada" in page
     page = client.post(reverse("bulk"), sure | {"act": "merge", "title": "One cause"}, follow=True).content.decode()
     assert "are now group" in page
+    assert "Split 3 incidents?" in client.post(reverse("bulk"), chosen | {"act": "split"}).content.decode()
     page = client.post(reverse("bulk"), sure | {"act": "split"}, follow=True).content.decode()
     assert "3 of them left their group" in page
     client.post(reverse("undo", args=[Activity.objects.filter(kind="split").first().request_id]))
