@@ -66,6 +66,7 @@ SLICES = 24
 BINS = 4096
 #: A pair that moves less than this share of its ends' largest pairs, in small pieces, only coordinates.
 LEAST = 5e-3
+SELDOM = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,16 +186,32 @@ def _without_strangers(edges: pl.DataFrame, count: int) -> pl.DataFrame:
     volume = edges["bytes"].to_numpy()
     each = volume / edges["records"].to_numpy()
     tiny = (volume < LEAST * _smaller_peak(a, b, volume, count)) & (each < 4 * LEAST * _smaller_peak(a, b, each, count))
-    faithful = (own >= 0.5 * both) & (own >= 0.25 * most) & ~tiny
+    # A few transfers, each of another size, next to an end's regular ones: reading samples, writing checkpoints.
+    records = edges["records"].to_numpy()
+    now_and_then = (edges["sizes"].to_numpy() > 0.5 * records) & (volume < SELDOM * _larger_peak(a, b, volume, count))
+    now_and_then &= records < 4 * SELDOM * _larger_peak(a, b, records, count)
+    faithful = (own >= 0.5 * both) & (own >= 0.25 * most) & ~tiny & ~now_and_then
     return edges.filter(pl.Series(faithful))
 
 
 def _smaller_peak(a: Ints, b: Ints, value: Floats, count: int) -> Floats:
     """For each pair the smaller of its two ends' largest values."""
+    largest = _peaks(a, b, value, count)
+    return np.asarray(np.minimum(largest[a], largest[b]))
+
+
+def _larger_peak(a: Ints, b: Ints, value: Floats, count: int) -> Floats:
+    """For each pair the larger of its two ends' largest values."""
+    largest = _peaks(a, b, value, count)
+    return np.asarray(np.maximum(largest[a], largest[b]))
+
+
+def _peaks(a: Ints, b: Ints, value: Floats, count: int) -> Floats:
+    """Each end's largest value over its pairs."""
     largest = np.zeros(count)
     np.maximum.at(largest, a, value)
     np.maximum.at(largest, b, value)
-    return np.asarray(np.minimum(largest[a], largest[b]))
+    return largest
 
 
 def _rows_of(flows: Flows, keep: Bools, a: Ints, b: Ints, count: int) -> Flows:
