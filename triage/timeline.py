@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from triage.lanes import within
 from triage.selectors.incident import log_url
 
 COLUMNS = 480
@@ -94,7 +95,7 @@ def _grid(
     of_row = []
     for row, members in enumerate(rows):
         for lane in members:
-            segments = [*(lane.get("segments") or stages), *_silence(lane, end)]
+            segments = [*_segments(lane, stages), *_silence(lane, end)]
             drawn += segments
             of_row += [row] * len(segments)
     begins = np.array([segment.get("t0") for segment in drawn], dtype=np.float64)
@@ -108,6 +109,13 @@ def _grid(
     for row, first, last, number in spots.tolist():
         grid[row, first:last] = number
     return grid
+
+
+def _segments(lane: Lane, stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if "window" in lane:
+        low, high = lane["window"]
+        return within(stages, (low, high))
+    return lane.get("segments") or stages
 
 
 def _silence(lane: Lane, end: float) -> list[dict[str, Any]]:

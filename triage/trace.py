@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from triage.lanes import unfolded
+
 #: the job's own track; nodes count from 1
 JOB = 0
 TRACKS = {0: "stages", 1: "errors"}
@@ -40,7 +42,7 @@ def trace_events(timeline: dict[str, Any], name: str) -> Iterator[dict[str, Any]
 
 def trace_bytes(timeline: dict[str, Any], name: str) -> bytes:
     """The whole trace, gzipped; the same timeline gives the same bytes."""
-    body = {"displayTimeUnit": "ms", "traceEvents": list(trace_events(timeline, name))}
+    body = {"displayTimeUnit": "ms", "traceEvents": list(trace_events(unfolded(timeline), name))}
     return gzip.compress(json.dumps(body, separators=(",", ":")).encode(), mtime=0)
 
 

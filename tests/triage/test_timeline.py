@@ -6,6 +6,7 @@ import json
 import time
 
 from tests.triage.report import T0, sample
+from triage.lanes import folded, unfolded
 from triage.timeline import COLUMNS, MAX_ROWS, STAGES, timeline_figure
 
 
@@ -92,3 +93,40 @@ def test_the_slowest_iteration_of_a_bin_is_kept_when_points_are_thinned():
     timeline["t1"] = T0 + 20_000
     timeline["iterations"] = [{"n": n, "t": T0 + n, "seconds": 90.0 if n == 7777 else 1.0} for n in range(20_000)]
     assert 90.0 in figure(timeline)["iterations"]["seconds"]
+
+
+def lanes_of(segments_of):
+    stages = [{"stage": "launch", "t0": T0, "t1": T0 + 50.5}, {"stage": "training", "t0": T0 + 60.25, "t1": T0 + 900.0}]
+    lanes = [{"node": f"n{k}", "segments": segments_of(k, stages), "marks": []} for k in range(8)]
+    return {"t0": T0, "t1": T0 + 900.0, "stages": stages, "lanes": lanes}
+
+
+def cut(k, stages):
+    """As the engine cuts the job's stages to the time in which a node wrote."""
+    low, high = T0 + 10.0 * k, T0 + 900.0 - 7.0 * k
+    parts = [{**row, "t0": max(row["t0"], low), "t1": min(row["t1"], high)} for row in stages]
+    return [row for row in parts if row["t0"] < row["t1"]]
+
+
+def test_lanes_that_follow_from_the_stages_are_kept_as_their_time_alone_and_come_back():
+    timeline = lanes_of(cut)
+    kept = folded(timeline)
+    assert all("segments" not in lane for lane in kept["lanes"])
+    assert len(json.dumps(kept)) < len(json.dumps(timeline)) * 0.6
+    assert unfolded(json.loads(json.dumps(kept))) == timeline
+    assert figure(kept) == figure(timeline)
+
+
+def test_lanes_of_their_own_are_kept_as_they_are():
+    strange = (
+        lambda k, stages: [{"stage": "training", "t0": T0 + k, "t1": T0 + 5.0 + k}],
+        lambda k, stages: [],
+        lambda k, stages: [{"stage": "training", "t0": None, "t1": None}],
+        lambda k, stages: None,
+    )
+    for segments_of in strange:
+        timeline = lanes_of(segments_of)
+        assert folded(timeline) == timeline
+        assert unfolded(timeline) == timeline
+    assert folded({}) == {}
+    assert folded(sample()["logs"]["timeline"])["t0"] == sample()["logs"]["timeline"]["t0"]

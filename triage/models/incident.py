@@ -10,6 +10,7 @@ from django.db import models
 from django.utils import timezone
 
 from ingest.models import Attempt, Cluster, Job, Node
+from triage.lanes import unfolded
 
 
 class Diagnosis(models.Model):
@@ -21,7 +22,8 @@ class Diagnosis(models.Model):
     engine = models.CharField(max_length=40)
     history_digest = models.CharField(max_length=64, blank=True)
     input_digests = models.JSONField(default=dict)
-    #: the report, as docs/report.md describes it, but for logs.timeline, which only one picture needs and may be large
+    #: the report, as docs/report.md describes it, but for logs.timeline, which only one picture needs and may be large;
+    #: its lanes are folded (triage.lanes)
     report = models.JSONField()
     timeline = models.JSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -40,7 +42,9 @@ class Diagnosis(models.Model):
     def whole_report(self) -> dict[str, Any]:
         """The report as the engine gave it."""
         logs = self.report.get("logs")
-        return {**self.report, "logs": {**logs, "timeline": self.timeline}} if logs is not None else self.report
+        return (
+            {**self.report, "logs": {**logs, "timeline": unfolded(self.timeline)}} if logs is not None else self.report
+        )
 
 
 class Group(models.Model):

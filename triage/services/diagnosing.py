@@ -17,6 +17,7 @@ from diagnosis.report import to_json
 from ingest import selectors as evidence
 from ingest.models import Attempt, Job, Node, Run
 from ingest.services import Work, history_for, history_learn
+from triage.lanes import folded
 from triage.models import Activity, Diagnosis, Finding, GroupRule, Incident, Suspect
 from triage.services import standing
 from triage.services.flow_tables import tables_keep
@@ -76,7 +77,7 @@ def diagnosis_store(
     if existing:
         return existing
     logs = report.get("logs")
-    timeline = (logs or {}).get("timeline") or {}
+    timeline = folded((logs or {}).get("timeline") or {})
     lean = {**report, "logs": {k: v for k, v in logs.items() if k != "timeline"}} if logs is not None else report
     if report.get("flows"):  # steps of every rank are kept as a table
         jobs = [{k: v for k, v in row.items() if k != "rank_steps"} for row in report["flows"].get("jobs") or []]

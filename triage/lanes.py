@@ -1,0 +1,56 @@
+"""Lanes of a timeline as they are kept: what is the same on a thousand nodes is kept once.
+
+A node's segments are nearly always the job's stages, cut to the time in which the node wrote lines. Folding keeps that
+time alone; unfolding gives the lanes back as the engine gave them. Both are linear in lanes and stages.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Timeline = dict[str, Any]
+Segment = dict[str, Any]
+
+
+def folded(timeline: Timeline) -> Timeline:
+    """The timeline with ``window`` (from, to) instead of ``segments`` on each lane whose segments follow from it."""
+    stages = timeline.get("stages") or []
+    lanes = timeline.get("lanes") or []
+    return {**timeline, "lanes": [_folded(lane, stages) for lane in lanes]} if lanes else timeline
+
+
+def unfolded(timeline: Timeline) -> Timeline:
+    """The timeline as the engine gave it."""
+    stages = timeline.get("stages") or []
+    lanes = timeline.get("lanes") or []
+    return {**timeline, "lanes": [_unfolded(lane, stages) for lane in lanes]} if lanes else timeline
+
+
+def within(stages: list[Segment], window: tuple[float, float]) -> list[Segment]:
+    """The stages, cut to the time between the two."""
+    low, high = window
+    return [
+        stage
+        if low <= stage["t0"] and stage["t1"] <= high
+        else {**stage, "t0": max(stage["t0"], low), "t1": min(stage["t1"], high)}
+        for stage in stages
+        if max(stage["t0"], low) < min(stage["t1"], high)
+    ]
+
+
+def _folded(lane: dict[str, Any], stages: list[Segment]) -> dict[str, Any]:
+    segments = lane.get("segments")
+    try:
+        window = (segments[0]["t0"], segments[-1]["t1"])  # type: ignore[index]
+        if segments != within(stages, window):
+            return lane
+    except (TypeError, KeyError, IndexError):  # none, or times that are not known
+        return lane
+    return {**{name: value for name, value in lane.items() if name != "segments"}, "window": list(window)}
+
+
+def _unfolded(lane: dict[str, Any], stages: list[Segment]) -> dict[str, Any]:
+    if "window" not in lane:
+        return lane
+    low, high = lane["window"]
+    return {**{k: v for k, v in lane.items() if k != "window"}, "segments": within(stages, (low, high))}
