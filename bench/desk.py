@@ -91,7 +91,8 @@ class Reader:
 def readers(port: int, cookie: str, path: str, count: int, seconds: float) -> float:
     """Pages a second that ``count`` readers get together."""
     done = [0] * count
-    end = time.perf_counter() + seconds
+    began = time.perf_counter()
+    end = began + seconds
 
     def one(n: int) -> None:
         reader = Reader(port, cookie)
@@ -104,7 +105,7 @@ def readers(port: int, cookie: str, path: str, count: int, seconds: float) -> fl
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(done) / seconds
+    return sum(done) / (time.perf_counter() - began)
 
 
 def queries_of(client: Any, path: str) -> int:
