@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 from diagnosis import taxonomy
@@ -14,8 +13,9 @@ from diagnosis.logs.place import Place
 from diagnosis.model import Role
 from diagnosis.result import LogDiagnosis, LogEvent, Verdict
 
-#: Equal distances from which on odd iterations are a rhythm.
+#: Equal distances from which on odd iterations are a rhythm, and up to how many iterations one is looked for.
 PERIODS: Final = 2
+RHYTHM_MOST: Final = 200
 _STAGE: Final = {
     "launch": "while launching",
     "rendezvous": "while the ranks were meeting",
@@ -127,15 +127,15 @@ def odd(iterations: Sequence[tuple[int, float]]) -> tuple[str, ...]:
 
 def _aperiodic(iterations: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
     """Without those that recur at one distance, as evaluations and checkpoints do."""
-    numbers = [n for n, _ in iterations]
-    gaps = [b - a for a, b in pairwise(sorted(numbers))]
-    if len(gaps) < PERIODS:
-        return list(iterations)
-    step = max(set(gaps), key=lambda g: (gaps.count(g), -g))
-    if step <= 1 or gaps.count(step) < PERIODS:
-        return list(iterations)
-    phase = max({n % step for n in numbers}, key=lambda p: sum(n % step == p for n in numbers))
-    return [(n, score) for n, score in iterations if n % step != phase]
+    numbers = {n for n, _ in iterations}
+    steps = {b - a for a in numbers for b in numbers if b - a > 1} if len(numbers) <= RHYTHM_MOST else set()
+    rhythm: set[int] = set()
+    for step in sorted(steps):
+        beside = {n for n in numbers if n - step in numbers or n + step in numbers}
+        mine = max(({n for n in beside if n % step == k} for k in {n % step for n in beside}), key=len, default=set())
+        if len(mine) > max(len(rhythm), PERIODS):
+            rhythm = mine
+    return [(n, score) for n, score in iterations if n not in rhythm]
 
 
 def slow_phase(logs: LogDiagnosis) -> str:

@@ -112,3 +112,31 @@ def test_the_engine_runs_where_django_is_not_installed(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["version"] == 1
+
+
+def test_fail_on_suspect_exits_3_only_where_a_machine_is_accused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in range(4):
+        fault = "2026-03-01 08:00:31 node-2 kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
+        lines = HEALTHY.removesuffix("training finished\n") + (fault if node == 2 else "")
+        folder = tmp_path / "broken"
+        folder.mkdir(exist_ok=True)
+        (folder / f"node-{node}.log").write_text(lines, encoding="utf-8")
+    assert main([str(tmp_path / "broken"), "--fail-on-suspect", "--json"]) == 3
+    assert [s["entity"] for s in json.loads(capsys.readouterr().out)["suspects"] if s["suspect"]] == ["node-2"]
+    assert main([str(job(tmp_path / "j", HEALTHY)), "--fail-on-suspect", "--json"]) == 0
+
+
+def test_own_rules_are_asked_before_the_built_in_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = tmp_path / "own.toml"
+    rules.write_text(
+        '[[signature]]\nid = "site.fence"\ntitle = "Fence of the site"\nrole = "root"\nstrength = "decisive"\n'
+        'category = "platform.storage.outage"\npattern = "FENCE-[0-9]+ closed"\nadvice = "Ask storage."\n'
+        'source = "site"\nexample = ["FENCE-12 closed"]\ncounter = "FENCE open"\n',
+        encoding="utf-8",
+    )
+    folder = job(tmp_path / "j", FAILED.replace("ValueError: [bold]bad[/bold]", "ValueError: FENCE-12 closed"))
+    told = report_of([str(folder), "--rules", str(rules)], capsys)["logs"]
+    assert told["id"] == "platform.storage.outage"  # type: ignore[index]
+    assert told["events"][0]["signature"] == "site.fence"  # type: ignore[index]

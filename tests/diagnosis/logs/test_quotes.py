@@ -1,0 +1,82 @@
+"""Quotations without headers, rhythms that are not odd, and slowdowns that passed."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from diagnosis.logs.clocks import SECOND, Clocks
+from diagnosis.logs.progress import Progress, seconds
+from diagnosis.logs.quotes import quote
+from diagnosis.logs.sentences import odd
+from diagnosis.logs.temporal import Pace, pace
+
+
+@pytest.mark.parametrize(
+    ("example", "template", "said"),
+    [
+        ("E1121 02:08:20.299000 28466 torch/x/api.py:1002] failed (exitcode: -9)", "failed (exitcode: -9)",
+         "failed (exitcode: -9)"),
+        ('{"message": {"message": "RuntimeError: gone", "extraInfo": {}}}', "", "RuntimeError: gone"),
+        ("2026-11-21T02:08:21.000000Z RuntimeError: gone", "<HOST>", "RuntimeError: gone"),
+        ("plain words", "other", "plain words"),
+    ],
+)  # fmt: skip
+def test_a_quotation_holds_the_message_alone(example: str, template: str, said: str) -> None:
+    assert quote(example, template) == said
+
+
+def test_a_long_quotation_ends_between_words() -> None:
+    assert quote("aaaa bbbb cccc dddd", width=12) == "aaaa bbbb…"
+
+
+def test_iterations_that_recur_in_a_rhythm_are_not_odd() -> None:
+    assert odd([(21, 1.0), (31, 1.0), (41, 1.0)]) == ()
+    assert odd([(21, 1.0), (31, 1.0), (34, 2.0), (41, 1.0)])[0].endswith(": 34.")
+    assert odd([(7, 1.0), (19, 1.0)])[0].endswith(": 7, 19.")
+
+
+def paced(durations: list[float]) -> Pace:
+    at, times = 0.0, []
+    for duration in durations:
+        at += duration
+        times.append(int(at * SECOND))
+    rows = {"file": 0, "masked": 1}
+    beats = pl.DataFrame(
+        {"at": times, "n": range(1, len(times) + 1), "seconds": [None] * len(times)},
+        schema={"at": pl.Int64, "n": pl.Int64, "seconds": pl.Float64},
+    ).with_columns(**{name: pl.lit(value) for name, value in rows.items()})
+    none = pl.DataFrame(schema={"file": pl.Int32, "shift": pl.Int64})
+    local = pl.DataFrame(schema={"file": pl.Int32, "masked": pl.Int32, "local": pl.Int64})
+    return pace(Progress("iteration", beats), Clocks(none, local))
+
+
+def test_a_slowdown_that_passed_is_told_with_its_iterations_and_a_checkpoint_is_none() -> None:
+    found = paced([1.0] * 30 + [3.0] * 10 + [1.0] * 30)
+    assert found.slow_from is None
+    assert found.phase is not None
+    assert found.phase[:2] == (31, 40)
+    assert found.phase[2] == pytest.approx(3.0, rel=0.05)
+    assert paced([1.0] * 30 + [40.0] + [1.0] * 39).phase is None
+
+
+def test_a_slowdown_that_lasts_begins_at_its_first_iteration() -> None:
+    for start in (12, 30, 50):
+        assert paced([1.0 + 0.01 * (k % 3) for k in range(start)] + [1.9] * 25).slow_from == start + 1
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("completed step: 3, seconds: 9.7, loss", 9.7),
+        ("step 3 of 20, 6.2 s/it", 6.2),
+        ("train_step_timing in s: 5.1", 5.1),
+        ("per_step_time: 6612ms, lr", 6.612),
+        ("batches_per_sec: 0.5", 2.0),
+        ("elapsed time per iteration (ms): 7400.1 |", 7.4001),
+        ("iteration 7", None),
+        ("epoch took 300 seconds", None),
+    ],
+)
+def test_durations_are_read_in_many_wordings(line: str, value: float | None) -> None:
+    assert seconds(line) == (None if value is None else pytest.approx(value))
