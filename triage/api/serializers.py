@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from triage.models import Decision, Incident
+from triage.selectors.advice import advice_now, tried_acts
 
 
 class IncidentSerializer(serializers.ModelSerializer[Incident]):
@@ -69,11 +70,22 @@ class IncidentDetailSerializer(IncidentSerializer):
     """With the report behind it and every human word."""
 
     decisions = DecisionSerializer(many=True, read_only=True)
+    advice = serializers.SerializerMethodField()
     report = serializers.SerializerMethodField()
 
     class Meta(IncidentSerializer.Meta):
-        fields: Any = (*IncidentSerializer.Meta.fields, "decisions", "report")
+        fields: Any = (*IncidentSerializer.Meta.fields, "decisions", "advice", "report")
         read_only_fields = fields
+
+    @extend_schema_field(
+        {
+            "type": "object",
+            "additionalProperties": True,
+            "description": "As of now: after what was tried failed, the next",
+        }
+    )
+    def get_advice(self, incident: Incident) -> dict[str, Any]:
+        return advice_now(incident.diagnosis.report, tried_acts(incident, incident.activities.all()))
 
     @extend_schema_field({"type": "object", "additionalProperties": True, "description": "docs/report.md"})
     def get_report(self, incident: Incident) -> dict[str, Any]:

@@ -182,7 +182,7 @@ def _is_allowed(host: str, address: Address, *, is_tls: bool) -> bool:
 def _sentence(error: Exception, target: Target) -> str:
     where = f"{target.host}:{target.port}"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"The certificate of {where} is not valid for it: {error.verify_message}."
+        return f"The certificate of {where} is not valid for it: {error.verify_message.rstrip('.')}."
     if isinstance(error, ConnectionRefusedError):
         return f"{where} refused the connection."
     if isinstance(error, http.client.HTTPException):
