@@ -35,16 +35,16 @@ def template(lines: int) -> str:
         at, turn = 0.5 * k, k % 10
         if turn == 0:
             text = f"[rank@RANK@]: iteration {k // 10:8d}/  500000 | elapsed time per iteration (ms): 5012.5 "
-            text += "| lm loss: 2.2E+00 |"
+            text += f"| global batch size: 2048 | lm loss: 2.2E+00 | grad norm: {k % 97 / 50:.3f} |"
         elif turn < 4:
             text = f"@NODE@:2134:{2200 + k % 9} [{turn}] NCCL INFO Channel {k % 32:02d}/0 "
-            text += f": {k % 512}[{turn}] -> 7[1] via NET/IB/0"
+            text += f": {k % 512}[{turn}] -> 7[1] via NET/IB/{k % 8}/GDRDMA/Shared comm 0x{k * 977:012x} busId 9b000"
         elif turn < 7:
             text = f"dataloader: rank @RANK@ prefetch depth {k % 16}, "
-            text += f"shard /data/corpus/part-{k % 4096:05d}.bin offset {k * 977}"
+            text += f"shard /data/corpus/part-{k % 4096:05d}.bin offset {k * 977} waited {k % 90} ms for worker {k % 8}"
         else:
             text = f"gpu-mon: gpu={turn} temp={50 + k % 20}C power={500 + k % 99}W util=100% "
-            text += f"sm_clk=1755MHz mem={60000 + k % 999}MiB"
+            text += f"sm_clk=1755MHz mem={60000 + k % 999}MiB pcie_rx={k % 977} pcie_tx={k % 499} ecc=0 retired=0"
         out.append(f"{_stamp(at)} {text}")
     return "\n".join(out) + "\n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Callable
 
 from diagnosis import flows
 from diagnosis.logs.encodings import decode, encoding_of
@@ -83,13 +84,21 @@ def sniff(head: bytes, path: str) -> Kind:
         return Kind.LOG
     if _SACCT.match(lines[0]):
         return Kind.SCHEDULER
-    kernel = sum(1 for line in lines if _KERNEL.match(line))
-    scheduler = sum(1 for line in lines if _SCHEDULER.search(line))
-    if kernel >= 0.5 * len(lines):
+    if _is_half(lines, _KERNEL.match):
         return Kind.KERNEL
-    if scheduler >= 0.5 * len(lines):
+    if _is_half(lines, _SCHEDULER.search):
         return Kind.SCHEDULER
     return Kind.LOG
+
+
+def _is_half(lines: list[str], matched: Callable[[str], object]) -> bool:
+    """Whether at least half of the lines match; stops at the line that decides it."""
+    missed = 0
+    for line in lines:
+        missed += matched(line) is None
+        if 2 * missed > len(lines):
+            return False
+    return True
 
 
 def _structured(text: str, name: str) -> Kind | None:
