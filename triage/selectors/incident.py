@@ -10,11 +10,13 @@ from urllib.parse import quote
 
 from django.db.models import Case, CharField, Count, Q, Value, When
 from django.urls import reverse
+from django.utils import timezone
 
 from diagnosis import taxonomy
 from triage.models import Activity, Decision, Incident, Suspect
 from triage.selectors.advice import TRIED_KINDS, tried_words
 from triage.selectors.incidents import incidents_visible_to
+from triage.selectors.memory import remembered
 from triage.services import standing
 from triage.services.reading import FindingFacts, findings_of
 
@@ -126,7 +128,13 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
         findings=[row for row in findings_of(report) if row.role in EVIDENCE_ROLES],
         known=activities,
         entries=_entries(incident, activities),
-        relatives=_relatives(user, incident),
+        relatives=remembered(
+            "relatives",
+            user=user,
+            parts=(incident.pk,),
+            now=timezone.now(),
+            compute=lambda: _relatives(user, incident),
+        ),
         is_outdated=bool(
             category_word
             and category_word.diagnosis_id != incident.diagnosis_id
