@@ -54,6 +54,7 @@ FACTS = {
 }
 
 _SAFE_NAME = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?$")
+_SLURM_ID = re.compile(r"^\d+(?:_\d+)?$")
 _NETWORK_WINDOW_S = 300.0
 _USER_LEAVES_ARE_CODE = "user"
 
@@ -334,11 +335,13 @@ def _commands(
             continue
         if "{job}" in template and not _SAFE_NAME.match(job_id):
             continue
+        # Slurm knows jobs by number; without one the reader fills it in.
+        its_id = job_id if scheduler != "slurm" or _SLURM_ID.match(job_id) else "<job id>"
         filled[scheduler] = template.format(
             nodes=",".join(safe),
             nodes_spaced=" ".join(safe),
             first=safe[0] if safe else "",
-            job=job_id,
+            job=its_id,
             reason=rule.id,
             node_count=node_count,
         )

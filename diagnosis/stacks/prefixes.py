@@ -24,7 +24,7 @@ _SPEAKING = re.compile(
 _SAYS_RANK = re.compile(r"\b(?:global[_ ]?)?rank\b[\s:=#_-]*(\d+)\b", re.IGNORECASE)
 _SAYS_NODE = re.compile(r"\b(?:host(?:name)?|node|pod)\b\s*[:=]?\s*([A-Za-z0-9][\w.\-]*)", re.IGNORECASE)
 _NAME = r"((?=[\w.\-]*\d)[A-Za-z0-9][\w.\-]*)"
-_DECORATED = re.compile(rf"^(?:[=\-#*+]{{2,}}|>{{2,}})\s*{_NAME}\s*:?\s*[=\-#*+<]*$")
+_DECORATED = re.compile(rf"^(?:[=\-#*+]{{2,}}|>{{2,}})\s*(?:(?:pod|node)/)?{_NAME}\s*:?\s*[=\-#*+<]*$")
 _ANSIBLE = re.compile(r"^(\S+) \| [A-Z]+!?(?: \| rc=-?\d+)? (?:>>|=>)")
 _PSSH = re.compile(r"^\[\d+\] \d\d:\d\d:\d\d \[\w+\] (\S+)")
 _ALONE = re.compile(rf"^{_NAME}(?: \(\d+\))?$")  # between rules: dshbak, clush -b

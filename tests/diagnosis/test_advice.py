@@ -262,4 +262,12 @@ def test_stacks_alone_that_name_nobody_ask_for_more_of_them():
     got = advise({"stacks": {"reason": "All 16 ranks are in the same collective.", "ranks": [{"rank": 0}]}})
     assert (got["action"], got["rule"]) == ("collect", "collect.stacks")
     assert got["because"] == ["All 16 ranks are in the same collective."]
-    assert "py-spy dump" in advise({"stacks": {"reason": "x"}, "job": {"id": "77"}})["commands"]["slurm"]
+    told = advise({"stacks": {"reason": "x"}, "job": {"id": "77"}})["commands"]["slurm"]
+    assert told.startswith("srun --jobid=77 ")
+    assert "py-spy dump" in told
+
+
+def test_slurm_is_never_given_a_name_for_a_job_number():
+    by_name = advise({"stacks": {"reason": "x"}, "job": {"id": "llama-70b"}})["commands"]
+    assert "--jobid=<job id> " in by_name["slurm"]
+    assert "job-name=llama-70b " in by_name["kubernetes"]

@@ -64,6 +64,7 @@ def test_prefixes_of_lines_tell_ranks_or_nodes(label: str, has_nodes: bool) -> N
         "---------------\n{node} (8)\n---------------\n",
         "{node} | CHANGED | rc=0 >>\n",
         "=== {node} ===\n",
+        "=== pod/{node} ===\n",
         "[1] 12:01:02 [SUCCESS] {node}\n",
         "==> {node} <==\n",
         "##### host: {node}\n",
