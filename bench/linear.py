@@ -21,7 +21,7 @@ from bench.job import measure
 from diagnosis import ParseHints, parse
 from diagnosis.logs import templates
 
-_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 300, 240, 52, 34, 14, 44
+_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 300, 240, 48, 34, 30, 44
 type Points = list[tuple[float, float]]
 
 
