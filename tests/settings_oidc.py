@@ -12,4 +12,4 @@ os.environ["FAULTLINE_OIDC_ROLES"] = "engineer=gpu-users,admin=gpu-admins"
 os.environ["FAULTLINE_OIDC_DEFAULT_ROLE"] = ""
 os.environ["FAULTLINE_OIDC_TEAMS"] = "red=ml-red,blue=ml-blue"
 
-from tests.settings import *  # noqa: E402, F403
+from tests.settings import *  # noqa: F403
