@@ -141,7 +141,8 @@ def _aligned(heard: dict[int, dict[int, _Heard]], count: int, grid: float) -> tu
             continue
         (near, a), (far, b), seconds = matched
         # Rings on the same machines (tensor ranks) keep together as well; stages of a pipeline need not.
-        peers = bool(near[a].nodes) and near[a].nodes == far[b].nodes
+        # On a millisecond grid the pile is too broad to accuse a clock by that alone.
+        peers = grid <= 2 * FINE and bool(near[a].nodes) and near[a].nodes == far[b].nodes
         off += peers and abs(seconds) >= max(2 * COARSE, near[a].length, far[b].length)
         _join(offset, group, a, b, seconds)
     return (offset if off else None), exact
@@ -202,7 +203,10 @@ def _apart(a: _Heard, b: _Heard, grid: float, *, sharp: bool) -> float | None:
     centre = (np.arange(len(tall)) + 1) * grid - FURTHEST
     good = np.flatnonzero(tall >= (0.9 if sharp else 0.75) * tall.max())
     best = int(good[np.argmin(np.abs(centre[good]))])
-    if not sharp and abs(centre[best]) > 3 * grid:
+    agreeing = np.flatnonzero(np.abs(centre) <= 3 * grid)
+    if not sharp and tall[agreeing].max(initial=0) >= 0.5 * tall.max():
+        best = int(agreeing[np.argmax(tall[agreeing])])  # as good a pile without any offset: buckets of one size
+    elif not sharp:
         # Whole steps beside the offset pile up as well, but scatter with the steps' own variation.
         good = good[np.argsort(np.abs(centre[good]))][:60]
         scatter = np.array([_scatter(apart, float(centre[k]), grid) for k in good])
