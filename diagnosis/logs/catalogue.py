@@ -50,8 +50,8 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
     """All events of a job.
 
     Columns of ``events``: ``event``, ``template``, ``example``, ``signature``, ``role``, ``strength``, ``category``,
-    ``order``, ``level``, ``n``, ``n_nodes``,
-    ``n_sources``, ``first_at``, ``last_at``, ``until_at``, ``is_exception``, ``jobs_with_it``, ``is_ordinary``, ``novelty``.
+    ``order``, ``level``, ``n``, ``n_nodes``, ``n_sources``, ``first_at``, ``last_at``, ``until_at``, ``is_exception``,
+    ``jobs_with_it``, ``is_ordinary``, ``novelty``.
     Cost: O(messages × rules that may match) plus O(cells).
     """
     nodes = tuple(sorted(table.sources["node"].drop_nulls().unique().to_list()))
