@@ -2,8 +2,9 @@
 
 Reads ``tests/diagnosis/logs/data/wordings.tsv``: families of messages with the roles and the leaves that are right for
 each. The list is split in two by the hash of the message: rules may be written with half A in view, half B is only
-measured. ``wordings_late.tsv`` (C) was collected from public trackers after the rules were written. Category is the first part of a leaf's pair, subcategory the whole pair, both of the verdict on a failure
-that shows this one message; messages without a rule are put to the learned model alone.
+measured. ``wordings_late.tsv`` (C) was collected from public trackers after the rules were written. Category is the
+first part of a leaf's pair, subcategory the whole pair, both of the verdict on a failure that shows this one message;
+messages without a rule are put to the learned model alone.
 
 ``--learned`` asks the learned model alone: about the list, about the examples of each rule with that rule left out of
 its training, and how often it is right at each probability it gives.
