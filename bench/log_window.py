@@ -135,18 +135,19 @@ def run(lines: int, times: int, folder: Path) -> None:
 
 
 def report(title: str, client: Any, url: str, times: int) -> None:
-    spent, size = [], 0
+    spent, worked, size = [], [], 0
     for _ in range(times + 1):
-        began = time.perf_counter()
+        began, before = time.perf_counter(), time.process_time()
         response = client.get(url)
         spent.append((time.perf_counter() - began) * 1000)
+        worked.append((time.process_time() - before) * 1000)
         if response.status_code != 200:
             raise SystemExit(f"{url} answered {response.status_code}")
         size = len(response.content)
     first, *rest = spent
     print(
-        f"{title:22} first {first:.0f} ms, then p50 {statistics.median(rest):.0f} max {max(rest):.0f} ms, "
-        f"{size / 1000:.0f} kB",
+        f"{title:22} first {first:.0f} ms, then p50 {statistics.median(rest):.0f} max {max(rest):.0f} ms "
+        f"(CPU first {worked[0]:.0f}, then {statistics.median(worked[1:]):.0f} ms), {size / 1000:.0f} kB",
         flush=True,
     )
 
