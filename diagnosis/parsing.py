@@ -118,7 +118,7 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
 
 def is_divisible(head: bytes, path: str) -> bool:
     """Whether a file that begins with ``head`` may be parsed in byte ranges cut after newlines: a log in a
-    one-byte encoding whose lines are no JSON objects.
+    one-byte encoding that no collector wrapped.
     """
     if _kind(head, path) not in (Kind.LOG, Kind.KERNEL, Kind.SCHEDULER):
         return False
@@ -195,7 +195,11 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
     text = encodings.decode(head[mark : len(head) - (len(head) - mark) % 2 if encoding != "utf-8" else None], encoding)
     is_wrapped = not hints.offset and wrapped.is_wrapped(text)
     if is_wrapped:
-        notes.append("Each line is a JSON object; its message, time, level and host were read.")
+        notes.append(
+            "The log is an export of the journal; each record's message, time and host were read."
+            if wrapped.is_export(text)
+            else "Each line is a JSON object; its message, time, level and host were read."
+        )
     stream = cast("BinaryIO", tee)
     reader.read(lines.blocks(stream, encoding=encoding, offset=hints.offset + mark, is_wrapped=is_wrapped))
     if tee.broke:

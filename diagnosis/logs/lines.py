@@ -150,7 +150,7 @@ def _newlines(raw: bytes, encoding: str) -> npt.NDArray[np.int64]:
 def _clean(block: Block, count: int) -> list[str]:
     split = decode(block.raw, block.encoding).split("\n")[:count]
     if block.is_wrapped:
-        split = [wrapped.unwrap(line) for line in split]
+        split = wrapped.unwrap_all(split)
     return [_clean_line(line) for line in split] + [""] * (count - len(split))
 
 
@@ -201,6 +201,8 @@ class _Cutter:
 
     def _stop(self, chunk: bytes) -> int:
         """Where the last whole line of ``rest`` and ``chunk`` ends, in bytes of ``chunk``."""
+        if self.is_wrapped and len(chunk) - (stop := chunk.rfind(b"\n\n") + 2) < _END_BYTES and stop > 1:
+            return stop  # a record of an export stays whole
         if _width(self.encoding) == 1:
             return chunk.rfind(b"\n") + 1
         ends = _newlines(self.rest + chunk, self.encoding)
@@ -217,7 +219,7 @@ def blocks(
 ) -> Iterator[Block]:
     """Yields the lines of ``stream``, whose first byte is byte ``offset`` of the evidence, in blocks.
 
-    ``is_wrapped``: each line is a JSON object around a message (:mod:`diagnosis.logs.wrapped`). Linear in bytes;
+    ``is_wrapped``: lines are JSON objects or records around messages (:mod:`diagnosis.logs.wrapped`). Linear in bytes;
     memory a small multiple of ``block_bytes``. What ``stream.read`` raises passes through.
     """
     cutter = _Cutter(encoding, offset, is_wrapped)

@@ -1,8 +1,9 @@
-"""Logs whose lines are JSON objects: what a collector wrapped is unwrapped, so that it reads like any other log.
+"""Logs that a collector wrapped, as JSON lines or as the journal's export, are unwrapped: they read like any other log.
 
 Known by their keys, not by their program: container logs (``log``, ``time``), ``journalctl -o json`` (``MESSAGE``,
 ``__REALTIME_TIMESTAMP``), structured loggers
-(``msg``, ``level``, ``ts``), torchrun's ``error.json`` (a message within a message).
+(``msg``, ``level``, ``ts``), torchrun's ``error.json`` (a message within a message). ``journalctl -o export`` writes a
+record as lines ``FIELD=value`` up to a blank line: its ``MESSAGE`` line takes the record's time, host and program.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import re
+from collections.abc import Sequence
 from typing import Any
 
 _MESSAGE = ("message", "msg", "log", "MESSAGE", "event", "text", "body")
@@ -32,15 +35,67 @@ _LEVELS = {
     "trace": "DEBUG",
 }
 _PROBED = 5
+#: A field of an export; without ``=`` its value, of a given length, follows on the next lines.
+_FIELD = re.compile(r"([A-Z_][A-Z0-9_]*)(?:=(.*))?$", re.DOTALL)
+_EXPORT = ("__CURSOR=", "__REALTIME_TIMESTAMP=")
 
 
 def is_wrapped(text: str) -> bool:
-    """Whether a log that begins with ``text`` holds a JSON object with a message on each line. A last, cut line is
-    not asked.
+    """Whether a log that begins with ``text`` holds a JSON object with a message on each line, or is an export. A
+    last, cut line is not asked.
     """
+    if is_export(text):
+        return True
     found = [line for line in text.split("\n") if line.strip()]
     whole = found[:_PROBED] if len(found) <= 1 or text.endswith("\n") else found[:-1][:_PROBED]
     return bool(whole) and all(line.lstrip().startswith("{") and unwrap(line) != line for line in whole)
+
+
+def is_export(text: str) -> bool:
+    """Whether a log that begins with ``text`` is what ``journalctl -o export`` writes."""
+    return text.lstrip("\n").startswith(_EXPORT) and "\n__REALTIME_TIMESTAMP=" in f"\n{text}"
+
+
+def unwrap_all(lines: Sequence[str]) -> list[str]:
+    """Each of the consecutive lines of a wrapped log, unwrapped. O(characters)."""
+    if next((line for line in lines if line.strip()), "").lstrip().startswith("{"):
+        return [unwrap(line) for line in lines]
+    out = [""] * len(lines)
+    first = 0
+    for at in (*(n for n, line in enumerate(lines) if not line), len(lines)):
+        _exported(lines, first, at, out)
+        first = at + 1
+    return out
+
+
+def _exported(lines: Sequence[str], first: int, last: int, out: list[str]) -> None:
+    """Sets what ``lines[first:last]``, one record of an export, say; its other fields become blank lines."""
+    data: dict[str, str] = {}
+    said: list[int] = []  # lines of the message
+    name = ""
+    for at in range(first, last):
+        field = _FIELD.match(lines[at])
+        if field and field[2] is not None:
+            name = ""
+            data.setdefault(field[1], field[2])
+            if field[1] == "MESSAGE":
+                said = [at]
+        elif field and not name:
+            name = field[1]
+        elif name == "MESSAGE":
+            said.append(at)
+    for number, at in enumerate(said):
+        out[at] = lines[at].removeprefix("MESSAGE=") if number else _begun(data, lines[at])
+
+
+def _begun(data: dict[str, str], line: str) -> str:
+    """The first line of a record's message, headed as syslog does. Before a value of given length stand eight bytes."""
+    text = line.removeprefix("MESSAGE=").rpartition("\0")[2]
+    program = data.get("SYSLOG_IDENTIFIER") or data.get("_COMM") or data.get("_TRANSPORT") or ""
+    host, time = data.get("_HOSTNAME", ""), _time(data.get("__REALTIME_TIMESTAMP"))
+    if not time or not _host(host):
+        return " ".join(part for part in (time, _level(data.get("PRIORITY")), text) if part)
+    return f"{time} {host} {re.sub(r'[^A-Za-z0-9_./@()-]', '-', program) or 'journal'}: {text}"
 
 
 def unwrap(line: str) -> str:

@@ -1,10 +1,12 @@
 """Logs of JSON lines read like the logs that were wrapped."""
 
+import io
 import json
 
 import pytest
 
 from diagnosis.logs import wrapped
+from diagnosis.logs.lines import blocks
 
 LINES = {
     '{"log": "loss 2.1\\n", "stream": "stdout", "time": "2026-03-01T08:00:00.5Z"}': "2026-03-01T08:00:00.5Z loss 2.1",
@@ -44,3 +46,45 @@ def test_only_files_of_such_lines_count_as_wrapped() -> None:
 @pytest.mark.parametrize("time", [10**30, -(10**30), True, [], {"a": 1}, "x", "9" * 400])
 def test_odd_times_do_not_raise(time: object) -> None:
     assert wrapped.unwrap(json.dumps({"msg": "x", "time": time})).endswith("x")
+
+
+EXPORT = """__CURSOR=s=1;i=5ef603
+__REALTIME_TIMESTAMP=1772352000123456
+SYSLOG_IDENTIFIER=kernel
+MESSAGE=NVRM: Xid (PCI:0000:1a:00): 79, pid=1234, GPU has fallen off the bus.
+_HOSTNAME=trn-17
+
+__CURSOR=s=1;i=5ef604
+__REALTIME_TIMESTAMP=1772352001000000
+SYSLOG_IDENTIFIER=train
+MESSAGE
+\x23\0\0\0\0\0\0\0Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+ValueError: A=1
+_HOSTNAME=trn-17
+"""
+
+
+def test_each_message_of_a_journal_export_takes_time_and_host_of_its_record() -> None:
+    assert wrapped.is_wrapped(EXPORT)
+    lines = wrapped.unwrap_all(EXPORT.split("\n"))
+    xid = "NVRM: Xid (PCI:0000:1a:00): 79, pid=1234, GPU has fallen off the bus."
+    assert [line for line in lines if line] == [
+        f"2026-03-01T08:00:00.123456Z trn-17 kernel: {xid}",
+        "2026-03-01T08:00:01.000000Z trn-17 train: Traceback (most recent call last):",
+        '  File "train.py", line 3, in <module>',
+        "ValueError: A=1",
+    ]
+    assert [n for n, line in enumerate(lines) if line] == [3, 10, 11, 12]
+
+
+def test_a_record_of_an_export_stays_whole_where_blocks_are_cut() -> None:
+    records = EXPORT.replace("\0", "").partition("\n\n")[0] + "\n\n"
+    found = list(blocks(io.BytesIO(records.encode() * 40), is_wrapped=True, block_bytes=700))
+    assert len(found) > 5
+    assert all(len(block.raw) % len(records) == 0 for block in found)
+    assert b"".join(block.raw for block in found) == records.encode() * 40
+
+
+def test_a_log_that_quotes_a_field_is_no_export() -> None:
+    assert not wrapped.is_wrapped("MESSAGE=x\n__REALTIME_TIMESTAMP=1772352000123456\n")
