@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from diagnosis import advice, flows, inventory, localize, stacks
 from diagnosis.classify_model import Model
+from diagnosis.flows.headline import headline as flow_headline
 from diagnosis.history import LOG_KINDS, History
 from diagnosis.inventory import Inventory
 from diagnosis.logs import attempts, sentences
@@ -201,10 +202,7 @@ def _headline(
     if stack_part.get("reason"):
         return str(stack_part["reason"])
     if flow_part:
-        found = sum(len(j.get("diagnoses") or []) for j in flow_part.get("jobs") or []) + len(
-            flow_part.get("diagnoses") or []
-        )
-        return f"Network flows of {len(flow_part.get('jobs') or [])} jobs; {found} slowdowns found."
+        return flow_headline(flow_part)
     return "Nothing to diagnose: no logs, flows or stacks could be read."
 
 

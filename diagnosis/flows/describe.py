@@ -32,18 +32,27 @@ def blocked(parsed: Sequence[Parsed]) -> str | None:
             continue
         if facts["resolution_s"] >= 1.0 and facts["records"] > 1:
             return (
-                "The times are whole seconds; steps cannot be told apart. "
-                "Export with milliseconds or better (nfdump: -o 'csv:%tsr,…')."
+                "The times are whole seconds, so steps cannot be told apart: the records serve for jobs and volumes "
+                f"only. {_finer(str(facts['format']))}"
             )
         if facts["median_s"] > TOO_LONG_S:
             return (
-                f"A record covers {facts['median_s']:.0f} s; it holds several steps in one. "
-                "Shorten the exporter's active timeout, or capture packets."
+                f"A record covers {facts['median_s']:.0f} s and holds several steps in one: the records serve for jobs "
+                "and volumes only. Shorten the exporter's active timeout, or capture packets."
             )
         if facts["sampling"] > 1 and facts["longest_s"] == 0:
             rate = f"{facts['sampling']:.0f}"
             return f"One packet in {rate} was sampled: good for volumes, not for when a transfer began and ended."
     return None
+
+
+def _finer(form: str) -> str:
+    """How to get finer times from the exporter that wrote this form."""
+    if form == "aws-vpc":
+        return "VPC flow logs are never finer: capture packets on the nodes instead (tcpdump -s 96)."
+    if form.startswith("nfdump"):
+        return "Export with epoch milliseconds (nfdump: -o 'csv:%tsr,%ter,%tds,%sa,%da,%sp,%dp,%pr,%pkt,%byt')."
+    return "Export start and duration with milliseconds or better."
 
 
 def capture_panel(parsed: Sequence[Parsed]) -> list[dict[str, Any]]:
@@ -259,14 +268,19 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
         said.append("No inventory names the machines: tensor parallelism inside them and slow machines cannot be told.")
     if not capture.paths:
         said.append("The records name no switches: a slow switch cannot be told from slow links.")
-    if capture.resolution_s >= 1e-3:
+    if 1e-3 <= capture.resolution_s < 1.0:
         said.append(
             f"Times are rounded to {capture.resolution_s * 1e3:.0f} ms; boundaries are no more exact than that."
         )
     sending = np.unique(capture.flows.src)
     if len(sending) == 1:
         said.append("All records come from one address: this looks like one node's capture; other ranks are unseen.")
-    if any(clocks_disagree(a.pairs) for a in jobs):
+    if any(_one_way(a) for a in jobs):
+        said.append(
+            "No two members were seen in both directions: the capture seems to hold one direction only. Steps are "
+            "those of one sender, and who was late cannot be told. Export what goes in and what goes out."
+        )
+    elif any(clocks_disagree(a.pairs) for a in jobs):
         said.append(
             "The collectors' clocks disagree: steps are those of one sender, and who was late cannot be told. "
             "Synchronise the exporters (PTP or NTP)."
@@ -292,6 +306,17 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
             "A pipeline is no plain chain (interleaved stages): a slow stage cannot be told there, only its replica."
         )
     return list(dict.fromkeys(said))
+
+
+def _one_way(a: Analysed) -> bool:
+    """True when traffic that must go both ways (between stages, or in a ring that seems out of step) goes one way."""
+    if a.layout.pp < 2 and not clocks_disagree(a.pairs):
+        return False
+    flows = a.job.flows
+    most = int(max(flows.src.max(initial=0), flows.dst.max(initial=0))) + 1
+    there = np.unique(flows.src.astype(np.int64) * most + flows.dst)
+    back = (there % most) * most + there // most
+    return bool(len(there) > 2 and np.isin(there, back).mean() < 0.05)
 
 
 def _common_node(capture: Capture) -> str:

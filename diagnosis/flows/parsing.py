@@ -72,9 +72,9 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
     skipped = None
     if not out.rows and not reading.extra:
         skipped = (
-            "The file has a header but no usable rows."
+            "The file has a header but no rows. Check the time range and the filter of the export."
             if not out.dropped
-            else f"None of the {out.dropped} rows has a usable time and address."
+            else f"None of the {out.dropped} rows has a usable time, address and byte count."
         )
     return Parsed(
         path,

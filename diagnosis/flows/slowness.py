@@ -190,13 +190,14 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
         guilty = [int(members[r]) for r in rows]
         whole = last - first + 1 >= 0.9 * len(steps)
         nodes, who = _names(guilty, capture)
+        whose = "their" if len(nodes or guilty) > 1 else "its"
         when = "in every step" if whole else f"in steps {first + 1} to {last + 1}"
         found.append(
             Slow(
                 "slow_group",
                 float(steps.start[first]),
                 float(steps.end[last]),
-                f"{who} began its part of the gradient exchange {delay * 1e3:.0f} ms after the others {when}; "
+                f"{who} began {whose} part of the gradient exchange {delay * 1e3:.0f} ms after the others {when}; "
                 "they waited for it.",
                 members=group_of(guilty[0], layout),
                 culprits=guilty,

@@ -126,6 +126,7 @@ _BY_NAME = {alias: name for name, aliases in ALIASES.items() for alias in aliase
 
 _TEXT_TIMES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f", "%d/%b/%Y:%H:%M:%S%.f")
 
+INSTANTS = "There is no duration or end: each record is taken as an instant, so slow transfers cannot be told."
 #: Longer words are no column names.
 _MOST_CHARS = 100
 _PUNCTUATION = re.compile(r"[\W_]+")
@@ -196,6 +197,8 @@ class Columns:
         if start is None and end is not None and length is not None:
             start = end - length
         assert start is not None
+        if end is None and length is None and reading.format != "tshark" and INSTANTS not in reading.notes:
+            reading.notes.append(INSTANTS)
         if length is not None and (end is None or _coarse(start)):
             end = start + length
         columns: list[pl.Series] = [start.alias("start"), (end if end is not None else start).alias("end")]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -19,6 +20,8 @@ from diagnosis.model import ParseHints
 
 Schema = dict[str, pl.DataType | type[pl.DataType]]
 _SEPARATORS = (",", "\t", ";", " ", "|")
+#: Between two column names: what is no part of a name.
+_DIVIDERS = re.compile(r"(?<=\w)[^\w.\- ]+(?=\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ def sniff_delimited(head: bytes) -> bool:
     """True when a header line with two addresses and a time or a volume is among the first lines, or the lines are a
     known headerless form.
     """
-    return find_header(head) is not None or is_sflowtool(head)
+    return find_header(head) is not None or is_sflowtool(head) or unknown_separator(head) is not None
 
 
 def is_sflowtool(head: bytes) -> bool:
@@ -105,6 +108,15 @@ def _names(text: str) -> tuple[list[str], str] | None:
     return None
 
 
+def unknown_separator(head: bytes) -> str | None:
+    """What divides the column names of the first line, where that is none of the separators read here."""
+    line = head.split(b"\n", 1)[0].decode("utf-8-sig", "replace").strip()
+    marks = _DIVIDERS.findall(line) if len(line) <= 1000 else []
+    if len(marks) < 3 or len(set(marks)) > 1 or marks[0] in _SEPARATORS:
+        return None
+    return marks[0] if Columns.parts(line.split(marks[0])) == 4 else None
+
+
 def _is_aws(text: str) -> bool:
     """A version 2 record without its header."""
     parts = text.split(" ")
@@ -134,6 +146,8 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
     header = find_header(head)
     if header is None and is_sflowtool(head):
         raise Unusable("sflowtool -l prints no time. Export with sflowtool -J (JSON with time), goflow2, or nfdump.")
+    if header is None and (separator := unknown_separator(head)):
+        raise Unusable(f"The columns are divided by '{separator}'. Export with commas, tabs, semicolons or |.")
     if header is None:
         raise Unusable(
             "No header line with source, destination and time was found. "

@@ -81,13 +81,15 @@ def read_pcap(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter)
     if unknown and not out.rows:
         names = ", ".join(str(u) for u in sorted(unknown))
         raise Unusable(
-            f"Link type {names} is not known here. Capture on an Ethernet interface, or convert with editcap -T ether."
+            f"Link type {names} is not known here. Capture on an Ethernet, cooked (-i any) or raw IP interface."
         )
     if unknown:
         reading.notes.append(
             f"Packets of unknown link types ({', '.join(str(u) for u in sorted(unknown))}) were left out."
         )
-    if seen and not out.rows:
+    if not seen:
+        raise Unusable("The capture holds no whole packet. Check its filter and that the copy was complete.")
+    if not out.rows:
         raise Unusable("The capture holds no IP packets.")
     return reading
 

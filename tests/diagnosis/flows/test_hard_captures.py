@@ -39,6 +39,14 @@ def test_clocks_that_agree_are_left_alone(tmp_path: Path) -> None:
     assert analysed([capture], tmp_path)["clocks"] == []
 
 
+def test_a_capture_of_one_direction_is_not_blamed_on_the_clocks(tmp_path: Path) -> None:
+    capture = simulate(Job(tp=4, pp=2, dp=2, steps=16))
+    whole, half = capture.records, capture.records.filter(pl.col("src") < pl.col("dst"))
+    said = [" ".join(analysed([capture], tmp_path, records)["limits"]) for records in (whole, half)]
+    assert ["one direction only" in limits for limits in said] == [False, True]
+    assert "clocks" not in said[1]
+
+
 def test_ranks_of_one_address_are_told_apart_by_their_ports(tmp_path: Path) -> None:
     capture = simulate(Job(tp=8, pp=2, dp=4))
     gpu = {str(row["ip"]): 29_600 + int(str(row["gpu"])) for row in capture.inventory}

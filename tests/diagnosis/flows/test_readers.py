@@ -139,6 +139,13 @@ def test_vpc_logs_serve_for_volumes_and_the_report_says_why_not_for_steps(header
     report = diagnose_flows([part])
     assert report["usable_for_timeline"] is False
     assert "whole seconds" in report["why_not"]
+    assert "jobs and volumes only" in report["why_not"]
+
+
+def test_records_without_a_duration_are_read_and_the_report_says_what_is_lost(tmp_path: Path) -> None:
+    part = parsed(b"start_time,src,dst,bytes\n1700000000.5,a,b,100\n1700000001.5,a,b,100\n", tmp_path)
+    assert len(records_of(part)) == 2
+    assert any("no duration or end" in note for note in part.notes)
 
 
 REFUSED = {
@@ -151,7 +158,12 @@ REFUSED = {
         "no time",
     ),
     "column missing": (b"start_time,duration,src,bytes\n1,2,a,3\n", "destination address"),
-    "no rows": (b"start_time,duration,src,dst,bytes\n", "no usable rows"),
+    "no rows": (b"start_time,duration,src,dst,bytes\n", "header but no rows"),
+    "wrong delimiter": (b"start_time#duration#src#dst#bytes\n1#2#a#b#3\n", "divided by '#'"),
+    "a capture of nothing": (
+        b"\xd4\xc3\xb2\xa1\x02\0\x04\0" + b"\0" * 8 + b"\xff\xff\0\0\x01\0\0\0",
+        "no whole packet",
+    ),
     "broken parquet": (b"PAR1 and then nothing of the kind", "cannot be read"),
 }
 

@@ -1,0 +1,88 @@
+"""What a report of flows alone says at the top."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from diagnosis.flows.headline import headline
+
+T = 1_700_000_000.0
+STEP: dict[str, Any] = {"kind": "slow_step", "t0": T + 4, "t1": T + 6, "factor": 2.0, "confidence": 0.9, "step": 5}
+GROUP: dict[str, Any] = {
+    "kind": "slow_group",
+    "t0": T + 3,
+    "t1": T + 6,
+    "factor": 1.5,
+    "confidence": 0.8,
+    "members": ["10.0.0.1", "10.0.0.2"],
+    "culprits": ["10.0.0.2", "node-b"],
+}
+SWITCH: dict[str, Any] = {
+    "kind": "slow_switch",
+    "t0": T,
+    "t1": T + 60,
+    "factor": 3.0,
+    "confidence": 0.9,
+    "switch": "leaf-1",
+    "candidates": ["leaf-1", "spine-2"],
+}
+
+
+def job(name: str = "flows-1", *slow: dict[str, Any]) -> dict[str, Any]:
+    steps = [{"start": T + k, "end": T + k + 1} for k in range(10)]
+    return {"id": name, "members": ["10.0.0.1", "10.0.0.2"], "nodes": ["node-b"], "steps": steps, "diagnoses": [*slow]}
+
+
+def flows(*jobs: dict[str, Any], fabric: tuple[dict[str, Any], ...] = (), **more: Any) -> dict[str, Any]:
+    return {"jobs": list(jobs), "diagnoses": list(fabric), "usable_for_timeline": True} | more
+
+
+SAID = {
+    "a machine, its steps and the time": (
+        flows(job("flows-1", GROUP)),
+        "node-b is slow: 1.5 times as long as usual in steps 4 to 6, from 2023-11-14 22:13:23 UTC.",
+    ),
+    "which job where there are several, and what else is slow": (
+        flows(job("flows-1", GROUP, STEP), job("flows-2")),
+        "node-b of flows-1 is slow: 1.5 times as long as usual in steps 4 to 6, from 2023-11-14 22:13:23 UTC. "
+        "Besides: 1 slow step without a cause.",
+    ),
+    "up to the end": (
+        flows(job("flows-1", GROUP | {"t1": T + 10})),
+        "node-b is slow: 1.5 times as long as usual since step 4 (2023-11-14 22:13:23 UTC).",
+    ),
+    "a switch, and which others it may be": (
+        flows(job("flows-1", GROUP), fabric=(SWITCH,)),
+        "Switch leaf-1 (spine-2 fits as well) is slow: transfers across it take 3.0 times as long as usual from "
+        "2023-11-14 22:13:20 UTC to 2023-11-14 22:14:20 UTC. Besides: 1 more slow group or switch.",
+    ),
+    "one slow step": (
+        flows(job("flows-1", STEP)),
+        "One step is slow: step 5 took 2.0 times as long as usual at 2023-11-14 22:13:24 UTC; flows show no cause.",
+    ),
+    "the worst of several steps": (
+        flows(job("flows-1", STEP, STEP | {"step": 7, "factor": 3.0})),
+        "2 of 10 steps are slow: the worst, step 7, took 3.0 times as long as usual at 2023-11-14 22:13:24 UTC; "
+        "flows show no cause.",
+    ),
+    "that nothing is slow": (
+        flows(job()),
+        "Nothing is slow in the network flows of 1 job with 2 members and 10 steps.",
+    ),
+    "why there is no timeline": (
+        flows(job(), usable_for_timeline=False, why_not="The times are whole seconds. Export finer ones."),
+        "Network flows of 1 job with 2 members, without a timeline of steps. The times are whole seconds.",
+    ),
+    "port counters": (
+        flows(ports=[{"ports_total": 3}]),
+        "Bandwidth of 3 switch ports; add flow records to see jobs, steps and slow groups.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_the_headline_says(case: str) -> None:
+    report, words = SAID[case]
+    assert headline(report) == words
