@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from diagnosis.logs.tables import COLUMNS, NO_YEAR, combine, in_year, write_colu
 from diagnosis.model import Kind, Parsed, ParseHints, Source
 
 _FACTS_BYTES = 64 << 20
+_DATED_FROM_BOOT = re.compile(rb"(?m)^(?:<[0-9]+>)?\[ *[0-9]{1,8}\.[0-9]{6}\]")
 _FOLDED = (
     "So many different messages that further ones were counted by their first words only; warnings, errors and codes "
     "were kept longest. All lines can be read."
@@ -118,11 +120,13 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
 
 def is_divisible(head: bytes, path: str) -> bool:
     """Whether a file that begins with ``head`` may be parsed in byte ranges cut after newlines: a log in a
-    one-byte encoding that no collector wrapped.
+    one-byte encoding that no collector wrapped and no kernel dated from its boot, which one line of all may tell.
     """
     if _kind(head, path) not in (Kind.LOG, Kind.KERNEL, Kind.SCHEDULER):
         return False
     encoding, mark = encodings.encoding_of(head)
+    if _DATED_FROM_BOOT.search(head):
+        return False
     return encoding == "utf-8" and not wrapped.is_wrapped(encodings.decode(head[mark:]))
 
 
@@ -207,6 +211,8 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
     columns, uniques = reader.finish()
     if reader.folded_lines:
         notes.append(_FOLDED)
+    if reader.since_boot:
+        notes.append(_since_boot(reader.since_boot, reader.boot))
     counts = reader.source_lines
     facts: dict[str, Any] = {
         "encoding": encoding,
@@ -230,6 +236,13 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
         columns,
         uniques,
     )
+
+
+def _since_boot(count: int, boot: int | None) -> str:
+    told = f"{count:,} {'line states' if count == 1 else 'lines state'} seconds since boot only"
+    if boot is None:
+        return f"{told}, and no line tells when that was: they have no time. Take the log with dmesg -T."
+    return f"{told}; they were dated by lines that also state the time of day."
 
 
 def _zone(name: str, notes: list[str]) -> str:

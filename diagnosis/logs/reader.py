@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.logs import hashing, headers, known, lines, mask, records, scan, times, writers
+from diagnosis.logs import boots, hashing, headers, known, lines, mask, records, scan, times, writers
 from diagnosis.logs.sources import Sources
-from diagnosis.logs.tables import COLUMNS, EXAMPLE_CHARS, UNIQUES, write_columns, write_part
+from diagnosis.logs.tables import COLUMNS, EXAMPLE_CHARS, UNIQUES, since_boot, write_columns, write_part
 from diagnosis.model import Level
 
 _WORKERS = 2
@@ -32,6 +32,7 @@ _PART_ROWS = 1 << 19
 #: as many are told apart, and beyond that as one. Messages with a code, warnings and errors have as much room again.
 MOST_MESSAGES = 100_000
 _ORDINARY, _TELLING, _OPENINGS = range(3)
+_STYLES = {style.name: index for index, style in enumerate(times.TIME_STYLES)}
 _NOBODY = dict.fromkeys(headers.PARTS, "")
 type Places = npt.NDArray[np.int64]
 
@@ -52,6 +53,7 @@ class _Prepared:
     first: Places
     count: Places
     worst: npt.NDArray[np.uint8]
+    boots: list[int]
 
 
 class LogReader:
@@ -67,6 +69,8 @@ class LogReader:
         self.year: int | None = None  # of the first stamp that names one
         self.year_hint = year
         self.has_yearless = False
+        self.since_boot = 0  # lines dated from boot
+        self._boots: list[int] = []
         self._records = records.Records()
         self._by_source = np.zeros(0, np.int64)
         self._place: dict[int, int] = {}  # masked id -> place in the following
@@ -108,14 +112,16 @@ class LogReader:
         rows, table = lines.read(block), known.shared.get()
         facts = table.facts(rows)
         time = self._times(rows, facts)
+        since = np.flatnonzero(facts.flags & records.SINCE_BOOT)
+        told = boots.stated(rows, since, np.flatnonzero(facts.who & headers.SYSLOG), time) if len(since) else []
         writer, said = writers.read(rows, facts.who)
         message, first = hashing.distinct(facts.masked)
         count, worst = np.zeros(len(first), np.int64), np.zeros(len(first), np.uint8)
         hashing.tally(message, facts.level, count, worst)
-        return _Prepared(rows, facts, table.texts, time, writer, said, message, first, count, worst)
+        return _Prepared(rows, facts, table.texts, time, writer, said, message, first, count, worst, told)
 
     def _times(self, rows: lines.Rows, facts: known.Facts) -> npt.NDArray[np.int64]:
-        """The lines' times; flags those whose stamp names no year."""
+        """The lines' times; flags those whose stamp names no year, or counts from boot."""
         time = np.full(len(facts.style), scan.NO_TIME, np.int64)
         for index in np.flatnonzero(np.bincount(facts.style)):
             if index == known.NO_STYLE:
@@ -123,6 +129,12 @@ class LogReader:
             style = times.TIME_STYLES[index]
             places = np.flatnonzero(facts.style == index)
             time[places] = value = times.read(rows, places, style, self.time_zone)
+            if style.name == times.SINCE_BOOT:
+                facts.flags[places[value != scan.NO_TIME]] |= records.SINCE_BOOT
+                for name in times.OTHERWISE:
+                    places = places[time[places] == scan.NO_TIME]
+                    if len(places):
+                        time[places] = times.read(rows, places, times.TIME_STYLES[_STYLES[name]], self.time_zone)
             if style.yearless:
                 facts.flags[places[(value != scan.NO_TIME) & (value < times.NEXT_YEAR)]] |= records.YEARLESS
         return time
@@ -140,7 +152,10 @@ class LogReader:
         record = self._records.assign(line, source, facts.flags)
         is_yearless = (facts.flags & records.YEARLESS) != 0
         self.has_yearless = self.has_yearless or bool(is_yearless.any())
-        if self.year is None and len(dated := np.flatnonzero(~is_yearless & (time != scan.NO_TIME))[:1]):
+        is_since = (facts.flags & records.SINCE_BOOT) != 0
+        self.since_boot += int(is_since.sum())
+        self._boots += prepared.boots
+        if self.year is None and len(dated := np.flatnonzero(~is_yearless & ~is_since & (time != scan.NO_TIME))[:1]):
             self.year = int(time[dated].astype("datetime64[ns]").astype("datetime64[Y]").astype(int)[0]) + 1970
         self._tally(prepared)
         stamps = pl.Series("time", time)
@@ -217,7 +232,8 @@ class LogReader:
         columns, uniques = self.work / "columns.parquet", self.work / "uniques.parquet"
         if self._parts and self._pending:
             self._put_aside()
-        write_columns(self._parts or self._pending, columns, self.used_year)
+        moved = since_boot(self.boot) if self.since_boot else ()
+        write_columns(self._parts or self._pending, columns, self.used_year, moved)
         held = len(self._place)
         table = pl.DataFrame(
             {
@@ -233,6 +249,11 @@ class LogReader:
         )
         table.write_parquet(uniques)
         return columns, uniques
+
+    @property
+    def boot(self) -> int | None:
+        """When the kernel booted whose lines count from there, ns UTC."""
+        return boots.settle(self._boots)
 
     @property
     def source_lines(self) -> list[int]:

@@ -20,6 +20,7 @@ OPENER = 2  # begins a record that indented lines continue to explain: "Tracebac
 CLOSER = 4  # may end a traceback: "ValueError: …"
 BLANK = 8
 YEARLESS = 16  # its time stamp names no year
+SINCE_BOOT = 32  # its time stamp counts from boot
 
 _OPENER = (
     r"^\s*(?:Traceback \(most recent call last\)|Exception in thread |[Cc]all [Tt]race:|[Ss]tack "

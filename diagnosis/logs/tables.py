@@ -46,13 +46,18 @@ def write_part(rows: pl.DataFrame, target: Path) -> None:
     rows.write_ipc(target, compression="uncompressed")
 
 
-def write_columns(parts: Sequence[Path] | Sequence[pl.DataFrame], target: Path, year: int | None = None) -> None:
-    """Puts column parts together, streaming, and moves year-less stamps into ``year``; part files are gone
-    afterwards.
+def write_columns(
+    parts: Sequence[Path] | Sequence[pl.DataFrame],
+    target: Path,
+    year: int | None = None,
+    moved: Sequence[pl.Expr] = (),
+) -> None:
+    """Puts column parts together, streaming, applies ``moved`` (expressions over the times) and then moves year-less
+    stamps into ``year``; part files are gone afterwards.
     """
     files = [part for part in parts if isinstance(part, Path)]
     if files:
-        rows = pl.scan_ipc(files)
+        rows = pl.scan_ipc(files).with_columns(*moved)
         if year is not None:
             rows = rows.with_columns(time=in_year(NO_YEAR, year))
         rows.sink_parquet(target, compression="lz4")
@@ -61,9 +66,23 @@ def write_columns(parts: Sequence[Path] | Sequence[pl.DataFrame], target: Path, 
         return
     held = [part for part in parts if isinstance(part, pl.DataFrame)]
     frame = pl.concat(held) if len(held) > 1 else held[0] if held else pl.DataFrame(schema=COLUMNS)
+    frame = frame.with_columns(*moved)
     if year is not None:
         frame = frame.with_columns(time=in_year(NO_YEAR, year))
     frame.write_parquet(target, compression="lz4")
+
+
+def since_boot(boot: int | None) -> tuple[pl.Expr, pl.Expr]:
+    """The columns ``time`` and ``flags`` with stamps that count from boot moved to ``boot`` (ns), or taken away where
+    it is not known. A boot told by year-less stamps makes year-less stamps.
+    """
+    is_since = (pl.col("flags") & records.SINCE_BOOT) != 0
+    yearless = 0 if boot is None or boot >= _new_year(NO_YEAR + 1) else records.YEARLESS
+    moved = None if boot is None else pl.col("time") + boot
+    return (
+        pl.when(is_since).then(moved).otherwise(pl.col("time")).alias("time"),
+        pl.when(is_since).then(pl.col("flags") | yearless).otherwise(pl.col("flags")).cast(pl.UInt8).alias("flags"),
+    )
 
 
 def in_year(before: int, after: int) -> pl.Expr:

@@ -19,6 +19,8 @@ from diagnosis.logs.lines import Rows
 #: The end of the year that stamps without one are read in, 1972: a leap year.
 NEXT_YEAR = 94_694_400_000_000_000
 MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+#: The style of a kernel's stamps.
+SINCE_BOOT = "since_boot"
 DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 
 
@@ -43,9 +45,17 @@ class TimeStyle:
 
 
 _FRACTION = r"(?:[.,][0-9]+)?"
+#: The styles by which lines that only look like a kernel's are dated: ``[1772352000.5] …``, ``[12.5] … 2026-03-01 …``.
+OTHERWISE = ("epoch", "iso_zoned", "iso")
 #: In order of preference: a line that holds two stamps (a container's and its own) is dated by the one that names its
-#: zone.
+#: zone. What a kernel writes is dated by its own stamp, whatever times stand in the message (of a build, of an audit).
 TIME_STYLES: tuple[TimeStyle, ...] = (
+    TimeStyle(
+        SINCE_BOOT,
+        r"^(?:<0>)?\[ *0\.0\] ?(?:\[ *[CT]0\] ?)?[^0-9\[ ]",
+        r"^(?:<[0-9]+>)?\[ *([0-9]{1,8}\.[0-9]{6})\]",
+        epoch=1,
+    ),
     TimeStyle("iso_zoned", r"0-0-0[T ]0:0:0(?:[.,]0)? ?(?:Z|[+-]0:?0?)(?:[^0-9A-Za-z]|$)", zoned=True, is_iso=True),
     TimeStyle(
         "iso_ampm",
@@ -96,8 +106,8 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
 def read(lines: Rows, rows: npt.NDArray[np.int64], style: TimeStyle, time_zone: str) -> npt.NDArray[np.int64]:
     """Nanoseconds UTC of ``rows``, written in ``style``; ``scan.NO_TIME`` where a line holds no such time.
 
-    ``time_zone`` is that of stamps that name none. Year-less stamps come out in 1972, a leap year, for the caller to
-    move.
+    ``time_zone`` is that of stamps that name none. Year-less stamps come out in 1972, a leap year, and a kernel's as
+    nanoseconds since boot, for the caller to move.
     """
     if style.is_iso:
         value = np.empty(len(rows), np.int64)

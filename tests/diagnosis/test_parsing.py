@@ -96,5 +96,41 @@ def test_an_empty_file_and_a_program_say_what_to_do(tmp_path: Path) -> None:
 def test_only_plain_logs_are_parsed_in_ranges() -> None:
     assert is_divisible(LOG, "x.log")
     assert not is_divisible(b'{"msg": "started", "level": "info"}\n' * 5, "x.log")
+    assert not is_divisible(DMESG, "x.log")
     assert not is_divisible(LOG.decode().encode("utf-16"), "x.log")
     assert not is_divisible(b"\x7fELF\x02\x01\x01" + bytes(500), "x.log")
+
+
+DMESG = b"""[    0.000000] Linux version 6.8.0 (builder@host) #101 SMP Tue Nov 14 13:30:08 UTC 2023
+[    2.000000] rtc_cmos 00:04: setting system clock to 2026-03-01T08:00:02 UTC (1772352002)
+<3>[ 3600.500000][  T421] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.
+"""
+BOOT = 1_772_352_000_000_000_000
+
+
+def test_kernel_lines_that_count_from_boot_are_dated_by_one_that_states_both(tmp_path: Path) -> None:
+    parsed = read(DMESG, tmp_path)
+    assert columns(parsed)["time"].to_list() == [BOOT, BOOT + 2 * 10**9, BOOT + 3600_500_000_000]
+    assert "dated by lines that also state" in " ".join(parsed.notes)
+    assert uniques(parsed)["text"][2].startswith("NVRM: Xid")
+
+
+def test_kernel_lines_take_the_boot_that_a_system_log_beside_them_tells(tmp_path: Path) -> None:
+    syslog = b"Mar  1 08:00:10 trn-17 kernel: [   10.000000] eth0: link up\n2026-03-01 08:00:00 start\n"
+    table = columns(read(b"[   40.000000] mlx5_core 0000:1a:00.0 ib2: Link down\n" + syslog, tmp_path))
+    assert table["time"].to_list() == [BOOT + 40 * 10**9, BOOT + 10 * 10**9, BOOT]
+
+
+def test_kernel_lines_have_no_time_where_the_boot_is_not_told_or_not_one(tmp_path: Path) -> None:
+    lost = read(b"[ 3600.500000] NVRM: Xid (PCI:0000:1a:00): 79\n", tmp_path / "a")
+    assert columns(lost)["time"].to_list() == [None]
+    assert "1 line states seconds since boot only" in " ".join(lost.notes)
+    again = DMESG + DMESG.replace(b"1772352002", b"1772438402")
+    assert columns(read(again, tmp_path / "b"))["time"].null_count() == 6
+
+
+def test_other_seconds_in_brackets_are_no_uptime(tmp_path: Path) -> None:
+    log = b"[1772352000.500000] loss 2.1\n[12.5] loss 2.0 at 2026-03-01T08:00:01Z\n"
+    parsed = read(log, tmp_path)
+    assert columns(parsed)["time"].to_list() == [BOOT + 500_000_000, BOOT + 10**9]
+    assert parsed.notes == ()
