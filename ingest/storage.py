@@ -104,6 +104,10 @@ def blob_delete(sha256: str) -> None:
     storages["blobs"].delete(Blob.key_of(sha256))
 
 
+def blob_exists(sha256: str) -> bool:
+    return storages["blobs"].exists(Blob.key_of(sha256))
+
+
 @contextlib.contextmanager
 def blob_open(sha256: str) -> Iterator[BinaryIO]:
     with storages["blobs"].open(Blob.key_of(sha256), "rb") as file:

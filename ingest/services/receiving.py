@@ -19,6 +19,9 @@ from ingest.services.runs import run_enqueue
 
 log = logging.getLogger(__name__)
 
+#: members of an opened archive whose bytes are looked for when it is sent again
+_ASKED_MEMBERS = 100
+
 
 class Receipt(NamedTuple):
     """What became of received bytes. ``artifact`` is None for an archive: its members follow in the background."""
@@ -58,9 +61,12 @@ def artifact_receive(
 
 
 def upload_take_in(*, upload: Upload, part: Any, sha256: str) -> Receipt:
-    """A whole part file becomes a blob, and the blob an artifact or an unpack run. Moves the part file away."""
+    """A whole part file becomes a blob, and the blob an artifact or an unpack run. Moves the part file away.
+
+    The same again changes nothing, unless the stored bytes were lost meanwhile: then these take their place.
+    """
     known = _same(upload, sha256)
-    if known is not None:
+    if known is not None and not _is_lost(known):
         part.unlink(missing_ok=True)
         return Receipt(known, _artifact_of(known), is_new=False)
     size = part.stat().st_size
@@ -69,7 +75,7 @@ def upload_take_in(*, upload: Upload, part: Any, sha256: str) -> Receipt:
     storage.blob_put(part, sha256)
     try:
         with transaction.atomic():
-            return _record(upload, Incoming(upload.path, sha256, size), is_archive=bool(kind))
+            return _record(known or upload, Incoming(upload.path, sha256, size), is_archive=bool(kind))
     except IntegrityError:  # the same file on another connection was a moment faster
         known = _same(upload, sha256)
         if known is None:
@@ -128,6 +134,17 @@ def _same(upload: Upload, sha256: str) -> Upload | None:
             known.delete()
             return None
     return known
+
+
+def _is_lost(known: Upload) -> bool:
+    """Whether stored bytes of it are gone: a disk was lost, or they were removed by hand.
+
+    Of an opened archive the first members tell, because asking a remote storage takes a round trip each.
+    """
+    if known.is_archive and known.state == Upload.State.SETTLED:
+        blobs = Artifact.objects.filter(upload=known, is_superseded=False).values_list("blob_id", flat=True)
+        return not all(storage.blob_exists(sha256) for sha256 in blobs.order_by("pk")[:_ASKED_MEMBERS])
+    return not storage.blob_exists(known.sha256)
 
 
 def _artifact_of(upload: Upload) -> Artifact | None:

@@ -144,7 +144,9 @@
       while (state.offset !== null && state.hits.length < until) {
         tell(true);
         const asked = new URLSearchParams({ words, offset: state.offset });
-        const answer = await (await fetch(`${form.dataset.find}?${asked}`, { signal: mine.signal })).json();
+        const reply = await fetch(`${form.dataset.find}?${asked}`, { signal: mine.signal });
+        if (reply.status === 410) { location.reload(); return; } // the bytes are lost: the page says so
+        const answer = await reply.json();
         const seen = new Set(state.hits.slice(-1).map((hit) => hit.line));
         const fresh = answer.lines.filter((hit) => !seen.has(hit.line));
         add(fresh);

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ingest import services
+from ingest import services, storage
 from ingest.models import Artifact
+from tests.archives import tar_of
 from tests.factories import make_user
 from triage.models import Incident
 from triage.selectors import logs, logsearch
@@ -238,3 +239,44 @@ def test_evidence_goes_all_the_way_from_bytes_to_an_incident(client):
     assert "CUDA out of memory" in page
     assert f"/jobs/{job.slug}/logs/0/train.log?line=43#L43" in page
     assert job.runs.filter(kind="diagnose", state="succeeded").exists()
+
+
+@pytest.mark.parametrize("kind", ["logs", "context", "find", "raw"])
+def test_a_log_whose_bytes_are_lost_says_what_to_do_and_is_back_after_the_upload(page, artifact, kind):
+    sentence, query = "no longer in the storage", {"words": "iteration"}
+    job, user = artifact.attempt.job, artifact.attempt.job.created_by
+    storage.blob_delete(artifact.blob_id)
+    response = page(kind, **query)
+    assert response.status_code == 410
+    assert sentence in response.content.decode()
+    assert f"/jobs/{job.slug}/files/" in response.content.decode()
+    services.artifact_receive(job=job, path=artifact.path, chunks=["\n".join(LINES).encode() + b"\n"], user=user)
+    assert page(kind, **query).status_code == 200
+
+
+def test_a_piece_of_a_page_says_in_place_that_the_bytes_are_lost(client, page, artifact):
+    storage.blob_delete(artifact.blob_id)
+    client.defaults["HTTP_HX_REQUEST"] = "true"
+    response = page("context", line=3)
+    assert response.status_code == 410
+    assert "no longer in the storage" in response.content.decode()
+    assert "<html" not in response.content.decode()
+
+
+def test_one_lost_log_does_not_hide_what_the_others_said(page, artifact):
+    job = artifact.attempt.job
+    services.artifact_receive(job=job, path="other.log", chunks=["\n".join(LINES[:9]).encode()], user=job.created_by)
+    storage.blob_delete(artifact.blob_id)
+    text = page("instant", at="2026-11-21T03:00:05+00:00").content.decode()
+    assert "other.log" in text and "iteration 5" in text
+    assert "no longer in the storage" in text
+
+
+def test_an_archive_sent_again_brings_lost_members_back(artifact):
+    job, sent = artifact.attempt.job, tar_of({"n0/a.log": b"line one\n", "n0/b.log": b"line two\n"})
+    services.artifact_receive(job=job, path="logs.tar", chunks=[sent])
+    lost, kept = Artifact.objects.filter(path__startswith="n0/").order_by("path")
+    storage.blob_delete(lost.blob_id)
+    services.artifact_receive(job=job, path="logs.tar", chunks=[sent])
+    assert [window(one, start=1).lines[0].text for one in (lost, kept)] == ["line one", "line two"]
+    assert Artifact.objects.filter(path__startswith="n0/").count() == 2

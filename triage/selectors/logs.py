@@ -138,7 +138,10 @@ def evidence_lines(artifact: Artifact) -> list[int]:
 def same_instant(
     job_artifacts: list[Artifact], moment: datetime, *, within_s: float = 2.0, each: int = 4
 ) -> list[dict[str, Any]]:
-    """What every writer of every log said within ``within_s`` seconds of ``moment``: the ``each`` nearest lines."""
+    """What every writer of every log said within ``within_s`` seconds of ``moment``: the ``each`` nearest lines.
+
+    A log that said something but whose bytes are lost has no lines.
+    """
     centre = int(moment.timestamp() * 1e9)
     reach = int(within_s * 1e9)
     found = []
@@ -151,7 +154,11 @@ def same_instant(
         rows = near.select(_COLUMNS).collect()
         if len(rows):
             rows = rows.filter(distance.rank("ordinal").over("source") <= each).head(each * MAX_WRITERS).sort("line")
-            found.append({"artifact": artifact, "lines": _lines(artifact, rows, _sources(artifact), frozenset())})
+            try:
+                lines = _lines(artifact, rows, _sources(artifact), frozenset())
+            except FileNotFoundError:  # its bytes are lost: one log must not hide the others
+                lines = []
+            found.append({"artifact": artifact, "lines": lines})
     return found
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import wraps
 
 from django.core.exceptions import BadRequest
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
@@ -18,6 +20,7 @@ from triage.selectors.logmap import HEIGHT, log_map
 from triage.selectors.logs import WINDOW, Filter, LogLine, evidence_lines, same_instant, window
 from triage.selectors.logsearch import find, templates_of
 from triage.views.jobs import job_or_404
+from triage.views.site import gone
 
 _BLOCK = 1 << 20
 #: logs of one attempt that are asked for the same instant
@@ -42,7 +45,27 @@ def _number(request: HttpRequest, name: str, default: int = 0) -> int:
     return int(value) if value.isdigit() and len(value) < 16 else default
 
 
+def _needs_bytes(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """The same view; where the bytes it reads are lost, 410 with what happened and what to do."""
+
+    @wraps(view)
+    def answer(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponseBase:
+        try:
+            return view(request, slug, attempt, path)
+        except FileNotFoundError:
+            return gone(
+                request,
+                f"The bytes of “{path}” are no longer in the storage: its disk was lost, or they were removed by hand. "
+                "What was diagnosed from them is kept. Upload the same file again, and its lines are back.",
+                link=reverse("job-files", args=[slug]) + f"?attempt={attempt}",
+                label="Go to the job's files",
+            )
+
+    return answer
+
+
 @require_GET
+@_needs_bytes
 def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
     """A window on the file: around ``line``, or from ``from`` on, at most ``count`` lines.
 
@@ -114,6 +137,7 @@ def log_minimap(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
 
 
 @require_GET
+@_needs_bytes
 def log_context(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
     """A few lines around one, to stand in another page."""
     job, artifact = _artifact(request, slug, attempt, path)
@@ -125,6 +149,7 @@ def log_context(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
 
 
 @require_GET
+@_needs_bytes
 def log_find(request: HttpRequest, slug: str, attempt: int, path: str) -> JsonResponse:
     """One step of a search through the bytes: matches, and where to go on."""
     _, artifact = _artifact(request, slug, attempt, path)
@@ -149,12 +174,14 @@ def log_instant(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
 
 
 @require_GET
+@_needs_bytes
 def log_raw(request: HttpRequest, slug: str, attempt: int, path: str) -> StreamingHttpResponse:
     """The bytes as they came, whole or of the lines ``from`` to ``to``; always a download, never a page."""
     _, artifact = _artifact(request, slug, attempt, path)
     begin, end = 0, artifact.blob.size_bytes
     if first := _number(request, "from"):
         begin, end = _byte_range(artifact, first, _number(request, "to", first))
+    evidence.read_range(artifact, begin, 1)  # bytes that are lost are told before the answer begins
 
     def blocks() -> Iterator[bytes]:
         at = begin

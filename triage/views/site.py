@@ -12,6 +12,7 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.csp import CSP
+from django.utils.html import format_html
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csp import csp_override
 from django.views.decorators.http import require_GET
@@ -82,6 +83,16 @@ def forbidden(request: HttpRequest, exception: Any = None) -> HttpResponse:
 def not_found(request: HttpRequest, exception: Any = None) -> HttpResponse:
     said = _said(exception, "There is nothing at this address.")
     return _answer(request, 404, "Not found", said)
+
+
+def gone(request: HttpRequest, said: str, *, link: str, label: str) -> HttpResponse:
+    """What was there once is lost: 410, as a page or, where a page asked for a piece of itself, as a piece."""
+    if request.headers.get("HX-Request"):
+        return HttpResponse(
+            format_html('<p class="problem small">{} <a href="{}">{}</a></p>', said, link, label), status=410
+        )
+    context = {"code": 410, "title": "No longer there", "said": said, "link": link, "label": label}
+    return render(request, "triage/error.html", context, status=410)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
