@@ -234,22 +234,24 @@ def _messages(logs: Sequence[Parsed]) -> pl.DataFrame:
     schema = {"masked": pl.UInt64, "text": pl.String, "example": pl.String, "level": pl.UInt8, "count": pl.UInt64}
     if not logs:
         return pl.DataFrame(schema=schema)
-    frames = [
-        pl.scan_parquet(p.uniques).select(
-            pl.col("masked"),
-            pl.col("text"),
-            pl.col("example"),
-            pl.col("level").cast(pl.UInt8),
-            pl.col("count").cast(pl.UInt64),
+    tables = [p.uniques for p in logs if p.uniques is not None]
+    merged = pl.DataFrame(schema=schema)
+    for start in range(0, len(tables), BATCH_FILES):  # merged as they come: thousands of files at once are gigabytes
+        frames = [
+            pl.scan_parquet(table).select(
+                pl.col("masked"),
+                pl.col("text"),
+                pl.col("example"),
+                pl.col("level").cast(pl.UInt8),
+                pl.col("count").cast(pl.UInt64),
+            )
+            for table in tables[start : start + BATCH_FILES]
+        ]
+        merged = (
+            pl.concat([merged, *pl.collect_all(frames)])
+            .group_by("masked", maintain_order=True)
+            .agg(pl.col("text").first(), pl.col("example").first(), pl.col("level").max(), pl.col("count").sum())
         )
-        for p in logs
-        if p.uniques is not None
-    ]
-    merged = (
-        pl.concat(pl.collect_all(frames))
-        .group_by("masked", maintain_order=True)
-        .agg(pl.col("text").first(), pl.col("example").first(), pl.col("level").max(), pl.col("count").sum())
-    )
     return merged.sort("masked")
 
 
