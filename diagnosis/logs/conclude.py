@@ -11,8 +11,8 @@ import polars as pl
 
 from diagnosis import classify, taxonomy
 from diagnosis.logs import catalogue as catalogues
+from diagnosis.logs import dating, indicators, iterations, mixed, moment, place, progress, quotes, sentences, timeline
 from diagnosis.logs import events as tables
-from diagnosis.logs import indicators, iterations, mixed, moment, place, progress, quotes, sentences, timeline
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.diagnose import Case, fingerprint
 from diagnosis.logs.moment import Moment
@@ -246,7 +246,8 @@ def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: se
     )[:EVENTS]
     home = set(case.roots.nodes) or (set() if case.roots.is_wide else accused)
     rows = [r for r in rows if r["event"] in rank or not re.search(catalogues.STRUCTURE, r["template"])]
-    return _without_repeats([_event(case, row, roles[row["event"]], home) for row in rows])
+    cells = dating.said_at(case.catalogue, case.pace, roles)
+    return _without_repeats([_event(case, row, roles[row["event"]], home, cells) for row in rows])
 
 
 def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
@@ -263,9 +264,10 @@ def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
     return list(told.values())
 
 
-def _event(case: Case, row: dict[str, Any], role: str, home: set[str]) -> LogEvent:
+def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl.DataFrame) -> LogEvent:
     event = row["event"]
-    names = sorted(case.catalogue.cells.filter(pl.col("event") == event)["node"].drop_nulls().unique().to_list())
+    mine = cells.filter(pl.col("event") == event)
+    names = sorted(mine["node"].drop_nulls().unique().to_list())
     is_root = role == Role.ROOT.value
     rows = case.table.rows(case.catalogue.masked(event), limit=ROOT_LINES if is_root else OTHER_LINES)
     rows = rows.join(
@@ -276,6 +278,12 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str]) -> LogEve
         at_home = rows.filter(pl.col("node").is_null() | pl.col("node").is_in(sorted(home)))
         rows = at_home if at_home.height else rows
     rows = case.clocks.correct(rows, "at")
+    undated = mine.filter(~pl.col("is_stamped")).select("file", "source", "masked", "said_at")
+    rows = rows.join(undated, on=["file", "source", "masked"], how="left", maintain_order="left").with_columns(
+        at=pl.max_horizontal("at", "said_at")
+    )
+    first_at: int | None = mine["said_at"].min()  # type: ignore[assignment]
+    last_at: int | None = row["last_at"]
     refs = tuple(
         LineRef(case.table.files[f], line, offset, length, node, rank, None if at is None else at / SECOND)
         for f, line, offset, length, at, node, rank in rows.select(
@@ -295,8 +303,8 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str]) -> LogEve
         nodes=row["n_nodes"] or 0,
         jobs_with_it=row["jobs_with_it"] or 0,
         healthy_jobs=case.healthy,
-        first_at=None if row["first_at"] is None else row["first_at"] / SECOND,
-        last_at=None if row["last_at"] is None else row["last_at"] / SECOND,
+        first_at=None if first_at is None else first_at / SECOND,
+        last_at=None if last_at is None else max(last_at, first_at or last_at) / SECOND,
         example=(row["example"] or "")[:600],
         recovered=event in case.survived,
         score=case.roots.weights.get(event, 0.0),

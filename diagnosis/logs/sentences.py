@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
+
+import polars as pl
 
 from diagnosis import taxonomy
 from diagnosis.logs import quotes, templates
+from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.diagnose import Case
 from diagnosis.logs.moment import Moment
 from diagnosis.logs.place import Place
@@ -16,6 +20,10 @@ from diagnosis.result import LogDiagnosis, LogEvent, Verdict
 #: Equal distances from which on odd iterations are a rhythm, and up to how many iterations one is looked for.
 PERIODS: Final = 2
 RHYTHM_MOST: Final = 200
+#: Ranks from which on the first to fall silent tell something, and how much earlier they must be.
+RANKS_LEAST: Final = 4
+SILENT_LEAST_S: Final = 5.0
+SILENT_BEATS: Final = 3.0
 _STAGE: Final = {
     "launch": "while launching",
     "rendezvous": "while the ranks were meeting",
@@ -53,6 +61,8 @@ def headline(logs: LogDiagnosis, fused: Sequence[str] = (), stacks: str = "") ->
         return f"{stacks.rstrip('.')}: {end.get(logs.symptom, 'the job failed')}{_where(logs)}."
     who = f" on {_some(accused)}" if accused else f" below {switch}" if switch else _spread(roots)
     when = _where(logs)
+    if logs.symptom == "hang" and logs.verdict.id == "unknown" and not roots:
+        return f"The job hung{who}{when}, cause unknown{_since(logs)}."
     what = {"hang": "the job hung", "slow": "the job became slow", "launch_failure": "the job did not start"}.get(
         logs.symptom, ""
     )
@@ -63,6 +73,19 @@ def headline(logs: LogDiagnosis, fused: Sequence[str] = (), stacks: str = "") ->
 
 def _where(logs: LogDiagnosis) -> str:
     return f" {_STAGE.get(logs.stage or '', '')}".rstrip() + _at(logs.iteration)
+
+
+def _since(logs: LogDiagnosis) -> str:
+    """Of a hang that nothing explains: since when there was no progress, and how long until something ended."""
+    beats = [beat for beat in logs.timeline.get("iterations") or () if beat["t"] is not None]
+    if not beats:
+        return ""
+    last = max(beats, key=lambda beat: (beat["t"], beat["n"]))
+    at = datetime.fromtimestamp(last["t"], UTC)
+    ends = [e.first_at for e in logs.events if e.role in (Role.TEARDOWN.value, Role.CASCADE.value)]
+    after = [t for t in ends if t is not None and t > last["t"]]
+    until = f"; the end came{_later(min(after) - last['t'])}" if after else ""
+    return f": no progress since iteration {last['n']:,} at {at:%H:%M:%S} UTC{until}"
 
 
 def _aftermath(logs: LogDiagnosis, roots: Sequence[LogEvent]) -> str:
@@ -103,6 +126,7 @@ def observed(case: Case, when: Moment, where: Place, roots: Sequence[LogEvent]) 
     if when.silence_s is not None and when.silence_s > 1:
         usual = f"; progress lines come every {case.pace.usual_s:.1f} s" if case.pace.usual_s else ""
         out.append(f"From the last progress to the first sign of the end passed {when.silence_s:,.0f} s{usual}.")
+    out.extend(_fell_silent(case, when))
     if case.pace.slow_from is not None:
         out.append(
             f"From iteration {case.pace.slow_from:,} on an iteration takes {case.pace.ratio:.2f} times as long "
@@ -111,6 +135,25 @@ def observed(case: Case, when: Moment, where: Place, roots: Sequence[LogEvent]) 
     for node in [n for n in where.nodes if n.is_suspect][:3]:
         out.extend(node.reasons[:2])
     return tuple(dict.fromkeys(out))
+
+
+def _fell_silent(case: Case, when: Moment) -> tuple[str, ...]:
+    """The few ranks of a hang whose last line came well before that of the others."""
+    if when.symptom != "hang" or when.ended_at is None:
+        return ()
+    own = case.catalogue.cells.filter(pl.col("last_at") < when.ended_at).drop_nulls("rank")
+    last = own.group_by("rank").agg(at=pl.col("last_at").max()).sort("at", "rank")
+    if last.height < RANKS_LEAST:
+        return ()
+    usual = int(last["at"].median())  # type: ignore[arg-type]
+    least = max(SILENT_LEAST_S, SILENT_BEATS * (case.pace.usual_s or 0.0)) * SECOND
+    first = last.filter(pl.col("at") < usual - least)
+    if not 0 < first.height <= last.height / 4:
+        return ()
+    named = ", ".join(str(rank) for rank in first["rank"].sort().head(8)) + (" …" if first.height > 8 else "")
+    lead = (usual - int(first["at"].max())) / SECOND  # type: ignore[arg-type]
+    ranks = f"Rank {named}" if first.height == 1 else f"Ranks {named}"
+    return (f"{ranks} fell silent first, {lead:,.0f} s before most others wrote their last line.",)
 
 
 def odd(iterations: Sequence[tuple[int, float]]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis.logs import temporal
+from diagnosis.logs import dating, temporal
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.diagnose import Case
 from diagnosis.model import Role
@@ -41,9 +41,10 @@ def _lanes(
     case: Case, nodes: Sequence[str], roles: dict[int, str], spans: list[tuple[str, int, int]]
 ) -> list[dict[str, Any]]:
     """One lane a node, from one pass over the cells."""
-    parts = case.catalogue.cells.drop_nulls("node").partition_by("node", as_dict=True)
+    cells = dating.said_at(case.catalogue, case.pace, roles)
+    parts = cells.drop_nulls("node").partition_by("node", as_dict=True)
     names = dict(case.catalogue.events.select("event", "template").iter_rows())
-    empty = case.catalogue.cells.head(0)
+    empty = cells.head(0)
     return [_lane(case, node, parts.get((node,), empty), roles, spans, names) for node in nodes]
 
 
@@ -56,10 +57,12 @@ def _lane(
     names: dict[int, str],
 ) -> dict[str, Any]:
     window = mine.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
+    roots = [event for event, role in roles.items() if role == Role.ROOT.value]
     marked = (
         mine.filter(pl.col("event").is_in([e for e, r in roles.items() if r in _SHOWN]))
-        .drop_nulls("first_at")
-        .sort("first_at", "event")
+        .drop_nulls("said_at")
+        # among marks of one moment the cause comes first
+        .sort("said_at", pl.col("event").is_in(roots).not_(), "event")
     )
     segments = []
     if window[0] is not None:
@@ -73,7 +76,7 @@ def _lane(
         "segments": segments,
         "marks": [
             {"t": _s(at), "role": roles[event], "event": names[event], "file": case.table.files[file], "line": line}
-            for event, at, file, line in first.select("event", "first_at", "file", "first_line").iter_rows()
+            for event, at, file, line in first.select("event", "said_at", "file", "first_line").iter_rows()
         ],
         "last_line_at": _s(window[1]),
     }

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from diagnosis.history import History
-from tests.diagnosis.synthetic import PROGRESS, Job, accused, healthy_history, told
+from diagnosis.pipeline import diagnose
+from diagnosis.report import to_json
+from tests.diagnosis.synthetic import PROGRESS, T0, Job, accused, healthy_history, read_files, told
 
 
 @pytest.fixture(scope="module")
@@ -209,3 +211,35 @@ def test_the_same_input_gives_the_same_bytes_in_any_order(history: History, tmp_
     one = json.dumps(report.to_json(diagnose(parsed, history=history, read=read)))
     other = json.dumps(report.to_json(diagnose(parsed[::-1], history=history, read=read)))
     assert one == other
+
+
+def test_an_unexplained_hang_is_told_by_what_is_known_of_it(tmp_path: Path) -> None:
+    job = Job()
+    for node in range(job.nodes):
+        for gpu in range(job.gpus):
+            until = job.ends - (200 if (node, gpu) == (5, 1) else 1)
+            job.say(until, node, f"[rank{node * job.gpus + gpu}]: gradients exchanged")
+    report = told(job.torn_down(job.ends + 900), tmp_path)
+    assert report["headline"].startswith("The job hung in training at iteration 131, cause unknown: no progress since")
+    assert "iteration 130 at 08:59:20 UTC; the end came 15 minutes later." in report["headline"]
+    assert "Rank 11 fell silent first, 199 s before most others wrote their last line." in report["observed"]
+
+
+def test_a_root_line_without_a_stamp_is_dated_by_what_ended_with_it(tmp_path: Path) -> None:
+    job = Job()
+    job.all_say(job.ends + 4, "[rank{rank}]: RuntimeError: Connection closed by peer [10.0.0.9]:4242", (2,))
+    files = job.torn_down(job.ends + 5).files()
+    # rank 5 states a time at its start only, as the error stream of a worker does
+    files["logs/gpu-0002/5/stderr.log"] = (
+        b"2025-10-09T08:53:25Z [rank5]: socket.cpp: connected\n"
+        b"[rank5]: Traceback (most recent call last):\n"
+        b'[rank5]:   File "train.py", line 3, in <module>\n'
+        b"[rank5]: ValueError: could not broadcast input array from shape (3,) into shape (4,)\n"
+    )
+    parsed, read = read_files(files, tmp_path / "job")
+    logs = to_json(diagnose(parsed, job=job.hints(), read=read))["logs"]
+    root = next(event for event in logs["events"] if event["role"] == "root")
+    assert "broadcast" in root["template"]
+    assert root["first_at"] == root["lines"][0]["time"] == T0 + job.ends
+    lane = next(lane for lane in logs["timeline"]["lanes"] if lane["node"] == "gpu-0002")
+    assert next(mark["t"] for mark in lane["marks"] if mark["role"] == "root") == T0 + job.ends
