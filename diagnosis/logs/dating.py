@@ -1,8 +1,8 @@
 """When lines without a stamp of their own were written.
 
 A worker's error stream often states no time at all, so that its lines carry the last time before them, which may be
-that of the launch. The next time of the file bounds them from above; the same message with a stamp elsewhere (an agent's
-report, an error file) says when it was, and what ended training cannot be older than its last progress.
+that of the launch. The next time of the file bounds them from above; the same message with a stamp elsewhere (an
+agent's report, an error file) says when it was, and what ended training cannot be older than its last progress.
 """
 
 from __future__ import annotations

@@ -108,6 +108,9 @@ def open_case(
     )
     named = _named(table, catalogue, weights, alias, inventory.home_of_rank(), read)
     chosen = roots.choose(catalogue, weights, named)
+    if chosen.leader is None and consequence_at is not None:
+        again = roots.flapped(catalogue.events, weights, is_survived, consequence_at, len(catalogue.nodes))
+        chosen = roots.choose(catalogue, again, named)
     stands = (
         chosen.leader is not None and chosen.weights[chosen.leader] >= roots.LEAST and chosen.leader not in survived
     )

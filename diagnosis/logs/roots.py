@@ -51,6 +51,10 @@ LATE_S: Final = 45.0
 LATE: Final = 0.35
 #: Weights below this are no root at all; joining needs this share of the leader's weight.
 LEAST: Final = 0.08
+#: Weight of a link that came back, how long before the first consequence it may have failed, and what counts as one.
+FLAP: Final = 0.3
+FLAP_S: Final = 300.0
+LINKS: Final = r"^(network|hardware\.network)"
 SHARE: Final = 0.3
 #: Share of nodes up to which a cause is a matter of those nodes.
 CONCENTRATED: Final = 0.26
@@ -161,6 +165,25 @@ def weigh(
     )
     again = pl.when(pl.Series(recovered)).then(RECOVERED).when(pl.Series(doubtful)).then(UNDATED).otherwise(1.0)
     return events.select((base * pl.col("novelty") * late * again).fill_null(0.0).alias("weight")).to_series()
+
+
+def flapped(
+    events: pl.DataFrame, weights: pl.Series, recovered: pl.Series, consequence_at: int, total: int
+) -> pl.Series:
+    """The weights where nothing has one: a part of the network that failed for a moment on few nodes, shortly before
+    connections broke, explains them although training went on at first.
+    """
+    lead = consequence_at - pl.col("last_at")
+    is_flap = (
+        pl.Series(recovered)
+        & (pl.col("role") == Role.ROOT.value)
+        & (pl.col("strength") == "decisive")
+        & pl.col("category").fill_null("").str.contains(LINKS)
+        & pl.col("n_nodes").is_between(1, max(1, int(CONCENTRATED * total)))
+        & lead.is_between(0, int(FLAP_S * SECOND))
+    )
+    flap = pl.when(is_flap.fill_null(False)).then(FLAP * pl.col("novelty").fill_null(0.0)).otherwise(pl.lit(weights))
+    return events.select(flap.alias("weight")).to_series()
 
 
 def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[str, ...]]) -> Roots:
