@@ -10,6 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 from django.conf import settings
+from django.template.loader import render_to_string
+from django.test import RequestFactory
 from django.urls import reverse
 
 from diagnosis import ParseHints, parse
@@ -19,6 +21,7 @@ from ingest.models import Artifact, Blob
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
 from triage.charts.flows import map_chart, steps_chart
 from triage.models import Activity
+from triage.selectors.flows import FlowsView, PortsView
 from triage.services.diagnosing import diagnosis_store
 from triage.services.flow_tables import table_path, tables_keep
 
@@ -74,6 +77,7 @@ def test_the_tab_shows_parallelism_steps_quality_and_pairs(client, job):
     assert "canonical-csv" in page
     assert "Who talks to whom" in page
     assert "Perfetto trace" in page
+    assert "drag the file onto the page" in page
 
 
 def test_a_window_of_the_timeline_is_bars_of_phases(client, job):
@@ -221,8 +225,9 @@ def test_port_counters_are_a_chart_a_table_and_a_csv_file(client, counted):
 
 def test_a_port_is_chosen_by_its_link_and_an_unknown_one_shows_the_busiest(client, counted):
     chosen = client.get(reverse("job-flows", args=["counted"]), {"port": "Eth1/<2>"}).content.decode()
-    assert "<h3>Port Eth1/&lt;2&gt;</h3>" in chosen
-    assert "<h3>Port Eth1/1</h3>" in client.get(reverse("job-flows", args=["counted"]), {"port": "x"}).content.decode()
+    assert '<h3>Port <span class="mono">Eth1/&lt;2&gt;</span></h3>' in chosen
+    other = client.get(reverse("job-flows", args=["counted"]), {"port": "x"}).content.decode()
+    assert '<h3>Port <span class="mono">Eth1/1</span></h3>' in other
 
 
 def test_counters_whose_readings_are_gone_say_so(client, counted):
@@ -244,3 +249,14 @@ def test_corrected_clocks_are_shown_with_their_offset(client):
     shown = page.partition('data-testid="clocks"')[2].partition("</p>")[0]
     assert "-250.4 ms" in shown
     assert "+10.0 ms (roughly)" in shown
+
+
+def test_ports_beyond_the_first_are_folded_away():
+    rows = [{"port": f"p{n}", "in_bps": 1.0, "out_bps": 1.0, "peak_bps": 2.0, "idle": 0.0} for n in range(20)]
+    ports = PortsView(
+        {"ports": rows, "ports_total": 30, "path": "x", "t0": 0, "t1": 1}, [], "p0", None, has_table=False
+    )
+    shown = FlowsView({"captures": []}, None, None, None, [], [], has_table=False, ports=ports)
+    page = render_to_string("triage/job/flows.html", {"shown": shown}, request=RequestFactory().get("/"))
+    assert "4 more ports" in page
+    assert "The 20 busiest of 30 ports." in page

@@ -22,7 +22,8 @@ def ports_chart(view: dict[str, Any]) -> dict[str, Any]:
             "text": [[name] * len(view["times"]) for name in names] if len(names) * len(view["times"]) < 5000 else None,
             "zmin": 0,
             "colorscale": [[0, "rgba(128,140,160,0.10)"], [0.5, "#4f86c6"], [1, "#c2574f"]],
-            "colorbar": {"title": {"text": "Gb/s"}, "thickness": 10},
+            "showscale": False,
+            "ygap": 1,
             "hovertemplate": "%{x}<br>%{z} Gb/s in and out<extra></extra>",
         }
     ]

@@ -39,6 +39,11 @@ class FlowsView:
     has_table: bool
     ports: PortsView | None = None
 
+    @property
+    def above_limit(self) -> int:
+        """How many steps took longer than the limit, explained or not."""
+        return sum(bool(step.get("slow")) for step in (self.job or {}).get("steps") or [])
+
 
 def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", port: str = "") -> FlowsView | None:
     """None without flows. ``chosen`` is the id of one of the capture's jobs, ``counters`` of one of its port counters,

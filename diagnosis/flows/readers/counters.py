@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from diagnosis.flows.readers.columns import plain
@@ -51,28 +52,24 @@ def bandwidth(table: pl.LazyFrame, columns: dict[str, str]) -> dict[str, Any]:
         data = data.with_columns(pl.col("inside", "outside").diff().over("port").clip(lower_bound=0.0))
     t0, t1 = float(data["t"].min()), float(data["t"].max())  # type: ignore[arg-type]
     width = max((t1 - t0) / POINTS, 1e-9)
-    data = data.with_columns(part=((pl.col("t") - t0) / width).cast(pl.Int64).clip(upper_bound=POINTS - 1))
+    edges = np.linspace(t0, t1, POINTS + 1)
     total = (
         data.group_by("port")
         .agg((pl.col("inside") + pl.col("outside")).sum().alias("bytes"))
         .sort("bytes", "port", descending=[True, False])
     )
     chosen = total["port"].head(MOST_PORTS).to_list()
-    rates = (
-        data.filter(pl.col("port").is_in(chosen))
-        .group_by("port", "part")
-        .agg(pl.col("inside", "outside").sum() * 8 / width)
-        .sort("port", "part")
-    )
     ports = []
+    readings = data.filter(pl.col("port").is_in(chosen)).partition_by("port", as_dict=True)
     for port in chosen:
-        own = rates.filter(pl.col("port") == port)
-        row = {"port": port}
+        own = readings[port,]
+        at = own["t"].to_numpy()
+        row: dict[str, Any] = {"port": port}
         for name, column in (("in_bps", "inside"), ("out_bps", "outside")):
-            line = [0.0] * POINTS
-            for part, value in zip(own["part"], own[column], strict=True):
-                line[part] = round(float(value or 0.0))
-            row[name] = line
+            # A reading holds what passed since the one before: after a gap it is spread over all of the gap.
+            passed = own[column].fill_null(0.0).to_numpy().copy()
+            passed[0] = 0.0
+            row[name] = np.round(np.diff(np.interp(edges, at, np.cumsum(passed))) * 8 / width).tolist()
         row["peak_bps"] = max(*row["in_bps"], *row["out_bps"])
         ports.append(row)
     return {"t0": t0, "t1": t1, "slice_s": width, "ports": ports, "ports_total": total.height}

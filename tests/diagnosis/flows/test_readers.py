@@ -212,6 +212,18 @@ def test_port_counters_show_bandwidth_over_time(tmp_path: Path) -> None:
     assert sum(port["in_bps"]) * part.facts["flow"]["bandwidth"]["slice_s"] / 8 == pytest.approx(200_000, rel=0.02)
 
 
+def test_a_gap_between_port_readings_is_no_peak(tmp_path: Path) -> None:
+    seconds = [*range(100), *range(400, 500)]
+    counter = [1000 * s for s in seconds]
+    table = pl.DataFrame(
+        {"time": [1.7e9 + s for s in seconds], "port": "p1", "inOctets": counter, "outOctets": counter}
+    )
+    buffer = io.BytesIO()
+    table.write_parquet(buffer)
+    (port,) = parsed(buffer.getvalue(), tmp_path).facts["flow"]["bandwidth"]["ports"]
+    assert port["in_bps"] == pytest.approx([8000] * len(port["in_bps"]))
+
+
 def test_rows_of_later_blocks_are_read_like_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("diagnosis.flows.readers.base.blocks_of_lines.__defaults__", (b"", 512))
     text = b"start_time,duration,src,dst,bytes\n" + b"".join(
