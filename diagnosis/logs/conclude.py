@@ -130,7 +130,7 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
             .sort()
         )
         if found.len():
-            return [int(e) for e in found]
+            return _first_word(case, [int(e) for e in found])
     return []
 
 
@@ -282,6 +282,9 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
     rows = rows.join(undated, on=["file", "source", "masked"], how="left", maintain_order="left").with_columns(
         at=pl.max_horizontal("at", "said_at")
     )
+    if is_root and (row["category"] or "").startswith("platform.scheduler"):
+        # repeated for every step, a decision is still one
+        rows = rows.filter((pl.col("at") <= pl.col("at").min() + int(DECISION_S * SECOND)).fill_null(True))
     first_at: int | None = mine["said_at"].min()  # type: ignore[assignment]
     last_at: int | None = row["last_at"]
     refs = tuple(

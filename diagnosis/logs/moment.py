@@ -178,16 +178,21 @@ def _root_texts(case: Case) -> list[tuple[int, int, int | None, list[str]]]:
 
 def _stage(case: Case, texts: list[tuple[int, int, int | None, list[str]]], trained: bool, category: str) -> str | None:
     votes: dict[str, float] = {}
+    has_frames = False
     for file, line, at, lines in texts:
         frames = _frames(lines)
         told = stages.of_frames(frames) if frames else None
         if told:
+            has_frames = True
             votes[told] = votes.get(told, 0.0) + 1.0
             continue
         marked = _last_mark(case, file, line, at)
         if marked:
             votes[marked] = votes.get(marked, 0.0) + 0.5
     own = next((stage for head, stage in _STAGE_OF.items() if category.startswith(head)), None)
+    if own == "rendezvous" and not trained and not has_frames:
+        # the markers before are of the ranks that came; what they waited for is told by the cause
+        return own
     if own is not None and not trained:
         votes[own] = votes.get(own, 0.0) + 0.75
     if votes:

@@ -262,3 +262,29 @@ def test_a_link_that_flapped_before_the_connections_broke_leads_where_nothing_el
     assert accused(survived) == [] and not survived["logs"]["is_failure"]
     known = flap(fallen_gpu())
     assert told(known, tmp_path / "known")["logs"]["subcategory"] == "gpu_off_bus"
+
+
+def test_a_meeting_that_misses_nodes_fails_at_the_rendezvous_though_all_have_just_been_launched(
+    tmp_path: Path,
+) -> None:
+    files = {
+        f"logs/gpu-{node:04d}.log": (
+            f"2025-10-09T08:53:2{node}Z launching workers of gpu-{node:04d}\n"
+            f"2025-10-09T08:58:2{node}Z [ERROR] agent: giving up, only 7 of 8 nodes registered\n"
+        ).encode()
+        for node in range(7)
+    }
+    parsed, read = read_files(files, tmp_path)
+    logs = to_json(diagnose(parsed, job=Job().hints(), read=read))["logs"]
+    assert (logs["id"], logs["symptom"], logs["stage"]) == ("framework.rendezvous", "launch_failure", "rendezvous")
+
+
+def test_of_a_schedulers_words_about_one_cancelling_only_the_first_is_a_root(tmp_path: Path) -> None:
+    job = Job()
+    job.say(job.ends + 3, None, "slurmstepd: error: *** STEP 91.0 ON gpu-0000 CANCELLED AT 2025-10-09T08:59:23 ***")
+    job.say(job.ends + 40, None, "slurmstepd: error: *** JOB 91 ON gpu-0000 CANCELLED AT 2025-10-09T09:00:00 ***")
+    job.say(job.ends + 41, None, "slurmstepd: error: *** STEP 91.1 ON gpu-0000 CANCELLED AT 2025-10-09T09:00:01 ***")
+    job.say(job.ends + 42, None, "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.")
+    logs = told(job, tmp_path)["logs"]
+    roots = [line["line"] for event in logs["events"] if event["role"] == "root" for line in event["lines"]]
+    assert logs["subcategory"] == "cancelled" and roots == [1]
