@@ -91,7 +91,7 @@ class RecordWriter:
         target = self._work / "columns.parquet"
         if not self._parts:
             table = pl.concat(self._open) if self._open else pl.DataFrame(schema=SCHEMA)
-            table.write_parquet(target, compression="lz4")
+            table.write_parquet(target, compression="lz4", statistics=False)
             return target
         self._flush()
         pl.scan_parquet(self._parts).sink_parquet(target, compression="lz4")

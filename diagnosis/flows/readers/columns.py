@@ -250,14 +250,20 @@ def _address(series: list[pl.Series], name: str) -> pl.Series:
     """Text without blanks; ``-`` and zeros of the other family are nothing; of several values in one field the
     innermost (last) counts.
     """
-    texts = [
-        s.cast(pl.String).str.strip_chars(' "').replace({"": None, "-": None, "::": None, "0.0.0.0": None})  # noqa: S104 - an address read, not one bound
-        for s in series
-    ]
-    text = _first(texts)
-    if name == "path":
-        return text.alias(name)
-    return text.str.split(",").list.last().alias(name)
+    texts = [_tidy(s.cast(pl.String), innermost=name != "path") for s in series]
+    return _first(texts).alias(name)
+
+
+def _tidy(text: pl.Series, *, innermost: bool) -> pl.Series:
+    """Tells by the few different values whether there is anything to tidy in the many rows: mostly there is not."""
+    values = text.unique()
+    tidied = _tidied(values, innermost=innermost)
+    return text if tidied.equals(values, null_equal=True) else _tidied(text, innermost=innermost)
+
+
+def _tidied(text: pl.Series, *, innermost: bool) -> pl.Series:
+    text = text.str.strip_chars(' "').replace({"": None, "-": None, "::": None, "0.0.0.0": None})  # noqa: S104 - an address read, not one bound
+    return text.str.split(",").list.last() if innermost else text
 
 
 def _both_ways(table: pl.DataFrame) -> pl.DataFrame:

@@ -18,6 +18,9 @@ from diagnosis.flows.readers.columns import Columns, plain
 from diagnosis.flows.records import RecordWriter
 from diagnosis.model import ParseHints
 
+#: Bytes in which the first hundred rows are looked for.
+SAMPLED = 1 << 18
+
 Schema = dict[str, pl.DataType | type[pl.DataType]]
 _SEPARATORS = (",", "\t", ";", " ", "|")
 #: Between two column names: what is no part of a name.
@@ -194,7 +197,7 @@ def _types(block: bytes, header: Header) -> Schema:
     """Numbers where the first hundred rows hold numbers: reading them at once is several times faster than by way of
     text.
     """
-    sample = b"\n".join(block.split(b"\n", 101)[:100]) + b"\n"
+    sample = b"\n".join(block[:SAMPLED].split(b"\n", 101)[:100]) + b"\n"
     text: Schema = dict.fromkeys(header.names, pl.String)
     table = _table(sample, header, text)
     schema = dict(text)
