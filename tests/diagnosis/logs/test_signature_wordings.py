@@ -139,6 +139,8 @@ WORDINGS = {
         "WARNING host memory usage 97% and growing 1.2 GB/min",
     ],
     "shape_mismatch": [
+        "ValueError: (InvalidArgument) The number of elements in Input(X) should be equal to that of Input(Label)",
+        "InvalidArgumentError: (InvalidArgument) Expected x_dims[1] == y_dims[0], but received 512 != 256",
         "RuntimeError: shape '[8, 4096, 32]' is invalid for input of size 1000",
         "RuntimeError: Expected tensor for argument #1 'indices' to have scalar type Long",
         "RuntimeError: Sizes of tensors must match except in dimension 1. Expected size 2 but got size 3",
