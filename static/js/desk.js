@@ -16,6 +16,18 @@
   leave();
   document.addEventListener("htmx:after:settle", leave);
 
+  // what scrolls sideways is reached by keys too
+  const reach = () => all(".table-wrap:not([tabindex])").forEach((box) => { if (box.scrollWidth > box.clientWidth) box.tabIndex = 0; });
+  reach();
+  addEventListener("resize", reach);
+  document.addEventListener("htmx:after:settle", reach);
+
+  // on a phone the tab that is open may lie outside its strip
+  all(".tabs").forEach((strip) => {
+    const open = strip.querySelector("[aria-current]");
+    if (open && open.offsetLeft + open.offsetWidth > strip.clientWidth) strip.scrollLeft = open.offsetLeft + open.offsetWidth - strip.clientWidth + 12;
+  });
+
   all("[data-print]").forEach((button) => { button.hidden = false; });
   // what is folded away or not drawn yet is on paper too
   addEventListener("beforeprint", () => all("details[data-printed]").forEach((fold) => { fold.open = true; }));

@@ -21,7 +21,7 @@ def fleet_chart(cost: FleetCost) -> dict[str, Any]:
         "hovertemplate": "%{y:.1%} in the hour to %{x}<extra></extra>",
     }
     layout = {
-        "xaxis": {"type": "date"},
+        "xaxis": {"type": "date", "ticks": "outside", "ticklen": 6},
         "yaxis": {"range": [0, 1.02], "tickformat": ".0%"},
         "showlegend": False,
         "margin": {"l": 52, "r": 12, "t": 12, "b": 32},

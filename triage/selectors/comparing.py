@@ -88,7 +88,7 @@ def iteration_curves(here: Diagnosis, there: Diagnosis, names: tuple[str, str]) 
     layout = {
         "showlegend": True,
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        "margin": {"l": 8, "r": 12, "t": 28, "b": 36},
+        "margin": {"l": 8, "r": 12, "t": 28, "b": 44},
         "xaxis": {"title": {"text": "iteration"}},
         "yaxis": {"title": {"text": "seconds"}, "rangemode": "tozero"},
     }

@@ -133,7 +133,7 @@ def _curve(productive: list[tuple[float, float]], started_at: float, ended_at: f
         for name, y, colour, dash in lines
     ]
     layout = {
-        "xaxis": {"type": "date"},
+        "xaxis": {"type": "date", "ticks": "outside", "ticklen": 6},
         "yaxis": {"range": [0, 1.02], "tickformat": ".0%"},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "margin": {"l": 52, "r": 12, "t": 24, "b": 32},
