@@ -194,7 +194,9 @@ def inferred(case: Case, when: Moment, where: Place, verdict: Verdict, roots: Se
     tree = taxonomy.load()
     out = [f"The cause is {tree.get(verdict.id).title} (confidence {verdict.confidence:.0%})."]
     if verdict.runner_up and verdict.runner_up[1] > 0.02:
-        out.append(f"It may also be {tree.get(verdict.runner_up[0]).title} ({verdict.runner_up[1]:.0%}).")
+        out.append(
+            f"It may also be {tree.get(verdict.runner_up[0]).title} ({verdict.runner_up[1]:.0%}){_either(verdict)}."
+        )
     out.append(f"Who: {where.answer}.")
     if when.symptom == "hang":
         out.append("It is a hang: progress stopped long before anything ended, and no process had died by then.")
@@ -204,6 +206,17 @@ def inferred(case: Case, when: Moment, where: Place, verdict: Verdict, roots: Se
         scope = {"family": "the same family", "framework": "the same framework", "all": "all families"}[case.scope]
         out.append(f"Messages that healthy jobs print too were left out ({case.healthy} jobs of {scope}).")
     return tuple(out)
+
+
+def _either(verdict: Verdict) -> str:
+    """How sure the group is that both candidates belong to: they exclude each other, so their shares add up."""
+    if verdict.runner_up is None:
+        return ""
+    group = verdict.id.rpartition(".")[0]
+    if group.count(".") < 1 or verdict.runner_up[0].rpartition(".")[0] != group:
+        return ""
+    path = ", ".join(taxonomy.load().path(group))
+    return f"; either way it belongs to {path} ({min(1.0, verdict.confidence + verdict.runner_up[1]):.0%})"
 
 
 def healthy(case: Case) -> tuple[str, ...]:

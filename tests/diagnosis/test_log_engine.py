@@ -139,6 +139,10 @@ def test_a_worker_that_dies_by_a_signal_without_a_word_is_found_in_its_launchers
     report = told(job.torn_down(job.ends + 5), tmp_path)
     assert accused(report) == ["gpu-0007"]
     assert report["logs"]["subcategory"] == "process_killed"
+    # without a kernel's log, who sent the signal is open, but not whose machine it was
+    first, second = report["logs"]["confidence"], report["logs"]["runner_up"]["confidence"]
+    either = f"({second:.0%}); either way it belongs to Hardware, Host ({first + second:.0%})."
+    assert f"It may also be Host out of memory {either}" in report["inferred"]
 
 
 def test_a_slowdown_is_found_without_any_error_line(tmp_path: Path) -> None:
