@@ -19,7 +19,8 @@ from diagnosis.flows import diagnose_flows
 from ingest import storage
 from ingest.models import Artifact, Blob
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
-from triage.charts.flows import map_chart, steps_chart
+from triage.charts.flows import map_chart, ranks_chart, steps_chart
+from triage.charts.flows_ports import ports_chart
 from triage.models import Activity
 from triage.selectors.flows import FlowsView, PortsView
 from triage.services.diagnosing import diagnosis_store
@@ -260,3 +261,14 @@ def test_ports_beyond_the_first_are_folded_away():
     page = render_to_string("triage/job/flows.html", {"shown": shown}, request=RequestFactory().get("/"))
     assert "4 more ports" in page
     assert "The 20 busiest of 30 ports." in page
+
+
+def test_heat_maps_ask_for_no_style_attribute_that_the_policy_forbids():
+    heat = {"columns": 1, "pp": [[10]], "dp": [[20]]}
+    ranks = ranks_chart({"lanes": ["a"], "t0": 0.0, "t1": 1.0, "heat": heat, "segments": [], "steps": []}, [])
+    ports = ports_chart({"ports": ["a"], "times": [0.0], "bps": [[1e9]]})
+    for chart in (ranks, ports):
+        trace = chart["data"][0]
+        assert trace["type"] == "heatmap"
+        assert trace["showscale"] is False
+        assert trace.get("ygap") or trace.get("zsmooth")  # else plotly styles the image's pixels

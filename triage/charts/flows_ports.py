@@ -22,6 +22,7 @@ def ports_chart(view: dict[str, Any]) -> dict[str, Any]:
             "text": [[name] * len(view["times"]) for name in names] if len(names) * len(view["times"]) < 5000 else None,
             "zmin": 0,
             "colorscale": [[0, "rgba(128,140,160,0.10)"], [0.5, "#4f86c6"], [1, "#c2574f"]],
+            # A colour bar and rows without a gap need style attributes, which the page's policy forbids.
             "showscale": False,
             "ygap": 1,
             "hovertemplate": "%{x}<br>%{z} Gb/s in and out<extra></extra>",
