@@ -39,7 +39,7 @@
     const width = (data.t1 - data.t0) / data.z[0].length;
     const x = data.z[0].map((_, i) => utc(data.t0 + width * (i + 0.5)));
     const traces = [{
-      type: "heatmap", x, y: data.nodes.map((_, i) => i), z: data.z.map((row) => row.map((v) => (v < 0 ? null : v))), colorscale: scale, zmin: -0.5, zmax: n - 0.5, showscale: false, opacity: 0.32, ygap: data.nodes.length < 60 ? 2 : 0,
+      type: "heatmap", x, y: data.nodes.map((_, i) => i), z: data.z.map((row) => row.map((v) => (v < 0 ? null : v))), colorscale: scale, zmin: -0.5, zmax: n - 0.5, showscale: false, opacity: 0.32, ygap: data.nodes.length < 60 ? 2 : 0.01, // at 0 a style is set that the policy forbids
       text: data.z.map((row, r) => row.map((v) => (v < 0 ? "" : `${data.nodes[r]}  ${data.stages[v].replace("_", " ")}`))), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
     }];
     for (const [role, [tone, symbol]] of Object.entries(ROLE)) {

@@ -134,6 +134,24 @@ def test_a_capture_without_a_timeline_says_why(client):
     assert "Times are whole seconds." in client.get(reverse("job-flows", args=["coarse"])).content.decode()
 
 
+def test_a_job_of_flows_alone_is_headed_by_their_finding_and_draws_no_timeline_of_logs(client):
+    client.force_login(make_user("eng", "engineer"))
+    headline = "gpu-7 of flows-1 is slow: 1.10 times as long as usual in steps 25 to 33."
+    inputs = [{"path": "flows.csv", "kind": "flow", "skipped": None}]
+    report = {"headline": headline, "inputs": inputs, "flows": {"jobs": [], "reasons": []}}
+    attempt = make_attempt(make_job("flows-only"))
+    diagnosis_store(attempt=attempt, revision=1, report=report)
+    page = client.get("/jobs/flows-only/flows/").content.decode()
+    assert headline in page
+    assert "shows no failure" not in page
+    assert 'id="timeline"' not in page
+    inputs.append({"path": "a.log", "kind": "log", "skipped": None})
+    diagnosis_store(attempt=attempt, revision=2, report=report)
+    page = client.get("/jobs/flows-only/flows/").content.decode()
+    assert "shows no failure" in page
+    assert 'id="timeline"' in page
+
+
 def test_thousands_of_steps_are_thinned_but_no_slow_one_is_lost():
     steps = [{"start": float(n), "end": n + 0.9, "slow": n == 7001} for n in range(20_000)]
     chart = steps_chart({"steps": steps, "step_s": {"limit": 1.2}}, [])

@@ -13,6 +13,7 @@ from triage.selectors.access import visible_cluster_ids
 
 PAGE_SIZE = 50
 FILES_PAGE_SIZE = 200
+_LOGS = {"log", "kernel", "scheduler"}
 _OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
 
@@ -42,6 +43,11 @@ class JobView:
     @property
     def report(self) -> dict[str, Any]:
         return self.diagnosis.report if self.diagnosis else {}
+
+    @property
+    def has_logs(self) -> bool:
+        """Whether logs were read: a job of flows or stacks alone has no timeline of stages, and its finding is theirs."""
+        return any(row["kind"] in _LOGS and not row["skipped"] for row in self.report.get("inputs", ()))
 
 
 def jobs_visible_to(user: Any) -> QuerySet[Job]:
