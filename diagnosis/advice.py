@@ -313,7 +313,8 @@ def _fill(text: str, facts: Mapping[str, Any]) -> str:
         return str(value).replace("_", " ") or "unknown"
 
     filled = re.sub(r"\{(\w+)\}", said, text)
-    return filled[:1].upper() + filled[1:]
+    is_name = any(letter.isdigit() for letter in filled.partition(" ")[0])  # of a machine: kept as it is written
+    return filled if is_name else filled[:1].upper() + filled[1:]
 
 
 def _commands(

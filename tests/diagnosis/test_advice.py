@@ -271,3 +271,9 @@ def test_slurm_is_never_given_a_name_for_a_job_number():
     by_name = advise({"stacks": {"reason": "x"}, "job": {"id": "llama-70b"}})["commands"]
     assert "--jobid=<job id> " in by_name["slurm"]
     assert "job-name=llama-70b " in by_name["kubernetes"]
+
+
+def test_a_sentence_that_begins_with_a_machine_keeps_its_name():
+    filled = advice._fill("{culprit_nodes} is suspected.", {"culprit_nodes": ["gpu-node-02"]})
+    assert filled == "gpu-node-02 is suspected."
+    assert advice._fill("{scope} is suspected.", {"scope": "one node"}) == "One node is suspected."
