@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -39,14 +41,24 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     ours = ("DATABASE_URL", "REDIS_URL", "FAULTLINE_DATA_DIR", "DJANGO_SETTINGS_MODULE")
     env = {name: value for name, value in os.environ.items() if name not in ours}
     env |= {"FAULTLINE_DATA_DIR": str(folder / "data"), "FAULTLINE_PORT": str(port)}
+    env["FAULTLINE_WEBHOOK_ALLOW"] = "127.0.0.1"
     log = folder / "run.log"
     process = spawn([sys.executable, "-m", "scripts.run"], log=log, env=env)
     try:
         wait_until(lambda: "Ctrl-C ends it" in log.read_text(), process, what="make run", log=log, timeout_s=120)
         people = dict(re.findall(r"Sign in as (\w+) with password (\S+)", log.read_text()))
+        people["admin"] = _admin(env)
         yield Site(f"http://localhost:{port}", people, folder / "data")
     finally:
         stop(process, grace_s=30)
+
+
+def _admin(env: dict[str, str]) -> str:
+    """Make an administrator as an operator does, on the command line; tells the password."""
+    password = secrets.token_urlsafe(16)
+    command = [sys.executable, "manage.py", "createsuperuser", "--noinput", "--username=admin", "--email=a@example.com"]
+    subprocess.run(command, cwd=ROOT, env={**env, "DJANGO_SUPERUSER_PASSWORD": password}, check=True)
+    return password
 
 
 @pytest.fixture(scope="session")

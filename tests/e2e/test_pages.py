@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 import zlib
 from collections.abc import Callable
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import BrowserContext, Page, Response
+from playwright.sync_api import BrowserContext, Page, Response, expect
 
 from tests.e2e.conftest import SCHEMES, SIZES
 
@@ -27,6 +28,18 @@ PAGES = {
     "nodes": ("/nodes/", None),
     "node": ("/nodes/", "main td a[href^='/nodes/']"),
     "not-found": ("/jobs/there-is-no-such-job/", None),
+}
+_RUN = "/jobs/sample-sigkill-rank5"
+#: person -> further pages, visited one after another in one window
+FURTHER = {
+    "engineer": (
+        *(f"{_RUN}/{tab}/" for tab in ("events", "flows", "stacks", "files", "cost", "work")),
+        f"{_RUN}/compare/?with=sample-healthy-ddp-a",
+        "/replay/?machines=n0+n1+n2+n3&pp=1&k=2",
+        "/account/tokens/",
+    ),
+    "manager": ("/statistics/planning/",),
+    "admin": ("/account/services/", "/rules/", "/rules/new/"),
 }
 #: statistics and job draw charts, whose library is loaded only there
 PLAIN = [name for name in PAGES if name not in {"statistics", "job", "incident"}]
@@ -65,12 +78,57 @@ def test_nothing_is_cut_off_or_scrolls_sideways_at_either_width(
         expects_console_errors.append("404")
     visit(quiet, name)
     photograph(quiet, name)
+    _fits_either_width(quiet)
+
+
+def _fits_either_width(page: Page) -> None:
     for size, viewport in SIZES.items():
-        quiet.set_viewport_size(viewport)
+        page.set_viewport_size(viewport)
         deadline = time.monotonic() + 10  # a chart follows the window a moment later
-        while (width := quiet.evaluate("document.documentElement.scrollWidth")) > viewport["width"]:
-            assert time.monotonic() < deadline, f"{name} is {width} px wide on a {size} screen"
-            quiet.wait_for_timeout(100)
+        while (width := page.evaluate("document.documentElement.scrollWidth")) > viewport["width"]:
+            assert time.monotonic() < deadline, f"{page.url} is {width} px wide on a {size} screen"
+            page.wait_for_timeout(100)
+
+
+def _readable_in_every_form(page: Page) -> None:
+    """Axe in both schemes (colours are all that the second changes), and no sideways scrolling at either width."""
+    page.set_viewport_size(SIZES["wide"])
+    for scheme, options in zip(SCHEMES, ({}, {"runOnly": ["color-contrast"]}), strict=True):
+        page.emulate_media(color_scheme=scheme)
+        found = Axe().run(page, options=options)
+        assert found.violations_count == 0, f"{page.url} in {scheme}: {found.generate_report()}"
+    _fits_either_width(page)
+
+
+@pytest.mark.parametrize("person", FURTHER)
+def test_further_pages_are_readable_in_every_form(
+    context_of: Callable[..., BrowserContext], samples_ready: None, person: str
+) -> None:
+    page = context_of(person, reduced_motion="reduce").new_page()
+    for address in FURTHER[person]:
+        response = page.goto(address)
+        assert response and response.ok, address
+        page.wait_for_load_state("networkidle")
+        _readable_in_every_form(page)
+
+
+def test_webhooks_and_their_messages_are_readable_in_every_form(manager: Page) -> None:
+    manager.goto("/webhooks/")
+    _readable_in_every_form(manager)
+    manager.fill("input[name=name]", "On-call chat")
+    manager.fill("input[name=url]", "http://127.0.0.1:9/nobody-listens")
+    with manager.expect_navigation():
+        manager.click("button:has-text('Make webhook')")
+    manager.goto("/webhooks/")
+    manager.locator("[data-testid=webhooks] a").first.click()
+    manager.wait_for_url(re.compile(r"/webhooks/\d+/$"))
+    manager.click("button:has-text('Send a ping')")
+    manager.wait_for_url("**/deliveries/*/")
+    _readable_in_every_form(manager)
+    manager.goto("/webhooks/")
+    manager.locator("[data-testid=webhooks] a").first.click()
+    expect(manager.locator("[data-testid=deliveries]")).to_be_visible()
+    _readable_in_every_form(manager)
 
 
 @pytest.mark.parametrize("name", PLAIN)
