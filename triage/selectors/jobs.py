@@ -46,7 +46,7 @@ class JobView:
 
     @property
     def has_logs(self) -> bool:
-        """Whether logs were read: a job of flows or stacks alone has no timeline of stages, and its finding is theirs."""
+        """Whether logs were read; else there is no timeline of stages, and the finding is that of flows or stacks."""
         return any(row["kind"] in _LOGS and not row["skipped"] for row in self.report.get("inputs", ()))
 
 
