@@ -89,11 +89,15 @@ class LogTable:
             lazy = self._scan(file).filter(pl.col("masked").is_in(wanted.implode()))
             frame = (lazy.head(left) if left is not None else lazy).collect()
             found.append(frame)
+            if len(found) == BATCH_FILES:  # a filtered frame keeps its file's whole buffers alive; copies do not
+                found = [pl.concat(found, rechunk=True)]
             if left is not None:
                 left -= frame.height
                 if left <= 0:
                     break
-        return pl.concat(found) if found else self._scan(0).head(0).collect() if self.files else _empty_rows()
+        if found:
+            return pl.concat(found, rechunk=True)
+        return self._scan(0).head(0).collect() if self.files else _empty_rows()
 
     def around(self, file: int, low: int, high: int) -> pl.DataFrame:
         """The rows of lines ``low`` to ``high`` (both included) of one file."""
