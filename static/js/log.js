@@ -127,7 +127,7 @@
     return item;
   }));
   const tell = (isGoing, trouble = "") => {
-    const share = state.size ? Math.floor((100 * state.done) / state.size) : 100;
+    const share = state.size ? Math.floor((100 * state.done) / state.size) : isGoing ? 0 : 100;
     const count = document.createElement("span");
     count.textContent = ` ${state.hits.length.toLocaleString("en")} line${state.hits.length === 1 ? "" : "s"} found in ${share} % of the bytes${trouble || (isGoing ? "…" : state.offset === null ? "." : ", stopped.")}`;
     part("said").innerHTML = told;

@@ -37,8 +37,8 @@ def test_a_broken_promise_is_noticed(
 ) -> None:
     usual = reader.write_columns
 
-    def wrong(parts: list[pl.DataFrame], target: Path, year: int | None = None) -> None:
-        usual([part.with_columns(change) for part in parts], target, year)
+    def wrong(parts: list[pl.DataFrame], *rest: object) -> None:
+        usual([part.with_columns(change) for part in parts], *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(reader, "write_columns", wrong)
     data = b"first line\nsecond\nthird thing\nfirst line\n"
