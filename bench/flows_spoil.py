@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bench.flows_world import KINDS, Fabric, Run, Tenant
+from bench.flows_tenants import Fabric, Tenant
+from bench.flows_world import KINDS, Run
 
 T0 = 1_760_000_000.0
 
@@ -242,34 +243,10 @@ def _chatter(places: list[tuple[int, int]], case: Case, rng: np.random.Generator
     for _ in range(60):
         node = int(rng.choice(nodes))
         size = int(rng.integers(300, 40_000))
-        rows.append(
-            (
-                rng.uniform(0, 25),
-                rng.uniform(0.01, 3),
-                "10.9.9.9",
-                address(node, 0, how),
-                int(rng.integers(32768, 60999)),
-                22,
-                6,
-                size,
-                size // 120 + 1,
-                "mgmt",
-            )
-        )
-        rows.append(
-            (
-                rng.uniform(0, 25),
-                rng.uniform(0.001, 0.01),
-                "10.9.9.8",
-                address(node, 0, how),
-                int(rng.integers(32768, 60999)),
-                9100,
-                6,
-                size,
-                size // 800 + 1,
-                "mgmt",
-            )
-        )
+        for peer, port, lasts, packet in (("10.9.9.9", 22, (0.01, 3), 120), ("10.9.9.8", 9100, (0.001, 0.01), 800)):
+            start, length, source = rng.uniform(0, 25), rng.uniform(*lasts), int(rng.integers(32768, 60999))
+            target = address(node, 0, how)
+            rows.append((start, length, peer, target, source, port, 6, size, size // packet + 1, "mgmt"))
     for _ in range(1500 if case.spoil.probes else 0):
         i, j = rng.choice(len(places), 2, replace=False)
         if places[i][0] != places[j][0]:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench.flows_spoil import Case, Spoil, build
-from bench.flows_world import Fabric, Fault, Tenant
+from bench.flows_tenants import Fabric, Fault, Tenant
 from diagnosis.flows import diagnose_flows, parse_flow
 from diagnosis.model import ParseHints
 

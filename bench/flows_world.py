@@ -12,109 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from bench.flows_tenants import Fabric, Fault, Tenant, Whole
+
 Array = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
 KINDS = ("DP", "PP", "EP", "OTHER")
 SYNC, PIPE, EXPERT, CONTEXT = range(4)
-
-
-@dataclass(frozen=True)
-class Fabric:
-    """``rail``: one leaf a GPU number and pod; ``tor``: a leaf for ``width`` machines; ``fat3``: leaf, aggregation,
-    core; ``lingjun``: ASW a rail and plane, PSW a pod, DSW above.
-    """
-
-    kind: str = "rail"
-    width: int = 4
-    spines: int = 4
-
-    def leaf(self, node: int, gpu: int, lane: int = 0) -> str:
-        if self.kind == "rail":
-            return f"leaf-{node // (8 * self.width)}-{gpu}"
-        if self.kind == "lingjun":
-            return f"S{node // (4 * self.width)}-{2 * gpu + lane % 2}"
-        return f"tor-{node // self.width}"
-
-    def path(self, a: tuple[int, int], b: tuple[int, int], lane: int) -> str:
-        first, last = self.leaf(*a, lane), self.leaf(*b, lane)
-        if first == last:
-            return first
-        chosen = hash((a, b, lane, 7)) % self.spines
-        if self.kind == "fat3":
-            pods = a[0] // (2 * self.width), b[0] // (2 * self.width)
-            if pods[0] != pods[1]:
-                return f"{first};agg-{pods[0]}-{chosen % 2};core-{chosen};agg-{pods[1]}-{chosen % 2};{last}"
-            return f"{first};agg-{pods[0]}-{chosen % 2};{last}"
-        if self.kind == "lingjun":
-            pods = a[0] // (8 * self.width), b[0] // (8 * self.width)
-            middle = f"P{pods[0]}-{chosen};"
-            return (
-                f"{first};{middle}{last}"
-                if pods[0] == pods[1]
-                else f"{first};{middle}G{chosen};P{pods[1]}-{chosen};{last}"
-            )
-        return f"{first};spine-{chosen};{last}"
-
-
-@dataclass(frozen=True)
-class Fault:
-    """``kind``: gpu (a machine computes ``factor`` times as long), nic (a port carries 1/factor), switch, loader or
-    checkpoint (``factor`` seconds before step ``first``).
-    """
-
-    kind: str
-    first: int
-    last: int
-    factor: float
-    rank: int = 0
-    switch: str = ""
-
-
-@dataclass(frozen=True)
-class Tenant:
-    """One job; times in seconds, sizes in bytes."""
-
-    nodes: tuple[int, ...]
-    gpus: int = 8
-    tp: int = 8
-    cp: int = 1
-    pp: int = 1
-    vpp: int = 1
-    ep: int = 1
-    mode: str = "ring"  # ring, tree, dbtree, rsag, agnext, zero3
-    steps: int = 40
-    micro: int = 4
-    forward: float = 0.015
-    buckets: tuple[int, ...] = (402_653_184, 402_653_184, 268_435_456, 91_226_112)
-    overlap: bool = True
-    layers: int = 8
-    act: int = 50_331_648
-    varying: bool = False
-    lanes: int = 1
-    rate: float = 2.4e10
-    begin: float = 0.8
-    gap: float = 0.012
-    eval_every: int = 0
-    checkpoint_every: int = 0
-    jitter: float = 0.006
-    faults: tuple[Fault, ...] = ()
-    seed: int = 1
-
-    @property
-    def world(self) -> int:
-        return len(self.nodes) * self.gpus
-
-    @property
-    def dp(self) -> int:
-        return self.world // (self.tp * self.cp * self.pp)
-
-    def place(self, rank: int) -> tuple[int, int]:
-        return self.nodes[rank // self.gpus], rank % self.gpus
-
-    def ranks(self, stage: int, t: int) -> Whole:
-        """The gradient group of a stage and tensor rank: all replicas and context ranks."""
-        both = np.arange(self.dp * self.cp)
-        return t + self.tp * (both + self.dp * self.cp * stage)
 
 
 @dataclass
