@@ -75,7 +75,7 @@ def real_jobs() -> Iterator[str]:
     with tarfile.open(base / "logs.tar.gz") as archive:
         for member in archive:
             if labels.get(member.name.removeprefix("./"), {}).get("outcome") == "success":
-                yield from _lines(archive.extractfile(member).read())  # type: ignore[union-attr]
+                yield from _lines(_bytes(archive, member))
 
 
 def practice() -> Iterator[str]:
@@ -94,7 +94,12 @@ def archives(paths: list[Path], suffix: str = "") -> Iterator[str]:
         with tarfile.open(path) as archive:
             for member in archive:
                 if member.isfile() and member.name.endswith(suffix) and not member.name.endswith((".pcap", ".csv")):
-                    yield from _lines(archive.extractfile(member).read())  # type: ignore[union-attr]
+                    yield from _lines(_bytes(archive, member))
+
+
+def _bytes(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    stream = archive.extractfile(member)
+    return stream.read() if stream else b""
 
 
 def _lines(raw: bytes) -> Iterator[str]:

@@ -54,9 +54,12 @@ def parser() -> argparse.ArgumentParser:
     )
     common.add_argument("--quiet", "-q", action="store_true", help="say only what went wrong")
     common.add_argument("--json", action="store_true", help="print one JSON object to standard output")
-    text = {"epilog": CODES, "formatter_class": argparse.RawDescriptionHelpFormatter, "parents": [common]}
 
-    upload = commands.add_parser("upload", help="send the evidence of a job", **text)  # type: ignore[arg-type]
+    def command(name: str, meaning: str) -> argparse.ArgumentParser:
+        shape = argparse.RawDescriptionHelpFormatter
+        return commands.add_parser(name, help=meaning, epilog=CODES, formatter_class=shape, parents=[common])
+
+    upload = command("upload", "send the evidence of a job")
     upload.add_argument("paths", nargs="+", metavar="PATH", help="directories, files, archives")
     upload.add_argument(
         "--job", required=True, metavar="NAME", help="the job's name; run again, the same job gets what it lacks"
@@ -85,11 +88,11 @@ def parser() -> argparse.ArgumentParser:
     upload.add_argument("--diagnose", action="store_true", help="diagnose as soon as the evidence is read")
     _waits(upload)
 
-    status = commands.add_parser("status", help="how a job does", **text)  # type: ignore[arg-type]
+    status = command("status", "how a job does")
     status.add_argument("slug")
     _waits(status)
 
-    commands.add_parser("check", help="whether site and token work", **text)  # type: ignore[arg-type]
+    command("check", "whether site and token work")
     return made
 
 
