@@ -21,13 +21,6 @@ MAX_QUERIES = 8
 
 
 @pytest.fixture
-def ada(client):
-    user = make_user("ada", "engineer")
-    client.force_login(user)
-    return user
-
-
-@pytest.fixture
 def incident():
     attempt = make_attempt(make_job("llama"))
     diagnosis_store(attempt=attempt, revision=1, report=sample())

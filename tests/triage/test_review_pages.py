@@ -15,13 +15,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def ada(client):
-    user = make_user("ada", "engineer")
-    client.force_login(user)
-    return user
-
-
-@pytest.fixture
 def incident():
     attempt = make_attempt(make_job("llama"))
     diagnosis_store(attempt=attempt, revision=1, report=sample())

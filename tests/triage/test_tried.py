@@ -19,13 +19,6 @@ pytestmark = pytest.mark.django_db
 EVICT = {"action": "evict", "outcome": "failed_again", "targets": "gpu-0412", "reason": "Xid 79 came back elsewhere"}
 
 
-@pytest.fixture
-def ada(client):
-    user = make_user("ada", "engineer")
-    client.force_login(user)
-    return user
-
-
 def incident_of(job, number=0, **changes):
     attempt = make_attempt(job, number=number)
     diagnosis_store(attempt=attempt, revision=1, report={**sample(), **changes})
