@@ -6,7 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+#: What a job passes through, in order; a diagnosis names the one that it failed in.
+STAGES: Final = (
+    "launch",
+    "rendezvous",
+    "model_build",
+    "checkpoint_load",
+    "training",
+    "evaluation",
+    "checkpoint_save",
+    "shutdown",
+)
+#: How a failure shows.
+SYMPTOMS: Final = ("launch_failure", "crash", "hang", "slow", "none")
 
 
 class Kind(StrEnum):

@@ -12,17 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from diagnosis.model import STAGES
 from triage.lanes import within
 from triage.selectors.incident import log_url
 
 COLUMNS = 480
 MAX_ROWS = 256
 MAX_MARKS = 1500
-STAGES = (
-    *("silent", "launch", "rendezvous", "model_build", "checkpoint_load"),
-    *("training", "evaluation", "checkpoint_save", "shutdown"),
-)
-_NUMBER = {name: n for n, name in enumerate(STAGES)}
+#: What a lane shows at each moment: nothing was written, or a stage.
+STATES = ("silent", *STAGES)
+_NUMBER = {name: n for n, name in enumerate(STATES)}
 _ROLE_ORDER = {"root": 0, "cascade": 1, "confirmation": 2, "teardown": 3}
 Lane = dict[str, Any]
 
@@ -57,7 +56,7 @@ def timeline_figure(
         "t1": last * 1000,
         "whole": [begin * 1000, end * 1000],
         "nodes": names,
-        "stages": list(STAGES),
+        "stages": list(STATES),
         "z": grid.tolist(),
         "marks": _marks(groups, first, last, slug, attempt),
         "iterations": _iterations(timeline, first, last),

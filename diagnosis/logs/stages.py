@@ -14,16 +14,8 @@ from typing import Final
 
 import polars as pl
 
-STAGES: Final = (
-    "launch",
-    "rendezvous",
-    "model_build",
-    "checkpoint_load",
-    "training",
-    "evaluation",
-    "checkpoint_save",
-    "shutdown",
-)
+from diagnosis.model import STAGES
+
 BEFORE_TRAINING: Final = frozenset(STAGES[:4])
 
 #: (stage, is_end, pattern), the first that matches a message decides. Linear-time dialect, case folded.

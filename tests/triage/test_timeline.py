@@ -7,7 +7,7 @@ import time
 
 from tests.triage.report import T0, sample
 from triage.lanes import folded, unfolded
-from triage.timeline import COLUMNS, MAX_ROWS, STAGES, timeline_figure
+from triage.timeline import COLUMNS, MAX_ROWS, STATES, timeline_figure
 
 
 def figure(timeline=None, **options):
@@ -17,11 +17,11 @@ def figure(timeline=None, **options):
 def test_a_troubled_node_comes_first_and_is_silent_after_its_last_line():
     drawn = figure()
     assert drawn["nodes"][0] == "gpu-0412"
-    row = [STAGES[v] for v in drawn["z"][0] if v >= 0]
+    row = [STATES[v] for v in drawn["z"][0] if v >= 0]
     assert row[5] == "training"
     assert row[-1] == "silent"
     assert row.count("silent") / COLUMNS > 0.5
-    assert "silent" not in [STAGES[v] for v in drawn["z"][1] if v >= 0]
+    assert "silent" not in [STATES[v] for v in drawn["z"][1] if v >= 0]
 
 
 def test_a_mark_leads_to_its_line():

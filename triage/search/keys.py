@@ -11,15 +11,11 @@ from typing import Any
 from django.db.models import F, Q
 
 from diagnosis import taxonomy
+from diagnosis.model import STAGES, SYMPTOMS
 from ingest.models import Job, Node
 from triage.models import Incident, Suspect
 from triage.search.grammar import SearchError, Term
 
-_STAGES = (
-    *("launch", "rendezvous", "model_build", "checkpoint_load"),
-    *("training", "evaluation", "checkpoint_save", "shutdown"),
-)
-_SYMPTOMS = ["launch_failure", "crash", "hang", "slow", "none"]
 _COMPARISONS = {"": "", ">": "__gt", "<": "__lt", ">=": "__gte", "<=": "__lte"}
 _COMPARED_WORDS = {"": "", ">": "above ", "<": "below ", ">=": "at least ", "<=": "at most "}
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -306,8 +302,8 @@ ALL = (
     _job("model", "the model trained", "model:llama-70b", said="training"),
     _text("cluster", "the cluster", "cluster:default", "cluster__slug", said="on cluster"),
     _job("team", "the team of the job", "team:pretraining", said="of team"),
-    _text("symptom", "how it showed", "symptom:hang", "symptom", said="showing as", choices=_SYMPTOMS),
-    _text("stage", "the stage it failed in", "stage:training", "stage", said="in stage", choices=_STAGES),
+    _text("symptom", "how it showed", "symptom:hang", "symptom", said="showing as", choices=SYMPTOMS),
+    _text("stage", "the stage it failed in", "stage:training", "stage", said="in stage", choices=STAGES),
     _number(
         "iter",
         "the iteration it failed at",

@@ -12,20 +12,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from diagnosis import taxonomy
+from diagnosis.model import STAGES
 from triage.models import Activity, Decision, Incident
 from triage.services import standing
 from triage.services.learning import learning_consider
 
-STAGES = (
-    "launch",
-    "rendezvous",
-    "model_build",
-    "checkpoint_load",
-    "training",
-    "evaluation",
-    "checkpoint_save",
-    "shutdown",
-)
 MAX_REASON = 2000
 MAX_COMMENT = 20_000
 

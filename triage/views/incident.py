@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
+from diagnosis.model import STAGES
 from triage.export import markdown
 from triage.models import Decision, Incident
 from triage.selectors.advice import advice_view
@@ -21,7 +22,7 @@ from triage.selectors.incident import incident_view
 from triage.selectors.incidents import incidents_visible_to
 from triage.services import reviewing
 from triage.services.grouping import incidents_merge, incidents_split
-from triage.services.reviewing import STAGES, ReviewError
+from triage.services.reviewing import ReviewError
 from triage.services.standing import LATER_STATES
 from triage.views.common import ability_required, back, complain, incident_or_404, say
 
