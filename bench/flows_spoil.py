@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from bench.flows_neighbours import address, chatter, member, rows_of, serving, storage
 from bench.flows_tenants import Fabric, Tenant
 from bench.flows_world import KINDS, Run
 
@@ -26,9 +27,13 @@ class Spoil:
     clocks: float = 0.0  # collectors (one a leaf) are off by up to this
     no_bytes: bool = False
     sampled: int = 0
-    names: str = "rails"  # rails, flat, v6, shared (one address a machine, a port a rank)
+    names: str = "rails"  # rails, flat, v6, shared (one address a machine, a port a rank), ports (two a GPU)
     background: bool = True
     probes: bool = False
+    unlisted: int = 0  # so many machines are missing from the inventory (translated addresses, new machines)
+
+
+POOR = Spoil(loss=0.1, split=0.05, merge=0.08, twice=0.04)
 
 
 @dataclass(frozen=True)
@@ -41,21 +46,8 @@ class Case:
     spoil: Spoil = field(default_factory=Spoil)
     inventory: bool = True
     paths: bool = True
-
-
-def address(node: int, gpu: int, how: str) -> str:
-    if how == "flat":
-        return f"192.168.{node // 25}.{node % 25 * 10 + gpu}"
-    if how == "v6":
-        return f"fd00:{node:x}::{gpu + 1:x}"
-    if how == "shared":
-        return f"172.20.{node // 200}.{node % 200 + 1}"
-    return f"10.{gpu + 64}.{node // 250}.{node % 250 + 1}"
-
-
-def member(node: int, gpu: int, how: str) -> str:
-    """What the truth calls a rank: its address, with its port where ranks share one."""
-    return address(node, gpu, how) + (f":{29_600 + gpu}" if how == "shared" else "")
+    joined: tuple[tuple[int, ...], ...] = ()  # tenants that are one job (restarted, or shrunk)
+    serving: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # machines of an inference service beside
 
 
 def build(case: Case) -> tuple[pl.DataFrame, list[dict[str, Any]], dict[str, Any]]:
@@ -63,23 +55,42 @@ def build(case: Case) -> tuple[pl.DataFrame, list[dict[str, Any]], dict[str, Any
     rng = np.random.default_rng(99 + sum(t.seed for t in case.tenants))
     tables, jobs, problems = [], [], []
     places: dict[tuple[int, int], None] = {}
+    over = 0.0
     for number, tenant in enumerate(case.tenants):
+        if tenant.after is not None:
+            tenant = replace(tenant, begin=over + tenant.after)
         run = Run(tenant, case.fabric)
+        over = run.ends[-1]
         table = _records(run, case)
         jobs.append(_truth(run, table, number, case))
         problems += _problems(run, number, case)
         tables.append(table.drop("kind"))
         places |= dict.fromkeys(tenant.place(r) for r in range(tenant.world))
-        tables += [_storage(run, case, rng)] if case.spoil.background else []
+        tables += [storage(run, case.fabric, case.spoil.names, rng)] if case.spoil.background else []
     if case.spoil.background:
-        tables.append(_chatter(list(places), case, rng))
+        tables.append(chatter(list(places), case.spoil.names, rng, probes=case.spoil.probes))
+    if case.serving[0]:
+        near, far = (
+            tuple((address(n, g, case.spoil.names), case.fabric.leaf(n, g)) for n in part for g in range(8))
+            for part in case.serving
+        )
+        tables.append(rows_of(serving(near, far, max(run.ends[-1], over), rng)))
+        places |= dict.fromkeys((n, g) for part in case.serving for n in part for g in range(8))
+    jobs, problems = _joined(jobs, problems, case)
     table = spoilt(pl.concat(tables, how="diagonal").with_columns(pl.col("start_time") + T0), case.spoil, rng)
     if not case.paths:
         table = table.drop("switches")
     rows = [
-        {"ip": address(*p, case.spoil.names), "node": f"host{p[0]:03d}", "gpu": p[1], "leaf": case.fabric.leaf(*p)}
+        {
+            "ip": address(*p, case.spoil.names, lane),
+            "node": f"host{p[0]:03d}",
+            "gpu": p[1],
+            "leaf": case.fabric.leaf(*p, lane),
+        }
         for p in sorted(places)
+        for lane in range(2 if case.spoil.names == "ports" else 1)
     ]
+    rows = [r for r in rows if r["node"] not in {f"host{n:03d}" for n in _unlisted(case)}]
     if case.spoil.names == "shared":
         rows = [r for r in rows if r["gpu"] == 0]
     for row in jobs:
@@ -89,6 +100,37 @@ def build(case: Case) -> tuple[pl.DataFrame, list[dict[str, Any]], dict[str, Any
     gpus = sum(t.world for t in case.tenants)
     truth = {"gpus": gpus, "jobs": jobs, "problems": problems}
     return table, rows if case.inventory else [], truth
+
+
+def _unlisted(case: Case) -> list[int]:
+    nodes = sorted({n for t in case.tenants for n in t.nodes})
+    return nodes[len(nodes) - case.spoil.unlisted :]
+
+
+def _joined(
+    jobs: list[dict[str, Any]], problems: list[dict[str, Any]], case: Case
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Tenants that are one job become one row of truth, with the layout of the first."""
+    absorbed: set[str] = set()
+    for first, *others in case.joined:
+        own = jobs[first]
+        kinds = {(a, b): set(k.split("+")) for a, b, k in own["pairs"]}
+        before = own["steps"]["n"]
+        for other in others:
+            more = jobs[other]
+            absorbed.add(more["id"])
+            own["members"] = sorted({*own["members"], *more["members"]})
+            own["nodes"] = sorted({*own["nodes"], *more["nodes"]})
+            for a, b, k in more["pairs"]:
+                kinds.setdefault((a, b), set()).update(k.split("+"))
+            for p in problems:
+                if p.get("job") == more["id"]:
+                    p["job"] = own["id"]
+                    p |= {"step": p["step"] + before} if "step" in p else {}
+            before += more["steps"]["n"]
+            own["steps"] = {k: own["steps"][k] + more["steps"][k] for k in own["steps"]}
+        own["pairs"] = [[a, b, "+".join(sorted(k))] for (a, b), k in kinds.items()]
+    return [j for j in jobs if j["id"] not in absorbed], problems
 
 
 def _records(run: Run, case: Case) -> pl.DataFrame:
@@ -105,21 +147,23 @@ def _records(run: Run, case: Case) -> pl.DataFrame:
             "lane": np.concatenate(sent.lane),
         }
     )
+    world = job.world + job.gpus
     ways = table.select("a", "b", "lane").unique()
     ways = ways.with_columns(
         switches=pl.Series([case.fabric.path(job.place(a), job.place(b), lane) for a, b, lane in ways.iter_rows()])
     )
-    places = [job.place(r) for r in range(job.world)]
-    ips = pl.Series([address(*p, how) for p in places])
-    names = pl.Series([member(*p, how) for p in places])
+    places = [job.place(r) for r in range(world)]
+    ips = pl.Series([address(*p, how, lane) for lane in range(2) for p in places])
+    names = pl.Series([member(*p, how, lane) for lane in range(2) for p in places])
     gpu = pl.Series([p[1] for p in places])
     shared = how == "shared"
     a, b = table["a"], table["b"]
+    which = world * (table["lane"] % 2)
     table = table.with_columns(
-        src=ips.gather(a),
-        dst=ips.gather(b),
-        src_name=names.gather(a),
-        dst_name=names.gather(b),
+        src=ips.gather(a + which),
+        dst=ips.gather(b + which),
+        src_name=names.gather(a + which),
+        dst_name=names.gather(b + which),
         src_port=29_600 + gpu.gather(a) if shared else 49_152 + (a * 7919 + b * 13 + table["lane"]) % 16_000,
         dst_port=29_600 + gpu.gather(b) if shared else pl.lit(4791, dtype=pl.Int64),
         proto=pl.lit(6 if shared else 17, dtype=pl.Int32),
@@ -132,7 +176,8 @@ def _records(run: Run, case: Case) -> pl.DataFrame:
 def _truth(run: Run, table: pl.DataFrame, number: int, case: Case) -> dict[str, Any]:
     """Members that are seen at all, pairs by what they carry, steps."""
     job = run.job
-    seen = sorted(set(table["src_name"].to_list()) | set(table["dst_name"].to_list()))
+    points = {member(*job.place(job.world + g), case.spoil.names) for g in range(job.gpus)}
+    seen = sorted((set(table["src_name"].to_list()) | set(table["dst_name"].to_list())) - points)
     kinds = table.select(
         "kind", lo=pl.min_horizontal("src_name", "dst_name"), hi=pl.max_horizontal("src_name", "dst_name")
     ).unique()
@@ -141,7 +186,7 @@ def _truth(run: Run, table: pl.DataFrame, number: int, case: Case) -> dict[str, 
         "id": f"job-{number}",
         "members": seen,
         "nodes": [f"host{n:03d}" for n in job.nodes],
-        "parallel": {"tp": job.tp, "pp": job.pp, "dp": job.dp * job.cp, "ep": job.ep},
+        "parallel": {"tp": job.tp, "pp": job.pp, "dp": len(job.sharing()[0]), "ep": job.ep},
         "pairs": [[a, b, "+".join(KINDS[k] for k in of)] for a, b, of in pairs.iter_rows()],
         "steps": {"n": len(run.ends), "compute_start": run.begins, "comm_end": run.ends},
     }
@@ -171,131 +216,15 @@ def _problems(run: Run, number: int, case: Case) -> list[dict[str, Any]]:
                     "groups": [[names[int(m)] for m in job.ranks(p, t)] for p, t in sorted(groups)],
                 }
             )
-    for cause, every in (("evaluation", job.eval_every), ("checkpoint", job.checkpoint_every)):
+    for cause, every in (
+        ("evaluation", job.eval_every),
+        ("checkpoint", job.checkpoint_every),
+        ("rollout", job.rollout),
+    ):
         pauses = range(every, job.steps, every) if every else ()
         own = {"kind": "slow_step", "job": f"job-{number}", "cause": cause}
         out += [own | {"step": k, "t0": run.ends[k - 1], "t1": run.ends[k]} for k in pauses]
     return out
-
-
-def _rows(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
-    names = ["start_time", "duration", "src", "dst", "src_port", "dst_port", "proto", "bytes", "packets", "switches"]
-    schema = dict(
-        zip(
-            names,
-            [pl.Float64, pl.Float64, pl.String, pl.String, pl.Int64, pl.Int64, pl.Int32, pl.Int64, pl.Int64, pl.String],
-            strict=True,
-        )
-    )
-    return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _storage(run: Run, case: Case, rng: np.random.Generator) -> pl.DataFrame:
-    """Checkpoints to, and samples from, four storage heads on a port that is nobody's in particular."""
-    rows: list[tuple[Any, ...]] = []
-    job, how = run.job, case.spoil.names
-    for t0, t1 in run.storage:
-        for node in job.nodes:
-            at = t0
-            while at < t1:
-                took = rng.uniform(0.02, 0.06)
-                size = int(rng.integers(4e7, 9e7))
-                rows.append(
-                    (
-                        at,
-                        took,
-                        address(node, 0, how),
-                        f"10.200.9.{rng.integers(1, 5)}",
-                        int(rng.integers(32768, 60999)),
-                        7777,
-                        6,
-                        size,
-                        size // 1400,
-                        f"{case.fabric.leaf(node, 0)};storage",
-                    )
-                )
-                at += took
-    for _ in range(int(run.ends[-1] * 3)):
-        node = int(rng.choice(job.nodes))
-        size = int(rng.integers(1e6, 5e7))
-        rows.append(
-            (
-                rng.uniform(0, run.ends[-1]),
-                rng.uniform(0.002, 0.02),
-                f"10.200.9.{rng.integers(1, 5)}",
-                address(node, 0, how),
-                7777,
-                int(rng.integers(32768, 60999)),
-                6,
-                size,
-                size // 1400,
-                f"storage;{case.fabric.leaf(node, 0)}",
-            )
-        )
-    return _rows(rows)
-
-
-def _chatter(places: list[tuple[int, int]], case: Case, rng: np.random.Generator) -> pl.DataFrame:
-    """ssh from a bastion, monitoring, and (``probes``) a mesh of pings and bandwidth checks across tenants."""
-    rows: list[tuple[Any, ...]] = []
-    how = case.spoil.names
-    nodes = sorted({p[0] for p in places})
-    for _ in range(60):
-        node = int(rng.choice(nodes))
-        size = int(rng.integers(300, 40_000))
-        for peer, port, lasts, packet in (("10.9.9.9", 22, (0.01, 3), 120), ("10.9.9.8", 9100, (0.001, 0.01), 800)):
-            start, length, source = rng.uniform(0, 25), rng.uniform(*lasts), int(rng.integers(32768, 60999))
-            target = address(node, 0, how)
-            rows.append((start, length, peer, target, source, port, 6, size, size // packet + 1, "mgmt"))
-    for _ in range(1500 if case.spoil.probes else 0):
-        i, j = rng.choice(len(places), 2, replace=False)
-        if places[i][0] != places[j][0]:
-            rows.append(
-                (
-                    rng.uniform(0, 25),
-                    1e-4,
-                    address(*places[i], how),
-                    address(*places[j], how),
-                    int(rng.integers(20000, 60999)),
-                    4791,
-                    17,
-                    256,
-                    1,
-                    "probe",
-                )
-            )
-    if case.spoil.probes:
-        for a, b in zip(nodes[::2], nodes[1::2], strict=False):
-            for g in range(4):
-                rows.append(
-                    (
-                        0.02 + 0.05 * g,
-                        0.04,
-                        address(a, g, how),
-                        address(b, g, how),
-                        51_000 + g,
-                        4791,
-                        17,
-                        800_000_000,
-                        195_313,
-                        "probe",
-                    )
-                )
-                rows.append(
-                    (
-                        0.3 + 0.05 * g,
-                        0.04,
-                        address(nodes[0], g, how),
-                        address(nodes[-1], g, how),
-                        51_000 + g,
-                        4791,
-                        17,
-                        800_000_000,
-                        195_313,
-                        "probe",
-                    )
-                )
-    return _rows(rows)
 
 
 def spoilt(table: pl.DataFrame, spoil: Spoil, rng: np.random.Generator) -> pl.DataFrame:

@@ -10,6 +10,11 @@ import numpy.typing as npt
 Whole = npt.NDArray[np.int64]
 
 
+def span(first: int, count: int) -> tuple[int, ...]:
+    """Machines in a row."""
+    return tuple(range(first, first + count))
+
+
 @dataclass(frozen=True)
 class Fabric:
     """``rail``: one leaf a GPU number and pod; ``tor``: a leaf for ``width`` machines; ``fat3``: leaf, aggregation,
@@ -73,7 +78,13 @@ class Tenant:
     pp: int = 1
     vpp: int = 1
     ep: int = 1
-    mode: str = "ring"  # ring, tree, dbtree, rsag, agnext, zero3
+    mode: str = "ring"  # ring, hier, tree, dbtree, rsag, agnext, zero3, hsdp, sharp
+    plan: str = "1f1b"  # 1f1b, zero (zero bubble), dual (DualPipe)
+    shard: int = 0  # hsdp: so many ranks share one copy of the weights
+    skew: float = 0.0  # how unlike the experts' loads are (standard deviation of their logarithm)
+    rollout: int = 0  # generates samples before each so many steps
+    async_save: int = 0  # writes a checkpoint beside the training after each so many steps
+    after: float | None = None  # begins so many seconds after the tenant listed before
     steps: int = 40
     micro: int = 4
     forward: float = 0.015
@@ -101,9 +112,21 @@ class Tenant:
         return self.world // (self.tp * self.cp * self.pp)
 
     def place(self, rank: int) -> tuple[int, int]:
+        """Machine and GPU number; ranks beyond the last are the aggregation points of the switches."""
+        if rank >= self.world:
+            return 1000 + self.nodes[0], rank - self.world
         return self.nodes[rank // self.gpus], rank % self.gpus
 
     def ranks(self, stage: int, t: int) -> Whole:
         """The gradient group of a stage and tensor rank: all replicas and context ranks."""
         both = np.arange(self.dp * self.cp)
         return t + self.tp * (both + self.dp * self.cp * stage)
+
+    def sharing(self) -> list[Whole]:
+        """The gradient groups; under DualPipe the first and the last stage hold the same weights, and so on inwards."""
+        if self.plan != "dual":
+            return [self.ranks(p, t) for p in range(self.pp) for t in range(self.tp)]
+        half = range(self.pp // 2)
+        return [
+            np.concatenate([self.ranks(p, t), self.ranks(self.pp - 1 - p, t)]) for p in half for t in range(self.tp)
+        ]

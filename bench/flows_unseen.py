@@ -1,4 +1,4 @@
-"""An exam of its own for the flow engine: `python bench/flows_unseen.py [--held-out] [--seed N] [--case X] [--misses]`.
+"""An exam of its own for the flow engine: `python bench/flows_unseen.py [--set open|held-out|beyond|last] [--seed N]`.
 
 Captures of ``flows_world`` (other fabrics, layouts, collectives and exporters than the practice data), scored by the
 same scorer (``$FAULTLINE_SHARED/tools/score.py``). The held-out cases were never looked into while the engine was
@@ -23,17 +23,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.flows_spoil import Case, Spoil, build
-from bench.flows_tenants import Fabric, Fault, Tenant
+from bench.flows_beyond import beyond, last
+from bench.flows_spoil import POOR, Case, Spoil, build
+from bench.flows_tenants import Fabric, Fault, Tenant, span
 from diagnosis.flows import diagnose_flows, parse_flow
 from diagnosis.model import ParseHints
 
 SHARED = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared"))
-POOR = Spoil(loss=0.1, split=0.05, merge=0.08, twice=0.04)
-
-
-def span(first: int, count: int) -> tuple[int, ...]:
-    return tuple(range(first, first + count))
 
 
 def cases() -> Iterator[Case]:
@@ -263,6 +259,7 @@ def answer(case: Case) -> tuple[dict[str, Any], dict[str, Any], int, float]:
     return truth, report, table.height, time.process_time() - began
 
 
+SETS = {"open": cases, "held-out": held_out, "beyond": beyond, "last": last}
 SHOWN = {
     "job_exact": "jobs",
     "pair_accuracy": "pairs",
@@ -285,7 +282,7 @@ SHOWN = {
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--held-out", action="store_true")
+    options.add_argument("--set", choices=SETS, default="open")
     options.add_argument("--seed", type=int, default=0, help="added to every seed: the same worlds with other dice")
     options.add_argument("--case", action="append", help="only these (part of the name)")
     options.add_argument("--misses", action="store_true", help="print what was answered wrongly")
@@ -294,7 +291,7 @@ def main() -> int:
     score = scorer()
     results = []
     print(f"{'case':24}{'records':>9}{'CPU s':>7} " + " ".join(f"{v:>5}" for v in SHOWN.values()))
-    for case in held_out() if chosen.held_out else cases():
+    for case in SETS[chosen.set]():
         if chosen.case and not any(part in case.name for part in chosen.case):
             continue
         if chosen.seed:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from bench.flows_schedules import greedy
 from bench.flows_tenants import Fabric, Fault, Tenant, Whole
 
 Array = npt.NDArray[np.float64]
@@ -106,7 +107,8 @@ class Run:
         self.begins: list[float] = []
         self.ends: list[float] = []
         self.storage: list[tuple[float, float]] = []
-        self.node = np.arange(job.world) // job.gpus
+        self.node = np.append(np.arange(job.world) // job.gpus, 10_000 + np.arange(job.gpus))
+        self.load = self.rng.lognormal(0, job.skew, job.ep) if job.skew else np.ones(job.ep)
         self.slow: tuple[Fault, ...] = ()
         self._touch: dict[tuple[int, int, int], frozenset[str]] = {}
         now = job.begin
@@ -120,6 +122,10 @@ class Run:
             if job.checkpoint_every and k and k % job.checkpoint_every == 0:
                 self.storage.append((now, now + 0.4))
                 now += 0.4
+            if job.async_save and k and k % job.async_save == 0:
+                self.storage.append((now, now + 0.6))
+            if job.rollout and k % job.rollout == 0:
+                pause += float(self.rng.uniform(0.8, 1.6))
             now += job.gap * self.rng.uniform(0.9, 1.1) + pause
             self.begins.append(now)
             now = self._step(now)
@@ -174,6 +180,10 @@ class Run:
             own = members.reshape(-1, each)[:, rail]
             if len(own) < 2:
                 continue
+            if self.job.mode == "sharp":
+                middle = np.full(len(own), self.job.world + int(own[0]) % self.job.gpus)
+                out.append((np.concatenate([own, middle]), np.concatenate([middle, own]), 1.0 / each))
+                continue
             if self.job.mode in ("tree", "dbtree"):
                 trees = 1 if self.job.mode == "tree" else 2
                 for turn in range(trees):
@@ -189,6 +199,7 @@ class Run:
         """All hops begin when their sender is ready and end together at the pace of the slowest; returns that end."""
         finish = float(ready.max())
         of = {int(m): i for i, m in enumerate(members)}
+        of |= {self.job.world + g: int(ready.argmax()) for g in range(self.job.gpus)}  # adds up what has come last
         blur = float(self.rng.lognormal(0, 0.012))
         for src, dst, share in self._hops(members):
             size = volume * share
@@ -202,10 +213,21 @@ class Run:
     def _step(self, t0: float) -> float:
         job = self.job
         scale = float(self.rng.uniform(0.65, 1.5)) if job.varying else 1.0
-        f, b = pipeline(job, self._speeds(scale), job.act * scale / job.rate, job.micro, self.rng)
-        self._exchange(t0 + f, t0 + b, scale)
-        done = t0 + np.nanmax(b[:, :, -1, :], axis=1)  # [stage, replica]
-        if job.mode == "zero3":
+        if job.skew:
+            self.load *= self.rng.lognormal(0, job.skew / 4, job.ep)
+        hop = job.act * scale / job.rate
+        if job.plan == "1f1b":
+            f, b = pipeline(job, self._speeds(scale), hop, job.micro, self.rng)
+            self._exchange(t0 + f, t0 + b, scale)
+            done = t0 + np.nanmax(b[:, :, -1, :], axis=1)  # [stage, replica]
+        else:
+            dual = job.plan == "dual"
+            ways, over = greedy(self._speeds(scale), hop, job.micro, self.rng, dual=dual, jitter=job.jitter)
+            done = t0 + over
+            self._exchange(t0 + ways[0][0], t0 + ways[0][1], scale)
+            if dual:  # up the ranks goes what this direction hands back
+                self._exchange(t0 + ways[1][1], t0 + ways[1][0], scale)
+        if job.mode in ("zero3", "hsdp"):
             return self._gathered(t0, done)
         return self._gradients(done, 2 * job.forward * scale / job.vpp)
 
@@ -256,15 +278,18 @@ class Run:
             for other in range(1, job.ep):
                 dst = src + ((place + other) % job.ep - place) * job.tp * job.cp
                 size = job.act / 4 / job.ep * (self.rng.uniform(0.85, 1.15) if job.varying else 1.0)
+                if job.skew:  # all tokens of a step for one expert: the busiest holds up the exchange
+                    size *= float(self.load[other] / self.load.mean() * self.rng.lognormal(0, job.skew / 3))
                 start = end - job.forward * passes * scale * part
                 self.send(EXPERT, src, dst, start, size * (job.ep - 1) / self.rates(src, dst, 0), size)
 
     def _gradients(self, done: Array, tail: float) -> float:
         job = self.job
-        n = job.dp * job.cp
         end = float(done.max())
         count = len(job.buckets)
-        groups = [(job.ranks(p, t), np.repeat(done[p], job.cp)) for p in range(job.pp) for t in range(job.tp)]
+        ended = np.repeat(np.repeat(done, job.cp, axis=1).ravel(), job.tp)  # of each rank
+        groups = [(members, ended[members]) for members in job.sharing()]
+        n = len(groups[0][0])
         after: list[tuple[Whole, float]] = []
         for members, ready_at in groups:
             free = 0.0
@@ -278,8 +303,11 @@ class Run:
                 early = tail * (1 - min(1.0, (i + 1) / count)) * 0.8 if job.overlap else 0.0
                 one_way = job.mode in ("rsag", "agnext")
                 volume = size * (1 if one_way else 2) * (k - 1) / k // (k - 1 or 1) * (k - 1 or 1)
-                if job.mode in ("tree", "dbtree"):
+                if job.mode in ("tree", "dbtree", "sharp"):
                     volume = size
+                if job.mode == "hier":  # inside the machine first; the rails' rings then carry an equal share each
+                    nodes = len(np.unique(self.node[own]))
+                    volume = k // nodes * (2 * (nodes - 1) * (size // (k // nodes) // nodes))
                 free = self.collective(own, np.maximum(ready - early, free), volume)
             after.append((members, free))
             end = max(end, free)
@@ -304,6 +332,9 @@ class Run:
                 members = job.ranks(p, t)
                 late = np.repeat(lag[p], job.cp)
                 at = t0 + 0.001
+                if job.mode == "hsdp":
+                    end = max(end, self._hybrid(members.reshape(-1, job.shard), at, late, layer_s))
+                    continue
                 sizes = [
                     job.buckets[0] // 2 * (3 if i == 0 else 1) * (n - 1) / n // (n - 1) * (n - 1)
                     for i in range(job.layers)
@@ -315,6 +346,26 @@ class Run:
                     at = self.collective(members, np.full(n, at), size)
                 end = max(end, at)
         return end
+
+    def _hybrid(self, groups: Whole, at: float, late: Array, layer_s: float) -> float:
+        """Weights gathered and gradients scattered within each row of ``groups``, then added up over its columns."""
+        copies, shard = groups.shape
+        slow = late.reshape(copies, shard)
+        part = self.job.buckets[0] // 2 // shard
+        free = np.full(copies, at)
+        ends = [at]
+        for layer in range(2 * self.job.layers):
+            back = layer >= self.job.layers
+            for c in range(copies):
+                moved = self.collective(groups[c], free[c] + slow[c], part * (shard - 1))
+                free[c] = moved + layer_s * (1.8 if back else 0.9)
+                if back:
+                    free[c] = self.collective(groups[c], np.full(shard, free[c]), part * (shard - 1))
+            if back:  # beside the next layer's computing
+                ready = free.copy()
+                chunk = part // copies
+                ends += [self.collective(groups[:, m], ready, 2 * (copies - 1) * chunk) for m in range(shard)]
+        return max(float(free.max()), *ends)
 
     def _evaluate(self, t0: float) -> float:
         """Forward passes only: pipeline (and gathered weights) but no gradients."""
