@@ -31,6 +31,11 @@ def number(value: float | None, digits: int = 0) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
+def amount(value: float | None) -> str:
+    """A cost in hours: whole where it is large, with two digits where a whole number would hide it."""
+    return "–" if value is None else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
+
+
 def percent(value: float | None) -> str:
     return "–" if value is None else f"{value * 100:.0f} %"
 

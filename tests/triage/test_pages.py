@@ -109,6 +109,46 @@ def test_the_incident_page_says_what_why_where_and_what_is_missing(client, ada, 
         assert words in page, words
 
 
+def test_the_incident_page_begins_with_the_line_that_tells_it_and_says_it_once(client, ada, incident):
+    page = client.get(f"/incidents/{incident.pk}/").content.decode()
+    root = f"/jobs/llama/logs/0/{LOG}?line=812#L812"
+    assert page.index(root) < page.index('id="verdict-title"')
+    assert page.count(root) == 1
+    assert "1 further event beside the line at the top" in page
+
+
+def test_where_only_teardown_was_logged_the_page_says_what_stands_out(client, ada):
+    report = sample()
+    for event in report["logs"]["events"]:
+        event["role"] = "teardown"
+    attempt = make_attempt()
+    diagnosis_store(attempt=attempt, revision=1, report=report)
+    page = client.get(f"/incidents/{attempt.incidents.get().pk}/").content.decode()
+    assert "No log line tells of it; gpu-0412 stands out: Xid 79 only here" in page
+    assert "2 events, root causes first" in page
+
+
+def test_a_row_says_what_it_cost_and_of_how_many_nodes(client, ada):
+    make_incident(accused=("gpu-1",), gpu_hours=1189.6, node_count=512)
+    make_incident(gpu_hours=0.04, node_count=1)
+    for url in ("/", "/incidents/"):
+        page = client.get(url).content.decode()
+        assert "1,190 GPU-h" in page
+        assert "of 512 nodes" in page
+        assert "0.04 GPU-h" in page
+        assert ">1 node<" in page
+
+
+def test_the_group_of_an_incident_leads_to_its_members(client, ada, incident):
+    others = [make_incident(headline=f"twin {n}") for n in range(2)]
+    group = incidents_merge(incidents=[incident, *others], by=ada)
+    make_incident(headline="alone")
+    assert f"?q=group:{group.pk}" in client.get(f"/incidents/{incident.pk}/").content.decode()
+    page = client.get(f"/incidents/?q=group:{group.pk}").content.decode()
+    assert f"Incidents in group {group.pk}." in page
+    assert "twin 1" in page and "alone" not in page
+
+
 def test_log_text_is_data_and_never_markup(client, ada):
     report = sample()
     event = report["logs"]["events"][0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -315,6 +315,10 @@ ALL = (
     _number("confidence", "how sure the machine is, 0 to 1", "confidence:<0.6", "confidence", said="confidence"),
     _number("nodes", "how many nodes the job had", "nodes:>=64", "node_count", said="a number of nodes"),
     _number("gpu_hours", "GPU-hours lost", "gpu_hours:>100", "gpu_hours", said="GPU-hours lost"),
+    replace(
+        _number("group", "the group it was merged into", "group:7", "group_id", said="group"),
+        phrase=lambda term: f"in group {_listed(term.values)}",
+    ),
     _number("number", "the incident's number", "number:142", "pk", said="number"),
     _time("happened", "when it happened", "happened_at", said="that happened"),
     _time("opened", "when Faultline first knew of it", "opened_at", said="opened"),

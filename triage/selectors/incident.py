@@ -75,9 +75,20 @@ class IncidentView:
     is_outdated: bool
 
     @property
+    def key_finding(self) -> FindingFacts | None:
+        """The event that tells most in one line: the first root, else the first sign that is not mere teardown."""
+        return next((row for row in self.findings if row.role != "teardown"), None)
+
+    @property
+    def further_findings(self) -> list[FindingFacts]:
+        """All but the one that heads the page."""
+        return [row for row in self.findings if row is not self.key_finding]
+
+    @property
     def main_findings(self) -> list[FindingFacts]:
         """What is shown at once: the roots, and the first of the rest."""
-        return self.findings[: max(MAIN_FINDINGS, sum(row.role == "root" for row in self.findings))]
+        further = self.further_findings
+        return further[: max(MAIN_FINDINGS, sum(row.role == "root" for row in further))]
 
     @property
     def old_entries(self) -> list[dict[str, Any]]:
@@ -87,7 +98,7 @@ class IncidentView:
 
     @property
     def late_findings(self) -> list[FindingFacts]:
-        return self.findings[len(self.main_findings) :]
+        return self.further_findings[len(self.main_findings) :]
 
     @property
     def late_words(self) -> str:

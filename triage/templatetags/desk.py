@@ -19,10 +19,10 @@ from ingest.roles import role_names
 from triage.models import Incident
 from triage.selectors.incident import log_url
 from triage.templatetags.icons import PATHS
-from triage.wording import ago, duration, number, percent, score, size
+from triage.wording import ago, amount, duration, number, percent, score, size
 
 register = template.Library()
-for _filter in (duration, number, percent, score, size):
+for _filter in (amount, duration, number, percent, score, size):
     register.filter(_filter.__name__, _filter)
 
 _STATE = {

@@ -19,7 +19,7 @@ from triage.models import Incident
 from triage.selectors.incidents import FacetValue
 from triage.services.reading import FindingFacts
 from triage.templatetags.desk import utc
-from triage.wording import percent
+from triage.wording import amount, number, percent
 
 register = template.Library()
 
@@ -34,6 +34,8 @@ class Row(NamedTuple):
     #: the first three, and how many more there are
     accused: str
     more_accused: int
+    #: of how many nodes the job ran on
+    of_nodes: str
     stage: str
     iteration: int | None
     is_regressed: bool
@@ -43,6 +45,8 @@ class Row(NamedTuple):
     confidence: str
     #: a ``<time>`` element with its words
     opened: str
+    #: GPU-hours
+    cost: str
     assignee: str
 
 
@@ -57,6 +61,7 @@ def incident_row(incident: Incident) -> SafeString:
         job_name=incident.job.name,
         accused=", ".join(accused[:3]),
         more_accused=max(0, len(accused) - 3),
+        of_nodes=f"{number(count)} node{'' if count == 1 else 's'}" if (count := incident.node_count) else "",
         stage=incident.stage,
         iteration=incident.iteration,
         is_regressed=incident.regressed_from_id is not None,
@@ -65,6 +70,7 @@ def incident_row(incident: Incident) -> SafeString:
         state=incident.state,
         confidence=percent(incident.confidence),
         opened=utc(incident.opened_at, "ago"),
+        cost=amount(incident.gpu_hours) if incident.gpu_hours else "",
         assignee=incident.assignee.get_username() if incident.assignee else "",
     )
     return _row(shown)
