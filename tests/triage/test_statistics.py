@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from triage import search
+from triage.charts import statistics as charts
 from triage.models import Incident
 from triage.selectors.statistics import Period, statistics_of
 from triage.services.reading import week_of
@@ -237,6 +238,23 @@ def test_every_table_says_what_a_loop_over_the_incidents_would(seed):
     }[by]
     assert table("dimension", "value", "incidents") == counted(rows, of)
     assert table("dimension", "value", "gpu_hours") == pytest.approx(counted(rows, of, lambda row: row.gpu_hours))
+
+
+def test_plotly_itself_would_draw_the_same_figures():
+    import plotly.graph_objects as go
+
+    for n, category in enumerate(CATEGORIES):
+        happened(datetime(2026, 11, 2 + n, tzinfo=UTC), category=category, gpu_hours=3.0 * n)
+    tables = shown()
+    figures = (
+        charts.weeks_chart(tables.weeks, "incidents", {}),
+        charts.pareto_chart(tables.pareto, ["/"] * 5),
+        charts.verdicts_chart(tables.verdicts, {}),
+    )
+    for figure in figures:
+        checked = go.Figure(figure).to_plotly_json()
+        checked["layout"].pop("template")
+        assert checked == figure
 
 
 @pytest.fixture

@@ -1,1 +1,1 @@
-"""Tables and reports into charts: plotly.py builds the JSON, the page draws it where it is shown."""
+"""Tables and reports into plotly figures, which the page draws where they are shown."""

@@ -1,4 +1,7 @@
-"""Tables into charts: plotly.py builds the JSON, the page draws it where it is shown.
+"""Tables into plotly figures, which the page draws where they are shown.
+
+They are written as what plotly.js reads: plotly.py checks each property whenever it builds a figure, which takes
+longer than the database takes to add up a month, so a test has it check them instead.
 
 A mark's ``customdata`` is the address that a click opens. Colours of text, grid and background come from the page's
 theme; only what tells series apart is chosen here, and series differ in pattern as well as in colour.
@@ -9,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
 
 #: one colour and one fill pattern a top-level category, readable on light and on dark ground
 _LOOKS = {
@@ -30,46 +32,44 @@ _VERDICT_TITLES = {"right": "verdict left standing", "wrong": "corrected or reje
 OVERLAY = {"solidity": 0.25, "size": 7, "fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.75)"}
 
 
-def _bar(**kwargs: Any) -> go.Bar:
-    colour, pattern = kwargs.pop("look")
+def _bar(look: tuple[str, str], **trace: Any) -> dict[str, Any]:
+    colour, pattern = look
     marker = {"color": colour, "line": {"width": 0}, "pattern": {"shape": pattern, **OVERLAY}}
-    return go.Bar(marker=marker, **kwargs)
+    return {"type": "bar", "marker": marker, **trace}
 
 
-def _drawn(figure: go.Figure, **layout: Any) -> dict[str, Any]:
-    """``{"data": …, "layout": …}`` without plotly's own template: the page's theme dresses it."""
-    figure.update_layout(
-        template=None,
-        margin={"l": 52, "r": 16, "t": 8, "b": 40},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        bargap=0.15,
-        **layout,
-    )
-    drawn: dict[str, Any] = figure.to_plotly_json()
-    drawn["layout"].pop("template", None)
-    return drawn
+def _drawn(data: list[dict[str, Any]], **layout: Any) -> dict[str, Any]:
+    """``{"data": …, "layout": …}`` without a template: the page's theme dresses it."""
+    dressed = {
+        "margin": {"l": 52, "r": 16, "t": 8, "b": 40},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "bargap": 0.15,
+    }
+    return {"data": data, "layout": {**dressed, **layout}}
 
 
 def weeks_chart(frame: pd.DataFrame, measure: str, links: dict[tuple[str, str], str]) -> dict[str, Any]:
     """Stacked bars a week; ``links`` maps (week, category) to the list that a bar opens."""
-    figure = go.Figure()
-    present = [name for name in _LOOKS if name in set(frame.category)]
-    for name in [*present, *sorted(set(frame.category) - set(_LOOKS))]:
-        part = frame[frame.category == name]
-        weeks = [str(week) for week in part.week]
-        figure.add_trace(
-            _bar(
-                x=weeks,
-                y=[round(value, 1) for value in part[measure]],
-                name=name,
-                look=_LOOKS.get(name, _LOOKS["unknown"]),
-                customdata=[links.get((week, name), "") for week in weeks],
-                hovertemplate=f"week of %{{x}}<br>{name}: %{{y:,}}<extra></extra>",
-            )
+    parts: dict[str, tuple[list[str], list[float]]] = {}
+    for week, name, value in zip(frame.week, frame.category, frame[measure], strict=True):
+        weeks, values = parts.setdefault(name, ([], []))
+        weeks.append(str(week))
+        values.append(round(value, 1))
+    known = [name for name in _LOOKS if name in parts]
+    data = [
+        _bar(
+            _LOOKS.get(name, _LOOKS["unknown"]),
+            x=parts[name][0],
+            y=parts[name][1],
+            name=name,
+            customdata=[links.get((week, name), "") for week in parts[name][0]],
+            hovertemplate=f"week of %{{x}}<br>{name}: %{{y:,}}<extra></extra>",
         )
+        for name in [*known, *sorted(parts.keys() - set(known))]
+    ]
     title = "GPU-hours lost" if measure == "gpu_hours" else "incidents"
     return _drawn(
-        figure, barmode="stack", xaxis={"type": "date"}, yaxis={"title": {"text": title}, "rangemode": "tozero"}
+        data, barmode="stack", xaxis={"type": "date"}, yaxis={"title": {"text": title}, "rangemode": "tozero"}
     )
 
 
@@ -79,29 +79,28 @@ def pareto_chart(frame: pd.DataFrame, links: list[str], *, rows: int = 12) -> di
     has_cost = bool(frame.gpu_hours.sum())
     measure = "gpu_hours" if has_cost else "incidents"
     titles = [title.rpartition(" › ")[2] for title in top.title]
-    figure = go.Figure(
-        [
-            _bar(
-                x=titles,
-                y=[round(value, 1) for value in top[measure]],
-                name="GPU-hours lost" if has_cost else "incidents",
-                look=("#4f86c6", ""),
-                customdata=links[:rows],
-                hovertemplate="%{x}: %{y:,}<extra></extra>",
-            ),
-            go.Scatter(
-                x=titles,
-                y=[round(value * 100, 1) for value in top.cumulative],
-                name="share so far",
-                yaxis="y2",
-                mode="lines+markers",
-                line={"color": "#b9872f"},
-                hovertemplate="%{y} % with %{x}<extra></extra>",
-            ),
-        ]
-    )
+    data = [
+        _bar(
+            ("#4f86c6", ""),
+            x=titles,
+            y=[round(value, 1) for value in top[measure].tolist()],
+            name="GPU-hours lost" if has_cost else "incidents",
+            customdata=links[:rows],
+            hovertemplate="%{x}: %{y:,}<extra></extra>",
+        ),
+        {
+            "type": "scatter",
+            "x": titles,
+            "y": [round(value * 100, 1) for value in top.cumulative.tolist()],
+            "name": "share so far",
+            "yaxis": "y2",
+            "mode": "lines+markers",
+            "line": {"color": "#b9872f"},
+            "hovertemplate": "%{y} % with %{x}<extra></extra>",
+        },
+    ]
     return _drawn(
-        figure,
+        data,
         yaxis={"rangemode": "tozero", "title": {"text": "GPU-hours lost" if has_cost else "incidents"}},
         yaxis2={
             "overlaying": "y",
@@ -118,19 +117,18 @@ def pareto_chart(frame: pd.DataFrame, links: list[str], *, rows: int = 12) -> di
 
 def verdicts_chart(frame: pd.DataFrame, links: dict[tuple[str, str], str]) -> dict[str, Any]:
     """What became of the machine's verdicts, week by week."""
-    figure = go.Figure()
     weeks = [str(week) for week in frame.week]
-    for name, title in _VERDICT_TITLES.items():
-        figure.add_trace(
-            _bar(
-                x=weeks,
-                y=list(frame[name]),
-                name=title,
-                look=_VERDICT_LOOKS[name],
-                customdata=[links.get((week, name), "") for week in weeks],
-                hovertemplate=f"week of %{{x}}<br>{title}: %{{y:,}}<extra></extra>",
-            )
+    data = [
+        _bar(
+            _VERDICT_LOOKS[name],
+            x=weeks,
+            y=frame[name].tolist(),
+            name=title,
+            customdata=[links.get((week, name), "") for week in weeks],
+            hovertemplate=f"week of %{{x}}<br>{title}: %{{y:,}}<extra></extra>",
         )
+        for name, title in _VERDICT_TITLES.items()
+    ]
     return _drawn(
-        figure, barmode="stack", xaxis={"type": "date"}, yaxis={"rangemode": "tozero", "title": {"text": "incidents"}}
+        data, barmode="stack", xaxis={"type": "date"}, yaxis={"rangemode": "tozero", "title": {"text": "incidents"}}
     )

@@ -144,7 +144,7 @@ def _statistics(request: HttpRequest, asked: dict[str, Any]) -> Statistics:
 
 
 def _drawn(links: _Links, measure: str) -> dict[str, Any]:
-    # plotly takes a second to import, which no other page of a web process should pay
+    # pandas takes a second to import, which no other page of a web process should pay
     from triage.charts import statistics as charts  # noqa: PLC0415
 
     shown = links.shown
