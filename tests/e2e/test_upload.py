@@ -78,3 +78,111 @@ def test_the_form_works_without_javascript(context_of: Any, tmp_path: Path) -> N
     page.get_by_test_id("upload-submit").click()
     page.wait_for_url(re.compile(r"/jobs/no-script[^/]*/$"), timeout=PATIENCE_MS)
     expect(page.get_by_role("heading", level=1)).to_contain_text("No script")
+
+
+def paths_of(page: Page) -> set[str]:
+    """Paths of the files of the job whose page is shown."""
+    page.goto(f"{page.url}files/")
+    return set(page.locator("main tbody a[data-open]").all_inner_texts())
+
+
+def drop(page: Page, *paths: Path, beside: bool = False) -> None:
+    """Drop what lies at these paths as a file manager does: on the field, or beside it on the page's head."""
+    box = page.locator("h1" if beside else "[data-drop]").bounding_box()
+    assert box
+    at = {"x": box["x"] + 20, "y": box["y"] + box["height"] / 2}
+    data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+    session = page.context.new_cdp_session(page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        session.send("Input.dispatchDragEvent", {"type": kind, "data": data, **at})
+
+
+def a_run(folder: Path) -> Path:
+    """A run's directory with a log below each of two nodes."""
+    for node in ("n1", "n2"):
+        (folder / "run7" / node).mkdir(parents=True)
+        (folder / "run7" / node / "rank.log").write_text(LINE * 10 + node)
+    return folder / "run7"
+
+
+def test_a_dropped_folder_keeps_its_paths_and_names_the_job(engineer: Page, tmp_path: Path) -> None:
+    page, alone = engineer, tmp_path / "dmesg.txt"
+    alone.write_text(LINE)
+    page.goto("/upload/")
+    drop(page, a_run(tmp_path))
+    expect(page.locator("[data-files] li")).to_have_count(2)
+    drop(page, alone, beside=True)
+    expect(page.locator("[data-tally]")).to_contain_text("3 files")
+    expect(page.get_by_test_id("upload-name")).to_have_value("run7")
+    page.get_by_test_id("upload-submit").click()
+    page.wait_for_url(re.compile(r"/jobs/run7[^/]*/$"), timeout=PATIENCE_MS)
+    assert paths_of(page) == {"run7/n1/rank.log", "run7/n2/rank.log", "dmesg.txt"}
+
+
+def test_a_chosen_folder_can_be_thinned_out_before_it_is_sent(engineer: Page, tmp_path: Path) -> None:
+    page = engineer
+    page.goto("/upload/")
+    page.get_by_test_id("upload-folder").set_input_files(a_run(tmp_path))
+    page.get_by_role("button", name="Remove run7/n2/rank.log").click()
+    expect(page.locator("[data-tally]")).to_contain_text("1 file,")
+    page.get_by_role("button", name="Remove all").click()
+    expect(page.locator("[data-files] li")).to_have_count(0)
+    page.get_by_test_id("upload-submit").click()
+    expect(page.get_by_role("alert")).to_contain_text("Choose at least one file")
+
+
+def test_a_stopped_upload_goes_on_into_the_same_job(engineer: Page, tmp_path: Path) -> None:
+    page, small, large = engineer, tmp_path / "a.log", tmp_path / "b.log"
+    small.write_text(LINE)
+    large.write_text(LINE * 400_000)
+
+    def is_held(request: Any) -> bool:
+        return bool(request.method == "PATCH" and int(request.headers["upload-offset"]) > 0)
+
+    held = lambda route: None if is_held(route.request) else route.continue_()  # noqa: E731
+    page.route("**/api/v1/uploads/*", held)
+    choose(page, "Stopped", small, large)
+    page.get_by_test_id("upload-submit").click()
+    expect(page.locator("[data-status]")).to_contain_text("1 of 2 files", timeout=PATIENCE_MS)
+    page.get_by_test_id("upload-stop").click()
+    expect(page.get_by_role("alert")).to_contain_text("Stopped: 1 of 2 files are there")
+    page.unroute("**/api/v1/uploads/*")
+    page.get_by_role("button", name="Go on").click()
+    page.wait_for_url(re.compile(r"/jobs/stopped/$"), timeout=PATIENCE_MS)
+    assert paths_of(page) == {"a.log", "b.log"}
+
+
+def test_files_that_were_refused_are_tried_again_without_a_second_job(
+    engineer: Page, tmp_path: Path, expects_console_errors: list[str]
+) -> None:
+    expects_console_errors.append("507")
+    page, log = engineer, tmp_path / "rank0.log"
+    log.write_text(LINE)
+    full = {"status": 507, "content_type": "application/problem+json", "body": '{"detail": "The disk is full."}'}
+    page.route("**/api/v1/uploads/", lambda route: route.fulfill(**full))
+    choose(page, "Refused at first", log)
+    page.get_by_test_id("upload-submit").click()
+    expect(page.get_by_role("alert")).to_contain_text("rank0.log: The disk is full.")
+    page.unroute("**/api/v1/uploads/")
+    page.get_by_role("button", name="Try these again").click()
+    page.wait_for_url(re.compile(r"/jobs/refused-at-first/$"), timeout=PATIENCE_MS)
+
+
+def test_an_upload_that_a_reload_broke_off_is_offered_again(engineer: Page, tmp_path: Path) -> None:
+    page, log = engineer, tmp_path / "rank0.log"
+    log.write_text(LINE)
+    page.route("**/api/v1/uploads/", lambda route: None)  # it never answers
+    choose(page, "Broken off", log)
+    page.get_by_test_id("upload-submit").click()
+    expect(page.locator("[data-status]")).to_contain_text("0 of 1 file")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.reload()
+    expect(page.get_by_text("The upload into “Broken off” did not end.")).to_be_visible()
+    page.unroute("**/api/v1/uploads/")
+    page.get_by_role("link", name="Go on with it").click()
+    expect(page.get_by_text("Choose the same files again")).to_be_visible()
+    page.get_by_test_id("upload-files").set_input_files(log)
+    page.get_by_test_id("upload-submit").click()
+    page.wait_for_url(re.compile(r"/jobs/broken-off/$"), timeout=PATIENCE_MS)
+    page.goto("/upload/")
+    expect(page.locator("[data-upload-resume]")).to_be_hidden()
