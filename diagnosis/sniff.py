@@ -37,6 +37,8 @@ _MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"\x28\xb5\x2f\xfd", "Zstandard data"),
     (b"LPKSHHRH", "a binary systemd journal"),
 )
+#: Control characters that text does not hold: not NUL, white space, backspace, form feed, escape.
+_CONTROL = bytes((*range(1, 7), *range(14, 27), *range(28, 32), 127))
 _KERNEL = re.compile(
     r"^(?:<\d+>)?(?:\[ *\d+\.\d{6}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] |\S.{0,60} kernel: )"
 )
@@ -56,10 +58,7 @@ def binary_reason(head: bytes) -> str | None:
             return name
     if not head or encoding_of(head)[0] != "utf-8":
         return None
-    control = sum(
-        head.count(bytes((code,)))
-        for code in (*range(1, 7), 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 28, 29, 30, 31, 127)
-    )
+    control = len(head) - len(head.translate(None, _CONTROL))
     high = len(head.translate(None, bytes(range(128))))
     undecodable = high and decode(head).encode("utf-8", "replace") != head
     if control > 0.02 * len(head) or (undecodable and high > 0.25 * len(head)):

@@ -10,16 +10,16 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 from uuid import uuid4
 
-from django.conf import settings
 from django.core.files import File
 from django.core.files.storage import FileSystemStorage, Storage, storages
 
+from ingest import scratch
 from ingest.models import Blob
 
 BLOCK_BYTES = 1 << 20
@@ -27,18 +27,11 @@ BLOCK_BYTES = 1 << 20
 PARSED_FILES = ("columns.parquet", "uniques.parquet", "parsed.json")
 
 
-def part_path(name: str) -> Path:
-    """Where the part file of that name lies while it grows."""
-    folder = Path(settings.DATA_DIR) / "parts"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / name
-
-
 class Part:
     """A growing file with a running digest. Leaving the context removes it unless it was kept by :func:`blob_put`."""
 
     def __init__(self, name: str = "") -> None:
-        self.path = part_path(name or f"{uuid4().hex}.part")
+        self.path = scratch.part_path(name)
         self.size_bytes = 0
         self._digest = hashlib.sha256()
 
@@ -148,6 +141,21 @@ def directory_put(key: str, files: Iterable[Path]) -> None:
     """Store files under ``key/`` in the ``parsed`` storage, in order: the last one tells that all are there."""
     for file in files:
         put(storages["parsed"], f"{key}/{file.name}", file)
+
+
+def directory_take(key: str, folder: Path, names: Sequence[str]) -> None:
+    """Store the files ``names`` of ``folder`` under ``key/`` in the ``parsed`` storage, those that are there, the last
+    one last. A local folder that holds nothing else is moved as it is.
+    """
+    found = [name for name in names if (folder / name).exists()]
+    storage = storages["parsed"]
+    if isinstance(storage, FileSystemStorage) and len(found) == sum(1 for _ in folder.iterdir()):
+        target = Path(storage.path(key))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):  # another file system, or it is there already
+            folder.rename(target)
+            return
+    directory_put(key, [folder / name for name in found])
 
 
 def directory_get(key: str, names: Iterable[str], work: Path) -> Path:

@@ -89,8 +89,7 @@ def _mixed(table: LogTable) -> pl.DataFrame:
     file's own.
     """
     found = []
-    for file in range(len(table.files)):
-        jumps = table.jumps(file, QUARTER)
+    for file, jumps in sorted(table.jumps(QUARTER).items()):
         if jumps < FLIPS:
             continue
         rows = table.stamps(file).with_columns(step=pl.col("own").diff().fill_null(0))

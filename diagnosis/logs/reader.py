@@ -22,10 +22,12 @@ import polars as pl
 
 from diagnosis.logs import boots, hashing, headers, known, lines, mask, records, scan, times, writers
 from diagnosis.logs.sources import Sources
-from diagnosis.logs.tables import COLUMNS, EXAMPLE_CHARS, UNIQUES, since_boot, write_columns, write_part
+from diagnosis.logs.tables import EXAMPLE_CHARS, UNIQUES, columns_of, since_boot, write_columns, write_part, write_small
 from diagnosis.model import Level
 
 _WORKERS = 2
+#: Logs of at most so many lines are encoded in memory.
+_SMALL_ROWS = 1 << 13
 #: Rows kept in memory before they are put aside in a file.
 _PART_ROWS = 1 << 19
 #: Distinct messages of one artifact without a level or code; further ones are counted by their first words, of which
@@ -159,19 +161,19 @@ class LogReader:
             self.year = int(time[dated].astype("datetime64[ns]").astype("datetime64[Y]").astype(int)[0]) + 1970
         self._tally(prepared)
         stamps = pl.Series("time", time)
+        # Series by series: a dictionary with a schema costs more than reading a small log.
         frame = pl.DataFrame(
-            {
-                "line": line,
-                "offset": rows.offset.view(np.uint64),
-                "length": rows.length.astype(np.uint32),
-                "record": record,
-                "time": stamps.set(stamps == scan.NO_TIME, None) if (time == scan.NO_TIME).any() else stamps,
-                "source": source,
-                "level": facts.level,
-                "flags": facts.flags,
-                "masked": facts.masked,
-            },
-            schema=COLUMNS,
+            [
+                pl.Series("line", line),
+                pl.Series("offset", rows.offset.view(np.uint64)),
+                pl.Series("length", rows.length.astype(np.uint32)),
+                pl.Series("record", record),
+                stamps.set(stamps == scan.NO_TIME, None) if (time == scan.NO_TIME).any() else stamps,
+                pl.Series("source", source),
+                pl.Series("level", facts.level),
+                pl.Series("flags", facts.flags),
+                pl.Series("masked", facts.masked),
+            ]
         )
         self.lines += size
         self._pending.append(frame)
@@ -233,22 +235,25 @@ class LogReader:
         if self._parts and self._pending:
             self._put_aside()
         moved = since_boot(self.boot) if self.since_boot else ()
-        write_columns(self._parts or self._pending, columns, self.used_year, moved)
-        held = len(self._place)
-        table = pl.DataFrame(
-            {
-                "masked": np.fromiter(self._place, np.uint64, held),
-                "text": self._uniques["text"],
-                "count": self._count[:held],
-                "level": self._worst[:held],
-                "first_line": self._uniques["first_line"],
-                "first_offset": self._uniques["first_offset"],
-                "example": self._uniques["example"],
-            },
-            schema=UNIQUES,
-        )
-        table.write_parquet(uniques)
+        if self._parts or self.lines > _SMALL_ROWS:
+            write_columns(self._parts or self._pending, columns, self.used_year, moved)
+            self._said().write_parquet(uniques)
+        else:
+            write_small(columns_of(self._pending, self.used_year, moved), self._said(), (columns, uniques))
         return columns, uniques
+
+    def _said(self) -> pl.DataFrame:
+        """The table of distinct messages."""
+        held = len(self._place)
+        column = {
+            "masked": np.fromiter(self._place, np.uint64, held),
+            "count": self._count[:held].view(np.uint64),
+            "level": self._worst[:held],
+            "first_line": np.array(self._uniques["first_line"], np.uint32),
+            "first_offset": np.array(self._uniques["first_offset"], np.uint64),
+        }
+        values: dict[str, Any] = {**self._uniques, **column}
+        return pl.DataFrame([pl.Series(name, values[name], kind) for name, kind in UNIQUES.items()])
 
     @property
     def boot(self) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import datetime
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,6 +42,19 @@ _TO_LEAP_DAY = 59 * _DAY
 NO_YEAR = 1972
 
 
+def write_small(columns: pl.DataFrame, uniques: pl.DataFrame, targets: tuple[Path, Path]) -> None:
+    """Writes both tables of a small log. Encoding them together, in memory, costs half of what two files cost."""
+    out = [io.BytesIO(), io.BytesIO()]
+    pl.collect_all(
+        [
+            table.lazy().sink_parquet(buffer, compression="lz4", statistics=False, lazy=True)
+            for table, buffer in zip((columns, uniques), out, strict=True)
+        ]
+    )
+    for buffer, target in zip(out, targets, strict=True):
+        target.write_bytes(buffer.getbuffer())
+
+
 def write_part(rows: pl.DataFrame, target: Path) -> None:
     """Puts rows of ``COLUMNS`` aside until :func:`write_columns`; written and read back at the speed of the disk."""
     rows.write_ipc(target, compression="uncompressed")
@@ -64,12 +78,19 @@ def write_columns(
         for file in files:
             file.unlink()
         return
-    held = [part for part in parts if isinstance(part, pl.DataFrame)]
-    frame = pl.concat(held) if len(held) > 1 else held[0] if held else pl.DataFrame(schema=COLUMNS)
-    frame = frame.with_columns(*moved)
+    columns_of([part for part in parts if isinstance(part, pl.DataFrame)], year, moved).write_parquet(
+        target, compression="lz4"
+    )
+
+
+def columns_of(parts: Sequence[pl.DataFrame], year: int | None = None, moved: Sequence[pl.Expr] = ()) -> pl.DataFrame:
+    """Column parts put together in memory, as :func:`write_columns` does in a file."""
+    frame = pl.concat(parts) if len(parts) > 1 else parts[0] if parts else pl.DataFrame(schema=COLUMNS)
+    if moved:
+        frame = frame.with_columns(*moved)
     if year is not None:
         frame = frame.with_columns(time=in_year(NO_YEAR, year))
-    frame.write_parquet(target, compression="lz4")
+    return frame
 
 
 def since_boot(boot: int | None) -> tuple[pl.Expr, pl.Expr]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +11,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from diagnosis import parse
-from ingest import storage
-from ingest.models import Artifact, Job, RunLog
+from ingest import scratch, storage
+from ingest.models import Artifact, RunLog
 from ingest.services import keeping, ranges
 from ingest.services.runs import MAX_TRIES, Work
 
@@ -30,6 +29,11 @@ def artifacts_parse(work: Work) -> None:
     if work.run.artifact_id is not None:
         ranges.range_parse(work)
         return
+    with scratch.room() as folder:
+        _artifacts_parse(work, folder)
+
+
+def _artifacts_parse(work: Work, folder: Path) -> None:
     todo = [artifact for artifact in _artifacts(work) if artifact.settled_at is None]
     settled: list[Artifact] = []
     recorded_at = time.monotonic()
@@ -38,7 +42,7 @@ def artifacts_parse(work: Work) -> None:
         if artifact.range_runs.exists() if work.run.tries > 1 else ranges.is_worth_cutting(artifact):
             ranges.artifact_cut(artifact, work.run.job_id)
             continue
-        _parse_or_give_up(artifact, work)
+        _parse_or_give_up(artifact, work, folder / str(artifact.pk))
         settled.append(artifact)
         if len(settled) >= _BATCH or time.monotonic() - recorded_at > _RECORD_EVERY_S:
             _record(settled, work)
@@ -50,7 +54,7 @@ def _artifacts(work: Work) -> Iterator[Artifact]:
     yield from work.run.artifacts.select_related("blob", "attempt", "upload").order_by("pk")
 
 
-def _parse_or_give_up(artifact: Artifact, work: Work) -> None:
+def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path) -> None:
     # A worker may die for reasons of its own; twice over the same file, the file is the reason.
     if work.run.tries >= MAX_TRIES and artifact.state == Artifact.State.PARSING:
         artifact.state = Artifact.State.FAILED
@@ -62,26 +66,21 @@ def _parse_or_give_up(artifact: Artifact, work: Work) -> None:
         return
     if artifact.blob.size_bytes > 1 << 20 or work.run.tries > 1:  # so that the one that ends a worker is known
         Artifact.objects.filter(pk=artifact.pk).update(state=Artifact.State.PARSING)
-    _parse(artifact, work.run.job, work)
-
-
-def _parse(artifact: Artifact, job: Job, work: Work) -> None:
-    hints = keeping.hints_of(artifact, job)
-    with tempfile.TemporaryDirectory(prefix="faultline-parse-") as folder:
-        try:
-            with storage.blob_open(artifact.blob_id) as file:
-                stream = keeping.Beating(file, work)
-                result = parse(stream, artifact.path, hints, Path(folder))  # type: ignore[arg-type]  # it only reads
-            keeping.keep(artifact, result, hints, Path(folder))
-        except OSError:
-            raise
-        except Exception as error:
-            log.exception("artifact %s cannot be parsed", artifact.pk)
-            artifact.state = Artifact.State.FAILED
-            artifact.problem = (
-                f"Reading this failed unexpectedly ({type(error).__name__}: {error}). The rest of the job was read; "
-                "retry it, and report the file if it stays."
-            )
+    hints = keeping.hints_of(artifact, work.run.job)
+    try:
+        with storage.blob_open(artifact.blob_id) as file:
+            stream = keeping.Beating(file, work)
+            result = parse(stream, artifact.path, hints, folder)  # type: ignore[arg-type]  # it only reads
+        keeping.keep(artifact, result, hints, folder)
+    except OSError:
+        raise
+    except Exception as error:
+        log.exception("artifact %s cannot be parsed", artifact.pk)
+        artifact.state = Artifact.State.FAILED
+        artifact.problem = (
+            f"Reading this failed unexpectedly ({type(error).__name__}: {error}). The rest of the job was read; "
+            "retry it, and report the file if it stays."
+        )
     artifact.settled_at = timezone.now()
 
 
@@ -90,8 +89,7 @@ def _record(settled: list[Artifact], work: Work) -> None:
         return
     with transaction.atomic():
         work.write()  # raises when another worker holds the run by now
-        for artifact in settled:  # bulk_update builds a CASE per cell: far slower
-            artifact.save(update_fields=keeping.FIELDS)
+        keeping.rows_write(settled)
     for artifact in settled:
         if artifact.problem:
             work.log(artifact.problem, level=RunLog.Level.WARNING, path=artifact.path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from django.utils import timezone
 
 from diagnosis import Parsed, ParseHints, merge, parse, parsed, sniff
 from diagnosis.parsing import is_divisible
-from ingest import storage
+from ingest import scratch, storage
 from ingest.models import Artifact, Run
 from ingest.services import keeping
 from ingest.services.runs import Work, run_enqueue
@@ -81,11 +80,11 @@ def range_parse(work: Work) -> None:
     if artifact.state in (Artifact.State.PARSED, Artifact.State.SKIPPED):
         return
     hints = keeping.hints_of(artifact, work.run.job)
-    with tempfile.TemporaryDirectory(prefix="faultline-parse-") as folder:
+    with scratch.room() as folder:
         if "part" in work.run.parameters:
-            _read(artifact, hints, work, Path(folder))
+            _read(artifact, hints, work, folder / "part")
         else:
-            _join(artifact, hints, work, Path(folder))
+            _join(artifact, hints, work, folder)
 
 
 def ranges_join(run: Run) -> None:
@@ -115,7 +114,7 @@ def _read(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> No
         result = parse(stream, artifact.path, hints, folder)  # type: ignore[arg-type]  # it only reads
     work.write()  # raises when the range is in other hands by now
     parsed.save(result, folder)
-    storage.directory_put(_part_key(artifact, hints, work.run.parameters["part"]), keeping.files_in(folder))
+    storage.directory_take(_part_key(artifact, hints, work.run.parameters["part"]), folder, storage.PARSED_FILES)
 
 
 def _join(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from django.conf import settings
 from django.utils import timezone
 
-from ingest import storage
+from ingest import scratch, storage
 from ingest.models import Job, Upload
 from ingest.refusals import Refused, told
 from ingest.services.jobs import attempt_get
@@ -110,7 +110,7 @@ def _tell(upload: Upload, offset: int) -> None:
 
 
 def _part(upload: Upload) -> Path:
-    return storage.part_path(f"{upload.pk}.part")
+    return scratch.part_path(f"{upload.pk}.part")
 
 
 @contextmanager

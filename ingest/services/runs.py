@@ -7,18 +7,15 @@ only the holder of the latest claim may record progress or an outcome, so a mess
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from functools import cache
-from pathlib import Path
 
 from django.db import OperationalError, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
+from ingest import processes
 from ingest.models import Artifact, Job, Run, RunLog, Upload
 from ingest.refusals import Refused
 from ingest.signals import run_failed
@@ -119,7 +116,12 @@ def run_claim(run_id: int) -> Run | None:
         return None
     now = timezone.now()
     claimed = Run.objects.filter(pk=run.pk, state=run.state, tries=run.tries).update(
-        state=Run.State.RUNNING, tries=F("tries") + 1, worker=worker_id(), heartbeat_at=now, started_at=now, error=""
+        state=Run.State.RUNNING,
+        tries=F("tries") + 1,
+        worker=processes.own(),
+        heartbeat_at=now,
+        started_at=now,
+        error="",
     )
     if not claimed:
         return None
@@ -192,38 +194,10 @@ def run_enqueue(run: Run) -> None:
 
 def is_abandoned(run: Run) -> bool:
     """Whether the worker that holds the run is gone."""
-    machine, _, process = run.worker.rpartition("#")
-    if machine == _machine() and process != _process(os.getpid()):
-        pid = process.partition(":")[0]
-        return not pid.isdigit() or _process(int(pid)) != process
+    is_gone = processes.is_gone(run.worker)
+    if is_gone is not None and run.worker != processes.own():
+        return is_gone
     return run.heartbeat_at is None or run.heartbeat_at < timezone.now() - LEASE
-
-
-def worker_id() -> str:
-    return f"{_machine()}#{_process(os.getpid())}"
-
-
-@cache
-def _machine() -> str:
-    """Host and process namespace: two containers may share a name, but not their process ids."""
-    try:
-        space = str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        space = ""
-    return f"{socket.gethostname()}/{space}"[:150]
-
-
-def _process(pid: int) -> str:
-    """Process id and start time, so that a reused id is not taken for the old process; just the id where unknown."""
-    try:
-        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        try:
-            os.kill(pid, 0)
-        except OSError:
-            return ""
-        started = ""
-    return f"{pid}:{started}"
 
 
 def _conclude(run: Run, state: str, error: str = "") -> int:

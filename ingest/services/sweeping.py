@@ -8,7 +8,7 @@ from datetime import timedelta
 from django.db.models import Q
 from django.utils import timezone
 
-from ingest import storage
+from ingest import scratch, storage
 from ingest.models import Blob, IdempotencyKey, Run, Upload
 from ingest.services.diagnosing import jobs_due, ready_send, revision_close
 from ingest.services.runs import is_abandoned, run_release
@@ -29,10 +29,12 @@ def sweep() -> None:
     """Runs of dead workers go back to the queue, unsent messages are sent, due jobs are diagnosed."""
     from ingest.tasks import queue_length, run_send  # noqa: PLC0415  # tasks call services
 
-    for run in Run.objects.filter(state=Run.State.RUNNING).order_by("pk")[:_AT_ONCE]:
-        if is_abandoned(run):
-            log.warning("run %s was left by its worker %s", run.pk, run.worker)
-            run_release(run, "The worker that did this died; it is done again.")
+    left = [run for run in Run.objects.filter(state=Run.State.RUNNING).order_by("pk")[:_AT_ONCE] if is_abandoned(run)]
+    if left:
+        scratch.clear()
+    for run in left:
+        log.warning("run %s was left by its worker %s", run.pk, run.worker)
+        run_release(run, "The worker that did this died; it is done again.")
     now = timezone.now()
     waiting = queue_length()
     patience = _IDLE_AFTER if waiting == 0 else _LOST_AFTER
@@ -50,9 +52,10 @@ def sweep() -> None:
 def tidy() -> None:
     """Throw away part files of abandoned uploads, blobs that nothing refers to any more, answers kept for repeats."""
     now = timezone.now()
+    scratch.clear()
     IdempotencyKey.objects.filter(created_at__lt=now - _ANSWERS_KEPT).delete()
     for upload in Upload.objects.filter(state=Upload.State.RECEIVING, updated_at__lt=now - _PART_KEPT)[:_AT_ONCE]:
-        storage.part_path(f"{upload.pk}.part").unlink(missing_ok=True)
+        scratch.part_path(f"{upload.pk}.part").unlink(missing_ok=True)
         upload.state = Upload.State.REFUSED
         upload.problem = f"{upload.path} was never sent to its end: send it again."
         upload.save(update_fields=["state", "problem", "updated_at"])

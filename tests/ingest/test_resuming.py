@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingest import storage
+from ingest import scratch
 from ingest.models import Artifact, Upload
 from ingest.services import resuming
 from tests.archives import tar_of
@@ -110,7 +110,7 @@ def test_an_empty_file_needs_no_second_request(api: Any, job: Any) -> None:
 def test_what_is_given_up_leaves_no_bytes(api: Any, job: Any) -> None:
     url = begin(api, job, LOG)["Location"]
     patch(api, url, LOG[:100], 0)
-    part = storage.part_path(f"{Upload.objects.get().pk}.part")
+    part = scratch.part_path(f"{Upload.objects.get().pk}.part")
     assert part.exists()
     assert api.delete(url).status_code == 204
     assert not part.exists()

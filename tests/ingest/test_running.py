@@ -10,7 +10,7 @@ from django.db import OperationalError
 from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerDown
 
-from ingest import selectors, services, signals
+from ingest import processes, selectors, services, signals
 from ingest.models import Artifact, Blob, Job, Run, Upload
 from ingest.refusals import Refused
 from ingest.services import runs, sweeping
@@ -58,7 +58,7 @@ def test_a_run_is_claimed_once_while_its_worker_lives() -> None:
 def test_a_run_whose_process_is_gone_is_claimed_again_at_once() -> None:
     run = a_run()
     runs.run_claim(run.pk)
-    Run.objects.update(worker=f"{runs._machine()}#999999999:1")
+    Run.objects.update(worker=f"{processes.machine()}#999999999:1")
     claimed = runs.run_claim(run.pk)
     assert claimed is not None
     assert claimed.tries == 2
@@ -180,7 +180,7 @@ def test_a_lost_message_is_sent_again(job: Job, paused: Any, monkeypatch: pytest
 def test_the_run_of_a_dead_worker_is_done_again_and_nothing_is_doubled(job: Job, paused: Any, monkeypatch: Any) -> None:
     send(job, "all.zip", zip_of({"a.log": LOG, "b.log": LOG + b"x\n"}))
     run = Run.objects.get(kind="unpack")
-    Run.objects.filter(pk=run.pk).update(state="running", tries=1, worker=f"{runs._machine()}#999999999:1")
+    Run.objects.filter(pk=run.pk).update(state="running", tries=1, worker=f"{processes.machine()}#999999999:1")
     monkeypatch.undo()
     sweeping.sweep()
     services.run_do(run.pk, lambda work: pytest.fail("it was done already"))
@@ -194,7 +194,7 @@ def test_a_file_is_read_again_after_one_dead_worker_and_left_out_after_two(job: 
     run = Run.objects.get(kind="parse")
     from ingest.services.parsing import artifacts_parse
 
-    gone = f"{runs._machine()}#999999999:1"
+    gone = f"{processes.machine()}#999999999:1"
     for tries, expected in ((1, {"a.log": "parsed", "b.log": "parsed"}), (2, {"a.log": "failed", "b.log": "parsed"})):
         Artifact.objects.update(state="received", settled_at=None)
         Artifact.objects.filter(path="a.log").update(state="parsing")

@@ -14,7 +14,7 @@ import polars as pl
 
 from diagnosis.flows.readers.base import Reading, Unusable, blocks_of_lines
 from diagnosis.flows.readers.bursts import COLUMNS, Bursts
-from diagnosis.flows.readers.columns import Columns, plain
+from diagnosis.flows.readers.columns import ALIASES, Columns, plain
 from diagnosis.flows.records import RecordWriter
 from diagnosis.model import ParseHints
 
@@ -23,6 +23,14 @@ SAMPLED = 1 << 18
 
 Schema = dict[str, pl.DataType | type[pl.DataType]]
 _SEPARATORS = (",", "\t", ";", " ", "|")
+#: Names of address columns as :func:`plain` writes them, and what makes bytes so. Two letters are within many a word.
+_ADDRESSES = [name.encode() for name in (*ALIASES["src"], *ALIASES["dst"])]
+_LONG_ADDRESSES = [name for name in _ADDRESSES if len(name) > 2]
+_SHORT_ADDRESS = re.compile(
+    rb"(?i)(?<![a-z0-9])(?:%s)(?![a-z0-9])" % b"|".join(name for name in _ADDRESSES if len(name) <= 2)
+)
+_FLAT = bytes(range(256)).lower()
+_NO_NAME = bytes(byte for byte in range(256) if byte > 127 or not chr(byte).isalnum())
 #: Between two column names: what is no part of a name.
 _DIVIDERS = re.compile(r"(?<=\w)[^\w.\- ]+(?=\w)")
 
@@ -75,7 +83,10 @@ def find_header(head: bytes) -> Header | None:
         return None
     at = 0
     separator = None
-    for line in head.split(b"\n")[:20]:
+    lines = head.split(b"\n", 20)[:20]
+    if not _may_name_addresses(b"\n".join(lines)):
+        return None
+    for line in lines:
         text = line.decode("utf-8-sig" if at == 0 else "utf-8", "replace").strip("\r")
         size = min(at + len(line) + 1, len(head))
         if text.startswith("#separator"):
@@ -92,6 +103,16 @@ def find_header(head: bytes) -> Header | None:
                 return Header(tuple(AWS), " ", at, "aws-vpc")
         at += len(line) + 1
     return None
+
+
+def _may_name_addresses(lines: bytes) -> bool:
+    """Whether the lines hold the words that every header needs one of, or a record of AWS. Nearly every log is told
+    by this alone, at the cost of a few searches.
+    """
+    flat = lines.translate(_FLAT, _NO_NAME)
+    return (
+        any(name in flat for name in _LONG_ADDRESSES) or _SHORT_ADDRESS.search(lines) is not None or b" eni-" in lines
+    )
 
 
 def _names(text: str) -> tuple[list[str], str] | None:
@@ -160,10 +181,13 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
     reading = Reading(header.format)
     bursts = Bursts(out) if header.format == "tshark" else None
     schema: Schema | None = None
+    clean = True
     for block in blocks_of_lines(stream, head[header.size :]):
         if schema is None:
             schema = _types(block, header)
-        table = _table(block, header, schema)
+        swift = _clean(block, header, schema) if clean else None
+        clean = swift is not None  # what the first block needs leniency for, the others mostly need as well
+        table = _table(block, header, schema) if swift is None else swift
         reading.lines += table.height
         before = out.dropped
         rows = columns.normalise(table, hints.time_zone, reading)
@@ -212,6 +236,18 @@ def _types(block: bytes, header: Header) -> Schema:
             whole = column.str.contains(".", literal=True).any() is False
             schema[name] = pl.Int64 if whole and isinstance(long, int) and long >= 16 else pl.Float64
     return schema
+
+
+def _clean(block: bytes, header: Header, schema: Schema) -> pl.DataFrame | None:
+    """The columns of a block whose every row fits, in half the time; None where one may not, or a comment, a quotation
+    mark or a word for nothing is there.
+    """
+    if any(mark in block for mark in (b'"', b"#", b"(")):
+        return None
+    try:
+        return pl.read_csv(block, has_header=False, separator=header.separator, schema=schema, quote_char=None)
+    except pl.exceptions.PolarsError:
+        return None
 
 
 def _table(block: bytes, header: Header, schema: Schema) -> pl.DataFrame:
