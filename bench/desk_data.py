@@ -8,7 +8,7 @@ from itertools import batched
 from typing import Any
 
 from diagnosis import taxonomy
-from ingest.models import Attempt, Cluster, Job, Node
+from ingest.models import Attempt, Cluster, Job, Node, Team
 from triage.lanes import folded, within
 from triage.models import Activity, Decision, Diagnosis, Finding, Incident, Suspect
 from triage.services.reading import week_of
@@ -44,6 +44,7 @@ def fill(*, incidents: int, jobs: int, findings_each: int, user: Any, now: datet
     """Makes the rows in batches; ``findings_each`` times ``incidents`` findings in all."""
     rng = random.Random(seed)
     clusters = [Cluster.objects.get_or_create(slug=slug)[0] for slug in ("default", "north", "south")]
+    teams = [Team.objects.get_or_create(slug=slug)[0] for slug in ("pretraining", "multimodal", "post-training")]
     nodes = Node.objects.bulk_create(
         Node(cluster=c, name=f"gpu-{c.slug}-{n:04d}") for c in clusters for n in range(1024)
     )
@@ -56,6 +57,7 @@ def fill(*, incidents: int, jobs: int, findings_each: int, user: Any, now: datet
             framework=rng.choice(_FRAMEWORKS),
             model=family,
             cluster=rng.choice(clusters),
+            team=rng.choice(teams),
             outcome="failed",
         )
         for n in range(jobs)
@@ -235,6 +237,7 @@ def _incident(
     return Incident(
         job=job,
         cluster=job.cluster,
+        team_id=job.team_id,
         attempt=attempt,
         diagnosis=diagnosis,
         state=state,

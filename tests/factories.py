@@ -73,6 +73,7 @@ def make_incident(
         attempt=attempt,
         ordinal=ordinal,
         cluster=attempt.job.cluster,
+        team=attempt.job.team,
         diagnosis=diagnosis,
         category=category,
         accused=list(accused),

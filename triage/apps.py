@@ -9,6 +9,7 @@ class TriageConfig(AppConfig):
     verbose_name = "Triage"
 
     def ready(self) -> None:
+        from ingest.models import Job  # noqa: PLC0415
         from ingest.signals import artifact_ready, run_failed, swept, tidied  # noqa: PLC0415  # models load first
         from triage.models import Activity  # noqa: PLC0415
         from triage.services.access import roles_make  # noqa: PLC0415
@@ -18,6 +19,7 @@ class TriageConfig(AppConfig):
         swept.connect(_deliver, dispatch_uid="triage.webhooks.due")
         tidied.connect(_tidy, dispatch_uid="triage.webhooks.tidy")
         post_save.connect(_tell, sender=Activity, dispatch_uid="triage.webhooks.activity")
+        post_save.connect(_follow_team, sender=Job, dispatch_uid="triage.team")
         post_migrate.connect(roles_make, sender=self, dispatch_uid="triage.roles")
 
 
@@ -34,6 +36,13 @@ def _tell(instance: Any, created: bool, raw: bool = False, **_: Any) -> None:
 
     if created and not raw:
         activity_announce(instance)
+
+
+def _follow_team(instance: Any, created: bool, update_fields: Any = None, **_: Any) -> None:
+    from triage.services.belonging import team_follow  # noqa: PLC0415
+
+    if not created and (update_fields is None or "team" in update_fields):
+        team_follow(job=instance)
 
 
 def _tell_failure(run_id: int, **_: Any) -> None:

@@ -32,7 +32,7 @@ _PROBLEM = OpenApiResponse(ProblemSerializer, description="What is wrong and wha
 
 def job_of(request: Any, slug: str) -> Job:
     """The job, if the caller may see it; to a stranger it does not exist."""
-    job = selectors.jobs_visible_to(request.user).select_related("cluster").filter(slug=slug).first()
+    job = selectors.jobs_visible_to(request.user).select_related("cluster", "team").filter(slug=slug).first()
     if job is None:
         raise Http404(
             f"There is no job “{slug[:120]}” that you may see: check its id, or make it by POST /api/v1/jobs/."
@@ -40,9 +40,15 @@ def job_of(request: Any, slug: str) -> Job:
     return job
 
 
-def _fields_of(said: dict[str, Any]) -> dict[str, Any]:
-    """The model's fields of what was said."""
+def _fields_of(request: Any, said: dict[str, Any]) -> dict[str, Any]:
+    """The model's fields of what was said; of teams only the caller's own can be named."""
     fields = dict(said)
+    if fields.get("team"):
+        team = selectors.teams_of(request.user).filter(slug=fields["team"]).first()
+        if team is None:
+            sentence = f"“{fields['team']}” is none of your teams: name one that you are in, or leave it out."
+            raise Refused(sentence, code="invalid", fields={"team": sentence})
+        fields["team"] = team
     if "nodes" in fields:
         fields["nodes_text"] = "\n".join(fields.pop("nodes"))
     if "outcome" in fields:
@@ -59,7 +65,7 @@ class JobsView(ApiView):
         operation_id="jobs_list", tags=TAGS, summary="Jobs, newest first", responses=JobSerializer(many=True)
     )
     def get(self, request: Request) -> Response:
-        return self.page_of(selectors.jobs_visible_to(request.user).select_related("cluster"))
+        return self.page_of(selectors.jobs_visible_to(request.user).select_related("cluster", "team"))
 
     @extend_schema(
         operation_id="jobs_create",
@@ -84,7 +90,7 @@ class JobsView(ApiView):
             if cluster is None:
                 sentence = "There is no such cluster for you: leave it out, or ask an administrator."
                 raise Refused(sentence, code="invalid", fields={"cluster": sentence})
-        job = services.job_create(user=request.user, cluster=cluster, **_fields_of(fields))
+        job = services.job_create(user=request.user, cluster=cluster, **_fields_of(request, fields))
         return 201, JobSerializer(job).data
 
 
@@ -108,7 +114,7 @@ class JobView(ApiView):
         job = job_of(request, slug)
         form = JobChangeSerializer(data=request.data, partial=True)
         form.is_valid(raise_exception=True)
-        services.job_change(job=job, **_fields_of(form.validated_data))
+        services.job_change(job=job, **_fields_of(request, form.validated_data))
         return Response(self.get_serializer(job).data)
 
 

@@ -57,6 +57,9 @@ class JobInSerializer(serializers.Serializer[Any]):
         max_length=120, required=False, help_text="The id in addresses; made of the name if left out"
     )
     cluster = serializers.SlugField(required=False, help_text="Slug of a cluster; `default` if left out")
+    team = serializers.SlugField(
+        required=False, help_text="Slug of one of your teams; whoever is in one alone may leave it out"
+    )
     family = serializers.CharField(
         max_length=120, required=False, allow_blank=True, help_text="Pool of comparable jobs"
     )
@@ -77,6 +80,7 @@ class JobChangeSerializer(serializers.Serializer[Any]):
     """What may be said of a job later: all but its id, its cluster and the time zone that its evidence was read in."""
 
     name = serializers.CharField(max_length=200)
+    team = serializers.SlugField(allow_null=True, help_text="Slug of one of your teams; null for none")
     family = serializers.CharField(max_length=120, allow_blank=True)
     framework = serializers.CharField(max_length=40, allow_blank=True)
     model = serializers.CharField(max_length=120, allow_blank=True)
@@ -115,6 +119,7 @@ class ProgressSerializer(serializers.Serializer[Any]):
 
 class JobSerializer(serializers.ModelSerializer[Job]):
     cluster = serializers.CharField(source="cluster.slug")
+    team = serializers.CharField(source="team.slug", default=None, allow_null=True)
     nodes = serializers.SerializerMethodField()
     outcome = serializers.CharField(help_text="What the evidence says; `declared_outcome` is what people say")
     url = serializers.SerializerMethodField()
@@ -126,6 +131,7 @@ class JobSerializer(serializers.ModelSerializer[Job]):
             "name",
             "url",
             "cluster",
+            "team",
             "family",
             "framework",
             "model",

@@ -1,6 +1,6 @@
 """Reads of the evidence layer: each returns exactly what one page, endpoint or the engine needs."""
 
-from ingest.selectors.access import clusters_visible_to, jobs_visible_to
+from ingest.selectors.access import clusters_visible_to, jobs_visible_to, teams_of
 from ingest.selectors.evidence import artifacts_of, columns_path, hints_for, parsed_for, read_range, reader_for
 from ingest.selectors.progress import Progress, progress
 
@@ -15,4 +15,5 @@ __all__ = [
     "progress",
     "read_range",
     "reader_for",
+    "teams_of",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from ingest.models import Cluster, Job
+from ingest.models import Cluster, Job, Team
 from ingest.roles import can
 
 
@@ -19,6 +19,11 @@ def clusters_visible_to(user: Any) -> QuerySet[Cluster]:
     return Cluster.objects.filter(
         Q(teams=None) | Q(pk__in=Cluster.objects.filter(teams__members=user).values("pk"))
     ).distinct()
+
+
+def teams_of(user: Any) -> QuerySet[Team]:
+    """The teams that the user may name as a job's: their own; an administrator's are all."""
+    return Team.objects.all() if can(user, "administer") else Team.objects.filter(members=user)
 
 
 def jobs_visible_to(user: Any) -> QuerySet[Job]:

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from django.db import IntegrityError, transaction
 from django.utils.text import slugify
 
-from ingest.models import Attempt, Cluster, Job
+from ingest.models import Attempt, Cluster, Job, Team
 from ingest.refusals import Refused
 
 DEFAULT_CLUSTER = "default"
@@ -18,6 +18,8 @@ def job_create(
     *, name: str, user: Any = None, slug: str = "", cluster: Cluster | str | None = None, **fields: Any
 ) -> Job:
     """A new job with its first attempt. Without a ``slug`` one is made of the name, unique by a number.
+
+    Without a ``team`` it is that of ``user``, where they are in one alone.
 
     Raises :class:`Refused` (409) when a given slug is in use, (422) for an empty name or a time zone nobody knows.
     """
@@ -33,6 +35,8 @@ def job_create(
     fields["time_zone"] = zone
     if not isinstance(cluster, Cluster):
         cluster = cluster_get(cluster or DEFAULT_CLUSTER)
+    if not fields.get("team"):
+        fields["team"] = _only_team(user)
     for candidate in [slug] if slug else _slugs(name):
         try:
             with transaction.atomic():
@@ -44,6 +48,12 @@ def job_create(
                 raise
     sentence = f"The id “{slug}” is in use by another job: choose another, or add the evidence to that job."
     raise Refused(sentence, code="slug_in_use", status=409, fields={"slug": sentence})
+
+
+def _only_team(user: Any) -> Team | None:
+    """The team of somebody who is in one; of several nobody but them knows which is meant."""
+    teams = list(Team.objects.filter(members=user)[:2]) if user is not None else []
+    return teams[0] if len(teams) == 1 else None
 
 
 def job_change(*, job: Job, **fields: Any) -> Job:

@@ -266,3 +266,15 @@ def test_a_layout_that_no_database_keeps_is_refused(api: Any, layout: str) -> No
     answer = api.post("/api/v1/jobs/", f'{{"name": "x", "layout": {layout}}}', content_type="application/json")
     assert answer.status_code == 400
     assert [row["field"] for row in answer.json()["errors"]] == ["layout"]
+
+
+def test_a_job_is_given_to_one_of_the_callers_teams_and_to_no_other(api: Any, engineer: Any) -> None:
+    red, _, far = make_team("red", members=[engineer]), make_team("blue", members=[engineer]), make_team("far")
+    made = api.post("/api/v1/jobs/", {"name": "a", "team": "red"}, format="json")
+    assert (made.status_code, made.json()["team"]) == (201, "red")
+    refused = api.post("/api/v1/jobs/", {"name": "b", "team": far.slug}, format="json")
+    assert refused.status_code == 422
+    assert "none of your teams" in refused.json()["detail"]
+    changed = api.patch(f"/api/v1/jobs/{made.json()['slug']}/", {"team": None}, format="json")
+    assert changed.json()["team"] is None
+    assert Job.objects.get(slug=made.json()["slug"]).team != red

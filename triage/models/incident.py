@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from ingest.models import Attempt, Cluster, Job, Node
+from ingest.models import Attempt, Cluster, Job, Node, Team
 from triage.lanes import unfolded
 
 
@@ -92,6 +92,8 @@ class Incident(models.Model):
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="incidents")
     ordinal = models.PositiveIntegerField(default=0)
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="incidents")
+    #: the job's, kept here so that lists count it without looking at jobs
+    team = models.ForeignKey(Team, on_delete=models.SET_NULL, null=True, blank=True, related_name="incidents")
     diagnosis = models.ForeignKey(Diagnosis, on_delete=models.RESTRICT, related_name="incidents")
     state = models.CharField(max_length=16, choices=State.choices, default=State.AWAITING_REVIEW, db_index=True)
     headline = models.CharField(max_length=500)
@@ -145,7 +147,8 @@ class Incident(models.Model):
             models.Index(fields=("cluster", "-opened_at", "-id"), name="incident_cluster_opened"),
             models.Index(fields=("-opened_at", "-id"), name="incident_opened"),
             models.Index(
-                fields=("is_withdrawn", "cluster", "state", "standing_category", "symptom"), name="incident_facets"
+                fields=("is_withdrawn", "cluster", "state", "standing_category", "symptom", "team"),
+                name="incident_facets",
             ),
             # all that statistics add up, in the order in which they are grouped: read from the index, never sorted,
             # and never from the wide rows

@@ -12,7 +12,7 @@ from django.db.models import F, Q
 
 from diagnosis import taxonomy
 from diagnosis.model import STAGES, SYMPTOMS
-from ingest.models import Job, Node
+from ingest.models import Job, Node, Team
 from triage.models import Incident, Suspect
 from triage.search.grammar import SearchError, Term
 
@@ -103,6 +103,12 @@ def _job(name: str, explanation: str, example: str, *, said: str) -> Key:
         return Q(job__in=Job.objects.filter(named).order_by())
 
     return Key(name, explanation, example, condition, lambda term: f"{said} {_listed(term.values)}")
+
+
+def _team(term: Term, asker: Asker) -> Q:
+    """An incident's own team, which is its job's."""
+    _no_operator(term)
+    return Q(team__in=Team.objects.filter(_either(term.values, lambda value: text_q("slug", value))).order_by())
 
 
 def _category(lookup: str) -> Callable[[Term, Asker], Q]:
@@ -301,7 +307,7 @@ ALL = (
     _job("framework", "the training framework", "framework:megatron", said="on"),
     _job("model", "the model trained", "model:llama-70b", said="training"),
     _text("cluster", "the cluster", "cluster:default", "cluster__slug", said="on cluster"),
-    _job("team", "the team of the job", "team:pretraining", said="of team"),
+    Key("team", "the team of the job", "team:pretraining", _team, _named("of team")),
     _text("symptom", "how it showed", "symptom:hang", "symptom", said="showing as", choices=SYMPTOMS),
     _text("stage", "the stage it failed in", "stage:training", "stage", said="in stage", choices=STAGES),
     _number(

@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 
-from ingest.models import Cluster
+from ingest.models import Cluster, Team
 from triage.models import Incident
 from triage.search import Query
 from triage.selectors.access import visible_cluster_ids
@@ -127,7 +127,7 @@ def queue_sections(user: Any, now: datetime) -> list[tuple[str, list[Incident]]]
 
 
 def incident_page(user: Any, query: Query, *, sort: str = "newest", page: int = 1) -> IncidentPage:
-    """One page of the list with its facets. Three queries, whatever the size."""
+    """One page of the list with its facets. Four queries, whatever the size."""
     matching = query.apply(incidents_visible_to(user), user=user)
     facets, total = remembered(
         "facets",
@@ -149,13 +149,20 @@ def incident_page(user: Any, query: Query, *, sort: str = "newest", page: int = 
 def _facets(matching: QuerySet[Incident], query: Query) -> tuple[dict[str, list[FacetValue]], int]:
     """All facets and the total out of one grouping: combinations are few where incidents are many."""
     # in the order of the index incident_facets, so that nothing is sorted; names are fetched for the few found
-    columns = ("cluster_id", "state", "standing_category", "symptom")
+    columns = ("cluster_id", "state", "standing_category", "symptom", "team_id")
     rows = list(matching.order_by().values_list(*columns).annotate(n=Count("pk")))
     slugs = dict(Cluster.objects.filter(pk__in={row[0] for row in rows}).values_list("pk", "slug"))
+    named = {row[4] for row in rows if row[4] is not None}
+    teams = dict(Team.objects.filter(pk__in=named).values_list("pk", "slug")) if named else {}
     total = sum(row[-1] for row in rows)
-    tallies: dict[str, dict[str, int]] = {"is": {}, "category": {}, "symptom": {}, "cluster": {}}
-    for cluster, state, category, symptom, n in rows:
-        values = (("is", _STATE_WORDS[state]), ("symptom", symptom), ("cluster", slugs[cluster]))
+    tallies: dict[str, dict[str, int]] = {"is": {}, "category": {}, "symptom": {}, "cluster": {}, "team": {}}
+    for cluster, state, category, symptom, team, n in rows:
+        values = (
+            ("is", _STATE_WORDS[state]),
+            ("symptom", symptom),
+            ("cluster", slugs[cluster]),
+            ("team", teams.get(team, "")),
+        )
         for key, value in (*values, *_category_values(category, query)):
             if value:
                 tallies[key][value] = tallies[key].get(value, 0) + n

@@ -31,7 +31,7 @@ __all__ = ["DIMENSIONS", "TABLES", "Figure", "Period", "Statistics", "exposure_o
 #: what the page can break incidents down by
 DIMENSIONS = {
     "cluster": "cluster",
-    "team": "job__team__slug",
+    "team": "team__slug",
     "framework": "job__framework",
     "model": "job__model",
     "symptom": "symptom",

@@ -129,6 +129,7 @@ def _incident_write(
     values: dict[str, Any] = {
         "job": job,
         "cluster": job.cluster,
+        "team_id": job.team_id,
         "diagnosis": diagnosis,
         "headline": facts.headline,
         "category": facts.category,

@@ -149,6 +149,7 @@ def _incident(job: Job, diagnosis: Diagnosis, fault: Fault) -> Incident:
     return Incident(
         job=job,
         cluster=job.cluster,
+        team_id=job.team_id,
         attempt=diagnosis.attempt,
         diagnosis=diagnosis,
         state=Incident.State.RESOLVED if fault.ended_at else Incident.State.ACTIONED,
