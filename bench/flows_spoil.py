@@ -119,6 +119,17 @@ def _joined(
         for other in others:
             more = jobs[other]
             absorbed.add(more["id"])
+            pause = own["steps"]["comm_end"][-1], more["steps"]["comm_end"][0]
+            problems.append(
+                {
+                    "kind": "slow_step",
+                    "job": own["id"],
+                    "cause": "restart",
+                    "step": before,
+                    "t0": pause[0],
+                    "t1": pause[1],
+                }
+            )
             own["members"] = sorted({*own["members"], *more["members"]})
             own["nodes"] = sorted({*own["nodes"], *more["nodes"]})
             for a, b, k in more["pairs"]:
@@ -188,8 +199,15 @@ def _truth(run: Run, table: pl.DataFrame, number: int, case: Case) -> dict[str, 
         "nodes": [f"host{n:03d}" for n in job.nodes],
         "parallel": {"tp": job.tp, "pp": job.pp, "dp": len(job.sharing()[0]), "ep": job.ep},
         "pairs": [[a, b, "+".join(KINDS[k] for k in of)] for a, b, of in pairs.iter_rows()],
-        "steps": {"n": len(run.ends), "compute_start": run.begins, "comm_end": run.ends},
+        "steps": _iterations(run),
     }
+
+
+def _iterations(run: Run) -> dict[str, Any]:
+    """Steps; where samples are generated before every few updates, one step is the samples and their updates."""
+    each = run.job.rollout or 1
+    ends = run.ends[each - 1 :: each]
+    return {"n": len(ends), "compute_start": run.begins[::each][: len(ends)], "comm_end": ends}
 
 
 def _problems(run: Run, number: int, case: Case) -> list[dict[str, Any]]:
@@ -219,7 +237,6 @@ def _problems(run: Run, number: int, case: Case) -> list[dict[str, Any]]:
     for cause, every in (
         ("evaluation", job.eval_every),
         ("checkpoint", job.checkpoint_every),
-        ("rollout", job.rollout),
     ):
         pauses = range(every, job.steps, every) if every else ()
         own = {"kind": "slow_step", "job": f"job-{number}", "cause": cause}

@@ -259,6 +259,27 @@ def answer(case: Case) -> tuple[dict[str, Any], dict[str, Any], int, float]:
     return truth, report, table.height, time.process_time() - began
 
 
+def _in_turn(truth: dict[str, Any], report: dict[str, Any]) -> None:
+    """Numbers the jobs that the same machines held one after another, in both."""
+    first = {
+        "truth": lambda j: j["steps"]["comm_end"][0],
+        "report": lambda j: j["steps"][0]["start"] if j["steps"] else 0,
+    }
+    shared = {tuple(sorted(j["members"])) for j in truth["jobs"]}
+    if len(shared) == len(truth["jobs"]):
+        return
+    for kind, jobs in (("truth", truth["jobs"]), ("report", report["jobs"])):
+        held: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        for job in jobs:
+            held.setdefault(tuple(sorted(job["members"])), []).append(job)
+        for members, own in held.items():
+            for turn, job in enumerate(sorted(own, key=first[kind])):
+                text = json.dumps(job)
+                for name in members:
+                    text = text.replace(f'"{name}"', f'"{name}#{turn}"')
+                job.update(json.loads(text))
+
+
 SETS = {"open": cases, "held-out": held_out, "beyond": beyond, "last": last}
 SHOWN = {
     "job_exact": "jobs",
@@ -297,6 +318,7 @@ def main() -> int:
         if chosen.seed:
             case = replace(case, tenants=tuple(replace(t, seed=t.seed + chosen.seed) for t in case.tenants))
         truth, report, records, seconds = answer(case)
+        _in_turn(truth, report)
         row = score.score_flow(truth, report)
         results.append(row)
         if not chosen.quiet:

@@ -11,10 +11,11 @@ import numpy as np
 
 from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture, load
+from diagnosis.flows.chapters import chapters
 from diagnosis.flows.clocks import corrected
 from diagnosis.flows.describe import blocked, capture_panel, describe, empty_report
 from diagnosis.flows.explain import explain
-from diagnosis.flows.jobs import recognise
+from diagnosis.flows.jobs import JobFlows, recognise
 from diagnosis.flows.pairs import DP, classify, clocks_disagree
 from diagnosis.flows.parallelism import find_layout, rings_of
 from diagnosis.flows.ports import port_captures
@@ -34,6 +35,8 @@ from diagnosis.flows.steps import find_steps, with_work
 from diagnosis.flows.transfers import measure
 from diagnosis.model import OnStage, Parsed, silent
 
+#: A pause of so many usual steps is no slow step but no step at all.
+STOOD_STILL = 3.0
 COUNTERS_ONLY = (
     "Port counters show bandwidth over time, not who talks to whom: "
     "add flow records to see jobs, steps and slow groups."
@@ -52,20 +55,27 @@ def analyse(
     total = len(recognition.jobs)
     for number, seen in enumerate(recognition.jobs):
         on_stage("flows", number, total)
-        pairs = classify(seen, capture)
-        job, offsets = corrected(seen, pairs, capture) if steps else (seen, [])
-        if offsets:
-            capture.clocks += offsets
-            pairs = classify(job, capture)
-        found = find_steps(job, pairs, capture) if steps else None
-        found = found and with_work(found, job, pairs, capture)
-        if found is None and len(job.flows) < 0.01 * len(capture.flows):
-            continue
-        layout = find_layout(job, pairs, capture)
-        jobs.append(Analysed(job, pairs, layout, found, None, [], rough=any(not o.exact for o in offsets)))
+        parts = chapters(seen, capture) if steps else [seen]
+        found = [_analysed(part, capture, steps=steps) for part in parts]
+        if len(parts) > 1 and any(a.steps is None for a in found):
+            found = [_analysed(seen, capture, steps=steps)]  # not every part is a job that trains
+        jobs += [a for a in found if a.steps is not None or len(a.job.flows) >= 0.01 * len(capture.flows)]
     on_stage("flows", total, total)
     fabric = _slowness(jobs, capture)
     return jobs, fabric, recognition.background
+
+
+def _analysed(seen: JobFlows, capture: Capture, *, steps: bool) -> Analysed:
+    """Phases 2 and 3 of one job, on one clock."""
+    pairs = classify(seen, capture)
+    job, offsets = corrected(seen, pairs, capture) if steps else (seen, [])
+    if offsets:
+        capture.clocks += offsets
+        pairs = classify(job, capture)
+    found = find_steps(job, pairs, capture) if steps else None
+    found = found and with_work(found, job, pairs, capture)
+    layout = find_layout(job, pairs, capture)
+    return Analysed(job, pairs, layout, found, None, [], rough=any(not o.exact for o in offsets))
 
 
 def _slowness(jobs: list[Analysed], capture: Capture) -> list[Slow]:
@@ -111,12 +121,18 @@ def _unexplained(a: Analysed, fabric: list[Slow]) -> list[Slow]:
         if any(s.t0 < t1 - 0.3 * (t1 - t0) and s.t1 > t0 + 0.3 * (t1 - t0) for s in known):
             continue
         work = 1.0 if a.steps.work is None else float(a.steps.work[k])
+        begun = float(a.job.flows.start[np.searchsorted(a.job.flows.start, t0)]) - t0
         for_work = "" if a.steps.work is None else " for sequences of its length"
         reason = (
             f"Step {k + 1} took {t1 - t0:.3f} s; the usual{for_work} is {usual * work:.3f} s, "
             f"the limit {limit * work:.3f} s."
         )
         factor = (t1 - t0) / (usual * work)
+        if begun > max(1.0, STOOD_STILL * usual):
+            reason = (
+                f"No traffic for {begun:.1f} s before step {k + 1}: the job stood still (restarted, evaluating on its "
+                "own, or writing a checkpoint)."
+            )
         found.append(Slow("slow_step", t0, t1, reason, factor=factor, confidence=0.9, step=int(k)))
     return found
 

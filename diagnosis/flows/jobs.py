@@ -67,11 +67,13 @@ BINS = 4096
 #: A pair that moves less than this share of its ends' largest pairs, in small pieces, only coordinates.
 LEAST = 5e-3
 SELDOM = 0.05
+#: Records in which recurring sizes are looked for.
+LOOK = 300_000
 
 
 @dataclass(frozen=True, slots=True)
 class JobFlows:
-    """One recognised job: its addresses (ids, sorted) and its own records."""
+    """One recognised job: its addresses (ids, sorted; without points where switches add up) and its own records."""
 
     members: Ints
     flows: Flows
@@ -110,16 +112,55 @@ def recognise(capture: Capture) -> Recognition:
     row_owner = owner[kept.src]
     order = np.argsort(row_owner, kind="stable")
     cuts = np.searchsorted(row_owner[order], np.arange(len(groups) + 1))
-    jobs = [JobFlows(group, kept.take(np.sort(order[cuts[i] : cuts[i + 1]]))) for i, group in enumerate(groups)]
+    sums = _adding_up(a, b, capture)
+    jobs = [
+        JobFlows(group[~sums[group]], kept.take(np.sort(order[cuts[i] : cuts[i + 1]])))
+        for i, group in enumerate(groups)
+    ]
     return Recognition(jobs, 1.0 - len(kept) / max(1, len(flows)), services)
 
 
 def _outside_inventory(capture: Capture) -> Bools:
-    """Records with an end that the inventory does not list, provided that it lists the ends of most records."""
+    """Records with an end that the inventory does not list, provided that it lists the ends of most records.
+
+    An unlisted address that moves the very sizes that listed ones exchange trains with them: a new machine, or one
+    whose address is translated on the way.
+    """
+    flows = capture.flows
     known = np.zeros(len(capture.names), dtype=bool)
     known[list(capture.places)] = True
-    outside = ~(known[capture.flows.src] & known[capture.flows.dst])
-    return np.asarray(outside if outside.mean() < 0.5 else np.zeros(len(outside), dtype=bool))
+    outside = ~(known[flows.src] & known[flows.dst])
+    if outside.mean() >= 0.5:
+        return np.zeros(len(outside), dtype=bool)
+    rows = np.flatnonzero(outside & np.isfinite(flows.size))
+    size = flows.size[rows]
+    alike = np.isin(size, _recurring(flows.size[~outside])) * size
+    own = np.zeros(len(known))
+    moved = np.zeros(len(known))
+    for end in (flows.src[rows], flows.dst[rows]):
+        moved += np.bincount(end, size, len(known))
+        own += np.bincount(end, alike, len(known))
+    known |= (moved > 0) & (own >= 0.5 * moved)
+    return np.asarray(~(known[flows.src] & known[flows.dst]))
+
+
+def _recurring(size: Floats) -> Floats:
+    """Sizes worth the name that return exactly, looked for in a stretch from the middle."""
+    middle = max(0, (len(size) - LOOK) // 2)
+    values, times = np.unique(size[middle : middle + LOOK], return_counts=True)
+    return np.asarray(values[(times >= 5) & (values >= 0.001 * values.max(initial=0.0))])
+
+
+def _adding_up(a: Ints, b: Ints, capture: Capture) -> Bools:
+    """Addresses that the inventory does not list and that exchange with far more peers than its machines do: points
+    inside the fabric where gradients are added up on their way (in-network reduction), or parameter servers.
+    """
+    count = len(capture.names)
+    listed = np.zeros(count, dtype=bool)
+    listed[list(capture.places)] = True
+    degree = np.bincount(a, minlength=count) + np.bincount(b, minlength=count)
+    usual = float(np.median(degree[listed & (degree > 0)])) if (listed & (degree > 0)).any() else np.inf
+    return np.asarray(~listed & (degree >= 4) & (degree >= 2.5 * usual))
 
 
 def _edges(flows: Flows, keep: Bools) -> pl.DataFrame:
@@ -186,9 +227,12 @@ def _without_strangers(edges: pl.DataFrame, count: int) -> pl.DataFrame:
     volume = edges["bytes"].to_numpy()
     each = volume / edges["records"].to_numpy()
     tiny = (volume < LEAST * _smaller_peak(a, b, volume, count)) & (each < 4 * LEAST * _smaller_peak(a, b, each, count))
-    # A few transfers, each of another size, next to an end's regular ones: reading samples, writing checkpoints.
+    # A few transfers, each of another size, next to an end's regular ones: reading samples, writing checkpoints,
+    # answering requests.
     records = edges["records"].to_numpy()
-    now_and_then = (edges["sizes"].to_numpy() > 0.5 * records) & (volume < SELDOM * _larger_peak(a, b, volume, count))
+    little = volume < SELDOM * _larger_peak(a, b, volume, count)
+    varied = edges["sizes"].to_numpy() > 0.5 * records
+    now_and_then = (varied & (little | (own < 0.7 * most))) | (little & (own < 0.5 * most))
     now_and_then &= records < 4 * SELDOM * _larger_peak(a, b, records, count)
     faithful = (own >= 0.5 * both) & (own >= 0.25 * most) & ~tiny & ~now_and_then
     return edges.filter(pl.Series(faithful))

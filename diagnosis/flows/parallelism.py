@@ -54,15 +54,36 @@ def find_layout(job: JobFlows, pairs: Pairs, capture: Capture) -> Layout:
     ep_groups = rings_of(pairs, EP, count)
     how: list[str] = []
     dp_groups = _joined(rings, job, pairs, capture, how) if rings else []
+    dp_groups = [own for g in dp_groups if len(own := np.intersect1d(g, job.members)) > 1]
     pp = _commonest([len(g) for g in pp_groups]) if pp_groups else 1
     dp = _commonest([len(g) for g in dp_groups]) if dp_groups else 1
-    world = len(job.members)
+    world = _gpus(job, capture)
     tp: int | None = None
     if capture.places or world == pp * dp:
-        tp = world // (pp * dp) if world % (pp * dp) == 0 else max(1, round(world / (pp * dp)))
+        cells = pp * dp / _both_ways(dp_groups, pp_groups, how)
+        tp = max(1, round(world / cells))
     else:
         how.append("Without an inventory the GPUs inside a machine cannot be told; tp is not known.")
     return Layout(tp, pp, dp, dp_groups, pp_groups, ep_groups, how)
+
+
+def _gpus(job: JobFlows, capture: Capture) -> int:
+    """GPUs of the job: its addresses, but those that the inventory gives to one GPU (two ports) count once."""
+    own = [capture.places.get(int(m)) for m in job.members]
+    named = {(p.node, p.gpu) for p in own if p is not None and p.node and p.gpu}
+    return len(named) + sum(p is None or not p.node or not p.gpu for p in own)
+
+
+def _both_ways(dp_groups: list[Ints], pp_groups: list[Ints], how: list[str]) -> int:
+    """How many stages of one pipeline exchange gradients with each other: 2 where it is run from both ends, with the
+    first and the last stage's weights on the same GPUs (DualPipe), else 1.
+    """
+    chain = {int(m): number for number, group in enumerate(pp_groups) for m in group}
+    shared = [max(Counter(chain[int(m)] for m in g if int(m) in chain).values(), default=1) for g in dp_groups]
+    often = _commonest(shared) if shared else 1
+    if often > 1:
+        how.append(f"{often} members of each pipeline exchange gradients with each other: it is run from both ends.")
+    return often
 
 
 def rings_of(pairs: Pairs, kind: str, count: int) -> list[Ints]:

@@ -67,11 +67,17 @@ class Episode:
 
 
 def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
-    """Which steps are slow, the median and the limit in seconds."""
+    """Which steps are slow, the median and the limit in seconds.
+
+    A step next to one that is shorter by most of what it is longer is not slow: their common boundary was seen too
+    early or too late (lost or sampled records), and nobody waited.
+    """
     seconds = steps.judged
     middle, scatter = robust(seconds)
     limit = max(middle + 3.5 * scatter, 1.05 * middle)
-    return seconds > limit, middle, limit
+    missing = middle - np.minimum(np.append(np.inf, seconds[:-1]), np.append(seconds[1:], np.inf))
+    shifted = (missing > 0.5 * (seconds - middle)) & (missing > 2.0 * scatter)
+    return (seconds > limit) & ~shifted, middle, limit
 
 
 def matters(steps: Steps, first: int, last: int) -> bool:

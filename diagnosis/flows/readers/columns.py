@@ -121,6 +121,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "back_packets": ("resppkts", "opkt", "outpackets"),
     "sampling": ("samplingrate", "sampled", "samplinginterval"),
 }
+#: Values that a column's unit is told from.
+SAMPLED = 4096
 COUNTS = ("src_port", "dst_port", "bytes", "packets", "back_bytes", "back_packets")
 _BY_NAME = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
 
@@ -332,7 +334,7 @@ def to_ns(series: pl.Series, time_zone: str, reading: Reading) -> pl.Series:
 
 
 def _scaled(series: pl.Series) -> pl.Series:
-    typical = abs(float(series.median() or 0.0))  # type: ignore[arg-type]
+    typical = abs(float(series.drop_nulls().head(SAMPLED).median() or 0.0))  # type: ignore[arg-type]
     unit = 1e9 if typical < 1e11 else 1e6 if typical < 1e14 else 1e3 if typical < 1e17 else 1.0
     if not series.dtype.is_integer() and unit < 1e9 and bool((series == series.round(0)).all()):
         series = series.cast(pl.Int64, strict=False)  # whole milliseconds stay exact

@@ -1,0 +1,112 @@
+"""Jobs that follow each other on the same machines: one component of addresses, but other pairs or other sizes.
+
+A job that is restarted keeps its pairs; one that loses a machine keeps most of them. Another job on the same machines
+talks along other pairs, or moves other sizes along all of the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from diagnosis.flows.arrays import idle_gaps
+from diagnosis.flows.capture import Capture, Ints
+from diagnosis.flows.jobs import JobFlows, recognise
+
+#: The longest pauses that are tried, each side's least share of the records, and the most jobs in turn.
+PAUSES = 6
+LEAST = 0.08
+MOST = 8
+#: Two sides are different jobs when they have less than this share of their bytes on the same pairs, or in the same
+#: sizes.
+PAIRS_ALIKE = 0.5
+SIZES_ALIKE = 0.1
+SLICES = 12
+
+
+def chapters(job: JobFlows, capture: Capture) -> list[JobFlows]:
+    """The jobs that one component of addresses held one after another, mostly one. O(n log n) in records."""
+    parts = [job]
+    for _ in range(MOST):
+        cut = [(i, at) for i, part in enumerate(parts) if (at := _turn(part, capture)) is not None]
+        if not cut:
+            break
+        i, at = cut[0]
+        turn = float(parts[i].flows.start[at])
+        parts[i : i + 1] = [
+            *_within(job, capture, -np.inf, turn, parts[i]),
+            *_within(job, capture, turn, np.inf, parts[i]),
+        ]
+    return parts
+
+
+def _within(job: JobFlows, capture: Capture, t0: float, t1: float, part: JobFlows) -> list[JobFlows]:
+    """The jobs of some of the addresses in a part of the time, recognised anew: what is silent later was not strange
+    then.
+    """
+    flows = capture.flows
+    own = np.zeros(len(capture.names), dtype=bool)
+    own[job.members] = True
+    first, last = max(t0, float(part.flows.start[0])), min(t1, float(part.flows.start[-1]))
+    rows = own[flows.src] & own[flows.dst] & (flows.start >= first) & (flows.start <= last) & (flows.start < t1)
+    return recognise(replace(capture, flows=flows.take(rows))).jobs
+
+
+def _turn(job: JobFlows, capture: Capture) -> int | None:
+    """The row after the pause with the least alike sides; None where all are one job's."""
+    flows = job.flows
+    stops, begins = idle_gaps(flows.start, flows.end)
+    longest = np.argsort(stops - begins)[:PAUSES]
+    at = np.searchsorted(flows.start, begins[longest])
+    # Training pauses are alike; between two jobs lies a start-up.
+    usual = float(np.median((begins - stops)[longest])) if len(longest) else 0.0
+    best: tuple[float, int] | None = None
+    for row, gap in zip(at.tolist(), (begins - stops)[longest].tolist(), strict=True):
+        if not LEAST * len(flows) <= row <= (1 - LEAST) * len(flows) or gap < usual:
+            continue
+        alike = _alike(job, row, capture)
+        if alike < 1.0 and (best is None or alike < best[0]):
+            best = alike, row
+    return None if best is None else best[1]
+
+
+def _alike(job: JobFlows, row: int, capture: Capture) -> float:
+    """How much both sides of a row have in common, as a share of what one job has in common with itself; 1 and more:
+    one job.
+    """
+    flows = job.flows
+    count = len(capture.names)
+    volume = np.nan_to_num(flows.size) if capture.has_bytes else np.ones(len(flows))
+    key = np.minimum(flows.src, flows.dst).astype(np.int64) * count + np.maximum(flows.src, flows.dst)
+    pairs = _common(key, volume, row) / PAIRS_ALIKE
+    before, after = (np.union1d(flows.src[part], flows.dst[part]) for part in (slice(row), slice(row, None)))
+    if pairs < 1 or not capture.has_bytes or not np.array_equal(before, after):
+        return pairs
+    steady = _steady(flows.start[:row], flows.size[:row]), _steady(flows.start[row:], flows.size[row:])
+    if (
+        min(
+            float(volume[part][s].sum() / volume[part].sum())
+            for part, s in ((slice(row), steady[0]), (slice(row, None), steady[1]))
+        )
+        < 0.5
+    ):
+        return 1.0
+    sizes = np.round(np.log(np.maximum(flows.size, 1.0)) / 0.01).astype(np.int64)
+    return _common(sizes, volume, row) / SIZES_ALIKE
+
+
+def _common(key: Ints, volume: np.ndarray, row: int) -> float:
+    """The overlap of two distributions of bytes over keys, before and after a row: 0 to 1."""
+    _, code = np.unique(key, return_inverse=True)
+    total = int(code.max()) + 1
+    first, second = (np.bincount(code[part], volume[part], total) for part in (slice(row), slice(row, None)))
+    return float(np.minimum(first / max(first.sum(), 1.0), second / max(second.sum(), 1.0)).sum())
+
+
+def _steady(start: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Records of a size that is seen in several slices of the time: lengths of sequences that vary are not."""
+    span = max(float(start[-1] - start[0]), 1e-9)
+    table = pl.DataFrame({"size": size, "slice": ((start - start[0]) / span * SLICES).astype(np.int64)})
+    return table.select(pl.col("slice").n_unique().over("size") >= SLICES // 3)["slice"].to_numpy()
