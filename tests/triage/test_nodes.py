@@ -1,5 +1,6 @@
 """The fleet table and a node's page."""
 
+import random
 from datetime import timedelta
 
 import pytest
@@ -35,6 +36,30 @@ def test_the_most_accused_machine_of_late_comes_first(engineer):
     assert fleet(engineer) == ["lemon", "once", "old"]
     assert fleet(engineer, sort="accused") == ["old", "lemon", "once"]
     assert fleet(engineer, text="emo") == ["lemon"]
+
+
+@pytest.mark.parametrize("sort", ["recent", "accused", "latest", "name"])
+def test_the_pages_of_an_order_follow_each_other_and_equals_are_told_apart(engineer, monkeypatch, sort):
+    rng, now, past = random.Random(sort), timezone.now(), {}
+    for _ in range(40):
+        name, days, state = f"n{rng.randrange(12)}", rng.choice((1, 20, 40, 90)), rng.choice(("rejected", "confirmed"))
+        at = now - timedelta(days=days, minutes=rng.randrange(999))
+        make_incident(accused=(name,), at=at, state=state, gpu_hours=1.5)
+        past.setdefault(name, []).extend([(days, at)] if state == "confirmed" else [])
+    orders = {
+        "recent": lambda name: (-sum(days < 28 for days, _ in past[name]), -len(past[name]), name),
+        "accused": lambda name: (-len(past[name]), name),
+        "latest": lambda name: (-max((at.timestamp() for _, at in past[name]), default=0), name),
+        "name": lambda name: name,
+    }
+    monkeypatch.setattr("triage.selectors.nodes.PAGE_SIZE", 5)
+    pages = [fleet_page(engineer, sort=sort, page=n, now=now).rows for n in (1, 2, 3)]
+    rows = [row for page in pages for row in page]
+    assert [row.node.name for row in rows] == sorted(past, key=orders[sort])
+    told = {row.node.name: (row.accusations, row.recent, row.gpu_hours or 0) for row in rows}
+    assert told == {
+        name: (len(was), sum(days < 28 for days, _ in was), pytest.approx(1.5 * len(was))) for name, was in past.items()
+    }
 
 
 def test_machines_never_accused_show_only_when_asked_for(engineer):

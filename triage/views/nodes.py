@@ -38,7 +38,7 @@ def fleet(request: HttpRequest) -> HttpResponse:
         "fleet": shown,
         "name": text,
         "sort": sort if sort in SORTS else "recent",
-        "sorts": {key: words for key, (words, _) in SORTS.items()},
+        "sorts": SORTS,
         "is_all": is_all,
         "params": request.GET,
     }
