@@ -75,6 +75,8 @@ def job_progress(request: HttpRequest, slug: str) -> HttpResponse:
     """The fragment that a job's page polls; it carries the next poll while anything will still change by itself."""
     job = get_object_or_404(selectors.jobs_visible_to(request.user), slug=slug)
     found = selectors.progress(job)
+    if request.GET.get("was") == "settled" and not found.is_active:
+        return render(request, "ingest/_progress_told.html", {"progress": found})
     response = render(request, "ingest/_progress.html", {"progress": found})
     if not found.is_active and request.headers.get("HX-Request"):
         response["HX-Refresh"] = "true"  # the page around it has something to show now

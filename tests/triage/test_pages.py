@@ -236,6 +236,37 @@ def test_the_job_pages_keep_their_budget(client, ada, incident):
     assert "llama" in budget(client, "/jobs/")
 
 
+def test_a_job_that_is_worked_on_keeps_its_budget_and_asks_for_its_progress(client, ada, incident):
+    fragment = 'hx-get="/ingest/progress/llama/'
+    assert fragment not in budget(client, "/jobs/llama/")
+    run = Run.objects.create(job=incident.job, kind="diagnose", state="running", stage="cross_job")
+    page = budget(client, "/jobs/llama/")
+    assert f'{fragment}"' in page and 'data-state="active"' in page
+    assert "cross job" in budget(client, "/ingest/progress/llama/", 10)
+    assert "cross job" in client.get("/jobs/llama/work/").content.decode(), "without JavaScript it is read here"
+    Run.objects.filter(pk=run.pk).update(state="failed", error="The worker died.")
+    page = budget(client, "/jobs/llama/")
+    assert f'{fragment}?was=settled"' in page and 'data-state="done"' in page
+
+
+def test_what_was_wrong_with_settled_evidence_is_one_line_and_does_not_reload_the_page(client, ada, incident):
+    blob = Blob.objects.create(sha256="2" * 64, size_bytes=3)
+    Artifact.objects.create(
+        attempt=incident.attempt, path="photo.jpg", blob=blob, state="skipped", problem="It is a picture."
+    )
+    assert "was=settled" in client.get("/jobs/llama/").content.decode()
+    told = client.get("/ingest/progress/llama/?was=settled", headers={"HX-Request": "true"})
+    assert "HX-Refresh" not in told.headers
+    assert "1 message about the evidence" in told.content.decode()
+    assert "photo.jpg" in told.content.decode()
+
+
+def test_a_job_whose_files_were_all_taken_out_waits_for_nothing(client, ada, incident):
+    incident.job.revision += 1
+    incident.job.save()
+    assert "ingest/progress" not in client.get("/jobs/llama/").content.decode()
+
+
 def test_events_of_a_job_can_be_filtered_by_role_words_node_and_level(client, ada, incident):
     assert "Watchdog caught" in client.get("/jobs/llama/?role=cascade").content.decode()
     assert "Watchdog caught" not in client.get("/jobs/llama/?role=root").content.decode()

@@ -67,7 +67,7 @@ def job_for(user: Any, slug: str) -> Job | None:
         .annotate(
             is_working=Exists(runs.filter(state__in=_OPEN))
             | Exists(uploads.filter(state__in=(Upload.State.RECEIVING, Upload.State.RECEIVED)))
-            | Q(revision__gt=F("diagnosing_revision")),
+            | (Q(revision__gt=F("diagnosing_revision")) & Exists(files)),
             is_troubled=Exists(runs.filter(state=Run.State.FAILED))
             | Exists(uploads.filter(state=Upload.State.REFUSED))
             | Exists(files.exclude(problem=""))

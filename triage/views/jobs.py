@@ -74,8 +74,6 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         "kept": urlencode({name: request.GET[name] for name in ("attempt", "t0", "t1") if request.GET.get(name)}),
         "tabs": [(name, name.capitalize(), "job" if name == "events" else f"job-{name}") for name in TABS],
     }
-    if found.is_working or found.is_troubled or tab == "work":
-        context["progress"] = progress(found)
     if tab == "compare":
         compared = comparison(request.user, found, view.diagnosis, request.GET.get("with", ""))
         both = [here for here, _ in compared.in_both]
@@ -86,7 +84,7 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         )
         context |= {"comparison": compared, "comparison_lists": lists}
     elif tab == "work":
-        context["runs"] = job_runs(found)
+        context |= {"runs": job_runs(found), "progress": progress(found)}
     elif tab == "events":
         only = Filter(**{name: request.GET.get(name, "") for name in ("role", "words", "node", "level", "stage")})
         sort = request.GET.get("sort", "")
