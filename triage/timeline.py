@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ MAX_ROWS = 256
 MAX_MARKS = 1500
 #: What a lane shows at each moment: nothing was written, or a stage.
 STATES = ("silent", *STAGES)
+#: the lane of logs that name no node
+NAMELESS = "all logs"
 _NUMBER = {name: n for n, name in enumerate(STATES)}
 _ROLE_ORDER = {"root": 0, "cascade": 1, "confirmation": 2, "teardown": 3}
 Lane = dict[str, Any]
@@ -39,10 +43,11 @@ def timeline_figure(
 
     Lanes with root marks come first and alone; where there are more lanes than rows the others share rows.
     """
-    lanes: list[Lane] = timeline.get("lanes") or []
     begin, end = timeline.get("t0"), timeline.get("t1")
-    if not lanes or begin is None or end is None:
+    if begin is None or end is None:
         return None
+    # logs that name no node still have stages and iterations: one lane for all of them
+    lanes: list[Lane] = timeline.get("lanes") or [{"node": NAMELESS}]
     first = max(begin, t0) if t0 is not None else begin
     last = min(end, t1) if t1 is not None else end
     if last <= first:
@@ -147,9 +152,20 @@ def _marks(
     ]
 
 
+def _mean(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The last of these iterations with the mean of the seconds that are known."""
+    known = [row["seconds"] for row in rows if row.get("seconds") is not None]
+    return {**rows[-1], "seconds": sum(known) / len(known) if known else None}
+
+
 def _iterations(timeline: dict[str, Any], first: float, last: float) -> dict[str, list[Any]]:
-    """Seconds an iteration over time, thinned to COLUMNS points that keep the slowest of each bin."""
+    """Seconds an iteration over time, thinned to COLUMNS points that keep the slowest of each bin.
+
+    Iterations that ended at one moment, as far as its stamp tells, are one point with their mean: between them a line
+    would go up and down where no time passed.
+    """
     rows = [row for row in timeline.get("iterations") or [] if row.get("t") is not None and first <= row["t"] <= last]
+    rows = [_mean(list(group)) for _, group in groupby(rows, key=itemgetter("t"))]
     kept: Iterable[dict[str, Any]] = rows
     if len(rows) > COLUMNS:
         bins = np.array_split(np.arange(len(rows)), COLUMNS)

@@ -16,7 +16,11 @@
     probe.remove();
     return value;
   };
-  const STAGE_COLOURS = ["line-strong", "violet", "blue", "muted", "amber", "green", "accent", "amber", "violet"];
+  // by name: each stage looks the same on every page, and no two that follow each other look alike
+  const STAGE_COLOURS = { silent: "line-strong", launch: "violet", rendezvous: "blue", model_build: "brown", checkpoint_load: "pink", training: "green", evaluation: "accent", checkpoint_save: "amber", shutdown: "cyan" };
+  const stageColour = (name) => colour(STAGE_COLOURS[name] ?? "muted");
+  const stageWords = (name) => (name === "silent" ? "silent (no more lines)" : name.replace("_", " "));
+  const STAGE_OPACITY = 0.42;
   const ROLE = { root: ["red", "triangle-down"], cascade: ["amber", "circle"], confirmation: ["blue", "diamond"], teardown: ["muted", "x-thin-open"] };
 
   const frame = (extra) => ({
@@ -35,12 +39,12 @@
 
   function timeline(data, box) {
     const n = data.stages.length;
-    const scale = data.stages.flatMap((_, i) => { const c = colour(STAGE_COLOURS[i]); return [[i / n, c], [(i + 1) / n, c]]; });
+    const scale = data.stages.flatMap((name, i) => { const c = stageColour(name); return [[i / n, c], [(i + 1) / n, c]]; });
     const width = (data.t1 - data.t0) / data.z[0].length;
     const x = data.z[0].map((_, i) => utc(data.t0 + width * (i + 0.5)));
     const traces = [{
-      type: "heatmap", x, y: data.nodes.map((_, i) => i), z: data.z.map((row) => row.map((v) => (v < 0 ? null : v))), colorscale: scale, zmin: -0.5, zmax: n - 0.5, showscale: false, opacity: 0.32, ygap: data.nodes.length < 60 ? 2 : 0.01, // at 0 a style is set that the policy forbids
-      text: data.z.map((row, r) => row.map((v) => (v < 0 ? "" : `${data.nodes[r]}  ${data.stages[v].replace("_", " ")}`))), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
+      type: "heatmap", x, y: data.nodes.map((_, i) => i), z: data.z.map((row) => row.map((v) => (v < 0 ? null : v))), colorscale: scale, zmin: -0.5, zmax: n - 0.5, showscale: false, opacity: STAGE_OPACITY, ygap: data.nodes.length < 60 ? 2 : 0.01, // at 0 a style is set that the policy forbids
+      text: data.z.map((row, r) => row.map((v) => (v < 0 ? "" : `${data.nodes[r]}  ${stageWords(data.stages[v])}`))), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
     }];
     for (const [role, [tone, symbol]] of Object.entries(ROLE)) {
       const marks = data.marks.filter((mark) => mark.role === role);
@@ -52,16 +56,20 @@
     }
     const used = new Set(data.z.flat());
     const stages = data.stages.map((name, i) => [name, i]).filter(([, i]) => used.has(i));
-    for (const [name, i] of stages) traces.push({ type: "scatter", mode: "markers", name: name.replace("_", " "), x: [null], y: [null], marker: { symbol: "square", size: 11, color: colour(STAGE_COLOURS[i]), opacity: 0.4 }, hoverinfo: "skip" });
+    for (const [name] of stages) traces.push({ type: "scatter", mode: "markers", name: stageWords(name), x: [null], y: [null], marker: { symbol: "square", size: 11, color: stageColour(name), opacity: STAGE_OPACITY }, hoverinfo: "skip" });
     const hasIterations = data.iterations.t.length > 1 && Number(box.dataset.height) > 300;
-    if (hasIterations) traces.push({ type: "scatter", mode: "lines", name: "seconds per iteration", yaxis: "y2", x: data.iterations.t.map(utc), y: data.iterations.seconds, customdata: data.iterations.n, hovertemplate: "iteration %{customdata}<br>%{y:.2f} s<extra></extra>", line: { color: colour("accent"), width: 1.5 } });
-    const step = Math.max(1, Math.ceil(data.nodes.length / 24));
+    if (hasIterations) traces.push({ type: "scatter", mode: "lines", name: "iteration time", yaxis: "y2", x: data.iterations.t.map(utc), y: data.iterations.seconds, customdata: data.iterations.n, hovertemplate: "iteration %{customdata}<br>%{y:.2f} s<extra></extra>", line: { color: colour("accent"), width: 1.5, shape: "vh" } }); // an iteration took its seconds until it ended
+    // tall charts grow with their rows; names stand as close as they can be read
+    const isWide = box.clientWidth > 640, asked = Number(box.dataset.height) || 320;
+    const height = (asked > 300 ? Math.min(640, Math.max(asked, 170 + 13 * data.nodes.length)) : asked) + (isWide ? 0 : 64);
+    const lanes = (height - (isWide ? 60 : 124)) * (hasIterations ? 0.68 : 1);
+    const step = Math.max(1, Math.ceil((data.nodes.length * 14) / Math.max(lanes, 14)));
     const ticks = data.nodes.map((_, i) => i).filter((i) => i % step === 0);
     return [traces, frame({
-      height: Number(box.dataset.height) || 320, showlegend: box.clientWidth > 640, legend: { orientation: "h", font: { size: 11 }, y: 1.02, yanchor: "bottom", x: 0 }, margin: { l: 8, r: 12, t: 28, b: 32 }, hovermode: "closest", dragmode: "zoom",
+      height, showlegend: true, legend: { orientation: "h", font: { size: 11 }, x: 0, itemclick: false, itemdoubleclick: false, ...(isWide ? { y: 1.02, yanchor: "bottom" } : { y: -0.16, yanchor: "top" }) }, margin: { l: 8, r: 12, t: isWide ? 28 : 8, b: 32 }, hovermode: "closest", dragmode: "zoom",
       xaxis: axis({ type: "date", ...(box.clientWidth < 560 ? { nticks: 4, tickangle: 0 } : {}), range: [utc(data.t0), utc(data.t1)], fixedrange: false, anchor: hasIterations ? "y2" : "y" }),
       yaxis: axis({ autorange: "reversed", fixedrange: true, showgrid: false, zeroline: false, tickvals: ticks, ticktext: ticks.map((i) => data.nodes[i]), tickfont: { family: "monospace", size: 11 }, domain: hasIterations ? [0.32, 1] : [0, 1] }),
-      yaxis2: axis({ domain: [0, 0.24], fixedrange: true, title: { text: box.clientWidth > 560 ? "s / iteration" : "" }, rangemode: "tozero" }),
+      yaxis2: axis({ domain: [0, 0.24], fixedrange: true, nticks: 4, title: { text: box.clientWidth > 560 ? "s / iteration" : "", font: { size: 11 } }, rangemode: "tozero" }),
     })];
   }
 
@@ -86,9 +94,10 @@
       const [data] = await Promise.all([dataOf(box, range), load()]);
       if (data.empty) { box.replaceChildren(Object.assign(document.createElement("p"), { className: "chart-wait muted", textContent: data.empty })); return; }
       const isTimeline = "z" in data;
+      for (const trace of data.data ?? []) if (trace.type === "heatmap" && trace.meta) trace.text = trace.z.map((row, r) => row.map(() => trace.meta[r])); // plotly names no tick in a hover
       const [traces, layout] = isTimeline ? timeline(data, box) : [data.data, frame(themed(data.layout ?? {}, box))];
       if (!box.querySelector(".js-plotly-plot, .plot-container")) box.replaceChildren();
-      if (layout.height) box.style.height = `${layout.height}px`;
+      if (layout.height) box.style.height = `${layout.height + 8}px`; // its padding
       await window.Plotly.react(box, traces, layout, { displayModeBar: false, responsive: true, displaylogo: false });
       if (!box.dataset.wired) wire(box, isTimeline);
       box.dataset.wired = "1";
@@ -100,6 +109,7 @@
   const themed = (layout, box) => {
     const done = { ...layout };
     for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) done[name] = axis(layout[name]);
+    if (done.xaxis?.type === "date" && box.clientWidth < 560) Object.assign(done.xaxis, { nticks: 4, tickangle: 0 });
     // long names under bars leave a phone no room for the bars; the table beneath has them in the same order
     if (done.xaxis?.tickangle && box.clientWidth < 480) done.xaxis.showticklabels = false;
     done.xaxis ??= axis({});

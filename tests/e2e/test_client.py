@@ -19,7 +19,7 @@ pytestmark = pytest.mark.e2e
 def test_an_epilog_sends_a_failed_job_and_is_told_what_failed(site: Site, engineer: Page, tmp_path: Path) -> None:
     engineer.goto("/account/tokens/")
     engineer.get_by_label("Name").fill("epilog")
-    engineer.get_by_role("button", name="Make token").click()
+    engineer.get_by_role("button", name="Create token").click()
     token = tmp_path / "token"
     token.write_text(engineer.get_by_test_id("token-secret").inner_text())
     token.chmod(0o600)

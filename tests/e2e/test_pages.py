@@ -118,7 +118,7 @@ def test_webhooks_and_their_messages_are_readable_in_every_form(manager: Page) -
     manager.fill("input[name=name]", "On-call chat")
     manager.fill("input[name=url]", "http://127.0.0.1:9/nobody-listens")
     with manager.expect_navigation():
-        manager.click("button:has-text('Make webhook')")
+        manager.click("button:has-text('Create webhook')")
     manager.goto("/webhooks/")
     manager.locator("[data-testid=webhooks] a").first.click()
     manager.wait_for_url(re.compile(r"/webhooks/\d+/$"))

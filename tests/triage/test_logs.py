@@ -214,6 +214,25 @@ def test_what_was_not_read_as_a_log_is_still_shown_from_its_beginning(artifact):
     assert window(artifact, start=2, count=2).lines[0].text == LINES[1]
 
 
+def test_what_is_no_text_is_offered_for_download_and_not_drawn_as_signs(client, artifact):
+    job, user = artifact.attempt.job, make_user("eve", "engineer")
+    program = b"\x7fELF\x02\x01\x01" + bytes(64)
+    services.artifact_receive(job=job, path="train.bin", chunks=[program], user=user)
+    client.force_login(user)
+    text = client.get(f"/jobs/{job.slug}/logs/0/train.bin").content.decode()
+    assert "Not a text" in text
+    assert "␀" not in text and "Download the file" in text
+
+
+def test_an_empty_file_says_that_it_is_empty(client, artifact):
+    job, user = artifact.attempt.job, make_user("eve", "engineer")
+    services.artifact_receive(job=job, path="rank3.log", chunks=[b""], user=user)
+    client.force_login(user)
+    text = client.get(f"/jobs/{job.slug}/logs/0/rank3.log").content.decode()
+    assert "The file is empty" in text
+    assert 'id="L1"' not in text
+
+
 def test_bytes_of_any_encoding_become_text():
     assert shown(b"caf\xe9\r\n") == "caf\ufffd"
     assert shown("grün".encode("utf-16-le"), "utf-16-le") == "grün"

@@ -140,13 +140,14 @@ def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, 
                 # A colour bar and unsmoothed pixels need style attributes, which the page's policy forbids.
                 "showscale": False,
                 "zsmooth": "fast",
-                "hovertemplate": "%{y}<br>%{z} % of the time sending<extra></extra>",
+                "meta": names,
+                "hovertemplate": "%{text}<br>%{z} % of the time sending<extra></extra>",
             }
         )
     for kind in ("PP", "DP", "EP"):
         rows = [segment for segment in view["segments"] if segment["kind"] == kind]
         if rows:
-            data.append(_phase(kind, rows))
+            data.append(_phase(kind, rows, names))
     if marks:
         data.append(
             {
@@ -187,7 +188,7 @@ def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, 
     return {"data": data, "layout": layout, "label": f"{len(names)} lanes, {len(view['steps'])} steps"}
 
 
-def _phase(kind: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _phase(kind: str, rows: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
     return {
         "type": "bar",
         "orientation": "h",
@@ -195,7 +196,10 @@ def _phase(kind: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "base": [iso(row["t0"]) for row in rows],
         "x": [round((row["t1"] - row["t0"]) * 1000, 3) for row in rows],
         "y": [row["lane"] for row in rows],
-        "text": [f"step {row['step']}: {_TITLES[kind]}, {(row['t1'] - row['t0']) * 1000:.1f} ms" for row in rows],
+        "text": [
+            f"{names[row['lane']]}<br>step {row['step']}: {_TITLES[kind]}, {(row['t1'] - row['t0']) * 1000:.1f} ms"
+            for row in rows
+        ],
         "textposition": "none",
         "hovertemplate": "%{text}<extra></extra>",
         "marker": {"color": _LOOKS[kind], "opacity": 0.85},

@@ -28,6 +28,8 @@ MAX_LOGS = 2048
 #: lines above the one that a permalink names
 _LEAD = 60
 LEVELS_SHOWN = [(2, "info"), (3, "warning"), (4, "error"), (5, "fatal")]
+#: kinds of artifact whose lines are shown even where they hold NUL bytes
+_TEXTS = frozenset({"log", "kernel", "scheduler"})
 #: seconds around an instant that a reader may choose from
 WITHIN_S = (1, 2, 10, 60)
 
@@ -83,6 +85,7 @@ def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpRespons
         "job": job,
         "artifact": artifact,
         "window": shown,
+        "is_binary": artifact.kind not in _TEXTS and any("\u2400" in row.text for row in shown.lines[:3]),
         "line": line,
         "only": only,
         "fold": bool(request.GET.get("fold")),

@@ -45,7 +45,8 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 #: the documentation page brings its own style element; nothing else on the site does
 _DOCS_POLICY: dict[str, Any] = {**settings.SECURE_CSP, "style-src": [CSP.SELF, CSP.UNSAFE_INLINE]}
-api_docs = login_required(csp_override(_DOCS_POLICY)(SpectacularSwaggerSplitView.as_view(url_name="api-schema")))
+_docs = SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name="triage/api_docs.html")
+api_docs = login_required(csp_override(_DOCS_POLICY)(_docs))
 
 
 def _said(exception: Any, default: str) -> str:
