@@ -29,6 +29,24 @@ def figure_value(figure: Figure) -> str:
     return f"{number(figure.value)} {figure.unit}".rstrip()
 
 
+_MEANINGS = {
+    "incidents": "Failed, hung or slow episodes that happened in the period, whatever became of their verdicts.",
+    "gpu_hours": "From the last progress of the job to the end of its attempt, times the GPUs that it held. Waiting "
+    "for the next start and steps done again are not in it: the Cost tab of a job and Planning have those.",
+    "mtbf": "Run time of all attempts that ended in the period, healthy ones too, divided by the incidents.",
+    "mttd": "Mean time from the failure, by the evidence, to the first diagnosis.",
+    "mttr": "Mean time from the failure to “resolved”, of those that are resolved.",
+    "ettr": "Effective training time ratio: the share of the run time that was not lost.",
+    "right": "Of the verdicts that people judged, the share that they left standing.",
+}
+
+
+@register.filter
+def meaning(figure: Figure) -> str:
+    """What the figure counts, in a sentence."""
+    return _MEANINGS[figure.key]
+
+
 @register.filter
 def fine(seconds: float | None) -> str:
     """Seconds that may be very small: 12 µs, 3.4 ms, 20 s."""
@@ -57,6 +75,14 @@ def figure_change(figure: Figure) -> str:
         return "none before" if figure.value else "as before"
     arrow = "▲" if figure.change > 0 else "▼" if figure.change < 0 else "="
     return f"{arrow} {abs(figure.change) * 100:,.0f} % against before"
+
+
+@register.filter
+def compared(figure: Figure) -> str:
+    """The change as a part of a sentence; empty where nothing can be compared."""
+    if not figure.change:
+        return ""
+    return f"{abs(figure.change) * 100:,.0f} % {'more' if figure.change > 0 else 'less'}"
 
 
 @register.simple_tag(takes_context=True)

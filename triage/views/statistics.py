@@ -24,7 +24,15 @@ from triage.selectors.statistics import DIMENSIONS, TABLES, Period, Statistics, 
 if TYPE_CHECKING:
     import pandas as pd
 
-_SPANS = {"7d": 7, "30d": 30, "90d": 90, "365d": 365}
+#: span of the address → days that end today, or None for a calendar month, and the words of its tab
+_SPANS: dict[str, tuple[int | None, str]] = {
+    "7d": (7, "Last 7 days"),
+    "30d": (30, "Last 30 days"),
+    "90d": (90, "Last 90 days"),
+    "365d": (365, "Last 365 days"),
+    "month": (None, "This month"),
+    "last-month": (None, "Last month"),
+}
 _DEFAULT_SPAN = "90d"
 _MAX_DAYS = 366 * 5
 
@@ -42,11 +50,12 @@ def page(request: HttpRequest) -> HttpResponse:
         "problem": problem,
         "shown": shown,
         "words": shown.query.words(),
-        "spans": _SPANS,
+        "spans": {name: words for name, (_, words) in _SPANS.items()},
         "span": asked["span"],
         "dimensions": list(DIMENSIONS),
         "measure": asked["measure"],
         "params": request.GET,
+        "without_rejected": f"?{_params(request, q=str(shown.query.plus('is', 'rejected', is_negated=True)))}",
         "can_export": can(request.user, "export"),
         "drawn": _remembered(
             request, asked, "charts", asked["measure"], compute=lambda: _drawn(links, asked["measure"])
@@ -110,7 +119,7 @@ def asked_of(request: HttpRequest) -> tuple[dict[str, Any], str]:
             start, span = date.fromisoformat(given.get("since", "")), ""
         else:
             span = span if span in _SPANS else _DEFAULT_SPAN
-            start = end - timedelta(days=_SPANS[span] - 1)
+            start, end = _days_of(span, end)
         if not 0 <= (end - start).days < _MAX_DAYS:
             raise ValueError
     except ValueError:
@@ -118,7 +127,7 @@ def asked_of(request: HttpRequest) -> tuple[dict[str, Any], str]:
             problem or "The dates cannot be used: give since and until as 2026-11-01, since first, five years at most."
         )
         span, end = _DEFAULT_SPAN, today
-        start = end - timedelta(days=_SPANS[span] - 1)
+        start, end = _days_of(span, end)
     by = given.get("by", "cluster")
     return {
         "q": text,
@@ -128,6 +137,26 @@ def asked_of(request: HttpRequest) -> tuple[dict[str, Any], str]:
         "by": by if by in DIMENSIONS else "cluster",
         "measure": "gpu_hours" if given.get("measure") == "gpu_hours" else "incidents",
     }, problem
+
+
+def _params(request: HttpRequest, **changes: str) -> str:
+    """The address's parameters with some of them changed."""
+    params = request.GET.copy()
+    for name, value in changes.items():
+        params[name] = value
+    return params.urlencode()
+
+
+def _days_of(span: str, end: date) -> tuple[date, date]:
+    """First and last day of a span that ends on ``end``, or of the month of that day or of the one before."""
+    days, _ = _SPANS[span]
+    if days:
+        return end - timedelta(days=days - 1), end
+    first = end.replace(day=1)
+    if span == "month":
+        return first, end
+    last = first - timedelta(days=1)
+    return last.replace(day=1), last
 
 
 def _remembered[T](request: HttpRequest, asked: dict[str, Any], name: str, *more: str, compute: Callable[[], T]) -> T:
