@@ -143,19 +143,23 @@ class Incident(models.Model):
         ordering = ("-opened_at", "-id")
         constraints = (models.UniqueConstraint(fields=("attempt", "ordinal"), name="incident_ordinal_once_an_attempt"),)
         indexes = (
-            models.Index(fields=("state", "-opened_at", "-id"), name="incident_state_opened"),
+            # what waits, newest first and by age, is found and counted in the index
+            models.Index(
+                fields=("state", "is_withdrawn", "-opened_at", "-id", "cluster", "snoozed_until"),
+                name="incident_state_opened",
+            ),
             models.Index(fields=("cluster", "-opened_at", "-id"), name="incident_cluster_opened"),
             models.Index(fields=("-opened_at", "-id"), name="incident_opened"),
             models.Index(
                 fields=("is_withdrawn", "cluster", "state", "standing_category", "symptom", "team"),
                 name="incident_facets",
             ),
-            # all that statistics add up, in the order in which they are grouped: read from the index, never sorted,
-            # and never from the wide rows
+            # all that statistics and the fleet add up, in the order in which statistics group: read from the index,
+            # never sorted, and never from the wide rows
             models.Index(
                 fields=(
                     *("week", "standing_category", "happened_at", "cluster", "is_withdrawn", "category", "state"),
-                    *("gpu_hours", "node_hours", "lost_s", "detected_s", "repaired_s"),
+                    *("gpu_hours", "node_hours", "lost_s", "detected_s", "repaired_s", "id"),
                 ),
                 name="incident_statistics",
             ),
@@ -206,11 +210,13 @@ class Finding(models.Model):
 class Suspect(models.Model):
     """A node, rank, group, switch, code or data that the machine ranks; accused or only ranked."""
 
-    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="suspects")
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="suspects", db_index=False)
     position = models.PositiveIntegerField()
     entity = models.CharField(max_length=200, db_index=True)
     kind = models.CharField(max_length=10)
-    node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, blank=True, related_name="suspicions")
+    node = models.ForeignKey(
+        Node, on_delete=models.SET_NULL, null=True, blank=True, related_name="suspicions", db_index=False
+    )
     score = models.FloatField()
     is_accused = models.BooleanField(default=True)
     reasons = models.JSONField(default=list)
@@ -218,6 +224,11 @@ class Suspect(models.Model):
 
     class Meta:
         ordering = ("position",)
+        # who is accused in an incident, and in which incidents a machine is: read from the indexes, never from the rows
+        indexes = (
+            models.Index(fields=("incident", "is_accused", "node"), name="suspect_of_incident"),
+            models.Index(fields=("node", "is_accused", "incident"), name="suspect_of_node"),
+        )
 
     def __str__(self) -> str:
         return self.entity
