@@ -18,6 +18,9 @@ from diagnosis.logs.events import LogTable
 SECOND: Final = 1_000_000_000
 QUARTER: Final = 900 * SECOND
 HOUR: Final = 3600 * SECOND
+DAY: Final = 24 * HOUR
+#: Files in one other zone from which on those that fit in none are taken to share it.
+AGREEING: Final = 2
 #: No two zones in use differ by less.
 LEAST_ZONE: Final = 1800 * SECOND
 #: A skew smaller than this is start-up jitter.
@@ -118,12 +121,14 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
     spans = spans.drop_nulls("first_at")
     if spans.height < 2:
         return {}
-    bulk = spans.sort("lines", "file", descending=[True, False]).head(max(1, (spans.height + 1) // 2))
-    low = int(bulk["first_at"].median())  # type: ignore[arg-type]
+    # most lines are written by files that begin then
+    bulk = spans.sort("first_at", "file")
+    heavy = bulk["lines"].cum_sum() * 2 >= bulk["lines"].sum()
+    low = int(bulk["first_at"][int(heavy.arg_max() or 0)])
     slack = QUARTER // 2
     # files that begin with the bulk share its clock, and the longest of them tells how long the job lasted
     beside = spans.filter((pl.col("first_at") - low).abs() <= slack)
-    high = int(max(beside["last_at"].max() or low, bulk["last_at"].median()))  # type: ignore[arg-type,type-var]
+    high = int(beside["last_at"].max() or low)  # type: ignore[arg-type]
     outside = {
         file: _fitting(first, last, low - slack, high + slack)
         for file, _, first, last in spans.iter_rows()
@@ -132,7 +137,14 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
     # one zone for all of them if possible, whole hours before halves
     votes = Counter(s for shifts in outside.values() for s in shifts)
     best = {s: (-n, s % HOUR != 0, abs(s)) for s, n in votes.items()}
-    return {file: min(shifts, key=lambda s: best[s]) for file, shifts in outside.items() if shifts}
+    found = {file: min(shifts, key=lambda s: best[s]) for file, shifts in outside.items() if shifts}
+    common = Counter(found.values()).most_common(1)
+    if common and common[0][1] >= AGREEING:
+        # a launcher that speaks after the workers' last stamp lies outside in any zone: it shares that of the others
+        shift = common[0][0]
+        begun = dict(spans.select("file", "first_at").iter_rows())
+        found |= {f: shift for f, fits in outside.items() if not fits and 0 <= begun[f] - shift - low <= DAY}
+    return found
 
 
 def _fitting(first: int, last: int, low: int, high: int) -> list[int]:

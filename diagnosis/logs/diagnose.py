@@ -6,6 +6,7 @@ Reads like the paper's figure: events → cross-job → spatial → temporal →
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from diagnosis.classify_model import Model, starter
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.logs import catalogue as catalogues
-from diagnosis.logs import clocks, events, frameworks, outcome, progress, roots, stages, temporal
+from diagnosis.logs import clocks, events, frameworks, outcome, progress, roots, stages, standins, temporal
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.events import LogTable
@@ -110,6 +111,16 @@ def open_case(
     chosen = roots.choose(catalogue, weights, named)
     if chosen.leader is None and consequence_at is not None:
         again = roots.flapped(catalogue.events, weights, is_survived, consequence_at, len(catalogue.nodes))
+        chosen = roots.choose(catalogue, again, named)
+    if chosen.leader is None and consequence_at is not None:
+        again = standins.confirmed(
+            catalogue.events,
+            weights,
+            is_survived,
+            since=since,
+            consequence_at=consequence_at,
+            total=len(catalogue.nodes),
+        )
         chosen = roots.choose(catalogue, again, named)
     stands = (
         chosen.leader is not None and chosen.weights[chosen.leader] >= roots.LEAST and chosen.leader not in survived
@@ -250,6 +261,7 @@ def _named(
         (pl.col("weight") >= roots.LEAST) & (pl.col("n_nodes") == 0)
     )
     out = {}
+    shapes = {_shape(n) for n in catalogue.nodes} - {""}
     for event, category in homeless.select("event", "category").iter_rows():
         if (category or "").startswith("platform"):
             continue
@@ -259,9 +271,21 @@ def _named(
             ranks = {int(r) for r in roots.RANK.findall(text)}
             if not homes_ and ranks:
                 homes_ = _homes(table, read)
-            names |= roots.names_in(text, alias) or {homes_[r] for r in ranks if r in homes_}
+            names |= (
+                roots.names_in(text, alias)
+                or {homes_[r] for r in ranks if r in homes_}
+                or {word for word in roots.WORD.findall(text) if _shape(word) in shapes}
+            )
         out[event] = tuple(sorted(names))
     return out
+
+
+def _shape(name: str) -> str:
+    """How a machine's name is built, its numbers left out: another name built alike is a machine too. Empty for a word
+    that letters and digits do not both make up.
+    """
+    shape = re.sub(r"\d+", "#", name)
+    return shape if "#" in shape and re.search(r"[A-Za-z]", shape) and len(name) >= 4 else ""
 
 
 def _homes(table: LogTable, read: ReadRange) -> dict[int, str]:

@@ -27,9 +27,12 @@ _SUCCESS: Final = (
 _END: Final = r"(?i)ending timing run|\bend of (job|run|training)\b|job finished at|script finished"
 _NOT_SUCCESS: Final = (
     r"(?i)\bnot\b|unsuccess|fail|aborted|\"status\": ?\"abort|\bepoch \d|evaluation|checkpoint|download|install|compil"
+    r"|\breset\b"
 )
 _CANCELLED: Final = (
-    r"(?i)\bcancell?ed\b(.{0,30}\bby\b| at )|keyboardinterrupt|received sigint|user request|interrupted by (the "
+    r"(?i)\b(cancell?ed|stopped|aborted|terminated|ended|deleted)\b.{0,20}\bby (its |the |an? )?(user|owner"
+    r"|operator|admin)"
+    r"|\bcancell?ed\b(.{0,30}\bby\b| at )|keyboardinterrupt|received sigint|user request|interrupted by (the "
     r")?user|read escape sequence|detached"
 )
 _TIME_LIMIT: Final = (

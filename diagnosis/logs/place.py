@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis.logs import progress, protocol, quotes, roots, spatial
+from diagnosis.logs import progress, protocol, quotes, roots, spatial, uneven
 from diagnosis.logs.diagnose import READ_BACK, Case
 from diagnosis.logs.spatial import Clue
 from diagnosis.model import Role
@@ -45,7 +45,7 @@ class Place:
 
 def find(case: Case, category: str) -> Place:
     """Who is at fault, given the category that the root events alone suggest."""
-    if case.ending.outcome in ("succeeded", "running") and not case.roots.members:
+    if case.ending.outcome in ("succeeded", "running") and not case.roots.members and case.pace.slow_from is None:
         return Place((), "no failure, so nobody is at fault")
     if category.startswith(NOBODY):
         return Place((), "no faulty node: the cause lies outside the nodes")
@@ -53,6 +53,8 @@ def find(case: Case, category: str) -> Place:
     lead = _event(case, case.roots.leader) if case.roots.leader is not None else {}
     # a weak error of nearly all, beside a node without any log, is what the others say of the missing one
     has_missing = lead.get("strength") in (None, "weak") and bool(_missing_nodes(case))
+    if lost := _named_lost(case, category):
+        return Place(lost, _answer(case, lost), _switch(case, lost))
     is_sure = case.roots.weights.get(case.roots.leader if case.roots.leader is not None else -1, 0.0) >= DOUBTFUL
     if case.roots.is_wide and is_sure and not is_reported and not has_missing:
         return _wide(case, category)
@@ -75,6 +77,19 @@ def find(case: Case, category: str) -> Place:
     ]
     ranked = spatial.rank(clues, may_accuse=not category.startswith(NOT_THE_MACHINE) or not case.roots.nodes)
     return Place(ranked, _answer(case, ranked), _switch(case, ranked), mechanism)
+
+
+def _named_lost(case: Case, category: str) -> tuple[NodeSuspect, ...]:
+    """Several nodes that a scheduler or an agent names as lost, however many: unless it names most of the job, which
+    then lost something that all share.
+    """
+    names = case.roots.named.get(case.roots.leader if case.roots.leader is not None else -1, ())
+    total = max(len(case.catalogue.nodes), len(case.inventory.nodes or case.hints.nodes))
+    if not category.startswith("hardware.host") or len(names) < 2 or case.roots.nodes or 2 * len(names) > total:
+        return ()
+    lead = _event(case, case.roots.leader)
+    clues = [Clue(n, 0.75, f"{n} is one of {len(names)} nodes that this speaks of: {_quote(lead)}") for n in names]
+    return spatial.rank(clues, may_accuse=True)
 
 
 def _has_place(case: Case) -> bool:
@@ -104,6 +119,8 @@ def _wide(case: Case, category: str) -> Place:
             for n in seen
         )
         return Place(nodes, f"a switch or rail: {leaf}", (Suspect(leaf, "switch", 0.8, ("logs",), (reason,)),))
+    if not seen:
+        return Place((), "no faulty node: the same error comes from many writers, and none of them names its node")
     return Place((), f"no faulty node: {len(seen)} of {total} nodes show the same error")
 
 
@@ -172,6 +189,8 @@ def _structure(case: Case) -> tuple[list[Clue], str]:
     if any(c.node not in seen for c in silent):
         # a node without any log explains what the others say of connections and order
         return clues, mechanism
+    if case.pace.slow_from is not None:
+        clues += uneven.clues(case)
     states, lines = _protocol(case)
     odd = protocol.suspicions(states, _ranks(case))
     clues += [Clue(s.node, s.weight, s.reason) for s in odd if s.node]

@@ -10,7 +10,7 @@ rules for known frameworks only).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,15 +21,15 @@ from diagnosis.model import ReadRange
 
 #: Counters by trust: (kind, pattern with the number as its first group).
 _COUNTERS: Final = (
-    ("iteration", r"(?i)\bglobal[_ ]?step[\"']?\s*[=:]?\s*(\d+)"),
-    ("iteration", r"(?i)\biter(?:ation)?s?[\"']?\s*[=:#]?\s*\[?\s*(\d+)"),
+    ("iteration", r"(?i)\bglobal[_ ]?step[\"']?\s*[=:]?\s*(\d+)(?!\.?\d)"),
+    ("iteration", r"(?i)\biter(?:ation)?s?[\"']?\s*[=:#]?\s*\[?\s*(\d+)(?!\.?\d)"),
     (
         "iteration",
         r"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step"
-        r"|\bbatch(?:_idx)?)[\"']?\s*[=:#]?\s*\[?\s*(\d+)",
+        r"|\bbatch(?:_idx)?)[\"']?\s*[=:#]?\s*\[?\s*(\d+)(?!\.?\d)",
     ),
     ("bar", r"(?:\||\s)(\d+)/\d+\s*\[[\d:]+\s*<"),
-    ("epoch", r"(?i)\bepoch(?:_num|_no|_count)?[\"']?\s*[=:#]?\s*\[?\s*(\d+)"),
+    ("epoch", r"(?i)\bepoch(?:_num|_no|_count)?[\"']?\s*[=:#]?\s*\[?\s*(\d+)(?!\.\d)"),
 )
 _CANDIDATE: Final = (
     r"(?i)\b(global[_ ]?step|iter(ation)?s?|step(_num|s)?|update|num_updates|train_step|batch(_idx)?|epoch(_num|_no"
@@ -55,6 +55,13 @@ _RATE: Final = re.compile(
     r"(?i)(?:\b(\d+(?:\.\d+)?) ?(?:it|iter|step|batch|batches)/s\b"
     r"|(?:batches|steps|iterations)_per_sec\w*[\"']?\s*[=:]\s*(\d+(?:\.\d+)?))"
 )
+#: A checkpoint that is, or was, saved at a counter.
+_SAVED: Final = re.compile(
+    r"(?i)\b(?:sav(?:e|ed|ing)|writ(?:e|ing|ten)|wrote|stored?|storing)\b[^\n]{0,80}?(?:iter(?:ation)?|step|ckpt|checkpoint)"
+    r"[-_ =:#]{0,2}0*(\d+)|\b(?:checkpoint|ckpt)\b[^\n]{0,40}?(?:iter(?:ation)?|step)[-_ =:#]{0,2}0*(\d+)[^\n]{0,24}"
+    r"\b(?:saved|written|stored|complete\w*)\b"
+)
+_NOT_SAVED: Final = r"(?i)every|interval|fail|error|unable|could not|cannot|will |load|restor|resum|shard|delet|remov"
 #: Bytes read back and lines looked at, at most, of one job.
 LINES_PER_FILE = 4_000
 FILES_READ = 12
@@ -142,7 +149,7 @@ def find(table: LogTable, read: ReadRange) -> Progress:
     beats = _beats(table, sorted(kinds), read)
     start = _resumed_at(table)
     if beats.is_empty():
-        return Progress("none", _no_beats(), (), start)
+        return _saved(table, read, start)
     good = _growing(beats) or _measuring(table, beats)
     for kind in ("iteration", "bar", "epoch"):
         chosen = [m for m in good if kinds[m] == kind]
@@ -152,7 +159,23 @@ def find(table: LogTable, read: ReadRange) -> Progress:
             return Progress(
                 "epoch" if kind == "epoch" else "iteration", mine, tuple(sorted(set(mine["masked"].to_list()))), start
             )
-    return Progress("none", _no_beats(), (), start)
+    return _saved(table, read, start)
+
+
+def _saved(table: LogTable, read: ReadRange, start: int | None) -> Progress:
+    """The counters that checkpoints were saved at, where a job prints no other."""
+    text = pl.col("example")
+    said = table.messages.filter(text.str.contains(_SAVED.pattern) & ~text.str.contains(_NOT_SAVED))["masked"]
+    beats = _beats(table, sorted(said.to_list()), read, _saved_at)
+    if beats.is_empty():
+        return Progress("none", _no_beats(), (), start)
+    return Progress("iteration", beats, tuple(sorted(set(beats["masked"].to_list()))), start)
+
+
+def _saved_at(text: str) -> tuple[str, int, int] | None:
+    found = _SAVED.search(text)
+    number = found and (found.group(1) or found.group(2))
+    return ("iteration", int(number[:15]), found.start()) if found and number else None
 
 
 def _no_beats() -> pl.DataFrame:
@@ -169,7 +192,12 @@ def _no_beats() -> pl.DataFrame:
     )
 
 
-def _beats(table: LogTable, masked: Sequence[int], read: ReadRange) -> pl.DataFrame:
+def _beats(
+    table: LogTable,
+    masked: Sequence[int],
+    read: ReadRange,
+    counted: Callable[[str], tuple[str, int, int] | None] = counter,
+) -> pl.DataFrame:
     if not masked:
         return pl.DataFrame()
     mine = table.cells.filter(pl.col("masked").is_in(pl.Series(masked, dtype=pl.UInt64).implode()))
@@ -188,7 +216,7 @@ def _beats(table: LogTable, masked: Sequence[int], read: ReadRange) -> pl.DataFr
             step = max(1, (rows.height - tail) // tail)
             rows = pl.concat([rows.head(rows.height - tail).gather_every(step), rows.tail(tail)])
         texts = read_lines(rows, table.files, read)
-        found = [counter(t.rsplit("\r", 1)[-1] if "\r" in t else t) for t in texts]
+        found = [counted(t.rsplit("\r", 1)[-1] if "\r" in t else t) for t in texts]
         parts.append(
             rows.select("file", "line", "at", "source", "masked").with_columns(
                 n=pl.Series([f[1] if f else None for f in found], dtype=pl.Int64),

@@ -9,7 +9,7 @@ strongest event left leads; others join it when they speak of the same nodes, or
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from diagnosis.history import POOL_MIN
 from diagnosis.logs.catalogue import STRUCTURE, Catalogue
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Level, Role
+from diagnosis.taxonomy import UNKNOWN
 
 STRENGTHS: Final = {"decisive": 1.0, "strong": 0.7, "weak": 0.4}
 #: Weight of an error line that no rule knows, and of one that is an exception.
@@ -34,6 +35,8 @@ RECOVERED: Final = 0.05
 UNDATED: Final = 0.7
 #: A rank that a line names.
 RANK: Final = re.compile(r"(?i)\b(?:global )?rank(?: is)?[ :=#\[]{1,2}(\d{1,6})\b")
+#: A word that may be a machine's name or address.
+WORD: Final = re.compile(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]")
 #: Causes that peers of a dead process report; what is left of a weak one on many nodes.
 COMMUNICATION: Final = r"^(framework\.collective|framework\.rendezvous|network|hardware\.network)"
 ECHO: Final = 0.25
@@ -49,6 +52,8 @@ CANCELLED: Final = "platform.scheduler.cancelled"
 #: An event this long after the first consequence is one itself.
 LATE_S: Final = 45.0
 LATE: Final = 0.35
+#: The same for a line that no rule knows.
+SIGN_LATE_S: Final = 5.0
 #: Weights below this are no root at all; joining needs this share of the leader's weight.
 LEAST: Final = 0.08
 #: Weight of a link that came back, how long before the first consequence it may have failed, and what counts as one.
@@ -155,7 +160,9 @@ def weigh(
     base = pl.when(is_echo).then(base * ECHO).otherwise(base)
     late = pl.lit(1.0)
     if consequence_at is not None:
-        is_late = pl.col("first_at").is_not_null() & (pl.col("first_at") > consequence_at + int(LATE_S * SECOND))
+        # a line that no rule knows is a cause only if it comes first
+        slack = pl.when(base == UNKNOWN_SIGN).then(SIGN_LATE_S).otherwise(LATE_S) * SECOND
+        is_late = pl.col("first_at").is_not_null() & (pl.col("first_at") > consequence_at + slack)
         late = pl.when(is_late).then(LATE).otherwise(1.0)
     is_after = pl.lit(is_slow) if consequence_at is None else pl.lit(is_slow) | (pl.col("first_at") >= consequence_at)
     late = (
@@ -366,7 +373,7 @@ def _places(catalogue: Catalogue, events: list[int], named: Mapping[int, tuple[s
 
 def names_in(text: str, nodes: Mapping[str, str]) -> set[str]:
     """Nodes whose name or address stands in ``text`` as a word. ``nodes`` maps names and addresses to nodes."""
-    words = re.findall(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]", text)
+    words = WORD.findall(text)
     out = set()
     for word in words:
         for candidate in (word, word.partition(".")[0]):
@@ -374,3 +381,21 @@ def names_in(text: str, nodes: Mapping[str, str]) -> set[str]:
                 out.add(nodes[candidate])
                 break
     return out
+
+
+def first_consequence(catalogue: Catalogue, survived: Collection[int]) -> int | None:
+    """The event to read where one writer's log holds consequences alone: the first that says what went wrong, else the
+    first at all; None where several nodes write, for then their order tells more than any of them.
+    """
+    if len(catalogue.nodes) > 1:
+        return None
+    rows = catalogue.events.filter(
+        (pl.col("role") == Role.CASCADE.value)
+        & (pl.col("category") != UNKNOWN)
+        & ~pl.col("is_ordinary")
+        & (pl.col("jobs_with_it") == 0)
+        & ~pl.col("template").str.contains(STRUCTURE)
+        & ~pl.col("event").is_in(sorted(survived))
+    )
+    found = rows.with_columns(is_weak=pl.col("strength") == "weak").sort("is_weak", "first_line", "event")["event"]
+    return None if found.is_empty() else int(found[0])

@@ -16,7 +16,7 @@ _KERNEL_TAIL = re.compile(
     re.IGNORECASE,
 )
 _EXTENSION = re.compile(
-    r"\.(?:log|txt|out|err|gz|bz2|xz|zst|zstd|json|jsonl|dmesg|journal|syslog|kern|stdout|stderr|\d{1,2})$",
+    r"[-_]json(?=\.log$|$)|\.(?:log|txt|out|err|gz|bz2|xz|zst|zstd|json|jsonl|dmesg|journal|syslog|kern|stdout|stderr|\d{1,2})$",
     re.IGNORECASE,
 )
 _HOST = re.compile(r"^[A-Za-z][A-Za-z0-9]*(?:[-_.]?[A-Za-z0-9]+)*$")

@@ -4,6 +4,8 @@ Known by their keys, not by their program: container logs (``log``, ``time``), `
 ``__REALTIME_TIMESTAMP``), structured loggers
 (``msg``, ``level``, ``ts``), torchrun's ``error.json`` (a message within a message). ``journalctl -o export`` writes a
 record as lines ``FIELD=value`` up to a blank line: its ``MESSAGE`` line takes the record's time, host and program.
+Clients of log stores put labels before each line (``{host="a", rank="3"} …``), tails of pods the names of pod and
+container (``pod-7 trainer …``).
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 _MESSAGE = ("message", "msg", "log", "MESSAGE", "event", "text", "body")
 _LEVEL = ("level", "levelname", "severity", "lvl", "PRIORITY")
 _TIME = ("time", "ts", "timestamp", "@timestamp", "asctime", "__REALTIME_TIMESTAMP", "t")
-_HOST = ("_HOSTNAME", "hostname", "host", "node", "pod", "pod_name")
+_HOST = ("_HOSTNAME", "hostname", "host", "node", "node_name", "nodename", "pod", "pod_name", "instance")
 _RANK = ("rank", "global_rank")
 _PRIORITIES = ("FATAL", "FATAL", "FATAL", "ERROR", "WARNING", "INFO", "INFO", "DEBUG")
 _LEVELS = {
@@ -35,6 +37,22 @@ _LEVELS = {
     "trace": "DEBUG",
 }
 _PROBED = 5
+#: Labels in braces, after the store's time or at once; group 1 is the time, 2 the labels, 3 the line.
+_LABELS = re.compile(
+    r'(?:(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*)\s+)?\{((?:[A-Za-z_][\w.]*="[^"]*"(?:,\s*)?)+)\}\s(.*)', re.DOTALL
+)
+_LABEL = re.compile(r'([A-Za-z_][\w.]*)="([^"]*)"')
+#: Pod and container before a line; the pod is numbered, the container one word.
+_TAILED = re.compile(r"([a-z][a-z0-9]*(?:[-.][a-z0-9]+)*[-.]?\d[\w.-]*) ([a-z][a-z0-9-]*) (.*)", re.DOTALL)
+#: What a tail says when it finds a pod.
+_FOUND = re.compile(r"[+-] \S+ › \S+$")
+#: A JSON object behind a header.
+_HEADED = re.compile(r'([^{]{1,200}?)(\{\s*".*\})\s*$', re.DOTALL)
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d")
+#: Lines of which all must name one container before a file counts as a tail of pods.
+_TAILED_LEAST = 8
+#: Share of lines that must be headed so; a line may be cut.
+_TAILED_SHARE = 0.98
 #: A field of an export; without ``=`` its value, of a given length, follows on the next lines.
 _FIELD = re.compile(r"([A-Z_][A-Z0-9_]*)(?:=(.*))?$", re.DOTALL)
 _EXPORT = ("__CURSOR=", "__REALTIME_TIMESTAMP=")
@@ -47,6 +65,8 @@ def is_wrapped(text: str) -> bool:
     if is_export(text):
         return True
     found = [line for line in text.split("\n") if line.strip()]
+    if _form(found[:-1] if not text.endswith("\n") else found):
+        return True
     whole = found[:_PROBED] if len(found) <= 1 or text.endswith("\n") else found[:-1][:_PROBED]
     return bool(whole) and all(line.lstrip().startswith("{") and unwrap(line) != line for line in whole)
 
@@ -58,6 +78,8 @@ def is_export(text: str) -> bool:
 
 def unwrap_all(lines: Sequence[str]) -> list[str]:
     """Each of the consecutive lines of a wrapped log, unwrapped. O(characters)."""
+    if form := _form([line for line in lines[:2_000] if line.strip()], is_known=True):
+        return [form(line) for line in lines]
     if next((line for line in lines if line.strip()), "").lstrip().startswith("{"):
         return [unwrap(line) for line in lines]
     out = [""] * len(lines)
@@ -66,6 +88,88 @@ def unwrap_all(lines: Sequence[str]) -> list[str]:
         _exported(lines, first, at, out)
         first = at + 1
     return out
+
+
+def _form(lines: Sequence[str], *, is_known: bool = False) -> Callable[[str], str] | None:
+    """What takes the labels or the pod's name off lines that all have them; None for other lines.
+
+    ``is_known``: the beginning of their file was found to be wrapped.
+    """
+    if lines and all(_LABELS.match(line) for line in lines[:_PROBED]):
+        return _unlabelled
+    return (
+        _untailed if _is_tail(lines, is_known=is_known) else _unheaded if _is_headed(lines, is_known=is_known) else None
+    )
+
+
+def _is_headed(lines: Sequence[str], *, is_known: bool) -> bool:
+    if any(line.startswith(_EXPORT) for line in lines[:_TAILED_LEAST]):
+        return False
+    found = [_HEADED.match(line) for line in lines[: _PROBED * (10 if is_known else 1)]]
+    said = [bool(match and _said(match[2])) for match in found]
+    return any(said) if is_known else bool(said) and all(said)
+
+
+def _is_tail(lines: Sequence[str], *, is_known: bool) -> bool:
+    said = [line for line in lines if not _FOUND.match(line)]
+    found = [_TAILED.match(line) for line in said]
+    tailed = [match for match in found if match]
+    if not tailed or len(tailed) < _TAILED_SHARE * len(said):
+        return False
+    if is_known:
+        return True
+    is_announced = len(said) < len(lines)
+    if len(tailed) < _TAILED_LEAST:
+        return False
+    containers, pods = {match[2] for match in tailed}, {match[1] for match in tailed}
+    # one word after every name is a container, unless there is but one name: then it may be the programme's wording
+    return len(containers) == 1 and (len(pods) > 1 or is_announced)
+
+
+def _unlabelled(line: str) -> str:
+    """``time host: [rankN]: line`` of a line behind labels."""
+    match = _LABELS.match(line)
+    if match is None:
+        return line
+    labels = dict(_LABEL.findall(match[2]))
+    rank = str(_first(labels, _RANK) or "")
+    parts = [match[1] or "", _host(_first(labels, _HOST)), _rank(int(rank) if rank.isdecimal() else None)]
+    return " ".join([*(part for part in parts if part), _inner(match[3], has_time=bool(match[1]))])
+
+
+def _unheaded(line: str) -> str:
+    """``header [rankN]: [LEVEL] message`` of a line that has a JSON object behind a header; its own time if the header
+    states none.
+    """
+    match = _HEADED.match(line)
+    return match[1] + _inner(match[2], has_time=bool(_CLOCK.search(match[1]))) if match else line
+
+
+def _inner(text: str, *, has_time: bool) -> str:
+    """``[rankN]: [LEVEL] message`` of a JSON object behind what a collector wrote, its time before it if the collector
+    wrote none; other text as it is.
+    """
+    data = _said(text) if text.startswith("{") else None
+    if data is None:
+        return text
+    time = "" if has_time else _time(_first(data, _TIME))
+    parts = [time, _rank(_first(data, _RANK)), _level(_first(data, _LEVEL)), _text(_first(data, _MESSAGE)) or ""]
+    return " ".join(part for part in parts if part).replace("\n", " ").replace("\r", " ").rstrip()
+
+
+def _said(text: str) -> dict[str, Any] | None:
+    """The fields of a JSON object that holds a message; None of anything else."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) and _text(_first(data, _MESSAGE)) is not None else None
+
+
+def _untailed(line: str) -> str:
+    """``pod: line`` of a line behind the names of pod and container; nothing of one that says a pod was found."""
+    match = _TAILED.match(line)
+    return f"{match[1]}: {_inner(match[3], has_time=False)}" if match else "" if _FOUND.match(line) else line
 
 
 def _exported(lines: Sequence[str], first: int, last: int, out: list[str]) -> None:
@@ -119,6 +223,11 @@ def unwrap(line: str) -> str:
         _rank(_first(data, _RANK)),
         _level(_first(data, _LEVEL)),
     ]
+    if message.startswith("{") and (deeper := unwrap(message.rstrip())) != message.rstrip():
+        # a container's record of a structured logger's line; the collector's own time and host stand before it
+        data = _said(message) or {}
+        parts = [*parts[:2], _rank(_first(data, _RANK)) or parts[2], _level(_first(data, _LEVEL)) or parts[3]]
+        message = _text(_first(data, _MESSAGE)) or deeper
     return " ".join([part for part in parts if part] + [message.replace("\n", " ").replace("\r", " ").rstrip()])
 
 

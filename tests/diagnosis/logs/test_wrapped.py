@@ -88,3 +88,32 @@ def test_a_record_of_an_export_stays_whole_where_blocks_are_cut() -> None:
 
 def test_a_log_that_quotes_a_field_is_no_export() -> None:
     assert not wrapped.is_wrapped("MESSAGE=x\n__REALTIME_TIMESTAMP=1772352000123456\n")
+
+
+def test_labels_of_a_log_store_become_time_machine_and_rank() -> None:
+    text = '2026-03-01T08:00:00Z {app="t", host="dgx-2", rank="7"} step 3 loss {"a": 1}\n'
+    assert wrapped.is_wrapped(text * 6)
+    assert wrapped.unwrap_all([text.rstrip()]) == ['2026-03-01T08:00:00Z dgx-2: [rank7]: step 3 loss {"a": 1}']
+
+
+def test_a_tail_of_pods_is_told_from_wording_by_its_one_container_and_many_pods() -> None:
+    lines = [f"worker-{k} trainer step {n}" for n in range(5) for k in (1, 2)]
+    assert wrapped.is_wrapped("\n".join(lines) + "\n")
+    assert wrapped.unwrap_all(lines)[:2] == ["worker-1: step 0", "worker-2: step 0"]
+    assert not wrapped.is_wrapped("\n".join(f"worker-3 step {n}" for n in range(20)) + "\n")
+    assert wrapped.unwrap_all(["+ worker-3 › trainer", "worker-3 trainer hello"]) == ["", "worker-3: hello"]
+
+
+def test_json_behind_a_header_keeps_the_header_and_gives_its_own_level_and_rank() -> None:
+    line = '[pod/w-1/t] 2026-03-01T08:00:00Z {"event": "slow", "level": "warning", "rank": 4, "timestamp": "x"}'
+    assert wrapped.is_wrapped(f"{line}\n" * 3)
+    assert wrapped.unwrap_all([line, "plain"]) == [
+        "[pod/w-1/t] 2026-03-01T08:00:00Z [rank4]: [WARNING] slow",
+        "plain",
+    ]
+
+
+def test_json_within_a_containers_json_is_unwrapped_too() -> None:
+    inner = json.dumps({"event": "lost", "level": "error", "rank": 2})
+    line = json.dumps({"log": inner + "\n", "time": "2026-03-01T08:00:00Z"})
+    assert wrapped.unwrap(line) == "2026-03-01T08:00:00Z [rank2]: [ERROR] lost"

@@ -1,0 +1,147 @@
+"""Nodes whose own measurements differ from their peers': the one that computes longer, or that waits for nobody.
+
+In a synchronous job all ranks end an iteration together, so its duration tells nothing of who was late. Many programmes
+print what each rank computed and waited: in such a line the late node stands out by a longer time of work, a shorter
+time of waiting, or a lower rate. Numbers are compared position by position within one message, as medians of nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from diagnosis.logs import progress
+from diagnosis.logs.diagnose import Case
+from diagnosis.logs.spatial import Clue
+
+#: Nodes that must print a message, and their share of the job's.
+NODES: Final = 4
+SHARE: Final = 0.6
+#: Messages, files and last lines of each writer that are read.
+MESSAGES: Final = 4
+FILES: Final = 512
+LINES: Final = 16
+#: How far from the median node a number must be: as a ratio, and in robust standard deviations.
+RATIO: Final = 1.2
+SIGMAS: Final = 6.0
+#: Deviations below this share of the median are noise.
+NOISE: Final = 0.03
+#: Share of nodes up to which those that differ are the odd ones.
+FEW: Final = 0.15
+
+_TIMED: Final = (
+    r"(?i)\d ?(ms|msec|s|secs?|seconds|us)\b|(time|elapsed|seconds|duration|tflops|throughput)\b[^\d]{0,12}\d|/s\b"
+)
+_NUMBER: Final = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s?([A-Za-z]+(?:/[A-Za-z]+)*)?")
+_DURATION: Final = re.compile(r"(?i)^(ms|msec|s|secs?|seconds|us)$")
+_RATE: Final = re.compile(r"(?i)/s(ec\w*)?$|^tflops")
+_WORD_TIME: Final = re.compile(r"(?i)(time|elapsed|seconds|duration)\W{0,12}$|\((ms|s)\)\W{0,4}$")
+_WORD_RATE: Final = re.compile(r"(?i)(tflops|throughput|per[_ ]sec\w*)\W{0,12}$")
+_WAIT: Final = re.compile(
+    r"(?i)wait|idle|stall|comm|all[-_ ]?(reduce|gather)|reduce[-_ ]?scatter|barrier|sync|bubble|peers"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """A node that differs: ``value`` beside the ``usual`` of its peers, what was measured, and its ``weight`` as a
+    clue.
+    """
+
+    node: str
+    value: float
+    usual: float
+    what: str
+    weight: float
+
+
+def clues(case: Case) -> list[Clue]:
+    """Clues from :func:`find`."""
+    return [
+        Clue(o.node, o.weight, f"{o.node} prints {o.what} {o.value:,.4g}, the other nodes about {o.usual:,.4g}")
+        for o in find(case)
+    ]
+
+
+def find(case: Case, since: int | None = None) -> list[Odd]:
+    """The odd nodes of each comparable number; ``since`` (ns): lines before it are left out. Reads
+    O(messages × nodes × LINES) lines.
+    """
+    since = case.pace.slow_at if since is None else since
+    total = len(case.catalogue.nodes)
+    if total < NODES:
+        return []
+    told = case.table.messages.filter(pl.col("example").str.contains(_TIMED))["masked"]
+    cells = case.catalogue.cells.filter(pl.col("masked").is_in(told.implode())).drop_nulls("node")
+    many = (
+        cells.group_by("masked")
+        .agg(nodes=pl.col("node").n_unique(), n=pl.col("n").sum())
+        .filter((pl.col("nodes") >= max(NODES, SHARE * total)) & (pl.col("n") >= 3 * pl.col("nodes")))
+        .sort("n", "masked", descending=[True, False])
+        .head(MESSAGES)
+    )
+    return [odd for masked in many["masked"].to_list() for odd in _of_message(case, masked, since)]
+
+
+def _of_message(case: Case, masked: int, since: int | None) -> list[Odd]:
+    mine = case.catalogue.cells.filter(pl.col("masked") == masked).drop_nulls("node")
+    by_node: dict[str, list[str]] = defaultdict(list)
+    homes = case.table.sources.select("source", "node")
+    for file in mine["file"].unique().sort().head(FILES).to_list():
+        rows = case.table.rows([masked], files=[file])
+        rows = case.clocks.correct(rows, "at")
+        rows = rows.filter((pl.col("at") >= since).fill_null(True)) if since is not None else rows
+        rows = rows.group_by("source", maintain_order=True).tail(LINES).join(homes, on="source", how="left")
+        for node, text in zip(rows["node"], progress.read_lines(rows, case.table.files, case.read, 500), strict=True):
+            if node is not None:
+                by_node[node].append(text)
+    return compare(by_node, total=len(case.catalogue.nodes))
+
+
+def compare(by_node: dict[str, list[str]], *, total: int) -> list[Odd]:
+    """The odd nodes among lines of one message, by node. O(characters)."""
+    columns: dict[tuple[int, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for node, lines in by_node.items():
+        for text in lines:
+            for place, found in enumerate(_NUMBER.finditer(text)):
+                sense = _sense(text[max(0, found.start() - 28) : found.start()], found.group(2) or "")
+                if sense:
+                    columns[place, sense][node].append(float(found.group(1)))
+    out = []
+    for (_, sense), values in sorted(columns.items()):
+        if len(values) >= max(NODES, SHARE * total):
+            out += _odd_ones({n: float(np.median(v)) for n, v in values.items()}, sense)
+    return out
+
+
+def _sense(before: str, unit: str) -> str:
+    """Whether a number measures work, waiting or a rate; empty for other numbers."""
+    if _RATE.search(unit) or _WORD_RATE.search(before):
+        return "rate"
+    if not (_DURATION.match(unit) or _WORD_TIME.search(before)):
+        return ""
+    # of the words before the number the last clause names what was measured
+    return "wait" if _WAIT.search(re.split(r"\d|[,;|]", before)[-1]) else "work"
+
+
+def _odd_ones(of_node: dict[str, float], sense: str) -> list[Odd]:
+    values = np.array(list(of_node.values()))
+    usual = float(np.median(values))
+    if usual <= 0:
+        return []
+    spread = max(1.4826 * float(np.median(np.abs(values - usual))), NOISE * usual)
+    is_long = sense == "work"
+    odd = {
+        node: v
+        for node, v in sorted(of_node.items())
+        if abs(v - usual) > SIGMAS * spread and (v > RATIO * usual if is_long else v < usual / RATIO)
+    }
+    if not odd or len(odd) > max(1, FEW * len(of_node)):
+        return []
+    what = {"work": "a time of work of", "wait": "a time of waiting of", "rate": "a rate of"}[sense]
+    return [Odd(n, v, usual, what, {"work": 0.6, "wait": 0.4, "rate": 0.5}[sense]) for n, v in odd.items()]
