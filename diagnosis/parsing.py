@@ -203,6 +203,8 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
             "The log is an export of the journal; each record's message, time and host were read."
             if wrapped.is_export(text)
             else "Each line is a JSON object; its message, time, level and host were read."
+            if text.lstrip().startswith('{"')
+            else "A collector put names before each line; they were read as the line's machine and rank."
         )
     stream = cast("BinaryIO", tee)
     reader.read(lines.blocks(stream, encoding=encoding, offset=hints.offset + mark, is_wrapped=is_wrapped))
