@@ -57,7 +57,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('path', models.CharField(max_length=1024)),
                 ('kind', models.CharField(blank=True, max_length=12)),
-                ('state', models.CharField(choices=[('received', 'received'), ('parsing', 'parsing'), ('parsed', 'parsed'), ('skipped', 'skipped'), ('failed', 'failed')], default='received', max_length=10)),
+                ('state', models.CharField(choices=[('received', 'received'), ('parsing', 'parsing'), ('parsed', 'parsed'), ('skipped', 'skipped'), ('failed', 'failed'), ('removed', 'removed')], default='received', max_length=10)),
                 ('lines', models.BigIntegerField(default=0)),
                 ('problem', models.TextField(blank=True)),
                 ('notes', models.JSONField(blank=True, default=list)),

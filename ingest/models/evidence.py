@@ -39,6 +39,7 @@ class Artifact(models.Model):
         PARSED = "parsed", "parsed"
         SKIPPED = "skipped", "skipped"
         FAILED = "failed", "failed"
+        REMOVED = "removed", "removed"  # its bytes made room for others
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="artifacts")
     path = models.CharField(max_length=1024)

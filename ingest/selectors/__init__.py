@@ -1,7 +1,15 @@
 """Reads of the evidence layer: each returns exactly what one page, endpoint or the engine needs."""
 
 from ingest.selectors.access import clusters_visible_to, jobs_visible_to, teams_of
-from ingest.selectors.evidence import artifacts_of, columns_path, hints_for, parsed_for, read_range, reader_for
+from ingest.selectors.evidence import (
+    artifacts_of,
+    columns_path,
+    hints_for,
+    is_removed,
+    parsed_for,
+    read_range,
+    reader_for,
+)
 from ingest.selectors.progress import Progress, progress
 
 __all__ = [
@@ -10,6 +18,7 @@ __all__ = [
     "clusters_visible_to",
     "columns_path",
     "hints_for",
+    "is_removed",
     "jobs_visible_to",
     "parsed_for",
     "progress",

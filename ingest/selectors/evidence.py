@@ -33,6 +33,11 @@ def parsed_for(attempt: Attempt, work: Path) -> list[Parsed]:
     ]
 
 
+def is_removed(attempt: Attempt) -> bool:
+    """Whether evidence of the attempt made room for other: what is left of it tells less than its diagnosis."""
+    return Artifact.objects.filter(attempt=attempt, is_superseded=False, state=Artifact.State.REMOVED).exists()
+
+
 def read_range(artifact: Artifact, offset: int, length: int) -> bytes:
     """``length`` raw bytes from ``offset`` on, fewer at the end. Cost follows ``length``, not the file's size."""
     return storage.blob_range(artifact.blob_id, offset, length)

@@ -57,13 +57,16 @@ def artifacts_add(*, upload: Upload, incoming: Sequence[Incoming]) -> list[Artif
     last = {row.path: row.sha256 for row in incoming}
     older = [a.pk for a in (*before.values(), *made) if a.blob_id != last[a.path] and not a.is_superseded]
     again = [a.pk for a in before.values() if a.blob_id == last[a.path] and a.is_superseded]
+    back = [a for a in before.values() if a.state == Artifact.State.REMOVED]
     Artifact.objects.filter(pk__in=older).update(is_superseded=True)
     Artifact.objects.filter(pk__in=again).update(is_superseded=False)
-    if made or again:
+    Artifact.objects.filter(pk__in=[a.pk for a in back]).update(
+        state=Artifact.State.RECEIVED, parsed_key="", settled_at=None
+    )
+    if made or again or back:
         evidence_changed(job)
-        parse_queue(
-            job=job, attempt_id=upload.attempt_id, artifacts=made, sizes={r.sha256: r.size_bytes for r in incoming}
-        )
+        sizes = {row.sha256: row.size_bytes for row in incoming}
+        parse_queue(job=job, attempt_id=upload.attempt_id, artifacts=[*made, *back], sizes=sizes)
     rows = {**before, **fresh}
     return [rows[row.path, row.sha256] for row in incoming]
 
@@ -131,9 +134,12 @@ def _kept_apart(upload: Upload, incoming: Sequence[Incoming]) -> list[Incoming]:
 def artifact_delete(*, artifact: Artifact, user: Any = None) -> None:
     """Take a file out of its job: a new revision without it. Its bytes go with the next tidying, unless shared."""
     job = Job.objects.select_for_update().get(attempts__artifacts=artifact)
-    key = artifact.parsed_key
     Upload.objects.filter(attempt_id=artifact.attempt_id, path=artifact.path, sha256=artifact.blob_id).delete()
     artifact.delete()
     evidence_changed(job)
-    if key:
+
+
+def column_files_forget(instance: Artifact, **_: Any) -> None:
+    """After an artifact was deleted, alone or with its job: its column files go too."""
+    if key := instance.parsed_key:
         transaction.on_commit(lambda: storage.directory_delete(key, storage.PARSED_FILES))

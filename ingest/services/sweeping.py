@@ -11,6 +11,7 @@ from django.utils import timezone
 from ingest import scratch, storage
 from ingest.models import Blob, IdempotencyKey, Run, Upload
 from ingest.services.diagnosing import jobs_due, ready_send, revision_close
+from ingest.services.retention import removal_finish
 from ingest.services.runs import is_abandoned, run_release
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ def tidy() -> None:
     """Throw away part files of abandoned uploads, blobs that nothing refers to any more, answers kept for repeats."""
     now = timezone.now()
     scratch.clear()
+    removal_finish()
     IdempotencyKey.objects.filter(created_at__lt=now - _ANSWERS_KEPT).delete()
     for upload in Upload.objects.filter(state=Upload.State.RECEIVING, updated_at__lt=now - _PART_KEPT)[:_AT_ONCE]:
         scratch.part_path(f"{upload.pk}.part").unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from diagnosis.report import to_json
 from ingest import selectors as evidence
 from ingest.models import Attempt, Job, Node, Run
 from ingest.services import Work, history_for, history_learn
+from ingest.services.rereading import artifacts_reread
 from triage.lanes import folded
 from triage.models import Activity, Diagnosis, Finding, GroupRule, Incident, Suspect
 from triage.services import standing
@@ -42,7 +43,15 @@ def job_diagnose(work: Work) -> None:
     rules, model = rules_in_force(), classifier_in_force()
     with tempfile.TemporaryDirectory(prefix="faultline-diagnose-") as folder:
         for attempt in job.attempts.order_by("number"):
-            parsed = evidence.parsed_for(attempt, Path(folder))
+            if evidence.is_removed(attempt):
+                work.log("Evidence was removed to free space, so the diagnosis of then stands. Send all of it again.")
+                continue
+            try:
+                parsed = evidence.parsed_for(attempt, Path(folder))
+            except (FileNotFoundError, ValueError):
+                count = artifacts_reread(job=job)
+                work.log(f"What was read from {count:,} files is lost or of another version: it is read again first.")
+                return
             if not parsed:
                 continue
             diagnosis = diagnose(

@@ -57,8 +57,8 @@ def _needs_bytes(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpRes
         except FileNotFoundError:
             return gone(
                 request,
-                f"The bytes of “{path}” are no longer in the storage: its disk was lost, or they were removed by hand. "
-                "What was diagnosed from them is kept. Upload the same file again, and its lines are back.",
+                f"The bytes of “{path}” are no longer in the storage: they were removed to free space, or its disk was "
+                "lost. What was diagnosed from them is kept. Upload the same file again, and its lines are back.",
                 link=reverse("job-files", args=[slug]) + f"?attempt={attempt}",
                 label="Go to the job's files",
             )

@@ -1,0 +1,44 @@
+"""Column files that are lost, or that another version of the engine wrote, are made again from the evidence."""
+
+from __future__ import annotations
+
+import json
+
+from django.core.files.storage import storages
+from django.db import transaction
+
+from diagnosis import parsed
+from ingest.models import Artifact, Job
+from ingest.services.artifacts import evidence_changed, parse_queue
+
+_READ = (Artifact.State.PARSED, Artifact.State.SKIPPED)
+
+
+def artifacts_reread(*, job: Job, is_forced: bool = False) -> int:
+    """Queue the reading of the job's files whose column files cannot be used (``is_forced``: of all), and a diagnosis
+    after it. Returns how many. One small file of the store is opened for each.
+    """
+    standing = Artifact.objects.filter(attempt__job=job, state__in=_READ, is_superseded=False).exclude(parsed_key="")
+    wanted = [row for row in standing.select_related("blob") if is_forced or not is_usable(row)]
+    with transaction.atomic():
+        job = Job.objects.select_for_update().get(pk=job.pk)
+        for start in range(0, len(wanted), 500):
+            ids = [row.pk for row in wanted[start : start + 500]]
+            Artifact.objects.filter(pk__in=ids).update(state=Artifact.State.RECEIVED, problem="", settled_at=None)
+        for attempt_id in sorted({row.attempt_id for row in wanted}):
+            mine = [row for row in wanted if row.attempt_id == attempt_id]
+            sizes = {row.blob_id: row.blob.size_bytes for row in mine}
+            parse_queue(job=job, attempt_id=attempt_id, artifacts=mine, sizes=sizes)
+        if wanted:
+            evidence_changed(job)
+            Job.objects.filter(pk=job.pk).update(is_diagnosis_wanted=True)
+    return len(wanted)
+
+
+def is_usable(artifact: Artifact) -> bool:
+    """Whether the artifact's column files are there and of this engine's format."""
+    try:
+        with storages["parsed"].open(f"{artifact.parsed_key}/{parsed.NAME}", "rb") as file:
+            return bool(json.load(file).get("format") == parsed.FORMAT)
+    except (OSError, ValueError):
+        return False

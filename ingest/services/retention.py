@@ -1,0 +1,92 @@
+"""Old evidence makes room: its bytes and column files go, its rows stay, and so does what was diagnosed from it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from ingest import storage
+from ingest.models import Artifact, Blob, Job, Run, Upload
+
+log = logging.getLogger(__name__)
+
+#: bytes that were put again just now may be about to be used
+_JUST_PUT = timedelta(hours=1)
+_AT_ONCE = 500
+#: in place of a key of column files where there are none: the bytes are still to be deleted
+_REMOVING = "removing"
+
+
+class Removed(NamedTuple):
+    files: int
+    size_bytes: int
+
+
+def jobs_with_old_evidence(*, before: datetime) -> QuerySet[Job]:
+    """Jobs that nothing was sent for since ``before``, on which no work waits, and that hold evidence; oldest first."""
+    held = Artifact.objects.filter(attempt__job=OuterRef("pk")).exclude(state=Artifact.State.REMOVED)
+    busy = Run.objects.filter(job=OuterRef("pk"), state__in=(Run.State.QUEUED, Run.State.RUNNING))
+    coming = Upload.objects.filter(job=OuterRef("pk"), state__in=(Upload.State.RECEIVING, Upload.State.RECEIVED))
+    last = Coalesce("evidence_changed_at", "created_at")
+    old = Job.objects.annotate(evidence_at=last).filter(evidence_at__lt=before)
+    return old.filter(Exists(held), ~Exists(busy), ~Exists(coming)).order_by("evidence_at", "pk")
+
+
+def evidence_size(job: Job) -> Removed:
+    """What :func:`evidence_remove` would free at most: bytes that other jobs hold too are counted."""
+    sizes = _held(job).values_list("blob_id", "blob__size_bytes").distinct()
+    return Removed(_held(job).count(), sum(size for _, size in sizes))
+
+
+def evidence_remove(*, job: Job) -> Removed:
+    """Free the bytes of a job's files, but those that files of other jobs share, and its column files.
+
+    The rows are marked first, then the files deleted, then the marks completed: whatever ends it in between, the next
+    :func:`removal_finish` goes on.
+    """
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=job.pk)
+        _held(job).filter(parsed_key="").update(parsed_key=_REMOVING)
+        _held(job).update(state=Artifact.State.REMOVED, problem="")
+    return removal_finish(job=job)
+
+
+def removal_finish(*, job: Job | None = None) -> Removed:
+    """Delete the files of artifacts that are marked as removed, of one job or of all."""
+    files = freed = 0
+    while True:
+        marked = Artifact.objects.filter(state=Artifact.State.REMOVED).exclude(parsed_key="")
+        if job is not None:
+            marked = marked.filter(attempt__job=job)
+        rows = list(marked.order_by("pk").values_list("pk", "blob_id", "parsed_key")[:_AT_ONCE])
+        if not rows:
+            return Removed(files, freed)
+        freed += _blobs_free({blob for _, blob, _ in rows})
+        for _, _, key in rows:
+            if key != _REMOVING:
+                storage.directory_delete(key, storage.PARSED_FILES)
+        files += Artifact.objects.filter(pk__in=[pk for pk, _, _ in rows]).update(parsed_key="")
+
+
+def _held(job: Job) -> QuerySet[Artifact]:
+    return Artifact.objects.filter(attempt__job=job).exclude(state=Artifact.State.REMOVED)
+
+
+def _blobs_free(sha256s: Iterable[str]) -> int:
+    """Delete the bytes that no file needs any more; returns how many bytes that were. The rows of blobs stay."""
+    needed = Artifact.objects.filter(blob=OuterRef("pk")).exclude(state=Artifact.State.REMOVED)
+    waiting = Upload.objects.filter(blob=OuterRef("pk"), state=Upload.State.RECEIVED)  # an archive to be opened
+    unused = Blob.objects.filter(~Exists(needed), ~Exists(waiting), sha256__in=list(sha256s))
+    freed = 0
+    for sha256, size in unused.values_list("sha256", "size_bytes"):
+        if storage.blob_exists(sha256) and storage.blob_changed_at(sha256) < timezone.now() - _JUST_PUT:
+            storage.blob_delete(sha256)
+            freed += size
+    return freed

@@ -1,0 +1,171 @@
+"""Old evidence makes room: its bytes go, what was found in it stays, and it can be sent again."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as site
+from django.core.management import call_command
+from django.utils import timezone
+
+from ingest import selectors, services, storage
+from ingest.models import Artifact, Job, Run
+from ingest.services import retention, sweeping
+from ingest.services.rereading import artifacts_reread
+from tests.factories import make_incident, make_user
+from triage.models import Activity, Incident
+from triage.services.diagnosing import job_diagnose
+from triage.services.retaining import old_evidence_remove
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LOG = b"".join(b"2026-11-21 03:00:%02d,000 INFO iteration %d loss 2.5\n" % (n, n) for n in range(50))
+
+
+def aged(name: str, files: dict[str, bytes], *, days: int = 100) -> Job:
+    job = services.job_create(name=name)
+    for path, data in files.items():
+        services.artifact_receive(job=job, path=path, chunks=[data])
+    Job.objects.filter(pk=job.pk).update(evidence_changed_at=timezone.now() - timedelta(days=days))
+    return job
+
+
+@pytest.fixture(autouse=True)
+def long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that were put by the test itself count as old."""
+    monkeypatch.setattr(retention, "_JUST_PUT", timedelta(0))
+
+
+def stored(folder: str) -> set[str]:
+    return {path.name for path in (Path(site.DATA_DIR) / folder).rglob("*") if path.is_file()}
+
+
+def remove(*options: str) -> str:
+    said = io.StringIO()
+    call_command("remove_evidence", "--days", "30", *options, stdout=said)
+    return said.getvalue()
+
+
+def test_bytes_and_column_files_go_and_rows_stay() -> None:
+    old, new = aged("old", {"a.log": LOG, "b.log": LOG + b"more\n"}), aged("new", {"c.log": LOG + b"x\n"}, days=3)
+    before = stored("parsed")
+    assert "2 files of 1 jobs" in remove("--dry-run")
+    assert Artifact.objects.exclude(state=Artifact.State.REMOVED).count() == 3
+    assert "2 files of 1 jobs" in remove()
+    gone = Artifact.objects.filter(attempt__job=old)
+    assert {(row.state, row.parsed_key) for row in gone} == {("removed", "")}
+    assert not any(storage.blob_exists(row.blob_id) for row in gone)
+    assert storage.blob_exists(Artifact.objects.get(attempt__job=new).blob_id)
+    assert before
+    assert "0 files of 0 jobs" in remove()
+    assert Activity.objects.get(job=old, kind="evidence_removed").data["files"] == 2
+
+
+def test_bytes_that_another_job_shares_stay() -> None:
+    aged("old", {"a.log": LOG})
+    other = aged("other", {"again.log": LOG}, days=1)
+    remove()
+    artifact = Artifact.objects.get(attempt__job=other)
+    assert selectors.read_range(artifact, 0, 10) == LOG[:10]
+
+
+def test_a_job_whose_incident_awaits_review_keeps_its_evidence_unless_asked_for() -> None:
+    job = aged("failed", {"a.log": LOG})
+    incident = make_incident(job)
+    assert "0 files of 0 jobs" in remove()
+    Incident.objects.filter(pk=incident.pk).update(state=Incident.State.CONFIRMED)
+    assert "1 files of 1 jobs" in remove("--dry-run")
+    Incident.objects.filter(pk=incident.pk).update(state=Incident.State.AWAITING_REVIEW)
+    assert "1 files of 1 jobs" in remove("--unreviewed")
+
+
+def test_what_stopped_half_way_is_finished_by_the_next_tidying(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = aged("old", {"a.log": LOG})
+    with monkeypatch.context() as broken, pytest.raises(OSError, match="away"):
+        broken.setattr(storage, "blob_delete", lambda sha256: (_ for _ in ()).throw(OSError("away")))
+        retention.evidence_remove(job=job)
+    artifact = Artifact.objects.get()
+    assert (artifact.state, storage.blob_exists(artifact.blob_id)) == ("removed", True)
+    sweeping.tidy()
+    assert not storage.blob_exists(artifact.blob_id)
+
+
+def test_a_later_diagnosis_does_not_judge_by_what_is_left(client: Any) -> None:
+    job = aged("old", {"a.log": LOG})
+    incident = make_incident(job, state="confirmed")
+    remove()
+    services.artifact_receive(job=job, path="late.log", chunks=[b"2026-11-21 03:00:00 INFO all is well\n"])
+    services.diagnosis_request(job=job)
+    for run in Run.objects.filter(job=job, kind="diagnose"):
+        Run.objects.filter(pk=run.pk).update(state="queued")
+        services.run_do(run.pk, job_diagnose)
+    incident.refresh_from_db()
+    assert not incident.is_withdrawn
+    client.force_login(make_user("bob", "engineer"))
+    assert "removed to free space" in client.get(f"/jobs/{job.slug}/files/").content.decode()
+    assert client.get(f"/jobs/{job.slug}/logs/0/a.log").status_code == 410
+
+
+def test_the_same_files_sent_again_are_read_again() -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        info = tarfile.TarInfo("in.log")
+        info.size = len(LOG)
+        archive.addfile(info, io.BytesIO(LOG))
+    files = {"plain.log": LOG + b"y\n", "logs.tar.gz": packed.getvalue()}
+    job = aged("old", files)
+    remove()
+    for path, data in files.items():
+        services.artifact_receive(job=job, path=path, chunks=[data])
+    rows = Artifact.objects.filter(attempt__job=job).order_by("path")
+    assert [(row.path, row.state, row.lines) for row in rows] == [("in.log", "parsed", 50), ("plain.log", "parsed", 51)]
+    assert all(storage.blob_exists(row.blob_id) and row.parsed_key for row in rows)
+
+
+def test_the_setting_removes_by_itself_and_zero_keeps_all(settings: Any) -> None:
+    aged("old", {"a.log": LOG})
+    assert (settings.EVIDENCE_DAYS, old_evidence_remove()) == (0, 0)
+    settings.EVIDENCE_DAYS = 30
+    assert old_evidence_remove() == 1
+
+
+def test_deleting_a_job_deletes_its_column_files() -> None:
+    job = aged("old", {"a.log": LOG})
+    (key,) = Artifact.objects.values_list("parsed_key", flat=True)
+    folder = Path(site.DATA_DIR) / "parsed" / key
+    assert folder.exists()
+    job.delete()
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("harm", ["lost", "of another version"])
+def test_column_files_that_cannot_be_used_are_made_again(harm: str) -> None:
+    job = aged("job", {"a.log": LOG, "b.log": LOG + b"z\n"})
+    artifact = Artifact.objects.get(path="a.log")
+    place = Path(site.DATA_DIR) / "parsed" / artifact.parsed_key / "parsed.json"
+    if harm == "lost":
+        storage.directory_delete(artifact.parsed_key, storage.PARSED_FILES)
+    else:
+        place.write_text(place.read_text().replace('"format": 1', '"format": 0'))
+    said = io.StringIO()
+    call_command("reread_evidence", job.slug, stdout=said)
+    assert "1 files are queued" in said.getvalue()
+    assert '"format": 1' in place.read_text()
+    assert Artifact.objects.filter(state="parsed", lines__gte=50).count() == 2
+    assert artifacts_reread(job=job) == 0
+    assert artifacts_reread(job=job, is_forced=True) == 2
+
+
+def test_a_diagnosis_reads_first_what_it_lacks() -> None:
+    job = aged("job", {"a.log": LOG})
+    storage.directory_delete(Artifact.objects.get().parsed_key, storage.PARSED_FILES)
+    services.diagnosis_request(job=job, is_forced=True)
+    job.refresh_from_db()
+    assert job.revision == job.diagnosed_revision
+    assert Artifact.objects.get().state == "parsed"
+    assert job.diagnoses.exists()

@@ -1,0 +1,36 @@
+"""Free the space of old evidence, keep its verdicts: ``manage.py remove_evidence --days 180 [--dry-run]``."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.template.defaultfilters import filesizeformat
+
+from ingest.services import retention
+from triage.services.retaining import Freed, evidence_free, jobs_to_free
+
+
+class Command(BaseCommand):
+    help = "Delete the bytes and column files of jobs that got no evidence for some days. What was found in them stays."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--days", type=int, required=True, help="how old the newest evidence of a job must be")
+        parser.add_argument("--unreviewed", action="store_true", help="also of jobs whose incident awaits review")
+        parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["days"] < 0:
+            raise CommandError("--days must be 0 or more")
+        jobs = jobs_to_free(days=options["days"], with_unreviewed=options["unreviewed"])
+        if options["dry_run"]:
+            rows = [Freed(job, *retention.evidence_size(job)) for job in jobs]
+        else:
+            rows = []
+            for row in evidence_free(jobs):
+                rows.append(row)
+                self.stdout.write(f"{row.job.slug}: {row.files:,} files, {filesizeformat(row.size_bytes)}")
+        verb = "would be" if options["dry_run"] else "were"
+        size = filesizeformat(sum(row.size_bytes for row in rows))
+        self.stdout.write(f"{sum(r.files for r in rows):,} files of {len(rows):,} jobs, {size}, {verb} removed.")

@@ -1,0 +1,54 @@
+"""How long evidence is kept: what nobody has judged yet stays, of the rest the verdicts stay and the bytes go."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.utils import timezone
+
+from ingest.models import Job
+from ingest.services import retention
+from triage.models import Activity, Incident
+
+log = logging.getLogger(__name__)
+
+#: jobs of one tidying; it comes again in half an hour
+_AT_ONCE = 50
+
+
+class Freed(NamedTuple):
+    job: Job
+    files: int
+    size_bytes: int
+
+
+def jobs_to_free(*, days: int, with_unreviewed: bool = False) -> QuerySet[Job]:
+    """Jobs whose evidence is older than ``days``; those with an incident that awaits review only if asked for."""
+    jobs = retention.jobs_with_old_evidence(before=timezone.now() - timedelta(days=days))
+    if with_unreviewed:
+        return jobs
+    waiting = Incident.objects.filter(job=OuterRef("pk"), state=Incident.State.AWAITING_REVIEW, is_withdrawn=False)
+    return jobs.filter(~Exists(waiting))
+
+
+def evidence_free(jobs: QuerySet[Job]) -> Iterator[Freed]:
+    """Remove the evidence of these jobs, one after another, each with a row in its activity log."""
+    for job in jobs:
+        files, size = retention.evidence_remove(job=job)
+        with transaction.atomic():
+            Activity.objects.create(job=job, kind="evidence_removed", data={"files": files, "bytes": size})
+        log.info("evidence of %s removed: %s files, %s bytes", job.slug, files, size)
+        yield Freed(job, files, size)
+
+
+def old_evidence_remove() -> int:
+    """What the setting asks for, from time to time, a few jobs at once; returns how many."""
+    if not settings.EVIDENCE_DAYS:
+        return 0
+    return sum(1 for _ in evidence_free(jobs_to_free(days=settings.EVIDENCE_DAYS)[:_AT_ONCE]))
