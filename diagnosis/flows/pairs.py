@@ -67,6 +67,11 @@ class Pairs:
         if DP not in types or EP in types or not expert.any():
             return np.asarray(mask)
         tokens = np.unique(np.round(self.main[expert & (self.main > 0)], -3))
+        if not len(tokens):  # experts of uneven load: sizes that never recur, below the gradients'
+            share = flows.size[expert[self.index(flows, count)]]
+            most = float(np.quantile(share, 0.999)) if len(share) else 0.0
+            least = self.main[self.of(DP) & (self.main > 0)].min(initial=np.inf)
+            return np.asarray(mask & (flows.size > 1.02 * most) if 1.5 * most < least < np.inf else mask)
         for size in tokens:
             mask &= ~(np.abs(flows.size / size - 1) < 0.01)
         larger = flows.size[mask & (flows.size > 1.05 * tokens.max(initial=0.0))]
@@ -78,13 +83,15 @@ class Pairs:
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """For each pair: different sizes that return often, the share of records that have one of them, the commonest;
-    ``kinds`` counts the sizes that return at all.
+    ``kinds`` counts the sizes that return at all; ``guest``: the commonest one also passes along pairs that have
+    several.
     """
 
     often: Ints
     covered: Floats
     main: Floats
     kinds: Ints
+    guest: Bools
 
 
 def classify(job: JobFlows, capture: Capture) -> Pairs:
@@ -104,7 +111,7 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
 
     telling = capture.has_bytes and bool((sizes.covered >= 0.3).any())  # sampled byte counts never recur
     types = _types(a, b, sizes, timing, count=count, has_bytes=telling, accompanies=accompanies)
-    types = _transitive(a, b, types, records, count)
+    types = _transitive(a, b, types, records, count, fixed=sizes.guest)
     return Pairs(a, b, types, sizes.often, np.maximum(timing[0], timing[1]), records.astype(np.int64), sizes.main)
 
 
@@ -135,7 +142,7 @@ def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> S
     main = np.zeros(pairs)
     kinds = np.zeros(pairs, dtype=np.int64)
     if not has_bytes:
-        return Sizes(sizes, covered, main, kinds)
+        return Sizes(sizes, covered, main, kinds, np.zeros(pairs, dtype=bool))
     slices = np.minimum((flows.start / max(float(flows.start[-1]), 1e-9) * SLICES).astype(np.int64), SLICES - 1)
     table = pl.DataFrame({"pair": pair, "size": flows.size, "slice": np.left_shift(1, slices)})
     seen = pl.col("slice").bitwise_or()
@@ -155,14 +162,11 @@ def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> S
     table = table.join(present, on="pair")
     top = pl.col("len").max().over("pair")
     again = table.filter((pl.col("len") >= 3) & (pl.col("slice") >= 0.5 * pl.col("slices")) & pl.col("one"))
-    often = (
-        again.filter(pl.col("len") >= 0.15 * top)
-        .group_by("pair")
-        .agg(
-            pl.len().alias("sizes"),
-            pl.col("len").sum().alias("covered"),
-            pl.col("size").sort_by("len").last().alias("main"),
-        )
+    frequent = again.filter(pl.col("len") >= 0.15 * top)
+    often = frequent.group_by("pair").agg(
+        pl.len().alias("sizes"),
+        pl.col("len").sum().alias("covered"),
+        pl.col("size").sort_by("len").last().alias("main"),
     )
     # Two or three transfers merged into one record recur as well, as whole multiples of the commonest size.
     times = pl.col("size") / pl.col("size").sort_by("len").last().over("pair")
@@ -173,7 +177,9 @@ def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> S
     covered[at] = often["covered"].to_numpy()
     main[at] = often["main"].to_numpy()
     kinds[rare["pair"].to_numpy()] = rare["kinds"].to_numpy()
-    return Sizes(sizes, covered / np.maximum(np.bincount(pair, minlength=pairs), 1), main, kinds)
+    beside = frequent.filter(pl.len().over("pair") >= 2)["size"].to_numpy()
+    guest = (sizes == 1) & np.isin(np.round(main, -3), np.unique(np.round(beside, -3)))
+    return Sizes(sizes, covered / np.maximum(np.bincount(pair, minlength=pairs), 1), main, kinds, guest)
 
 
 def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float) -> tuple[Floats, Floats, Floats]:
@@ -264,9 +270,12 @@ def _types(
     exchange = mutual >= max(0.8, 0.93 * float(mutual.max(initial=0.0)))
     lonely = (sizes.often == 1) & (sizes.covered >= 0.5)
     beside = accompanies(bucketed) if others and (lonely & ring).any() else np.ones(len(a))
+    chord = _chords(a, b, bucketed, sizes, count)
     types: list[str] = []
     for i in range(len(a)):
-        if clique[i]:
+        if chord[i]:
+            types.append(OTHER)
+        elif clique[i]:
             types.append(EP)
         elif bucketed[i]:
             types.append(DP)
@@ -277,6 +286,16 @@ def _types(
         else:
             types.append(PP)
     return types
+
+
+def _chords(a: Ints, b: Ints, bucketed: Bools, sizes: Sizes, count: int) -> Bools:
+    """Pairs across a ring of gradients that carry one size only, and none of the ring's own: one that its neighbours
+    exchange beside their gradients (the way back of a smaller ring, as in context parallelism).
+    """
+    if not (bucketed.any() and sizes.guest.any()):
+        return np.zeros(len(a), dtype=bool)
+    label = components(a[bucketed], b[bucketed], count)
+    return np.asarray(sizes.guest & ~bucketed & (sizes.covered >= 0.5) & (label[a] == label[b]))
 
 
 def _in_clique(a: Ints, b: Ints, chosen: Bools, count: int) -> Bools:
@@ -305,15 +324,15 @@ def _in_clique(a: Ints, b: Ints, chosen: Bools, count: int) -> Bools:
     return found
 
 
-def _transitive(a: Ints, b: Ints, types: list[str], records: Ints, count: int) -> list[str]:
-    """Within a component of DP pairs every pair is DP: a pair seen too rarely to judge follows its component's
-    majority.
+def _transitive(a: Ints, b: Ints, types: list[str], records: Ints, count: int, *, fixed: Bools) -> list[str]:
+    """Within a component of DP pairs every pair is DP, but ``fixed`` ones: a pair seen too rarely to judge follows its
+    component's majority.
     """
     chosen = np.array([t == DP for t in types], dtype=bool)
     if not chosen.any():
         return types
     label = components(a[chosen], b[chosen], count)
-    inside = (label[a] == label[b]) & ~chosen
+    inside = (label[a] == label[b]) & ~chosen & ~fixed
     typical = np.median(records[chosen])
     rare = records < 0.5 * typical
     return [DP if inside[i] and (t == OTHER or (t == PP and rare[i])) else t for i, t in enumerate(types)]

@@ -6,7 +6,8 @@ tensor-parallel ranks by
 
 * **lockstep**: rings of one group end every collective together, as the hops of one ring do; rings of different
   groups drift;
-* **divisibility**: in a ring collective over n ranks every hop carries n-1 equal chunks, so the sizes divide by n-1.
+* **divisibility**: in a ring collective over n ranks every hop carries n-1 equal chunks, so the sizes divide by n-1;
+  where machines add up among their GPUs first (hierarchical), n is the number of machines.
 
 tp then follows from members = tp · pp · dp.
 """
@@ -27,6 +28,11 @@ from diagnosis.flows.pairs import DP, EP, PP, Pairs
 
 #: Rings whose ends scatter against each other by less than this multiple of the scatter within a ring are one group.
 APART = 1.6
+#: Times on such a grid or a coarser one do not tell lockstep.
+COARSE = 2e-4
+#: Log-odds against adding up inside the machines first, and the least contrast (of logarithms) that lockstep needs.
+SELDOM = 1.5
+CONTRAST = 0.25
 #: So many families of rings are asked; more would only agree.
 FAMILIES = 8
 
@@ -107,12 +113,23 @@ def _joined(rings: list[Ints], job: JobFlows, pairs: Pairs, capture: Capture, ho
     for number, ring in enumerate(rings):
         ring_of[ring] = number
     families = _families(rings, flows, ring_of, capture)
+    strange = _strange(flows, ring_of, rings, capture)
+    if len(strange):
+        flows = flows.take(~np.isin(flows.size, strange))
     sizes = _recurring(flows, ring_of, len(rings), capture.has_bytes)
     circles = _circles(rings, pairs, ring_of)
     sizes = [own if circle else own[:0] for own, circle in zip(sizes, circles, strict=True)]
     several = [family for family in families if len(family) > 1]
     tensor = {
-        total: _tensor_ranks([f for f in several if len(f) == total], rings, sizes, flows, ring_of=ring_of, how=how)
+        total: _tensor_ranks(
+            [f for f in several if len(f) == total],
+            rings,
+            sizes,
+            flows,
+            ring_of=ring_of,
+            fine=capture.resolution_s < COARSE,
+            how=how,
+        )
         for total in {len(f) for f in several}
     }
     groups: list[Ints] = []
@@ -181,16 +198,41 @@ def _recurring(flows: Flows, ring_of: Ints, rings: int, has_bytes: bool) -> list
     return [size[ring == r] for r in range(rings)] if rings <= 64 else _split(ring, size, rings)
 
 
+def _strange(flows: Flows, ring_of: Ints, rings: list[Ints], capture: Capture) -> Floats:
+    """Sizes that pass along rings but are no gradients: far more frequent than others, which divide into a ring's
+    chunks while they do not (context parallelism between neighbours of the ring).
+    """
+    largest = max(rings, key=len)
+    chunks = len(largest) - 1
+    if not capture.has_bytes or chunks < 2:
+        return np.empty(0)
+    own = flows.size[np.isin(flows.src, largest)]
+    values, times = np.unique(own, return_counts=True)
+    hops = max(1, len(largest))
+    steady = (times >= 3 * hops) & (times >= 0.01 * times.max(initial=0))
+    fits = steady & (values % chunks == 0)
+    if not fits.any():
+        return np.empty(0)
+    return np.asarray(values[steady & ~fits & (times > 4 * np.median(times[fits]))])
+
+
 def _split(ring: Ints, size: Ints, rings: int) -> list[Ints]:
     cuts = np.searchsorted(ring, np.arange(rings + 1))
     return [size[cuts[r] : cuts[r + 1]] for r in range(rings)]
 
 
 def _tensor_ranks(
-    families: list[list[int]], rings: list[Ints], sizes: list[Ints], flows: Flows, *, ring_of: Ints, how: list[str]
+    families: list[list[int]],
+    rings: list[Ints],
+    sizes: list[Ints],
+    flows: Flows,
+    *,
+    ring_of: Ints,
+    fine: bool,
+    how: list[str],
 ) -> int:
     """Into how many groups the rings of like families fall: the divisor that lockstep and divisibility favour most,
-    over all of them.
+    over all of them. On a coarse clock (not ``fine``) everything keeps together: that proves little.
     """
     total = len(families[0])
     options = [t for t in range(1, total + 1) if total % t == 0]
@@ -199,8 +241,12 @@ def _tensor_ranks(
         apart = _scatter(numbers, flows, ring_of)
         members = sum(len(rings[n]) for n in numbers)
         values = np.unique(np.concatenate([sizes[n] for n in numbers]))
+        own = _divides(values, len(rings[numbers[0]]))
         for t in options:
-            score[t] += _lockstep(apart, t) + _divides(values, members // t)
+            whole = _divides(values, members // t)
+            score[t] += _lockstep(apart, t, 2.0 if fine else 0.6) + (
+                whole if t == total else max(whole, own - (SELDOM if fine else 3 * SELDOM))
+            )
     best, runner = sorted(options, key=lambda t: -score[t])[:2]
     members = sum(len(rings[n]) for n in families[0])
     how.append(
@@ -270,9 +316,9 @@ def _spread(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float | None:
     return float(np.median(np.abs(apart - np.median(apart))))
 
 
-def _lockstep(apart: Floats, groups: int) -> float:
+def _lockstep(apart: Floats, groups: int, together: float) -> float:
     """How much closer rings of one group keep together than rings of different ones, were they dealt in turn into
-    ``groups`` groups.
+    ``groups`` groups; ``together``: what it is worth that all of them do.
 
     Only the contrast counts: how closely rings of one group keep together in absolute terms depends on the fabric.
     """
@@ -283,10 +329,13 @@ def _lockstep(apart: Floats, groups: int) -> float:
     same = kind[i] == kind[j]
     if same.all():
         typical = float(np.median(distance))
-        return 2.0 if typical < np.log(APART) else -2.0 if typical > np.log(2 * APART) else 0.0
+        far_off = (typical - np.log(2 * APART)) / np.log(2.0)
+        return together if typical < np.log(APART) else float(-2.0 * np.clip(far_off, 0.0, 1.0))
     if not same.any():
         return 0.0
     near, far = distance[same], distance[~same]
+    if far.mean() - near.mean() < CONTRAST:
+        return -1.0
     spread = max(float(np.sqrt((near.var() * len(near) + far.var() * len(far)) / len(distance))), 0.15)
     chance = 0.3 + 1.3 / np.sqrt(len(near))  # few pairs differ from the others by luck
     return float(np.clip(4.0 * ((far.mean() - near.mean()) / spread - chance), -3.0, 6.0))

@@ -130,7 +130,7 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
     high = relative > np.maximum(SLOWER, 1 + 5 * scatter)[:, None]
     spans: dict[tuple[int, int], list[int]] = defaultdict(list)
     for row in range(len(units)):
-        for first, last in runs(high[row]):
+        for first, last in runs(_closed(high[row])):
             if last - first + 1 >= LASTING and matters(steps, first, last):
                 near = next((s for s in spans if abs(s[0] - first) <= 2 and abs(s[1] - last) <= 3), (first, last))
                 spans[near].append(row)
@@ -148,6 +148,13 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
             )
         )
     return found
+
+
+def _closed(mask: Bools) -> Bools:
+    """The mask without holes of one step: what is slow before and after is not well in between."""
+    out = mask.copy()
+    out[1:-1] |= mask[:-2] & mask[2:]
+    return out
 
 
 def _by_step(late: pl.DataFrame, members: Ints, column: str, steps: int) -> Floats:
@@ -184,8 +191,10 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
     often = np.maximum(least, 6 * np.median(_scatter(added)))
     spans: dict[tuple[int, int], list[int]] = defaultdict(list)
     for row in range(len(members)):
-        plain = runs(calm[row] > limit)
-        summed = [(a, b) for a, b in runs(added[row] > often) if b - a < 0.6 * len(steps)] if throughout else []
+        plain = runs(_closed(calm[row] > limit))
+        summed = (
+            [(a, b) for a, b in runs(_closed(added[row] > often)) if b - a < 0.6 * len(steps)] if throughout else []
+        )
         for first, last in plain or summed:
             if last - first + 1 >= LASTING and matters(steps, first, last):
                 near = next((s for s in spans if abs(s[0] - first) <= 2 and abs(s[1] - last) <= 2), (first, last))
