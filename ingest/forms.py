@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django import forms
 from django.db.models import QuerySet
 
-from ingest.models import Cluster, Job, Outcome
+from ingest.models import Cluster, Job, Outcome, Team
 
 
 class ManyFilesInput(forms.ClearableFileInput):
@@ -24,14 +25,10 @@ class ManyFilesField(forms.FileField):
         return list(data) if isinstance(data, (list, tuple)) else [data] if data else []
 
 
-class JobForm(forms.Form):
-    """Describes a job. ``files`` is used by browsers without JavaScript; with it, files are sent one by one."""
+class DescriptionForm(forms.Form):
+    """What is said of a job: before its evidence comes, or later. ``teams`` are those that may be named."""
 
-    files = ManyFilesField(required=False, label="Evidence")  # type: ignore[assignment]  # read only when cleaned
     name = forms.CharField(max_length=200, label="Name", widget=forms.TextInput(attrs={"autocomplete": "off"}))
-    slug = forms.SlugField(
-        max_length=120, required=False, label="Id", help_text="In addresses; made of the name if left empty."
-    )
     outcome = forms.ChoiceField(
         choices=Outcome.choices,
         required=False,
@@ -44,8 +41,8 @@ class JobForm(forms.Form):
     )
     framework = forms.CharField(max_length=40, required=False, label="Framework")
     model = forms.CharField(max_length=120, required=False, label="Model")
-    cluster = forms.ModelChoiceField(
-        queryset=Cluster.objects.none(), required=False, to_field_name="slug", empty_label="default", label="Cluster"
+    team = forms.ModelChoiceField(
+        queryset=Team.objects.none(), required=False, to_field_name="slug", empty_label="none", label="Team"
     )
     nodes_text = forms.CharField(
         required=False, label="Nodes", widget=forms.Textarea(attrs={"rows": 2}), help_text="One a line, or with commas."
@@ -64,19 +61,28 @@ class JobForm(forms.Form):
     )
     comment = forms.CharField(required=False, label="Comment", widget=forms.Textarea(attrs={"rows": 3}))
 
-    def __init__(self, *args: Any, clusters: QuerySet[Cluster], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, teams: QuerySet[Team], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["cluster"].queryset = clusters.exclude(slug="default")  # type: ignore[attr-defined]
+        self.fields["team"].queryset = teams  # type: ignore[attr-defined]
         for name, field in self.fields.items():
             field.widget.attrs.setdefault("data-testid", f"upload-{name}")
             if field.help_text:
                 field.widget.attrs.setdefault("aria-describedby", f"id_{name}_help")
 
-    def clean_slug(self) -> str:
-        slug: str = self.cleaned_data["slug"]
-        if slug and Job.objects.filter(slug=slug).exists():
-            raise forms.ValidationError(f"The id “{slug}” is in use by another job: choose another.")
-        return slug
+    def clean_name(self) -> str:
+        name = " ".join(self.cleaned_data["name"].split())
+        if not name and self.fields["name"].required:
+            raise forms.ValidationError("Give the job a name.")
+        return name
+
+    def clean_time_zone(self) -> str:
+        zone: str = self.cleaned_data["time_zone"].strip() or "UTC"
+        try:
+            ZoneInfo(zone)
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            sentence = f"“{zone}” is no time zone: use a name such as Europe/Berlin, or UTC."
+            raise forms.ValidationError(sentence) from error
+        return zone
 
     def clean_layout(self) -> dict[str, Any]:
         """``tp=8 pp=2`` or a JSON object."""
@@ -105,7 +111,39 @@ class JobForm(forms.Form):
         return cleaned
 
     def job_fields(self) -> dict[str, Any]:
-        """What :func:`ingest.services.job_create` takes."""
+        """What :func:`ingest.services.job_create` and ``job_change`` take."""
         fields = {name: value for name, value in self.cleaned_data.items() if name not in ("files", "outcome")}
         fields["declared_outcome"] = self.cleaned_data["outcome"] or Outcome.UNKNOWN
         return fields
+
+
+class JobForm(DescriptionForm):
+    """Makes a job. ``files`` is used by browsers without JavaScript; with it, files are sent one by one."""
+
+    files = ManyFilesField(required=False, label="Evidence")  # type: ignore[assignment]  # read only when cleaned
+    slug = forms.SlugField(
+        max_length=120, required=False, label="Id", help_text="In addresses; made of the name if left empty."
+    )
+    cluster = forms.ModelChoiceField(
+        queryset=Cluster.objects.none(), required=False, to_field_name="slug", empty_label="default", label="Cluster"
+    )
+
+    def __init__(self, *args: Any, clusters: QuerySet[Cluster], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["cluster"].queryset = clusters.exclude(slug="default")  # type: ignore[attr-defined]
+
+    def clean_slug(self) -> str:
+        slug: str = self.cleaned_data["slug"]
+        if slug and Job.objects.filter(slug=slug).exists():
+            raise forms.ValidationError(f"The id “{slug}” is in use by another job: choose another.")
+        return slug
+
+
+def described(job: Job) -> dict[str, Any]:
+    """The initial values of :class:`DescriptionForm` for a job that is there."""
+    is_flat = all(isinstance(value, (int, str)) and " " not in str(value) for value in job.layout.values())
+    layout = " ".join(f"{key}={value}" for key, value in job.layout.items()) if is_flat else json.dumps(job.layout)
+    names = ("name", "family", "framework", "model", "nodes_text", "time_zone", "started_at", "ended_at", "comment")
+    team = job.team.slug if job.team else None
+    kept = {name: getattr(job, name) for name in names}
+    return {**kept, "outcome": job.declared_outcome, "layout": layout, "team": team}

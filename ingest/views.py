@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from ingest import selectors, services
 from ingest.api.uploads import CHUNK_BYTES
-from ingest.forms import JobForm
+from ingest.forms import DescriptionForm, JobForm, described
 from ingest.models import Job, Run, ServiceAccount, Team, Token
 from ingest.refusals import Refused, told
 from ingest.roles import can
@@ -30,7 +30,8 @@ def upload(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied("Your role may not upload: ask an administrator for the engineer role.")
     clusters = selectors.clusters_visible_to(request.user)
     target = _target(request)
-    form = JobForm(request.POST or None, request.FILES or None, clusters=clusters)
+    teams = selectors.teams_of(request.user)
+    form = JobForm(request.POST or None, request.FILES or None, clusters=clusters, teams=teams)
     is_script = request.headers.get("Accept", "").startswith("application/json")
     if request.method == "POST":
         if target is not None:
@@ -48,6 +49,23 @@ def upload(request: HttpRequest) -> HttpResponse:
             return JsonResponse({"errors": errors}, status=422)
     context = {"form": form, "job": target, "chunk_bytes": CHUNK_BYTES, "nav": "upload"}
     return render(request, "ingest/upload.html", context, status=422 if form.errors else 200)
+
+
+@require_http_methods(["GET", "POST"])
+def describe(request: HttpRequest, slug: str) -> HttpResponse:
+    """Says better what was said of a job; it is diagnosed again, since its family, layout and outcome weigh in that."""
+    if not can(request.user, "upload"):
+        raise PermissionDenied("Your role may not change jobs: ask an administrator for the engineer role.")
+    job = get_object_or_404(selectors.jobs_visible_to(request.user).select_related("team"), slug=slug)
+    teams = selectors.teams_of(request.user) | Team.objects.filter(jobs=job)  # the job's own may stay
+    form = DescriptionForm(request.POST or None, initial=described(job), teams=teams.distinct())
+    if request.method == "POST" and form.is_valid():
+        services.job_change(job=job, **form.job_fields())
+        services.diagnosis_request(job=job, user=request.user, is_forced=True)
+        messages.success(request, "Saved. The job is being diagnosed again with it.")
+        return redirect(f"/jobs/{job.slug}/")
+    context = {"form": form, "job": job, "nav": "jobs"}
+    return render(request, "ingest/describe.html", context, status=422 if form.errors else 200)
 
 
 def _target(request: HttpRequest) -> Job | None:

@@ -61,14 +61,14 @@
     if (hasIterations) traces.push({ type: "scatter", mode: "lines", name: "iteration time", yaxis: "y2", x: data.iterations.t.map(utc), y: data.iterations.seconds, customdata: data.iterations.n, hovertemplate: "iteration %{customdata}<br>%{y:.2f} s<extra></extra>", line: { color: colour("accent"), width: 1.5, shape: "vh" } }); // an iteration took its seconds until it ended
     // tall charts grow with their rows; names stand as close as they can be read
     const isWide = box.clientWidth > 640, asked = Number(box.dataset.height) || 320;
-    const height = (asked > 300 ? Math.min(640, Math.max(asked, 170 + 13 * data.nodes.length)) : asked) + (isWide ? 0 : 64);
+    const height = (asked > 300 ? Math.min(640, 160 + Math.max(80, 25 * Math.min(8, data.nodes.length), 13 * data.nodes.length)) : asked) + (isWide ? 0 : 64);
     const lanes = (height - (isWide ? 60 : 124)) * (hasIterations ? 0.68 : 1);
     const step = Math.max(1, Math.ceil((data.nodes.length * 14) / Math.max(lanes, 14)));
     const ticks = data.nodes.map((_, i) => i).filter((i) => i % step === 0);
     return [traces, frame({
-      height, showlegend: true, legend: { orientation: "h", font: { size: 11 }, x: 0, itemclick: false, itemdoubleclick: false, ...(isWide ? { y: 1.02, yanchor: "bottom" } : { y: -0.16, yanchor: "top" }) }, margin: { l: 8, r: 12, t: isWide ? 28 : 8, b: 32 }, hovermode: "closest", dragmode: "zoom",
+      height, showlegend: true, legend: { orientation: "h", font: { size: 11 }, x: 0, itemclick: false, itemdoubleclick: false, ...(isWide ? { y: 1.02, yanchor: "bottom" } : { y: -46 / height, yanchor: "top", entrywidth: 0.48, entrywidthmode: "fraction" }) }, margin: { l: 8, r: 12, t: isWide ? 28 : 8, b: 32 }, hovermode: "closest", dragmode: "zoom",
       xaxis: axis({ type: "date", ...(box.clientWidth < 560 ? { nticks: 4, tickangle: 0 } : {}), range: [utc(data.t0), utc(data.t1)], fixedrange: false, anchor: hasIterations ? "y2" : "y" }),
-      yaxis: axis({ autorange: "reversed", fixedrange: true, showgrid: false, zeroline: false, tickvals: ticks, ticktext: ticks.map((i) => data.nodes[i]), tickfont: { family: "monospace", size: 11 }, domain: hasIterations ? [0.32, 1] : [0, 1] }),
+      yaxis: axis({ range: [data.nodes.length - 0.5, -0.5], fixedrange: true, showgrid: false, zeroline: false, tickvals: ticks, ticktext: ticks.map((i) => data.nodes[i]), tickfont: { family: "monospace", size: 11 }, domain: hasIterations ? [0.32, 1] : [0, 1] }),
       yaxis2: axis({ domain: [0, 0.24], fixedrange: true, nticks: 4, title: { text: box.clientWidth > 560 ? "s / iteration" : "", font: { size: 11 } }, rangemode: "tozero" }),
     })];
   }
@@ -96,6 +96,7 @@
       const isTimeline = "z" in data;
       for (const trace of data.data ?? []) if (trace.type === "heatmap" && trace.meta) trace.text = trace.z.map((row, r) => row.map(() => trace.meta[r])); // plotly names no tick in a hover
       const [traces, layout] = isTimeline ? timeline(data, box) : [data.data, frame(themed(data.layout ?? {}, box))];
+      if (isOnPaper) layout.width = PAPER_PX;
       if (!box.querySelector(".js-plotly-plot, .plot-container")) box.replaceChildren();
       if (layout.height) box.style.height = `${layout.height + 8}px`; // its padding
       await window.Plotly.react(box, traces, layout, { displayModeBar: false, responsive: true, displaylogo: false });
@@ -106,6 +107,19 @@
       box.setAttribute("aria-label", isTimeline ? `Timeline of ${data.lanes} nodes with ${data.marks.length} marks` : (data.label ?? "Chart"));
     } catch { box.replaceChildren(Object.assign(document.createElement("p"), { className: "chart-wait problem", textContent: "The chart could not be drawn: reload the page to try again." })); }
   }
+  // Paper is white and narrow, whatever the screen is: charts are drawn for it, and for the screen again afterwards.
+  const PAPER_PX = 660;
+  let isOnPaper = false, chosen;
+  const print = (is) => {
+    isOnPaper = is;
+    const root = document.documentElement;
+    if (is) { chosen = root.dataset.theme; root.dataset.theme = "light"; } else if (chosen) root.dataset.theme = chosen; else delete root.dataset.theme;
+    document.querySelectorAll(".chart[data-wired]").forEach((box) => draw(box));
+  };
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
+  // those below the fold are not drawn before they are asked for
+  document.addEventListener("prepareprint", (event) => { event.detail.push(...[...document.querySelectorAll(".chart[data-watched]:not([data-wired])")].map((box) => draw(box))); });
   const themed = (layout, box) => {
     const done = { ...layout };
     for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) done[name] = axis(layout[name]);

@@ -85,6 +85,43 @@ def test_evidence_can_be_added_to_a_job_that_is_there(visitor: Client, job: Job)
     assert Artifact.objects.get().attempt.job == job
 
 
+def test_what_was_said_of_a_job_can_be_corrected_and_it_is_diagnosed_again(visitor: Client, job: Job) -> None:
+    services.artifact_receive(job=job, path="a.log", chunks=[LOG])
+    page = visitor.get(f"/jobs/{job.slug}/describe/").content.decode()
+    assert 'value="Night run"' in page
+    said = form(name="  Day   run ", outcome="failed", layout="tp=8 pp=2", family="seven", time_zone="Europe/Berlin")
+    answer = visitor.post(f"/jobs/{job.slug}/describe/", said)
+    assert answer["Location"] == f"/jobs/{job.slug}/"
+    job.refresh_from_db()
+    assert (job.name, job.declared_outcome, job.family) == ("Day run", "failed", "seven")
+    assert (job.layout, job.time_zone) == ({"tp": 8, "pp": 2}, "Europe/Berlin")
+    assert Run.objects.filter(job=job, kind="diagnose").exists()
+    again = visitor.get(f"/jobs/{job.slug}/describe/").content.decode()
+    assert 'value="tp=8 pp=2"' in again
+
+
+def test_a_wrong_correction_is_told_beside_its_field_and_nothing_changes(visitor: Client, job: Job) -> None:
+    answer = visitor.post(f"/jobs/{job.slug}/describe/", form(name=" ", time_zone="Mars/Olympus"))
+    assert answer.status_code == 422
+    assert "no time zone" in answer.content.decode()
+    job.refresh_from_db()
+    assert job.name == "Night run"
+
+
+def test_the_team_of_a_job_is_chosen_by_who_is_in_several_and_kept_by_others(visitor: Client, engineer: Any) -> None:
+    red, blue = (make_team(name, members=[engineer]) for name in ("red", "blue"))
+    visitor.post("/upload/", form(team="red"))
+    job = Job.objects.get()
+    assert job.team == red
+    assert "blue" in visitor.get("/upload/").content.decode()
+    blue.members.remove(engineer)
+    red.members.remove(engineer)
+    visitor.post(f"/jobs/{job.slug}/describe/", form(team="red"))
+    job.refresh_from_db()
+    assert job.team == red
+    assert visitor.post(f"/jobs/{job.slug}/describe/", form(team="blue")).status_code == 422
+
+
 def test_a_viewer_may_not_upload_and_a_stranger_must_sign_in(client: Client) -> None:
     assert client.get("/upload/")["Location"].endswith("?next=/upload/")
     client.force_login(make_user("viewer", "viewer"))

@@ -90,6 +90,8 @@ RULES: dict[str, Rule] = {
     "GET /jobs/<slug>/flows/<attempt>/<flow>/<form>": Rule(TEAM, is_bare=True),
     "POST /jobs/<slug>/flows-attach/": dataclasses.replace(post(TEAM, "upload", job="secret-job"), is_bare=True),
     "POST /jobs/<slug>/diagnose/": post(TEAM, "upload"),
+    "GET /jobs/<slug>/describe/": Rule(TEAM, "upload"),
+    "POST /jobs/<slug>/describe/": post(TEAM, "upload", name="x", outcome="unknown"),
     "POST /jobs/<slug>/files/<pk>/delete/": post(TEAM, "upload"),
     "GET /metrics": Rule(OPEN),
     "GET /nodes/": Rule(ALL),
