@@ -15,12 +15,12 @@ TRUST: Final = {"logs": 0.95, "stacks": 0.9, "flows": 0.85}
 ACCUSED: Final = 0.5
 #: Verdicts of the logs that name no cause.
 _OPEN: Final = ("unknown", "framework.collective.timeout")
-#: What stacks say of the odd rank, and the category that it means.
-_TOLD_BY_STACKS: Final = (
-    ("waiting for its data loader", "framework.dataloader"),
-    ("reading or writing a checkpoint", "platform.storage.outage"),
-    ("waiting for storage", "platform.storage.outage"),
-)
+#: What the suspects' stacks do (``what`` of their group, a label of ``stacks.waits``), and the category that it means.
+TOLD_BY_STACKS: Final = {
+    "waiting for its data loader": "framework.dataloader",
+    "reading or writing a checkpoint": "platform.storage.outage",
+    "waiting for storage or the network": "platform.storage.outage",
+}
 BESIDE: Final = 0.5
 LISTED: Final = 32
 
@@ -55,8 +55,9 @@ def of_report(part: Mapping[str, Any] | None, source: str, logs: LogDiagnosis | 
 
 def with_stacks(logs: LogDiagnosis, stack_part: Mapping[str, Any]) -> LogDiagnosis:
     """``logs`` with the category that the stacks tell, where the logs leave it open; else unchanged."""
-    said = f"{stack_part.get('headline') or ''} {stack_part.get('reason') or ''}".lower()
-    told = next((category for words, category in _TOLD_BY_STACKS if words in said), "")
+    accused = set(stack_part.get("suspect_ranks") or ())
+    done = [g.get("what") for g in stack_part.get("groups") or () if accused & set(g.get("ranks") or ())]
+    told = next((TOLD_BY_STACKS[what] for what in done if what in TOLD_BY_STACKS), "")
     is_open = logs.is_failure and logs.verdict.id in _OPEN
     if not told or not is_open:
         return logs

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from diagnosis import localize, report
+from diagnosis import localize, report, taxonomy
 from diagnosis.logs import attempts, protocol, spatial
 from diagnosis.model import JobHints
 from diagnosis.pipeline import diagnose
-from diagnosis.result import Suspect
+from diagnosis.result import LogDiagnosis, Suspect, Verdict
+from diagnosis.stacks import waits
 from tests.diagnosis.synthetic import Job, read_files
 from tests.diagnosis.test_log_engine import fallen_gpu
 
@@ -149,3 +151,25 @@ def test_evidence_that_shares_a_machine_or_only_ranks_one_is_no_conflict():
     ranked = Suspect("node-7", "node", 0.2, ("flows",), (), is_suspect=False)
     assert localize.conflict([logs, same, ranked]) is None
     assert localize.conflict([logs, ranked]) is None
+
+
+def test_what_the_suspects_stacks_do_names_a_cause_that_the_logs_leave_open_and_no_other() -> None:
+    verdict = Verdict("unknown", "unknown", "unknown", 0.3)
+    logs = LogDiagnosis(
+        is_failure=True, outcome="failed", verdict=verdict, symptom="hang", stage="training", iteration=4
+    )
+    groups = [
+        {"ranks": [0, 1, 2], "what": "in a collective"},
+        {"ranks": [3], "what": "waiting for its data loader"},
+        {"ranks": [4], "what": "reading or writing a checkpoint"},
+    ]
+    told = localize.with_stacks(logs, {"suspect_ranks": [3], "groups": groups, "reason": "…"})
+    assert told.verdict.id == "framework.dataloader"
+    assert localize.with_stacks(logs, {"suspect_ranks": [0], "groups": groups}).verdict == verdict
+    known = replace(logs, verdict=replace(verdict, id="hardware.gpu.ecc"))
+    assert localize.with_stacks(known, {"suspect_ranks": [3], "groups": groups}) == known
+
+
+def test_every_cause_that_stacks_tell_is_one_of_their_labels_and_of_the_tree() -> None:
+    assert set(localize.TOLD_BY_STACKS) <= {label for label, _, _ in waits._HOST}
+    assert all(taxonomy.load().get(c).id == c for c in localize.TOLD_BY_STACKS.values())
