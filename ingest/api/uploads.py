@@ -171,7 +171,7 @@ class UploadView(TusView):
     def head(self, request: Request, pk: str) -> HttpResponse:
         upload = self._upload(request, pk)
         headers = {
-            "Upload-Offset": str(resuming.upload_offset(upload)),
+            "Upload-Offset": str(resuming.upload_resume(upload)),
             "Upload-Length": str(upload.size_bytes or 0),
             "Cache-Control": "no-store",
         }

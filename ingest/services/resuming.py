@@ -50,6 +50,25 @@ def upload_offset(upload: Upload) -> int:
     return part.stat().st_size if part.exists() else 0
 
 
+def upload_resume(upload: Upload) -> int:
+    """Where to go on. A file whose last byte arrived just before its process died is taken in now: whoever asks would
+    take it for done.
+    """
+    offset = upload_offset(upload)
+    if upload.state == Upload.State.RECEIVING and offset == upload.size_bytes:
+        try:
+            upload_append(upload=upload, offset=offset, chunks=[])
+        except Refused as refusal:
+            if refusal.code not in ("locked", "complete"):  # another request is at it
+                raise
+    elif offset == 0:  # nothing yet, or taken in since the row was read
+        upload.state = (
+            Upload.objects.filter(pk=upload.pk).values_list("state", flat=True).first() or Upload.State.SETTLED
+        )
+        offset = upload_offset(upload)
+    return offset
+
+
 def upload_append(*, upload: Upload, offset: int, chunks: Iterable[bytes]) -> tuple[int, Receipt | None]:
     """Bytes from ``offset`` on. Returns the new offset and, with the last byte, what became of the file.
 
@@ -58,7 +77,7 @@ def upload_append(*, upload: Upload, offset: int, chunks: Iterable[bytes]) -> tu
     """
     size = upload.size_bytes or 0
     if upload.state != Upload.State.RECEIVING:
-        raise Refused("This upload is complete: begin a new one.", code="complete", status=409)
+        raise _complete_already()
     with told(), _locked(_part(upload)) as file:
         have = file.seek(0, os.SEEK_END)
         if offset != have:
@@ -105,6 +124,10 @@ def _complete(upload: Upload) -> Receipt:
     return receipt
 
 
+def _complete_already() -> Refused:
+    return Refused("This upload is complete: begin a new one.", code="complete", status=409)
+
+
 def _tell(upload: Upload, offset: int) -> None:
     Upload.objects.filter(pk=upload.pk).update(offset_bytes=offset, updated_at=timezone.now())
 
@@ -123,4 +146,6 @@ def _locked(part: Path) -> Iterator[BinaryIO]:
         except BlockingIOError as error:
             sentence = "Another request is writing to this upload: wait for it, then ask for the offset."
             raise Refused(sentence, code="locked", status=423) from error
+        if not part.exists():  # taken in while this request waited to open it
+            raise _complete_already()
         yield file

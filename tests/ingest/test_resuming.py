@@ -107,6 +107,22 @@ def test_an_empty_file_needs_no_second_request(api: Any, job: Any) -> None:
     assert Artifact.objects.get().state == "skipped"
 
 
+def test_a_file_whose_process_died_at_its_last_byte_is_taken_in_when_asked_for(api: Any, job: Any) -> None:
+    url = begin(api, job, LOG)["Location"]
+    scratch.part_path(f"{Upload.objects.get().pk}.part").write_bytes(LOG)
+    assert Artifact.objects.count() == 0
+    assert api.head(url)["Upload-Offset"] == str(len(LOG))
+    assert Artifact.objects.get().lines == 200
+    assert api.head(url)["Upload-Offset"] == str(len(LOG))
+
+
+def test_who_asks_while_another_request_takes_the_file_in_hears_that_all_is_here(api: Any, job: Any) -> None:
+    url = begin(api, job, LOG)["Location"]
+    stale = Upload.objects.get()
+    patch(api, url, LOG, 0)
+    assert resuming.upload_resume(stale) == len(LOG)
+
+
 def test_what_is_given_up_leaves_no_bytes(api: Any, job: Any) -> None:
     url = begin(api, job, LOG)["Location"]
     patch(api, url, LOG[:100], 0)
