@@ -45,6 +45,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "triage.middleware.UsableText",
 ]
 
 ROOT_URLCONF = "triage.urls"

@@ -14,14 +14,15 @@ from rest_framework.response import Response
 
 from ingest.api.base import ApiView
 from ingest.api.serializers import ProblemSerializer
+from ingest.asked import whole
 from ingest.refusals import Refused
 from ingest.roles import can
 from triage import search
 from triage.selectors.jobs import jobs_visible_to
 from triage.selectors.statistics import DIMENSIONS, TABLES, Period, statistics_of
+from triage.selectors.sums import UNUSABLE_DATES
 
 _PROBLEM = OpenApiResponse(ProblemSerializer, description="What is wrong and what to do")
-_MAX_DAYS = 366 * 5
 
 
 class StatisticsSerializer(serializers.Serializer[Any]):
@@ -67,16 +68,15 @@ class StatisticsView(ApiView):
             query = search.parse(asked.get("q", ""))
             until = date.fromisoformat(asked["until"]) if asked.get("until") else timezone.now().date()
             since = date.fromisoformat(asked["since"]) if asked.get("since") else until - timedelta(days=89)
+            period = Period.between(since, until)
         except search.SearchError as error:
             raise Refused(str(error), code="unreadable_search") from error
-        except ValueError as error:
-            raise Refused("Give since and until as 2026-11-01.", code="invalid") from error
-        if not 0 <= (until - since).days < _MAX_DAYS:
-            raise Refused("Give since before until, at most five years apart.", code="invalid")
+        except (ValueError, OverflowError) as error:
+            raise Refused(UNUSABLE_DATES, code="invalid") from error
         by = asked.get("by", "cluster")
         if by not in DIMENSIONS:
             raise Refused(f"“by” is one of {', '.join(DIMENSIONS)}.", code="invalid")
-        shown = statistics_of(user=request.user, query=query, period=Period(since, until), by=by, now=timezone.now())
+        shown = statistics_of(user=request.user, query=query, period=period, by=by, now=timezone.now())
         answer = {
             "since": since,
             "until": until,
@@ -102,8 +102,9 @@ class SearchView(ApiView):
         responses={200: SuggestionSerializer(many=True)},
     )
     def get(self, request: Request) -> Response:
-        text, cursor = request.query_params.get("q", ""), request.query_params.get("cursor", "")
-        found = search.suggest(text, int(cursor) if cursor.isdigit() else len(text), jobs=jobs_visible_to(request.user))
+        text = request.query_params.get("q", "")
+        cursor = whole(request.query_params.get("cursor"), len(text))
+        found = search.suggest(text, cursor, jobs=jobs_visible_to(request.user))
         return Response(self.get_serializer(found, many=True).data)
 
 

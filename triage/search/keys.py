@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,8 @@ from triage.search.grammar import SearchError, Term
 
 _COMPARISONS = {"": "", ">": "__gt", "<": "__lt", ">=": "__gte", "<=": "__lte"}
 _COMPARED_WORDS = {"": "", ">": "above ", "<": "below ", ">=": "at least ", "<=": "at most "}
+#: the day after has a date too, and in every zone
+_LAST_YEAR = 9000
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -144,9 +147,12 @@ def _node(term: Term, asker: Asker) -> Q:
 def _number(name: str, explanation: str, example: str, lookup: str, *, said: str, aliases: tuple[str, ...] = ()) -> Key:
     def parse(raw: str) -> float:
         try:
-            return float(raw.replace(",", "").replace("_", "").removeprefix("#"))
+            value = float(raw.replace(",", "").replace("_", "").removeprefix("#"))
         except ValueError:
-            raise SearchError(f"“{name}:{raw}” is not a number: write {example}.") from None
+            value = math.nan
+        if not math.isfinite(value):
+            raise SearchError(f"“{name}:{raw}” is not a number: write {example}.")
+        return value
 
     def condition(term: Term, asker: Asker) -> Q:
         def one(value: str) -> Q:
@@ -167,6 +173,8 @@ def day(name: str, raw: str) -> datetime:
     """Midnight UTC of ``2026-11-01`` (or of the month's first day, ``2026-11``), or the instant of a full ISO time."""
     try:
         moment = datetime.fromisoformat(f"{raw}-01" if re.fullmatch(r"\d{4}-\d\d", raw) else raw)
+        if moment.year > _LAST_YEAR:
+            raise ValueError
     except ValueError:
         raise SearchError(
             f"“{name}:{raw}” is not a time: write {name}:2026-11-01, {name}:2026-11-01..2026-11-07 or {name}:<7d."

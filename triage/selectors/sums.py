@@ -19,6 +19,12 @@ from triage.models import Incident
 
 _REVIEWED_RIGHT = [Incident.State.CONFIRMED, Incident.State.ACTIONED, Incident.State.RESOLVED, Incident.State.CORRECTED]
 
+#: days of one period at most
+MAX_DAYS = 366 * 5
+#: far enough from the ends of the calendar for the period before, and for the day after
+_FIRST_DAY, _LAST_DAY = date(1000, 1, 1), date(9000, 1, 1)
+UNUSABLE_DATES = "The dates cannot be used: give since and until as 2026-11-01, since first, five years at most."
+
 
 @dataclass(frozen=True, slots=True)
 class Period:
@@ -26,6 +32,13 @@ class Period:
 
     start: date
     end: date
+
+    @classmethod
+    def between(cls, start: date, end: date) -> Period:
+        """Raises ValueError for days in the wrong order, too many of them, or such as no database reckons with."""
+        if not _FIRST_DAY <= start <= end <= _LAST_DAY or (end - start).days >= MAX_DAYS:
+            raise ValueError(UNUSABLE_DATES)
+        return cls(start, end)
 
     @property
     def days(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from django.http import FileResponse, Http404, HttpRequest, HttpResponse, JsonRe
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
+from ingest.asked import seconds
 from triage.models import Diagnosis
 from triage.selectors.flows import flow_job, ports_heat, ranks_view
 from triage.selectors.jobs import job_view
@@ -24,14 +24,6 @@ def _diagnosis(request: HttpRequest, slug: str, attempt: int) -> Diagnosis:
     return view.diagnosis
 
 
-def _seconds(request: HttpRequest, name: str) -> float | None:
-    try:
-        value = float(request.GET[name])
-    except (KeyError, ValueError):
-        return None
-    return value if math.isfinite(value) else None
-
-
 @require_safe
 def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> JsonResponse:
     """Ranks × time (of port counters: ports × time) between ``t0`` and ``t1`` (seconds since the epoch)."""
@@ -40,7 +32,7 @@ def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> JsonRespo
     if found is None:
         return JsonResponse({"empty": "There is no table of steps for this capture: diagnose the job again."})
     job, table = found
-    t0, t1 = _seconds(request, "t0"), _seconds(request, "t1")
+    t0, t1 = seconds(request.GET.get("t0")), seconds(request.GET.get("t1"))
     chart = ports_heat(job, table, t0=t0, t1=t1) if "ports" in job else ranks_view(diagnosis, job, table, t0=t0, t1=t1)
     response = JsonResponse(chart)
     response["Server-Timing"] = f"view;dur={chart['spent_ms']}"

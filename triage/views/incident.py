@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from diagnosis.model import STAGES
+from ingest.asked import whole
 from triage.export import markdown
 from triage.models import Decision, Incident
 from triage.selectors.advice import advice_view
@@ -120,8 +121,8 @@ def act(request: HttpRequest, number: int) -> HttpResponse:
     found = incident_or_404(request, number)
     name, until = request.POST.get("act", ""), None
     if name == "snoozed":
-        hours = request.POST.get("hours", "")
-        until = timezone.now() + timedelta(hours=int(hours)) if hours.isdigit() and int(hours) < 9000 else _day(request)
+        hours = whole(request.POST.get("hours"))
+        until = timezone.now() + timedelta(hours=hours) if 0 < hours < 9000 else _day(request)
     request_id, reason = uuid.uuid4(), request.POST.get("reason", "")
     try:
         reviewing.incident_act(
@@ -192,5 +193,5 @@ def group(request: HttpRequest, number: int) -> HttpResponse:
 
 def _visible(request: HttpRequest, numbers: list[str]) -> list[Incident]:
     """The incidents of these numbers that this person may see; what is no number is passed over."""
-    wanted = [int(part) for part in numbers if part.isdigit() and len(part) < 16]
+    wanted = [number for part in numbers if (number := whole(part))]
     return list(incidents_visible_to(request.user).filter(pk__in=wanted[:500])) if wanted else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
@@ -11,6 +10,7 @@ from django.shortcuts import redirect, render
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
+from ingest.asked import seconds, whole
 from ingest.models import Artifact
 from ingest.models.job import Outcome
 from ingest.selectors import artifacts_of, progress
@@ -23,7 +23,7 @@ from triage.selectors.incident import EVIDENCE_ROLES, log_url
 from triage.selectors.jobs import FILES_PAGE_SIZE, artifact_page, job_for, job_page, job_runs, job_view
 from triage.selectors.stacks import stacks_view
 from triage.services.samples import FIRST, sample_load
-from triage.timeline import timeline_figure
+from triage.timeline import MAX_ROWS, timeline_figure
 from triage.trace import trace_bytes
 from triage.views.common import ability_required, say
 
@@ -51,8 +51,7 @@ def job_or_404(request: HttpRequest, slug: str) -> Any:
 def jobs(request: HttpRequest) -> HttpResponse:
     """All jobs, newest first."""
     words, outcome = request.GET.get("words", ""), request.GET.get("outcome", "")
-    number = request.GET.get("page", "1")
-    page = job_page(request.user, words=words, outcome=outcome, page=int(number) if number.isdigit() else 1)
+    page = job_page(request.user, words=words, outcome=outcome, page=whole(request.GET.get("page"), 1))
     context = {"nav": "jobs", "page": page, "words": words, "outcome": outcome, "outcomes": Outcome.choices}
     return render(request, "triage/jobs.html", context)
 
@@ -61,9 +60,8 @@ def jobs(request: HttpRequest) -> HttpResponse:
 def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
     """What did this job do over time, and where does it hurt?"""
     found = job_or_404(request, slug)
-    number = request.GET.get("attempt", "")
     is_timed = tab in {"compare", "flows"}
-    view = job_view(found, attempt=int(number) if number.isdigit() else None, with_timeline=is_timed)
+    view = job_view(found, attempt=whole(request.GET.get("attempt"), -1), with_timeline=is_timed)
     context = {
         "nav": "jobs",
         "job": found,
@@ -110,9 +108,8 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         link = partial(log_url, found.slug, number_of_attempt)
         context |= {"shown": stacks_view(view.report, words=words, link=link), "frames": words, "params": request.GET}
     elif tab == "files":
-        page = request.GET.get("page", "1")
         words, state = request.GET.get("words", ""), request.GET.get("state", "")
-        number_of_page = int(page) if page.isdigit() else 1
+        number_of_page = whole(request.GET.get("page"), 1)
         files, total, tally = artifact_page(found, words=words, state=state, page=number_of_page)
         context |= {
             "files": files,
@@ -163,14 +160,13 @@ def job_timeline(request: HttpRequest, slug: str, attempt: int) -> JsonResponse:
     """The timeline's picture as JSON for the range ``t0``–``t1`` (seconds), at most ``rows`` rows."""
     view = job_view(job_or_404(request, slug), attempt=attempt, with_timeline=True)
     timeline = view.diagnosis.timeline if view.diagnosis else {}
-    rows = request.GET.get("rows", "")
     figure = timeline_figure(
         timeline,
         slug=slug,
         attempt=attempt,
-        t0=_seconds(request, "t0"),
-        t1=_seconds(request, "t1"),
-        rows=int(rows) if rows.isdigit() else 256,
+        t0=seconds(request.GET.get("t0")),
+        t1=seconds(request.GET.get("t1")),
+        rows=whole(request.GET.get("rows"), MAX_ROWS),
     )
     if figure is None:
         return JsonResponse({"empty": "The logs of this attempt tell no times, so there is no timeline to draw."})
@@ -203,13 +199,5 @@ def job_trace(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
 
 def _span(request: HttpRequest) -> tuple[float, float] | None:
     """The range of time that the address names, as the timeline's zoom writes it."""
-    begin, end = _seconds(request, "t0"), _seconds(request, "t1")
+    begin, end = seconds(request.GET.get("t0")), seconds(request.GET.get("t1"))
     return (begin, end) if begin is not None and end is not None else None
-
-
-def _seconds(request: HttpRequest, name: str) -> float | None:
-    try:
-        value = float(request.GET.get(name, ""))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

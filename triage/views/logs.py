@@ -14,6 +14,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
 from ingest import selectors as evidence
+from ingest.asked import whole
 from ingest.models import Artifact, Job
 from triage.selectors.jobs import artifact_for
 from triage.selectors.logmap import HEIGHT, log_map
@@ -43,8 +44,7 @@ def _artifact(request: HttpRequest, slug: str, attempt: int, path: str) -> tuple
 
 
 def _number(request: HttpRequest, name: str, default: int = 0) -> int:
-    value = request.GET.get(name, "")
-    return int(value) if value.isdigit() and len(value) < 16 else default
+    return whole(request.GET.get(name), default)
 
 
 def _needs_bytes(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:

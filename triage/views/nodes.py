@@ -10,22 +10,18 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_safe
 
+from ingest.asked import whole
 from ingest.roles import can
 from triage.selectors.memory import remembered
 from triage.selectors.nodes import SORTS, fleet_page, node_page
 from triage.services.nodes import node_note
 
 
-def _page_number(request: HttpRequest) -> int:
-    raw = request.GET.get("page", "1")
-    return int(raw) if raw.isascii() and raw.isdigit() and len(raw) < 7 else 1
-
-
 @require_safe
 def fleet(request: HttpRequest) -> HttpResponse:
     text, sort = request.GET.get("name", "").strip(), request.GET.get("sort", "recent")
     is_all = request.GET.get("all") == "1"
-    now, page = timezone.now(), _page_number(request)
+    now, page = timezone.now(), whole(request.GET.get("page"), 1)
     shown = remembered(
         "fleet",
         user=request.user,

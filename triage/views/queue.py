@@ -13,8 +13,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpRe
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
+from ingest.asked import whole
 from triage import search
 from triage.export import CSV_COLUMNS, csv_row
 from triage.models import Incident
@@ -55,8 +57,7 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
     except search.SearchError as error:
         query, problem = search.parse(""), str(error)
     sort = request.GET.get("sort", "newest")
-    number = request.GET.get("page", "1")
-    page = incident_page(request.user, query, sort=sort, page=int(number) if number.isdigit() else 1)
+    page = incident_page(request.user, query, sort=sort, page=whole(request.GET.get("page"), 1))
     return {
         "nav": "incidents",
         "q": text,
@@ -84,8 +85,8 @@ def _asked(request: HttpRequest) -> tuple[str, str]:
 @require_GET
 def suggest(request: HttpRequest) -> JsonResponse:
     """What may stand where the cursor is, as JSON for the search box."""
-    text, cursor = request.GET.get("q", ""), request.GET.get("cursor", "")
-    at = int(cursor) if cursor.isdigit() else len(text)
+    text = request.GET.get("q", "")
+    at = whole(request.GET.get("cursor"), len(text))
     found = search.suggest(text, at, jobs=jobs_visible_to(request.user))
     rows = [{"text": s.text, "explanation": s.explanation, "start": s.start, "end": s.end} for s in found]
     return JsonResponse({"suggestions": rows})
@@ -137,9 +138,9 @@ def bulk(request: HttpRequest) -> HttpResponse:
         except search.SearchError as error:
             raise BadRequest(str(error)) from error
     else:
-        chosen = visible.filter(pk__in=[int(pk) for pk in request.POST.getlist("id") if pk.isdigit()])
+        chosen = visible.filter(pk__in=[whole(pk) for pk in request.POST.getlist("id")])
     found = list(chosen.select_related("job").order_by("-opened_at")[: BULK_LIMIT + 1])
-    fallback = f"{reverse('incidents')}?q={text}" if text else reverse("incidents")
+    fallback = f"{reverse('incidents')}?{urlencode({'q': text})}" if text else reverse("incidents")
     if not found:
         complain(request, "Nothing was chosen: tick at least one incident.")
         return back(request, fallback)

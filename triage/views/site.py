@@ -76,6 +76,12 @@ def bad_request(request: HttpRequest, exception: Any = None) -> HttpResponse:
     return _answer(request, 400, "That does not work", said)
 
 
+def unusable(request: HttpRequest) -> HttpResponse:
+    """For :class:`triage.middleware.UsableText`."""
+    said = "It holds characters or a number that cannot be kept: take control characters out, or shorten it."
+    return _answer(request, 400, "That does not work", said)
+
+
 def forbidden(request: HttpRequest, exception: Any = None) -> HttpResponse:
     said = _said(exception, "Your role does not allow this. Ask an administrator.")
     return _answer(request, 403, "Not for this role", said)

@@ -20,6 +20,7 @@ from ingest.roles import can
 from triage import search
 from triage.selectors.memory import remembered
 from triage.selectors.statistics import DIMENSIONS, TABLES, Period, Statistics, statistics_of
+from triage.selectors.sums import UNUSABLE_DATES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,6 @@ _SPANS: dict[str, tuple[int | None, str]] = {
     "last-month": (None, "Last month"),
 }
 _DEFAULT_SPAN = "90d"
-_MAX_DAYS = 366 * 5
 
 
 @require_safe
@@ -120,20 +120,17 @@ def asked_of(request: HttpRequest) -> tuple[dict[str, Any], str]:
         else:
             span = span if span in _SPANS else _DEFAULT_SPAN
             start, end = _days_of(span, end)
-        if not 0 <= (end - start).days < _MAX_DAYS:
-            raise ValueError
-    except ValueError:
-        problem = (
-            problem or "The dates cannot be used: give since and until as 2026-11-01, since first, five years at most."
-        )
-        span, end = _DEFAULT_SPAN, today
-        start, end = _days_of(span, end)
+        period = Period.between(start, end)
+    except (ValueError, OverflowError):
+        problem = problem or UNUSABLE_DATES
+        span = _DEFAULT_SPAN
+        period = Period.between(*_days_of(span, today))
     by = given.get("by", "cluster")
     return {
         "q": text,
         "query": query,
         "span": span,
-        "period": Period(start, end),
+        "period": period,
         "by": by if by in DIMENSIONS else "cluster",
         "measure": "gpu_hours" if given.get("measure") == "gpu_hours" else "incidents",
     }, problem

@@ -1,0 +1,134 @@
+"""Nothing that stands in an address breaks a page: what cannot be used is refused with a sentence, or passed over."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from ingest.asked import seconds, whole
+from ingest.services import artifact_receive
+from tests.factories import make_attempt, make_job, make_user
+from tests.triage.report import sample
+from triage.services.diagnosing import diagnosis_store
+
+pytestmark = pytest.mark.django_db
+
+_JOB, _LOG = "/jobs/odd-job", "0/a.log"
+_LIST, _API, _NUMBERS = "/incidents/?q=", "/api/v1/incidents/?q=", ("line", "from", "count", "level")
+#: digits that are no numbers, too large for any database, too many for Python
+_ODD_NUMBERS = ("²", "9" * 25, "9" * 5000)
+_ODD_DAYS = ("0001-01-01", "9999-12-31", "9999-12")
+#: places in addresses, and what is put there
+PLACES = {
+    "numbers of lists": (
+        [
+            "/incidents/?page=",
+            "/incidents/suggest/?q=no&cursor=",
+            "/api/v1/search/?q=no&cursor=",
+            "/jobs/?page=",
+            "/nodes/?page=",
+            f"{_JOB}/?attempt=",
+            f"{_JOB}/files/?page=",
+            f"{_JOB}/timeline/0/?rows=",
+            "/replay/?machines=a,b&pp=",
+            "/api/v1/jobs/?page_size=",
+            "/api/v1/jobs/?cursor=",
+            "/incidents/",
+        ],
+        _ODD_NUMBERS,
+    ),
+    "numbers of logs": (
+        [
+            *(f"{_JOB}/logs/{_LOG}?{name}=" for name in _NUMBERS),
+            f"{_JOB}/find/{_LOG}?words=x&offset=",
+            f"{_JOB}/raw/{_LOG}?from=",
+            f"{_JOB}/raw/{_LOG}?from=1&to=",
+            f"{_JOB}/map/{_LOG}?first=",
+            f"{_JOB}/instant/{_LOG}?at=2026-11-21T03:00:00Z&within=",
+        ],
+        _ODD_NUMBERS,
+    ),
+    "numbers searched for": ([f"{_LIST}{key}:" for key in ("iter", "number")], ("1e400", "nan", "-inf", "9" * 25)),
+    "times searched for": ([f"{_LIST}happened:", f"{_API}opened:<", f"{_LIST}happened:2026.."], _ODD_DAYS),
+    "seconds": ([f"{_JOB}/timeline/0/?t0=", f"{_JOB}/?t0=1&t1="], ("nan", "1e400", "x")),
+    "days": (
+        [f"{page}?{name}=" for page in ("/statistics/", "/api/v1/statistics/") for name in ("since", "until")]
+        + ["/statistics/weeks.csv?until=", "/statistics/planning/?until="],
+        _ODD_DAYS,
+    ),
+    "texts": (
+        [
+            _LIST,
+            f"{_API}category:",
+            f"{_LIST}node:",
+            "/incidents/?filter=",
+            "/incidents/suggest/?q=node:",
+            "/jobs/?words=",
+            "/jobs/?outcome=",
+            "/nodes/?name=",
+            "/api/v1/statistics/?q=",
+            f"{_JOB}/files/?words=",
+            f"{_JOB}/compare/?with=",
+            f"{_JOB}/stacks/?frames=",
+            f"{_JOB}/logs/{_LOG}?who=",
+            "/upload/?job=",
+            "/nodes/",
+            f"{_JOB}/templates/{_LOG}?find=",
+            f"{_JOB}/instant/{_LOG}?at=",
+        ],
+        ("\0", '"[%', "a" * 3000),
+    ),
+}
+
+
+@pytest.fixture
+def pages(client):
+    job = make_job("odd-job")
+    artifact_receive(job=job, path="a.log", chunks=[b"2026-11-21 03:00:00 step 1\n2026-11-21 03:00:01 ERROR x\n"])
+    diagnosis_store(attempt=make_attempt(job), revision=1, report=sample())
+    client.force_login(make_user("root", "admin"))
+    client.raise_request_exception = False
+    return client
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_what_cannot_be_used_is_refused_or_passed_over(pages, kind):
+    places, values = PLACES[kind]
+    for place in places:
+        for value in values:
+            response = pages.get(place + quote(value) + ("" if "?" in place else "/"))
+            assert response.status_code < 500, f"{place}{value[:40]}: {response.status_code}"
+
+
+@pytest.mark.parametrize("address", ["/incidents/?q=%00", "/nodes/a%00b/", "/api/v1/jobs/a%00b/"])
+def test_a_nul_character_is_refused_with_what_to_do(pages, address):
+    response = pages.get(address)
+    assert response.status_code in (400, 404)
+    if response.status_code == 400:
+        assert "take control characters out" in response.content.decode()
+
+
+def test_a_value_that_the_database_refuses_is_told_as_the_senders(rf):
+    from django.db import DataError
+
+    from triage.middleware import UsableText
+
+    request = rf.get("/api/v1/incidents/")
+    guard = UsableText(lambda _: None)
+    assert guard.process_exception(request, DataError("bigint out of range")).status_code == 400
+    assert guard.process_exception(request, ValueError("ours")) is None
+
+
+def test_a_search_goes_along_whole_when_an_act_on_many_is_refused(pages):
+    response = pages.post("/incidents/bulk/", {"act": "confirm", "q": '"a & b #1"'})
+    assert response["Location"] == "/incidents/?q=%22a+%26+b+%231%22"
+
+
+@pytest.mark.parametrize("text", [None, "", "-1", "²", "1.5", "1" * 16, " 1"])
+def test_only_plain_digits_are_whole_numbers(text):
+    assert whole(text, 7) == 7
+
+
+def test_numbers_that_can_be_used_are():
+    assert (whole("0042"), seconds("1.5"), seconds("nan"), seconds("x"), seconds(None)) == (42, 1.5, None, None, None)
