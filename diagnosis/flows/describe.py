@@ -12,7 +12,7 @@ import polars as pl
 from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture, Ints
 from diagnosis.flows.changepoint import onsets
-from diagnosis.flows.pairs import clocks_disagree
+from diagnosis.flows.pairs import BLIND, DP, EP, PP, clocks_disagree
 from diagnosis.flows.slowness import Slow, slow_steps
 from diagnosis.flows.steps import rank_ends
 from diagnosis.flows.timeline import write_table
@@ -127,7 +127,7 @@ def _job(a: Analysed, number: int, capture: Capture, tables: Path | None) -> dic
         "id": f"flows-{number + 1}",
         "members": [names[int(m)] for m in a.job.members],
         "nodes": sorted({capture.places[int(m)].node for m in a.job.members if int(m) in capture.places} - {""}),
-        "parallelism": {"tp": a.layout.tp, "pp": a.layout.pp, "dp": a.layout.dp},
+        "parallelism": _sizes(a),
         "groups": {
             k: groups(v)
             for k, v in (("pp", a.layout.pp_groups), ("dp", a.layout.dp_groups), ("ep", a.layout.ep_groups))
@@ -158,6 +158,13 @@ def _job(a: Analysed, number: int, capture: Capture, tables: Path | None) -> dic
     if len(a.steps) * len(a.job.members) <= SPELLED_OUT:
         row["rank_steps"] = _rank_steps(a, capture)
     return row
+
+
+def _sizes(a: Analysed) -> dict[str, int | None]:
+    """tp, pp and dp; none of them where no pair's type is known."""
+    if not (a.pairs.of(DP) | a.pairs.of(PP) | a.pairs.of(EP)).any():
+        return {"tp": None, "pp": None, "dp": None}
+    return {"tp": a.layout.tp, "pp": a.layout.pp, "dp": a.layout.dp}
 
 
 def _peers(a: Analysed, capture: Capture) -> list[dict[str, Any]]:
@@ -271,6 +278,11 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
     if 1e-3 <= capture.resolution_s < 1.0:
         said.append(
             f"Times are rounded to {capture.resolution_s * 1e3:.0f} ms; boundaries are no more exact than that."
+        )
+    if capture.resolution_s >= BLIND:
+        said.append(
+            "Whole seconds do not tell what happens together: what a pair exchanges (gradients or activations) and the "
+            "sizes of groups rest on byte counts alone, and are left out where these do not recur."
         )
     sending = np.unique(capture.flows.src)
     if len(sending) == 1:

@@ -91,13 +91,12 @@ def _explanation(
     addresses = sorted(name for kind, name in top if kind == "address")
     switches = sorted(name for kind, name in top if kind == "switch")
     if switches and (len(slowed) > 1 or not addresses) and not (addresses and len(addresses) <= 2):
-        others = (
-            f" {', '.join(switches[1:])} fit{'s' if len(switches) == 2 else ''} as well." if len(switches) > 1 else ""
-        )
-        reason = (
-            f"{len(slowed)} groups and pairs whose traffic crosses {switches[0]} needed {times}; "
-            f"those that avoid it did not.{others}"
-        )
+        avoiding = " Those that avoid it did not." if spared else ""
+        which = f"crosses {switches[0]} needed {times}.{avoiding}"
+        if len(switches) > 1:
+            shown = f"{', '.join(switches[:-1][:8])} and {switches[-1]}"
+            which = f"crosses {shown} needed {times}. Nothing tells these {len(switches)} switches apart: one is slow."
+        reason = f"{len(slowed)} groups and pairs whose traffic {which}"
         confidence = 0.9 / len(switches)
         return None, Slow(
             "slow_switch", t0, t1, reason, switch=switches[0], candidates=switches, factor=factor, confidence=confidence

@@ -39,9 +39,11 @@ def _more(count: int, one: str, several: str) -> str:
 def _cause(slow: Mapping[str, Any], job: Mapping[str, Any] | None, *, many: bool) -> str:
     when = _when(slow, list((job or {}).get("steps") or []))
     if slow["kind"] == "slow_switch":
-        others = list(slow.get("candidates") or [])[1 : 1 + NAMED]
-        either = f" ({' or '.join(others)} fits as well)" if others else ""
-        return f"Switch {slow['switch']}{either} is slow: transfers across it take {_times(slow)} {when}."
+        alike = [str(c) for c in slow.get("candidates") or []] or [str(slow["switch"])]
+        if len(alike) == 1:
+            return f"Switch {alike[0]} is slow: transfers across it take {_times(slow)} {when}."
+        named = f"{', '.join(alike[:-1])} and {alike[-1]}" if len(alike) <= 2 * NAMED else f"{alike[0]}, {alike[1]}, …"
+        return f"One of {len(alike)} switches ({named}) is slow: transfers across them take {_times(slow)} {when}."
     of = f" of {job['id']}" if job is not None and many else ""
     culprits = [str(c) for c in slow.get("culprits") or []]
     who = [c for c in culprits if c in set((job or {}).get("nodes") or [])] or culprits
@@ -93,7 +95,14 @@ def _nothing_slow(flows: Mapping[str, Any], jobs: list[Mapping[str, Any]]) -> st
     seen = f"{len(jobs)} job{'s' * (len(jobs) > 1)} with {members} members"
     if not flows.get("usable_for_timeline"):
         return f"Network flows of {seen}, without a timeline of steps. {why_not.partition('. ')[0].rstrip('.')}."
-    return f"Nothing is slow in the network flows of {seen} and {sum(len(j['steps']) for j in jobs)} steps."
+    steps = sum(len(j["steps"]) for j in jobs)
+    if not steps:
+        return (
+            f"Network flows of {seen}, but nothing in them repeats like steps: too short a capture, too many records "
+            "lost, or no training."
+        )
+    blind = "; who was late cannot be told" if any("who was late" in str(x) for x in flows.get("limits") or []) else ""
+    return f"No slow step in the network flows of {seen} and {steps} steps{blind}."
 
 
 def _clock(seconds: float) -> str:

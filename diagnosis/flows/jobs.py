@@ -164,8 +164,9 @@ def _adding_up(a: Ints, b: Ints, capture: Capture) -> Bools:
 
 
 def _edges(flows: Flows, keep: Bools) -> pl.DataFrame:
-    """One row an undirected pair: a < b, records, bytes, the slices in which it was busy, different sizes (summed
-    over slices). Slices hold equally many records, so that idle hours around the training do not count.
+    """One row an undirected pair: a < b, records, bytes, the slices in which it was busy, different sizes (summed over
+    slices), different ``largest`` sizes of its busy slices. Slices hold equally many records, so that idle hours
+    around the training do not count.
     """
     src, dst = flows.src[keep], flows.dst[keep]
     start = flows.start[keep]
@@ -173,7 +174,7 @@ def _edges(flows: Flows, keep: Bools) -> pl.DataFrame:
     volume = np.where(np.isfinite(flows.size[keep]), flows.size[keep], 1.0)
     table = pl.DataFrame({"a": np.minimum(src, dst), "b": np.maximum(src, dst), "size": volume, "part": part})
     share = table.group_by("a", "b", "part").agg(
-        pl.len().alias("n"), pl.col("size").sum(), sizes=pl.col("size").n_unique()
+        pl.len().alias("n"), pl.col("size").sum(), sizes=pl.col("size").n_unique(), largest=pl.col("size").max()
     )
     total = pl.col("size").sum().over("a", "b")
     # A slice with next to nothing of the pair's volume is not a busy one: keep-alives, barriers, the checkpoint's small
@@ -186,6 +187,7 @@ def _edges(flows: Flows, keep: Bools) -> pl.DataFrame:
             bytes=pl.col("size").sum(),
             active=pl.col("part").filter(pl.col("busy")).unique(),
             sizes=pl.col("sizes").sum(),
+            largest=(pl.col("largest").filter(pl.col("busy")).log() / 0.02).round().n_unique(),
         )
         .sort("a", "b")
     )
@@ -232,7 +234,8 @@ def _without_strangers(edges: pl.DataFrame, count: int) -> pl.DataFrame:
     records = edges["records"].to_numpy()
     little = volume < SELDOM * _larger_peak(a, b, volume, count)
     varied = edges["sizes"].to_numpy() > 0.5 * records
-    now_and_then = (varied & (little | (own < 0.7 * most))) | (little & (own < 0.5 * most))
+    unsteady = (edges["largest"].to_numpy() > 0.5 * own) & (own < 0.5 * most)
+    now_and_then = little & (varied | unsteady)
     now_and_then &= records < 4 * SELDOM * _larger_peak(a, b, records, count)
     faithful = (own >= 0.5 * both) & (own >= 0.25 * most) & ~tiny & ~now_and_then
     return edges.filter(pl.Series(faithful))

@@ -33,6 +33,8 @@ EACH = 60
 SLICES = 12
 #: Sizes that blur into each other further than this are a continuum, unless many are exactly equal.
 ONE_SIZE = 1.03
+#: On such a grid (seconds) or a coarser one all transfers of a step seem to happen together.
+BLIND = 0.5
 #: No all-to-all joins more members over the network.
 CLIQUE = 1024
 
@@ -105,12 +107,16 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     part = _window(flows, max(SAMPLE, EACH * len(keys)))
     timing = _timing(flows.take(part), pair[part], len(keys), count, capture.resolution_s)
     timing = _shared(timing, sizes)
+    if capture.resolution_s >= BLIND:
+        timing = (np.zeros(len(keys)), np.zeros(len(keys)), np.zeros(len(keys)))  # sizes alone decide
 
     def accompanies(gradients: Bools) -> Floats:
         return _accompanies(flows, pair, gradients)
 
     telling = capture.has_bytes and bool((sizes.covered >= 0.3).any())  # sampled byte counts never recur
     types = _types(a, b, sizes, timing, count=count, has_bytes=telling, accompanies=accompanies)
+    if capture.resolution_s >= BLIND and DP not in types:
+        types = [OTHER] * len(types)  # no sizes either: nothing is known
     types = _transitive(a, b, types, records, count, fixed=sizes.guest)
     return Pairs(a, b, types, sizes.often, np.maximum(timing[0], timing[1]), records.astype(np.int64), sizes.main)
 

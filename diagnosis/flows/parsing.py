@@ -24,7 +24,7 @@ class _Replay:
                 data, self._head = self._head + self._stream.read(), b""
                 return data
             data, self._head = self._head[:size], self._head[size:]
-            return data
+            return data if len(data) == size else data + self._stream.read(size - len(data))
         return self._stream.read(size)
 
 

@@ -55,7 +55,7 @@ SAID = {
     ),
     "a switch, and which others it may be": (
         flows(job("flows-1", GROUP), fabric=(SWITCH,)),
-        "Switch leaf-1 (spine-2 fits as well) is slow: transfers across it take 3.0 times as long as usual from "
+        "One of 2 switches (leaf-1 and spine-2) is slow: transfers across them take 3.0 times as long as usual from "
         "2023-11-14 22:13:20 UTC to 2023-11-14 22:14:20 UTC. Besides: 1 more slow group or switch.",
     ),
     "one slow step": (
@@ -69,7 +69,16 @@ SAID = {
     ),
     "that nothing is slow": (
         flows(job()),
-        "Nothing is slow in the network flows of 1 job with 2 members and 10 steps.",
+        "No slow step in the network flows of 1 job with 2 members and 10 steps.",
+    ),
+    "what cannot be told where nothing slow was seen": (
+        flows(job(), limits=["The clocks disagree: steps are those of one sender, and who was late cannot be told."]),
+        "No slow step in the network flows of 1 job with 2 members and 10 steps; who was late cannot be told.",
+    ),
+    "that no step was seen, rather than that all is well": (
+        flows(job() | {"steps": []}),
+        "Network flows of 1 job with 2 members, but nothing in them repeats like steps: too short a capture, too many "
+        "records lost, or no training.",
     ),
     "why there is no timeline": (
         flows(job(), usable_for_timeline=False, why_not="The times are whole seconds. Export finer ones."),
