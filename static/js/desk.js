@@ -16,8 +16,8 @@
   leave();
   document.addEventListener("htmx:after:settle", leave);
 
-  // what scrolls sideways is reached by keys too
-  const reach = () => all(".table-wrap:not([tabindex])").forEach((box) => { if (box.scrollWidth > box.clientWidth) box.tabIndex = 0; });
+  // what scrolls is reached by keys too
+  const reach = () => all(":is(.table-wrap, .command pre):not([tabindex])").forEach((box) => { if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight + 1) box.tabIndex = 0; });
   reach();
   addEventListener("resize", reach);
   document.addEventListener("htmx:after:settle", reach);
@@ -33,7 +33,11 @@
   addEventListener("beforeprint", () => all("details[data-printed]").forEach((fold) => { fold.open = true; }));
 
   document.addEventListener("click", (event) => {
-    if (event.target.closest("[data-print]")) print();
+    if (event.target.closest("[data-print]")) {
+      const waiting = [];
+      document.dispatchEvent(new CustomEvent("prepareprint", { detail: waiting }));
+      Promise.all(waiting).then(() => print());
+    }
     all("details.menu[open]").forEach((menu) => { if (!menu.contains(event.target)) menu.open = false; });
     const copy = event.target.closest("[data-copy], [data-copy-url]");
     if (copy) copyFrom(copy);

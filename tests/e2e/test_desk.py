@@ -85,6 +85,28 @@ def test_a_manager_goes_from_a_bar_to_the_incident_and_back_to_the_same_picture(
     expect(page.get_by_test_id("statistics-search")).to_have_value("cluster:default")
 
 
+def test_statistics_are_printed_dark_on_white_and_no_wider_than_paper(
+    context_of: Callable[..., BrowserContext], samples_ready: None
+) -> None:
+    page = context_of("manager").new_page()
+    page.emulate_media(color_scheme="dark")
+    page.goto("/statistics/")
+    chart = page.locator('[data-chart="chart-weeks"]')
+    tick = chart.locator(".xtick text").first
+    expect(tick).to_be_visible()
+    fill, width = tick.evaluate("e => getComputedStyle(e).fill"), chart.locator("svg").first.bounding_box()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_function("document.querySelector('[data-chart=chart-weeks] svg').clientWidth < 700")
+    assert tick.evaluate("e => getComputedStyle(e).fill") != fill
+    assert page.locator("#meaning").evaluate("e => e.open")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert width
+    page.wait_for_function(
+        "before => document.querySelector('[data-chart=chart-weeks] svg').clientWidth === before", arg=width["width"]
+    )
+    assert tick.evaluate("e => getComputedStyle(e).fill") == fill
+
+
 def test_a_log_is_read_searched_marked_and_compared_with_the_others_by_key(engineer: Page, samples_ready: None) -> None:
     page = engineer
     open_sample(page)

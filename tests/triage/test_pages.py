@@ -128,6 +128,28 @@ def test_where_only_teardown_was_logged_the_page_says_what_stands_out(client, ad
     assert "2 events, root causes first" in page
 
 
+def test_many_accused_are_folded_and_the_same_reasons_are_said_once(client, ada):
+    report = sample()
+    report["suspects"] = [
+        {
+            "entity": f"gpu-{n}",
+            "kind": "node",
+            "score": 0.9,
+            "suspect": True,
+            "from": ["logs"],
+            "reasons": ["fell silent"],
+        }
+        for n in range(12)
+    ]
+    attempt = make_attempt()
+    diagnosis_store(attempt=attempt, revision=1, report=report)
+    page = budget(client, f"/incidents/{attempt.incidents.get().pk}/")
+    assert "7 more accused" in page
+    assert page.index('data-testid="suspect-5"') < page.index("7 more accused") < page.index('data-testid="suspect-6"')
+    assert page.count(">fell silent</li>") == 1
+    assert page.count("for the same reasons") == 11
+
+
 def test_a_row_says_what_it_cost_and_of_how_many_nodes(client, ada):
     make_incident(accused=("gpu-1",), gpu_hours=1189.6, node_count=512)
     make_incident(gpu_hours=0.04, node_count=1)
@@ -308,6 +330,7 @@ def test_csv_holds_what_the_search_finds_and_no_formula(client, ada):
     lines = b"".join(client.get("/incidents.csv?q=category:network").streaming_content).decode().splitlines()
     assert len(lines) == 2
     assert "'=cmd()" in lines[1]
+    assert lines[0].startswith("incident,headline,job,attempt,") and lines[1].split(",")[3] == "0"
 
 
 def test_health_and_metrics_answer_without_signing_in(client):

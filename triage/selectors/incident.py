@@ -54,6 +54,8 @@ class SuspectView:
     past: int
     past_confirmed: int
     score_share: float
+    #: whether the one before it has the same reasons
+    repeats: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +120,15 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
     )
     top = max((row.score for row in rows), default=1) or 1
     views = [
-        SuspectView(row, last.get((Decision.Claim.SUSPECT, row.entity)), row.past, row.past_confirmed, row.score / top)
-        for row in rows
+        SuspectView(
+            row=row,
+            word=last.get((Decision.Claim.SUSPECT, row.entity)),
+            past=row.past,
+            past_confirmed=row.past_confirmed,
+            score_share=row.score / top,
+            repeats=n > 0 and bool(row.reasons) and row.reasons == rows[n - 1].reasons,
+        )
+        for n, row in enumerate(rows)
     ]
     known = {row.entity for row in rows}
     added = [
