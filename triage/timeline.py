@@ -46,6 +46,8 @@ def timeline_figure(
     begin, end = timeline.get("t0"), timeline.get("t1")
     if begin is None or end is None:
         return None
+    if not timeline.get("lanes") and end <= begin:
+        return None
     # logs that name no node still have stages and iterations: one lane for all of them
     lanes: list[Lane] = timeline.get("lanes") or [{"node": NAMELESS}]
     first = max(begin, t0) if t0 is not None else begin

@@ -19,7 +19,7 @@
   // by name: each stage looks the same on every page, and no two that follow each other look alike
   const STAGE_COLOURS = { silent: "line-strong", launch: "violet", rendezvous: "blue", model_build: "brown", checkpoint_load: "pink", training: "green", evaluation: "accent", checkpoint_save: "amber", shutdown: "cyan" };
   const stageColour = (name) => colour(STAGE_COLOURS[name] ?? "muted");
-  const stageWords = (name) => (name === "silent" ? "silent (no more lines)" : name.replace("_", " "));
+  const stageWords = (name) => name.replace("_", " ");
   const STAGE_OPACITY = 0.42;
   const ROLE = { root: ["red", "triangle-down"], cascade: ["amber", "circle"], confirmation: ["blue", "diamond"], teardown: ["muted", "x-thin-open"] };
 
@@ -44,7 +44,7 @@
     const x = data.z[0].map((_, i) => utc(data.t0 + width * (i + 0.5)));
     const traces = [{
       type: "heatmap", x, y: data.nodes.map((_, i) => i), z: data.z.map((row) => row.map((v) => (v < 0 ? null : v))), colorscale: scale, zmin: -0.5, zmax: n - 0.5, showscale: false, opacity: STAGE_OPACITY, ygap: data.nodes.length < 60 ? 2 : 0.01, // at 0 a style is set that the policy forbids
-      text: data.z.map((row, r) => row.map((v) => (v < 0 ? "" : `${data.nodes[r]}  ${stageWords(data.stages[v])}`))), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
+      text: data.z.map((row, r) => row.map((v) => (v < 0 ? "" : `${data.nodes[r]}  ${stageWords(data.stages[v])}${v === 0 ? ": no more lines" : ""}`))), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
     }];
     for (const [role, [tone, symbol]] of Object.entries(ROLE)) {
       const marks = data.marks.filter((mark) => mark.role === role);

@@ -36,6 +36,12 @@ def test_a_job_that_never_failed_is_all_productive():
     assert cost.outages == []
 
 
+def test_an_hour_of_hanging_after_the_last_step_was_not_productive():
+    job = make_job()
+    run(job, 0, 0, 1, 360, ended_s=2 * HOUR)
+    assert job_cost(job).ettr == pytest.approx(0.5)
+
+
 def test_steps_done_twice_and_the_wait_between_attempts_are_lost():
     job = make_job(cluster=make_cluster("c", gpus_per_node=8))
     first = run(job, 0, 0, 1, 360, ended_s=HOUR + 600)

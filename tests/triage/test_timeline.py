@@ -7,7 +7,7 @@ import time
 
 from tests.triage.report import T0, sample
 from triage.lanes import folded, unfolded
-from triage.timeline import COLUMNS, MAX_ROWS, STATES, timeline_figure
+from triage.timeline import COLUMNS, MAX_ROWS, NAMELESS, STATES, timeline_figure
 
 
 def figure(timeline=None, **options):
@@ -44,6 +44,22 @@ def test_an_impossible_range_shows_all():
 def test_without_times_there_is_nothing_to_draw():
     assert figure({"lanes": [], "t0": None, "t1": None}) is None
     assert figure({"lanes": [{"node": "a"}], "t0": 1.0, "t1": 1.0}) is not None
+
+
+def test_logs_that_name_no_node_share_one_lane_of_their_stages():
+    stages = [{"stage": "launch", "t0": T0, "t1": T0 + 50}, {"stage": "training", "t0": T0 + 50, "t1": T0 + 100}]
+    drawn = figure({"lanes": [], "stages": stages, "t0": T0, "t1": T0 + 100})
+    assert drawn["nodes"] == [NAMELESS]
+    assert {STATES[v] for v in drawn["z"][0]} == {"launch", "training"}
+    assert figure({"lanes": [], "stages": stages, "t0": T0, "t1": T0}) is None
+
+
+def test_iterations_that_ended_at_one_moment_are_one_point_with_their_mean():
+    rows = [{"n": n, "t": T0 + n // 2, "seconds": 0.4 + 0.2 * (n % 2)} for n in range(6)]
+    drawn = figure({"lanes": [{"node": "a"}], "t0": T0, "t1": T0 + 9, "iterations": rows})["iterations"]
+    assert drawn["t"] == [T0 * 1000, (T0 + 1) * 1000, (T0 + 2) * 1000]
+    assert [round(seconds, 6) for seconds in drawn["seconds"]] == [0.5] * 3
+    assert drawn["n"] == [1, 3, 5]
 
 
 def test_a_thousand_nodes_over_a_week_are_drawn_within_a_megabyte_and_quickly():

@@ -46,12 +46,15 @@ class JobCost:
 
 def job_cost(job: Job) -> JobCost | None:
     """None where no attempt's logs show iterations with times. Three queries; linear in attempts and curve points."""
-    launches = _launches(job)
+    newest = _newest(job)
+    launches = {number: _launch(row.timeline or {}) for number, row in sorted(newest.items())}
     attempts = [row for row in launches.values() if row is not None]
     if not attempts:
         return None
     started_at = min(row.training_at for row in attempts)
-    ended_at = max(row.ended_at for row in attempts)
+    # a job that hangs after its last step is still on the clock until it ends
+    ends = [row.attempt.ended_at.timestamp() for row in newest.values() if row.attempt.ended_at]
+    ended_at = max([*(row.ended_at for row in attempts), *ends])
     productive = metrics.productive_intervals(attempts)
     incidents = list(job.incidents.filter(is_withdrawn=False).select_related("attempt").order_by("happened_at"))
     outages = [OutageRow(one, _outage(one, launches, job.cluster.gpus_per_node)) for one in incidents]
@@ -68,17 +71,20 @@ def job_cost(job: Job) -> JobCost | None:
     )
 
 
-def _launches(job: Job) -> dict[int, metrics.Attempt | None]:
-    """By number of attempt: when its training ran and which steps it did; None where the logs do not tell."""
+def _newest(job: Job) -> dict[int, Diagnosis]:
+    """The latest diagnosis of each attempt by the attempt's number."""
     newest: dict[int, Diagnosis] = {}
     for row in (
-        job.diagnoses.select_related("attempt").only("attempt__number", "timeline", "revision").order_by("revision")
+        job.diagnoses.select_related("attempt")
+        .only("attempt__number", "attempt__ended_at", "timeline", "revision")
+        .order_by("revision")
     ):
         newest[row.attempt.number] = row
-    return {number: _launch(row.timeline or {}) for number, row in sorted(newest.items())}
+    return newest
 
 
 def _launch(timeline: dict[str, Any]) -> metrics.Attempt | None:
+    """When training ran and which steps it did; None where the logs do not tell."""
     timed = [row for row in timeline.get("iterations") or [] if row.get("t") is not None and row.get("n") is not None]
     if not timed:
         return None

@@ -169,7 +169,8 @@ def job_timeline(request: HttpRequest, slug: str, attempt: int) -> JsonResponse:
         rows=whole(request.GET.get("rows"), MAX_ROWS),
     )
     if figure is None:
-        return JsonResponse({"empty": "The logs of this attempt tell no times, so there is no timeline to draw."})
+        said = "The logs of this attempt tell no times, or one alone: there is no timeline to draw."
+        return JsonResponse({"empty": said})
     return JsonResponse(figure)
 
 

@@ -25,8 +25,12 @@ def listing(request: HttpRequest) -> HttpResponse:
         for rule in signatures.builtin()
         if not text or text in f"{rule.id} {rule.title} {rule.category} {rule.pattern}".lower()
     ]
+    groups: dict[str, list[Any]] = {}
+    for rule in built_in:
+        groups.setdefault(rule.id.partition(".")[0], []).append(rule)
     context = {
         "nav": "rules",
+        "groups": sorted(groups.items()),
         "rules": CustomRule.objects.select_related("created_by"),
         "built_in": built_in,
         "find": text,

@@ -117,7 +117,9 @@ _SERVER_ERROR = """<!doctype html><html lang="en"><head><meta charset="utf-8"><t
 <body><main><section class="panel empty error-page"><p class="muted">500</p>
 <h1>Something broke on our side</h1><p>It was written to the server's log. What you sent before is kept; nothing was
 half done. Try again; if it stays, tell an administrator when it happened.</p>
-<p><a class="button primary" href="">Try again</a> <a class="button" href="/">Go to the queue</a></p></section></main></body></html>"""
+<p><a class="button primary" href="">Try again</a>
+<a class="button" href="/">Go to the queue</a></p>
+</section></main></body></html>"""
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
