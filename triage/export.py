@@ -1,7 +1,9 @@
-"""Incidents as CSV and as Markdown."""
+"""Incidents as CSV and as Markdown, and how any table becomes CSV."""
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from diagnosis import taxonomy
@@ -18,13 +20,30 @@ CSV_COLUMNS = (
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
+class _Echo:
+    """What csv.writer writes to; it gives each line back, so that rows leave as they are made."""
+
+    def write(self, line: str) -> str:
+        return line
+
+
+def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
+    """Lines of a CSV file. A text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    writer = csv.writer(_Echo())
+    yield writer.writerow(columns)
+    for row in rows:
+        yield writer.writerow(
+            [f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in row]
+        )
+
+
 def csv_row(incident: Incident) -> list[Any]:
-    """One incident in the order of CSV_COLUMNS; needs job, cluster and assignee selected."""
-    values = [
+    """One incident in the order of CSV_COLUMNS; needs job, attempt, cluster and assignee selected."""
+    return [
         incident.pk,
         incident.headline,
         incident.job.slug,
-        incident.attempt_id,
+        incident.attempt.number,
         incident.cluster.slug,
         incident.state,
         incident.standing_category,
@@ -43,7 +62,6 @@ def csv_row(incident: Incident) -> list[Any]:
         incident.assignee.get_username() if incident.assignee else "",
         incident.fingerprint,
     ]
-    return [f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value for value in values]
 
 
 def markdown(view: IncidentView, base_url: str) -> str:

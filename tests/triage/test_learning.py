@@ -128,6 +128,13 @@ def test_learning_is_due_after_enough_new_reviews(boss, quick, settings):
     assert not is_learning_due()
 
 
+def test_incidents_that_nobody_judged_here_ask_for_no_training(boss, settings):
+    settings.RETRAIN_AFTER = 3
+    for _ in range(4):
+        make_incident(state=Incident.State.RESOLVED)
+    assert not is_learning_due()
+
+
 def test_the_review_that_makes_learning_due_starts_it(boss, quick, settings, django_capture_on_commit_callbacks):
     from triage.services.reviewing import decision_make
 

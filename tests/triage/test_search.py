@@ -115,6 +115,8 @@ def test_right_and_wrong_verdicts_are_told_by_what_stands_after_review(three):
     Incident.objects.filter(headline="gpu").update(state="corrected", standing_category="hardware.gpu.nvlink")
     assert found("verdict:wrong") == {"gpu"}
     assert found("verdict:right") == {"net"}
+    Incident.objects.filter(headline="gpu").update(category="hardware.gpu.nvlink")  # the machine came to see it so too
+    assert (found("verdict:wrong"), found("verdict:right")) == (set(), {"gpu", "net"})
 
 
 @pytest.mark.parametrize(

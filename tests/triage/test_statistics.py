@@ -288,6 +288,13 @@ def test_a_csv_file_equals_the_table(client, boss):
     assert [(row["category"], float(row["gpu_hours"])) for row in rows] == [("hardware.gpu.ecc", 12.0)]
 
 
+def test_no_cell_of_a_csv_file_is_a_formula(client, boss):
+    for _ in range(2):
+        happened(timezone.now() - timedelta(days=2), accused=("=cmd()",))
+    response = client.get(reverse("statistics-csv", args=["offenders"]))
+    assert b"\r\n'=cmd()," in b"".join(response.streaming_content)
+
+
 @pytest.mark.parametrize(
     ("params", "said"),
     [

@@ -88,6 +88,9 @@ class Incident(models.Model):
         ACTIONED = "actioned", "actioned"
         RESOLVED = "resolved", "resolved"
 
+    #: states of incidents whose category a human let stand or set right
+    STOOD = (State.CONFIRMED, State.CORRECTED, State.ACTIONED, State.RESOLVED)
+
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="incidents")
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="incidents")
     ordinal = models.PositiveIntegerField(default=0)

@@ -27,7 +27,7 @@ class ClassifierVersion(models.Model):
     """A trained classifier, with what it was measured at; at most one is active, and each stays to roll back to."""
 
     weights = models.JSONField()
-    #: {"records": …, "held_out": …, "accuracy": …, "rules_accuracy": …}
+    #: {"records": …, "judged": …, "with_model": …, "rules_alone": …, "is_admitted": …}
     measured = models.JSONField(default=dict)
     is_active = models.BooleanField(default=False)
     note = models.CharField(max_length=300, blank=True)

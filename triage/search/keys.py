@@ -265,7 +265,7 @@ def _assignee(term: Term, asker: Asker) -> Q:
 
 def _was(term: Term, asker: Asker) -> Q:
     """``verdict:right`` and ``verdict:wrong`` compare the machine's category with the one that stands."""
-    right = Q(state__in=[_State.CONFIRMED, _State.ACTIONED, _State.RESOLVED], category=F("standing_category"))
+    right = Q(state__in=Incident.STOOD, category=F("standing_category"))
     is_judged = ~Q(state__in=[_State.AWAITING_REVIEW, _State.INCONCLUSIVE])
     wrong = Q(state=_State.REJECTED) | (is_judged & ~Q(category=F("standing_category")))
     meanings = {"right": right, "wrong": wrong}

@@ -17,8 +17,6 @@ PAGE_SIZE = 100
 #: the latest ones; the link to its incidents leads to all
 ACCUSATIONS_SHOWN = 100
 
-_CONFIRMED = (Incident.State.CONFIRMED, Incident.State.CORRECTED, Incident.State.ACTIONED, Incident.State.RESOLVED)
-
 #: sort name → words
 SORTS = {
     "recent": "most accused in 28 days first",
@@ -138,7 +136,7 @@ def _recent_counts(since: datetime) -> dict[int, int]:
 def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
     """Of each of the machines (ids, or a query of them) that was accused."""
     is_recent = Q(incident__happened_at__gte=since)
-    is_confirmed = Q(incident__state__in=_CONFIRMED)
+    is_confirmed = Q(incident__state__in=Incident.STOOD)
     rows = (
         _accusations()
         .filter(node__in=nodes, incident__is_withdrawn=False)
@@ -215,7 +213,7 @@ def node_page(user: Any, name: str, *, cluster: str = "", now: datetime) -> Node
         if one.suspect.is_accused and one.word != "reject" and one.incident.state != Incident.State.REJECTED
     ]
     recent = [one for one in standing if one.incident.happened_at >= now - timedelta(days=LEMON_DAYS)]
-    confirmed = [one for one in recent if one.word == "confirm" or one.incident.state in _CONFIRMED]
+    confirmed = [one for one in recent if one.word == "confirm" or one.incident.state in Incident.STOOD]
     tally: dict[str, int] = {}
     for one in standing:
         tally[one.incident.standing_category] = tally.get(one.incident.standing_category, 0) + 1

@@ -17,8 +17,6 @@ from django.db.models.functions import Cast
 
 from triage.models import Incident
 
-_REVIEWED_RIGHT = [Incident.State.CONFIRMED, Incident.State.ACTIONED, Incident.State.RESOLVED, Incident.State.CORRECTED]
-
 #: days of one period at most
 MAX_DAYS = 366 * 5
 #: far enough from the ends of the calendar for the period before, and for the day after
@@ -116,7 +114,7 @@ def _adding(*names: str) -> dict[str, Any]:
         "machines": Sum("node_hours"),
         "judged": Count("pk", filter=is_judged),
         "judged_alike": Count("pk", filter=is_judged & is_alike),
-        "right": Count("pk", filter=Q(state__in=_REVIEWED_RIGHT) & is_alike),
+        "right": Count("pk", filter=Q(state__in=Incident.STOOD) & is_alike),
         "lost": Sum("lost_s"),
         "detected": Sum("detected_s"),
         "detections": Count("detected_s"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
 from kombu.exceptions import KombuError
 
 from triage.models import Activity, ClassifierVersion, Decision, Finding, Incident
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_JUDGED = (Incident.State.CONFIRMED, Incident.State.CORRECTED, Incident.State.ACTIONED, Incident.State.RESOLVED)
 #: older incidents than these teach nothing that newer ones do not
 MAX_RECORDS = 20_000
 
@@ -26,12 +26,8 @@ def records_confirmed() -> list[Record]:
     """One record for each incident whose category a human confirmed or corrected, in order of number. Two queries."""
     from diagnosis.classify_model import Record  # noqa: PLC0415  # web processes do without the learning libraries
 
-    judged = Incident.objects.filter(
-        state__in=_JUDGED, is_withdrawn=False, decisions__claim=Decision.Claim.CATEGORY, decisions__undone_at=None
-    )
-    rows = list(
-        judged.order_by("-pk").values_list("pk", "category", "standing_category", "confidence").distinct()[:MAX_RECORDS]
-    )
+    columns = ("pk", "category", "standing_category", "confidence")
+    rows = list(_judged().order_by("-pk").values_list(*columns)[:MAX_RECORDS])
     templates: dict[int, list[tuple[str, str]]] = {}
     roots = Finding.objects.filter(role="root", incident__in=[row[0] for row in rows]).order_by("incident", "position")
     for incident, template, signature in roots.values_list("incident", "template", "signature"):
@@ -49,6 +45,12 @@ def records_confirmed() -> list[Record]:
     ]
 
 
+def _judged() -> QuerySet[Incident]:
+    """Incidents whose category a human confirmed or corrected here; those that were imported teach nothing."""
+    said = Decision.objects.filter(incident=OuterRef("pk"), claim=Decision.Claim.CATEGORY, undone_at=None)
+    return Incident.objects.filter(Exists(said), state__in=Incident.STOOD, is_withdrawn=False)
+
+
 def classifier_train(*, by: Any = None) -> ClassifierVersion:
     """Trains on every confirmed incident, measures on held-out ones, keeps the result, activates it if admitted.
 
@@ -57,10 +59,12 @@ def classifier_train(*, by: Any = None) -> ClassifierVersion:
     from diagnosis import classify_model, classify_training  # noqa: PLC0415
     from triage.services.rules import rules_in_force  # noqa: PLC0415
 
+    judged = _judged().count()
     admission = classify_training.admit(records_confirmed(), rules_in_force())
     weights = json.loads(classify_model.dumps(admission.model))
     measured = {
         "records": admission.model.confirmed,
+        "judged": judged,
         "with_model": admission.with_model.leaf,
         "rules_alone": admission.rules_alone.leaf,
         "is_admitted": admission.is_admitted,
@@ -105,12 +109,12 @@ def classifier_in_force() -> Model | None:
 
 
 def is_learning_due() -> bool:
-    """Whether RETRAIN_AFTER more incidents were judged than the newest version knew. Two small queries."""
+    """Whether RETRAIN_AFTER more incidents were judged than when the newest version was trained. Two small queries."""
     if not settings.RETRAIN_AFTER:
         return False
     newest = ClassifierVersion.objects.order_by("-trained_at", "-pk").values_list("measured", flat=True).first()
-    known = int((newest or {}).get("records", 0))
-    return Incident.objects.filter(state__in=_JUDGED).count() - known >= settings.RETRAIN_AFTER
+    known = int((newest or {}).get("judged", 0))
+    return _judged().count() - known >= settings.RETRAIN_AFTER
 
 
 def learning_consider() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from django.views.decorators.http import require_safe
 
 from ingest.roles import can
 from triage import search
+from triage.export import csv_lines
 from triage.selectors.memory import remembered
 from triage.selectors.statistics import DIMENSIONS, TABLES, Period, Statistics, statistics_of
 from triage.selectors.sums import UNUSABLE_DATES
@@ -88,18 +88,10 @@ def table_csv(request: HttpRequest, table: str) -> StreamingHttpResponse:
     if problem:
         raise Http404(problem)
     frame = _statistics(request, asked).table(table)
-    writer = csv.writer(_Echo())
-    rows = (writer.writerow(row) for row in [list(frame.columns), *frame.itertuples(index=False)])
-    response = StreamingHttpResponse(rows, content_type="text/csv; charset=utf-8")
+    lines = csv_lines(frame.columns, frame.itertuples(index=False))
+    response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="faultline-{table}.csv"'
     return response
-
-
-class _Echo:
-    """A file that gives back what is written to it, so that rows leave as they are made."""
-
-    def write(self, value: str) -> str:
-        return value
 
 
 def asked_of(request: HttpRequest) -> tuple[dict[str, Any], str]:
