@@ -244,7 +244,7 @@ class _Walk:
         else:
             try:
                 content = archive.open(info)
-            except (*DAMAGE, NotImplementedError, RuntimeError) as error:
+            except (*DAMAGE, NotImplementedError, RuntimeError, ValueError) as error:
                 self.on_problem(name, f"This member cannot be opened ({why(error)}): it was left out. Pack it again.")
                 return
             with content:

@@ -17,6 +17,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench import fuzz_archives
 from diagnosis import archives
 from diagnosis.archives import Limits, Refused, clean_path, walk
 from tests import archives as archives_of
@@ -205,3 +206,28 @@ def test_a_clean_path_stays_clean(name: str) -> None:
         return
     assert clean_path(path) == path
     assert not path.startswith("/")
+
+
+@pytest.mark.parametrize("damage", ["an offset before the file", "a name that is no UTF-8"])
+def test_a_member_that_a_damaged_directory_misplaces_is_left_out_with_a_sentence(damage: str) -> None:
+    data = bytearray(zip_of({"näh.log": LOG, "b.log": LOG}))
+    at = data.index(b"PK\x01\x02")
+    if damage == "an offset before the file":
+        data[at + 42 : at + 46] = (0).to_bytes(4, "little")
+        end = data.rindex(b"PK\x05\x06")
+        data[end + 16 : end + 20] = (at + 178).to_bytes(4, "little")  # all offsets are counted from there
+    else:
+        data[data.index("ä".encode())] = 0xFF  # in the member's own header
+    problems: list[tuple[str, str]] = []
+    found = {
+        member.path: member.stream.read()
+        for member in walk(io.BytesIO(bytes(data)), "x.zip", on_problem=lambda *said: problems.append(said))
+    }
+    assert problems and all("Pack it again" in why or "send it again" in why for _, why in problems)
+    assert set(found) <= {"b.log"}
+
+
+def test_archives_keep_their_promises_whatever_the_bytes() -> None:
+    found = fuzz_archives.run(seed=7, rounds=600)
+    assert [(broken, data[:80]) for _, data, broken in found.failures] == []
+    assert found.kept > 10
