@@ -1,8 +1,10 @@
-"""Several global launches in one tree: each is diagnosed by itself, and the last unsuccessful one is told.
+"""Several global launches, or several jobs, in one tree: each is diagnosed by itself, and the last unsuccessful one is
+told.
 
 A directory such as ``attempt-2/`` or ``run_01/`` above the nodes is a launch. torchrun's ``attempt_N/<local rank>/``
 is not: it counts the
-restarts of one node's agent.
+restarts of one node's agent. Files that bear the numbers of different scheduler jobs, and directories with different
+job descriptions, are different jobs; files that bear none belong to all of them.
 """
 
 from __future__ import annotations
@@ -10,17 +12,26 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
+from diagnosis import inventory as inventories
 from diagnosis.classify_model import Model
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.logs import conclude, events, frameworks, place, protocol
 from diagnosis.logs.diagnose import Case, open_case
 from diagnosis.logs.signatures import SignatureSet
-from diagnosis.model import JobHints, OnStage, Parsed, ReadRange, silent
-from diagnosis.result import LogDiagnosis
+from diagnosis.model import JobHints, Kind, OnStage, Parsed, ReadRange, silent
+from diagnosis.result import Attempt, LogDiagnosis
 
+#: The number that a scheduler gave to a job, in a path; numbers that begin like a year are dates.
+_NUMBERED: Final = re.compile(
+    r"(?i)(?:^|[/_.-])(?:slurm|job|jobid|lsf|pbs|raysubmit)[-_.]?(?!20\d{6}(?!\d))(\d{4,12})(?=[/_.-]|$)"
+)
+#: Share of the logs that must bear a number, and numbers beyond which they count something else.
+_SHARE: Final = 0.6
+_JOBS: Final = 16
 _LAUNCH: Final = re.compile(r"(?i)(?:^|/)(?:attempt|launch|restart|try|relaunch)[-_ ]?(\d{1,4})/(?!\d+(?:/|$))")
 
 
@@ -30,6 +41,28 @@ def numbers(paths: Sequence[str]) -> dict[str, int]:
     if len(set(found.values())) < 2 or len(found) < 0.5 * len(paths):
         return {}
     return found
+
+
+def jobs(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str, str]:
+    """The job of each path, by its description's directory or by the scheduler's number in the path; empty where there
+    is but one.
+    """
+    described = {}
+    for p in parsed:
+        data = p.facts.get("json")
+        if p.kind == Kind.INVENTORY and isinstance(data, dict) and data.get("job_id"):
+            described[p.path.rpartition("/")[0]] = str(data["job_id"])
+    if len(set(described.values())) > 1 and all(described):
+        found = {}
+        for p in logs:
+            homes = [d for d in described if p.path.startswith(f"{d}/")]
+            if homes:
+                found[p.path] = described[max(homes, key=len)]
+        if len(set(found.values())) > 1:
+            return found
+    found = {p.path: match.group(1) for p in logs if (match := _NUMBERED.search(p.path))}
+    is_of_most = len(found) >= _SHARE * sum(p.kind == Kind.LOG for p in logs)
+    return found if 1 < len(set(found.values())) <= _JOBS and is_of_most else {}
 
 
 def diagnose_logs(
@@ -47,13 +80,17 @@ def diagnose_logs(
     """The report's ``logs``: of the last unsuccessful launch, or of the last; None without log lines."""
     logs = events.log_artifacts(parsed)
     launch_of = numbers([p.path for p in logs])
+    job_of = {} if launch_of else jobs(parsed, logs)
+    names = sorted(set(job_of.values()), key=lambda name: (len(name), name))
+    launch_of = launch_of or {path: names.index(name) for path, name in job_of.items()}
     groups = sorted(set(launch_of.values())) or [0]
     told: list[LogDiagnosis] = []
     for number in groups:
         mine = [p for p in logs if launch_of.get(p.path, number) == number]
+        known = inventories.read(_own(parsed, job_of, names[number]), hints) if job_of else inventory
         case = open_case(
             mine,
-            inventory=inventory,
+            inventory=known,
             hints=hints,
             history=history,
             read=read,
@@ -70,7 +107,35 @@ def diagnose_logs(
         return None
     failed = [d for d in told if d.is_failure]
     chosen = failed[-1] if failed else told[-1]
-    return replace(chosen, attempts=tuple(a for d in told for a in d.attempts))
+    attempts = tuple(a for d in told for a in d.attempts)
+    apart = _apart(chosen, attempts, names) if job_of and len(told) > 1 else ()
+    return replace(chosen, attempts=attempts, missing=(*apart, *chosen.missing))
+
+
+def _own(parsed: Sequence[Parsed], job_of: dict[str, str], name: str) -> list[Parsed]:
+    """The artifacts of one job, and those that belong to none of several."""
+    others = {path.rpartition("/")[0] for path, job in job_of.items() if job != name}
+    mine = {path.rpartition("/")[0] for path, job in job_of.items() if job == name}
+    away = others - mine - {""}
+    return [
+        p
+        for p in parsed
+        if job_of.get(p.path, name) == name
+        and not any(p.path.startswith(f"{d}/") for d in away if p.path not in job_of)
+    ]
+
+
+def _apart(chosen: LogDiagnosis, attempts: Sequence[Attempt], names: Sequence[str]) -> tuple[str, ...]:
+    """What is said of several jobs in one upload: which of them this is, and why this one."""
+    spans = sorted((a.t0, a.t1) for a in attempts if a.t0 is not None and a.t1 is not None)
+    is_at_once = any(later[0] < earlier[1] for earlier, later in pairwise(spans))
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    how = "that ran at the same time" if is_at_once else "one after another"
+    why = "the last one that did not succeed" if chosen.is_failure else "the last one; none of them failed"
+    return (
+        f"These are the logs of {len(names)} jobs {how} ({shown}). Each was diagnosed by itself; told is "
+        f"{names[chosen.attempt]}, {why}. Upload the others by themselves to read of them.",
+    )
 
 
 def _described(result: LogDiagnosis, case: Case) -> LogDiagnosis:

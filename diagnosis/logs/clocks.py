@@ -35,20 +35,34 @@ FLIPS: Final = 2
 class Clocks:
     """What to subtract from times: ``by_file`` (``file``, ``shift``) and, within files that mix zones, ``by_message``
     (``file``, ``masked``,
-    ``local``), all in ns. ``told``: one dict a finding with ``node`` or ``file``, ``kind`` (zone or skew) and
+    ``local``), all in ns; ``by_source`` (``source``, ``skew``, ``is_alone``: its machine alone writes the file) of
+    machines whose clock is off. ``told``: one dict a finding with ``node`` or ``file``, ``kind`` (zone or skew) and
     ``skew_s``."""
 
     by_file: pl.DataFrame
     by_message: pl.DataFrame
     told: tuple[dict[str, Any], ...] = ()
+    by_source: pl.DataFrame | None = None
 
     def correct(self, rows: pl.DataFrame, *names: str) -> pl.DataFrame:
-        """``rows`` (with ``file`` and ``masked``) with the times in ``names`` on the job's common clock."""
+        """``rows`` (with ``file`` and ``masked``) with the times in ``names`` on the job's common clock.
+
+        With ``source``, each writer's own clock is put right; with ``is_stamped`` not that of lines which state no
+        time: the one that they were given may be another writer's.
+        """
         joined = rows.join(self.by_file, on="file", how="left", maintain_order="left").join(
             self.by_message, on=["file", "masked"], how="left", maintain_order="left"
         )
         shift = pl.col("shift").fill_null(0) + pl.col("local").fill_null(0)
-        return joined.with_columns([(pl.col(name) - shift).alias(name) for name in names]).drop("shift", "local")
+        if self.by_source is not None and not self.by_source.is_empty() and "source" in rows.columns:
+            joined = joined.join(self.by_source, on="source", how="left", maintain_order="left")
+            own = pl.col("skew").fill_null(0)
+            is_alone = pl.col("is_alone").fill_null(True)
+            shift += (
+                pl.when(is_alone | pl.col("is_stamped")).then(own).otherwise(0) if "is_stamped" in rows.columns else own
+            )
+        moved = joined.with_columns([(pl.col(name) - shift).alias(name) for name in names])
+        return moved.drop("shift", "local", "skew", "is_alone", strict=False)
 
 
 def estimate(table: LogTable) -> Clocks:
@@ -72,17 +86,21 @@ def estimate(table: LogTable) -> Clocks:
     ]
     shifts = dict.fromkeys(range(len(table.files)), 0) | zones
     by_node = _skews(table, cells, shifts)
-    nodes = dict(table.sources.select("file", "node").unique("file", keep="first", maintain_order=True).iter_rows())
-    for file, node in sorted(nodes.items()):
-        if node in by_node:
-            shifts[file] += by_node[node]
+    skews = pl.DataFrame(
+        {"node": list(by_node), "skew": list(by_node.values())}, schema={"node": pl.String, "skew": pl.Int64}
+    )
+    by_source = (
+        table.sources.with_columns(is_alone=pl.col("node").drop_nulls().n_unique().over("file") == 1)
+        .join(skews, on="node")
+        .select("source", "skew", "is_alone")
+    )
     told += [
         {"file": None, "node": n, "kind": "skew", "skew_s": round(s / SECOND, 3)} for n, s in sorted(by_node.items())
     ]
     frame = pl.DataFrame(
         {"file": list(shifts), "shift": list(shifts.values())}, schema={"file": pl.UInt32, "shift": pl.Int64}
     )
-    return Clocks(frame, mixed, tuple(told))
+    return Clocks(frame, mixed, tuple(told), by_source)
 
 
 def _mixed(table: LogTable) -> pl.DataFrame:
@@ -159,6 +177,7 @@ def _skews(table: LogTable, cells: pl.DataFrame, shifts: dict[int, int]) -> dict
     )
     firsts = (
         cells.drop_nulls("first_at")
+        .filter("is_stamped")
         .join(table.sources.select("source", "node"), on="source")
         .drop_nulls("node")
         .join(frame, on="file")

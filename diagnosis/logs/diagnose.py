@@ -122,6 +122,11 @@ def open_case(
             total=len(catalogue.nodes),
         )
         chosen = roots.choose(catalogue, again, named)
+    if chosen.leader is None and consequence_at is not None:
+        again = standins.spoken_alone(
+            catalogue, weights, silent_since=pace.last_at, consequence_at=consequence_at, healthy=len(pool.jobs)
+        )
+        chosen = roots.choose(catalogue, again, named)
     stands = (
         chosen.leader is not None and chosen.weights[chosen.leader] >= roots.LEAST and chosen.leader not in survived
     )

@@ -1,8 +1,9 @@
-"""What leads where no root stands: a confirmation of one node in the silence before the end.
+"""What leads where no root stands: what one node alone says in the silence before the end.
 
 A file server that does not answer, a task blocked for minutes: beside a cause of their own such lines only confirm it,
 and healthy jobs survive them. Where a job stopped and nothing else explains why, the few nodes that print them between
-the last progress and the first consequence are the ones that were waited for.
+the last progress and the first consequence are the ones that were waited for. So is the one node that, in a long
+silence, says something that no rule knows and no healthy job prints.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from typing import Final
 
 import polars as pl
 
+from diagnosis.history import POOL_MIN
 from diagnosis.logs import roots
+from diagnosis.logs.catalogue import STRUCTURE, Catalogue
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Role
 
@@ -19,6 +22,8 @@ from diagnosis.model import Role
 STANDS_IN: Final = 0.36
 #: How long after the first consequence such a line may come, since clocks differ by a little.
 AFTER_S: Final = 3.0
+#: Silence before the first consequence from which on the only one that speaks is telling.
+SILENCE_S: Final = 60.0
 
 
 def confirmed(
@@ -46,5 +51,32 @@ def confirmed(
     )
     if since is not None:
         is_here &= pl.col("first_at") >= since
-    stands = pl.when(is_here.fill_null(False)).then(pl.lit(STANDS_IN)).otherwise(pl.lit(weights))
+    return _raised(events, weights, is_here, STANDS_IN)
+
+
+def spoken_alone(
+    catalogue: Catalogue, weights: pl.Series, *, silent_since: int | None, consequence_at: int, healthy: int
+) -> pl.Series:
+    """The weights where nothing has one: messages of one node alone, unknown to rules and healthy jobs, in a silence
+    (ns) of :data:`SILENCE_S` or more gain one. All of them must be of one node, or none counts.
+    """
+    if silent_since is None or healthy < POOL_MIN or consequence_at - silent_since < SILENCE_S * SECOND:
+        return weights
+    events = catalogue.events
+    is_here = (
+        pl.col("role").is_null()
+        & (pl.col("jobs_with_it") == 0)
+        & (pl.col("n_nodes") == 1)
+        & pl.col("is_stamped")
+        & ~pl.col("is_system")
+        & pl.col("first_at").is_between(silent_since, consequence_at, closed="none")
+        & ~pl.col("template").str.contains(STRUCTURE)
+    )
+    said = events.filter(is_here.fill_null(False))["event"]
+    nodes = catalogue.cells.filter(pl.col("event").is_in(said.implode()))["node"].drop_nulls().n_unique()
+    return _raised(events, weights, is_here, roots.UNKNOWN_SIGN) if nodes == 1 else weights
+
+
+def _raised(events: pl.DataFrame, weights: pl.Series, is_here: pl.Expr, weight: float) -> pl.Series:
+    stands = pl.when(is_here.fill_null(False)).then(pl.lit(weight)).otherwise(pl.lit(weights))
     return events.select(stands.alias("weight")).to_series()

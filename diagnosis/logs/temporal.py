@@ -13,6 +13,7 @@ from diagnosis.logs import stages
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.progress import Progress
+from diagnosis.model import Level, Role
 
 #: Silence longer than this many usual intervals (and than the floor) is a hang.
 HANG_INTERVALS: Final = 5.0
@@ -29,6 +30,8 @@ PHASE_SHARE: Final = 0.4
 LEAST_GAIN: Final = 4.0
 #: Progress lines after an event from which on it was survived.
 SURVIVED_BEATS: Final = 3
+#: How long a writer must go on with what it printed before, where nothing shows progress.
+PULSE_S: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,8 @@ def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace) -> pl.Serie
 
     A line without a time of its own may be much younger than the last time before it: only the next one bounds it.
     """
+    if progress.beats.is_empty():
+        return _outlived(catalogue)
     times = pace_.beats["at"].drop_nulls().sort()
     if times.len() >= SURVIVED_BEATS + 1:
         edge = int(times[-SURVIVED_BEATS])
@@ -167,7 +172,7 @@ def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace) -> pl.Serie
         ).to_series()
     else:
         by_time = pl.Series("is", [False] * catalogue.events.height)
-    if times.len() or progress.beats.is_empty():
+    if times.len():
         return by_time
     # no clock at all: within the file that shows progress, lines before its last beats were survived
     edges = (
@@ -184,6 +189,28 @@ def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace) -> pl.Serie
         .fill_null(False)
         .rename("is")
     )
+
+
+def _outlived(catalogue: Catalogue) -> pl.Series:
+    """Where a job prints no progress: weak signs after which each of their writers went on printing, for a minute or
+    more, what it had printed before. A cause that a rule is sure of is not doubted for that.
+    """
+    events = catalogue.events
+    is_weak = pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value]) | pl.col("role").is_null()
+    is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING.value) & ~pl.col("is_exception")
+    plain = events.filter(is_plain)["event"]
+    cells = catalogue.cells.drop_nulls(["first_at", "last_at"]).filter(pl.col("is_stamped"))
+    pulse = (
+        cells.filter(pl.col("event").is_in(plain.implode()) & (pl.col("n") > SURVIVED_BEATS))
+        .sort(pl.col("last_at") - pl.col("first_at"), "masked", descending=[True, False])
+        .unique("source", keep="first", maintain_order=True)
+        .select("source", begun="first_at", ended="last_at")
+    )
+    mine = cells.filter(pl.col("event").is_in(events.filter(is_weak & ~is_plain)["event"].implode()))
+    gone_on = (pl.col("begun") < pl.col("first_at")) & (pl.col("ended") > pl.col("last_at") + int(PULSE_S * SECOND))
+    done = mine.join(pulse, on="source", how="left").group_by("event").agg(is_over=gone_on.fill_null(False).all())
+    joined = events.join(done, on="event", how="left", maintain_order="left")
+    return joined["is_over"].fill_null(False).rename("is")
 
 
 def stage_spans(

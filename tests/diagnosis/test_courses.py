@@ -4,9 +4,13 @@ logs."""
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from bench.stable.__main__ import answer
+from bench.stable.__main__ import told as told_files
+from bench.stable.changes import LESS, SAME, Job
 from bench.unseen_courses.__main__ import evidence
 from bench.unseen_courses.collected import COLLECTORS, files
 from bench.unseen_courses.courses import COURSES
@@ -14,6 +18,9 @@ from bench.unseen_courses.held import HELD
 from bench.unseen_courses.voices import VOICES
 from bench.unseen_courses.world import World
 from diagnosis import report
+from diagnosis.history import History
+from diagnosis.logs import attempts
+from diagnosis.model import Kind, Parsed
 from diagnosis.pipeline import diagnose
 
 VOICE = {v.name: v for v in VOICES}
@@ -86,3 +93,67 @@ def test_a_file_server_that_stops_answering_one_node_leads_where_nothing_else_do
 def test_checkpoints_tell_the_iteration_of_a_job_that_prints_no_other(tmp_path: Path) -> None:
     _, data, truth = made("preempted", "quiet", "stern")
     assert told(data, tmp_path)["iteration"] == truth["iteration"]["last_logged"] + 1  # type: ignore[index]
+
+
+def told_job(data: dict[str, bytes], work: Path) -> dict[str, object]:
+    parsed, read = evidence(data, work)
+    return report.to_json(diagnose(parsed, read=read))
+
+
+@pytest.mark.parametrize("way", ["descriptions", "numbers"])
+def test_two_jobs_in_one_upload_are_diagnosed_apart_and_the_failed_one_is_told(tmp_path: Path, way: str) -> None:
+    one, other = World("8", VOICE["loguru"], 6), World("9", VOICE["paddle"], 6)
+    COURSES["clock_an_hour_off"][0](one)
+    COURSES["healthy"][0](other)
+    is_described = way == "descriptions"
+    names = ("a", "b") if is_described else ("slurm-71200", "slurm-71233")
+    both: dict[str, bytes] = {}
+    for world, name in zip((one, other), names, strict=True):
+        data, _ = files(world, COLLECTORS["by_node"], is_described=is_described)
+        both |= {f"{name}/{path}": held for path, held in data.items()}
+    found = told_job(both, tmp_path)
+    logs = found["logs"]
+    assert accused(logs) == [one.nodes[one.victim]]  # type: ignore[arg-type]
+    assert logs["id"] == "hardware.gpu.ecc"  # type: ignore[index]
+    assert [a["outcome"] for a in found["job"]["attempts"]].count("succeeded") == 1  # type: ignore[index]
+    assert any(s.startswith("These are the logs of 2 jobs") for s in found["missing"])  # type: ignore[attr-defined]
+
+
+def test_dates_and_machines_in_paths_make_no_jobs_of_their_own() -> None:
+    paths = ["job-20260401.log", "job-20260402.log", "logs/job-4653-worker-1.log", "logs/job-4653-worker-2.log"]
+    logs = [Parsed(p, Kind.LOG) for p in paths]
+    assert attempts.jobs(logs, logs) == {}
+    more = [Parsed("logs/job-4711-worker-1.log", Kind.LOG)]
+    assert set(attempts.jobs(logs[2:] + more, logs[2:] + more).values()) == {"4653", "4711"}
+
+
+def test_the_skewed_clock_of_one_machine_is_put_right_within_a_file_of_all(tmp_path: Path) -> None:
+    world = World("6", VOICE["structlog"], 8)
+    world.skew[(world.victim + 1) % 8] = 95.0
+    COURSES["silent_node"][0](world)
+    data, _ = files(world, COLLECTORS["pdsh"], is_described=False)
+    clocks = told_job(data, tmp_path)["clocks"]
+    skews = [(c["node"], round(c["skew_s"])) for c in clocks if c["kind"] == "skew"]  # type: ignore[attr-defined]
+    assert [node for node, _ in skews] == [world.nodes[(world.victim + 1) % 8]]
+    assert abs(skews[0][1] - 95) <= 2
+
+
+@pytest.mark.parametrize("change", ["permuted", "renamed", "below_a_directory", "of_windows", "beside_others"])
+def test_the_answer_does_not_hang_on_names_order_place_or_company_of_files(tmp_path: Path, change: str) -> None:
+    world, data, _ = made("clock_an_hour_off", "loguru", "by_node")
+    job = Job(data, tuple(world.nodes), frozenset({world.nodes[world.victim]}))
+    other = SAME[change](job, Random(1))
+    assert other is not None
+    back = {v: k for k, v in other.rename.items()}
+    base, found = (answer(told_files(j, History(), ""), b) for j, b in ((job, {}), (other, back)))
+    assert base == found
+    assert base["accused"] == [world.nodes[world.victim]]
+
+
+@pytest.mark.parametrize("change", ["halved", "without_the_culprit", "undated", "cut"])
+def test_lost_evidence_may_weaken_the_answer_but_accuses_nobody_else(tmp_path: Path, change: str) -> None:
+    world, data, _ = made("clock_an_hour_off", "loguru", "by_node")
+    job = Job(data, tuple(world.nodes), frozenset({world.nodes[world.victim]}))
+    other = LESS[change](job, Random(1))
+    assert other is not None
+    assert set(answer(told_files(other, History(), ""), {})["accused"]) <= job.known
