@@ -53,10 +53,9 @@ FACTS = {
     "tried_rollback": "a rollback of code failed again",
 }
 
-_SAFE_NAME = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?$")
-_SLURM_ID = re.compile(r"^\d+(?:_\d+)?$")
+_SAFE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?")
+_SLURM_ID = re.compile(r"[0-9]+(?:_[0-9]+)?")
 _NETWORK_WINDOW_S = 300.0
-_USER_LEAVES_ARE_CODE = "user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +177,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
         "is_network_event": leaf in rungs.leaves.get("network_events", ()),
         "is_input_error": leaf in rungs.leaves.get("input_errors", ()),
         "is_memory_error": leaf in rungs.leaves.get("memory_errors", ()),
-        "is_user_error": category == _USER_LEAVES_ARE_CODE
+        "is_user_error": category == "user"
         and leaf not in rungs.leaves.get("memory_errors", ())
         and leaf != "nan_divergence",
         "is_outside": leaf in rungs.leaves.get("outside", ()),
@@ -321,7 +320,7 @@ def _commands(
     rule: Rule, targets: Sequence[str], job: Mapping[str, Any], rungs: Ladder
 ) -> tuple[dict[str, str], list[str]]:
     """Commands to copy. Names come from uploaded evidence: what is not a plain host name never enters a shell line."""
-    safe = [t for t in targets if _SAFE_NAME.match(t)]
+    safe = [t for t in targets if _SAFE_NAME.fullmatch(t)]
     unsafe = [t for t in targets if t not in safe]
     if rule.targets == "switches":
         return {}, unsafe
@@ -334,10 +333,10 @@ def _commands(
             continue
         if ("{nodes" in template or "{first}" in template) and not safe:
             continue
-        if "{job}" in template and not _SAFE_NAME.match(job_id):
+        if "{job}" in template and not _SAFE_NAME.fullmatch(job_id):
             continue
         # Slurm knows jobs by number; without one the reader fills it in.
-        its_id = job_id if scheduler != "slurm" or _SLURM_ID.match(job_id) else "<job id>"
+        its_id = job_id if scheduler != "slurm" or _SLURM_ID.fullmatch(job_id) else "<job id>"
         filled[scheduler] = template.format(
             nodes=",".join(safe),
             nodes_spaced=" ".join(safe),
@@ -353,7 +352,7 @@ def _cost(rule: Rule, targets: Sequence[str], facts: Mapping[str, Any], job: Map
     """What the action takes out of service: ``machines``, ``gpus`` (None where unknown), ``healthy`` expected among
     them, ``text``."""
     per_node = job.get("gpus_per_node")
-    machines = len(targets) if rule.action in {"evict", "over_evict"} else 0
+    machines = len(targets) if rule.action in TAKES_MACHINES else 0
     faulty = (
         min(machines, max(1, len(facts["stack_nodes"]) if rule.action == "over_evict" else machines)) if machines else 0
     )

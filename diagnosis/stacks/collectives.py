@@ -21,7 +21,8 @@ from typing import Any
 from diagnosis.stacks.cluster import fold
 
 _PIPELINE = ("PIPELINE", "PP", "EMBEDDING")
-_UNEVEN = ("all_to_all", "alltoall", "gather", "scatter", "v")
+#: collectives whose sizes differ between ranks by nature
+_UNEVEN = ("all_to_all", "alltoall")
 
 
 @dataclass(slots=True)
@@ -106,7 +107,7 @@ def compare(states: Iterable[State], *, dumped: Iterable[int] = ()) -> Verdict:
         if not is_pipeline(label):
             _device(label, members, verdict)
             _mismatch(label, members, verdict)
-        for seq, op in _scheduled(members, p2p_too=False):
+        for seq, op in _scheduled(members):
             absent = sorted(r for r in whole & present if r not in waiting and _reached(members.get(r)) < seq)
             if absent and len(absent) < len(whole):
                 for rank in absent:
@@ -126,12 +127,12 @@ def _reached(state: State | None) -> int:
     return max(state.enqueued, state.completed, *(int(e["seq"]) for e in state.open if not e["p2p"]), -1)
 
 
-def _scheduled(members: Mapping[int, State], *, p2p_too: bool) -> list[tuple[int, str]]:
+def _scheduled(members: Mapping[int, State]) -> list[tuple[int, str]]:
     """The first open collective of each rank of the group, oldest first."""
     first: dict[int, str] = {}
     for s in members.values():
         for entry in s.open:
-            if p2p_too or not entry["p2p"]:
+            if not entry["p2p"]:
                 first.setdefault(entry["seq"], entry["op"])
         if not s.open and s.enqueued > s.completed >= 0:
             first.setdefault(s.completed + 1, str((s.last or {}).get("op") or "collective"))
@@ -178,7 +179,7 @@ def _mismatch(label: str, members: Mapping[int, State], verdict: Verdict) -> Non
                     )
             return
         op = next(iter(said), "")
-        if any(word in op for word in _UNEVEN[:2]) or len(entries) < 3:
+        if any(word in op for word in _UNEVEN) or len(entries) < 3:
             continue
         sizes = Counter(str(e["sizes"]) for e in entries.values())
         if len(sizes) > 1 and sizes.most_common(1)[0][1] > len(entries) / 2:

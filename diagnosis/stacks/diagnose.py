@@ -8,7 +8,7 @@ from typing import Any
 
 from diagnosis.model import Kind, OnStage, Parsed, silent
 from diagnosis.stacks import collectives, ras
-from diagnosis.stacks.blame import Blame, who
+from diagnosis.stacks.blame import MISSING_SHARE, Blame, who
 from diagnosis.stacks.flight_recorder import unspan
 from diagnosis.stacks.frames import unpack
 from diagnosis.stacks.identify import TRAINER, Process, census, host_directories, rank_and_node
@@ -179,7 +179,7 @@ def _protocol(rows: Iterable[Any]) -> Iterable[collectives.State]:
 def _collectives(found: Findings, states: Sequence[collectives.State], dumped: Sequence[int]) -> None:
     verdict = collectives.compare(states, dumped=dumped)
     absent = [r for r in range(found.layout.world_size or 0) if r not in set(dumped)] if dumped else []
-    if absent and len(absent) <= 0.34 * len(dumped) and not verdict.ranks:
+    if absent and len(absent) <= MISSING_SHARE * len(dumped) and not verdict.ranks:
         for rank in absent:
             found.accuse(rank, None, 0.7, "wrote no Flight Recorder dump although its peers did", "flight_recorder")
     for rank, reason in verdict.ranks.items():

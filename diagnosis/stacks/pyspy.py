@@ -84,12 +84,14 @@ def from_json(text: str) -> list[Dump]:
         if not isinstance(row, dict) or not isinstance(row.get("frames"), list):
             raise ValueError("a thread without frames")
         pid = row.get("pid")
+        if not isinstance(pid, int | None):
+            raise ValueError("a process id that is no number")
         dump = by_pid.setdefault(pid, Dump(pid=pid))
         info = row.get("process_info")
         if isinstance(info, dict) and not dump.command:
             dump.command = str(info.get("command_line") or "")
         frames = tuple(
-            Frame(str(f.get("name")), str(f.get("short_filename") or f.get("filename") or ""), f.get("line") or None)
+            Frame(str(f.get("name")), str(f.get("short_filename") or f.get("filename") or ""), _line(f.get("line")))
             for f in row["frames"]
             if isinstance(f, dict)
         )
@@ -102,6 +104,11 @@ def from_json(text: str) -> list[Dump]:
     for dump in by_pid.values():
         dump.threads.reverse()  # the JSON lists threads last to first; readers expect the main thread on top
     return list(by_pid.values())
+
+
+def _line(value: Any) -> int | None:
+    """The line's number; 0 is what py-spy writes where it knows none."""
+    return value if isinstance(value, int) and value else None
 
 
 class JsonReader:

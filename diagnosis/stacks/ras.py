@@ -68,34 +68,39 @@ def read_json(text: str) -> Report:
         comm["size"] = int(row.get("size") or 0)
         for rank in row.get("ranks") or ():
             number = str(int(rank["rank"]))
-            comm["counts"][number] = {str(k): int(v) for k, v in (rank.get("collective_counts") or {}).items()}
+            comm["counts"][number] = {str(k): int(v) for k, v in _mapping(rank, "collective_counts").items()}
             comm["places"][number] = {
                 "node": str(rank.get("host") or ""),
-                "pid": rank.get("pid"),
+                "pid": _pid(rank),
                 "gpu": str(rank.get("cuda_dev", "")),
             }
-            state = rank.get("status") or {}
-            if isinstance(state, Mapping) and (state.get("async_error") or 0) not in (
-                0,
-                "ncclSuccess",
-                7,
-                "ncclInProgress",
-            ):
-                comm["errors"] = f"rank {number}: {state.get('async_error')}"
+            error = _mapping(rank, "status").get("async_error") or 0
+            if error not in (0, "ncclSuccess", 7, "ncclInProgress"):
+                comm["errors"] = f"rank {number}: {error}"
         for rank in row.get("missing_ranks") or ():
-            state = rank.get("status") or {}
             comm["silent"].append(
                 {
                     "rank": int(rank["rank"]),
                     "node": str(rank.get("host") or ""),
-                    "pid": rank.get("pid"),
+                    "pid": _pid(rank),
                     "gpu": str(rank.get("cuda_dev", "")),
-                    "is_dead": bool(state.get("considered_dead")),
+                    "is_dead": bool(_mapping(rank, "status").get("considered_dead")),
                 }
             )
         comm["most"] = _most(comm["counts"].values())
         report.comms.append(comm)
     return report
+
+
+def _mapping(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """What ``row`` holds under ``key``; nothing where that is no object."""
+    held = row.get(key)
+    return held if isinstance(held, Mapping) else {}
+
+
+def _pid(row: Mapping[str, Any]) -> int | None:
+    pid = row.get("pid")
+    return pid if isinstance(pid, int) else None
 
 
 def _most(rows: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -229,3 +231,55 @@ def test_a_layout_of_many_more_ranks_than_were_dumped_is_doubted() -> None:
     case = hang({"tp": 2, "pp": 2, "dp": 4}, "tp-dp-pp", {5}, "storage")
     got = diagnose_stacks(dumps(case, layout=False), layout={"tp": 4, "pp": 4, "dp": 4})
     assert any("the layout is another job's" in note for note in got["notes"])
+
+
+_FRAME = {"name": "train", "filename": "a.py", "short_filename": "a.py", "line": 3}
+_RAS = {
+    "nccl_version": "2.28.9",
+    "communicators": [
+        {
+            "hash": "0xa",
+            "size": 2,
+            "ranks": [{"rank": 0, "host": "n", "pid": 1, "collective_counts": {"AllReduce": 4}, "status": {}}],
+            "missing_ranks": [{"rank": 1, "host": "m", "pid": 2, "status": {"considered_dead": True}}],
+        }
+    ],
+}
+_RECORDER = {
+    "version": "2.5",
+    "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
+    "pg_status": {"0": {"last_enqueued_collective": 2, "last_completed_collective": 1}},
+    "entries": [
+        {
+            "process_group": ["0", "default_pg"],
+            "pg_id": "0",
+            "collective_seq_id": 2,
+            "profiling_name": "nccl:all_reduce",
+            "state": "scheduled",
+            "frames": [_FRAME],
+            "input_sizes": [[4]],
+        }
+    ],
+}
+_PY_SPY = [{"pid": 7, "thread_id": 7, "thread_name": "MainThread", "active": True, "frames": [_FRAME]}]
+
+
+def spoilt(value, odd):
+    """``value`` with each of its parts, one at a time, replaced by ``odd``."""
+    yield odd
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        for other in spoilt(part, odd):
+            copy = value.copy()
+            copy[key] = other
+            yield copy
+
+
+@pytest.mark.parametrize("whole", [_RAS, _RECORDER, _PY_SPY], ids=["ras", "flight recorder", "py-spy"])
+@pytest.mark.parametrize("odd", [None, "x", -1, 1e400, [1], {"a": [1]}], ids=str)
+def test_json_with_one_part_of_another_kind_is_read_or_refused(whole, odd):
+    for data in spoilt(whole, odd):
+        text = json.dumps(data)
+        bundled = f"==> rank0.json <==\n{text}\n" if whole is _PY_SPY else text
+        for said in {text, bundled}:
+            assert diagnose_stacks([parse(said, "stacks/n1/rank-0.json")]) is not None
