@@ -24,6 +24,8 @@ Bools = npt.NDArray[np.bool_]
 
 #: Bytes a packet below which a record carries no payload worth the name.
 CONTROL = 250
+#: Seconds from the middle beyond which a few records are not of this capture.
+FAR_S = 30 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,7 @@ def load(parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = ()) 
     ).collect()
     if not table.height:
         return None
+    table, astray = _of_one_time(table)
     before = table.height
     resolution = max((float(p.facts.get("flow", {}).get("resolution_s", 1e-6)) for p in usable), default=1e-6)
     table = _without_duplicates(table.sort("start", maintain_order=True), resolution)
@@ -153,6 +156,11 @@ def load(parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = ()) 
         duplicates=before - table.height,
     )
     capture.places = _places(names, inventory)
+    if astray:
+        capture.notes.append(
+            f"{astray} record{'s lie' if astray > 1 else ' lies'} more than {FAR_S // 86_400} days from all others (a "
+            "clock that was not set): left out."
+        )
     if shared:
         capture.notes.append(
             f"{shared} addresses are shared by several ranks, which use a port of their own each; members are named "
@@ -165,6 +173,14 @@ def _distinct(scan: pl.LazyFrame, *columns: str) -> list[str]:
     """The different values of some text columns, sorted."""
     parts = [scan.select(pl.col(c).alias("x").drop_nulls().unique()) for c in columns]
     return [str(x) for x in pl.concat(parts).unique().sort("x").collect(engine="streaming")["x"].to_list()]
+
+
+def _of_one_time(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Leaves out the few records that lie months or decades from the others, and counts them."""
+    middle = table["start"].median()
+    far = table.select((pl.col("start", "end") - middle).abs() > FAR_S * 10**9).max_horizontal()
+    count = int(far.sum())
+    return (table.filter(~far), count) if 0 < count < 0.01 * table.height else (table, 0)
 
 
 def _without_duplicates(table: pl.DataFrame, resolution_s: float) -> pl.DataFrame:

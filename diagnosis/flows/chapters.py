@@ -93,7 +93,7 @@ def _alike(job: JobFlows, row: int, capture: Capture) -> float:
         < 0.5
     ):
         return 1.0
-    sizes = np.round(np.log(np.maximum(flows.size, 1.0)) / 0.01).astype(np.int64)
+    sizes = np.round(np.log(np.maximum(np.nan_to_num(flows.size), 1.0)) / 0.01).astype(np.int64)
     return _common(sizes, volume, row) / SIZES_ALIKE
 
 

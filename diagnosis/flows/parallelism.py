@@ -190,7 +190,8 @@ def _recurring(flows: Flows, ring_of: Ints, rings: int, has_bytes: bool) -> list
     """The exact sizes that return in each ring."""
     if not has_bytes:
         return [np.empty(0, dtype=np.int64)] * rings
-    table = pl.DataFrame({"ring": ring_of[flows.src], "size": flows.size}).group_by("ring", "size").len()
+    table = pl.DataFrame({"ring": ring_of[flows.src], "size": flows.size}).filter(pl.col("size").is_finite())
+    table = table.group_by("ring", "size").len()
     often = table.filter((pl.col("len") >= 0.2 * pl.col("len").max().over("ring")) & (pl.col("len") >= 3)).sort(
         "ring", "size"
     )

@@ -40,6 +40,9 @@ PROTOCOLS = {
 #: More than this in one record is a counter that wrapped, not a transfer (800 Gb/s for three hours).
 MOST_BYTES = 10**15
 
+#: Nanoseconds since 1970 (the year 2096) after which there is no time but a broken field.
+LATEST = 4 * 10**18
+
 PART_ROWS = 4_000_000
 
 
@@ -66,7 +69,8 @@ class RecordWriter:
             for name, kind in SCHEMA.items()
         ]
         table = table.select(wanted)
-        whole = pl.all_horizontal(pl.col("start", "src", "dst").is_not_null())
+        whole = pl.all_horizontal(pl.col("start", "src", "dst").is_not_null()) & pl.col("start").is_between(0, LATEST)
+        whole &= pl.col("end").is_null() | pl.col("end").is_between(-LATEST, LATEST)
         kept = table.filter(whole & (pl.col("bytes").is_null() | pl.col("bytes").is_between(0, MOST_BYTES)))
         self.dropped += table.height - kept.height
         back = kept.select((pl.col("end") < pl.col("start")).sum()).item()

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from diagnosis.flows import diagnose_flows, parse_flow, sniff
+from diagnosis.flows.capture import load
 from diagnosis.model import ParseHints
 from tests.diagnosis.flows.helpers import parsed, records_of
 
@@ -255,3 +256,20 @@ def test_any_bytes_are_refused_or_read_but_never_raise(
     sniff(data, "x")
     part = parse_flow(io.BytesIO(data), "x", ParseHints(), tmp_path_factory.mktemp("any"))
     assert part.skipped or part.columns is not None
+
+
+def test_a_record_of_decades_ago_does_not_stretch_the_capture(tmp_path: Path) -> None:
+    rows = b"".join(b"%.3f,0.01,a,b,100\n" % (1_700_000_000 + k / 10) for k in range(400))
+    part = parsed(b"start_time,duration,src,dst,bytes\n" + rows + b"12.5,0.01,a,b,100\n", tmp_path)
+    capture = load([part])
+    assert capture is not None
+    assert capture.span_s < 60
+    assert any("1 record lies more than 30 days" in note for note in capture.notes)
+
+
+@pytest.mark.parametrize("stamp", ["-1e10", "1e19", "99999999999999999999"])
+def test_a_time_beyond_all_calendars_costs_its_row_only(stamp: str, tmp_path: Path) -> None:
+    good = "1700000000.5,0.1,a,b,100\n" * 9
+    part = parsed(f"start_time,duration,src,dst,bytes\n{good}{stamp},0.1,a,b,100\n".encode(), tmp_path)
+    assert part.facts["flow"]["records"] == 9
+    assert part.facts["flow"]["bad_rows"] == 1
