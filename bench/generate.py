@@ -1,9 +1,8 @@
 """Writes training-like logs of any size: `python bench/generate.py OUT --lines 1000000 [--ranks 64] [--seed 1]`.
 
 One merged file of many ranks, as torchrun's tee writes it: framework banners, iteration lines, NCCL initialisation,
-data-loader notes, tracebacks and
-checkpoint messages, with the numbers, addresses, paths and host names that make real logs hard to compress. Same seed
-and size, same bytes.
+data-loader notes, tracebacks and checkpoint messages, with the numbers, addresses, paths and host names that make real
+logs hard to compress. Same seed and size, same bytes.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Grouping accuracy of templates on the public 2,000-line samples, beside Drain3: `python bench/loghub.py [--folder
 DIR] [--raw] [--errors SYSTEM]`.
 
-GA is the share of lines whose predicted group equals the true one exactly; FGA the F1 of such groups. One set of
-masks for all systems; Drain3 gets the same
-masked messages. `--raw` reads the whole lines, headers and all, instead of the message column. The sets are read from
-the reference evidence
-(`FAULTLINE_SHARED`, default `../shared`) and are not part of the project.
+GA is the share of lines whose predicted group equals the true one exactly; FGA the F1 of such groups. One set of masks
+for all systems; Drain3 gets the same masked messages. `--raw` reads the whole lines, headers and all, instead of the
+message column. The sets are read from the reference evidence (`FAULTLINE_SHARED`, default `../shared`) and are not part
+of the project.
 """
 
 from __future__ import annotations

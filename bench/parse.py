@@ -2,11 +2,10 @@
 1000000 10000000]`.
 
 Ours does more than Drain3 is asked to: it also reads times, writers and levels, joins records and writes the column
-files; then it mines templates.
-Drain3 gets the one mask that ours applies to every line (the naming masks, which ours applies to distinct lines only,
-are left out in its favour), on the
-first `--drain-lines` lines; its rate falls with more lines, so extrapolating it flatters it. Each measurement runs in
-a process of its own. Wall time on a shared machine is noise; CPU seconds are the robust column.
+files; then it mines templates. Drain3 gets the one mask that ours applies to every line (the naming masks, which ours
+applies to distinct lines only, are left out in its favour), on the first `--drain-lines` lines; its rate falls with
+more lines, so extrapolating it flatters it. Each measurement runs in a process of its own. Wall time on a shared
+machine is noise; CPU seconds are the robust column.
 """
 
 from __future__ import annotations

@@ -239,9 +239,8 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
     """The advice for one diagnosis.
 
     :param parts: ``logs``, ``stacks``, ``flows`` (report objects), ``suspects`` (fused), ``job`` (``id``, ``nodes``,
-        ``node_names``,
-        ``gpus_per_node``, ``scheduler``), ``tried`` (actions already carried out in vain, see :func:`tried_of`). All
-        optional.
+        ``node_names``, ``gpus_per_node``, ``scheduler``), ``tried`` (actions already carried out in vain, see
+        :func:`tried_of`). All optional.
     :returns: ``action, rule, title, targets, command, commands, cost, because, next, source, checks, nearly,
         would_decide, passed_over``.
         ``nearly`` lists the rules about the same matter that lack one or two conditions, with what is missing;

@@ -2,9 +2,8 @@
 
 This is what the command line does instead of an upload. Directories are walked in order of their paths; archives go
 through
-:mod:`diagnosis.archives`, which trusts nothing of them. Links are not followed. Only members of archives are copied
-to the working
-directory, since raw lines are read again by offset when the diagnosis quotes them.
+:mod:`diagnosis.archives`, which trusts nothing of them. Links are not followed. Only members of archives are copied to
+the working directory, since raw lines are read again by offset when the diagnosis quotes them.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ def gather(
     """Parses everything below ``paths``; tables and copies lie in ``work``, which the caller removes.
 
     Artifacts are named by their path inside the directory or archive; where two of several ``paths`` hold the same
-    name, by the argument's
-    own name in front. Raises ``FileNotFoundError`` for a path that does not exist.
+    name, by the argument's own name in front. Raises ``FileNotFoundError`` for a path that does not exist.
     """
     evidence = Evidence()
     for path in paths:

@@ -77,9 +77,8 @@ def _span(start: float, end: float | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One launch of a job: training ran from ``training_at`` to ``ended_at`` (UTC seconds) and did steps
-    ``first_step`` …
-    ``last_step``."""
+    """One launch of a job: training ran from ``training_at`` to ``ended_at`` (UTC seconds) and did steps ``first_step``
+    … ``last_step``."""
 
     training_at: float
     ended_at: float

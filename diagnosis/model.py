@@ -97,9 +97,8 @@ class JobHints:
 class ParseHints:
     """What the caller knows of one artifact, or of one byte range of it, before parsing.
 
-    A huge plain file is parsed as several ranges cut at line boundaries (``offset`` is where this range begins) and
-    put together
-    again by :func:`diagnosis.merge`.
+    A huge plain file is parsed as several ranges cut at line boundaries (``offset`` is where this range begins) and put
+    together again by :func:`diagnosis.merge`.
     """
 
     attempt: int = 0

@@ -80,9 +80,8 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
     streaming.
 
     Writes ``columns.parquet`` and ``uniques.parquet`` below ``work``, which must be empty or absent. Never raises on
-    content: ``skipped`` says in a sentence why an
-    artifact was not used, ``notes`` what was odd about one that was. Memory is bounded by the block size; time is
-    linear in bytes.
+    content: ``skipped`` says in a sentence why an artifact was not used, ``notes`` what was odd about one that was.
+    Memory is bounded by the block size; time is linear in bytes.
     """
     work.mkdir(parents=True, exist_ok=True)
     probe = _Tee(b"", stream)

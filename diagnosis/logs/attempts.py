@@ -1,10 +1,9 @@
 """Several global launches, or several jobs, in one tree: each is diagnosed by itself, and the last unsuccessful one is
 told.
 
-A directory such as ``attempt-2/`` or ``run_01/`` above the nodes is a launch. torchrun's ``attempt_N/<local rank>/``
-is not: it counts the
-restarts of one node's agent. Files that bear the numbers of different scheduler jobs, and directories with different
-job descriptions, are different jobs; files that bear none belong to all of them.
+A directory such as ``attempt-2/`` or ``run_01/`` above the nodes is a launch. torchrun's ``attempt_N/<local rank>/`` is
+not: it counts the restarts of one node's agent. Files that bear the numbers of different scheduler jobs, and
+directories with different job descriptions, are different jobs; files that bear none belong to all of them.
 """
 
 from __future__ import annotations

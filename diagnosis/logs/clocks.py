@@ -1,8 +1,7 @@
 """Clocks that disagree: files in another time zone and nodes whose clock is off, estimated from what all of them print.
 
-A node's skew is the median, over messages that most nodes print, of how far its first line is from the median node's.
-A file whose times
-lie outside the job's window is shifted by whole half hours into it: a zone, not a skew.
+A node's skew is the median, over messages that most nodes print, of how far its first line is from the median node's. A
+file whose times lie outside the job's window is shifted by whole half hours into it: a zone, not a skew.
 """
 
 from __future__ import annotations
@@ -34,10 +33,9 @@ FLIPS: Final = 2
 @dataclass(frozen=True)
 class Clocks:
     """What to subtract from times: ``by_file`` (``file``, ``shift``) and, within files that mix zones, ``by_message``
-    (``file``, ``masked``,
-    ``local``), all in ns; ``by_source`` (``source``, ``skew``, ``is_alone``: its machine alone writes the file) of
-    machines whose clock is off. ``told``: one dict a finding with ``node`` or ``file``, ``kind`` (zone or skew) and
-    ``skew_s``."""
+    (``file``, ``masked``, ``local``), all in ns; ``by_source`` (``source``, ``skew``, ``is_alone``: its machine alone
+    writes the file) of machines whose clock is off. ``told``: one dict a finding with ``node`` or ``file``, ``kind``
+    (zone or skew) and ``skew_s``."""
 
     by_file: pl.DataFrame
     by_message: pl.DataFrame

@@ -1,8 +1,7 @@
 """Cross-job comparison: what healthy jobs of the same kind print as well is no cause (L4, section 3.2).
 
 A message that at least half of the healthy jobs print is dropped, unless this job prints it far more often in a
-node-hour; one that fewer
-print keeps a small weight: it was survived before.
+node-hour; one that fewer print keeps a small weight: it was survived before.
 """
 
 from __future__ import annotations

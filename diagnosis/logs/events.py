@@ -208,9 +208,8 @@ def _credible(sources: pl.DataFrame, logs: Sequence[Parsed], nodes: Iterable[str
     """``sources`` without what is hardly a node.
 
     A name read from a line ("Xid 61: …" looks like a host and its message) yields to the node that the file's path
-    names, unless other files or
-    an inventory know it. A path's doubtful name counts only in company of others: alone it is the directory of the
-    whole job.
+    names, unless other files or an inventory know it. A path's doubtful name counts only in company of others: alone it
+    is the directory of the whole job.
     """
     known = set(nodes)
     weak: set[str] = set()

@@ -1,8 +1,7 @@
 """Record headers: when, who and how bad, before what.
 
-Headers are recognised on *normalised* lines (every number is ``0``, see :mod:`diagnosis.logs.mask`), of which there
-are few; the values are then read
-from the raw lines by the one pattern that was recognised.
+Headers are recognised on *normalised* lines (every number is ``0``, see :mod:`diagnosis.logs.mask`), of which there are
+few; the values are then read from the raw lines by the one pattern that was recognised.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Iterations against the ten before them: which one prints something else (L4, section 3.4).
 
 The lines between two beats of the counter are one iteration's sequence of messages. Two distances to each of the ten
-iterations before:
-dynamic time warping with 0/1 cost over the sequence without repeats (order, new and missing messages), and a distance
-of counts (a
-retry storm repeats one message, to which 0/1 warping is blind). An iteration is odd beyond three sigma of what its
-predecessors had,
-with a floor, since a constant history has no spread. The first ten are not scored.
+iterations before: dynamic time warping with 0/1 cost over the sequence without repeats (order, new and missing
+messages), and a distance of counts (a retry storm repeats one message, to which 0/1 warping is blind). An iteration is
+odd beyond three sigma of what its predecessors had, with a floor, since a constant history has no spread. The first ten
+are not scored.
 """
 
 from __future__ import annotations

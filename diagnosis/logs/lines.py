@@ -1,10 +1,8 @@
 """Physical lines of a stream, with the byte offset and length of each, in blocks of bounded size.
 
-A line ends at ``\\n`` and nowhere else: a carriage return belongs to its line, so line numbers agree with ``sed -n
-Np`` and with every
-editor. Offsets and lengths count bytes of the evidence as it was given (after decompression), whatever its encoding;
-the length leaves
-the newline out.
+A line ends at ``\\n`` and nowhere else: a carriage return belongs to its line, so line numbers agree with ``sed -n Np``
+and with every editor. Offsets and lengths count bytes of the evidence as it was given (after decompression), whatever
+its encoding; the length leaves the newline out.
 """
 
 from __future__ import annotations

@@ -9,10 +9,8 @@ The rest works on one line of each key:
 2. *Mask* the different ones: take the header off, name the parameters (``<NUM>``, ``<IP>``, ``<PATH>`` …).
 
 All are pure functions of the line, so the same message has the same masked text, and the same id, in every file, job
-and year, as long
-as ``VERSION`` is the same. Numbers that *are* the message (Xid and SXid codes, exit codes, signals, errno, HTTP
-statuses and the like)
-are set back in.
+and year, as long as ``VERSION`` is the same. Numbers that *are* the message (Xid and SXid codes, exit codes, signals,
+errno, HTTP statuses and the like) are set back in.
 """
 
 from __future__ import annotations

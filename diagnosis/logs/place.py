@@ -34,8 +34,7 @@ _PLACE: Final = {"decisive": 0.9, "strong": 0.8, "weak": 0.65}
 @dataclass(frozen=True, slots=True)
 class Place:
     """``nodes`` ranked, ``answer`` the sentence over all of them, ``culprits`` other than nodes (a switch, ranks,
-    code), ``mechanism`` a
-    category that structure alone tells."""
+    code), ``mechanism`` a category that structure alone tells."""
 
     nodes: tuple[NodeSuspect, ...]
     answer: str

@@ -1,10 +1,8 @@
 """Progress: the counter that grows while a job trains, whatever the framework calls it.
 
-A line is progress when it names a counter ("iteration 12/100", "step: 40", "global_step=7", "Epoch 3") and, within
-one file, the numbers of
-its template never fall while they grow. Known words only choose candidates; the growth decides (a general detector,
-L4 section 3.4 gives
-rules for known frameworks only).
+A line is progress when it names a counter ("iteration 12/100", "step: 40", "global_step=7", "Epoch 3") and, within one
+file, the numbers of its template never fall while they grow. Known words only choose candidates; the growth decides (a
+general detector, L4 section 3.4 gives rules for known frameworks only).
 """
 
 from __future__ import annotations
@@ -72,10 +70,8 @@ class Progress:
     """The counter of a job.
 
     ``beats``: ``file``, ``line``, ``masked``, ``at`` (ns as written, may be null), ``n`` (the counter), ``seconds``
-    (stated in the line, may be null).
-    ``kind``: ``iteration``, ``epoch`` or ``none``; ``masked``: the messages that carry it; ``start``: the counter a
-    checkpoint was
-    loaded at, if a line says so.
+    (stated in the line, may be null). ``kind``: ``iteration``, ``epoch`` or ``none``; ``masked``: the messages that
+    carry it; ``start``: the counter a checkpoint was loaded at, if a line says so.
     """
 
     kind: str

@@ -1,9 +1,8 @@
 """What collective watchdogs say: which rank stands where in the order of collectives of each process group.
 
-A hung collective names everyone who waits; the one at fault is the rank that is behind, never entered, called
-something else, or says nothing
-(NCCL's SeqNum / OpType / last enqueued / last completed; the same reasoning as NVIDIA's and Ascend's public fault
-finders).
+A hung collective names everyone who waits; the one at fault is the rank that is behind, never entered, called something
+else, or says nothing (NCCL's SeqNum / OpType / last enqueued / last completed; the same reasoning as NVIDIA's and
+Ascend's public fault finders).
 """
 
 from __future__ import annotations

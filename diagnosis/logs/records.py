@@ -1,8 +1,8 @@
 """Multi-line records: a traceback or a stack dump is one record of many lines.
 
 Whether a line can continue its predecessor is a property of the line alone (its ``flags``); which record it then
-belongs to follows from the order of the
-lines of one source. That keeps byte ranges independent: merging them only repeats the cheap second half.
+belongs to follows from the order of the lines of one source. That keeps byte ranges independent: merging them only
+repeats the cheap second half.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which events are the root: the strongest that rules, history, time and place leave standing, and what belongs to
 the same cause.
 
-An event loses weight when healthy jobs survived it, when training went on after it, and when it comes after the
-cascade has begun. The
-strongest event left leads; others join it when they speak of the same nodes, or of the same kind of cause.
+An event loses weight when healthy jobs survived it, when training went on after it, and when it comes after the cascade
+has begun. The strongest event left leads; others join it when they speak of the same nodes, or of the same kind of
+cause.
 """
 
 from __future__ import annotations
@@ -80,9 +80,8 @@ AFTER_S: Final = 120.0
 
 @dataclass(frozen=True)
 class Roots:
-    """``leader``: event number or None; ``members``: all root events; ``weights`` by event; ``nodes``: where the
-    cause lies (empty: everywhere or
-    nowhere); ``is_wide``: seen on most nodes; ``t0``: when it began (ns)."""
+    """``leader``: event number or None; ``members``: all root events; ``weights`` by event; ``nodes``: where the cause
+    lies (empty: everywhere or nowhere); ``is_wide``: seen on most nodes; ``t0``: when it began (ns)."""
 
     leader: int | None = None
     members: tuple[int, ...] = ()

@@ -1,11 +1,10 @@
 """What has to look at every byte of a log, in one pass of machine code: line ends, keys, times, ranks.
 
 A line's *key* hashes its bytes with every run of digits, every hexadecimal word and every UUID, taken as one ``0``; a
-word is hexadecimal if it is ``0x…`` or has only
-hexadecimal digits and begins with a decimal one or holds two runs of them. Lines with equal keys are equal but for
-their numbers, so everything that does
-not depend on numbers is worked out once per key (``mask.normalise`` is the same function written as patterns). All
-kernels take UTF-8 ``data`` and the ``start`` and ``end`` of each line in it.
+word is hexadecimal if it is ``0x…`` or has only hexadecimal digits and begins with a decimal one or holds two runs of
+them. Lines with equal keys are equal but for their numbers, so everything that does not depend on numbers is worked out
+once per key (``mask.normalise`` is the same function written as patterns). All kernels take UTF-8 ``data`` and the
+``start`` and ``end`` of each line in it.
 """
 
 # Kernels take flat arrays and return early.

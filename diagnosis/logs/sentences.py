@@ -40,8 +40,7 @@ def headline(logs: LogDiagnosis, fused: Sequence[str] = (), stacks: str = "") ->
     """One sentence as an engineer would write it.
 
     ``fused``: nodes that all evidence together accuses, named where the logs accuse none. ``stacks``: what the stacks
-    say, which
-    leads where no line of the logs names a cause.
+    say, which leads where no line of the logs names a cause.
     """
     if not logs.is_failure:
         return {

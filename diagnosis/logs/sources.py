@@ -131,8 +131,7 @@ def settled(sources: Sequence[Source], lines: Sequence[int]) -> tuple[Source, ..
     """The writers, with labels believed or not; ``lines`` counts each one's lines.
 
     ``word3: `` in front of a few lines is wording; in front of many, or if it looks like a machine, it is who wrote
-    them. A label that is
-    not believed leaves the line to the path's node.
+    them. A label that is not believed leaves the line to the path's node.
     """
     total = sum(lines)
     labelled = sum(count for source, count in zip(sources, lines, strict=True) if source.label)

@@ -2,8 +2,7 @@
 section 3.3).
 
 Each clue gives a node a weight in [0, 1] and a reason; weights join as independent hints (noisy or). Isolation Forest
-alone never accuses: it
-ranks, since on unfiltered counts two seeds hardly agree (see docs/log-engine.md).
+alone never accuses: it ranks, since on unfiltered counts two seeds hardly agree (see docs/log-engine.md).
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 checkpoint_save, shutdown.
 
 Markers name what is begun or ended in words that frameworks share ("loading checkpoint", "number of parameters",
-"evaluating"), not the
-lines of one framework. Stage of a traceback comes from the functions on its frames, which is surer than the last
-marker before it.
+"evaluating"), not the lines of one framework. Stage of a traceback comes from the functions on its frames, which is
+surer than the last marker before it.
 """
 
 from __future__ import annotations

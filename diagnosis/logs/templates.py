@@ -1,17 +1,14 @@
 """Templates: the unique masked messages of a whole job, clustered once, so that every node shares their ids.
 
 Masking has already made one message out of millions of lines. What is left apart differs in words: user names, host
-names, file names, states. A word is a
-parameter where many different words stand in otherwise equal messages; a state ("up", "down") has few. So, after
-words that hold a mask are made one
-wildcard, positions are opened ("holes") where at least ``FAN`` words, or a wildcard and a word, share one context,
-until nothing changes.
+names, file names, states. A word is a parameter where many different words stand in otherwise equal messages; a state
+("up", "down") has few. So, after words that hold a mask are made one wildcard, positions are opened ("holes") where at
+least ``FAN`` words, or a wildcard and a word, share one context, until nothing changes.
 
-Every step looks at the *set* of messages, never at their order or number: the same messages give the same clusters,
-in whatever order artifacts come. That is
-the difference to Drain (He et al., ICWS 2017), whose tree depends on the order of arrival; the grouping by token
-count is Drain's, the looking for positions that
-vary is IPLoM's (Makanju et al., KDD 2009).
+Every step looks at the *set* of messages, never at their order or number: the same messages give the same clusters, in
+whatever order artifacts come. That is the difference to Drain (He et al., ICWS 2017), whose tree depends on the order
+of arrival; the grouping by token count is Drain's, the looking for positions that vary is IPLoM's (Makanju et al., KDD
+2009).
 """
 
 from __future__ import annotations

@@ -36,10 +36,9 @@ PULSE_S: Final = 60.0
 
 @dataclass(frozen=True)
 class Pace:
-    """Progress in time. ``beats``: ``n``, ``at`` (ns, job clock), ``seconds`` an iteration; ``usual_s`` between
-    printed lines; ``slow_from``: the first
-    iteration of a slowdown that lasts to the end, ``ratio`` how much slower; ``phase``: first and last iteration of
-    one that passed, and how much slower."""
+    """Progress in time. ``beats``: ``n``, ``at`` (ns, job clock), ``seconds`` an iteration; ``usual_s`` between printed
+    lines; ``slow_from``: the first iteration of a slowdown that lasts to the end, ``ratio`` how much slower; ``phase``:
+    first and last iteration of one that passed, and how much slower."""
 
     beats: pl.DataFrame
     usual_s: float | None = None

@@ -1,8 +1,7 @@
 """Time stamps: the ways to write one, and their values.
 
-A style is recognised on normalised lines (every number is ``0``); the value is read from the raw line. ISO 8601
-stamps, which nearly
-all training logs use, are read by compiled code, the rest by polars.
+A style is recognised on normalised lines (every number is ``0``); the value is read from the raw line. ISO 8601 stamps,
+which nearly all training logs use, are read by compiled code, the rest by polars.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Logs that a collector wrapped, as JSON lines or as the journal's export, are unwrapped: they read like any other log.
 
 Known by their keys, not by their program: container logs (``log``, ``time``), ``journalctl -o json`` (``MESSAGE``,
-``__REALTIME_TIMESTAMP``), structured loggers
-(``msg``, ``level``, ``ts``), torchrun's ``error.json`` (a message within a message). ``journalctl -o export`` writes a
-record as lines ``FIELD=value`` up to a blank line: its ``MESSAGE`` line takes the record's time, host and program.
-Clients of log stores put labels before each line (``{host="a", rank="3"} …``), tails of pods the names of pod and
-container (``pod-7 trainer …``).
+``__REALTIME_TIMESTAMP``), structured loggers (``msg``, ``level``, ``ts``), torchrun's ``error.json`` (a message within
+a message). ``journalctl -o export`` writes a record as lines ``FIELD=value`` up to a blank line: its ``MESSAGE`` line
+takes the record's time, host and program. Clients of log stores put labels before each line (``{host="a", rank="3"}
+…``), tails of pods the names of pod and container (``pod-7 trainer …``).
 """
 
 from __future__ import annotations

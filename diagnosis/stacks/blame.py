@@ -29,8 +29,7 @@ MISSING_SHARE = 0.34
 @dataclass(frozen=True, slots=True)
 class Blame:
     """``ranks`` accused, best first, with score in [0, 1] and reason; ``outliers`` all that differ from the dominant
-    groups;
-    ``reason`` the sentence; ``rule`` what decided."""
+    groups; ``reason`` the sentence; ``rule`` what decided."""
 
     ranks: tuple[int, ...]
     scores: Mapping[int, float]

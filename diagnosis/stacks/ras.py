@@ -33,9 +33,8 @@ TEXT = re.compile(
 
 @dataclass(slots=True)
 class Report:
-    """One snapshot. ``comms``: ``{id, size, errors, counts: {rank: {op: n}}, most: {op: n}, silent: [place]}``, a
-    place being
-    ``{rank, node, pid, gpu, is_dead}``; ``dead``: places without rank."""
+    """One snapshot. ``comms``: ``{id, size, errors, counts: {rank: {op: n}}, most: {op: n}, silent: [place]}``, a place
+    being ``{rank, node, pid, gpu, is_dead}``; ``dead``: places without rank."""
 
     comms: list[dict[str, Any]] = field(default_factory=list)
     dead: list[dict[str, Any]] = field(default_factory=list)
