@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 KEPT_S = 3600
 #: transactions that overlap may commit in another order than that of their activities' numbers; two bulk acts do not
 #: write more rows than these, so that a late one is noticed by how many there are
-_OVERLAP = 1000
+OVERLAP = 1000
 
 
 def data_version() -> Concat:
@@ -34,7 +34,7 @@ def data_version() -> Concat:
     """
     acts = Activity.objects.order_by()
     last = Subquery(Activity.objects.order_by("-pk").values("pk")[:1])
-    latest = acts.filter(pk__gt=last - _OVERLAP).values(one=Value(1)).annotate(n=Count("pk")).values("n")
+    latest = acts.filter(pk__gt=last - OVERLAP).values(one=Value(1)).annotate(n=Count("pk")).values("n")
     woken = Incident.objects.filter(snoozed_until__lte=Now()).order_by("-snoozed_until").values("snoozed_until")[:1]
     parts = (last, Subquery(latest), Subquery(woken))
     told = [Coalesce(Cast(part, CharField()), Value("-")) for part in parts]
@@ -55,19 +55,43 @@ def remembered[T](
     What a person may see is part of the key; so is the person where the answer ``is_personal``. No query where the
     session brought the version (``triage.auth``), else a small one; without a cache the answer is computed.
     """
+
+    def fresh(kept: T | None) -> T:
+        return compute() if kept is None else kept
+
+    parts = (_version(user), *parts)
+    return renewed(name, user=user, parts=parts, now=now, renew=fresh, is_personal=is_personal)
+
+
+def renewed[T](
+    name: str,
+    *,
+    user: Any,
+    parts: tuple[Any, ...],
+    now: datetime,
+    renew: Callable[[T | None], T],
+    is_personal: bool = False,
+) -> T:
+    """What ``renew`` makes of what it gave last time in the same hour, or of None; kept for the next time.
+
+    Keys are those of :func:`remembered` but for the version: ``renew`` finds out itself what happened since, and gives
+    the very same object back where nothing is to be kept anew.
+    """
     person = user.pk if is_personal else None
-    told = (name, _version(user), now.strftime("%Y%m%d%H"), sorted(visible_cluster_ids(user)), person, *map(str, parts))
+    told = (name, now.strftime("%Y%m%d%H"), sorted(visible_cluster_ids(user)), person, *map(str, parts))
     key = f"triage:{hashlib.sha256(repr(told).encode()).hexdigest()}"
     try:
         kept: T | None = cache.get(key)
-        if kept is not None:
-            return kept
-        answer = compute()
-        cache.set(key, answer, KEPT_S)
-        return answer
     except RedisError as error:
         log.warning("the cache cannot be reached: %s", error)
-        return compute()
+        return renew(None)
+    answer = renew(kept)
+    if answer is not kept:
+        try:
+            cache.set(key, answer, KEPT_S)
+        except RedisError as error:
+            log.warning("the cache cannot be reached: %s", error)
+    return answer
 
 
 def _version(user: Any) -> str:

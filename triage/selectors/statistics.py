@@ -1,19 +1,18 @@
 """What failures were, cost and taught: everything that the statistics page, its CSV files and the digest show.
 
-Five queries are made, whatever the number of incidents; what they group is folded into the tables. Definitions and
-units: docs/metrics.md.
+Five queries are made, whatever the number of incidents; what they group is folded into the tables. What incidents add
+up to is kept week by week: after an act only its week is asked for again. Definitions and units: docs/metrics.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import reduce
+from datetime import date, datetime, timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum, Value
 
 from diagnosis import taxonomy
 from ingest.models import Attempt, Job
@@ -21,7 +20,8 @@ from triage.models import Incident, Suspect
 from triage.search import Query, parse
 from triage.selectors.access import visible_cluster_ids, visible_clusters
 from triage.selectors.incidents import incidents_visible_to
-from triage.selectors.sums import Cell, Period, Sums, cells_of, grouped, tallies_of, within
+from triage.selectors.memory import renewed
+from triage.selectors.sums import Period, Pieces, Sums, Values, folded, pieces_of, total, within
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,25 +95,42 @@ TABLES = ("weeks", "pareto", "verdicts", "precision", "dimension", "offenders", 
 def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster", now: datetime) -> Statistics:
     """Everything about the incidents that ``user`` may see, ``query`` matches, and that happened in ``period``.
 
-    Complexity: five grouped queries, each one pass over an index, then linear in their rows (weeks x categories).
+    Complexity: five queries, each one or a few passes over an index (two small ones instead of the longest where the
+    weeks are kept), then linear in weeks x categories.
     """
     seen = query.apply(incidents_visible_to(user), user=user, now=now)
-    cells = cells_of(seen, period)
-    tallies = tallies_of(seen, period, DIMENSIONS[by])
-    total = reduce(Sums.plus, (cell.sums for cell in cells), tallies.now)
+    pieces = _pieces(user, query, period, by, now)
+    weeks = {week: piece.cells for week, piece in sorted(pieces.now.items())}
+    categories = folded(weeks.values())
+    whole, before = total(categories.values()), total(pieces.before.values())
     return Statistics(
         period=period,
         query=query,
         by=by,
-        total=int(total.incidents),
-        figures=_figures((total, tallies.before), _exposure(user, query, period)),
-        weeks=_weeks(cells),
-        pareto=_pareto(cells),
-        verdicts=_verdicts(cells),
-        precision=_precision(cells, tallies.otherwise),
-        dimension=_dimension(tallies.dimension, by, visible_clusters(user)),
+        total=int(whole.incidents),
+        figures=_figures((whole, before), _exposure(user, query, period)),
+        weeks=_weeks(weeks),
+        pareto=_pareto(categories),
+        verdicts=_verdicts(weeks),
+        precision=_precision(categories, folded(piece.otherwise for piece in pieces.now.values())),
+        dimension=_dimension(folded(piece.dimension for piece in pieces.now.values()), by, visible_clusters(user)),
         offenders=_offenders(seen, period),
         backlog=_backlog(seen, now),
+    )
+
+
+def _pieces(user: Any, query: Query, period: Period, by: str, now: datetime) -> Pieces:
+    """The sums by week; kept from one act to the next where they depend on nothing but the incidents."""
+    seen, key = query.apply(incidents_visible_to(user), user=user, now=now), DIMENSIONS[by]
+    if query.job_condition() or key.startswith("job__"):
+        return pieces_of(seen, period, key)
+    return renewed(
+        "pieces",
+        user=user,
+        parts=(query, period, by),
+        now=now,
+        renew=lambda kept: pieces_of(seen, period, key, kept),
+        is_personal=query.is_personal,
     )
 
 
@@ -132,33 +149,28 @@ class Exposure:
     node_days: float
 
 
-def _jobs(user: Any, query: Query) -> Any:
-    """Ids of the jobs that the query's terms about jobs leave, for a subquery."""
-    jobs = Job.objects.filter(query.job_condition(), cluster__in=visible_cluster_ids(user))
-    return jobs.order_by().values("pk")
-
-
 def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, Exposure]:
     """Run time of the attempts that ended in this period and in the one before, of the jobs that the query names.
 
-    Healthy jobs count too: terms about incidents do not narrow it.
+    Healthy jobs count too: terms about incidents do not narrow it. One query of two sums.
     """
-    is_current = Q(ended_at__gte=period.starts_at)
-    sums = Attempt.objects.filter(
-        job__in=_jobs(user, query),
-        ended_at__gte=period.before_at,
-        ended_at__lt=period.ends_at,
-    ).aggregate(
-        now_s=Sum("ran_s", filter=is_current),
-        before_s=Sum("ran_s", filter=~is_current),
-        now_node_s=Sum(F("ran_s") * F("node_count"), filter=is_current),
-        before_node_s=Sum(F("ran_s") * F("node_count"), filter=~is_current),
-    )
-    days = {name: (value or 0.0) for name, value in sums.items()}
-    return (
-        Exposure(days["now_s"], days["now_node_s"] / 86_400),
-        Exposure(days["before_s"], days["before_node_s"] / 86_400),
-    )
+    seen, condition = Q(cluster__in=visible_cluster_ids(user)), query.job_condition()
+    # most people see most jobs: it is quicker to ask whether a job is among those that are left out
+    others = Job.objects.exclude(seen).order_by().values("pk")
+    named = Job.objects.filter(condition, seen).order_by().values("pk")
+    jobs = Q(job__in=named) if condition else ~Q(job__in=others)
+    parts = [
+        Attempt.objects.filter(jobs, ended_at__gte=low, ended_at__lt=high)
+        .order_by()
+        .values(which=Value(which))
+        .annotate(wall_s=Sum("ran_s"), node_s=Sum(F("ran_s") * F("node_count")))
+        .values_list("which", "wall_s", "node_s")
+        for which, low, high in ((0, period.starts_at, period.ends_at), (1, period.before_at, period.starts_at))
+    ]
+    rows = parts[0].union(parts[1], all=True).order_by()
+    sums = {which: Exposure(wall_s or 0.0, (node_s or 0.0) / 86_400) for which, wall_s, node_s in rows}
+    nothing = Exposure(0.0, 0.0)
+    return sums.get(0, nothing), sums.get(1, nothing)
 
 
 def exposure_of(*, user: Any, query: Query, period: Period, now: datetime) -> tuple[int, float]:
@@ -195,10 +207,16 @@ def _figures(sums: tuple[Sums, Sums], exposure: tuple[Exposure, Exposure]) -> tu
 _Measure = Callable[[Sums, Exposure], float | None]
 
 
-def _weeks(cells: list[Cell]) -> pd.DataFrame:
-    found = grouped(cells, lambda cell: (cell.week, cell.category.partition(".")[0]))
-    rows = [(week, top, sums.incidents, sums.gpu_hours) for (week, top), sums in sorted(found.items())]
-    return _frame(rows, ["week", "category", "incidents", "gpu_hours"])
+def _weeks(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
+    found: dict[tuple[date, str], tuple[float, float]] = {}
+    for week, cells in weeks.items():
+        for category, (incidents, gpu_hours, *_) in cells.items():
+            key = week, category.partition(".")[0]
+            had = found.get(key, (0.0, 0.0))
+            found[key] = had[0] + incidents, had[1] + gpu_hours
+    return _frame(
+        [(*key, *sums) for key, sums in sorted(found.items())], ["week", "category", "incidents", "gpu_hours"]
+    )
 
 
 def _title(category: str) -> str:
@@ -206,9 +224,8 @@ def _title(category: str) -> str:
     return " › ".join(tree.path(tree.get(category).id))
 
 
-def _pareto(cells: list[Cell]) -> pd.DataFrame:
+def _pareto(found: dict[str, Sums]) -> pd.DataFrame:
     """Categories by what they cost, dearest first; by their number where nothing tells the cost."""
-    found = grouped(cells, lambda cell: cell.category)
     has_cost = any(sums.gpu_hours for sums in found.values())
 
     def weight(sums: Sums) -> float:
@@ -224,19 +241,15 @@ def _pareto(cells: list[Cell]) -> pd.DataFrame:
     return _frame(rows, ["category", "title", "incidents", "gpu_hours", "node_hours", "share", "cumulative"])
 
 
-def _verdicts(cells: list[Cell]) -> pd.DataFrame:
-    rows = [
-        (week, sums.incidents - sums.judged, sums.right, sums.judged - sums.right)
-        for week, sums in sorted(grouped(cells, lambda cell: cell.week).items())
-    ]
+def _verdicts(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
+    by_week = ((week, total(cells.values())) for week, cells in weeks.items())
+    rows = [(week, sums.incidents - sums.judged, sums.right, sums.judged - sums.right) for week, sums in by_week]
     return _frame(rows, ["week", "awaiting", "right", "wrong"])
 
 
-def _precision(cells: list[Cell], otherwise: dict[str, Sums]) -> pd.DataFrame:
+def _precision(categories: dict[str, Sums], otherwise: dict[str, Sums]) -> pd.DataFrame:
     """By the category that the *machine* named: how often its reviewers left it standing."""
-    judged = {
-        name: (sums.judged_alike, sums.right) for name, sums in grouped(cells, lambda cell: cell.category).items()
-    }
+    judged = {name: (sums.judged_alike, sums.right) for name, sums in categories.items()}
     for name, sums in otherwise.items():
         alike, right = judged.get(name, (0.0, 0.0))
         judged[name] = (alike + sums.judged, right)

@@ -1,21 +1,23 @@
-"""Sums over incidents: what statistics are folded from. Two queries, each a pass over the index incident_statistics.
+"""Sums over incidents: what statistics are folded from. One query of passes over the index incident_statistics.
 
 Sums of groups add up, so that the same cells give weeks, costs and verdicts. A machine's category differs from the one
-that stands in few incidents only: grouping those apart keeps the cells few.
+that stands in few incidents only: grouping those apart keeps the cells few. Everything is summed by week, so that an
+act on one incident asks for the sums of its week alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from operator import add
 from typing import Any, NamedTuple
 
-from django.db.models import CharField, Count, F, FloatField, Q, QuerySet, Sum, Value
+from django.db.models import CharField, Count, F, FloatField, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Cast
 
-from triage.models import Incident
+from triage.models import Activity, Incident
+from triage.selectors.memory import OVERLAP
 
 #: days of one period at most
 MAX_DAYS = 366 * 5
@@ -60,15 +62,15 @@ class Period:
         return f"happened:{self.start}..{self.end}"
 
 
-def within(seen: QuerySet[Incident], low: datetime, high: datetime) -> QuerySet[Incident]:
-    """Those that happened from ``low`` on and before ``high``, in no order."""
-    return seen.filter(
-        happened_at__gte=low,
-        happened_at__lt=high,
-        # said twice, because the index that holds all that is summed begins with the week
-        week__gte=low.date() - timedelta(days=low.weekday()),
-        week__lte=high.date(),
-    ).order_by()
+def within(
+    seen: QuerySet[Incident], low: datetime, high: datetime, weeks: Collection[date] | None = None
+) -> QuerySet[Incident]:
+    """Those that happened from ``low`` on and before ``high``, in no order; of these ``weeks`` alone if given."""
+    happened = seen.filter(happened_at__gte=low, happened_at__lt=high).order_by()
+    # said twice, because the index that holds all that is summed begins with the week
+    if weeks is None:
+        return happened.filter(week__gte=low.date() - timedelta(days=low.weekday()), week__lte=high.date())
+    return happened.filter(week__in=weeks)
 
 
 class Sums(NamedTuple):
@@ -86,17 +88,6 @@ class Sums(NamedTuple):
     detections: float = 0.0
     repaired_s: float = 0.0
     repairs: float = 0.0
-
-    def plus(self, other: Sums) -> Sums:
-        return Sums(*map(add, self, other))
-
-
-class Cell(NamedTuple):
-    """Incidents of one week whose category stands as this one."""
-
-    week: date
-    category: str
-    sums: Sums
 
 
 _COSTS = ("n", "gpu", "machines")
@@ -125,62 +116,111 @@ def _adding(*names: str) -> dict[str, Any]:
     return {name: aggregate if name in names else nothing for name, aggregate in aggregates.items()}
 
 
-def _sums(values: Iterable[float | None]) -> Sums:
-    return Sums(*(float(value or 0) for value in values))
+#: in the order of Sums; plain, because thousands of them are kept and taken out again
+type Values = tuple[float, ...]
 
 
-def cells_of(seen: QuerySet[Incident], period: Period) -> list[Cell]:
-    """Costs and verdicts by week and category."""
-    adding = {name: one for name, one in _adding(*_COSTS, *_VERDICTS).items() if name not in _TIMES}
-    keys = ("week", "standing_category")
-    rows = within(seen, period.starts_at, period.ends_at).values(*keys).annotate(**adding)
-    return [Cell(week, name, _sums(sums)) for week, name, *sums in rows.values_list(*keys, *adding)]
+class Piece(NamedTuple):
+    """What happened in the part of a week that lies in the period."""
 
-
-class Tallies(NamedTuple):
-    """What is not by week."""
-
-    #: times of the period; its costs and verdicts are in the cells
-    now: Sums
-    #: of the period before, but for what is by machine
-    before: Sums
+    #: all sums, by the category that stands
+    cells: dict[str, Values]
     #: verdicts by the machine's category, where another one stands
-    otherwise: dict[str, Sums]
+    otherwise: dict[str, Values]
     #: costs by a dimension
-    dimension: dict[str, Sums]
+    dimension: dict[str, Values]
 
 
-def tallies_of(seen: QuerySet[Incident], period: Period, by: str) -> Tallies:
-    """The rest, in one query of four parts; ``by`` names the dimension's field."""
-    current = within(seen, period.starts_at, period.ends_at)
-    before = within(seen, period.before_at, period.starts_at)
+@dataclass(slots=True)
+class Pieces:
+    """A period week by week, and the period before it; weeks without incidents are left out."""
+
+    now: dict[date, Piece] = field(default_factory=dict)
+    before: dict[date, Values] = field(default_factory=dict)
+    #: numbers of the acts that are counted in, as far back as a late one may still be added
+    acts: set[int] = field(default_factory=set)
+
+
+def pieces_of(seen: QuerySet[Incident], period: Period, by: str, kept: Pieces | None = None) -> Pieces:
+    """All pieces, ``by`` the dimension's field; with ``kept`` only those are added up in which somebody acted since.
+
+    Two queries, one where nothing happened: then it is ``kept`` itself that comes back. It serves what depends on the
+    incidents alone that acts name, not on their jobs.
+    """
+    acts = Activity.objects.order_by()
+    if kept is None:
+        newest = Subquery(Activity.objects.order_by("-pk").values("pk")[:1])
+        pieces = Pieces(acts=set(acts.filter(pk__gt=newest - OVERLAP).values_list("pk", flat=True)))
+        _add_up(pieces, seen, period, by)
+        return pieces
+    told = acts.filter(pk__gt=max(kept.acts, default=0) - OVERLAP)
+    about = {pk: rest for pk, *rest in told.values_list("pk", "kind", "job", "incident__week", "data__week")}
+    fresh = [rest for pk, rest in about.items() if pk not in kept.acts]
+    if any(_is_of_many(*rest) for rest in fresh):
+        pieces = Pieces(acts=set(about))
+        _add_up(pieces, seen, period, by)
+        return pieces
+    if not fresh:
+        return kept
+    stale = {week for _, _, week, _ in fresh if week} | {date.fromisoformat(was) for *_, was in fresh if was}
+    stale = {week for week in stale if period.before_at.date() - timedelta(days=7) < week <= period.end}
+    pieces = Pieces(
+        {week: piece for week, piece in kept.now.items() if week not in stale},
+        {week: values for week, values in kept.before.items() if week not in stale},
+        {pk for pk in about if pk > max(about) - OVERLAP},
+    )
+    if stale:
+        _add_up(pieces, seen, period, by, stale)
+    return pieces
+
+
+def _is_of_many(kind: str, job: int | None, week: date | None, _was: str | None) -> bool:
+    """An act on a whole job that may have changed many incidents; a diagnosis without an incident changes none."""
+    return job is not None and week is None and kind != "diagnosed"
+
+
+def _add_up(
+    pieces: Pieces, seen: QuerySet[Incident], period: Period, by: str, weeks: Collection[date] | None = None
+) -> None:
+    """Put the sums of those incidents into the pieces: one query of four parts."""
+    current = within(seen, period.starts_at, period.ends_at, weeks)
+    before = within(seen, period.before_at, period.starts_at, weeks)
     otherwise = current.exclude(category=F("standing_category"))
-    nothing = Value("", CharField())
     asked: tuple[tuple[str, QuerySet[Incident], Any, tuple[str, ...]], ...] = (
-        ("now", current, nothing, _TIMES),
-        ("before", before, nothing, ("n", "gpu", "judged", "right", *_TIMES)),
+        ("cells", current, F("standing_category"), (*_COSTS, *_VERDICTS, *_TIMES)),
         ("otherwise", otherwise, F("category"), ("judged",)),
-        ("dimension", current, F(by), _COSTS),
+        ("dimension", current, Cast(by, CharField()), _COSTS),
+        ("before", before, Value("", CharField()), ("n", "gpu", "judged", "right", *_TIMES)),
     )
     first, *others = (
-        rows.values(kind=Value(kind, CharField()), key=Cast(key, CharField()))
+        rows.values(kind=Value(kind, CharField()), of=F("week"), key=key)
         .annotate(**(adding := _adding(*names)))
-        .values_list("kind", "key", *adding)
+        .values_list("kind", "of", "key", *adding)
         for kind, rows, key, names in asked
     )
-    found: dict[str, dict[str, Sums]] = {kind: {} for kind, *_ in asked}
-    for kind, key, *sums in first.union(*others, all=True).order_by():
+    for kind, week, key, *sums in first.union(*others, all=True).order_by():
+        values = tuple(value or 0.0 for value in sums)
+        if kind == "before":
+            pieces.before[week] = values
+            continue
+        piece = pieces.now.get(week) or pieces.now.setdefault(week, Piece({}, {}, {}))
+        part: dict[str, Values] = getattr(piece, kind)
         group = key or ""  # a team that is not there and one without a name are the same
-        found[kind][group] = found[kind].get(group, Sums()).plus(_sums(sums))
-    return Tallies(
-        found["now"].get("", Sums()), found["before"].get("", Sums()), found["otherwise"], found["dimension"]
-    )
+        part[group] = plus(part[group], values) if group in part else values
 
 
-def grouped[K](cells: Iterable[Cell], key: Callable[[Cell], K]) -> dict[K, Sums]:
-    """Of the cells of each key."""
-    found: dict[K, Sums] = {}
-    for cell in cells:
-        group = key(cell)
-        found[group] = cell.sums.plus(found[group]) if group in found else cell.sums
-    return found
+def plus(one: Values, other: Values) -> Values:
+    return tuple(map(add, one, other))
+
+
+def folded(parts: Iterable[dict[str, Values]]) -> dict[str, Sums]:
+    """The parts of all weeks together."""
+    found: dict[str, Values] = {}
+    for part in parts:
+        for key, values in part.items():
+            found[key] = plus(found[key], values) if key in found else values
+    return {key: Sums(*values) for key, values in found.items()}
+
+
+def total(parts: Iterable[Values]) -> Sums:
+    return Sums(*map(sum, zip(*parts, strict=True)))

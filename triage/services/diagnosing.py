@@ -107,6 +107,7 @@ def diagnosis_store(
     Node.objects.bulk_create([Node(cluster=job.cluster, name=name) for name in names], ignore_conflicts=True)
     facts = incident_of(report)
     incident = Incident.objects.filter(attempt=attempt, ordinal=0).first()
+    week = incident.week if incident else None
     if facts:
         incident = _incident_write(job=job, incident=incident, diagnosis=diagnosis, facts=facts, now=now)
     elif incident:
@@ -122,6 +123,8 @@ def diagnosis_store(
             "engine": diagnosis.engine,
             "revision": revision,
             "after": facts.category if facts else "no failure found",
+            # the week that it leaves, whose sums change too
+            **({"week": str(week)} if incident and week and incident.week != week else {}),
         },
     )
     return diagnosis
