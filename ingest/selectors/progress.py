@@ -78,6 +78,8 @@ def _waiting(active: list[Run]) -> str:
     """A sentence when work has been queued for a while and nobody took it up."""
     if not active or any(run.state == Run.State.RUNNING for run in active):
         return ""
+    if said := next((run.error for run in active if run.error), ""):
+        return said
     long_ago = timezone.now() - _SOON
     if any(run.sent_at is None and run.created_at < long_ago for run in active):
         return "The queue cannot be reached: what was sent is kept, and is read as soon as the queue is back."
@@ -106,7 +108,7 @@ def _steps(
     steps = [_received(files, uploads, unpacking)]
     if total:
         done = settled == total
-        text = f"{settled:,} of {total:,} files read, {files['lines']:,} lines"
+        text = f"{settled:,} of {total:,} file{'' if total == 1 else 's'} read, {files['lines']:,} lines"
         if pieces:
             text += f"; {len(pieces):,} {'piece' if len(pieces) == 1 else 'pieces'} of large files to go"
         steps.append(Step("parsing", "done" if done and not unpacking else "active", text, settled, total))
@@ -132,7 +134,7 @@ def _received(files: dict[str, Any], uploads: list[Upload], unpacking: Run | Non
         return Step("unpacking", "active", f"{unpacking.done:,} files so far", 0, 0)
     if not files["total"]:
         return Step("received", "waiting", "no evidence yet")
-    return Step("received", "done", f"{files['total']:,} files")
+    return Step("received", "done", f"{files['total']:,} file{'' if files['total'] == 1 else 's'}")
 
 
 def _problems(job: Job, files: dict[str, Any]) -> tuple[list[Problem], int]:

@@ -14,7 +14,7 @@ from diagnosis import parse
 from ingest import scratch, storage
 from ingest.models import Artifact, RunLog
 from ingest.services import keeping, ranges
-from ingest.services.runs import MAX_TRIES, Work
+from ingest.services.runs import MAX_TRIES, Work, tries_of
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def _artifacts(work: Work) -> Iterator[Artifact]:
 
 def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path) -> None:
     # A worker may die for reasons of its own; twice over the same file, the file is the reason.
-    if work.run.tries >= MAX_TRIES and artifact.state == Artifact.State.PARSING:
+    if tries_of(work.run) >= MAX_TRIES and artifact.state == Artifact.State.PARSING:
         artifact.state = Artifact.State.FAILED
         artifact.problem = (
             "Two workers died reading this, perhaps for want of memory: it was left out and the rest was read. "

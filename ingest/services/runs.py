@@ -6,12 +6,13 @@ only the holder of the latest claim may record progress or an outcome, so a mess
 
 from __future__ import annotations
 
+import errno
 import logging
 import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.db import OperationalError, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -27,6 +28,12 @@ MAX_TRIES = 3
 LEASE = timedelta(minutes=10)
 MAX_LOG_ROWS = 200
 _PROGRESS_EVERY_S = 1.0
+_DATABASE_AWAY = (OperationalError, InterfaceError)
+#: seconds between attempts to tell a database that is away that work goes back to the queue
+_ASK_AGAIN_S = (1, 2, 5, 10, 20, 30, 60, 60)
+#: in a run's parameters: how often it was put back because of the database or the disk; at most so often
+_WAITS = "waits"
+MAX_WAITS = 100
 
 
 class Superseded(Exception):
@@ -87,24 +94,27 @@ def run_do(run_id: int, act: Callable[[Work], None]) -> None:
         RunLog.objects.filter(run=run).delete()
         act(work)
         work.close_log()
+        run_succeed(run)
     except Superseded:
         return
     except Refused as refusal:
         run_fail(run, refusal.detail)
-    except OperationalError as error:
+    except _DATABASE_AWAY as error:
         log.warning("run %s waits for the database: %s", run.pk, error)
-        run_release(run, f"The database did not answer: {error}")
+        _release_when_it_answers(run, f"The database did not answer ({error}). This goes on by itself when it does.")
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            log.warning("run %s waits for space on the disk", run.pk)
+            _release_when_it_answers(run, "The server's disk is full. This goes on by itself when there is room again.")
+            return
         log.exception("run %s failed", run.pk)
         sentence = (
             f"An unexpected error ({type(error).__name__}: {error}) stopped this; retry it, and report it if it stays."
         )
-        if run.tries >= MAX_TRIES:
+        if tries_of(run) >= MAX_TRIES:
             run_fail(run, sentence)
         else:
             run_release(run, sentence)
-    else:
-        run_succeed(run)
 
 
 def run_claim(run_id: int) -> Run | None:
@@ -114,7 +124,7 @@ def run_claim(run_id: int) -> Run | None:
         return None
     if run.state == Run.State.RUNNING and not is_abandoned(run):
         return None
-    now = timezone.now()
+    now, before = timezone.now(), run.error
     claimed = Run.objects.filter(pk=run.pk, state=run.state, tries=run.tries).update(
         state=Run.State.RUNNING,
         tries=F("tries") + 1,
@@ -126,10 +136,19 @@ def run_claim(run_id: int) -> Run | None:
     if not claimed:
         return None
     run.refresh_from_db()
-    if run.tries > MAX_TRIES:
-        run_fail(run, f"This was begun {run.tries - 1} times and its worker died each time; it may need more memory.")
+    if tries_of(run) > MAX_TRIES:
+        times = tries_of(run) - 1
+        run_fail(run, f"This was begun {times} times and its worker died each time; it may need more memory.")
+        return None
+    if run.parameters.get(_WAITS, 0) > MAX_WAITS:
+        run_fail(run, before or "This waited too long; retry it.")
         return None
     return run
+
+
+def tries_of(run: Run) -> int:
+    """How often the work was begun and did not end, but for the times when it was not its own fault."""
+    return run.tries - int(run.parameters.get(_WAITS, 0))
 
 
 @transaction.atomic
@@ -171,10 +190,29 @@ def run_release(run: Run, sentence: str) -> None:
     )
 
 
+def _release_when_it_answers(run: Run, sentence: str) -> None:
+    """Back to the queue through no fault of the work; asks a database that is away again for some minutes."""
+    parameters = {**run.parameters, _WAITS: int(run.parameters.get(_WAITS, 0)) + 1}
+    held = Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries)
+    for pause in (*_ASK_AGAIN_S, None):
+        try:
+            if not connection.in_atomic_block:
+                connection.close_if_unusable_or_obsolete()
+            held.update(state=Run.State.QUEUED, sent_at=None, error=sentence, worker="", parameters=parameters)
+        except _DATABASE_AWAY:
+            if pause is None:
+                raise
+            time.sleep(pause)
+        else:
+            return
+
+
 @transaction.atomic
 def run_retry(*, run: Run) -> bool:
     """Try a failed run again, with its artifacts. False when it is not a failed one."""
+    parameters = {name: value for name, value in run.parameters.items() if name != _WAITS}
     values = {"state": Run.State.QUEUED, "tries": 0, "error": "", "sent_at": None, "ended_at": None}
+    values["parameters"] = parameters
     if not Run.objects.filter(pk=run.pk, state=Run.State.FAILED).update(**values):
         return False
     waiting = Artifact.objects.filter(Q(run=run) | Q(pk=run.artifact_id or 0), state=Artifact.State.FAILED)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
+from django.db.models import QuerySet
 from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerDown
 
@@ -104,9 +106,51 @@ def test_a_database_that_does_not_answer_costs_no_work() -> None:
     def locked(work: runs.Work) -> None:
         raise OperationalError("database is locked")
 
-    services.run_do(run.pk, locked)
+    for _ in range(5):  # oftener than a run is tried that ends its workers
+        services.run_do(run.pk, locked)
+        run.refresh_from_db()
+        assert (run.state, run.sent_at) == ("queued", None)
+        assert "database did not answer" in selectors.progress(run.job).waiting
+    services.run_do(run.pk, lambda work: None)
     run.refresh_from_db()
-    assert (run.state, run.sent_at) == ("queued", None)
+    assert (run.state, run.error) == ("succeeded", "")
+
+
+def test_a_full_disk_is_waited_for_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run()
+
+    def full(work: runs.Work) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(runs, "MAX_WAITS", 4)
+    for _ in range(5):
+        services.run_do(run.pk, full)
+        run.refresh_from_db()
+        assert (run.state, "disk is full" in selectors.progress(run.job).waiting) == ("queued", True)
+    services.run_do(run.pk, full)
+    run.refresh_from_db()
+    assert (run.state, "disk is full" in run.error) == ("failed", True)
+
+
+def test_a_database_that_is_away_for_a_moment_gets_the_run_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, slept = a_run(), []
+
+    def gone(work: runs.Work) -> None:
+        broken.setattr(QuerySet, "update", away)
+        raise InterfaceError("connection already closed")
+
+    def away(*_: Any, **__: Any) -> int:
+        raise OperationalError("the server closed the connection")
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        broken.undo()
+
+    with monkeypatch.context() as broken:
+        broken.setattr(runs.time, "sleep", sleep)
+        services.run_do(run.pk, gone)
+    run.refresh_from_db()
+    assert (run.state, slept) == ("queued", [1])
 
 
 def test_a_refusal_fails_at_once_and_a_retry_begins_anew() -> None:
