@@ -46,14 +46,14 @@
       type: "heatmap", x, y: data.nodes.map((_, i) => i), z: data.z.map((row) => row.map((v) => (v < 0 ? null : v))), colorscale: scale, zmin: -0.5, zmax: n - 0.5, showscale: false, opacity: STAGE_OPACITY, ygap: data.nodes.length < 60 ? 2 : 0.01, // at 0 a style is set that the policy forbids
       text: data.z.map((row, r) => row.map((v) => (v < 0 ? "" : `${data.nodes[r]}  ${stageWords(data.stages[v])}${v === 0 ? ": no more lines" : ""}`))), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
     }];
-    for (const [role, [tone, symbol]] of Object.entries(ROLE)) {
+    Object.entries(ROLE).reverse().forEach(([role, [tone, symbol]], place) => { // roots are drawn last: nothing hides them
       const marks = data.marks.filter((mark) => mark.role === role);
       if (marks.length) traces.push({
-        type: "scatter", mode: "markers", name: role, x: marks.map((m) => utc(m.t)), y: marks.map((m) => m.row), customdata: marks.map((m) => m.url),
+        type: "scatter", mode: "markers", name: role, legendrank: 1000 - place, x: marks.map((m) => utc(m.t)), y: marks.map((m) => m.row), customdata: marks.map((m) => m.url),
         text: marks.map((m) => `${data.nodes[m.row]}  ${role}<br>${m.text.replace(/[<>&]/g, " ")}`), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
         cliponaxis: false, marker: { color: colour(tone), symbol, size: role === "root" ? 12 : 8, line: { width: 1, color: colour("surface") } },
       });
-    }
+    });
     const used = new Set(data.z.flat());
     const stages = data.stages.map((name, i) => [name, i]).filter(([, i]) => used.has(i));
     for (const [name] of stages) traces.push({ type: "scatter", mode: "markers", name: stageWords(name), x: [null], y: [null], marker: { symbol: "square", size: 11, color: stageColour(name), opacity: STAGE_OPACITY }, hoverinfo: "skip" });

@@ -145,7 +145,7 @@ def test_progress_polls_while_work_is_left_and_stops_by_itself(
         services.artifact_receive(job=job, path="a.log", chunks=[LOG])
         page = visitor.get(url).content.decode()
         assert 'hx-trigger="every' in page
-        assert "0 of 1 files read" in page
+        assert "0 of 1 file read" in page
     Artifact.objects.update(state="parsed")
     Run.objects.update(state="succeeded")
     Job.objects.update(diagnosing_revision=1, diagnosed_revision=1)
@@ -174,7 +174,7 @@ def test_progress_names_each_stage_and_costs_few_queries(job: Job, django_assert
         found = selectors.progress(job)
     assert [(step.name, step.state, step.text) for step in found.steps] == [
         ("receiving", "active", "b.log"),
-        ("parsing", "done", "1 of 1 files read, 200 lines"),
+        ("parsing", "done", "1 of 1 file read, 200 lines"),
         ("diagnosing", "active", "cross job"),
     ]
     assert found.is_active

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.db import OperationalError
 from django.test import RequestFactory
 
 from tests.factories import make_user
@@ -32,6 +33,28 @@ def test_an_old_form_asks_to_be_sent_again(client):
     response = client.post("/views/", {"name": "x"})
     assert response.status_code == 403
     assert "reload the page" in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (OperationalError("database is locked"), 503, "The database is busy"),
+        (OperationalError("no such column: x"), 500, "Something broke on our side"),
+        (KeyError("x"), 500, "Something broke on our side"),
+    ],
+)
+def test_a_locked_database_is_told_from_a_fault(client, monkeypatch, error, status, said):
+    client.force_login(make_user("ada", "engineer"))
+    client.raise_request_exception = False
+
+    def broken(*_, **__):
+        raise error
+
+    monkeypatch.setattr("triage.views.jobs.job_page", broken)
+    response = client.get("/jobs/")
+    assert response.status_code == status
+    assert said in response.content.decode()
+    assert response.headers.get("Retry-After") == ("5" if status == 503 else None)
 
 
 def test_a_broken_page_is_told_without_asking_the_database(django_assert_num_queries):

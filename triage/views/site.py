@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required, login_required
 from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.db import Error as DatabaseError
-from django.db import connection
+from django.db import OperationalError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.csp import CSP
@@ -19,6 +20,7 @@ from django.views.decorators.http import require_GET
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from ingest.problems import problem_of
+from ingest.refusals import BUSY
 from triage.selectors.health import broker_answers, metrics_lines
 
 
@@ -52,7 +54,8 @@ api_docs = login_required(csp_override(_DOCS_POLICY)(_docs))
 def _said(exception: Any, default: str) -> str:
     """The sentence that a view gave with its exception, if it gave one."""
     message = exception.args[0] if getattr(exception, "args", None) else ""
-    return message if isinstance(message, str) and message.endswith((".", "?", ")")) else default
+    is_ours = isinstance(message, str) and message.endswith((".", "?", ")"))
+    return message if is_ours and " matches the given query" not in message else default
 
 
 _TOO_MUCH = (
@@ -103,22 +106,36 @@ def gone(request: HttpRequest, said: str, *, link: str, label: str) -> HttpRespo
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Rendered without context processors: the database may be what failed."""
+    """Rendered without context processors: the database may be what failed. Django calls it while it handles the error.
+
+    A database that is locked or away is told as that (503, come back): nothing is broken.
+    """
+    error = sys.exc_info()[1]
+    is_busy = isinstance(error, OperationalError) and not str(error).startswith("no such")
+    status, title, said = _BUSY if is_busy else _BROKEN
     if request.path.startswith("/api/v1/"):
-        said = "Something broke on our side; it was written to the server's log. Try again, and report it if it stays."
-        return JsonResponse(problem_of(500, "error", said), status=500, content_type="application/problem+json")
-    return HttpResponse(_SERVER_ERROR, status=500)
+        problem = problem_of(status, "busy" if is_busy else "error", said)
+        response: HttpResponse = JsonResponse(problem, status=status, content_type="application/problem+json")
+    else:
+        response = HttpResponse(format_html(_SERVER_ERROR, status=status, title=title, said=said), status=status)
+    if is_busy:
+        response["Retry-After"] = "5"
+    return response
 
 
-_SERVER_ERROR = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Something broke · Faultline</title>
+_BUSY = (503, "The database is busy", BUSY)
+_BROKEN = (
+    500,
+    "Something broke on our side",
+    "It was written to the server's log. What you sent before is kept; nothing was half done. Try again; if it stays, "
+    "tell an administrator when it happened.",
+)
+_SERVER_ERROR = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} · Faultline</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="stylesheet" href="/static/css/tokens.css"><link rel="stylesheet" href="/static/css/base.css">
 <link rel="stylesheet" href="/static/css/components.css"><link rel="stylesheet" href="/static/css/pages.css"></head>
-<body><main><section class="panel empty error-page"><p class="muted">500</p>
-<h1>Something broke on our side</h1><p>It was written to the server's log. What you sent before is kept; nothing was
-half done. Try again; if it stays, tell an administrator when it happened.</p>
-<p><a class="button primary" href="">Try again</a>
-<a class="button" href="/">Go to the queue</a></p>
+<body><main><section class="panel empty error-page"><p class="muted">{status}</p><h1>{title}</h1><p>{said}</p>
+<p><a class="button primary" href="">Try again</a> <a class="button" href="/">Go to the queue</a></p>
 </section></main></body></html>"""
 
 
