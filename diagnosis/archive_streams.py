@@ -69,7 +69,7 @@ class Metered(io.RawIOBase):
                 f"The data breaks off after {self._given:,} bytes ({why(error)}): the file is truncated or damaged. "
                 "What came before it was kept; send the file again to get the rest."
                 if self._given
-                else f"The data cannot be unpacked ({why(error)}): the file is damaged, or its name is wrong. Send it again."
+                else f"The data cannot be unpacked ({why(error)}): the file is damaged or misnamed. Send it again."
             )
             return 0
         buffer[: len(data)] = data
