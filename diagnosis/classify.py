@@ -32,6 +32,8 @@ _CONSEQUENCES = frozenset({Role.CASCADE, Role.TEARDOWN})
 _SILENT = frozenset({UNKNOWN, NONE})
 #: A lone hint of no strength still has this share of the confidence of a decisive one.
 _LEAST = 0.4
+#: What the library that raised an exception says of its cause, where its words say nothing.
+_RAISED = 0.4
 _MODEL = 0.5
 _MODEL_LEAST = 0.15
 _MODEL_GUESSES = 3
@@ -43,7 +45,8 @@ class Hint:
 
     ``template`` is the masked text; ``rule`` the id of the rule that matched it, if any; ``role`` its role in this
     failure (resolved in context); ``weight`` in [0, 1] how sure the comparisons are that it belongs to the cause;
-    ``is_first`` whether it is the earliest of the root events.
+    ``is_first`` whether it is the earliest of the root events; ``raised_in`` the category that goes with the software
+    in which an exception was raised.
     """
 
     template: str
@@ -51,6 +54,7 @@ class Hint:
     role: Role = Role.ROOT
     weight: float = 1.0
     is_first: bool = False
+    raised_in: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,9 @@ def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Mo
 
 def _votes(hint: Hint, rules: SignatureSet) -> list[tuple[str, float, str]]:
     rule = rules.rule(hint.rule) if hint.rule else None
+    if hint.raised_in:
+        title = taxonomy.load().get(hint.raised_in).title
+        return [(hint.raised_in, _RAISED * _heard(hint), f"The software that raised it: {title.lower()}")]
     if rule is None or rule.category in _SILENT:
         return []
     weight = rule.strength.weight * _heard(hint)

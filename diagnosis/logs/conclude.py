@@ -11,13 +11,25 @@ import polars as pl
 
 from diagnosis import classify, taxonomy
 from diagnosis.logs import catalogue as catalogues
-from diagnosis.logs import dating, indicators, iterations, mixed, moment, place, progress, quotes, sentences, timeline
+from diagnosis.logs import (
+    dating,
+    frames,
+    indicators,
+    iterations,
+    mixed,
+    moment,
+    place,
+    progress,
+    quotes,
+    sentences,
+    timeline,
+)
 from diagnosis.logs import events as tables
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.diagnose import Case, fingerprint
 from diagnosis.logs.moment import Moment
 from diagnosis.logs.place import Place
-from diagnosis.logs.roots import DEATH, without_summaries
+from diagnosis.logs.roots import DEATH, first_consequence, without_summaries
 from diagnosis.model import Role
 from diagnosis.result import Attempt, Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
 
@@ -28,6 +40,8 @@ EVENTS: Final = 60
 #: What a scheduler says later than this after its decision follows from it.
 DECISION_S: Final = 5.0
 NODE_NAMES: Final = 64
+#: Rules that know an exception by its form alone.
+GENERIC: Final = ("code.exception", "code.assertion")
 INDICATORS: Final = 12
 NO_FAILURE: Final = ("succeeded", "running", "unknown")
 
@@ -47,7 +61,7 @@ def conclude(case: Case) -> LogDiagnosis:
     verdict = _verdict(case, roots, where, when)
     roles = _roles(case, roots)
     listed = _events(case, roots, roles, accused)
-    lines = tuple(ref for e in listed if e.role == Role.ROOT.value for ref in e.lines)
+    lines = tuple(ref for e in listed if e.role == Role.ROOT.value for ref in e.lines) or _stand_in(case, listed)
     lead = [e for e in listed if e.role == Role.ROOT.value]
     odd = iterations.odd(case)
     return LogDiagnosis(
@@ -134,6 +148,14 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
     return []
 
 
+def _stand_in(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef, ...]:
+    """The lines to read where none names a cause: those of the first consequence, in a log of one writer."""
+    event = first_consequence(case.catalogue, case.survived)
+    row = {} if event is None else _row(case, event)
+    told = (row.get("template"), row.get("signature"))
+    return next((e.lines for e in listed if (e.template, e.signature) == told and e.role == Role.CASCADE.value), ())
+
+
 def _first_word(case: Case, roots: list[int]) -> list[int]:
     """Of a scheduler's decisions only the first: ending the steps of a cancelled job follows from it."""
     decided = [e for e in roots if (_row(case, e)["category"] or "").startswith("platform.scheduler")]
@@ -170,7 +192,8 @@ def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
     rows = {r["event"]: r for r in case.catalogue.events.iter_rows(named=True)}
     for place_, event in enumerate(roots):
         row = rows[event]
-        hints.append(classify.Hint(row["template"], row["signature"], Role.ROOT, 1.0, place_ == 0))
+        library = _raised_in(case, row) if place_ == 0 else ""
+        hints.append(classify.Hint(row["template"], row["signature"], Role.ROOT, 1.0, place_ == 0, library))
     bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
         if not roots and row["role"] == Role.CONFIRMATION.value and row["strength"] == "weak":
@@ -178,6 +201,14 @@ def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
         if row["event"] not in case.survived and row["event"] not in roots:
             hints.append(classify.Hint(row["template"], row["signature"], Role(row["role"]), row["novelty"]))
     return classify.classify(hints, case.rules, case.model)
+
+
+def _raised_in(case: Case, row: dict[str, Any]) -> str:
+    """What the library that raised an exception tells of it, where its own words tell nothing."""
+    if not row["is_exception"] or row["signature"] not in (None, *GENERIC):
+        return ""
+    rows = case.table.rows(case.catalogue.masked(row["event"]), limit=1)
+    return frames.raised_in(frames.above(rows, case.table.files, case.read)) or ""
 
 
 def _verdict(case: Case, roots: Sequence[int], where: Place, when: Moment) -> Verdict:

@@ -1,0 +1,103 @@
+"""Where in the software an exception was raised: the innermost frames of the traceback above it.
+
+The same exception is a cause of another kind in another library: a time-out raised in a client of object storage is
+the storage's, one raised in a reader of images is the data's. Frames are read back only for exceptions whose own words
+say nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from diagnosis.model import ReadRange
+
+#: Bytes above an exception in which its traceback is looked for, and frames, innermost first, that may name a library.
+REACH: Final = 8_192
+INNERMOST: Final = 4
+#: Lines between the frames of one traceback at most: source lines, carets, locals, lines of other ranks.
+GAP: Final = 24
+_FRAME: Final = re.compile(r"""File ["“](?P<path>[^"”\n]{1,400})["”], line \d+(?:, in (?P<name>[\w<>.]+))?""")
+_OPENS: Final = re.compile(r"Traceback \(most recent call last\)")
+
+#: (what a path and function look like, the category that an exception raised there suggests).
+_LIBRARIES: Final = tuple(
+    (re.compile(pattern), category)
+    for pattern, category in (
+        (r"/torch/distributed/(?:elastic/)?rendezvous|:(?:init_process_group|_create_\w*store|_store_based_barrier)$",
+         "framework.rendezvous"),
+        (r"/jax/_src/distributed\.py", "framework.rendezvous"),
+        (r"/torch/distributed/checkpoint/|/dist_checkpointing/|/orbax/|/tensorstore/|/safetensors/"
+         r"|/torch/serialization\.py|:(?:load|save|_load|_save|restore|resume)_(?:checkpoint|state_dict|ckpt)\w*$",
+         "framework.checkpoint"),
+        (r"/(?:aiohttp|urllib3|requests|httpx|httpcore|fsspec|s3fs|gcsfs|adlfs|ossfs|botocore|aiobotocore|boto3|s3transfer"
+         r"|minio|smart_open)/|/google/(?:cloud/storage|resumable_media)/|/azure/(?:storage|core)/"
+         r"|/huggingface_hub/(?:file_download|hf_api|utils/_http)|/hdfs/|/pyarrow/_?(?:fs|hdfs)",
+         "platform.storage.outage"),
+        (r"/PIL/|/torchvision/(?:io|datasets)/|/soundfile|/librosa/|/torchaudio/|/cv2/|/json/decoder\.py|/csv\.py"
+         r"|/lmdb/|/h5py/|/tarfile\.py|/zipfile|/gzip\.py|/pyarrow/(?:parquet|ipc|feather|json|csv)|/pandas/io/"
+         r"|/webdataset/|/wids/|/tfrecord|/msgpack|/sentencepiece",
+         "user.data.invalid"),
+        (r"/argparse\.py|/absl/flags|/click/(?:parser|types)|/fire/core\.py:_Parse|/simple_parsing/|/tyro/",
+         "user.config.argument"),
+        (r"/hydra/(?:core|_internal/(?:config|defaults))|/(?:omegaconf|pydantic|pydantic_core|jsonargparse|yaml|toml|configparser|dacite|ml_collections|gin)[/.]",
+         "user.config.invalid"),
+        (r"importlib(?:/__init__\.py|\._bootstrap)|/pkg_resources/|/ctypes/__init__\.py", "user.environment.import"),
+        (r"/torch/cuda/__init__\.py:(?:_lazy_init|set_device|_check)|/torch_npu/npu/__init__\.py:_lazy",
+         "platform.container.device"),
+        (r"/(?:torch/_(?:inductor|dynamo|functorch)|triton|jaxlib|torch_xla/core)/", "framework.internal"),
+    )
+)  # fmt: skip
+#: Where libraries lie; a frame elsewhere is the program's own.
+_INSTALLED: Final = re.compile(r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<frozen ")
+#: Frames that only carry an exception from one process or thread to another.
+_CARRIERS: Final = re.compile(
+    r"/(?:ray/_private|ray/_raylet|concurrent/futures|asyncio|threading\.py|multiprocessing|torch/multiprocessing"
+    r"|torch/_utils\.py|contextlib\.py|torch/utils/_contextlib\.py|six\.py|tenacity|retry\w*)"
+)
+
+
+def frames(text: str) -> list[tuple[str, str]]:
+    """(path, function) of the frames of the last traceback in ``text``, innermost first. O(characters)."""
+    found: list[tuple[str, str]] = []
+    since = 0
+    for line in reversed(text.splitlines()):
+        since += 1
+        if frame := _FRAME.search(line):
+            found.append((frame["path"], frame["name"] or ""))
+            since = 0
+        elif found and (since > GAP or _OPENS.search(line)):
+            break
+    return found
+
+
+def raised_in(text: str) -> str | None:
+    """The category that the innermost frames above an exception suggest; ``text`` is the log up to it.
+
+    Libraries that call the program's own code have no part in what that code does: the first frame of its own ends the
+    search.
+    """
+    own = [(path, name) for path, name in frames(text) if not _CARRIERS.search(path)]
+    for path, name in own[:INNERMOST]:
+        for pattern, category in _LIBRARIES:
+            if pattern.search(f"{path}:{name}"):
+                return category
+        if not _INSTALLED.search(path):
+            break
+    return None
+
+
+def above(rows: pl.DataFrame, files: Sequence[str], read: ReadRange) -> str:
+    """The text above the first of ``rows`` (``file``, ``offset``), as much as a traceback needs; empty where it cannot
+    be read."""
+    if rows.is_empty():
+        return ""
+    file, offset = rows.select("file", "offset").row(0)
+    start = max(0, offset - REACH)
+    try:
+        return read(files[file], start, offset - start).decode("utf-8", "replace")
+    except (OSError, ValueError, KeyError):
+        return ""

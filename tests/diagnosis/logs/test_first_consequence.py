@@ -1,0 +1,59 @@
+"""A log that holds consequences alone still names the line to read."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diagnosis import report
+from diagnosis.model import Kind, ParseHints
+from diagnosis.parsing import parse
+from diagnosis.pipeline import diagnose
+
+PEER = "RuntimeError: [../gloo/transport/tcp/pair.cc:91] Connection closed by peer [10.3.2.1]:4411"
+
+
+def logs_of(tmp_path: Path, **files: str) -> dict[str, Any]:
+    """The logs' part of the report on these files, named without their suffix."""
+    data = {f"{name}.log": text.encode() for name, text in files.items()}
+    parsed = [
+        parse(io.BytesIO(content), name, ParseHints(kind=Kind.LOG), tmp_path / name) for name, content in data.items()
+    ]
+    found = report.to_json(diagnose(parsed, read=lambda path, at, size: data[path][at : at + size]))
+    return dict(found["logs"])
+
+
+def test_the_first_consequence_stands_in_where_no_line_names_a_cause(tmp_path: Path) -> None:
+    logs = logs_of(tmp_path, train=f"epoch 3 loss 2.1\nTraceback (most recent call last):\n{PEER}\n")
+    assert logs["is_failure"]
+    assert [ref["line"] for ref in logs["lines"]] == [3]
+    assert [event["role"] for event in logs["events"] if "Connection closed" in event["example"]] == ["cascade"]
+
+
+def test_a_line_that_names_the_cause_needs_no_stand_in(tmp_path: Path) -> None:
+    cause = "OSError: [Errno 28] No space left on device: '/local/a'"
+    logs = logs_of(tmp_path, train=f"epoch 3 loss 2.1\n{PEER}\n{cause}\n")
+    assert [ref["line"] for ref in logs["lines"]] == [3]
+
+
+def test_words_of_a_library_that_only_passes_a_failure_on_come_after_those_that_tell_it(tmp_path: Path) -> None:
+    passed_on = "trn-17:81:90 [2] NCCL INFO transport.cc:178 -> 1"
+    logs = logs_of(tmp_path, train=f"{passed_on}\n{passed_on}\nncclInternalError: Internal check failed.\n")
+    assert logs["lines"][0]["line"] == 3
+
+
+def test_several_writers_get_no_stand_in(tmp_path: Path) -> None:
+    text = "{node}: epoch 3 loss 2.1\n{node}: " + PEER + "\n"
+    logs = logs_of(tmp_path, **{f"trn-{n}": text.format(node=f"trn-{n}") for n in (16, 17)})
+    assert logs["lines"] == []
+
+
+@pytest.mark.parametrize("frame", ["aiohttp/helpers.py", "fsspec/asyn.py"])
+def test_an_exception_without_words_is_put_where_it_was_raised(frame: str, tmp_path: Path) -> None:
+    path = f"/opt/env/lib/python3.11/site-packages/{frame}"
+    frames = f'  File "/team/train.py", line 9, in main\n  File "{path}", line 7, in run\n'
+    text = f"Traceback (most recent call last):\n{frames}TimeoutError\n"
+    assert logs_of(tmp_path, train=text)["id"] == "platform.storage.outage"
