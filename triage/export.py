@@ -12,9 +12,9 @@ from triage.selectors.advice import advice_now, tried_acts, tried_words
 from triage.selectors.incident import IncidentView, log_url
 
 CSV_COLUMNS = (
-    *("incident", "headline", "job", "attempt", "cluster", "state", "category", "machine_category", "confidence"),
-    *("symptom", "stage", "iteration", "nodes", "accused", "happened_at", "opened_at", "reviewed_at", "resolved_at"),
-    *("gpu_hours_lost", "assignee", "fingerprint"),
+    *("incident", "headline", "job", "attempt", "cluster", "team", "state", "category", "machine_category"),
+    *("confidence", "symptom", "stage", "iteration", "nodes", "accused", "happened_at", "opened_at"),
+    *("reviewed_at", "resolved_at", "gpu_hours_lost", "assignee", "fingerprint"),
 )
 #: a spreadsheet takes a cell that begins so for a formula
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -38,13 +38,14 @@ def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator
 
 
 def csv_row(incident: Incident) -> list[Any]:
-    """One incident in the order of CSV_COLUMNS; needs job, attempt, cluster and assignee selected."""
+    """One incident in the order of CSV_COLUMNS; needs job, attempt, cluster, team and assignee selected."""
     return [
         incident.pk,
         incident.headline,
         incident.job.slug,
         incident.attempt.number,
         incident.cluster.slug,
+        incident.team.slug if incident.team else "",
         incident.state,
         incident.standing_category,
         incident.category,

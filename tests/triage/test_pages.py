@@ -216,6 +216,16 @@ def test_a_bulk_act_on_several_asks_with_the_count_before_it_acts(client, ada):
     assert Incident.objects.filter(state="rejected").count() == 3
 
 
+def test_a_bulk_act_says_what_kinds_it_takes_in_and_goes_back_only_within_the_site(client, ada):
+    rows = [make_incident() for _ in range(14)] + [make_incident(category="network.link_down")]
+    data = {"act": "confirm", "id": [row.pk for row in rows], "next": "https://evil.example/"}
+    page = client.post(reverse("bulk"), data).content.decode()
+    assert "Confirm 15 incidents</button>" in page
+    assert "14 × GPU lost from the PCIe bus" in page and "1 × Fabric link down" in page
+    assert "and 3 more" in page
+    assert "evil.example" not in page.partition("<footer")[2].partition("</footer>")[0]
+
+
 def test_a_bulk_act_whose_count_changed_meanwhile_is_refused(client, ada):
     for _ in range(3):
         make_incident()

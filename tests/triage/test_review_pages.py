@@ -152,6 +152,8 @@ def test_bulk_assigning_merging_and_splitting_ask_act_and_can_be_taken_back(clie
     chosen = {"id": [row.pk for row in rows]}
     assert "Assign 3 incidents?" in client.post(reverse("bulk"), chosen | {"act": "assign"}).content.decode()
     sure = chosen | {"expected": "3"}
+    page = client.post(reverse("bulk"), sure | {"act": "assign", "assignee": "eve"}, follow=True).content.decode()
+    assert "There is nobody called eve" in page
     page = client.post(reverse("bulk"), sure | {"act": "assign", "assignee": "ada"}, follow=True).content.decode()
     assert "Assigned 3 incidents to ada" in page
     page = client.post(reverse("bulk"), sure | {"act": "merge", "title": "One cause"}, follow=True).content.decode()

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from tests.factories import make_incident, make_user
-from triage.models import Activity, GroupRule, Incident
+from triage.models import Activity, Decision, GroupRule, Incident
 from triage.services import reviewing
 from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.reviewing import (
@@ -17,6 +17,7 @@ from triage.services.reviewing import (
     decision_make,
     decision_undo,
     incident_act,
+    incidents_assign,
     incidents_decide,
 )
 from triage.services.undoing import act_undo
@@ -130,6 +131,43 @@ def test_a_bulk_act_is_one_act_and_is_undone_as_one(ada):
     assert act_undo(request_id=request_id, by=ada) == 3
     assert Incident.objects.filter(state="awaiting_review").count() == 3
     assert act_undo(request_id=request_id, by=ada) == 0
+
+
+@pytest.mark.parametrize("word", ["confirm", "reject", "inconclusive"])
+def test_many_are_judged_as_one_by_one_is(ada, word):
+    one, other = make_incident(category="hardware.gpu.ecc"), make_incident(category="hardware.gpu.ecc")
+    for incident in (one, other):
+        decision_make(incident=incident, claim="category", word="correct", value="network.link_down", by=ada)
+    decision_make(incident=one, claim="category", word=word, by=ada, reason=" seen ")
+    incidents_decide(incidents=[other], word=word, by=ada, reason=" seen ")
+    one.refresh_from_db()
+    other.refresh_from_db()
+    assert (one.state, one.standing_category) == (other.state, other.standing_category)
+    assert other.reviewed_at
+    told = [incident.activities.order_by("pk").last().data for incident in (one, other)]
+    assert [{**row, "decision": 0} for row in told] == [{**told[0], "decision": 0}] * 2
+    said = [incident.decisions.order_by("pk").last() for incident in (one, other)]
+    assert said[0].value == said[1].value and said[1].machine_value == "hardware.gpu.ecc"
+
+
+def test_many_are_judged_or_assigned_in_few_queries(ada, django_assert_max_num_queries):
+    rows = [make_incident() for _ in range(40)]
+    with django_assert_max_num_queries(16):
+        incidents_decide(incidents=rows, word="confirm", by=ada)
+    with django_assert_max_num_queries(12):
+        request_id, count = incidents_assign(incidents=rows, assignee=ada, by=ada)
+    assert count == Incident.objects.filter(assignee=ada, state="confirmed").count() == 40
+    assert act_undo(request_id=request_id, by=ada) == 40
+    assert not Incident.objects.filter(assignee=ada).exists()
+
+
+def test_many_are_judged_all_or_none(ada, monkeypatch):
+    rows = [make_incident() for _ in range(3)]
+    monkeypatch.setattr(reviewing, "acts_log", lambda acts: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        incidents_decide(incidents=rows, word="confirm", by=ada)
+    assert Incident.objects.filter(state="awaiting_review").count() == 3
+    assert not Decision.objects.exists()
 
 
 def test_somebody_else_cannot_undo_ones_act(ada, incident):

@@ -68,6 +68,15 @@ def test_each_word_of_a_person_is_told_with_what_it_changed(hook, receiver):
     assert not any(b"between us" in body for body in receiver.bodies())
 
 
+def test_a_bulk_act_is_told_of_each_incident(hook, receiver):
+    rows, ada = [make_incident() for _ in range(3)], make_user("ada", "engineer")
+    reviewing.incidents_decide(incidents=rows, word="confirm", by=ada)
+    assert told(receiver) == ["incident.decided"] * 3
+    said = [json.loads(body)["data"]["incident"] for body in receiver.bodies()]
+    assert {row["number"] for row in said} == {row.pk for row in rows}
+    assert {row["state"] for row in said} == {"confirmed"}
+
+
 def test_a_failure_that_comes_back_is_told_as_a_regression_and_one_that_goes_as_withdrawn(hook, receiver):
     ada, attempt = make_user("ada", "engineer"), make_attempt()
     diagnosis_store(attempt=attempt, revision=1, report=sample())

@@ -29,8 +29,6 @@ NEAR_DAYS = 60
 EVIDENCE_ROLES = ("root", "cascade", "confirmation", "teardown")
 
 
-#: states of incidents whose verdict a human let stand or set right
-STOOD = (Incident.State.CONFIRMED, Incident.State.CORRECTED, Incident.State.ACTIONED, Incident.State.RESOLVED)
 _PAST = {"confirm": "confirmed", "reject": "rejected", "inconclusive": "found inconclusive:"}
 
 
@@ -166,7 +164,8 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
 def _past(incident: Incident, *, stood: bool = False) -> Any:
     """How many other incidents accused the same node; with ``stood`` those whose verdict a human let stand."""
     same = Q(node__suspicions__is_accused=True) & ~Q(node__suspicions__incident=incident)
-    return Count("node__suspicions", filter=same & Q(node__suspicions__incident__state__in=STOOD) if stood else same)
+    judged = Q(node__suspicions__incident__state__in=Incident.STOOD)
+    return Count("node__suspicions", filter=same & judged if stood else same)
 
 
 def _claims(incident: Incident, last: dict[tuple[str, str], Decision]) -> list[ClaimView]:

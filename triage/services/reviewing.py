@@ -9,12 +9,14 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from diagnosis import taxonomy
 from diagnosis.model import STAGES
 from triage.models import Activity, Decision, Incident
 from triage.services import standing
+from triage.services.announcing import activities_announce
 from triage.services.learning import learning_consider
 
 MAX_REASON = 2000
@@ -176,14 +178,55 @@ def comment_add(*, incident: Incident, body: str, by: Any) -> None:
 
 @transaction.atomic
 def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reason: str = "") -> tuple[uuid.UUID, int]:
-    """One word on the category of many; all rows share one id, by which the act is undone. Returns (id, how many)."""
-    request_id, count = uuid.uuid4(), 0
-    for incident in incidents:
-        decision_make(
-            incident=incident, claim=Decision.Claim.CATEGORY, word=word, by=by, reason=reason, request_id=request_id
+    """One word on the category of many; all rows share one id, by which the act is undone. Returns (id, how many).
+
+    All or none. A dozen queries, whatever their number, and a few for each webhook message.
+    """
+    request_id, claim, now = uuid.uuid4(), Decision.Claim.CATEGORY, timezone.now()
+    found = list(_all_locked(incidents).prefetch_related("decisions"))
+    earlier = {incident.pk: list(incident.decisions.all()) for incident in found}
+    made = Decision.objects.bulk_create(
+        Decision(
+            incident=incident,
+            claim=claim,
+            word=word,
+            machine_value=incident.category,
+            value=_checked_value(claim=claim, word=word, value="", machine_value=incident.category),
+            reason=reason.strip()[:MAX_REASON],
+            diagnosis_id=incident.diagnosis_id,
+            made_by=by,
         )
-        count += 1
-    return request_id, count
+        for incident in found
+    )
+    acts = []
+    for incident, decision in zip(found, made, strict=True):
+        before = standing.latest(earlier[incident.pk]).get((claim, ""))
+        _state(incident, [*earlier[incident.pk], decision], now)
+        told: dict[str, Any] = {"claim": claim, "word": word, "before": before.value if before else incident.category}
+        told |= {"after": decision.value, "reason": decision.reason, "decision": decision.pk}
+        acts.append(_act(incident, "decided", by, request_id, told))
+    Incident.objects.bulk_update(found, _STATED)
+    acts_log(acts)
+    transaction.on_commit(learning_consider)
+    return request_id, len(found)
+
+
+@transaction.atomic
+def incidents_assign(*, incidents: Iterable[Incident], assignee: AbstractBaseUser, by: Any) -> tuple[uuid.UUID, int]:
+    """Give many to one person; all rows share one id, by which the act is undone. Returns (id, how many)."""
+    request_id, acts = uuid.uuid4(), []
+    found = list(_all_locked(incidents).select_related("assignee"))
+    for incident in found:
+        before = incident.assignee.get_username() if incident.assignee else ""
+        incident.assignee = assignee  # type: ignore[assignment]
+        acts.append(_act(incident, "assigned", by, request_id, {"before": before, "after": assignee.get_username()}))
+    Incident.objects.bulk_update(found, ["assignee"])
+    acts_log(acts)
+    return request_id, len(found)
+
+
+def _all_locked(incidents: Iterable[Incident]) -> QuerySet[Incident]:
+    return Incident.objects.select_for_update(of=("self",)).filter(pk__in=[row.pk for row in incidents]).order_by("pk")
 
 
 def _iso(moment: datetime | None) -> str:
@@ -221,7 +264,7 @@ def _checked_value(*, claim: str, word: str, value: str, machine_value: str) -> 
         raise ReviewError(f"There is no category {value!r}: choose one of the list.")
     if claim == Decision.Claim.STAGE and value not in STAGES:
         raise ReviewError(f"There is no stage {value!r}: use {', '.join(STAGES)}.")
-    if claim == Decision.Claim.ITERATION and not value.isdigit():
+    if claim == Decision.Claim.ITERATION and not (value.isascii() and value.isdigit()):
         raise ReviewError(f"{value!r} is not an iteration: use a whole number.")
     return value[:200]
 
@@ -229,21 +272,31 @@ def _checked_value(*, claim: str, word: str, value: str, machine_value: str) -> 
 def _restate(incident: Incident, *, claim: str, now: datetime) -> None:
     if claim != Decision.Claim.CATEGORY:  # a word on a suspect neither reviews nor reopens the incident
         return
-    decisions = list(incident.decisions.all())
+    _state(incident, list(incident.decisions.all()), now)
+    incident.save(update_fields=_STATED)
+
+
+_STATED = ("state", "standing_category", "reviewed_at", "resolved_at", "repaired_s")
+
+
+def _state(incident: Incident, decisions: list[Decision], now: datetime) -> None:
+    """Set what stands after these decisions; the columns are ``_STATED``."""
     incident.state = standing.state_of(decisions)
     incident.standing_category = standing.category_of(incident.category, decisions)
     incident.reviewed_at = None if incident.state == Incident.State.AWAITING_REVIEW else now
     incident.set_resolved(None)
-    incident.save(update_fields=["state", "standing_category", "reviewed_at", "resolved_at", "repaired_s"])
 
 
 def log_act(incident: Incident, kind: str, by: Any, *, request_id: uuid.UUID | None = None, **data: Any) -> None:
     """One row of the incident's log; what is empty is left out."""
-    Activity.objects.create(
-        incident=incident,
-        job_id=incident.job_id,
-        kind=kind,
-        actor=by,
-        request_id=request_id or uuid.uuid4(),
-        data={key: value for key, value in data.items() if value not in ("", None)},
-    )
+    _act(incident, kind, by, request_id or uuid.uuid4(), data).save()
+
+
+def _act(incident: Incident, kind: str, by: Any, request_id: uuid.UUID, data: dict[str, Any]) -> Activity:
+    kept = {key: value for key, value in data.items() if value not in ("", None)}
+    return Activity(incident=incident, job_id=incident.job_id, kind=kind, actor=by, request_id=request_id, data=kept)
+
+
+def acts_log(acts: list[Activity]) -> None:
+    """Many rows at once; whoever is told of single ones is told of each of these too."""
+    activities_announce(Activity.objects.bulk_create(acts))

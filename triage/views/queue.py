@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import uuid
-from collections.abc import Iterator
+from collections import Counter
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -18,19 +17,30 @@ from django.views.decorators.http import require_GET, require_POST
 
 from ingest.asked import whole
 from triage import search
-from triage.export import CSV_COLUMNS, csv_row
+from triage.export import CSV_COLUMNS, csv_lines, csv_row
 from triage.models import Incident
 from triage.selectors.incidents import QUEUE_SIZE, SORTS, incident_page, incidents_visible_to, queue_sections
 from triage.selectors.jobs import jobs_visible_to
 from triage.selectors.views import saved_view_query, saved_views
 from triage.services.grouping import incidents_merge, incidents_split
-from triage.services.reviewing import ReviewError, incident_assign, incidents_decide
+from triage.services.reviewing import ReviewError, incidents_assign, incidents_decide
 from triage.services.undoing import act_undo
 from triage.services.viewing import view_create, view_forget
 from triage.views.common import ability_required, back, complain, say
 
 #: an act on more is refused: narrow the search, so that a slip stays small
 BULK_LIMIT = 500
+#: act → what its button says
+_VERBS = {
+    "confirm": "Confirm",
+    "reject": "Reject",
+    "inconclusive": "Judge inconclusive:",
+    "assign": "Assign",
+    "merge": "Merge",
+    "split": "Split",
+}
+#: what a question names one by one; the rest of a large selection is counted
+_NAMED = 12
 _WORDS = {"confirm": "Confirmed", "reject": "Rejected", "inconclusive": "Judged inconclusive:"}
 
 
@@ -103,26 +113,11 @@ def incidents_csv(request: HttpRequest) -> StreamingHttpResponse:
         raise BadRequest(str(error)) from error
     if problem:
         raise BadRequest(problem)
-    rows = query.apply(incidents_visible_to(request.user), user=request.user).select_related(
-        "job", "cluster", "assignee"
-    )
-
-    def lines() -> Iterator[str]:
-        writer = csv.writer(_Echo())
-        yield writer.writerow(CSV_COLUMNS)
-        for row in rows.order_by("-opened_at", "-id").iterator(2000):
-            yield writer.writerow(csv_row(row))
-
-    response = StreamingHttpResponse(lines(), content_type="text/csv; charset=utf-8")
+    found = query.apply(incidents_visible_to(request.user), user=request.user).order_by("-opened_at", "-id")
+    rows = found.select_related("job", "attempt", "cluster", "team", "assignee").iterator(2000)
+    response = StreamingHttpResponse(csv_lines(CSV_COLUMNS, map(csv_row, rows)), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="incidents.csv"'
     return response
-
-
-class _Echo:
-    """What csv.writer writes to; it gives each line back."""
-
-    def write(self, line: str) -> str:
-        return line
 
 
 @require_POST
@@ -151,8 +146,13 @@ def bulk(request: HttpRequest) -> HttpResponse:
         context = {
             "nav": "incidents",
             "found": found,
-            "act": act,
+            "named": found[:_NAMED],
+            "categories": Counter(row.standing_category for row in found).most_common(),
+            "act": act if act in _VERBS else "",
+            "verb": _VERBS.get(act, "Act on"),
+            "verbs": _VERBS,
             "post": request.POST,
+            "cancel": back(request, fallback).url,
             "q": text,
             "users": _users(act),
         }
@@ -173,10 +173,10 @@ def _bulk_done(request: HttpRequest, act: str, found: list[Incident], fallback: 
         person: Any
         name = request.POST.get("assignee", "")
         person = get_user_model().objects.filter(username=name, is_active=True).first() if name else request.user
-        request_id = uuid.uuid4()
-        for incident in found:
-            incident_assign(incident=incident, assignee=person, by=request.user, request_id=request_id)
-        say(request, f"Assigned {many} to {person.get_username() if person else 'nobody'}.", undo=request_id)
+        if person is None:
+            raise ReviewError(f"There is nobody called {name}: check the spelling.")
+        request_id, _ = incidents_assign(incidents=found, assignee=person, by=request.user)
+        say(request, f"Assigned {many} to {person.get_username()}.", undo=request_id)
     elif act == "merge":
         request_id = uuid.uuid4()
         title = request.POST.get("title", "")
