@@ -67,7 +67,7 @@
     const ticks = data.nodes.map((_, i) => i).filter((i) => i % step === 0);
     return [traces, frame({
       height, showlegend: true, legend: { orientation: "h", font: { size: 11 }, x: 0, itemclick: false, itemdoubleclick: false, ...(isWide ? { y: 1.02, yanchor: "bottom" } : { y: -46 / height, yanchor: "top", entrywidth: 0.48, entrywidthmode: "fraction" }) }, margin: { l: 8, r: 12, t: isWide ? 28 : 8, b: 32 }, hovermode: "closest", dragmode: "zoom",
-      xaxis: axis({ type: "date", ...(box.clientWidth < 560 ? { nticks: 4, tickangle: 0 } : {}), range: [utc(data.t0), utc(data.t1)], fixedrange: false, anchor: hasIterations ? "y2" : "y" }),
+      xaxis: axis({ type: "date", showspikes: true, spikemode: "across", spikesnap: "cursor", spikethickness: 1, spikedash: "dot", spikecolor: colour("muted"), ...(box.clientWidth < 560 ? { nticks: 4, tickangle: 0 } : {}), range: [utc(data.t0), utc(data.t1)], fixedrange: false, anchor: hasIterations ? "y2" : "y" }),
       yaxis: axis({ range: [data.nodes.length - 0.5, -0.5], fixedrange: true, showgrid: false, zeroline: false, tickvals: ticks, ticktext: ticks.map((i) => data.nodes[i]), tickfont: { family: "monospace", size: 11 }, domain: hasIterations ? [0.32, 1] : [0, 1] }),
       yaxis2: axis({ domain: [0, 0.24], fixedrange: true, nticks: 4, title: { text: box.clientWidth > 560 ? "s / iteration" : "", font: { size: 11 } }, rangemode: "tozero" }),
     })];
@@ -114,7 +114,8 @@
     isOnPaper = is;
     const root = document.documentElement;
     if (is) { chosen = root.dataset.theme; root.dataset.theme = "light"; } else if (chosen) root.dataset.theme = chosen; else delete root.dataset.theme;
-    document.querySelectorAll(".chart[data-wired]").forEach((box) => draw(box));
+    // without a width plotly keeps the one it drew with last
+    document.querySelectorAll(".chart[data-wired]").forEach((box) => draw(box).then(() => isOnPaper || window.Plotly.Plots.resize(box)));
   };
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));
@@ -150,7 +151,10 @@
       if (url) location.assign(url);
     });
     if (!("keys" in box.dataset)) return;
+    const reset = box.closest(".panel")?.querySelector("[data-chart-reset]");
+    if (reset) { reset.hidden = !new URLSearchParams(location.search).get("t0"); reset.addEventListener("click", () => { go(null, null); box.focus(); }); }
     const go = (t0, t1) => {
+      if (reset) reset.hidden = t0 === null;
       const at = new URL(location.href);
       if (t0 === null) { at.searchParams.delete("t0"); at.searchParams.delete("t1"); } else { at.searchParams.set("t0", (t0 / 1000).toFixed(3)); at.searchParams.set("t1", (t1 / 1000).toFixed(3)); }
       history.replaceState(null, "", at);
