@@ -72,6 +72,9 @@ class Statistics:
     query: Query
     by: str
     total: int
+    #: of them those whose cost the evidence tells, and those whose verdict a human rejected
+    priced: int
+    rejected: int
     figures: tuple[Figure, ...]
     weeks: pd.DataFrame  # week, category, incidents, gpu_hours
     pareto: pd.DataFrame  # category, title, incidents, gpu_hours, node_hours, share, cumulative
@@ -108,6 +111,8 @@ def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster
         query=query,
         by=by,
         total=int(whole.incidents),
+        priced=int(whole.priced),
+        rejected=int(whole.rejected),
         figures=_figures((whole, before), _exposure(user, query, period)),
         weeks=_weeks(weeks),
         pareto=_pareto(categories),
@@ -176,8 +181,7 @@ def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, Exposu
 def exposure_of(*, user: Any, query: Query, period: Period, now: datetime) -> tuple[int, float]:
     """How many incidents happened in the period, and the node-days in which they could. Three queries."""
     seen = query.apply(incidents_visible_to(user), user=user, now=now)
-    happened = within(seen, period.starts_at, period.ends_at).exclude(state=Incident.State.REJECTED)
-    return happened.count(), _exposure(user, query, period)[0].node_days
+    return within(seen, period.starts_at, period.ends_at).count(), _exposure(user, query, period)[0].node_days
 
 
 def _ratio(numerator: float, denominator: float) -> float | None:

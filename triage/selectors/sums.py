@@ -88,11 +88,15 @@ class Sums(NamedTuple):
     detections: float = 0.0
     repaired_s: float = 0.0
     repairs: float = 0.0
+    #: what tells how far a cost can be trusted: those whose cost is known, those whose verdict was rejected
+    priced: float = 0.0
+    rejected: float = 0.0
 
 
 _COSTS = ("n", "gpu", "machines")
 _VERDICTS = ("judged", "judged_alike", "right")
 _TIMES = ("lost", "detected", "detections", "repaired", "repairs")
+_TRUST = ("priced", "rejected")
 
 
 def _adding(*names: str) -> dict[str, Any]:
@@ -111,6 +115,8 @@ def _adding(*names: str) -> dict[str, Any]:
         "detections": Count("detected_s"),
         "repaired": Sum("repaired_s"),
         "repairs": Count("repaired_s"),
+        "priced": Count("gpu_hours"),
+        "rejected": Count("pk", filter=Q(state=Incident.State.REJECTED)),
     }
     nothing = Value(0.0, FloatField())
     return {name: aggregate if name in names else nothing for name, aggregate in aggregates.items()}
@@ -187,7 +193,7 @@ def _add_up(
     before = within(seen, period.before_at, period.starts_at, weeks)
     otherwise = current.exclude(category=F("standing_category"))
     asked: tuple[tuple[str, QuerySet[Incident], Any, tuple[str, ...]], ...] = (
-        ("cells", current, F("standing_category"), (*_COSTS, *_VERDICTS, *_TIMES)),
+        ("cells", current, F("standing_category"), (*_COSTS, *_VERDICTS, *_TIMES, *_TRUST)),
         ("otherwise", otherwise, F("category"), ("judged",)),
         ("dimension", current, Cast(by, CharField()), _COSTS),
         ("before", before, Value("", CharField()), ("n", "gpu", "judged", "right", *_TIMES)),
