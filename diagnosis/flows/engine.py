@@ -92,7 +92,7 @@ def _slowness(jobs: list[Analysed], capture: Capture) -> list[Slow]:
         if times is not None and a.steps.work is not None:
             times = a.stages = replace(times, seconds=times.seconds / a.steps.work)
         if times is not None:
-            a.slow = narrowed(a.slow, times, a.steps, capture)
+            a.slow = narrowed(a.slow, times, a.steps, a.layout, capture)
             a.slow.extend(uneven_stages(times, a.steps, capture))
         a.slow = merged(a.slow)
         episodes.extend(slow_transfers(a.transfers, a.steps, number))

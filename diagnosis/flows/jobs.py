@@ -63,6 +63,7 @@ SERVICE_PORTS = np.array(
 )
 #: Training traffic is present in most of these slices of the time in which its ends are busy at all.
 SLICES = 24
+UNBROKEN = 5
 BINS = 4096
 #: A pair that moves less than this share of its ends' largest pairs, in small pieces, only coordinates.
 LEAST = 5e-3
@@ -124,7 +125,7 @@ def _outside_inventory(capture: Capture) -> Bools:
     """Records with an end that the inventory does not list, provided that it lists the ends of most records.
 
     An unlisted address that moves the very sizes that listed ones exchange trains with them: a new machine, or one
-    whose address is translated on the way.
+    whose address is translated on the way. Unlisted ones that exchange recurring sizes among themselves are a job.
     """
     flows = capture.flows
     known = np.zeros(len(capture.names), dtype=bool)
@@ -132,16 +133,20 @@ def _outside_inventory(capture: Capture) -> Bools:
     outside = ~(known[flows.src] & known[flows.dst])
     if outside.mean() >= 0.5:
         return np.zeros(len(outside), dtype=bool)
-    rows = np.flatnonzero(outside & np.isfinite(flows.size))
-    size = flows.size[rows]
-    alike = np.isin(size, _recurring(flows.size[~outside])) * size
-    own = np.zeros(len(known))
-    moved = np.zeros(len(known))
-    for end in (flows.src[rows], flows.dst[rows]):
-        moved += np.bincount(end, size, len(known))
-        own += np.bincount(end, alike, len(known))
-    known |= (moved > 0) & (own >= 0.5 * moved)
+    inside = known.copy()
+    for both in (inside[flows.src] & inside[flows.dst], ~inside[flows.src] & ~inside[flows.dst]):
+        known |= _alike(flows, outside, _recurring(flows.size[both]), len(known))
     return np.asarray(~(known[flows.src] & known[flows.dst]))
+
+
+def _alike(flows: Flows, rows: Bools, sizes: Floats, count: int) -> Bools:
+    """Addresses that move most of their bytes, as far as these rows go, in records of these sizes."""
+    chosen = np.flatnonzero(rows & np.isfinite(flows.size))
+    size = flows.size[chosen]
+    of_these = np.isin(size, sizes) * size
+    ends = flows.src[chosen], flows.dst[chosen]
+    moved, own = (sum(np.bincount(end, volume, count) for end in ends) for volume in (size, of_these))
+    return np.asarray((moved > 0) & (own >= 0.5 * moved))
 
 
 def _recurring(size: Floats) -> Floats:
@@ -237,7 +242,10 @@ def _without_strangers(edges: pl.DataFrame, count: int) -> pl.DataFrame:
     unsteady = (edges["largest"].to_numpy() > 0.5 * own) & (own < 0.5 * most)
     now_and_then = little & (varied | unsteady)
     now_and_then &= records < 4 * SELDOM * _larger_peak(a, b, records, count)
-    faithful = (own >= 0.5 * both) & (own >= 0.25 * most) & ~tiny & ~now_and_then
+    # Pairs that a job gained or lost on the way (it was restarted on fewer machines) are busy without a break.
+    first, last = slices.argmax(axis=1), SLICES - 1 - slices[:, ::-1].argmax(axis=1)
+    steady = (own >= 0.7 * (last - first + 1)) & (own >= UNBROKEN)
+    faithful = ((own >= 0.5 * both) | steady) & (own >= 0.25 * most) & ~tiny & ~now_and_then
     return edges.filter(pl.Series(faithful))
 
 

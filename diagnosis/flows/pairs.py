@@ -86,7 +86,7 @@ class Pairs:
 class Sizes:
     """For each pair: different sizes that return often, the share of records that have one of them, the commonest;
     ``kinds`` counts the sizes that return at all; ``guest``: the commonest one also passes along pairs that have
-    several.
+    several; ``rarer``: the share of bytes in sizes that return, but far less often than the commonest.
     """
 
     often: Ints
@@ -94,6 +94,7 @@ class Sizes:
     main: Floats
     kinds: Ints
     guest: Bools
+    rarer: Floats
 
 
 def classify(job: JobFlows, capture: Capture) -> Pairs:
@@ -148,7 +149,7 @@ def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> S
     main = np.zeros(pairs)
     kinds = np.zeros(pairs, dtype=np.int64)
     if not has_bytes:
-        return Sizes(sizes, covered, main, kinds, np.zeros(pairs, dtype=bool))
+        return Sizes(sizes, covered, main, kinds, np.zeros(pairs, dtype=bool), np.zeros(pairs))
     slices = np.minimum((flows.start / max(float(flows.start[-1]), 1e-9) * SLICES).astype(np.int64), SLICES - 1)
     table = pl.DataFrame({"pair": pair, "size": flows.size, "slice": np.left_shift(1, slices)})
     seen = pl.col("slice").bitwise_or()
@@ -177,15 +178,23 @@ def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> S
     # Two or three transfers merged into one record recur as well, as whole multiples of the commonest size.
     times = pl.col("size") / pl.col("size").sort_by("len").last().over("pair")
     merged = (times > 1.5) & (times < 4.5) & ((times - times.round(0)).abs() < 0.01) & (pl.col("len") < 0.3 * top)
-    rare = again.filter((pl.col("len") >= 0.02 * top) & ~merged).group_by("pair").agg(pl.len().alias("kinds"))
+    seldom = pl.col("len") < 0.15 * top
+    rare = (
+        again.filter((pl.col("len") >= 0.02 * top) & ~merged)
+        .group_by("pair")
+        .agg(pl.len().alias("kinds"), bytes=(pl.col("size") * pl.col("len")).filter(seldom).sum())
+    )
     at = often["pair"].to_numpy()
     sizes[at] = often["sizes"].to_numpy()
     covered[at] = often["covered"].to_numpy()
     main[at] = often["main"].to_numpy()
     kinds[rare["pair"].to_numpy()] = rare["kinds"].to_numpy()
+    rarer = np.zeros(pairs)
+    rarer[rare["pair"].to_numpy()] = rare["bytes"].to_numpy()
+    rarer /= np.maximum(np.bincount(pair, np.nan_to_num(flows.size), pairs), 1.0)
     beside = frequent.filter(pl.len().over("pair") >= 2)["size"].to_numpy()
     guest = (sizes == 1) & np.isin(np.round(main, -3), np.unique(np.round(beside, -3)))
-    return Sizes(sizes, covered / np.maximum(np.bincount(pair, minlength=pairs), 1), main, kinds, guest)
+    return Sizes(sizes, covered / np.maximum(np.bincount(pair, minlength=pairs), 1), main, kinds, guest, rarer)
 
 
 def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float) -> tuple[Floats, Floats, Floats]:
@@ -267,6 +276,8 @@ def _types(
     # have.
     extra = clique & (sizes.kinds > np.quantile(sizes.kinds[clique], 0.25)) if clique.any() else clique
     clique = clique & ~extra
+    # Gradients beside an exchange that happens many times a step (context parallelism, activations).
+    extra |= ~clique & (sizes.kinds >= sizes.often + 2) & (sizes.rarer >= 0.2)
     bucketed = extra | (many & ~clique & (ring | (mutual >= 0.5) | (sizes.often >= 3) | (sizes.covered >= 0.6)))
     if clique.any() and not bucketed.any():
         bucketed = clique & many
@@ -276,7 +287,7 @@ def _types(
     exchange = mutual >= max(0.8, 0.93 * float(mutual.max(initial=0.0)))
     lonely = (sizes.often == 1) & (sizes.covered >= 0.5)
     beside = accompanies(bucketed) if others and (lonely & ring).any() else np.ones(len(a))
-    chord = _chords(a, b, bucketed, sizes, count)
+    chord = ring & _chords(a, b, bucketed, sizes, count)
     types: list[str] = []
     for i in range(len(a)):
         if chord[i]:

@@ -250,15 +250,17 @@ def _names(members: list[int], capture: Capture) -> tuple[list[str], str]:
     return nodes, ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
 
 
-def narrowed(found: list[Slow], times: StageTimes, steps: Steps, capture: Capture) -> list[Slow]:
+def narrowed(found: list[Slow], times: StageTimes, steps: Steps, layout: Layout, capture: Capture) -> list[Slow]:
     """In a pipeline a slow stage delays all stages of its replica: who computed longer than before is the culprit
-    among the late ones.
+    among the late ones and those whom they wait for.
     """
+    replica = {int(m): number for number, group in enumerate(layout.pp_groups) for m in group}
     for slow in found:
+        late = {replica.get(m) for m in slow.culprits}
         first, last = (
             int(k) for k in np.clip(steps.of(np.array([slow.t0, slow.t1])) + np.array([1, 0]), 0, len(steps) - 1)
         )
-        guilty = slower_than_before(times, first, last)
+        guilty = [x for x in slower_than_before(times, first, last) if replica.get(x[0]) in late]
         if guilty:
             members = [m for m, _ in guilty]
             nodes, who = _names(members, capture)

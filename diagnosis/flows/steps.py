@@ -109,10 +109,15 @@ def _busiest_sender(traffic: Flows) -> Flows:
 
 def _even(flows: Flows, cut: Cut, capture: Capture) -> bool:
     """True when a group moves about the same in every part of a cut."""
-    volume = volumes(flows, capture.has_bytes)
-    moved = np.diff(np.concatenate([[0.0], np.cumsum(volume)])[np.searchsorted(flows.start, cut.begin)])
+    moved = _moved(flows, cut, capture)
     usual = max(float(np.median(moved)), 1.0) if len(moved) else 1.0
     return len(moved) < 2 or bool((np.abs(moved / usual - 1) > 0.6).mean() < 0.25)
+
+
+def _moved(flows: Flows, cut: Cut, capture: Capture) -> Floats:
+    """What is moved in each part between two boundaries."""
+    volume = volumes(flows, capture.has_bytes)
+    return np.diff(np.concatenate([[0.0], np.cumsum(volume)])[np.searchsorted(flows.start, cut.begin)])
 
 
 def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
@@ -129,9 +134,15 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
         even = None
     found = [cut for cut in (plain, even, pattern) if cut is not None]
     good = [cut for cut in found if cut.odd <= ODD]
-    if good:
-        return max(good, key=lambda cut: len(cut.stop))
-    return min(found, key=lambda cut: cut.odd, default=None)
+    best = max(good, key=lambda cut: len(cut.stop)) if good else min(found, key=lambda cut: cut.odd, default=None)
+    if best is None:
+        return None
+    moved = _moved(traffic, best, capture)
+    if len(moved) and moved.max() > 1.7 * np.median(moved):  # a stretch unlike the others hides several steps
+        whole = by_bytes(traffic, capture.has_bytes, float(np.median(moved)))
+        if whole is not None and len(whole.stop) > len(best.stop) and whole.odd <= best.odd:
+            return whole
+    return best
 
 
 def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) -> Steps:
