@@ -1,13 +1,16 @@
-"""Numbers that an address or a form asks for: what cannot be used is passed over, so that no address breaks a page."""
+"""What addresses, forms and the API ask for: numbers that cannot be used are passed over, layouts refused in words."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
+from typing import Any
 
 #: ``str.isdigit`` alone would let pass ``²``, and digits by the thousand, which ``int`` refuses; every database keeps
 #: what fifteen digits say, also times a page's size
 _WHOLE = re.compile(r"[0-9]{1,15}")
+MAX_LAYOUT_BYTES = 20_000
 
 
 def whole(text: str | None, default: int = 0) -> int:
@@ -22,3 +25,14 @@ def seconds(text: str | None) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def layout_problem(layout: dict[Any, Any]) -> str:
+    """Why no database keeps this parallel layout, in a sentence; nothing where one does."""
+    try:
+        raw = json.dumps(layout, ensure_ascii=False).encode()
+    except (UnicodeEncodeError, RecursionError):
+        return "It holds text that is not Unicode, or is nested too deep: send names and numbers."
+    if len(raw) > MAX_LAYOUT_BYTES or b"\\u0000" in raw:
+        return "It holds NUL characters or is longer than 20 kB: send names and numbers."
+    return ""

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from django import forms
 from django.db.models import QuerySet
 
+from ingest.asked import MAX_LAYOUT_BYTES, layout_problem, whole
 from ingest.models import Cluster, Job, Outcome, Team
 
 
@@ -48,7 +49,7 @@ class DescriptionForm(forms.Form):
         required=False, label="Nodes", widget=forms.Textarea(attrs={"rows": 2}), help_text="One a line, or with commas."
     )
     layout = forms.CharField(
-        required=False, label="Layout", max_length=500, help_text="Such as tp=8 pp=2 dp=4, or JSON."
+        required=False, label="Layout", max_length=MAX_LAYOUT_BYTES, help_text="Such as tp=8 pp=2 dp=4, or JSON."
     )
     started_at = forms.DateTimeField(
         required=False, label="Start (UTC)", widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"})
@@ -90,17 +91,20 @@ class DescriptionForm(forms.Form):
         if not text:
             return {}
         sentence = "Write it as tp=8 pp=2 dp=4, or as a JSON object."
+        layout: dict[str, Any] = {}
         if text.startswith("{"):
             try:
-                return dict(json.loads(text))
-            except ValueError as error:
+                layout = dict(json.loads(text))
+            except (ValueError, RecursionError) as error:
                 raise forms.ValidationError(sentence) from error
-        layout: dict[str, Any] = {}
-        for word in text.replace(",", " ").split():
-            key, _, value = word.partition("=")
-            if not key or not value:
-                raise forms.ValidationError(sentence)
-            layout[key] = int(value) if value.isdigit() else value
+        else:
+            for word in text.replace(",", " ").split():
+                key, _, value = word.partition("=")
+                if not key or not value:
+                    raise forms.ValidationError(sentence)
+                layout[key] = whole(value, -1) if whole(value, -1) >= 0 else value
+        if problem := layout_problem(layout):
+            raise forms.ValidationError(problem)
         return layout
 
     def clean(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from ingest import selectors, services
 from ingest.api.uploads import CHUNK_BYTES
+from ingest.asked import whole
 from ingest.forms import DescriptionForm, JobForm, described
 from ingest.models import Job, Run, ServiceAccount, Team, Token
 from ingest.refusals import Refused, told
@@ -155,7 +156,7 @@ def service_accounts(request: HttpRequest) -> HttpResponse:
                     purpose=asked.get("purpose", ""),
                 )
                 return redirect("services")
-            account = get_object_or_404(ServiceAccount, pk=_number(asked.get("account")))
+            account = get_object_or_404(ServiceAccount, pk=whole(asked.get("account")))
             if asked.get("act") == "close":
                 accounts.account_close(account=account)
                 messages.success(request, f"{account} is closed and its tokens are revoked.")
@@ -192,14 +193,9 @@ def _token_of_form(request: HttpRequest, user: Any) -> str:
 
 
 def _revoke(request: HttpRequest, among: QuerySet[Token], back: str) -> HttpResponse:
-    services.token_revoke(token=get_object_or_404(among, pk=_number(request.POST["revoke"])))
+    services.token_revoke(token=get_object_or_404(among, pk=whole(request.POST["revoke"])))
     messages.success(request, "The token is revoked.")
     return redirect(back)
-
-
-def _number(text: str | None) -> int:
-    """A key that a form sent; 0, which no row has, for anything else."""
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 18 else 0
 
 
 def _scopes_for(user: Any) -> list[tuple[str, Any]]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.utils import OpenApiResponse, extend_schema_field
 from rest_framework import serializers
 
+from ingest.asked import layout_problem
 from ingest.models import Artifact, Job, Outcome, Run, RunLog, Upload
 from ingest.selectors import progress
 
-_MAX_LAYOUT_BYTES = 20_000
 STEP_STATES = [(name, name) for name in ("waiting", "active", "done", "failed")]
 DIAGNOSIS_STATES = [(name, name) for name in ("waiting", "queued", "running", "succeeded", "failed")]
 
@@ -33,19 +32,17 @@ class ProblemSerializer(serializers.Serializer[Any]):
     )
 
 
+#: what a refusal answers, for the schema
+PROBLEM = OpenApiResponse(ProblemSerializer, description="What is wrong and what to do")
+
+
 class LayoutField(serializers.DictField):
     """A layout as programs print it. What no database keeps as text (NUL, half a character) is refused."""
 
     def to_internal_value(self, data: Any) -> dict[Any, Any]:
         kept: dict[Any, Any] = super().to_internal_value(data)
-        try:
-            raw = json.dumps(kept, ensure_ascii=False).encode()
-        except (UnicodeEncodeError, RecursionError) as error:
-            raise serializers.ValidationError("It holds text that is not Unicode: send names and numbers.") from error
-        if len(raw) > _MAX_LAYOUT_BYTES or b"\\u0000" in raw:
-            raise serializers.ValidationError(
-                "It holds NUL characters or is longer than 20 kB: send names and numbers."
-            )
+        if problem := layout_problem(kept):
+            raise serializers.ValidationError(problem)
         return kept
 
 

@@ -60,6 +60,8 @@ def test_a_script_gets_the_address_and_sends_the_files_itself(visitor: Client) -
         ({"name": ""}, "name", "required"),
         ({"slug": "taken"}, "slug", "in use"),
         ({"layout": "eight"}, "layout", "tp=8"),
+        ({"layout": '{"tp": "\\u0000"}'}, "layout", "NUL"),
+        ({"layout": "{" * 9000}, "layout", "tp=8"),
         ({"time_zone": "Mars/Olympus"}, "time_zone", "no time zone"),
         ({"started_at": "2026-11-21T10:00", "ended_at": "2026-11-21T09:00"}, "ended_at", "before the start"),
     ],
@@ -75,6 +77,11 @@ def test_a_wrong_field_is_told_beside_it_and_nothing_is_made(
     assert words in row["detail"]
     assert words in visitor.post("/upload/", form(**fields)).content.decode()
     assert Job.objects.count() == 1
+
+
+def test_only_plain_digits_of_a_layout_are_numbers(visitor: Client) -> None:
+    visitor.post("/upload/", form(layout="tp=² pp=2 order=tp-dp-pp"))
+    assert Job.objects.get().layout == {"tp": "²", "pp": 2, "order": "tp-dp-pp"}
 
 
 def test_evidence_can_be_added_to_a_job_that_is_there(visitor: Client, job: Job) -> None:
