@@ -6,13 +6,12 @@ import logging
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
-from django.db import OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
-from ingest.refusals import BUSY, Refused
+from ingest.refusals import DATABASE_AWAY, Refused, of_database
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +27,9 @@ _DO = {
 
 def problem_json(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's exception handler: ``application/problem+json`` for every error of the API."""
-    if isinstance(error, OperationalError):
-        log.warning("database busy: %s", error)
-        error = Refused(BUSY, code="busy", status=503)
+    if isinstance(error, DATABASE_AWAY) and not str(error).startswith("no such"):
+        log.warning("database: %s", error)
+        error = of_database(error)
     if isinstance(error, Refused):
         headers = {"Retry-After": "5"} if error.status == 503 else {}
         problem = problem_of(error.status, error.code, error.detail)

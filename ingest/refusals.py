@@ -6,9 +6,13 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
+
+#: what Django raises when the database is not there, locked or full
+DATABASE_AWAY = (OperationalError, InterfaceError)
 
 BUSY = "The database is busy with other work: nothing was lost, send this again in a few seconds."
+AWAY = "The database does not answer: nothing was lost, send this again in a few seconds."
 DISK_FULL = (
     "The server's disk is full: this upload was not kept. Ask an administrator to free space, then send it again."
 )
@@ -27,12 +31,22 @@ class Refused(Exception):
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Turns a full disk and a locked database into a sentence."""
+    """Turns a full disk and a database that is locked or away into a sentence."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise Refused(DISK_FULL, code="disk_full", status=507) from error
-    except OperationalError as error:
-        raise Refused(BUSY, code="busy", status=503) from error
+    except DATABASE_AWAY as error:
+        raise of_database(error) from error
+
+
+def of_database(error: Exception) -> Refused:
+    """What a database that does not do its work is to be called: full, busy, or away."""
+    said = str(error).lower()
+    if "is full" in said or "no space left" in said:
+        return Refused(DISK_FULL, code="disk_full", status=507)
+    if "lock" in said:
+        return Refused(BUSY, code="busy", status=503)
+    return Refused(AWAY, code="database_away", status=503)

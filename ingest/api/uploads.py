@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +21,7 @@ from rest_framework.response import Response
 from ingest import selectors, services
 from ingest.api.base import ApiView
 from ingest.api.jobs import job_of
-from ingest.api.serializers import CapabilitiesSerializer, ProblemSerializer, ReceiptSerializer
+from ingest.api.serializers import PROBLEM, CapabilitiesSerializer, ReceiptSerializer
 from ingest.models import Upload
 from ingest.refusals import Refused
 from ingest.services import resuming
@@ -29,8 +30,8 @@ TAGS = ["uploads"]
 TUS = "1.0.0"
 CHUNK_BYTES = 8 << 20
 _READ_BYTES = 256 << 10
+_DRAINED_BYTES = 256 << 20
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
-_PROBLEM = OpenApiResponse(ProblemSerializer, description="What is wrong and what to do")
 _RAW = {"application/octet-stream": OpenApiTypes.BINARY}
 
 
@@ -46,9 +47,23 @@ def body_of(request: Request) -> Iterator[bytes]:
         raise Refused("The connection broke off: send it again.", code="broken", status=400) from error
 
 
-class ArtifactView(ApiView):
-    serializer_class = ReceiptSerializer
+class BytesView(ApiView):
+    """What all that takes bytes shares."""
+
     rate = "UPLOADS_PER_MINUTE"
+
+    def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """After a refusal, reads on for a while: a sender that is cut off while it sends never hears why."""
+        if response.status_code >= 400:
+            left = _DRAINED_BYTES
+            with contextlib.suppress(OSError):
+                while left > 0 and (block := self.request._request.read(_READ_BYTES)):
+                    left -= len(block)
+        return super().finalize_response(request, response, *args, **kwargs)
+
+
+class ArtifactView(BytesView):
+    serializer_class = ReceiptSerializer
 
     @extend_schema(
         operation_id="artifacts_put",
@@ -60,7 +75,7 @@ class ArtifactView(ApiView):
             OpenApiParameter("path", str, required=True, description="Name of the file within the job"),
             OpenApiParameter("attempt", int, description="Global launch of the job, counted from 0"),
         ],
-        responses={200: ReceiptSerializer, 201: ReceiptSerializer, 202: ReceiptSerializer, 422: _PROBLEM},
+        responses={200: ReceiptSerializer, 201: ReceiptSerializer, 202: ReceiptSerializer, 422: PROBLEM},
     )
     def put(self, request: Request, slug: str, sha256: str) -> Response:
         job = job_of(request, slug)
@@ -99,11 +114,10 @@ class CapabilitiesView(ApiView):
         )
 
 
-class TusView(ApiView):
+class TusView(BytesView):
     """What both tus endpoints share."""
 
     serializer_class = None
-    rate = "UPLOADS_PER_MINUTE"
 
     def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
@@ -124,8 +138,8 @@ class UploadsView(TusView):
         ],
         responses={
             201: OpenApiResponse(description="`Location` is the upload's address"),
-            413: _PROBLEM,
-            422: _PROBLEM,
+            413: PROBLEM,
+            422: PROBLEM,
         },
     )
     def post(self, request: Request) -> HttpResponse:
@@ -134,6 +148,9 @@ class UploadsView(TusView):
             sentence = "Upload-Metadata names no job: send “job ” and the id of one in base64."
             raise Refused(sentence, code="bad_metadata", status=400)
         job = job_of(request, said["job"])
+        if said.get("sha256") and not _SHA256.fullmatch(said["sha256"]):
+            sentence = "Upload-Metadata: sha256 is not 64 hexadecimal digits: correct it, or leave it out."
+            raise Refused(sentence, code="bad_digest", status=400)
         upload = resuming.upload_begin(
             job=job,
             path=said.get("path") or said.get("filename", ""),
@@ -185,9 +202,9 @@ class UploadView(TusView):
         parameters=[OpenApiParameter("Upload-Offset", int, OpenApiParameter.HEADER, required=True)],
         responses={
             204: OpenApiResponse(description="New `Upload-Offset`"),
-            409: _PROBLEM,
-            413: _PROBLEM,
-            460: _PROBLEM,
+            409: PROBLEM,
+            413: PROBLEM,
+            460: PROBLEM,
         },
     )
     def patch(self, request: Request, pk: str) -> HttpResponse:

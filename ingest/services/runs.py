@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
 from ingest import processes
 from ingest.models import Artifact, Job, Run, RunLog, Upload
-from ingest.refusals import Refused
+from ingest.refusals import DATABASE_AWAY, Refused
 from ingest.signals import run_failed
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,6 @@ MAX_TRIES = 3
 LEASE = timedelta(minutes=10)
 MAX_LOG_ROWS = 200
 _PROGRESS_EVERY_S = 1.0
-_DATABASE_AWAY = (OperationalError, InterfaceError)
 #: seconds between attempts to tell a database that is away that work goes back to the queue
 _ASK_AGAIN_S = (1, 2, 5, 10, 20, 30, 60, 60)
 #: in a run's parameters: how often it was put back because of the database or the disk; at most so often
@@ -99,7 +98,7 @@ def run_do(run_id: int, act: Callable[[Work], None]) -> None:
         return
     except Refused as refusal:
         run_fail(run, refusal.detail)
-    except _DATABASE_AWAY as error:
+    except DATABASE_AWAY as error:
         log.warning("run %s waits for the database: %s", run.pk, error)
         _release_when_it_answers(run, f"The database did not answer ({error}). This goes on by itself when it does.")
     except Exception as error:
@@ -199,7 +198,7 @@ def _release_when_it_answers(run: Run, sentence: str) -> None:
             if not connection.in_atomic_block:
                 connection.close_if_unusable_or_obsolete()
             held.update(state=Run.State.QUEUED, sent_at=None, error=sentence, worker="", parameters=parameters)
-        except _DATABASE_AWAY:
+        except DATABASE_AWAY:
             if pause is None:
                 raise
             time.sleep(pause)
