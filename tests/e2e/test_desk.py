@@ -44,6 +44,33 @@ def test_a_queue_that_stays_open_shows_what_comes_and_keeps_the_focus(
     assert page.evaluate("document.querySelector('.is-current a.headline').href") == reading
 
 
+def test_an_act_by_key_leaves_focus_and_cursor_where_they_were(engineer: Page, samples_ready: None) -> None:
+    page = engineer
+    open_sample(page)
+    confirm = page.get_by_test_id("confirm-category")
+    confirm.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("verdict")).to_contain_text("reviewed")
+    expect(confirm).to_be_focused()
+    page.keyboard.press("j")
+    page.keyboard.press("s")
+    page.keyboard.press("c")
+    suspect = page.get_by_test_id("suspect-1")
+    expect(suspect.locator(".human-word")).to_be_visible()
+    expect(suspect).to_have_class(re.compile("is-current"))
+    expect(suspect.locator("[data-open]")).to_be_focused()
+    words = page.locator(".human-word")
+    for left in (1, 0):  # both are taken back: other tests find the sample as it was
+        words.first.get_by_role("button").click()
+        expect(words).to_have_count(left)
+    page.keyboard.press("/")
+    page.keyboard.type("category:hard")
+    expect(page.locator("#q-list li").first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#q-list")).to_be_hidden()
+    expect(page.locator("#q")).to_have_value("category:hard")
+
+
 def test_a_queue_being_worked_on_is_left_alone(engineer: Page, samples_ready: None) -> None:
     page, asked = engineer, []
     page.goto("/")
