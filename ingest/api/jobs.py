@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import Http404
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ingest import selectors, services
 from ingest.api.base import IDEMPOTENCY_KEY, ApiView, Cursor
 from ingest.api.serializers import (
+    PROBLEM,
     ArtifactSerializer,
     DiagnoseInSerializer,
     DiagnoseOutSerializer,
@@ -19,15 +20,13 @@ from ingest.api.serializers import (
     JobDetailSerializer,
     JobInSerializer,
     JobSerializer,
-    ProblemSerializer,
     RunSerializer,
     UploadSerializer,
 )
-from ingest.models import Artifact, Job, Run, Upload
+from ingest.models import Artifact, Cluster, Job, Run, Upload
 from ingest.refusals import Refused
 
 TAGS = ["jobs"]
-_PROBLEM = OpenApiResponse(ProblemSerializer, description="What is wrong and what to do")
 
 
 def job_of(request: Any, slug: str) -> Job:
@@ -38,6 +37,15 @@ def job_of(request: Any, slug: str) -> Job:
             f"There is no job “{slug[:120]}” that you may see: check its id, or make it by POST /api/v1/jobs/."
         )
     return job
+
+
+def cluster_of(request: Any, slug: str) -> Cluster:
+    """The cluster, if the caller may see it; else a refusal of the field."""
+    cluster = selectors.clusters_visible_to(request.user).filter(slug=slug).first()
+    if cluster is None:
+        sentence = "There is no such cluster for you: leave it out, or ask an administrator."
+        raise Refused(sentence, code="invalid", fields={"cluster": sentence})
+    return cluster
 
 
 def _fields_of(request: Any, said: dict[str, Any]) -> dict[str, Any]:
@@ -73,7 +81,7 @@ class JobsView(ApiView):
         summary="Make a job",
         request=JobInSerializer,
         parameters=[IDEMPOTENCY_KEY],
-        responses={201: JobSerializer, 409: _PROBLEM, 422: _PROBLEM},
+        responses={201: JobSerializer, 409: PROBLEM, 422: PROBLEM},
     )
     def post(self, request: Request) -> Response:
         form = JobInSerializer(data=request.data)
@@ -86,10 +94,7 @@ class JobsView(ApiView):
         fields = dict(fields)
         cluster = fields.pop("cluster", services.DEFAULT_CLUSTER)
         if cluster != services.DEFAULT_CLUSTER:
-            cluster = selectors.clusters_visible_to(request.user).filter(slug=cluster).first()
-            if cluster is None:
-                sentence = "There is no such cluster for you: leave it out, or ask an administrator."
-                raise Refused(sentence, code="invalid", fields={"cluster": sentence})
+            cluster = cluster_of(request, cluster)
         job = services.job_create(user=request.user, cluster=cluster, **_fields_of(request, fields))
         return 201, JobSerializer(job).data
 
@@ -175,7 +180,7 @@ class DiagnoseView(ApiView):
         tags=TAGS,
         summary="Diagnose a job as soon as its evidence is read",
         request=DiagnoseInSerializer,
-        responses={200: DiagnoseOutSerializer, 202: DiagnoseOutSerializer, 409: _PROBLEM},
+        responses={200: DiagnoseOutSerializer, 202: DiagnoseOutSerializer, 409: PROBLEM},
     )
     def post(self, request: Request, slug: str) -> Response:
         job = job_of(request, slug)

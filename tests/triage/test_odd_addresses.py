@@ -109,6 +109,11 @@ def test_a_nul_character_is_refused_with_what_to_do(pages, address):
         assert "take control characters out" in response.content.decode()
 
 
+def test_a_file_whose_name_holds_a_nul_is_refused_before_its_bytes_are_read(pages):
+    answer = pages.put("/api/v1/jobs/odd-job/artifacts/" + "0" * 64 + "?path=a%00b", b"x", "application/octet-stream")
+    assert (answer.status_code, answer["Content-Type"]) == (400, "application/problem+json")
+
+
 def test_a_value_that_the_database_refuses_is_told_as_the_senders(rf):
     from django.db import DataError
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ingest.api.base import IDEMPOTENCY_KEY, ApiView, Cursor
-from ingest.api.serializers import ProblemSerializer
+from ingest.api.serializers import PROBLEM
 from ingest.models import Token
 from ingest.refusals import Refused
 from triage import search
@@ -28,7 +28,6 @@ from triage.services import reviewing
 from triage.services.reading import findings_of
 
 TAGS = ["incidents"]
-_PROBLEM = OpenApiResponse(ProblemSerializer, description="What is wrong and what to do")
 _QUERY = OpenApiParameter(
     "q", str, description="The search language of the list, e.g. `category:network is:unreviewed`"
 )
@@ -56,7 +55,7 @@ class IncidentsView(ApiView):
         tags=TAGS,
         summary="Incidents that match a search, newest first",
         parameters=[_QUERY, _FILTER],
-        responses={200: IncidentSerializer(many=True), 422: _PROBLEM},
+        responses={200: IncidentSerializer(many=True), 422: PROBLEM},
     )
     def get(self, request: Request) -> Response:
         text = request.query_params.get("q", "")
@@ -122,7 +121,7 @@ class DecisionsView(ApiView):
         summary="Confirm, correct or reject a claim",
         request=DecisionInSerializer,
         parameters=[IDEMPOTENCY_KEY],
-        responses={201: DecisionSerializer, 422: _PROBLEM},
+        responses={201: DecisionSerializer, 422: PROBLEM},
     )
     def post(self, request: Request, number: int) -> Response:
         form = DecisionInSerializer(data=request.data)
@@ -149,7 +148,7 @@ class DecisionUndoView(ApiView):
         tags=TAGS,
         summary="Take a decision back",
         request=None,
-        responses={200: DecisionSerializer, 422: _PROBLEM},
+        responses={200: DecisionSerializer, 422: PROBLEM},
     )
     def post(self, request: Request, number: int, decision: int) -> Response:
         found = get_object_or_404(Decision, pk=decision, incident=_incident_of(request, number))

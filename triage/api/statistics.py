@@ -6,14 +6,14 @@ from datetime import date, timedelta
 from typing import Any
 
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ingest.api.base import ApiView
-from ingest.api.serializers import ProblemSerializer
+from ingest.api.serializers import PROBLEM
 from ingest.asked import whole
 from ingest.refusals import Refused
 from ingest.roles import can
@@ -21,8 +21,6 @@ from triage import search
 from triage.selectors.jobs import jobs_visible_to
 from triage.selectors.statistics import DIMENSIONS, TABLES, Period, statistics_of
 from triage.selectors.sums import UNUSABLE_DATES
-
-_PROBLEM = OpenApiResponse(ProblemSerializer, description="What is wrong and what to do")
 
 
 class StatisticsSerializer(serializers.Serializer[Any]):
@@ -58,7 +56,7 @@ class StatisticsView(ApiView):
             OpenApiParameter("until", date, description="Last day; default: today"),
             OpenApiParameter("by", str, enum=list(DIMENSIONS), description="What the table `dimension` is by"),
         ],
-        responses={200: StatisticsSerializer, 422: _PROBLEM},
+        responses={200: StatisticsSerializer, 422: PROBLEM},
     )
     def get(self, request: Request) -> Response:
         if not can(request.user, "statistics"):

@@ -6,23 +6,21 @@ from typing import Any
 from uuid import UUID
 
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ingest.api.base import IDEMPOTENCY_KEY, ApiView, Cursor
-from ingest.api.serializers import ProblemSerializer
+from ingest.api.jobs import cluster_of
+from ingest.api.serializers import PROBLEM
 from ingest.models import Token
-from ingest.refusals import Refused
-from ingest.selectors import clusters_visible_to
 from triage.models import Delivery, Webhook
 from triage.selectors.webhooks import deliveries_of, webhooks_of
 from triage.services import webhooks as services
 from triage.services.webhooks import EVENTS
 
 TAGS = ["webhooks"]
-_PROBLEM = OpenApiResponse(ProblemSerializer, description="What is wrong and what to do")
 _EVENTS = [(event, event) for event in EVENTS]
 
 
@@ -104,11 +102,7 @@ class WebhooksApiView(ApiView):
     def save(self, request: Request, fields: dict[str, Any], existing: Webhook | None = None) -> Webhook:
         fields = dict(fields)
         if "cluster" in fields:
-            slug = fields["cluster"]
-            fields["cluster"] = clusters_visible_to(request.user).filter(slug=slug).first() if slug else None
-            if slug and fields["cluster"] is None:
-                sentence = "There is no such cluster for you: leave it out, or ask an administrator."
-                raise Refused(sentence, code="invalid", fields={"cluster": sentence})
+            fields["cluster"] = cluster_of(request, fields["cluster"]) if fields["cluster"] else None
         return services.webhook_save(by=request.user, existing=existing, **fields)
 
 
@@ -130,7 +124,7 @@ class WebhooksView(WebhooksApiView):
         summary="Make a webhook; the answer alone holds its secret",
         request=WebhookInSerializer,
         parameters=[IDEMPOTENCY_KEY],
-        responses={201: WebhookSecretSerializer, 422: _PROBLEM},
+        responses={201: WebhookSecretSerializer, 422: PROBLEM},
     )
     def post(self, request: Request) -> Response:
         form = WebhookInSerializer(data=request.data)
@@ -152,7 +146,7 @@ class WebhookView(WebhooksApiView):
         tags=TAGS,
         summary="Change a webhook, or switch it off and on",
         request=WebhookInSerializer(partial=True),
-        responses={200: WebhookSerializer, 422: _PROBLEM},
+        responses={200: WebhookSerializer, 422: PROBLEM},
     )
     def patch(self, request: Request, pk: int) -> Response:
         hook = self.webhook(request, pk)
