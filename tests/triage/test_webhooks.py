@@ -68,6 +68,13 @@ def test_each_word_of_a_person_is_told_with_what_it_changed(hook, receiver):
     assert not any(b"between us" in body for body in receiver.bodies())
 
 
+def test_an_opened_incident_is_told_with_what_to_do(hook, receiver):
+    diagnosis_store(attempt=make_attempt(), revision=1, report=sample())
+    bodies = [json.loads(body) for body in receiver.bodies()]
+    said = next(body["data"]["incident"] for body in bodies if body["type"] == "incident.opened")
+    assert said["advice"] == {"action": "evict", "title": "Evict", "targets": ["gpu-0412"]}
+
+
 def test_a_bulk_act_is_told_of_each_incident(hook, receiver):
     rows, ada = [make_incident() for _ in range(3)], make_user("ada", "engineer")
     reviewing.incidents_decide(incidents=rows, word="confirm", by=ada)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ingest.models import Artifact, Job, Run, Upload
-from triage.models import Activity, Incident, Webhook
+from triage.models import Activity, Diagnosis, Incident, Webhook
 from triage.services.webhooks import announce, job_told, link
 
 _HUMAN = {
@@ -18,6 +18,8 @@ _HUMAN = {
 }
 #: problems told in one message; their number is told too
 _MAX_PROBLEMS = 50
+#: machines named in an advice
+_MAX_TARGETS = 20
 #: of an activity, what a message repeats: not comments, which may be private
 _TOLD = ("claim", "subject", "word", "before", "after", "reason")
 
@@ -76,7 +78,7 @@ def failure_announce(run_id: int) -> None:
 
 
 def incident_told(incident: Incident) -> dict[str, Any]:
-    """What a message says of an incident: enough to route it, not the evidence."""
+    """What a message says of an incident: enough to route it and to act, not the evidence."""
     return {
         "number": incident.pk,
         "url": link(f"/incidents/{incident.pk}/"),
@@ -94,7 +96,15 @@ def incident_told(incident: Incident) -> dict[str, Any]:
         "happened_at": incident.happened_at.isoformat(),
         "opened_at": incident.opened_at.isoformat(),
         "fingerprint": incident.fingerprint,
+        "advice": _advice_told(incident),
     }
+
+
+def _advice_told(incident: Incident) -> dict[str, Any]:
+    """What to do, for whoever reads the message before the page. One query, which leaves the rest of the report."""
+    found = Diagnosis.objects.filter(pk=incident.diagnosis_id).values_list("report__advice", flat=True).first() or {}
+    targets = found.get("targets") or []
+    return {"action": found.get("action"), "title": found.get("action_title"), "targets": targets[:_MAX_TARGETS]}
 
 
 def _diagnosed(activity: Activity) -> None:
