@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
@@ -144,6 +145,67 @@ def test_what_one_person_may_see_is_not_told_to_another(client, ada):
     others = seen(client)
     assert waiting(others["jobs"]) == ""
     assert facet(others["incidents"], "unreviewed") == 0
+
+
+def token_of(page):
+    """The reader's own token, which must stand in every form of the page."""
+    (token,) = {value[-32:] for value in re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)}
+    return token
+
+
+@pytest.mark.parametrize("name", ["incident", "job"])
+def test_a_page_that_is_read_again_is_not_put_together_again(
+    client, ada, incident, name, django_assert_max_num_queries
+):
+    url = reverse(name, args=[incident.pk if name == "incident" else incident.job.slug])
+    first = client.get(url).content.decode()
+    with django_assert_max_num_queries(3):
+        again = client.get(url).content.decode()
+    assert re.sub(r'"\w{64}"', "token", again) == re.sub(r'"\w{64}"', "token", first)
+    assert incident.headline in again
+
+
+def test_each_act_shows_on_a_page_that_was_kept(client, ada, incident):
+    url = reverse("incident", args=[incident.pk])
+    acts = (
+        ("decide", {"claim": "category", "word": "correct", "value": "network.link_down"}, "corrected the category"),
+        ("comment", {"body": "Looked at the cable"}, "Looked at the cable"),
+        ("assign", {"assignee": "me"}, "Yours: give back"),
+        ("incident-act", {"act": "resolved", "reason": "changed it"}, "changed it"),
+    )
+    for name, given, shown in acts:
+        client.get(url)
+        assert shown not in client.get(url).content.decode()
+        act(client, name, incident.pk, **given)
+        assert shown in client.get(url).content.decode()
+    assert "resolved" in client.get(reverse("job", args=[incident.job.slug])).content.decode()
+
+
+def test_a_kept_page_gives_each_reader_their_own_token_rights_and_name(client, ada, incident):
+    page = reverse("incident", args=[incident.pk])
+    act(client, "assign", incident.pk, assignee="me")
+    seen = {}
+    for name, role in (("ada", None), ("eve", "engineer"), ("vic", "viewer")):
+        reader = Client()
+        reader.force_login(ada if role is None else make_user(name, role))
+        reader.get(page)
+        seen[name] = reader.get(page).content.decode()
+    assert len({token_of(seen["ada"]), token_of(seen["eve"])}) == 2
+    assert "Yours: give back" in seen["ada"]
+    assert "ada: take over" in seen["eve"]
+    assert "confirm-category" in seen["eve"]
+    assert "confirm-category" not in seen["vic"]
+
+
+def test_similar_incidents_of_closed_clusters_are_not_kept_for_others(client, ada, incident):
+    closed = make_cluster("closed")
+    insider = make_user("insider", "engineer", "manager")
+    make_team("inside", members=[insider], clusters=[closed])
+    make_incident(make_job(cluster=closed), category=incident.category, headline="Secret failure")
+    reader = Client()
+    reader.force_login(insider)
+    assert "Secret failure" in reader.get(reverse("incident", args=[incident.pk])).content.decode()
+    assert "Secret failure" not in client.get(reverse("incident", args=[incident.pk])).content.decode()
 
 
 def test_what_is_mine_is_counted_for_each_person(client, ada, incident):

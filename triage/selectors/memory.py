@@ -71,6 +71,7 @@ def renewed[T](
     now: datetime,
     renew: Callable[[T | None], T],
     is_personal: bool = False,
+    kept_s: float = KEPT_S,
 ) -> T:
     """What ``renew`` makes of what it gave last time in the same hour, or of None; kept for the next time.
 
@@ -88,7 +89,7 @@ def renewed[T](
     answer = renew(kept)
     if answer is not kept:
         try:
-            cache.set(key, answer, KEPT_S)
+            cache.set(key, answer, kept_s)
         except RedisError as error:
             log.warning("the cache cannot be reached: %s", error)
     return answer

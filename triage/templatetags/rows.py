@@ -1,22 +1,28 @@
-"""Pieces of lists that are rendered once for each different content: what they show is the key of what was rendered.
+"""Pieces of pages that are rendered once for each different content: what they show is the key of what was rendered.
 
 A list of 50 rows is 50 times the same template, and most rows look as they did when the page was asked for last. The
-template is given the key and nothing else, so that a remembered piece cannot say anything that is not true now.
+template is given the key and nothing else, so that a remembered piece cannot say anything that is not true now. Larger
+pieces, which many people read at once while something is wrong, are kept by the version of the data (``piece``).
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from django import template
 from django.http.request import QueryDict
+from django.template.base import FilterExpression, NodeList, Parser, Token
+from django.template.context import Context
 from django.template.loader import get_template
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
 from django.utils.safestring import SafeString, mark_safe
 
 from diagnosis import taxonomy
 from triage.models import Incident
 from triage.selectors.incidents import FacetValue
+from triage.selectors.memory import renewed
 from triage.services.reading import FindingFacts
 from triage.templatetags.desk import utc
 from triage.wording import amount, number, percent
@@ -137,6 +143,55 @@ def search_url(context: dict[str, Any], text: str) -> str:
     params = QueryDict(context["kept"], mutable=True)
     params["q"] = text
     return f"?{params.urlencode()}"
+
+
+#: a piece is kept as long as "3 minutes ago" in it stays true
+_PIECE_KEPT_S = 60
+
+
+@register.tag
+def piece(parser: Parser, token: Token) -> PieceNode:
+    """``{% piece key %}…{% endpiece %}``: what is inside, rendered once a minute for each state of the data.
+
+    ``key`` tells apart what neither the version of the data nor what the reader may see and do does. What is inside
+    may use lazy values: they are asked for only where it is rendered. Without a key nothing is kept.
+    """
+    _, key = token.split_contents()
+    inside = parser.parse(("endpiece",))
+    parser.delete_first_token()
+    return PieceNode(parser.compile_filter(key), inside)
+
+
+class PieceNode(template.Node):
+    """See :func:`piece`."""
+
+    def __init__(self, key: FilterExpression, inside: NodeList) -> None:
+        self.key = key
+        self.nodelist = inside
+
+    def render(self, context: Context) -> SafeString:
+        given, user = self.key.resolve(context), context.get("user")
+        version = getattr(user, "data_version", None)
+        if not given or version is None:
+            return self.nodelist.render(context)
+        now, rights = timezone.now(), tuple(name for name, has in context["may"].items() if has)
+        stand_in = _stand_in()
+
+        def fresh(kept: str | None) -> str:
+            if kept is not None:
+                return kept
+            with context.push(csrf_token=stand_in):
+                return str(self.nodelist.render(context))
+
+        parts = (version, given, rights, f"{now:%M}")
+        html = renewed("piece", user=user, parts=parts, now=now, renew=fresh, kept_s=_PIECE_KEPT_S)
+        return mark_safe(html.replace(stand_in, str(context.get("csrf_token") or "")))  # noqa: S308  # escaped inside
+
+
+@cache
+def _stand_in() -> str:
+    """What stands in a kept piece where each reader's own token goes; nobody outside knows it."""
+    return salted_hmac("triage.piece", "token", algorithm="sha256").hexdigest()
 
 
 def _rendered(name: str, shown: dict[str, Any]) -> SafeString:

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET, require_POST
 
 from diagnosis.model import STAGES
@@ -35,12 +36,14 @@ _PAST = {"confirm": "Confirmed", "correct": "Corrected", "reject": "Rejected", "
 def incident(request: HttpRequest, number: int) -> HttpResponse:
     """What failed, where, and do I agree?"""
     found = incident_or_404(request, number)
-    view = incident_view(request.user, found)
+    view: Any = SimpleLazyObject(lambda: incident_view(request.user, found))
+    job = found.job
     context = {
         "nav": "incidents",
         "incident": found,
+        "piece": ("incident", number, found.assignee_id == request.user.pk, job.name, str(job.team), str(job.cluster)),
         "view": view,
-        "ladder": advice_view(found, view.report, view.known),
+        "ladder": SimpleLazyObject(lambda: advice_view(found, view.report, view.known)),
         "stages": STAGES,
         "acts": _acts(found),
         "is_asleep": found.snoozed_until is not None and found.snoozed_until > timezone.now(),

@@ -7,11 +7,12 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.utils.functional import SimpleLazyObject
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
 from ingest.asked import seconds, whole
-from ingest.models import Artifact
+from ingest.models import Artifact, Job
 from ingest.models.job import Outcome
 from ingest.selectors import artifacts_of, progress
 from ingest.services import artifact_delete, diagnosis_request
@@ -61,12 +62,14 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
     """What did this job do over time, and where does it hurt?"""
     found = job_or_404(request, slug)
     is_timed = tab in {"compare", "flows"}
-    view = job_view(found, attempt=whole(request.GET.get("attempt"), -1), with_timeline=is_timed)
+    view: Any = SimpleLazyObject(
+        lambda: job_view(found, attempt=whole(request.GET.get("attempt"), -1), with_timeline=is_timed)
+    )
     context = {
         "nav": "jobs",
         "job": found,
         "view": view,
-        "report": view.report,
+        "report": SimpleLazyObject(lambda: view.report),
         "tab": tab,
         "tab_template": TABS[tab],
         "kept": urlencode({name: request.GET[name] for name in ("attempt", "t0", "t1") if request.GET.get(name)}),
@@ -86,7 +89,9 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
     elif tab == "events":
         only = Filter(**{name: request.GET.get(name, "") for name in ("role", "words", "node", "level", "stage")})
         sort = request.GET.get("sort", "")
-        events, stages = job_events(view.diagnosis, only, sort, _span(request))
+        told: Any = SimpleLazyObject(lambda: job_events(view.diagnosis, only, sort, _span(request)))
+        events, stages = SimpleLazyObject(lambda: told[0]), SimpleLazyObject(lambda: told[1])
+        context["piece"] = ("job", request.GET.urlencode(), *_state(found))
         context |= {"events": events, "only": only, "sort": sort if sort in SORTS else "", "span": _span(request)}
         context |= {"roles": EVIDENCE_ROLES, "levels": list(LEVELS), "stages": stages, "sorts": SORTS}
     elif tab == "flows":
@@ -121,6 +126,12 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         }
         context |= {"page_number": number_of_page, "has_next": number_of_page * FILES_PAGE_SIZE < total}
     return render(request, "triage/job.html", context)
+
+
+def _state(found: Any) -> tuple[str, ...]:
+    """All that the job's own rows tell; what work on its evidence changes has no act of its own."""
+    columns = (str(getattr(found, field.attname)) for field in Job._meta.concrete_fields)
+    return (*columns, str(found.cluster), str(found.team), str(found.is_working), str(found.is_troubled))
 
 
 @require_POST
