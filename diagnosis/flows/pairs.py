@@ -41,7 +41,9 @@ CLIQUE = 1024
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Pairs a < b of one job with their type and the evidence for it; columns of equal length."""
+    """Pairs a < b of one job with their type and the evidence for it; columns of equal length. ``beside``: the size
+    that passes along a DP pair many times a step and is no gradient, 0 where there is none.
+    """
 
     a: Ints
     b: Ints
@@ -50,6 +52,7 @@ class Pairs:
     together: Floats
     records: Ints
     main: Floats
+    beside: Floats
 
     def of(self, *types: str) -> Bools:
         """Mask of the pairs of these types."""
@@ -64,13 +67,16 @@ class Pairs:
         """Mask of the records on pairs of these types; of pairs that serve gradients and experts alike, only the
         gradients' records.
         """
-        mask = self.of(*types)[self.index(flows, count)]
+        index = self.index(flows, count)
+        mask = self.of(*types)[index]
+        if DP in types and OTHER not in types and self.beside.any():
+            mask &= ~(np.abs(flows.size - self.beside[index]) < 0.01 * self.beside[index])
         expert = self.of(EP)
         if DP not in types or EP in types or not expert.any():
             return np.asarray(mask)
         tokens = np.unique(np.round(self.main[expert & (self.main > 0)], -3))
         if not len(tokens):  # experts of uneven load: sizes that never recur, below the gradients'
-            share = flows.size[expert[self.index(flows, count)]]
+            share = flows.size[expert[index]]
             most = float(np.quantile(share, 0.999)) if len(share) else 0.0
             least = self.main[self.of(DP) & (self.main > 0)].min(initial=np.inf)
             return np.asarray(mask & (flows.size > 1.02 * most) if 1.5 * most < least < np.inf else mask)
@@ -119,7 +125,14 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     if capture.resolution_s >= BLIND and DP not in types:
         types = [OTHER] * len(types)  # no sizes either: nothing is known
     types = _transitive(a, b, types, records, count, fixed=sizes.guest)
-    return Pairs(a, b, types, sizes.often, np.maximum(timing[0], timing[1]), records.astype(np.int64), sizes.main)
+    together = np.maximum(timing[0], timing[1])
+    beside = np.where(_beside(sizes) & np.array([t == DP for t in types]), sizes.main, 0.0)
+    return Pairs(a, b, types, sizes.often, together, records.astype(np.int64), sizes.main, beside)
+
+
+def _beside(sizes: Sizes) -> Bools:
+    """Pairs with gradients beside an exchange that happens many times a step (context parallelism, activations)."""
+    return np.asarray((sizes.often == 1) & (sizes.kinds >= 3) & (sizes.rarer >= 0.2))
 
 
 def clocks_disagree(pairs: Pairs) -> bool:
@@ -193,7 +206,8 @@ def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> S
     rarer[rare["pair"].to_numpy()] = rare["bytes"].to_numpy()
     rarer /= np.maximum(np.bincount(pair, np.nan_to_num(flows.size), pairs), 1.0)
     beside = frequent.filter(pl.len().over("pair") >= 2)["size"].to_numpy()
-    guest = (sizes == 1) & np.isin(np.round(main, -3), np.unique(np.round(beside, -3)))
+    many = main[(sizes == 1) & (kinds >= 3) & (rarer >= 0.2)]
+    guest = (sizes == 1) & (kinds < 3) & np.isin(np.round(main, -3), np.unique(np.round([*beside, *many], -3)))
     return Sizes(sizes, covered / np.maximum(np.bincount(pair, minlength=pairs), 1), main, kinds, guest, rarer)
 
 
@@ -276,8 +290,7 @@ def _types(
     # have.
     extra = clique & (sizes.kinds > np.quantile(sizes.kinds[clique], 0.25)) if clique.any() else clique
     clique = clique & ~extra
-    # Gradients beside an exchange that happens many times a step (context parallelism, activations).
-    extra |= ~clique & (sizes.kinds >= sizes.often + 2) & (sizes.rarer >= 0.2)
+    extra |= ~clique & _beside(sizes)
     bucketed = extra | (many & ~clique & (ring | (mutual >= 0.5) | (sizes.often >= 3) | (sizes.covered >= 0.6)))
     if clique.any() and not bucketed.any():
         bucketed = clique & many
