@@ -91,10 +91,12 @@ def open_case(
     on_stage("temporal", 2, 5)
     found = progress.find(table, read)
     pace = temporal.pace(found, times)
-    survived, undated = _survived(catalogue, found, pace)
+    marks = stages.mark(table.messages)
+    restarted_at = temporal.restarted_at(catalogue, marks, pace)
+    survived, undated = _survived(catalogue, found, pace, restarted_at)
     on_stage("spatial", 3, 5)
     alias = {n: n for n in catalogue.nodes} | dict(inventory.alias)
-    consequence_at = _consequence_at(catalogue, survived, pace)
+    consequence_at, is_dated = _consequence_at(catalogue, survived, pace)
     is_survived = pl.Series([e in survived for e in catalogue.events["event"]])
     since = _since(pace)
     weights = roots.weigh(
@@ -106,8 +108,11 @@ def open_case(
         healthy=len(pool.jobs),
         since=since,
         is_slow=pace.slow_from is not None,
+        is_dated=is_dated,
     )
     named = _named(table, catalogue, weights, alias, inventory.home_of_rank(), read)
+    if consequence_at is not None and not is_dated:
+        weights = standins.without_reactions(catalogue.events, weights, named, len(catalogue.nodes))
     chosen = roots.choose(catalogue, weights, named)
     if chosen.leader is None and consequence_at is not None:
         again = roots.flapped(catalogue.events, weights, is_survived, consequence_at, len(catalogue.nodes))
@@ -118,11 +123,11 @@ def open_case(
             weights,
             is_survived,
             since=since,
-            consequence_at=consequence_at,
+            consequence_at=consequence_at if is_dated else None,
             total=len(catalogue.nodes),
         )
         chosen = roots.choose(catalogue, again, named)
-    if chosen.leader is None and consequence_at is not None:
+    if chosen.leader is None and consequence_at is not None and is_dated:
         again = standins.spoken_alone(
             catalogue, weights, silent_since=pace.last_at, consequence_at=consequence_at, healthy=len(pool.jobs)
         )
@@ -152,7 +157,7 @@ def open_case(
         clocks=times,
         progress=found,
         pace=pace,
-        marks=stages.mark(table.messages),
+        marks=marks,
         survived=frozenset(survived),
         consequence_at=consequence_at,
         roots=chosen,
@@ -169,13 +174,16 @@ def _node_hours(table: LogTable) -> float:
     return max(hours * max(1, table.sources["node"].drop_nulls().n_unique()), 1 / 60)
 
 
-def _survived(catalogue: Catalogue, found: Progress, pace: Pace) -> tuple[set[int], set[int]]:
+def _survived(catalogue: Catalogue, found: Progress, pace: Pace, restarted_at: int | None) -> tuple[set[int], set[int]]:
     """Events that training survived, and those of which it cannot be said for want of a time.
 
     In a job that nothing ends, the latter count as survived.
     """
     events = catalogue.events
     survived = set(events.filter(temporal.recovered(catalogue, found, pace))["event"].to_list())
+    if restarted_at is not None:
+        # whatever ended the run before, this one is another
+        survived |= set(events.filter(pl.col("until_at") < restarted_at)["event"].to_list())
     undated = set(events.filter(temporal.undated(catalogue, pace))["event"].to_list()) - survived
     ends = events.filter(
         (pl.col("role").is_in([Role.CASCADE.value, Role.TEARDOWN.value]) | pl.col("is_exception"))
@@ -204,9 +212,9 @@ def _survived(catalogue: Catalogue, found: Progress, pace: Pace) -> tuple[set[in
     return survived, undated
 
 
-def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> int | None:
+def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> tuple[int | None, bool]:
     """When the first consequence showed: not before the last progress, for training that goes on has no consequences
-    yet."""
+    yet. And whether its lines state that time: else it is the least possible one."""
     found = catalogue.events.filter(
         pl.col("role").is_in([Role.CASCADE.value, Role.TEARDOWN.value])
         & ~pl.col("is_ordinary")
@@ -217,8 +225,10 @@ def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> int
     stamped = found.filter("is_stamped")
     rows = (stamped if stamped.height else found)["first_at"].drop_nulls()
     if pace.last_at is not None:
+        if not stamped.height and rows.len():
+            rows = pl.Series([max(int(rows.max()), pace.last_at)])  # type: ignore[arg-type]
         rows = rows.filter(rows >= pace.last_at)
-    return None if rows.is_empty() else int(rows.min())  # type: ignore[arg-type]
+    return (None if rows.is_empty() else int(rows.min())), stamped.height > 0  # type: ignore[arg-type]
 
 
 def _since(pace: Pace) -> int | None:

@@ -202,6 +202,9 @@ def _structure(case: Case) -> tuple[list[Clue], str]:
     names = {r["event"]: _quote(r) for r in wide.iter_rows(named=True)}
     clues += spatial.lacking(case.catalogue, wide["event"].to_list(), names)
     clues += _teardown_order(case)
+    quiet = _quiet_at_the_end(case)
+    clues += quiet
+    mechanism = mechanism or ("hardware.host.lost" if quiet else "")
     clues += spatial.named_by_peers(_complaints(case, cascades["event"].to_list()) + lines, case.alias)
     return clues, mechanism
 
@@ -273,6 +276,33 @@ def _teardown_order(case: Case) -> list[Clue]:
                 )
             )
     return clues
+
+
+def _quiet_at_the_end(case: Case) -> list[Clue]:
+    """The few nodes that print neither of what nearly all others do at the end: the consequences, and the end of their
+    workers. A worker that is stuck is ended like the others; a machine that is gone says nothing.
+    """
+    total = len(case.catalogue.nodes)
+    wide = case.catalogue.events.filter(
+        pl.col("role").is_in([Role.CASCADE.value, Role.TEARDOWN.value])
+        & ~pl.col("is_ordinary")
+        & ~pl.col("event").is_in(sorted(case.survived))
+        & (pl.col("n_nodes") >= 0.7 * total)
+    )
+    if total < 4 or wide["role"].n_unique() < 2:
+        return []
+    there = set(
+        case.catalogue.cells.filter(pl.col("event").is_in(wide["event"].implode()))["node"]
+        .drop_nulls()
+        .unique()
+        .to_list()
+    )
+    gone = sorted(set(case.catalogue.nodes) - there)
+    if not 0 < len(gone) <= max(1, int(0.15 * total)):
+        return []
+    return [
+        Clue(n, 0.4, f"{n} printed nothing at the end, neither consequences nor the end of its workers") for n in gone
+    ]
 
 
 def _telling(case: Case) -> list[int]:

@@ -107,12 +107,14 @@ def weigh(
     healthy: int,
     since: int | None,
     is_slow: bool,
+    is_dated: bool = True,
 ) -> pl.Series:
     """The weight of each event as a root candidate, before its relation to others is looked at.
 
     ``recovered``: training went on after it; ``doubtful``: it may have; ``total``: nodes of the job; ``healthy``: jobs
     it is compared with; ``since``: unknown signs count from this time on (ns); ``is_slow``: the job had become slow,
-    so that cancelling it was no cause.
+    so that cancelling it was no cause; ``is_dated``: the consequence's lines state their time, else it is the least
+    possible one, and nothing is known to come after it.
     """
     is_rare = (pl.col("n_nodes") > 0) & (pl.col("n_nodes") <= max(1, int(CONCENTRATED * total)))
     is_few = is_rare | (pl.col("n_nodes") == 0)
@@ -154,11 +156,11 @@ def weigh(
         & (pl.col("strength") == "weak")
         & (pl.col("n_nodes") >= 2)
         & ~is_rare
-        & pl.lit(_has_wide_echo(events, total))
+        & pl.lit(has_wide_echo(events, total))
     )
     base = pl.when(is_echo).then(base * ECHO).otherwise(base)
     late = pl.lit(1.0)
-    if consequence_at is not None:
+    if consequence_at is not None and is_dated:
         # a line that no rule knows is a cause only if it comes first
         slack = pl.when(base == UNKNOWN_SIGN).then(SIGN_LATE_S).otherwise(LATE_S) * SECOND
         is_late = pl.col("first_at").is_not_null() & (pl.col("first_at") > consequence_at + slack)
@@ -209,7 +211,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
     lead = ranked[0]
     home = _home(lead, ranked, places)
     is_narrow = few(len(home), total)
-    if not is_narrow and len(home) > 1 and lead["signature"] is None and _has_wide_echo(catalogue.events, len(home)):
+    if not is_narrow and len(home) > 1 and lead["signature"] is None and has_wide_echo(catalogue.events, len(home)):
         # an unknown error of many nodes beside a known consequence of as many is one more consequence
         return Roots(weights=by_event, named=named)
     members = [lead["event"]]
@@ -242,7 +244,8 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
     )
 
 
-def _has_wide_echo(events: pl.DataFrame, nodes: int) -> bool:
+def has_wide_echo(events: pl.DataFrame, nodes: int) -> bool:
+    """Whether half of the nodes or more print a known consequence that no healthy job prints."""
     rows = events.filter(
         (pl.col("role") == Role.CASCADE.value) & (pl.col("jobs_with_it") == 0) & (pl.col("n_nodes") >= 0.5 * nodes)
     )

@@ -8,6 +8,7 @@ silence, says something that no rule knows and no healthy job prints.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
@@ -32,11 +33,11 @@ def confirmed(
     recovered: pl.Series,
     *,
     since: int | None,
-    consequence_at: int,
+    consequence_at: int | None,
     total: int,
 ) -> pl.Series:
     """The weights where nothing has one: confirmations of few nodes, no healthy job's, between ``since`` and
-    ``consequence_at`` (ns), gain one. In the order of ``events``.
+    ``consequence_at`` (ns; None: not known), gain one. In the order of ``events``.
     """
     is_here = (
         (pl.col("role") == Role.CONFIRMATION.value)
@@ -47,11 +48,29 @@ def confirmed(
         & ~pl.Series(recovered)
         & ~pl.col("example").str.contains(roots.DEATH)
         & pl.col("is_stamped")
-        & (pl.col("first_at") <= consequence_at + int(AFTER_S * SECOND))
     )
+    if consequence_at is not None:
+        is_here &= pl.col("first_at") <= consequence_at + int(AFTER_S * SECOND)
     if since is not None:
         is_here &= pl.col("first_at") >= since
     return _raised(events, weights, is_here, STANDS_IN)
+
+
+def without_reactions(
+    events: pl.DataFrame, weights: pl.Series, named: Mapping[int, tuple[str, ...]], total: int
+) -> pl.Series:
+    """The weights where consequences have no time: what a launcher says in words that no rule knows, naming no node,
+    beside consequences on most nodes, is taken for its answer to them and loses its weight.
+    """
+    is_answer = (
+        (pl.col("n_nodes") == 0)
+        & pl.col("role").is_null()
+        & ~pl.col("event").is_in([event for event, nodes in named.items() if nodes])
+    )
+    if not roots.has_wide_echo(events, total):
+        return weights
+    is_sign = pl.lit(weights) <= roots.UNKNOWN_SIGN
+    return events.select(pl.when(is_answer & is_sign).then(0.0).otherwise(pl.lit(weights)).alias("weight")).to_series()
 
 
 def spoken_alone(

@@ -30,6 +30,9 @@ PHASE_SHARE: Final = 0.4
 LEAST_GAIN: Final = 4.0
 #: Progress lines after an event from which on it was survived.
 SURVIVED_BEATS: Final = 3
+#: Share of a marker's writers that must print it again for a restart, and how long after the first time.
+RESTARTED: Final = 0.6
+RESTART_S: Final = 30.0
 #: How long a writer must go on with what it printed before, where nothing shows progress.
 PULSE_S: Final = 60.0
 
@@ -188,6 +191,30 @@ def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace) -> pl.Serie
         .fill_null(False)
         .rename("is")
     )
+
+
+def restarted_at(catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace) -> int | None:
+    """When the workers were launched anew within the same logs (ns): the last time that most of those who print a
+    marker of launch or rendezvous printed it again, if training was reached after it; None without a restart.
+    """
+    early = marks.filter(pl.col("stage").is_in(["launch", "rendezvous"]) & ~pl.col("is_end"))
+    cells = catalogue.cells.filter("is_stamped").join(early.select("masked"), on="masked")
+    again = (
+        cells.group_by("masked")
+        .agg(
+            again=(pl.col("n") >= 2).mean(),
+            writers=pl.len(),
+            apart=(pl.col("last_at") - pl.col("first_at")).median(),
+            at=pl.col("last_at").median(),
+        )
+        .filter((pl.col("again") >= RESTARTED) & (pl.col("writers") >= 2) & (pl.col("apart") >= RESTART_S * SECOND))
+    )
+    at = again["at"].max()
+    if at is None:
+        return None
+    began = catalogue.cells.join(marks.filter(pl.col("stage") == "training").select("masked"), on="masked")["last_at"]
+    later = [t for t in (began.max(), pace_.last_at) if t is not None]
+    return int(at) if later and max(later) > at else None  # type: ignore[arg-type, operator]
 
 
 def _outlived(catalogue: Catalogue) -> pl.Series:
