@@ -17,7 +17,7 @@
   document.addEventListener("htmx:after:settle", leave);
 
   // what scrolls is reached by keys too
-  const reach = () => all(":is(.table-wrap, .command pre):not([tabindex])").forEach((box) => { if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight + 1) box.tabIndex = 0; });
+  const reach = () => all(":is(.table-wrap, .command pre, .prose pre, .rail):not([tabindex])").forEach((box) => { if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight + 1) box.tabIndex = 0; });
   reach();
   addEventListener("resize", reach);
   document.addEventListener("htmx:after:settle", reach);
