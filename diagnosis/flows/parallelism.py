@@ -335,8 +335,7 @@ def _lockstep(apart: Floats, groups: int, together: float) -> float:
     if not same.any():
         return 0.0
     near, far = distance[same], distance[~same]
-    if far.mean() - near.mean() < CONTRAST:
-        return -1.0
     spread = max(float(np.sqrt((near.var() * len(near) + far.var() * len(far)) / len(distance))), 0.15)
     chance = 0.3 + 1.3 / np.sqrt(len(near))  # few pairs differ from the others by luck
-    return float(np.clip(4.0 * ((far.mean() - near.mean()) / spread - chance), -3.0, 6.0))
+    most = 6.0 if far.mean() - near.mean() >= CONTRAST else 0.0  # rings that differ by less may do so by luck
+    return float(np.clip(4.0 * ((far.mean() - near.mean()) / spread - chance), -3.0, most))
