@@ -23,9 +23,9 @@ class Candidate:
     precision: float
 
     @property
-    def order(self) -> tuple[float, float, int, int]:
-        """Better first: coverage, precision, smaller, fewer groups."""
-        return (-self.coverage, -self.precision, len(self.ranks), len(self.groups))
+    def order(self) -> tuple[float, float, int]:
+        """Better first: coverage, precision (of equal coverage the smaller group has more), fewer groups."""
+        return (-self.coverage, -self.precision, len(self.groups))
 
     @property
     def score(self) -> float:

@@ -9,7 +9,7 @@ the paper's ``z = m·n``, as long as a horizontal group holds no two machines of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 
@@ -78,7 +78,8 @@ def plan(machines: Sequence[str], *, pp: int = 1, dp: int | None = None, k: int 
         notes.append(
             f"{m} × {n} = {m * n} machines are planned for, {len(names)} are listed: the last groups are not full."
         )
-    if m > n:
+    planned = Plan(names, m, n)
+    if not planned.is_unique:
         better = [d for d in range(1, width + 1) if width % d == 0 and d * pp <= width // d]
         advice = (
             f"; k = {better[-1]} gives a unique answer" if better else f"; at least {pp} pipelines are needed for that"
@@ -87,7 +88,7 @@ def plan(machines: Sequence[str], *, pp: int = 1, dp: int | None = None, k: int 
             f"Groups of {m} machines meet {n} residues more than once, so two failing groups leave {ceil(m / n)} "
             f"machines{advice}."
         )
-    return Plan(names, m, n, tuple(notes))
+    return replace(planned, notes=tuple(notes))
 
 
 def verdict(of: Plan, horizontal: Sequence[int], vertical: Sequence[int]) -> tuple[list[str], str]:

@@ -76,6 +76,7 @@ def test_phases_that_nobody_recorded_cost_nothing_and_are_not_averaged_as_zero()
 def test_mean_time_to_recovery_leaves_open_outages_out():
     assert metrics.mttr_s([Outage(0, resumed_at=100), Outage(0, resumed_at=300), Outage(500)]) == 200
     assert metrics.mttr_s([Outage(500)]) is None
+    assert metrics.mttr_s([Outage(0, resumed_at=100), Outage(500, resumed_at=400)]) == 100  # clocks that disagree
 
 
 def test_steps_that_were_computed_again_were_not_productive():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from diagnosis.model import Kind, Parsed
 from diagnosis.stacks import diagnose_stacks, sniff
 from diagnosis.stacks.frames import unpack
+from diagnosis.stacks.report import Findings, to_report
 from tests.diagnosis.stacks.simulate import CULPRITS, SCHEDULE, dumps, hang, parse, pyspy_text, pystack_text
 
 SIZES = {"tp": 2, "pp": 4, "dp": 4}
@@ -283,3 +284,11 @@ def test_json_with_one_part_of_another_kind_is_read_or_refused(whole, odd):
         bundled = f"==> rank0.json <==\n{text}\n" if whole is _PY_SPY else text
         for said in {text, bundled}:
             assert diagnose_stacks([parse(said, "stacks/n1/rank-0.json")]) is not None
+
+
+def test_who_is_accused_weakly_stands_in_the_ranking_with_half_the_score():
+    found = Findings()
+    found.accuse(1, "n1", 0.9, "stands still", "stacks")
+    found.accuse(2, "n2", 0.4, "is late", "stacks")
+    rows = {row["entity"]: (row["score"], row["suspect"]) for row in to_report(found)["suspects"]}
+    assert rows == {"n1": (0.9, True), "n2": (0.2, False), "rank 1": (0.9, True), "rank 2": (0.2, False)}

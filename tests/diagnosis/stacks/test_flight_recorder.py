@@ -144,6 +144,11 @@ def test_local_ids_differ_between_ranks_and_are_joined_through_entries():
     assert got["suspect_ranks"] == [2]
 
 
+def test_a_rank_whose_host_never_came_to_the_collective_is_late_and_not_stuck_on_its_device():
+    late = State(1, "0", "default_pg", (0, 1), enqueued=3, completed=3)
+    assert compare([State(0, "0", "default_pg", (0, 1), enqueued=5, completed=5), late]).device == {}
+
+
 def test_counters_of_pipeline_groups_accuse_nobody():
     states = [State(r, "9", "PIPELINE_MODEL_PARALLEL_GROUP", (0, 1), enqueued=50, completed=40 + r) for r in range(2)]
     assert compare(states).ranks == {}
@@ -233,6 +238,7 @@ def _nested(depth):
         (b"", "ends before"),
         (b"\x80\x02}", "ends before"),
         (b"\x80\x02X\xff\xff\xff\x7fabc.", "middle of a value"),
+        (b"\x80\x02T\xfb\xff\xff\xff.", "middle of a value"),  # a length below zero would read the same again
         (b"\x80\x02h\x07.", "never written"),
         (b"\x80\x02K\x01K\x02s.", "is missing|no container"),
         (b"\x80\x02e.", "no beginning"),

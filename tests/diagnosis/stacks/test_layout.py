@@ -43,6 +43,11 @@ def test_expert_groups_are_cut_from_the_data_parallel_ones_as_megatron_does():
     assert {len(g) for g in plan.groups("ep")} == {4}
 
 
+def test_expert_groups_follow_the_order_where_data_parallelism_is_the_faster():
+    layout = build({"dp": 4, "pp": 2, "ep": 2}, world_size=8, order="dp-ep-pp")
+    assert layout.groups("ep") == [(0, 2), (1, 3), (4, 6), (5, 7)]
+
+
 def test_a_layout_that_does_not_multiply_to_the_world_size_is_named_with_its_numbers():
     plan = build({"tp": 8, "pp": 3, "dp": 5}, world_size=128)
     assert plan.problems == (

@@ -70,3 +70,9 @@ def test_plans_that_cannot_be_are_refused_with_the_numbers(machines, sizes, why)
 def test_a_group_that_the_plan_does_not_have_is_refused():
     with pytest.raises(ValueError, match="no vertical group 9"):
         plan(MACHINES, pp=4).meet([0], [9])
+
+
+def test_as_many_machines_a_group_as_residues_still_meet_in_one():
+    it = plan(list("abcd"), pp=2, dp=2)
+    assert (it.m, it.n, it.is_unique, it.notes) == (2, 2, True, ())
+    assert {tuple(it.meet([h], [v])) for h in (0, 1) for v in (0, 1)} == {("a",), ("b",), ("c",), ("d",)}

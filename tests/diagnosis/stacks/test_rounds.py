@@ -5,6 +5,9 @@ from __future__ import annotations
 import random
 
 from diagnosis.stacks import diagnose_stacks
+from diagnosis.stacks.blame import Blame
+from diagnosis.stacks.layout import Layout
+from diagnosis.stacks.voting import Round, decide
 from tests.diagnosis.stacks.simulate import (
     CULPRITS,
     FRAMES,
@@ -99,3 +102,11 @@ def test_directories_named_by_time_are_rounds_in_their_order():
     for stamp in ("20260102-030405", "20260102-030415"):
         files += [parse(pyspy_text(case.stacks[r], 100 + r), f"dumps/{stamp}/rank{r}.txt") for r in range(8)]
     assert diagnose_stacks(files)["rounds"] == 2
+
+
+def test_who_is_accused_in_half_of_the_telling_rounds_stays_accused():
+    def one(*ranks):
+        return Round([], [], [], [], Blame(ranks, dict.fromkeys(ranks, 0.9), {}, ranks, "Stuck.", "busy"))
+
+    assert decide([one(1, 2), one(1, 2), one(1)], Layout()).verdict.ranks == (1, 2)
+    assert decide([one(1, 2), one(1), one(1)], Layout()).verdict.ranks == (1,)
