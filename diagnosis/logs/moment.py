@@ -109,12 +109,13 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
     Errors that a broken connection or a dead peer brings are not.
     """
     roles = [Role.CASCADE.value, Role.TEARDOWN.value]
-    rows = case.catalogue.events.filter(
+    every = case.catalogue.events.filter(
         (pl.col("role").is_in(roles) | pl.col("is_exception"))
         & ~pl.col("event").is_in(list(case.roots.members))
         & (pl.col("novelty") >= 0.5)
         & ~pl.col("event").is_in(sorted(case.survived))
-    ).drop_nulls("first_at")
+    )
+    rows = every.drop_nulls("first_at")
     if case.pace.last_at is not None:
         is_open = ~pl.col("is_stamped") & (pl.col("until_at").is_null() | (pl.col("until_at") >= case.pace.last_at))
         rows = rows.filter((pl.col("first_at") >= case.pace.last_at) | is_open)
@@ -124,6 +125,9 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
         return None, False
     is_open = ~pl.col("is_stamped") & (pl.col("until_at").is_null() | (pl.col("until_at") >= first))
     early = rows.filter((pl.col("first_at") <= first + 3 * SECOND) | is_open)  # type: ignore[operator]
+    if case.pace.last_at is None:
+        # workers that state no time at all: their words may be as old as those of a launcher that does
+        early = pl.concat([early, every.filter(pl.col("first_at").is_null())])
     waits = early.filter(pl.col("example").str.contains(_WAIT_ENDS))
     broken = early.filter(pl.col("example").str.contains(_BROKEN))
     if waits.is_empty():
@@ -134,8 +138,10 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
 
 def _lead(rows: pl.DataFrame) -> tuple[int, int]:
     """Sorts groups of events by their first time, the more widely seen first."""
-    first = int(rows["first_at"].min())  # type: ignore[arg-type]
-    return first, -int(rows.filter(pl.col("first_at") == first)["n_nodes"].max())  # type: ignore[arg-type]
+    known = rows["first_at"].drop_nulls()
+    first = int(known.min()) if known.len() else 0  # type: ignore[arg-type]
+    at_first = rows.filter((pl.col("first_at") == first) | pl.col("first_at").is_null())
+    return first, -int(at_first["n_nodes"].max())  # type: ignore[arg-type]
 
 
 def _has_death(case: Case) -> bool:
