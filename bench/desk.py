@@ -2,8 +2,10 @@
 
 Makes a database of its own, fills it, serves it with the production server (two processes) and reads every page over a
 kept connection: a page's cost is what its reader waits for on loopback. "new" is the first read after something
-happened (an activity is written before each such read), "again" one after it. Then the timeline of a wide job, the
-search box, and 50 readers at once for ten seconds. ``--url`` uses a database that is there and fills it if it is empty.
+happened (before each such read some incident of the last 90 days is resolved or reopened), "again" one after it; "CPU"
+is what web server, cache and database (where this started it) spent on one such page. Then the timeline of a wide job,
+the search box, and 50 readers at once for ten seconds. ``--url`` uses a database that is there and fills it if it is
+empty.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ import contextlib
 import gzip
 import http.client
 import os
+import random
 import statistics
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
@@ -88,8 +92,8 @@ class Reader:
         return (time.perf_counter() - began) * 1000, body
 
 
-def readers(port: int, cookie: str, path: str, count: int, seconds: float) -> float:
-    """Pages a second that ``count`` readers get together."""
+def readers(port: int, cookie: str, paths: list[str], count: int, seconds: float) -> float:
+    """Pages a second that ``count`` readers get together; each goes round ``paths``, from another one on."""
     done = [0] * count
     began = time.perf_counter()
     end = began + seconds
@@ -97,7 +101,7 @@ def readers(port: int, cookie: str, path: str, count: int, seconds: float) -> fl
     def one(n: int) -> None:
         reader = Reader(port, cookie)
         while time.perf_counter() < end:
-            reader.read(path)
+            reader.read(paths[(7 * n + done[n]) % len(paths)])
             done[n] += 1
 
     threads = [threading.Thread(target=one, args=(n,)) for n in range(count)]
@@ -117,10 +121,34 @@ def queries_of(client: Any, path: str) -> int:
     return len(caught)
 
 
-def something_happens() -> None:
-    from triage.models import Activity
+def something_happens(user: Any, rng: random.Random) -> None:
+    """Resolve some incident of the last 90 days that was judged, or reopen it."""
+    from django.utils import timezone
 
-    Activity.objects.create(kind="commented", data={"body": "bench"})
+    from triage.models import Incident
+    from triage.services.reviewing import incident_act
+
+    judged = (Incident.State.CONFIRMED, Incident.State.RESOLVED)
+    since = timezone.now() - timedelta(days=rng.uniform(0, 90))
+    found = Incident.objects.filter(state__in=judged, happened_at__lte=since).order_by("-happened_at")[0]
+    incident_act(incident=found, act="reopened" if found.state == Incident.State.RESOLVED else "resolved", by=user)
+
+
+def spent_ms() -> float:
+    """CPU time of all processes that this one started, and of theirs, so far."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            parents[int(entry.name)], ticks[int(entry.name)] = int(fields[1]), int(fields[11]) + int(fields[12])
+
+    def is_ours(pid: int) -> bool:
+        while pid in parents and pid != os.getpid():
+            pid = parents[pid]
+        return pid == os.getpid()
+
+    return sum(n for pid, n in ticks.items() if pid != os.getpid() and is_ours(pid)) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -178,12 +206,14 @@ def run(asked: argparse.Namespace, folder: Path) -> None:
     try:
         wait_until(is_up, server, what="The server", log=folder / "web.log", timeout_s=120)
         pages = {title: pattern.format(**names) for title, pattern in PAGES.items()}
-        measure_pages(Reader(port, cookie), client, pages, asked.times)
+        measure_pages(Reader(port, cookie), client, pages, asked.times, user)
         measure_timeline(Reader(port, cookie), asked.times)
-        measure_searches(Reader(port, cookie), asked.times)
-        for title in ("list", "incident", "queue", "job"):
-            rate = readers(port, cookie, pages[title], 50, asked.seconds)
-            print(f"50 readers of the {title}: {rate:.0f} pages/s", flush=True)
+        measure_searches(Reader(port, cookie), asked.times, user)
+        read = {f"the {title}": [pages[title]] for title in ("list", "incident", "queue", "job")}
+        read["500 incidents"] = [f"/incidents/{pk}/" for pk in names["incidents"]]
+        for title, paths in read.items():
+            rate = readers(port, cookie, paths, 50, asked.seconds)
+            print(f"50 readers of {title}: {rate:.0f} pages/s", flush=True)
     finally:
         stop(server)
         stop(valkey.process)
@@ -206,34 +236,44 @@ def prepared(asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
         began, now = time.perf_counter(), timezone.now()
         fill(incidents=asked.incidents, jobs=asked.jobs, findings_each=asked.findings, user=user, now=now)
         wide_job(nodes=1024, days=7, now=now)
-        with connection.cursor() as cursor:
-            cursor.execute("ANALYZE")
+        with connection.cursor() as cursor:  # what PostgreSQL does by itself some minutes after such a change
+            cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")
         print(f"filled in {time.perf_counter() - began:.0f} s")
     counts = (
         f"{Incident.objects.count():,} incidents, {Job.objects.count():,} jobs, {Finding.objects.count():,} findings"
     )
     print(f"{asked.database}: {counts}", flush=True)
-    chosen = Incident.objects.order_by("-opened_at")[100]
-    return user, {"incident": chosen.pk, "job": chosen.job.slug, "node": "gpu-north-0001"}
+    late = list(Incident.objects.order_by("-opened_at").select_related("job")[100:600])
+    names = {"incident": late[0].pk, "job": late[0].job.slug, "node": "gpu-north-0001"}
+    return user, {**names, "incidents": [row.pk for row in late]}
 
 
-def measure_pages(reader: Reader, client: Any, pages: dict[str, str], times: int) -> None:
-    print(f"{'':22}{'queries':^14}{'new, ms':^16}{'again, ms':^16}")
-    print(f"{'page':22}{'new':>7}{'again':>7}{'p50':>8}{'p95':>8}{'p50':>8}{'p95':>8}{'kB':>7}{'kB gz':>7}")
+def measure_pages(reader: Reader, client: Any, pages: dict[str, str], times: int, user: Any) -> None:
+    rng = random.Random(1)
+    print(f"{'':22}{'queries':^14}{'new, ms':^24}{'again, ms':^24}")
+    head = f"{'p50':>8}{'p95':>8}{'CPU':>8}"
+    print(f"{'page':22}{'new':>7}{'again':>7}{head}{head}{'kB':>7}{'kB gz':>7}")
     for title, path in pages.items():
         for _ in range(4):  # each process has imported what it needs
             reader.read(path)
-        new = []
+        new, cost = [], 0.0
         for _ in range(max(8, times // 2)):
-            something_happens()
+            something_happens(user, rng)
+            before = spent_ms()
             new.append(reader.read(path)[0])
+            cost += spent_ms() - before
+        before = spent_ms()
         again = [reader.read(path) for _ in range(times)]
-        something_happens()
+        costs = cost / len(new), (spent_ms() - before) / times
+        something_happens(user, rng)
         queries = queries_of(client, path), queries_of(client, path)
         waited, page = [ms for ms, _ in again], again[0][1]
-        row = (statistics.median(new), percentile(new, 0.95), statistics.median(waited), percentile(waited, 0.95))
+        row = (
+            *(statistics.median(new), percentile(new, 0.95), costs[0]),
+            *(statistics.median(waited), percentile(waited, 0.95), costs[1]),
+        )
         print(
-            f"{title:22}{queries[0]:>7}{queries[1]:>7}{row[0]:>8.0f}{row[1]:>8.0f}{row[2]:>8.0f}{row[3]:>8.0f}"
+            f"{title:22}{queries[0]:>7}{queries[1]:>7}{''.join(f'{ms:>8.0f}' for ms in row)}"
             f"{len(page) / 1000:>7.0f}{len(gzip.compress(page)) / 1000:>7.0f}",
             flush=True,
         )
@@ -249,11 +289,12 @@ def measure_timeline(reader: Reader, times: int) -> None:
     )
 
 
-def measure_searches(reader: Reader, times: int) -> None:
+def measure_searches(reader: Reader, times: int, user: Any) -> None:
+    rng = random.Random(2)
     for text in SEARCHES:
         new, again = [], []
         for _ in range(max(6, times // 5)):
-            something_happens()
+            something_happens(user, rng)
             new.append(reader.read(f"/incidents/?q={quote_plus(text)}")[0])
             again.append(reader.read(f"/incidents/?q={quote_plus(text)}")[0])
         row = (statistics.median(new), max(new), statistics.median(again), max(again))

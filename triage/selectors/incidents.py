@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -150,23 +151,35 @@ def _facets(matching: QuerySet[Incident], query: Query) -> tuple[dict[str, list[
     """All facets and the total out of one grouping: combinations are few where incidents are many."""
     # in the order of the index incident_facets, so that nothing is sorted; names are fetched for the few found
     columns = ("cluster_id", "state", "standing_category", "symptom", "team_id")
-    rows = list(matching.order_by().values_list(*columns).annotate(n=Count("pk")))
-    slugs = dict(Cluster.objects.filter(pk__in={row[0] for row in rows}).values_list("pk", "slug"))
-    named = {row[4] for row in rows if row[4] is not None}
-    teams = dict(Team.objects.filter(pk__in=named).values_list("pk", "slug")) if named else {}
-    total = sum(row[-1] for row in rows)
-    tallies: dict[str, dict[str, int]] = {"is": {}, "category": {}, "symptom": {}, "cluster": {}, "team": {}}
-    for cluster, state, category, symptom, team, n in rows:
-        values = (
-            ("is", _STATE_WORDS[state]),
-            ("symptom", symptom),
-            ("cluster", slugs[cluster]),
-            ("team", teams.get(team, "")),
-        )
-        for key, value in (*values, *_category_values(category, query)):
-            if value:
-                tallies[key][value] = tallies[key].get(value, 0) + n
-    return {key: _facet_values(key, tally, query) for key, tally in tallies.items() if tally}, total
+    states: Counter[str] = Counter()
+    categories: Counter[str] = Counter()
+    symptoms: Counter[str] = Counter()
+    clusters: Counter[int] = Counter()
+    teams: Counter[int | None] = Counter()
+    for cluster, state, category, symptom, team, n in matching.order_by().values_list(*columns).annotate(n=Count("*")):
+        clusters[cluster] += n
+        states[state] += n
+        categories[category] += n
+        symptoms[symptom] += n
+        teams[team] += n
+    slugs = dict(Cluster.objects.filter(pk__in=clusters).values_list("pk", "slug"))
+    named = dict(Team.objects.filter(pk__in=[team for team in teams if team]).values_list("pk", "slug"))
+    found: dict[str, list[tuple[str, int]]] = {
+        "is": [(_STATE_WORDS[state], n) for state, n in states.items()],
+        "category": [(value, n) for name, n in categories.items() for value in _category_values(name, query)],
+        "symptom": list(symptoms.items()),
+        "cluster": [(slugs[cluster], n) for cluster, n in clusters.items()],
+        "team": [(named.get(team or 0, ""), n) for team, n in teams.items()],
+    }
+    facets = {}
+    for key, counted in found.items():
+        tally: Counter[str] = Counter()
+        for value, n in counted:
+            tally[value] += n
+        del tally[""]
+        if tally:
+            facets[key] = _facet_values(key, tally, query)
+    return facets, states.total()
 
 
 #: the word of ``is:`` for each state
@@ -176,16 +189,16 @@ _STATE_WORDS: dict[str, str] = {
 }
 
 
-def _category_values(category: str, query: Query) -> Sequence[tuple[str, str]]:
+def _category_values(category: str, query: Query) -> Sequence[str]:
     """The top of the tree, and one level below each category that is asked for."""
     parts = category.split(".")
-    values = [("category", parts[0])]
+    values = [parts[0]]
     for asked in query.values("category"):
         depth = asked.count(".") + 1
         if len(parts) > depth and ".".join(parts[:depth]) == asked:
-            values.append(("category", ".".join(parts[: depth + 1])))
+            values.append(".".join(parts[: depth + 1]))
         if len(parts) >= depth > 1 and ".".join(parts[:depth]) == asked:
-            values.append(("category", asked))
+            values.append(asked)
     return list(dict.fromkeys(values))
 
 
