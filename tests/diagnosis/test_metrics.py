@@ -124,6 +124,9 @@ def test_one_accusation_does_not_make_a_lemon_but_repeated_ones_alone_do():
     assert 0 < once < 0.5 < crowd < alone < 1
     assert metrics.lemon_score(confirmed=0, unreviewed=0) == 0
     assert metrics.lemon_score(confirmed=10_000, unreviewed=0) < 1
+    assert metrics.lemon_score(confirmed=1, unreviewed=0, alone=9) == metrics.lemon_score(
+        confirmed=1, unreviewed=0, alone=1
+    )
 
 
 def test_a_human_word_weighs_more_than_an_open_accusation():

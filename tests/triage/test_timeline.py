@@ -7,7 +7,7 @@ import time
 
 from tests.triage.report import T0, sample
 from triage.lanes import folded, unfolded
-from triage.timeline import COLUMNS, MAX_ROWS, NAMELESS, STATES, timeline_figure
+from triage.timeline import COLUMNS, MAX_MARKS, MAX_ROWS, NAMELESS, STATES, timeline_figure
 
 
 def figure(timeline=None, **options):
@@ -28,6 +28,14 @@ def test_a_mark_leads_to_its_line():
     mark = figure()["marks"][0]
     assert (mark["t"], mark["row"], mark["role"]) == ((T0 + 500) * 1000, 0, "root")
     assert mark["url"].startswith("/jobs/job/logs/0/logs/gpu-0412.log?line=812")
+
+
+def test_of_more_marks_than_are_drawn_the_roots_stay():
+    marks = [{"t": T0 + 1, "role": "cascade", "text": "late"}] * MAX_MARKS + [
+        {"t": T0 + 2, "role": "root", "text": "x"}
+    ]
+    drawn = figure({"lanes": [{"node": "a", "marks": marks}], "t0": T0, "t1": T0 + 9})["marks"]
+    assert (len(drawn), drawn[0]["role"]) == (MAX_MARKS, "root")
 
 
 def test_a_range_shows_that_range_only():
