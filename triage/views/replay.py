@@ -10,6 +10,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 MAX_MACHINES = 20_000
+#: commas within brackets belong to the name
+_NAME = re.compile(r"(?:[^\s,\[\]]|\[[^\]]*\])+")
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 @require_safe
@@ -19,11 +22,9 @@ def planner(request: HttpRequest) -> HttpResponse:
 
     given = request.GET
     context: dict[str, Any] = {"nav": "replay", "given": given, "k": given.get("k", "1"), "pp": given.get("pp", "1")}
-    machines = re.split(r"[\s,]+", given.get("machines", "").strip())
-    if machines != [""]:
+    if given.get("machines", "").strip():
         try:
-            if len(machines) > MAX_MACHINES:
-                raise ValueError(f"{len(machines):,} machines are listed, at most {MAX_MACHINES:,} can be planned for.")
+            machines = _machines(given["machines"])
             sizes = {name: _size(name, given.get(name, "")) for name in ("pp", "dp", "k")}
             plan = replay.plan(machines, pp=sizes["pp"] or 1, dp=sizes["dp"], k=sizes["k"] or 1)
             context["plan"] = plan
@@ -34,6 +35,26 @@ def planner(request: HttpRequest) -> HttpResponse:
         except ValueError as error:
             context["problem"] = str(error)
     return render(request, "triage/replay.html", context)
+
+
+def _machines(text: str) -> list[str]:
+    """Machines in the order in which they are written, unfolded: ``n[08-10] x`` are n08, n09, n10 and x."""
+    machines: list[str] = []
+    if text.count("[") != text.count("]"):
+        raise ValueError("A bracket is left open: write ranges as node-[0400-0423,0500].")
+    for name in _NAME.findall(text):
+        head, opened, rest = name.partition("[")
+        inside, _, tail = rest.partition("]")
+        for part in inside.split(",") if opened else ():
+            found = _RANGE.fullmatch(part.strip())
+            if not found or "[" in tail:
+                raise ValueError(f"“{name[:80]}” is no range: write it as node-[0400-0423,0500].")
+            numbers = range(int(found[1]), int(found[2] or found[1]) + 1)
+            machines += [f"{head}{number:0{len(found[1])}d}{tail}" for number in numbers[: MAX_MACHINES + 1]]
+        machines += [] if opened else [name]
+        if len(machines) > MAX_MACHINES:
+            raise ValueError(f"More than {MAX_MACHINES:,} machines are listed: plan for fewer.")
+    return machines
 
 
 def _size(name: str, raw: str) -> int | None:
