@@ -7,6 +7,8 @@ from typing import Any
 
 import dj_database_url
 from django.utils.csp import CSP
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from triage.environment import env_bool, env_int, env_list, env_pairs, env_secret, env_str
 
@@ -89,7 +91,14 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env_str("REDIS_URL", f"unix://{DATA_DIR / 'valkey.sock'}")
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
+# A cache or broker that hangs, instead of refusing, must not hold requests up.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "OPTIONS": {"socket_timeout": 1, "socket_connect_timeout": 1, "retry": Retry(NoBackoff(), 1)},
+    }
+}
 
 # Blobs and column files move to any S3-compatible store by these two entries alone.
 _BUCKET = env_str("FAULTLINE_S3_BUCKET")
@@ -222,6 +231,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": env_int("FAULTLINE_VISIBILITY_TIMEOUT_S", 3600, minimum=1),
     "unacked_restore_interval": 2,
     "unacked_restore_throttle": 1,
+    "socket_timeout": 5,
+    "socket_connect_timeout": 5,
 }
 
 REST_FRAMEWORK = {
