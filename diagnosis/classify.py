@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from diagnosis import taxonomy
 from diagnosis.classify_model import Model
@@ -20,6 +21,23 @@ from diagnosis.taxonomy import NONE, UNKNOWN, Category
 
 #: A verdict below this confidence is given, but called inconclusive.
 CONCLUSIVE = 0.45
+#: What a score turned out to mean where it was measured, on logs that the rules were not written from: (score, share
+#: of right verdicts), rising; between the points it is read off a line. ``docs/categories.md`` has the measurement.
+CURVE = (
+    (0.0, 0.0),
+    (0.1, 0.1),
+    (0.2, 0.35),
+    (0.3, 0.6),
+    (0.45, 0.72),
+    (0.6, 0.8),
+    (0.75, 0.88),
+    (0.9, 0.94),
+    (1.0, 1.0),
+)
+#: Most that can be said where no line names a cause: the category is that of a consequence.
+UNCAUSED = 0.44
+#: What a rival of equal score takes away, twice over.
+RIVAL = 0.9
 #: Further labels need this share of the winner's vote.
 MULTI_LABEL = 0.6
 #: What weighs against every vote: evidence that was never collected.
@@ -90,7 +108,7 @@ def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Mo
             continue
         for category, weight, reason in (*_votes(hint, known), *_learned(hint, known, model)):
             votes.setdefault(category, []).append((weight, reason))
-    return _verdict(votes, model)
+    return _verdict(votes, model, 1.0 if has_root else UNCAUSED)
 
 
 def _votes(hint: Hint, rules: SignatureSet) -> list[tuple[str, float, str]]:
@@ -126,17 +144,19 @@ def _heard(hint: Hint) -> float:
     return min(1.0, weight * 1.25) if hint.role is Role.ROOT and hint.is_first else weight
 
 
-def _verdict(votes: dict[str, list[tuple[float, str]]], model: Model | None) -> Classification:
+def _verdict(votes: dict[str, list[tuple[float, str]]], model: Model | None, most: float) -> Classification:
     tree = taxonomy.load()
     scores = {category: _noisy_or([weight for weight, _ in rows]) for category, rows in votes.items()}
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     if not ranked or ranked[0][1] <= 0:
         return Classification(tree[UNKNOWN], 0.0)
     total = sum(scores.values()) + DOUBT
+    rivalled = 1.0 - RIVAL * ranked[1][1] / (ranked[0][1] + ranked[1][1]) if len(ranked) > 1 else 1.0
 
     def confidence(score: float) -> float:
         raw = score / total * (_LEAST + (1 - _LEAST) * score)
-        return round(model.calibrated(raw) if model else raw, 4)
+        told = min(most, rivalled, _measured(raw))
+        return round(model.calibrated(told) if model else told, 4)
 
     best, score = ranked[0]
     second = ranked[1] if len(ranked) > 1 else None
@@ -148,6 +168,14 @@ def _verdict(votes: dict[str, list[tuple[float, str]]], model: Model | None) -> 
         also=tuple(tree.get(name) for name, value in ranked[1:] if value >= MULTI_LABEL * score),
         reasons=tuple(dict.fromkeys(text for _, text in sorted(votes[best], key=lambda row: (-row[0], row[1])))),
     )
+
+
+def _measured(score: float) -> float:
+    """The score read off :data:`CURVE`."""
+    for (x0, y0), (x1, y1) in pairwise(CURVE):
+        if score <= x1:
+            return y0 + (y1 - y0) * (score - x0) / (x1 - x0)
+    return 1.0
 
 
 def _noisy_or(weights: Sequence[float]) -> float:

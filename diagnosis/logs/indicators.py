@@ -106,6 +106,8 @@ _HEADER = re.compile(
 
 #: characters that a description may go on beyond the match of its rule
 _ANCHORED = 160
+#: Words that a description has at least, where the line goes on.
+LEAST_WORDS = 3
 
 
 def extract(line: str, rule: str | None = None, rules: SignatureSet | None = None) -> Indication:
@@ -160,6 +162,10 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
         # a match that stops within a word was only an anchor: the clause goes on
         cut = _CLAUSE.search(text, end)
         end = min(cut.start() if cut else len(text), end + _ANCHORED)
+    while len(text[start:end].split()) < LEAST_WORDS and end - start < _ANCHORED and text[end:].strip():
+        # a lone word or number names the fault, what follows tells it
+        cut = _CLAUSE.search(text, end + 1)
+        end = min(cut.start() if cut else len(text), start + _ANCHORED)
     return _trim(text, start, end)
 
 
@@ -189,6 +195,13 @@ def _trim(text: str, start: int, end: int) -> Span:
     piece = text[start:end]
     start += len(piece) - len(piece.lstrip(" \t:,;.-=>([{'\""))
     end -= len(piece) - len(piece.rstrip(" \t:,;.-=<([{'\""))
+    for opening, closing in ("[]", "()"):  # a pair that the match or the cut took apart
+        inner = text[start:end]
+        if inner.count(closing) > inner.count(opening) and text[start - 1 : start] == opening:
+            start -= 1
+    for mark in "'\"":
+        if text[start:end].count(mark) % 2 and text[end : end + 1] == mark:
+            end += 1
     return Span(start, max(start, end), "fault")
 
 

@@ -9,11 +9,13 @@ from typing import Final
 import polars as pl
 
 from diagnosis import taxonomy
+from diagnosis.classify import CONCLUSIVE
 from diagnosis.logs import quotes, templates
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.diagnose import Case
 from diagnosis.logs.moment import Moment
 from diagnosis.logs.place import Place
+from diagnosis.logs.roots import first_consequence
 from diagnosis.model import Role
 from diagnosis.result import LogDiagnosis, LogEvent, Verdict
 
@@ -24,6 +26,8 @@ RHYTHM_MOST: Final = 200
 RANKS_LEAST: Final = 4
 SILENT_LEAST_S: Final = 5.0
 SILENT_BEATS: Final = 3.0
+#: Confidence from which on the cause is said without reserve.
+SURE: Final = 0.8
 _STAGE: Final = {
     "launch": "while launching",
     "rendezvous": "while the ranks were meeting",
@@ -54,7 +58,7 @@ def headline(logs: LogDiagnosis, fused: Sequence[str] = (), stacks: str = "") ->
     title = taxonomy.load().get(logs.verdict.id).title
     cause = title[:1].upper() + title[1:] if logs.verdict.id != "unknown" else "Unknown cause"
     roots = [e for e in logs.events if e.role == Role.ROOT.value]
-    told = logs.indicators[0].text if logs.indicators else roots[0].example if roots else ""
+    told = logs.indicators[0].text if logs.indicators else roots[0].example if roots else _stand_in(logs)
     if stacks and not roots:
         end = {"hang": "the job hung", "slow": "the job became slow", "launch_failure": "the job did not start"}
         return f"{stacks.rstrip('.')}: {end.get(logs.symptom, 'the job failed')}{_where(logs)}."
@@ -68,6 +72,13 @@ def headline(logs: LogDiagnosis, fused: Sequence[str] = (), stacks: str = "") ->
     first = f"{cause}{who}{when}" + (f": {what}" if what else "")
     quote = f" ({quotes.clip(told, 110)})" if told and quotes.clip(told, 110).lower() not in first.lower() else ""
     return f"{first}{quote}.{_aftermath(logs, roots)}"
+
+
+def _stand_in(logs: LogDiagnosis) -> str:
+    """What the line says that is shown where none names a cause."""
+    first = logs.lines[:1]
+    event = next((e for e in logs.events if first and first[0] in e.lines), None)
+    return f"first seen: {quotes.quote(event.example, event.template, 100)}" if event else ""
 
 
 def _where(logs: LogDiagnosis) -> str:
@@ -191,7 +202,7 @@ def slow_phase(logs: LogDiagnosis) -> str:
 def inferred(case: Case, when: Moment, where: Place, verdict: Verdict, roots: Sequence[LogEvent]) -> tuple[str, ...]:
     """Conclusions, each with what it rests on."""
     tree = taxonomy.load()
-    out = [f"The cause is {tree.get(verdict.id).title} (confidence {verdict.confidence:.0%})."]
+    out = [_cause(tree.get(verdict.id).title, verdict.confidence)]
     if verdict.runner_up and verdict.runner_up[1] > 0.02:
         out.append(
             f"It may also be {tree.get(verdict.runner_up[0]).title} ({verdict.runner_up[1]:.0%}){_either(verdict)}."
@@ -200,11 +211,27 @@ def inferred(case: Case, when: Moment, where: Place, verdict: Verdict, roots: Se
     if when.symptom == "hang":
         out.append("It is a hang: progress stopped long before anything ended, and no process had died by then.")
     if not roots:
-        out.append("No line names a cause; the answer rests on silence, order and agreement between nodes.")
+        event = first_consequence(case.catalogue, case.survived)
+        told = None if event is None else case.catalogue.events.filter(pl.col("event") == event).row(0, named=True)
+        rests = "the answer rests on silence, order and agreement between nodes"
+        if told is not None:
+            rests = (
+                f"the first line that tells a consequence is “{quotes.quote(told['example'], told['template'], 100)}”"
+            )
+        out.append(f"No line names a cause; {rests}.")
     if case.healthy:
         scope = {"family": "the same family", "framework": "the same framework", "all": "all families"}[case.scope]
         out.append(f"Messages that healthy jobs print too were left out ({case.healthy} jobs of {scope}).")
     return tuple(out)
+
+
+def _cause(title: str, confidence: float) -> str:
+    """The cause in words that are as sure as the figure."""
+    if confidence >= SURE:
+        return f"Cause: {title} ({confidence:.0%} sure)."
+    if confidence >= CONCLUSIVE:
+        return f"Probable cause: {title} ({confidence:.0%} sure)."
+    return f"Not conclusive; closest to {title} ({confidence:.0%} sure)."
 
 
 def _either(verdict: Verdict) -> str:
