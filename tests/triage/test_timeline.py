@@ -8,6 +8,7 @@ import time
 from tests.triage.report import T0, sample
 from triage.lanes import folded, unfolded
 from triage.timeline import COLUMNS, MAX_MARKS, MAX_ROWS, NAMELESS, STATES, timeline_figure
+from triage.trace import trace_events
 
 
 def figure(timeline=None, **options):
@@ -24,6 +25,19 @@ def test_a_troubled_node_comes_first_and_is_silent_after_its_last_line():
     assert "silent" not in [STATES[v] for v in drawn["z"][1] if v >= 0]
 
 
+def test_silence_begins_after_the_cell_that_holds_the_last_line():
+    lane = {"node": "a", "segments": [{"stage": "training", "t0": T0, "t1": T0 + 10}], "last_line_at": T0 + 10}
+    row = [STATES[v] for v in figure({"lanes": [lane], "t0": T0, "t1": T0 + COLUMNS * 4})["z"][0] if v >= 0]
+    assert row[:3] == ["training"] * 3  # the third cell holds the line of second 10
+    assert set(row[3:]) == {"silent"}
+
+
+def test_slices_of_a_trace_never_overlap():
+    stages = [{"stage": "launch", "t0": T0, "t1": T0 + 9}, {"stage": "training", "t0": T0 + 5, "t1": T0 + 20}]
+    slices = [e for e in trace_events({"t0": T0, "stages": stages, "lanes": []}, "job") if e["ph"] == "X"]
+    assert [(e["ts"], e["dur"]) for e in slices] == [(0, 9_000_000), (9_000_000, 11_000_000)]
+
+
 def test_a_mark_leads_to_its_line():
     mark = figure()["marks"][0]
     assert (mark["t"], mark["row"], mark["role"]) == ((T0 + 500) * 1000, 0, "root")
@@ -31,9 +45,8 @@ def test_a_mark_leads_to_its_line():
 
 
 def test_of_more_marks_than_are_drawn_the_roots_stay():
-    marks = [{"t": T0 + 1, "role": "cascade", "text": "late"}] * MAX_MARKS + [
-        {"t": T0 + 2, "role": "root", "text": "x"}
-    ]
+    late, root = ({"t": T0 + 1, "role": role, "text": "x"} for role in ("cascade", "root"))
+    marks = [*[late] * MAX_MARKS, root]
     drawn = figure({"lanes": [{"node": "a", "marks": marks}], "t0": T0, "t1": T0 + 9})["marks"]
     assert (len(drawn), drawn[0]["role"]) == (MAX_MARKS, "root")
 
