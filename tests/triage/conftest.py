@@ -7,6 +7,12 @@ from tests.triage.receiver import receiving
 from triage.services import webhooks
 
 
+@pytest.fixture(autouse=True)
+def _charts_checked(monkeypatch):
+    """Every figure that any test asks for is checked by plotly.py, property by property."""
+    monkeypatch.setattr("triage.charts.IS_CHECKED", True)
+
+
 @pytest.fixture
 def ada(client):
     """An engineer, signed in."""

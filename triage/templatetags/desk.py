@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 from diagnosis import taxonomy
 from ingest.models import Run
 from ingest.roles import role_names
+from triage.charts import chart_json
 from triage.models import Incident
 from triage.selectors.incident import log_url
 from triage.templatetags.icons import PATHS
@@ -205,6 +206,13 @@ def markdown(text: str) -> SafeString:
     html = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable("table").render(text)
     clean = nh3.clean(html, tags=_COMMENT_TAGS, attributes={"a": {"href"}}, url_schemes={"http", "https", "mailto"})
     return mark_safe(clean)  # noqa: S308  # cleaned in the line above
+
+
+@register.filter
+def chart_script(figure: dict[str, Any], name: str) -> SafeString:
+    """The figure in a ``<script>`` of this id, from which the page draws it."""
+    body = mark_safe(chart_json(figure))  # noqa: S308  # nothing in it ends a script
+    return format_html('<script id="{}" type="application/json">{}</script>', name, body)
 
 
 @register.simple_tag

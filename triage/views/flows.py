@@ -10,6 +10,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
 from ingest.asked import seconds
+from triage.charts import chart_response
 from triage.models import Diagnosis
 from triage.selectors.flows import flow_job, ports_heat, ranks_view
 from triage.selectors.jobs import job_view
@@ -25,7 +26,7 @@ def _diagnosis(request: HttpRequest, slug: str, attempt: int) -> Diagnosis:
 
 
 @require_safe
-def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> JsonResponse:
+def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> HttpResponse:
     """Ranks × time (of port counters: ports × time) between ``t0`` and ``t1`` (seconds since the epoch)."""
     diagnosis = _diagnosis(request, slug, attempt)
     found = flow_job(diagnosis, flow)
@@ -34,7 +35,7 @@ def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> JsonRespo
     job, table = found
     t0, t1 = seconds(request.GET.get("t0")), seconds(request.GET.get("t1"))
     chart = ports_heat(job, table, t0=t0, t1=t1) if "ports" in job else ranks_view(diagnosis, job, table, t0=t0, t1=t1)
-    response = JsonResponse(chart)
+    response = chart_response(chart)
     response["Server-Timing"] = f"view;dur={chart['spent_ms']}"
     return response
 

@@ -16,6 +16,7 @@ from ingest.models import Artifact, Job
 from ingest.models.job import Outcome
 from ingest.selectors import artifacts_of, progress
 from ingest.services import artifact_delete, diagnosis_request
+from triage.charts import chart_response
 from triage.selectors.comparing import comparison, iteration_curves
 from triage.selectors.cost import job_cost
 from triage.selectors.events import LEVELS, SORTS, Filter, job_events
@@ -167,7 +168,7 @@ def file_delete(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 
 @require_GET
-def job_timeline(request: HttpRequest, slug: str, attempt: int) -> JsonResponse:
+def job_timeline(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
     """The timeline's picture as JSON for the range ``t0``–``t1`` (seconds), at most ``rows`` rows."""
     view = job_view(job_or_404(request, slug), attempt=attempt, with_timeline=True)
     timeline = view.diagnosis.timeline if view.diagnosis else {}
@@ -182,18 +183,18 @@ def job_timeline(request: HttpRequest, slug: str, attempt: int) -> JsonResponse:
     if figure is None:
         said = "The logs of this attempt tell no times, or one alone: there is no timeline to draw."
         return JsonResponse({"empty": said})
-    return JsonResponse(figure)
+    return chart_response(figure)
 
 
 @require_GET
-def job_curves(request: HttpRequest, slug: str, other: str) -> JsonResponse:
+def job_curves(request: HttpRequest, slug: str, other: str) -> HttpResponse:
     """Iteration times of two runs as one chart."""
     jobs_asked = job_or_404(request, slug), job_or_404(request, other)
     views = [job_view(row, with_timeline=True).diagnosis for row in jobs_asked]
     if views[0] is None or views[1] is None:
         return JsonResponse({"empty": "One of the two runs is not diagnosed yet."})
     names = (jobs_asked[0].name, jobs_asked[1].name)
-    return JsonResponse(iteration_curves(views[0], views[1], names))
+    return chart_response(iteration_curves(views[0], views[1], names))
 
 
 @require_GET
