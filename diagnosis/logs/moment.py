@@ -120,20 +120,20 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
         is_open = ~pl.col("is_stamped") & (pl.col("until_at").is_null() | (pl.col("until_at") >= case.pace.last_at))
         rows = rows.filter((pl.col("first_at") >= case.pace.last_at) | is_open)
     stamped = rows.filter("is_stamped")
-    first = (stamped if stamped.height else rows)["first_at"].min()
-    if first is None:
-        return None, False
-    is_open = ~pl.col("is_stamped") & (pl.col("until_at").is_null() | (pl.col("until_at") >= first))
-    early = rows.filter((pl.col("first_at") <= first + 3 * SECOND) | is_open)  # type: ignore[operator]
+    first: int | None = (stamped if stamped.height else rows)["first_at"].min()  # type: ignore[assignment]
+    early = rows.head(0)
+    if first is not None:
+        is_open = ~pl.col("is_stamped") & (pl.col("until_at").is_null() | (pl.col("until_at") >= first))
+        early = rows.filter((pl.col("first_at") <= first + 3 * SECOND) | is_open)
     if case.pace.last_at is None:
         # workers that state no time at all: their words may be as old as those of a launcher that does
         early = pl.concat([early, every.filter(pl.col("first_at").is_null())])
     waits = early.filter(pl.col("example").str.contains(_WAIT_ENDS))
     broken = early.filter(pl.col("example").str.contains(_BROKEN))
     if waits.is_empty():
-        return int(first), False  # type: ignore[arg-type]
+        return first, False
     is_wait = broken.is_empty() or _lead(waits) <= _lead(broken)
-    return max(int(first), case.pace.last_at or 0), is_wait  # type: ignore[arg-type]
+    return None if first is None else max(first, case.pace.last_at or 0), is_wait
 
 
 def _lead(rows: pl.DataFrame) -> tuple[int, int]:

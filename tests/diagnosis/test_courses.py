@@ -60,13 +60,12 @@ def test_the_truth_points_at_lines_that_it_quotes() -> None:
         assert quoted <= at, course
 
 
-@pytest.mark.parametrize("collector", ["stern", "loki", "docker"])
+@pytest.mark.parametrize("collector", ["stern", "loki"])
 def test_a_silent_machine_is_named_whatever_collected_the_logs(tmp_path: Path, collector: str) -> None:
     world, data, _ = made("silent_node", "structlog", collector)
     logs = told(data, tmp_path)
     assert accused(logs) == [world.nodes[world.victim]]
-    # where the collector dates no line, the words of the watchdogs are all there is
-    assert logs["id"] == ("framework.collective.timeout" if collector == "stern" else "hardware.host.lost")
+    assert logs["id"] == "hardware.host.lost"
 
 
 def test_the_node_whose_ranks_compute_longer_is_the_slow_one(tmp_path: Path) -> None:
@@ -138,16 +137,15 @@ def test_the_skewed_clock_of_one_machine_is_put_right_within_a_file_of_all(tmp_p
     assert abs(skews[0][1] - 95) <= 2
 
 
-@pytest.mark.parametrize("change", ["permuted", "renamed", "of_windows"])
-def test_the_answer_does_not_hang_on_names_order_place_or_company_of_files(tmp_path: Path, change: str) -> None:
+def test_the_answer_does_not_hang_on_names_order_place_or_company_of_files() -> None:
     world, data, _ = made("clock_an_hour_off", "loguru", "by_node")
     job = Job(data, tuple(world.nodes), frozenset({world.nodes[world.victim]}))
-    other = SAME[change](job, Random(1))
-    assert other is not None
-    back = {v: k for k, v in other.rename.items()}
-    base, found = (answer(told_files(j, History(), ""), b) for j, b in ((job, {}), (other, back)))
-    assert base == found
+    base = answer(told_files(job, History(), ""), {})
     assert base["accused"] == [world.nodes[world.victim]]
+    for change in ("permuted", "renamed", "of_windows"):
+        other = SAME[change](job, Random(1))
+        assert other is not None
+        assert answer(told_files(other, History(), ""), {v: k for k, v in other.rename.items()}) == base, change
 
 
 @pytest.mark.parametrize("change", ["halved", "undated"])
@@ -171,3 +169,8 @@ def test_a_machine_that_prints_neither_consequences_nor_an_end_is_lost_though_no
     logs = told(data, tmp_path)
     assert accused(logs) == [world.nodes[world.victim]]
     assert logs["id"] == "hardware.host.lost"
+
+
+def test_a_hang_is_one_though_only_the_launcher_states_times(tmp_path: Path) -> None:
+    _, data, _ = made("loader_stuck", "lightning", "srun")
+    assert told(data, tmp_path)["symptom"] == "hang"
