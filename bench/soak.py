@@ -191,11 +191,9 @@ def _break(rng: random.Random, site: int, done: Counter[str]) -> None:
     running = _children(site)
     workers = [pid for pid, said in running.items() if " celery " in said]
     web = [pid for pid, said in running.items() if " granian " in said]
-    what, pids = rng.choice(
-        [("pool process", workers[1:])] * 6
-        + [("worker", workers[:1]), ("web process", web[1:])]
-        + [("broker", [pid for pid, said in running.items() if "valkey" in said and "celery" not in said])]
-    )
+    brokers = [pid for pid, said in running.items() if "valkey" in said and "celery" not in said]
+    usual = [("pool process", workers[1:])] * 4 + [("broker", brokers)] * 2
+    what, pids = rng.choice([*usual, ("worker", workers[:1]), ("web process", web[1:])])
     if pids:
         try:
             os.kill(rng.choice(pids), signal.SIGKILL)

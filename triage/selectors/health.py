@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from django.conf import settings
-from django.db.models import Count
+import shutil
+from datetime import datetime
 
-from ingest.models import Artifact, Job, Run
+from django.conf import settings
+from django.db.models import Count, Min, Sum
+from django.utils import timezone
+
+from ingest.models import Artifact, Blob, Job, Run
 from triage.models import Incident
 
 
@@ -21,7 +25,7 @@ def broker_answers() -> bool:
 
 
 def metrics_lines() -> list[str]:
-    """Gauges by state, in Prometheus' text format. Four grouped counts."""
+    """Gauges in Prometheus' text format. Six queries."""
     lines = []
     for name, help_text, model in (
         ("incidents", "Incidents by state", Incident),
@@ -31,5 +35,18 @@ def metrics_lines() -> list[str]:
         lines += [f"# HELP faultline_{name} {help_text}", f"# TYPE faultline_{name} gauge"]
         counts = model.objects.order_by().values_list("state").annotate(n=Count("pk"))
         lines += [f'faultline_{name}{{state="{state}"}} {n}' for state, n in sorted(counts)]
-    lines += ["# HELP faultline_jobs Jobs", "# TYPE faultline_jobs gauge", f"faultline_jobs {Job.objects.count()}"]
+    waiting = Run.objects.filter(state=Run.State.QUEUED).aggregate(at=Min("created_at"))["at"]
+    taken = Blob.objects.aggregate(n=Sum("size_bytes", default=0))["n"]
+    for name, help_text, value in (
+        ("jobs", "Jobs", Job.objects.count()),
+        ("oldest_queued_run_seconds", "Age of the oldest work that waits", _age_s(waiting)),
+        ("evidence_bytes", "Bytes of evidence taken in so far, each once", taken),
+        ("data_free_bytes", "Free space below the data directory", shutil.disk_usage(settings.DATA_DIR).free),
+        ("broker_up", "Whether the queue answers", int(broker_answers())),
+    ):
+        lines += [f"# HELP faultline_{name} {help_text}", f"# TYPE faultline_{name} gauge", f"faultline_{name} {value}"]
     return lines
+
+
+def _age_s(since: datetime | None) -> float:
+    return round((timezone.now() - since).total_seconds(), 1) if since else 0.0
