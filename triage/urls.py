@@ -6,7 +6,7 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView
 
-from triage.views import client, incident, jobs, logs, queue, site, tried
+from triage.views import client, incident, job_tabs, jobs, logs, queue, site, tried
 
 handler400 = site.bad_request
 handler403 = site.forbidden
@@ -57,7 +57,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/" + _LOG.format("map"), logs.log_minimap, name="log-map"),
     path("jobs/" + _LOG.format("instant"), logs.log_instant, name="log-instant"),
     path("jobs/" + _LOG.format("raw"), logs.log_raw, name="log-raw"),
-    *(path(f"jobs/<slug:slug>/{tab}/", jobs.job, {"tab": tab}, name=f"job-{tab}") for tab in jobs.TABS),
+    *(path(f"jobs/<slug:slug>/{tab}/", jobs.job, {"tab": tab}, name=f"job-{tab}") for tab in job_tabs.CONTEXTS),
     path("", include("triage.urls_statistics")),
     path("", include("triage.urls_knowledge")),
     path("", include("triage.urls_webhooks")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -12,33 +11,17 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
 from ingest.asked import seconds, whole
-from ingest.models import Artifact, Job
 from ingest.models.job import Outcome
-from ingest.selectors import artifacts_of, progress
+from ingest.selectors import artifacts_of
 from ingest.services import artifact_delete, diagnosis_request
 from triage.charts import chart_response
-from triage.selectors.comparing import comparison, iteration_curves
-from triage.selectors.cost import job_cost
-from triage.selectors.events import LEVELS, SORTS, Filter, job_events
-from triage.selectors.flows import flows_view
-from triage.selectors.incident import EVIDENCE_ROLES, log_url
-from triage.selectors.jobs import FILES_PAGE_SIZE, artifact_page, job_for, job_page, job_runs, job_view
-from triage.selectors.stacks import stacks_view
+from triage.selectors.comparing import iteration_curves
+from triage.selectors.jobs import job_for, job_page, job_view
 from triage.services.samples import FIRST, sample_load
 from triage.timeline import MAX_ROWS, timeline_figure
 from triage.trace import trace_bytes
 from triage.views.common import ability_required, say
-
-#: tab → template of its body
-TABS = {
-    "events": "triage/job/events.html",
-    "flows": "triage/job/flows.html",
-    "stacks": "triage/job/stacks.html",
-    "files": "triage/job/files.html",
-    "compare": "triage/job/compare.html",
-    "cost": "triage/job/cost.html",
-    "work": "triage/job/work.html",
-}
+from triage.views.job_tabs import CONTEXTS
 
 
 def job_or_404(request: HttpRequest, slug: str) -> Any:
@@ -72,67 +55,12 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         "view": view,
         "report": SimpleLazyObject(lambda: view.report),
         "tab": tab,
-        "tab_template": TABS[tab],
+        "tab_template": f"triage/job/{tab}.html",
         "kept": urlencode({name: request.GET[name] for name in ("attempt", "t0", "t1") if request.GET.get(name)}),
-        "tabs": [(name, name.capitalize(), "job" if name == "events" else f"job-{name}") for name in TABS],
+        "tabs": [(name, name.capitalize(), "job" if name == "events" else f"job-{name}") for name in CONTEXTS],
     }
-    if tab == "compare":
-        compared = comparison(request.user, found, view.diagnosis, request.GET.get("with", ""))
-        both = [here for here, _ in compared.in_both]
-        lists = (
-            ("Only in this run", compared.only_here, found.slug),
-            ("Only in the other run", compared.only_there, compared.other.slug if compared.other else ""),
-            ("In both", both, found.slug),
-        )
-        context |= {"comparison": compared, "comparison_lists": lists}
-    elif tab == "work":
-        context |= {"runs": job_runs(found), "progress": progress(found)}
-    elif tab == "events":
-        only = Filter(**{name: request.GET.get(name, "") for name in ("role", "words", "node", "level", "stage")})
-        sort = request.GET.get("sort", "")
-        told: Any = SimpleLazyObject(lambda: job_events(view.diagnosis, only, sort, _span(request)))
-        events, stages = SimpleLazyObject(lambda: told[0]), SimpleLazyObject(lambda: told[1])
-        context["piece"] = ("job", request.GET.urlencode(), *_state(found))
-        context |= {"events": events, "only": only, "sort": sort if sort in SORTS else "", "span": _span(request)}
-        context |= {"roles": EVIDENCE_ROLES, "levels": list(LEVELS), "stages": stages, "sorts": SORTS}
-    elif tab == "flows":
-        context["shown"] = flows_view(
-            view.diagnosis,
-            chosen=request.GET.get("flow", ""),
-            counters=request.GET.get("counters", ""),
-            port=request.GET.get("port", ""),
-        )
-        if view.diagnosis and not view.report.get("logs"):
-            from triage.services.attaching import capture_proposals  # noqa: PLC0415  # needs the engine: rare
-
-            context["proposals"] = capture_proposals(user=request.user, diagnosis=view.diagnosis)
-    elif tab == "cost":
-        context["cost"] = job_cost(found)
-    elif tab == "stacks":
-        words = request.GET.get("frames", "").strip()[:200]
-        number_of_attempt = view.attempt.number if view.attempt else 0
-        link = partial(log_url, found.slug, number_of_attempt)
-        context |= {"shown": stacks_view(view.report, words=words, link=link), "frames": words, "params": request.GET}
-    elif tab == "files":
-        words, state = request.GET.get("words", ""), request.GET.get("state", "")
-        number_of_page = whole(request.GET.get("page"), 1)
-        files, total, tally = artifact_page(found, words=words, state=state, page=number_of_page)
-        context |= {
-            "files": files,
-            "total": total,
-            "tally": tally,
-            "words": words,
-            "state": state,
-            "states": Artifact.State.choices,
-        }
-        context |= {"page_number": number_of_page, "has_next": number_of_page * FILES_PAGE_SIZE < total}
+    context |= CONTEXTS[tab](request, found, view)
     return render(request, "triage/job.html", context)
-
-
-def _state(found: Any) -> tuple[str, ...]:
-    """All that the job's own rows tell; what work on its evidence changes has no act of its own."""
-    columns = (str(getattr(found, field.attname)) for field in Job._meta.concrete_fields)
-    return (*columns, str(found.cluster), str(found.team), str(found.is_working), str(found.is_troubled))
 
 
 @require_POST
@@ -208,9 +136,3 @@ def job_trace(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
     response = HttpResponse(body, content_type="application/gzip")
     response["Content-Disposition"] = f'attachment; filename="{slug}-{attempt}.trace.json.gz"'
     return response
-
-
-def _span(request: HttpRequest) -> tuple[float, float] | None:
-    """The range of time that the address names, as the timeline's zoom writes it."""
-    begin, end = seconds(request.GET.get("t0")), seconds(request.GET.get("t1"))
-    return (begin, end) if begin is not None and end is not None else None

@@ -48,7 +48,7 @@ def webhook(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method == "POST":
         try:
             services.webhook_save(by=request.user, existing=hook, **_wanted(request, hook))
-            messages.success(request, "Kept.")
+            messages.success(request, "Saved.")
             return redirect("webhook", pk)
         except Refused as refusal:
             errors = refusal.fields
@@ -133,7 +133,7 @@ def _wanted(request: HttpRequest, hook: Webhook | None) -> dict[str, Any]:
     slug = form.pop("cluster")
     cluster = clusters_visible_to(request.user).filter(slug=slug).first() if slug else None
     if slug and cluster is None:
-        sentence = "There is no such cluster for you."
+        sentence = "There is no such cluster for you: leave it out, or ask an administrator."
         raise Refused(sentence, fields={"cluster": sentence})
     if hook is None:
         form["is_active"] = True

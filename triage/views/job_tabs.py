@@ -1,0 +1,111 @@
+"""What each tab of a job's page shows, beside what all of them do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from ingest.asked import seconds, whole
+from ingest.models import Artifact, Job
+from ingest.selectors import progress
+from triage.selectors.comparing import comparison
+from triage.selectors.cost import job_cost
+from triage.selectors.events import LEVELS, SORTS, Filter, job_events
+from triage.selectors.flows import flows_view
+from triage.selectors.incident import EVIDENCE_ROLES, log_url
+from triage.selectors.jobs import FILES_PAGE_SIZE, artifact_page, job_runs
+from triage.selectors.stacks import stacks_view
+
+
+def _events(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
+    only = Filter(**{name: request.GET.get(name, "") for name in ("role", "words", "node", "level", "stage")})
+    sort, span = request.GET.get("sort", ""), _span(request)
+    told: Any = SimpleLazyObject(lambda: job_events(view.diagnosis, only, sort, span))
+    return {
+        "piece": ("job", request.GET.urlencode(), *_state(job)),
+        "events": SimpleLazyObject(lambda: told[0]),
+        "stages": SimpleLazyObject(lambda: told[1]),
+        "only": only,
+        "sort": sort if sort in SORTS else "",
+        "sorts": SORTS,
+        "span": span,
+        "roles": EVIDENCE_ROLES,
+        "levels": list(LEVELS),
+    }
+
+
+def _flows(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
+    chosen = {name: request.GET.get(name, "") for name in ("counters", "port")}
+    context: dict[str, Any] = {"shown": flows_view(view.diagnosis, chosen=request.GET.get("flow", ""), **chosen)}
+    if view.diagnosis and not view.report.get("logs"):
+        from triage.services.attaching import capture_proposals  # noqa: PLC0415  # needs the engine: rare
+
+        context["proposals"] = capture_proposals(user=request.user, diagnosis=view.diagnosis)
+    return context
+
+
+def _stacks(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
+    words = request.GET.get("frames", "").strip()[:200]
+    link = partial(log_url, job.slug, view.attempt.number if view.attempt else 0)
+    return {"shown": stacks_view(view.report, words=words, link=link), "frames": words, "params": request.GET}
+
+
+def _files(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
+    words, state, number = request.GET.get("words", ""), request.GET.get("state", ""), whole(request.GET.get("page"), 1)
+    files, total, tally = artifact_page(job, words=words, state=state, page=number)
+    return {
+        "files": files,
+        "total": total,
+        "tally": tally,
+        "words": words,
+        "state": state,
+        "states": Artifact.State.choices,
+        "page_number": number,
+        "has_next": number * FILES_PAGE_SIZE < total,
+    }
+
+
+def _compare(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
+    compared = comparison(request.user, job, view.diagnosis, request.GET.get("with", ""))
+    lists = (
+        ("Only in this run", compared.only_here, job.slug),
+        ("Only in the other run", compared.only_there, compared.other.slug if compared.other else ""),
+        ("In both", [here for here, _ in compared.in_both], job.slug),
+    )
+    return {"comparison": compared, "comparison_lists": lists}
+
+
+def _cost(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
+    return {"cost": job_cost(job)}
+
+
+def _work(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
+    return {"runs": job_runs(job), "progress": progress(job)}
+
+
+#: tab → what its template ``triage/job/<tab>.html`` is given; in the order of the page
+CONTEXTS: dict[str, Callable[[HttpRequest, Any, Any], dict[str, Any]]] = {
+    "events": _events,
+    "flows": _flows,
+    "stacks": _stacks,
+    "files": _files,
+    "compare": _compare,
+    "cost": _cost,
+    "work": _work,
+}
+
+
+def _state(found: Any) -> tuple[str, ...]:
+    """All that the job's own rows tell; what work on its evidence changes has no act of its own."""
+    columns = (str(getattr(found, field.attname)) for field in Job._meta.concrete_fields)
+    return (*columns, str(found.cluster), str(found.team), str(found.is_working), str(found.is_troubled))
+
+
+def _span(request: HttpRequest) -> tuple[float, float] | None:
+    """The range of time that the address names, as the timeline's zoom writes it."""
+    begin, end = seconds(request.GET.get("t0")), seconds(request.GET.get("t1"))
+    return (begin, end) if begin is not None and end is not None else None
