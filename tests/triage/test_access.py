@@ -148,3 +148,10 @@ def test_reading_never_changes_anything(client, cast):
     client.force_login(cast["owner"])
     for name in ("decide", "incident-act", "assign", "comment", "incident-group"):
         assert client.get(reverse(name, args=[cast["incident"].pk])).status_code == 405, name
+
+
+def test_a_group_that_is_no_role_neither_gives_nor_breaks_anything(client):
+    person = make_user("nina", "engineer", "book club")
+    client.force_login(person)
+    assert client.get("/").status_code == 200
+    assert client.get("/incidents.csv").status_code == 403
