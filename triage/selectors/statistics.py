@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Count, F, Q, QuerySet, Sum, Value
 
 from diagnosis import taxonomy
+from diagnosis.metrics import LEMON_DAYS
 from ingest.models import Attempt, Job
 from triage.models import Incident, Suspect
 from triage.search import Query, parse
@@ -37,8 +38,6 @@ DIMENSIONS = {
     "symptom": "symptom",
     "stage": "stage",
 }
-#: a repeat offender is one within this many days
-LEMON_DAYS = 28
 
 
 @dataclass(frozen=True, slots=True)
