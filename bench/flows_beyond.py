@@ -1,7 +1,7 @@
 """Two more sets of worlds: schedules, collectives and ways of sharing a cluster that the first ones lack.
 
 ``beyond`` was written before the engine was run on it, measured at first sight, then used to mend the engine;
-``last`` was written at the same time and is only measured.
+``last`` was written at the same time and measured once before the engine was mended on what it showed.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def beyond() -> Iterator[Case]:
 
 
 def last() -> Iterator[Case]:
-    """Only measured."""
+    """Measured before anything was mended on it."""
     yield Case(
         "last-zero",
         TOR,

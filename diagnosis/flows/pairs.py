@@ -300,7 +300,7 @@ def _types(
     exchange = mutual >= max(0.8, 0.93 * float(mutual.max(initial=0.0)))
     lonely = (sizes.often == 1) & (sizes.covered >= 0.5)
     beside = accompanies(bucketed) if others and (lonely & ring).any() else np.ones(len(a))
-    chord = ring & _chords(a, b, bucketed, sizes, count)
+    chord = ring & ~fanned & _chords(a, b, bucketed, sizes, count)
     types: list[str] = []
     for i in range(len(a)):
         if chord[i]:

@@ -244,10 +244,10 @@ def _tensor_ranks(
         values = np.unique(np.concatenate([sizes[n] for n in numbers]))
         own = _divides(values, len(rings[numbers[0]]))
         for t in options:
-            whole = _divides(values, members // t)
-            score[t] += _lockstep(apart, t, 2.0 if fine else 0.6) + (
-                whole if t == total else max(whole, own - (SELDOM if fine else 3 * SELDOM))
-            )
+            whole, near = _divides(values, members // t), _lockstep(apart, t, 2.0 if fine else 0.6)
+            if near > 0 and t < total:  # machines that add up first keep together: without that, it is just a ring
+                whole = max(whole, own - (SELDOM if fine else 3 * SELDOM))
+            score[t] += near + whole
     best, runner = sorted(options, key=lambda t: -score[t])[:2]
     members = sum(len(rings[n]) for n in families[0])
     how.append(
@@ -263,9 +263,9 @@ def _divides(values: Ints, ranks: int) -> float:
         return 0.0
     chance = 1.0 / (ranks - 1)
     fits = values % (ranks - 1) == 0
-    yes = np.log((0.7 + 0.3 * chance) / chance)
+    yes = np.log((0.85 + 0.15 * chance) / chance)
     weight = 1.0 if len(values) > 1 else 0.3  # one size proves little: round numbers divide by much
-    return float(np.clip(weight * (fits.sum() * yes + (~fits).sum() * np.log(0.3)), -8.0, 8.0))
+    return float(np.clip(weight * (fits.sum() * yes + (~fits).sum() * np.log(0.15)), -8.0, 8.0))
 
 
 def _scatter(numbers: list[int], flows: Flows, ring_of: Ints) -> Floats:
