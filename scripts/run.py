@@ -67,6 +67,7 @@ class Child:
         if len(self.deaths) >= MAX_DEATHS:
             raise ServiceError(f"{self.name} keeps ending (log: {self.log}): {last_line(self.log)}")
         say(f"{self.name} ended with status {self.process.returncode}; starting it again (log: {self.log})")
+        stop(self.process)  # a killed one leaves its own children behind, which would go on beside the new ones
         self.start()
 
 

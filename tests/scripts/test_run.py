@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts import run
-from scripts.services import ROOT, ServiceError, free_port
+from scripts.services import ROOT, ServiceError, free_port, wait_until
 
 
 def start(tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -80,3 +80,23 @@ def test_large_logs_are_put_aside_at_a_start(tmp_path: Path) -> None:
     (tmp_path / "log" / "web.log").write_bytes(b"x" * (run.LOG_MAX_BYTES + 1))
     run.prepare_directory(tmp_path)
     assert [path.name for path in (tmp_path / "log").iterdir()] == ["web.log.1"]
+
+
+def test_a_killed_child_takes_its_own_children_with_it_before_it_is_started_again(tmp_path: Path) -> None:
+    told = tmp_path / "pids"
+    code = (
+        "import os, subprocess, sys, time; forked = subprocess.Popen(['sleep', '60']); "
+        f"open({str(told)!r}, 'a').write(f'{{forked.pid}}\\n'); time.sleep(60)"
+    )
+    child = run.Child("The child", [sys.executable, "-c", code], tmp_path / "child.log", dict(os.environ))
+    first = child.start()
+    try:
+        wait_until(lambda: told.exists() and told.read_text() != "", first, what="child", log=child.log)
+        (forked,) = map(int, told.read_text().split())
+        first.kill()
+        first.wait()
+        child.restart_if_dead()
+        assert not Path(f"/proc/{forked}").exists() or "Z" in Path(f"/proc/{forked}/stat").read_text().split()[2]
+        assert child.process is not first
+    finally:
+        child.stop()
