@@ -1,7 +1,8 @@
-"""Unfinished files, on the disk of the data directory so that finished ones are moved, not copied.
+"""Unfinished files and local copies, on the disk of the data directory so that finished ones are moved, not copied.
 
 Each bears the name of the process that makes it. What a process leaves behind that was killed is found by that name and
-thrown away; what another machine's left, after two days.
+thrown away; what another machine's left, after two days. So are copies
+of what lies in a remote storage, two days after they were last asked for.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from django.conf import settings
 
 from ingest import processes
 
-PARTS, WORK = "parts", "work"
+PARTS, WORK, COPIES = "parts", "work", "copies"
 _KEPT_S = 2 * 86_400
 
 
@@ -38,6 +39,11 @@ def room() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def copies() -> Path:
+    """Where files of a remote storage are kept near for whoever reads them next; no other account may look."""
+    return _folder(COPIES)
+
+
 def clear() -> int:
     """Throw away what processes left that are gone; returns how many files and directories that were."""
     count = 0
@@ -49,6 +55,18 @@ def clear() -> int:
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink(missing_ok=True)
+    return count + _clear_copies()
+
+
+def _clear_copies() -> int:
+    count, folder = 0, copies()
+    for path in sorted(folder.rglob("*"), reverse=True):  # what lies in a directory comes before it
+        if path.is_dir():
+            with contextlib.suppress(OSError):  # others lie in it
+                path.rmdir()
+        elif _is_old(path):
+            path.unlink(missing_ok=True)
+            count += 1
     return count
 
 
@@ -59,6 +77,10 @@ def _is_left(path: Path) -> bool:
         return False
     if place == _machine():
         return bool(processes.is_gone(f"{processes.machine()}#{process.replace('-', ':')}"))
+    return _is_old(path)
+
+
+def _is_old(path: Path) -> bool:
     try:
         return path.stat().st_mtime < time.time() - _KEPT_S
     except OSError:
@@ -79,5 +101,5 @@ def _own() -> str:
 
 def _folder(name: str) -> Path:
     folder = Path(settings.DATA_DIR) / name
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder

@@ -158,12 +158,15 @@ def directory_take(key: str, folder: Path, names: Sequence[str]) -> None:
     directory_put(key, [folder / name for name in found])
 
 
-def directory_get(key: str, names: Iterable[str], work: Path) -> Path:
-    """A local directory with the files of ``key/``: the stored one where it is local, else a copy in ``work``."""
+def directory_get(key: str, names: Iterable[str], work: Path | None = None) -> Path:
+    """A local directory with the files of ``key/``: the stored one where it is local, else a copy.
+
+    The copy lies in ``work``, and without one where it is kept for whoever asks next.
+    """
     storage = storages["parsed"]
     if isinstance(storage, FileSystemStorage):
         return Path(storage.path(key))
-    target = work / key
+    target = (work or scratch.copies()) / key
     target.mkdir(parents=True, exist_ok=True)
     for name in names:
         if not (target / name).exists() and storage.exists(f"{key}/{name}"):
@@ -171,6 +174,8 @@ def directory_get(key: str, names: Iterable[str], work: Path) -> Path:
             with storage.open(f"{key}/{name}", "rb") as source, near.open("wb") as copy:
                 shutil.copyfileobj(source, copy, BLOCK_BYTES)
             near.replace(target / name)  # whoever looks at the same time sees none or all of it
+        elif (target / name).exists():
+            os.utime(target / name)  # it is still wanted
     return target
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,12 +42,11 @@ def read_range(artifact: Artifact, offset: int, length: int) -> bytes:
     return storage.blob_range(artifact.blob_id, offset, length)
 
 
-def columns_path(artifact: Artifact, work: Path | None = None) -> Path | None:
-    """A local path to the artifact's column file, or None. Remote ones are copied below ``work`` once."""
+def columns_path(artifact: Artifact) -> Path | None:
+    """A local path to the artifact's column file, or None. Remote ones are copied once."""
     if not artifact.parsed_key:
         return None
-    work = work or Path(tempfile.gettempdir()) / "faultline-columns"
-    path = storage.directory_get(artifact.parsed_key, storage.PARSED_FILES[:1], work) / storage.PARSED_FILES[0]
+    path = storage.directory_get(artifact.parsed_key, storage.PARSED_FILES[:1]) / storage.PARSED_FILES[0]
     return path if path.exists() else None
 
 

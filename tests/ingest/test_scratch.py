@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import InMemoryStorage
 
-from ingest import processes, scratch
+from ingest import processes, scratch, storage
 
 GONE = 999_999_999
 
@@ -53,6 +56,20 @@ def test_what_another_machine_left_stays_for_two_days() -> None:
     long_ago = time.time() - 3 * 86_400
     os.utime(left, (long_ago, long_ago))
     assert scratch.clear() == 1
+
+
+def test_near_copies_are_thrown_away_two_days_after_they_were_last_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "storages", {"parsed": InMemoryStorage()})
+    for key in ("old", "new"):
+        storage.storages["parsed"].save(f"{key}/columns.parquet", ContentFile(b"x"))
+    old, new = (storage.directory_get(key, ["columns.parquet"]) / "columns.parquet" for key in ("old", "new"))
+    assert stat.S_IMODE(scratch.copies().stat().st_mode) == 0o700
+    long_ago = time.time() - 3 * 86_400
+    for path in (old, new):
+        os.utime(path, (long_ago, long_ago))
+    storage.directory_get("new", ["columns.parquet"])
+    assert scratch.clear() == 1
+    assert new.read_bytes() == b"x" and not old.parent.exists()
 
 
 def test_a_process_is_told_from_one_that_had_its_number_before() -> None:

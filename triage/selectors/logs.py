@@ -7,10 +7,8 @@ come by range.
 from __future__ import annotations
 
 import re
-import tempfile
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -252,9 +250,8 @@ def _folded(
 
 
 def _sources(artifact: Artifact) -> tuple[Source, ...]:
-    work = Path(tempfile.gettempdir()) / "faultline-columns"
     try:
-        folder = storage.directory_get(artifact.parsed_key, (parsed_files.NAME,), work)
+        folder = storage.directory_get(artifact.parsed_key, (parsed_files.NAME,))
         return parsed_files.load(folder).sources
     except (OSError, ValueError):
         return ()

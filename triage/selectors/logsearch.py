@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,7 +115,6 @@ def _line_numbers(artifact: Artifact, offsets: list[int]) -> list[dict[str, Any]
 def _uniques_path(artifact: Artifact) -> Path | None:
     if not artifact.parsed_key:
         return None
-    work = Path(tempfile.gettempdir()) / "faultline-columns"
     name = storage.PARSED_FILES[1]
-    path = storage.directory_get(artifact.parsed_key, (name,), work) / name
+    path = storage.directory_get(artifact.parsed_key, (name,)) / name
     return path if path.exists() else None

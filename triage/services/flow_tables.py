@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 
 from ingest import storage
@@ -26,7 +25,6 @@ def table_path(diagnosis: Diagnosis, name: str) -> Path | None:
     """A local path to one table, copied once where the storage is remote; None for a name that is not there."""
     if not _NAME.fullmatch(name):
         return None
-    work = Path(tempfile.gettempdir()) / "faultline-tables"
     beside = f"{name.removesuffix('.parquet')}.lanes.parquet"
-    path = storage.directory_get(key_of(diagnosis), (beside, name), work) / name
+    path = storage.directory_get(key_of(diagnosis), (beside, name)) / name
     return path if path.exists() else None
