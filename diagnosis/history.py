@@ -16,14 +16,13 @@ from typing import Any
 import polars as pl
 
 from diagnosis.logs import frameworks, hosts
-from diagnosis.model import Kind, Parsed
+from diagnosis.model import LOG_KINDS, Parsed
 
 FORMAT = 1
 #: Distinct messages kept of one job; the most frequent win. Beyond this a job's tail is noise, not a norm.
 TEXTS_PER_JOB = 20_000
 #: A family with fewer healthy jobs than this borrows those of its framework, then all.
 POOL_MIN = 3
-LOG_KINDS = (Kind.LOG, Kind.KERNEL, Kind.SCHEDULER)
 
 
 class HistoryError(ValueError):

@@ -36,6 +36,10 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
+#: The kinds whose lines are read as logs.
+LOG_KINDS: Final = (Kind.LOG, Kind.KERNEL, Kind.SCHEDULER)
+
+
 class Level(IntEnum):
     """Severity of a log line; ``NONE`` where the line states none."""
 

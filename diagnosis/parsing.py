@@ -19,7 +19,7 @@ from diagnosis import flows, sniff, stacks
 from diagnosis.logs import encodings, records, wrapped
 from diagnosis.logs.sources import settled, unsettled
 from diagnosis.logs.tables import COLUMNS, NO_YEAR, combine, in_year, write_columns, write_part
-from diagnosis.model import Kind, Parsed, ParseHints, Source
+from diagnosis.model import LOG_KINDS, Kind, Parsed, ParseHints, Source
 
 _FACTS_BYTES = 64 << 20
 _DATED_FROM_BOOT = re.compile(rb"(?m)^(?:<[0-9]+>)?\[ *[0-9]{1,8}\.[0-9]{6}\]")
@@ -121,7 +121,7 @@ def is_divisible(head: bytes, path: str) -> bool:
     """Whether a file that begins with ``head`` may be parsed in byte ranges cut after newlines: a log in a
     one-byte encoding that no collector wrapped and no kernel dated from its boot, which one line of all may tell.
     """
-    if _kind(head, path) not in (Kind.LOG, Kind.KERNEL, Kind.SCHEDULER):
+    if _kind(head, path) not in LOG_KINDS:
         return False
     encoding, mark = encodings.encoding_of(head)
     if _DATED_FROM_BOOT.search(head):

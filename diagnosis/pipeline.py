@@ -10,11 +10,11 @@ from typing import Any, Final
 from diagnosis import advice, flows, inventory, localize, stacks
 from diagnosis.classify_model import Model
 from diagnosis.flows.headline import headline as flow_headline
-from diagnosis.history import LOG_KINDS, History
+from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.logs import attempts, sentences
 from diagnosis.logs.signatures import SignatureSet
-from diagnosis.model import JobHints, Kind, OnStage, Parsed, ReadRange, silent
+from diagnosis.model import LOG_KINDS, JobHints, Kind, OnStage, Parsed, ReadRange, silent
 from diagnosis.report import logs_json
 from diagnosis.result import Diagnosis, LogDiagnosis, Suspect
 

@@ -15,10 +15,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from diagnosis.history import LOG_KINDS
 from diagnosis.logs import homes
 from diagnosis.logs.records import YEARLESS
-from diagnosis.model import Kind, Parsed
+from diagnosis.model import LOG_KINDS, Kind, Parsed
 
 #: Rows of a column file aggregated at a time (about 50 bytes each).
 SLICE_ROWS = 4_000_000

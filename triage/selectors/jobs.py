@@ -7,13 +7,13 @@ from typing import Any
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
+from diagnosis.model import LOG_KINDS
 from ingest.models import Artifact, Attempt, Job, Run, RunLog, Upload
 from triage.models import Diagnosis, Incident
 from triage.selectors.access import visible_cluster_ids
 
 PAGE_SIZE = 50
 FILES_PAGE_SIZE = 200
-_LOGS = {"log", "kernel", "scheduler"}
 _OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
 
@@ -47,7 +47,7 @@ class JobView:
     @property
     def has_logs(self) -> bool:
         """Whether logs were read; else there is no timeline of stages, and the finding is that of flows or stacks."""
-        return any(row["kind"] in _LOGS and not row["skipped"] for row in self.report.get("inputs", ()))
+        return any(row["kind"] in LOG_KINDS and not row["skipped"] for row in self.report.get("inputs", ()))
 
 
 def jobs_visible_to(user: Any) -> QuerySet[Job]:

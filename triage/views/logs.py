@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
+from diagnosis.model import LOG_KINDS
 from ingest import selectors as evidence
 from ingest.asked import whole
 from ingest.models import Artifact, Job
@@ -30,7 +31,6 @@ MAX_LOGS = 2048
 _LEAD = 60
 LEVELS_SHOWN = [(2, "info"), (3, "warning"), (4, "error"), (5, "fatal")]
 #: kinds of artifact whose lines are shown even where they hold NUL bytes
-_TEXTS = frozenset({"log", "kernel", "scheduler"})
 #: seconds around an instant that a reader may choose from
 WITHIN_S = (1, 2, 10, 60)
 
@@ -85,7 +85,7 @@ def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpRespons
         "job": job,
         "artifact": artifact,
         "window": shown,
-        "is_binary": artifact.kind not in _TEXTS and any("\u2400" in row.text for row in shown.lines[:3]),
+        "is_binary": artifact.kind not in LOG_KINDS and any("\u2400" in row.text for row in shown.lines[:3]),
         "line": line,
         "only": only,
         "fold": bool(request.GET.get("fold")),
@@ -167,7 +167,7 @@ def log_instant(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
         moment = datetime.fromisoformat(request.GET.get("at", "").replace(" ", "+")).astimezone(UTC)
     except ValueError as error:
         raise BadRequest("The address needs ?at=<time>, as in 2026-11-01T03:12:07+00:00.") from error
-    logs = evidence.artifacts_of(job).filter(attempt=artifact.attempt, kind__in=("log", "kernel", "scheduler"))
+    logs = evidence.artifacts_of(job).filter(attempt=artifact.attempt, kind__in=LOG_KINDS)
     within = _number(request, "within", 2)
     within = within if within in WITHIN_S else 2
     found = same_instant(list(logs[:MAX_LOGS]), moment, within_s=within)
