@@ -6,8 +6,9 @@ import pytest
 
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
 from tests.triage.report import healthy, sample
+from triage.charts.iterations import iteration_curves
 from triage.models import Diagnosis
-from triage.selectors.comparing import comparison, iteration_curves
+from triage.selectors.comparing import comparison
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db

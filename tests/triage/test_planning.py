@@ -106,6 +106,15 @@ def test_steps_done_again_are_lost_where_they_were_first_done():
     assert [value for _, value in found.hours] == [pytest.approx(0.5), pytest.approx(1.0)]
 
 
+def test_the_fleet_waits_with_a_job_that_hangs_after_its_last_step():
+    job = make_job("hung")
+    trained(job, 0, DAY, 360)
+    job.attempts.update(ended_at=DAY + timedelta(hours=2))
+    found = fleet_cost(user=make_user("boss", "manager"), **asked())
+    assert found.ettr == pytest.approx(0.5)
+    assert [value for _, value in found.hours] == [pytest.approx(1.0), pytest.approx(0.0)]
+
+
 def test_the_newest_diagnosis_counts_and_logs_without_times_do_not(page):
     job = make_job("redone")
     trained(job, 0, DAY, 360)

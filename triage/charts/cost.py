@@ -1,10 +1,49 @@
-"""Effective training time of the fleet as a chart."""
+"""Effective training time as charts: of one job, and of the fleet."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
+from diagnosis import metrics
+from triage.selectors.cost import JobCost
 from triage.selectors.cost_fleet import FleetCost
+
+#: points of a job's curve
+POINTS = 240
+_AXES = {
+    "xaxis": {"type": "date", "ticks": "outside", "ticklen": 6},
+    "yaxis": {"range": [0, 1.02], "tickformat": ".0%"},
+}
+
+
+def job_chart(cost: JobCost) -> dict[str, Any] | None:
+    """The ratio over time, since the start and over the last hour; None for a job without any span."""
+    span = cost.ended_at - cost.started_at
+    if span <= 0:
+        return None
+    moments = [cost.started_at + span * (n + 1) / POINTS for n in range(POINTS)]
+    x = [datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S") for at in moments]
+    ratios = (
+        ("since the start", metrics.ettr_cumulative, {"color": "#4f86c6", "dash": "solid"}),
+        ("last hour", metrics.ettr_sliding, {"color": "#b9872f", "dash": "dot"}),
+    )
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": name,
+            "x": x,
+            "y": [ratio(cost.productive, cost.started_at, at) for at in moments],
+            "line": line,
+        }
+        for name, ratio, line in ratios
+    ]
+    layout = _AXES | {
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "margin": {"l": 52, "r": 12, "t": 24, "b": 32},
+    }
+    return {"data": data, "layout": layout, "label": "Effective training time ratio over time"}
 
 
 def fleet_chart(cost: FleetCost) -> dict[str, Any]:
@@ -20,12 +59,7 @@ def fleet_chart(cost: FleetCost) -> dict[str, Any]:
         "line": {"color": "#4f86c6", "width": 1.5},
         "hovertemplate": "%{y:.1%} in the hour to %{x}<extra></extra>",
     }
-    layout = {
-        "xaxis": {"type": "date", "ticks": "outside", "ticklen": 6},
-        "yaxis": {"range": [0, 1.02], "tickformat": ".0%"},
-        "showlegend": False,
-        "margin": {"l": 52, "r": 12, "t": 12, "b": 32},
-    }
+    layout = _AXES | {"showlegend": False, "margin": {"l": 52, "r": 12, "t": 12, "b": 32}}
     return {
         "data": [line],
         "layout": layout,

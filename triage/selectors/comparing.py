@@ -15,8 +15,6 @@ from triage.services.reading import FindingFacts, findings_of, node_count_of
 from triage.wording import duration, number
 
 CANDIDATES = 50
-#: points of an iteration curve; more than a screen has
-MAX_POINTS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +65,6 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
         [(row, theirs[text]) for text, row in mine.items() if text in theirs],
         [row for text, row in theirs.items() if text not in mine],
     )
-
-
-def iteration_curves(here: Diagnosis, there: Diagnosis, names: tuple[str, str]) -> dict[str, Any]:
-    """Seconds an iteration of both runs over the iteration's number, as a plotly figure."""
-    data = []
-    for diagnosis, name in ((here, names[0]), (there, names[1])):
-        points = [row for row in diagnosis.timeline.get("iterations") or [] if row.get("seconds") is not None]
-        step = max(1, -(-len(points) // MAX_POINTS))
-        kept = [max(points[at : at + step], key=lambda row: row["seconds"]) for at in range(0, len(points), step)]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": name,
-                "x": [row["n"] for row in kept],
-                "y": [row["seconds"] for row in kept],
-            }
-        )
-    layout = {
-        "showlegend": True,
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        "margin": {"l": 8, "r": 12, "t": 28, "b": 44},
-        "xaxis": {"title": {"text": "iteration"}},
-        "yaxis": {"title": {"text": "seconds"}, "rangemode": "tozero"},
-    }
-    return {"data": data, "layout": layout, "label": f"Seconds per iteration of {names[0]} and {names[1]}"}
 
 
 def _by_template(diagnosis: Diagnosis) -> dict[str, FindingFacts]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from diagnosis import metrics
 from ingest.models import Job
 from triage.models import Diagnosis, Incident
-
-CURVE_POINTS = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +24,10 @@ class OutageRow:
 
 @dataclass(frozen=True, slots=True)
 class JobCost:
-    """What the Cost tab shows. Ratios in [0, 1], times in seconds; None where the evidence does not tell."""
+    """What the Cost tab shows. Ratios in [0, 1], times in seconds; None where the evidence does not tell.
+
+    ``productive`` holds the spans (from, to) in which each step was done for the first time.
+    """
 
     started_at: float
     ended_at: float
@@ -37,7 +37,7 @@ class JobCost:
     outages: list[OutageRow]
     mttr_s: float | None
     mtbf_h: float | None
-    curve: dict[str, Any] | None
+    productive: list[tuple[float, float]]
 
     @property
     def gpu_hours(self) -> float:
@@ -67,7 +67,7 @@ def job_cost(job: Job) -> JobCost | None:
         outages=outages,
         mttr_s=metrics.mttr_s(row.outage for row in outages),
         mtbf_h=metrics.mtbf_h(sum(row.ended_at - row.training_at for row in attempts), len(outages)),
-        curve=_curve(productive, started_at, ended_at),
+        productive=productive,
     )
 
 
@@ -116,32 +116,3 @@ def _outage(incident: Incident, launches: dict[int, metrics.Attempt | None], gpu
         recompute_s=redone,
         gpus=(incident.node_count or 0) * gpus_per_node,
     )
-
-
-def _curve(productive: list[tuple[float, float]], started_at: float, ended_at: float) -> dict[str, Any] | None:
-    """ETTR over time: since the start, and over the last hour."""
-    span = ended_at - started_at
-    if span <= 0:
-        return None
-    moments = [started_at + span * (n + 1) / CURVE_POINTS for n in range(CURVE_POINTS)]
-    x = [datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S") for at in moments]
-    lines = (
-        (
-            "since the start",
-            [metrics.ettr_cumulative(productive, started_at, at) for at in moments],
-            "#4f86c6",
-            "solid",
-        ),
-        ("last hour", [metrics.ettr_sliding(productive, started_at, at) for at in moments], "#b9872f", "dot"),
-    )
-    data = [
-        {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": {"color": colour, "dash": dash}}
-        for name, y, colour, dash in lines
-    ]
-    layout = {
-        "xaxis": {"type": "date", "ticks": "outside", "ticklen": 6},
-        "yaxis": {"range": [0, 1.02], "tickformat": ".0%"},
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        "margin": {"l": 52, "r": 12, "t": 24, "b": 32},
-    }
-    return {"data": data, "layout": layout, "label": "Effective training time ratio over time"}

@@ -80,12 +80,12 @@ def fleet_cost(*, user: Any, query: Query, period: Period, now: datetime) -> Fle
     One query of at most ``ATTEMPTS`` rows; O(n log n) in them plus O(log n) a point of the curve.
     """
     rows = list(_rows(user, query, period)[: ATTEMPTS + 1])
-    launches, gpus = _launches(rows[:ATTEMPTS])
+    launches, gpus, ends = _launches(rows[:ATTEMPTS])
     runs = [
         metrics.Run(
             gpus=gpus[job],
             started_at=min(a.training_at for a in attempts),
-            ended_at=max(a.ended_at for a in attempts),
+            ended_at=ends[job],
             productive=metrics.productive_intervals(attempts),
         )
         for job, attempts in launches.items()
@@ -114,13 +114,19 @@ def _rows(user: Any, query: Query, period: Period) -> QuerySet[Any, Any]:
             job__in=jobs, attempt__ended_at__gte=period.starts_at, attempt__started_at__lt=period.ends_at
         )
         .order_by("-attempt__ended_at", "attempt_id", "-revision")
-        .values("attempt_id", "job_id", "attempt__node_count", "job__cluster__gpus_per_node", **_ENDS)
+        .values(
+            "attempt_id", "job_id", "attempt__node_count", "attempt__ended_at", "job__cluster__gpus_per_node", **_ENDS
+        )
     )
 
 
-def _launches(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[int, list[metrics.Attempt]], dict[int, float]]:
+def _launches(
+    rows: Iterable[Mapping[str, Any]],
+) -> tuple[dict[int, list[metrics.Attempt]], dict[int, float], dict[int, float]]:
+    """Of each job: its attempts that trained, its GPUs, and when it ended (s)."""
     launches: dict[int, list[metrics.Attempt]] = defaultdict(list)
     gpus: dict[int, float] = defaultdict(float)
+    ended: dict[int, float] = defaultdict(float)
     seen: set[int] = set()
     for row in rows:
         ends = [_number(row[key]) for key in ("first_n", "first_t", "last_n", "last_t")]
@@ -133,7 +139,9 @@ def _launches(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[int, list[metrics
             launches[row["job_id"]].append(metrics.Attempt(begin, end, int(first), int(last)))
             size = (row["attempt__node_count"] or 1) * row["job__cluster__gpus_per_node"]
             gpus[row["job_id"]] = max(gpus[row["job_id"]], size)
-    return launches, gpus
+            # a job that hangs after its last step is still on the clock until its attempt ends
+            ended[row["job_id"]] = max(ended[row["job_id"]], end, row["attempt__ended_at"].timestamp())
+    return launches, gpus, ended
 
 
 def _number(text: Any) -> float | None:

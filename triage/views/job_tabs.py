@@ -12,6 +12,7 @@ from django.utils.functional import SimpleLazyObject
 from ingest.asked import seconds, whole
 from ingest.models import Artifact, Job
 from ingest.selectors import progress
+from triage.charts.cost import job_chart
 from triage.selectors.comparing import comparison
 from triage.selectors.cost import job_cost
 from triage.selectors.events import LEVELS, SORTS, Filter, job_events
@@ -80,7 +81,8 @@ def _compare(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
 
 
 def _cost(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
-    return {"cost": job_cost(job)}
+    cost = job_cost(job)
+    return {"cost": cost, "ettr_chart": job_chart(cost) if cost else None}
 
 
 def _work(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ingest.models.job import Outcome
 from ingest.selectors import artifacts_of
 from ingest.services import artifact_delete, diagnosis_request
 from triage.charts import chart_response
-from triage.selectors.comparing import iteration_curves
+from triage.charts.iterations import iteration_curves
 from triage.selectors.jobs import job_for, job_page, job_view
 from triage.services.samples import FIRST, sample_load
 from triage.timeline import MAX_ROWS, timeline_figure
