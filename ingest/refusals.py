@@ -14,7 +14,7 @@ DATABASE_AWAY = (OperationalError, InterfaceError)
 BUSY = "The database is busy with other work: nothing was lost, send this again in a few seconds."
 AWAY = "The database does not answer: nothing was lost, send this again in a few seconds."
 DISK_FULL = (
-    "The server's disk is full: this upload was not kept. Ask an administrator to free space, then send it again."
+    "The server's disk is full: what was sent now was not kept. Ask an administrator to free space, then send it again."
 )
 
 

@@ -39,11 +39,13 @@ def test_an_old_form_asks_to_be_sent_again(client):
     ("error", "status", "said"),
     [
         (OperationalError("database is locked"), 503, "The database is busy"),
+        (OperationalError("connection refused"), 503, "The database does not answer"),
+        (OperationalError("database or disk is full"), 507, "The disk is full"),
         (OperationalError("no such column: x"), 500, "Something broke on our side"),
         (KeyError("x"), 500, "Something broke on our side"),
     ],
 )
-def test_a_locked_database_is_told_from_a_fault(client, monkeypatch, error, status, said):
+def test_a_database_that_is_locked_away_or_full_is_told_from_a_fault(client, monkeypatch, error, status, said):
     client.force_login(make_user("ada", "engineer"))
     client.raise_request_exception = False
 

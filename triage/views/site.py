@@ -9,7 +9,7 @@ from django.conf import settings
 from django.contrib.auth.decorators import login_not_required, login_required
 from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.db import Error as DatabaseError
-from django.db import OperationalError, connection
+from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.csp import CSP
@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from ingest.problems import problem_of
-from ingest.refusals import BUSY
+from ingest.refusals import DATABASE_AWAY, Refused, of_database
 from triage.selectors.health import broker_answers, metrics_lines
 
 
@@ -108,28 +108,35 @@ def gone(request: HttpRequest, said: str, *, link: str, label: str) -> HttpRespo
 def server_error(request: HttpRequest) -> HttpResponse:
     """Rendered without context processors: the database may be what failed. Django calls it while it handles the error.
 
-    A database that is locked or away is told as that (503, come back): nothing is broken.
+    A database that is locked, away or full is told as that (come back): nothing is broken.
     """
     error = sys.exc_info()[1]
-    is_busy = isinstance(error, OperationalError) and not str(error).startswith("no such")
-    status, title, said = _BUSY if is_busy else _BROKEN
+    refused = _BROKEN
+    if isinstance(error, DATABASE_AWAY) and not str(error).startswith("no such"):
+        refused = of_database(error)
+    status, title, said = refused.status, _TITLES[refused.code], refused.detail
     if request.path.startswith("/api/v1/"):
-        problem = problem_of(status, "busy" if is_busy else "error", said)
+        problem = problem_of(status, refused.code, said)
         response: HttpResponse = JsonResponse(problem, status=status, content_type="application/problem+json")
     else:
         response = HttpResponse(format_html(_SERVER_ERROR, status=status, title=title, said=said), status=status)
-    if is_busy:
+    if status == 503:
         response["Retry-After"] = "5"
     return response
 
 
-_BUSY = (503, "The database is busy", BUSY)
-_BROKEN = (
-    500,
-    "Something broke on our side",
+_BROKEN = Refused(
     "It was written to the server's log. What you sent before is kept; nothing was half done. Try again; if it stays, "
     "tell an administrator when it happened.",
+    code="error",
+    status=500,
 )
+_TITLES = {
+    "busy": "The database is busy",
+    "database_away": "The database does not answer",
+    "disk_full": "The disk is full",
+    "error": "Something broke on our side",
+}
 _SERVER_ERROR = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} · Faultline</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="stylesheet" href="/static/css/tokens.css"><link rel="stylesheet" href="/static/css/base.css">
