@@ -143,10 +143,16 @@ class JobForm(DescriptionForm):
         return slug
 
 
+#: sizes of a layout in the order in which people write them
+_USUAL = ("tp", "pp", "dp", "cp", "ep")
+
+
 def described(job: Job) -> dict[str, Any]:
     """The initial values of :class:`DescriptionForm` for a job that is there."""
     is_flat = all(isinstance(value, (int, str)) and " " not in str(value) for value in job.layout.values())
-    layout = " ".join(f"{key}={value}" for key, value in job.layout.items()) if is_flat else json.dumps(job.layout)
+    sizes = [key for key in _USUAL if key in job.layout]  # PostgreSQL keeps no order
+    keys = [*sizes, *sorted(job.layout.keys() - set(_USUAL))]
+    layout = " ".join(f"{key}={job.layout[key]}" for key in keys) if is_flat else json.dumps(job.layout)
     names = ("name", "family", "framework", "model", "nodes_text", "time_zone", "started_at", "ended_at", "comment")
     team = job.team.slug if job.team else None
     kept = {name: getattr(job, name) for name in names}
