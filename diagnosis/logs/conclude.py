@@ -363,7 +363,13 @@ def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:
         if ref.rank is not None:
             parameters.setdefault("rank", str(ref.rank))
         out.append(
-            Indicator(told.text, ref.file, ref.line, parameters, tuple((s.start, s.end, s.kind) for s in told.spans))
+            Indicator(
+                quotes.plain(told.text),
+                ref.file,
+                ref.line,
+                parameters,
+                tuple((s.start, s.end, s.kind) for s in told.spans),
+            )
         )
     return out
 

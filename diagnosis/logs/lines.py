@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,8 @@ _END_CHARS = 6_000
 _USUAL_BYTES = 24
 _END_BYTES = 4 * _END_CHARS
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+#: What a program tells a terminal: colours, titles, movements.
+ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _BAR = re.compile(r"\d+%\|")
 
 
@@ -164,7 +165,7 @@ def _clean_line(line: str) -> str:
     if len(line) > LINE_CHARS:
         line = f"{line[:_END_CHARS]} … {line[-_END_CHARS:]}"
     if "\x1b" in line:
-        line = _ANSI.sub("", line)
+        line = ANSI.sub("", line)
     if "\0" in line:
         line = line.replace("\0", "")
     return line

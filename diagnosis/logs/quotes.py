@@ -6,10 +6,13 @@ import json
 import re
 from typing import Final
 
+from diagnosis.logs.lines import ANSI
+
 #: A stamp with what programmes put beside it, in front of a message whose template does not show where it begins.
 _HEAD: Final = re.compile(
     r"^\W*(?:[A-Z]?\d{4}[-/]\d\d[-/]\d\d[T ]|[EWIF]\d{4} )[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\W*(?:\d+ [\w./-]+:\d+\]\s*)?"
 )
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _PARAMETER: Final = re.compile(r"<[A-Z]+>")
 #: Characters that a template's opening needs to be found again in the line.
 OPENING: Final = 4
@@ -26,11 +29,16 @@ def quote(example: str, template: str = "", width: int = 140) -> str:
 
 def clip(text: object, width: int) -> str:
     """One line of at most ``width`` characters, cut between words where possible."""
-    line = " ".join(str(text).split())
+    line = plain(str(text))
     if len(line) <= width:
         return line
     cut = line.rfind(" ", 0, width - 1)
     return line[: cut if cut >= 0.6 * width else width - 1].rstrip(" ,;:(") + "…"
+
+
+def plain(text: str) -> str:
+    """One line without what only a terminal understands."""
+    return " ".join(_CONTROL.sub("", ANSI.sub("", text)).split())
 
 
 def _message_of_json(text: str) -> str:

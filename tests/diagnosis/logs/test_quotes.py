@@ -7,7 +7,7 @@ import pytest
 
 from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.progress import Progress, seconds
-from diagnosis.logs.quotes import quote
+from diagnosis.logs.quotes import clip, quote
 from diagnosis.logs.sentences import odd
 from diagnosis.logs.temporal import Pace, pace
 
@@ -80,3 +80,8 @@ def test_a_slowdown_that_lasts_begins_at_its_first_iteration() -> None:
 )
 def test_durations_are_read_in_many_wordings(line: str, value: float | None) -> None:
     assert seconds(line) == (None if value is None else pytest.approx(value))
+
+
+def test_what_only_a_terminal_understands_is_not_quoted() -> None:
+    coloured = "\x1b[1;31mloss is nan\x1b[0m\x07 at\tstep \x9b11\x7f \x1b]0;title\x07end"
+    assert clip(coloured, 80) == "loss is nan at step 11 end"
