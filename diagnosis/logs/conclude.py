@@ -29,7 +29,8 @@ from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.diagnose import Case, fingerprint
 from diagnosis.logs.moment import Moment
 from diagnosis.logs.place import Place
-from diagnosis.logs.roots import DEATH, first_consequence, without_summaries
+from diagnosis.logs.roots import DEATH, without_summaries
+from diagnosis.logs.standins import first_consequence
 from diagnosis.model import Role
 from diagnosis.result import Attempt, Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
 

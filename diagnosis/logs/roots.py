@@ -9,7 +9,7 @@ cause.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,7 +19,6 @@ from diagnosis.history import POOL_MIN
 from diagnosis.logs.catalogue import STRUCTURE, Catalogue
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Level, Role
-from diagnosis.taxonomy import UNKNOWN
 
 STRENGTHS: Final = {"decisive": 1.0, "strong": 0.7, "weak": 0.4}
 #: Weight of an error line that no rule knows, and of one that is an exception.
@@ -383,21 +382,3 @@ def names_in(text: str, nodes: Mapping[str, str]) -> set[str]:
                 out.add(nodes[candidate])
                 break
     return out
-
-
-def first_consequence(catalogue: Catalogue, survived: Collection[int]) -> int | None:
-    """The event to read where one writer's log holds consequences alone: the first that says what went wrong, else the
-    first at all; None where several nodes write, for then their order tells more than any of them.
-    """
-    if len(catalogue.nodes) > 1:
-        return None
-    rows = catalogue.events.filter(
-        (pl.col("role") == Role.CASCADE.value)
-        & (pl.col("category") != UNKNOWN)
-        & ~pl.col("is_ordinary")
-        & (pl.col("jobs_with_it") == 0)
-        & ~pl.col("template").str.contains(STRUCTURE)
-        & ~pl.col("event").is_in(sorted(survived))
-    )
-    found = rows.with_columns(is_weak=pl.col("strength") == "weak").sort("is_weak", "first_line", "event")["event"]
-    return None if found.is_empty() else int(found[0])

@@ -15,7 +15,7 @@ from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.diagnose import Case
 from diagnosis.logs.moment import Moment
 from diagnosis.logs.place import Place
-from diagnosis.logs.roots import first_consequence
+from diagnosis.logs.standins import first_consequence
 from diagnosis.model import Role
 from diagnosis.result import LogDiagnosis, LogEvent, Verdict
 

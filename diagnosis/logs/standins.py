@@ -3,12 +3,12 @@
 A file server that does not answer, a task blocked for minutes: beside a cause of their own such lines only confirm it,
 and healthy jobs survive them. Where a job stopped and nothing else explains why, the few nodes that print them between
 the last progress and the first consequence are the ones that were waited for. So is the one node that, in a long
-silence, says something that no rule knows and no healthy job prints.
+silence, says something that no rule knows and no healthy job prints. A log of consequences alone is read from the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import polars as pl
@@ -18,6 +18,7 @@ from diagnosis.logs import roots
 from diagnosis.logs.catalogue import STRUCTURE, Catalogue
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Role
+from diagnosis.taxonomy import UNKNOWN
 
 #: Weight of a confirmation that stands in for a cause.
 STANDS_IN: Final = 0.36
@@ -99,3 +100,21 @@ def spoken_alone(
 def _raised(events: pl.DataFrame, weights: pl.Series, is_here: pl.Expr, weight: float) -> pl.Series:
     stands = pl.when(is_here.fill_null(False)).then(pl.lit(weight)).otherwise(pl.lit(weights))
     return events.select(stands.alias("weight")).to_series()
+
+
+def first_consequence(catalogue: Catalogue, survived: Collection[int]) -> int | None:
+    """The event to read where one writer's log holds consequences alone: the first that says what went wrong, else the
+    first at all; None where several nodes write, for then their order tells more than any of them.
+    """
+    if len(catalogue.nodes) > 1:
+        return None
+    rows = catalogue.events.filter(
+        (pl.col("role") == Role.CASCADE.value)
+        & (pl.col("category") != UNKNOWN)
+        & ~pl.col("is_ordinary")
+        & (pl.col("jobs_with_it") == 0)
+        & ~pl.col("template").str.contains(STRUCTURE)
+        & ~pl.col("event").is_in(sorted(survived))
+    )
+    found = rows.with_columns(is_weak=pl.col("strength") == "weak").sort("is_weak", "first_line", "event")["event"]
+    return None if found.is_empty() else int(found[0])
