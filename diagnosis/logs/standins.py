@@ -3,7 +3,8 @@
 A file server that does not answer, a task blocked for minutes: beside a cause of their own such lines only confirm it,
 and healthy jobs survive them. Where a job stopped and nothing else explains why, the few nodes that print them between
 the last progress and the first consequence are the ones that were waited for. So is the one node that, in a long
-silence, says something that no rule knows and no healthy job prints. A log of consequences alone is read from the first.
+silence, says something that no rule knows and no healthy job prints. A log of consequences alone is read from the
+first.
 """
 
 from __future__ import annotations
