@@ -92,7 +92,7 @@ def _nothing_slow(flows: Mapping[str, Any], jobs: list[Mapping[str, Any]]) -> st
             return f"Bandwidth of {ports} switch ports; add flow records to see jobs, steps and slow groups."
         return why_not or "No training traffic was recognised in the network flows."
     members = sum(len(j["members"]) for j in jobs)
-    seen = f"{len(jobs)} job{'s' * (len(jobs) > 1)} with {members} members"
+    seen = f"{len(jobs)} job{'s' * (len(jobs) > 1)} with {members:,} members"
     if not flows.get("usable_for_timeline"):
         return f"Network flows of {seen}, without a timeline of steps. {why_not.partition('. ')[0].rstrip('.')}."
     steps = sum(len(j["steps"]) for j in jobs)

@@ -117,10 +117,15 @@ def map_chart(job: dict[str, Any]) -> dict[str, Any]:
     return {"data": data, "layout": layout, "label": f"Pairs among {len(members)} members by what they are for"}
 
 
+#: percent of the time sending; a capture of idle machines is not painted red
+_LEAST_SHARE = 5
+
+
 def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, Any]:
     """One window of ranks × time: bars of phases where they can be told apart, else shares of time as a heat map."""
     names = view["lanes"]
     data: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
     if view["heat"]:
         heat = view["heat"]
         width = (view["t1"] - view["t0"]) / heat["columns"]
@@ -128,6 +133,12 @@ def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, 
             [None if max(pair) < 0 else max(0, pair[0]) + max(0, pair[1]) for pair in zip(p, d, strict=True)]
             for p, d in zip(heat["pp"], heat["dp"], strict=True)
         ]
+        # most of a step is computing: on a scale to the whole the picture would be pale
+        busiest = max(_LEAST_SHARE, max((cell or 0 for row in busy for cell in row), default=0))
+        notes.append(
+            {"text": f"red: sending {busiest:.0f} % of the time", "showarrow": False, "font": {"size": 11}}
+            | {"xref": "paper", "yref": "paper", "x": 1, "y": 1.02, "xanchor": "right", "yanchor": "bottom"}
+        )
         data.append(
             {
                 "type": "heatmap",
@@ -135,7 +146,7 @@ def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, 
                 "y": list(range(len(names))),
                 "z": busy,
                 "zmin": 0,
-                "zmax": 100,
+                "zmax": busiest,
                 "colorscale": [[0, "rgba(128,140,160,0.12)"], [0.5, "#4f86c6"], [1, "#c2574f"]],
                 # A colour bar and unsmoothed pixels need style attributes, which the page's policy forbids.
                 "showscale": False,
@@ -173,6 +184,7 @@ def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, 
         "bargap": 0.2,
         "dragmode": "zoom",
         "shapes": shapes,
+        "annotations": notes,
         "height": max(220, min(560, 18 * len(names) + 90)),
         "xaxis": {"type": "date", "range": [iso(view["t0"]), iso(view["t1"])]},
         "yaxis": {

@@ -81,7 +81,7 @@ def bad_request(request: HttpRequest, exception: Any = None) -> HttpResponse:
 
 def unusable(request: HttpRequest) -> HttpResponse:
     """For :class:`triage.middleware.UsableText`."""
-    said = "It holds characters or a number that cannot be kept: take control characters out, or shorten it."
+    said = "What was sent holds characters or numbers that do not fit: take control characters out, or shorten it."
     return _answer(request, 400, "That does not work", said)
 
 
