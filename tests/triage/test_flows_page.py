@@ -292,11 +292,11 @@ def test_heat_maps_ask_for_no_style_attribute_that_the_policy_forbids():
         assert trace.get("ygap") or trace.get("zsmooth")  # else plotly styles the image's pixels
 
 
-def test_the_busiest_moment_is_as_red_as_colours_go_and_its_share_is_told():
+def test_the_busiest_moment_has_the_full_colour_and_its_share_is_told():
     heat = {"columns": 3, "pp": [[1, -1, 4]], "dp": [[2, -1, 8]]}
     view = {"lanes": ["a"], "t0": 0.0, "t1": 1.0, "heat": heat, "segments": [], "steps": []}
     chart = ranks_chart(view, [])
     assert (chart["data"][0]["z"], chart["data"][0]["zmax"]) == ([[3, None, 12]], 12)
-    assert [note["text"] for note in chart["layout"]["annotations"]] == ["red: sending 12 % of the time"]
+    assert [note["text"] for note in chart["layout"]["annotations"]] == ["full colour: sending 12 % of the time"]
     still = ranks_chart({**view, "heat": {"columns": 1, "pp": [[-1]], "dp": [[-1]]}}, [])
     assert still["data"][0]["zmax"] == 5

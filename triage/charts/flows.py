@@ -117,7 +117,7 @@ def map_chart(job: dict[str, Any]) -> dict[str, Any]:
     return {"data": data, "layout": layout, "label": f"Pairs among {len(members)} members by what they are for"}
 
 
-#: percent of the time sending; a capture of idle machines is not painted red
+#: percent of the time sending; a capture of idle machines is not painted full
 _LEAST_SHARE = 5
 
 
@@ -136,7 +136,7 @@ def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, 
         # most of a step is computing: on a scale to the whole the picture would be pale
         busiest = max(_LEAST_SHARE, max((cell or 0 for row in busy for cell in row), default=0))
         notes.append(
-            {"text": f"red: sending {busiest:.0f} % of the time", "showarrow": False, "font": {"size": 11}}
+            {"text": f"full colour: sending {busiest:.0f} % of the time", "showarrow": False, "font": {"size": 11}}
             | {"xref": "paper", "yref": "paper", "x": 1, "y": 1.02, "xanchor": "right", "yanchor": "bottom"}
         )
         data.append(
@@ -147,7 +147,7 @@ def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, 
                 "z": busy,
                 "zmin": 0,
                 "zmax": busiest,
-                "colorscale": [[0, "rgba(128,140,160,0.12)"], [0.5, "#4f86c6"], [1, "#c2574f"]],
+                "colorscale": [[0, "rgba(128,140,160,0.08)"], [1, "#4f86c6"]],  # red is for what is wrong
                 # A colour bar and unsmoothed pixels need style attributes, which the page's policy forbids.
                 "showscale": False,
                 "zsmooth": "fast",
