@@ -15,6 +15,7 @@ urlpatterns = [
         name="flow-download",
     ),
     path("jobs/<slug:slug>/flows-attach/", flows.attach, name="flow-attach"),
+    path("jobs/<slug:slug>/flows-detach/<int:act>/", flows.detach, name="flow-detach"),
     path("nodes/", nodes.fleet, name="nodes"),
     path("nodes/<path:name>/", nodes.node, name="node"),
 ]

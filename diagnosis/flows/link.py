@@ -2,43 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from diagnosis.flows.arrays import robust
 from diagnosis.flows.capture import Floats
+from diagnosis.flows.sharing import host_of
 
-#: A flow job belongs to a job when this share of the smaller's nodes are common.
+#: A flow job may be a job when this share of the larger side's machines is common, and they ran together for this
+#: share of the shorter one's time.
 COMMON = 0.5
+TOGETHER = 0.5
 
 
-def match_jobs(flows: Mapping[str, Any], nodes: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
-    """Proposals which of several jobs each recognised flow job is: [{flow_job, job, score, common}], best first.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a job: names and addresses of its machines; epoch seconds of its begin and end, where known."""
 
-    ``nodes`` maps a job's id to its node names and addresses. The score is the share of nodes in common (Jaccard
-    index); proposals below ``COMMON`` of the smaller side are not made.
+    machines: Sequence[str]
+    t0: float | None = None
+    t1: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One proposal: ``common`` machines of ``larger``, the larger side's; both ran from ``t0`` to ``t1`` (None where
+    the job's times are not known).
     """
-    found = []
+
+    flow_job: str
+    job: str
+    common: int
+    larger: int
+    t0: float | None
+    t1: float | None
+
+    @property
+    def score(self) -> float:
+        """The share of the larger side's machines in common, in [0, 1]."""
+        return self.common / self.larger
+
+
+def match_jobs(flows: Mapping[str, Any], jobs: Mapping[str, Known]) -> list[Match]:
+    """Proposes which of several jobs each recognised flow job is, best first; a job at most once.
+
+    Machines are compared with machines and addresses with addresses, by the share of the larger side: two common
+    addresses of two hundred tell nothing. Names recur from cluster to cluster and from year to year, so jobs that ran
+    at another time are left out. Linear in machines for each pair of jobs.
+    """
+    best: dict[str, tuple[tuple[float, ...], Match]] = {}
+    sides = {job: _sides(known.machines) for job, known in jobs.items()}
     for row in flows.get("jobs", []):
-        seen = {str(x) for x in [*row.get("members", []), *row.get("nodes", [])]}
-        for job, names in nodes.items():
-            own = {str(n) for n in names}
-            common = seen & own
-            smaller = min(
-                len(own), max(len(row.get("nodes", [])), 1) if common & set(row.get("nodes", [])) else len(seen)
+        seen = _sides([*row.get("nodes", []), *(host_of(str(m)) or str(m) for m in row.get("members", []))])
+        begin, end = _time(row, flows)
+        for job, known in jobs.items():
+            common, larger = max(
+                ((len(own & theirs), max(len(own), len(theirs))) for own, theirs in zip(sides[job], seen, strict=True)),
+                key=lambda pair: pair[0] / max(1, pair[1]),
             )
-            if own and len(common) >= COMMON * smaller and common:
-                found.append(
-                    {
-                        "flow_job": row["id"],
-                        "job": job,
-                        "score": round(len(common) / len(own | common), 4),
-                        "common": sorted(common),
-                    }
-                )
-    return sorted(found, key=lambda f: (-float(f["score"]), f["flow_job"], f["job"]))
+            if not common or common < COMMON * larger:
+                continue
+            t0, t1 = None, None
+            if begin is not None and end is not None and (known.t0 is not None or known.t1 is not None):
+                first = begin if known.t0 is None else known.t0
+                last = end if known.t1 is None else known.t1
+                t0, t1 = max(begin, first), min(end, last)
+                if t1 < t0 or t1 - t0 < TOGETHER * min(end - begin, last - first):
+                    continue
+            rank = (common / larger, (t1 or 0.0) - (t0 or 0.0))
+            if job not in best or rank > best[job][0]:
+                best[job] = rank, Match(row["id"], job, common, larger, t0, t1)
+    return [match for rank, match in sorted(best.values(), key=lambda x: (*(-v for v in x[0]), x[1].job))]
+
+
+def _sides(names: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Machine names (without their domain, which not every source gives) and addresses."""
+    machines: set[str] = set()
+    addresses: set[str] = set()
+    for name in names:
+        try:
+            addresses.add(str(ipaddress.ip_address(name)))
+        except ValueError:
+            machines.add(name.lower())
+    short = {name.partition(".")[0] for name in machines} - {""}
+    return short if len(short) == len(machines) else machines, addresses
+
+
+def _time(row: Mapping[str, Any], flows: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """When a flow job was seen: from its first step to its last, else all the while that was captured."""
+    steps = row.get("steps") or []
+    if steps:
+        return float(steps[0]["start"]), float(steps[-1]["end"])
+    captures = [c for c in flows.get("captures", []) if c.get("t0") is not None and c.get("t1") is not None]
+    return min((float(c["t0"]) for c in captures), default=None), max((float(c["t1"]) for c in captures), default=None)
 
 
 def align(steps: Sequence[Mapping[str, float]], iterations: Sequence[Mapping[str, float]]) -> dict[str, Any] | None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ingest.models import Artifact, Job
 from triage.charts.flows import map_chart, ranks_chart, steps_chart
 from triage.charts.flows_ports import port_chart, ports_chart
-from triage.models import Diagnosis
+from triage.models import Activity, Diagnosis
 from triage.services.flow_tables import table_path
 
 MARKS_SHOWN = 300
@@ -97,6 +98,18 @@ def flow_job(diagnosis: Diagnosis | None, chosen: str) -> tuple[dict[str, Any], 
         return None
     path = table_path(diagnosis, job["table"])
     return (job, path) if path else None
+
+
+def captures_attached(job: Job) -> list[Activity]:
+    """The acts, latest first, that brought captures to ``job`` which are still there. Two queries where there are any,
+    else one.
+    """
+    acts = Activity.objects.filter(job=job, kind="capture_attached").select_related("actor").order_by("-pk")
+    brought = {pk for act in acts for pk in act.data.get("artifacts") or []}
+    if not brought:
+        return []
+    left = set(Artifact.objects.filter(attempt__job=job, pk__in=brought).values_list("pk", flat=True))
+    return [act for act in acts if left & set(act.data.get("artifacts") or [])]
 
 
 def ranks_view(

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from ingest.asked import seconds
 from triage.charts import chart_response
-from triage.models import Diagnosis
+from triage.models import Activity, Diagnosis
 from triage.selectors.flows import flow_job, ports_heat, ranks_view
 from triage.selectors.jobs import job_view
 from triage.views.common import ability_required, say
@@ -68,5 +68,22 @@ def attach(request: HttpRequest, slug: str) -> HttpResponse:
 
     source, target = job_or_404(request, slug), job_or_404(request, request.POST.get("job", ""))
     new = capture_attach(source=source, target=target, user=request.user)
-    say(request, f"{new} captures attached to {target.name}." if new else f"{target.name} had these captures already.")
+    what = "1 capture is" if new == 1 else f"{new} captures are"
+    say(request, f"{what} attached to {target.name}." if new else f"{target.name} had these captures already.")
     return redirect("job-flows", slug=target.slug)
+
+
+@require_POST
+@ability_required("upload")
+def detach(request: HttpRequest, slug: str, act: int) -> HttpResponse:
+    """Take out of this job what one attaching brought; the job that it came from keeps its own."""
+    from triage.services.attaching import capture_detach  # noqa: PLC0415  # the engine is not imported with the site
+
+    job = job_or_404(request, slug)
+    found = Activity.objects.filter(pk=act, job=job, kind="capture_attached").first()
+    if found is None:
+        raise Http404("No capture was attached to this job by that act.")
+    count = capture_detach(act=found, user=request.user)
+    what = "1 capture is" if count == 1 else f"{count} captures are"
+    say(request, f"{what} out of {job.name} again." if count else "Its captures were out of the job already.")
+    return redirect("job-flows", slug=slug)

@@ -16,7 +16,7 @@ from triage.charts.cost import job_chart
 from triage.selectors.comparing import comparison
 from triage.selectors.cost import job_cost
 from triage.selectors.events import LEVELS, SORTS, Filter, job_events
-from triage.selectors.flows import flows_view
+from triage.selectors.flows import captures_attached, flows_view
 from triage.selectors.incident import EVIDENCE_ROLES, log_url
 from triage.selectors.jobs import FILES_PAGE_SIZE, artifact_page, job_runs
 from triage.selectors.stacks import stacks_view
@@ -42,6 +42,7 @@ def _events(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
 def _flows(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
     chosen = {name: request.GET.get(name, "") for name in ("counters", "port")}
     context: dict[str, Any] = {"shown": flows_view(view.diagnosis, chosen=request.GET.get("flow", ""), **chosen)}
+    context["attached"] = captures_attached(job)
     if view.diagnosis and not view.report.get("logs"):
         from triage.services.attaching import capture_proposals  # noqa: PLC0415  # needs the engine: rare
 

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from diagnosis.flows import diagnose_flows, timeline_view
-from diagnosis.flows.link import align, match_jobs
+from diagnosis.flows.link import Known, align, match_jobs
 from diagnosis.flows.timeline import write_phases
 from diagnosis.flows.trace import write_csv, write_trace
 from tests.diagnosis.flows.helpers import parsed
@@ -140,8 +140,45 @@ def test_a_capture_is_matched_to_the_job_with_its_nodes() -> None:
             {"id": "flows-2", "members": ["10.0.0.9"], "nodes": []},
         ]
     }
-    jobs = {"a": ["n1", "n2"], "b": ["n3", "n4"], "c": ["10.0.0.9"]}
-    assert {(m["flow_job"], m["job"]) for m in match_jobs(flows, jobs)} == {("flows-1", "a"), ("flows-2", "c")}
+    jobs = {"a": Known(["n1", "n2"]), "b": Known(["n3", "n4"]), "c": Known(["10.0.0.9"])}
+    assert {(m.flow_job, m.job) for m in match_jobs(flows, jobs)} == {("flows-1", "a"), ("flows-2", "c")}
+
+
+def seen_on(machines: int, t0: float = 0.0, t1: float = 100.0) -> dict[str, Any]:
+    names = [f"n{i}" for i in range(machines)]
+    steps = [{"start": t0, "end": t0 + 1.0}, {"start": t1 - 1.0, "end": t1}]
+    return {"jobs": [{"id": "flows-1", "members": [f"10.0.0.{i}" for i in range(99)], "nodes": names, "steps": steps}]}
+
+
+def test_the_share_of_the_larger_side_decides() -> None:
+    def of(machines: int, known: int) -> list[tuple[int, int]]:
+        names = [f"N{i}.cluster.local" for i in range(known)]
+        return [(m.common, m.larger) for m in match_jobs(seen_on(machines), {"a": Known(names)})]
+
+    assert of(12, 16) == [(12, 16)]
+    assert of(16, 12) == [(12, 16)]
+    assert of(2, 200) == []
+    assert of(200, 2) == []
+
+
+def test_names_that_only_differ_in_their_domain_stay_apart() -> None:
+    flows = {"jobs": [{"id": "flows-1", "members": [], "nodes": ["n1.east", "n1.west"], "steps": []}]}
+    assert match_jobs(flows, {"a": Known(["n1.north", "n1.south"])}) == []
+    assert match_jobs(flows, {"a": Known(["n1.east", "n1.west"])})[0].common == 2
+
+
+def test_jobs_must_have_run_meanwhile_where_their_times_are_known() -> None:
+    names = [f"n{i}" for i in range(4)]
+    jobs = {
+        "before": Known(names, -500.0, -100.0),
+        "whole": Known(names, -500.0, 500.0),
+        "touches": Known(names, 90.0, 500.0),
+        "goes-on": Known(names, 10.0, None),
+        "unknown": Known(names),
+    }
+    found = {m.job: (m.t0, m.t1) for m in match_jobs(seen_on(4), jobs)}
+    assert found == {"whole": (0.0, 100.0), "goes-on": (10.0, 100.0), "unknown": (None, None)}
+    assert next(m.job for m in match_jobs(seen_on(4), jobs)) == "whole"
 
 
 def test_iterations_of_the_log_fall_on_the_steps_of_the_flows() -> None:
