@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from diagnosis import numbers
 from diagnosis.model import JobHints, Kind, Parsed
 
 _NAMES = ("name", "node", "host", "hostname")
@@ -84,7 +85,7 @@ def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
         rows=tuple(rows),
         framework=hints.framework or str(facts.get("framework") or ""),
         job_id=hints.job_id or str(facts.get("job_id") or first.get("job_id") or ""),
-        world_size=int(world) if isinstance(world, (int, float)) else None,
+        world_size=_whole(world),
         gpus_per_node=_whole(facts.get("gpus_per_node") or first.get("nproc_per_node")),
         layout=layout,
         node_of_rank=node_of,
@@ -92,7 +93,8 @@ def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
 
 
 def _whole(value: Any) -> int | None:
-    return int(value) if isinstance(value, (int, float)) and value > 0 else None
+    """A count that a description states; None for what counts nothing, such as JSON's ``Infinity``."""
+    return int(value) if isinstance(value, (int, float)) and 0 < value < numbers.MOST else None
 
 
 def _rows(data: dict[str, Any]) -> list[dict[str, Any]]:
@@ -120,7 +122,11 @@ def _node_of(data: dict[str, Any]) -> dict[int, str]:
             (r.get("rank", i), r.get("node") or r.get("host")) if isinstance(r, dict) else (i, r)
             for i, r in enumerate(ranks)
         )
-        return {int(r): str(n) for r, n in pairs if n is not None and str(r).isdigit()}
+        return {rank: str(n) for r, n in pairs if n is not None and (rank := numbers.whole(str(r))) is not None}
     if isinstance(ranks, dict):
-        return {int(k): str(v.get("node") if isinstance(v, dict) else v) for k, v in ranks.items() if str(k).isdigit()}
+        return {
+            rank: str(v.get("node") if isinstance(v, dict) else v)
+            for k, v in ranks.items()
+            if (rank := numbers.whole(str(k))) is not None
+        }
     return {}

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any
 
-#: ``str.isdigit`` alone would let pass ``²``, and digits by the thousand, which ``int`` refuses; every database keeps
-#: what fifteen digits say, also times a page's size
-_WHOLE = re.compile(r"[0-9]{1,15}")
+from diagnosis import numbers
+
 MAX_LAYOUT_BYTES = 20_000
 
 
 def whole(text: str | None, default: int = 0) -> int:
     """A whole number from 0 on; ``default`` for anything else."""
-    return int(text) if text and _WHOLE.fullmatch(text) else default
+    number = numbers.whole(text or "")
+    return default if number is None else number
 
 
 def seconds(text: str | None) -> float | None:

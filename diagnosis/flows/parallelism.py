@@ -25,6 +25,7 @@ from diagnosis.flows.arrays import components, members_of
 from diagnosis.flows.capture import Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, EP, PP, Pairs
+from diagnosis.numbers import whole
 
 #: Rings whose ends scatter against each other by less than this multiple of the scatter within a ring are one group.
 APART = 1.6
@@ -181,8 +182,8 @@ def _families(rings: list[Ints], flows: Flows, ring_of: Ints, capture: Capture) 
 
 def _rail(ring: Ints, capture: Capture) -> tuple[float, int]:
     """Sorts rings by the GPU number they use in their machines."""
-    numbers = [capture.places[int(m)].gpu for m in ring if int(m) in capture.places]
-    usable = [int(n) for n in numbers if n.isdigit()]
+    names = [capture.places[int(m)].gpu for m in ring if int(m) in capture.places]
+    usable = [number for name in names if (number := whole(name)) is not None]
     return (float(np.median(usable)) if usable else 0.0, int(ring[0]))
 
 

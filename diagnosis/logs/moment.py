@@ -49,7 +49,7 @@ _STAGE_OF: Final = {
     "user.environment.import": "launch",
     "platform.container": "launch",
 }
-_STATED: Final = re.compile(r"(?i)\b(?:iteration|iter|step|global_step)[ _:=#-]{0,3}0*(\d+)\b")
+_STATED: Final = re.compile(r"(?i)\b(?:iteration|iter|step|global_step)[ _:=#-]{0,3}0*(\d{1,15})\b")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from diagnosis import numbers
 from diagnosis.model import Source
 
 _RANK = re.compile(r"(?:^|[-_./])(?:global[-_]?)?rank[-_.]?(\d{1,7})(?![\d])", re.IGNORECASE)
-_ATTEMPT = re.compile(r"^attempt_(\d+)$")
+_ATTEMPT = re.compile(r"^attempt_(\d{1,9})$")
 _KERNEL_TAIL = re.compile(
     r"[-_.](?:dmesg|kern(?:el)?|syslog|messages|journal|var-log)$|^(?:dmesg|kern(?:el)?|syslog|journal)[-_.]",
     re.IGNORECASE,
@@ -67,8 +68,7 @@ def from_path(path: str) -> PathSays:
     for index, name in enumerate(names):
         if found := _ATTEMPT.match(name):
             attempt = int(found.group(1))
-            if index + 1 < len(names) and names[index + 1].isdigit():
-                local = int(names[index + 1])
+            local = numbers.whole(names[index + 1]) if index + 1 < len(names) else None
     if found := _RANK.search("/".join(names)):
         rank = int(found.group(1))
     best: tuple[float, str] = (0.0, "")

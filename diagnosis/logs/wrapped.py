@@ -16,6 +16,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from diagnosis import numbers
+
 _MESSAGE = ("message", "msg", "log", "MESSAGE", "event", "text", "body")
 _LEVEL = ("level", "levelname", "severity", "lvl", "PRIORITY")
 _TIME = ("time", "ts", "timestamp", "@timestamp", "asctime", "__REALTIME_TIMESTAMP", "t")
@@ -131,8 +133,8 @@ def _unlabelled(line: str) -> str:
     if match is None:
         return line
     labels = dict(_LABEL.findall(match[2]))
-    rank = str(_first(labels, _RANK) or "")
-    parts = [match[1] or "", _host(_first(labels, _HOST)), _rank(int(rank) if rank.isdecimal() else None)]
+    rank = numbers.whole(_first(labels, _RANK) or "")
+    parts = [match[1] or "", _host(_first(labels, _HOST)), _rank(rank)]
     return " ".join([*(part for part in parts if part), _inner(match[3], has_time=bool(match[1]))])
 
 
@@ -268,8 +270,8 @@ def _rank(value: Any) -> str:
 
 
 def _level(value: Any) -> str:
-    if isinstance(value, str) and value.isdigit():
-        value = int(value)
+    if isinstance(value, str) and (number := numbers.whole(value)) is not None:
+        value = number
     if isinstance(value, int) and not isinstance(value, bool):
         return f"[{_PRIORITIES[value]}]" if 0 <= value < len(_PRIORITIES) else ""
     name = _LEVELS.get(str(value).lower()) if value is not None else None

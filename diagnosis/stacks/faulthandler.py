@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from diagnosis import numbers
 from diagnosis.stacks.frames import Dump, Frame, Thread
 
 THREAD = re.compile(r"^(Current thread|Thread) (0x[0-9a-fA-F]+)(?: \[(.*?)\])? \(most recent call first\):\s*$")
@@ -26,7 +27,7 @@ class TextReader:
         if m := FRAME.match(line):
             if self._thread is None:
                 return False
-            self._frames.append(Frame(m[3], m[1], int(m[2]) if m[2].isdigit() else None))
+            self._frames.append(Frame(m[3], m[1], numbers.whole(m[2])))
             return True
         if m := THREAD.match(line):
             self._close()

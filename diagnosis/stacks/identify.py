@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from diagnosis import numbers
 from diagnosis.stacks.frames import FAILED, OK, Dump
 from diagnosis.stacks.layout import Layout
 
@@ -71,7 +72,8 @@ class Census:
 
 def natural(text: str) -> list[tuple[int, int | str]]:
     """Sort key in which node-9 comes before node-10."""
-    return [(0, int(p)) if p.isdigit() else (1, p) for p in re.split(r"(\d+)", text) if p]
+    parts = ((numbers.whole(part), part) for part in re.split(r"([0-9]+)", text) if part)
+    return [(1, part) if number is None else (0, number) for number, part in parts]
 
 
 def role_of(dump: Dump, path: str) -> str:
@@ -153,21 +155,21 @@ def _node_from(path: str, known: dict[str, str]) -> tuple[str | None, str]:
 def _rank_from(path: str, *, has_pids: bool = False) -> int | None:
     stem = _stem(path)
     if m := _NAMED_RANK.search(stem):
-        return int(m[2])
+        return numbers.whole(m[2])
     if found := _RANK.findall(stem):
-        return int(found[-1])
+        return numbers.whole(found[-1])
     if m := _DUMP_RANK.search(stem):
-        return int(m[1])
+        return numbers.whole(m[1])
     for part in reversed(path.split("/")[:-1]):
         if m := _RANK.fullmatch(part):
-            return int(m[1])
-    return int(stem) if stem.isdigit() and len(stem) <= 6 and not has_pids else None
+            return numbers.whole(m[1])
+    return numbers.whole(stem) if len(stem) <= 6 and not has_pids else None
 
 
 def named_after_pids(paths: Iterable[str], layout: Layout) -> bool:
     """Whether files named by a bare number bear process ids: the numbers are far beyond any rank."""
-    numbers = [int(stem) for stem in map(_stem, set(paths)) if stem.isdigit()]
-    return max(numbers, default=0) >= max(layout.world_size or 0, 2 * len(numbers) + 64)
+    bare = [number for path in set(paths) if (number := numbers.whole(_stem(path))) is not None]
+    return max(bare, default=0) >= max(layout.world_size or 0, 2 * len(bare) + 64)
 
 
 def host_directories(paths: Iterable[str]) -> set[str]:
@@ -187,7 +189,7 @@ def _round_key(path: str) -> str:
     if _RANK.search(stem):
         tail = _RANK.split(stem)[-1]
         if m := re.search(r"(\d+)$", tail):
-            return f"~{int(m[1]):06d}"
+            return f"~{m[1]:0>6}"
     return ""
 
 
@@ -215,8 +217,8 @@ def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_no
     for path, dumps in ordered:
         node, how = _node_from(path, known)
         rank = _rank_from(path, has_pids=has_pids)
-        if has_pids and len(dumps) == 1 and dumps[0].pid is None and _stem(path).isdigit():
-            dumps[0].pid = int(_stem(path))
+        if has_pids and len(dumps) == 1 and dumps[0].pid is None:
+            dumps[0].pid = numbers.whole(_stem(path))
         trainers = sum(role_of(d, path) == TRAINER for d in dumps)
         for dump in dumps:
             p = Process(dump, path, role_of(dump, path), node, None, round_of[_round_key(path)], how)
@@ -226,18 +228,19 @@ def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_no
             if "node" in dump.header:
                 p.node, p.how = known.get(dump.header["node"].lower(), dump.header["node"]), "heading"
             if "rank" in dump.header:
-                p.rank, p.how = int(dump.header["rank"]), "heading"
-            if dump.label is not None and not dump.label.isdigit():
+                p.rank, p.how = numbers.whole(dump.header["rank"]), "heading"
+            task = None if dump.label is None else numbers.whole(dump.label)
+            if dump.label is not None and task is None:
                 p.node, p.how = known.get(dump.label.lower(), dump.label), "label"
-            if dump.label is not None and dump.label.isdigit() and p.rank is None:
-                p.rank, p.how = int(dump.label), "task label"
+            if task is not None and p.rank is None:
+                p.rank, p.how = task, "task label"
             is_pid = rank is not None and rank == dump.pid  # files named after the process, not the rank
             if p.rank is None and rank is not None and not is_pid and (trainers <= 1 or p.role != TRAINER):
                 p.rank, p.how = rank, "path"
             if p.rank is None and (m := _COMMAND_RANK.search(dump.command)) and "node" not in m[0]:
-                p.rank, p.how = int(m[1]), "command line"
+                p.rank, p.how = numbers.whole(m[1]), "command line"
             if p.rank is None and p.role == TRAINER and (m := _COMMAND_LOCAL.search(dump.command)):
-                p.rank, p.how = int(m[1]), "local rank"
+                p.rank, p.how = numbers.whole(m[1]), "local rank"
             if p.node and dump.pid is not None and (p.node, dump.pid) in layout.rank_of:
                 p.rank, p.how = layout.rank_of[p.node, dump.pid], "layout"
             found.append(p)

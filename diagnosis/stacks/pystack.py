@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from diagnosis import numbers
 from diagnosis.stacks.frames import Dump, Frame, Thread
 
 THREAD = re.compile(
@@ -25,7 +26,7 @@ class TextReader:
     def feed(self, line: str, number: int) -> bool:
         if (m := FRAME.match(line)) and self._thread is not None:
             file = m[5] if m[1] == "C" and m[5] else m[2]
-            self._frames.append(Frame(m[4], file, int(m[3]) if m[3].isdigit() else None))
+            self._frames.append(Frame(m[4], file, numbers.whole(m[3])))
             return True
         if m := THREAD.match(line):
             self._close()

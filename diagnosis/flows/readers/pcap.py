@@ -12,7 +12,7 @@ import polars as pl
 from diagnosis.flows.readers.base import Reading, Unusable
 from diagnosis.flows.readers.bursts import Bursts
 from diagnosis.flows.readers.decode import LINKS, Ints, decode
-from diagnosis.flows.records import RecordWriter
+from diagnosis.flows.records import LATEST, RecordWriter
 from diagnosis.model import ParseHints
 
 MAGICS = {
@@ -207,4 +207,5 @@ class _Next:
         interface = self._interfaces[number]
         ticks = high << 32 | low
         time = ticks * 1_000_000_000 // interface.ticks + interface.shift * 1_000_000_000
-        found.append((at + 28, captured, full, time, interface.link))
+        # what no clock tells is left to the writer, which counts it: it must only fit into a column
+        found.append((at + 28, captured, full, min(max(time, -1), LATEST + 1), interface.link))
