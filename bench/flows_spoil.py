@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from bench.flows_moves import Move, moved, objects, second, windowed
 from bench.flows_neighbours import address, chatter, member, rows_of, serving, storage
 from bench.flows_tenants import Fabric, Tenant
 from bench.flows_world import KINDS, Run
@@ -24,12 +25,14 @@ class Spoil:
     merge: float = 0.0
     twice: float = 0.0
     grid: float = 1e-6
+    apart: float = 0.0  # every other collector is ahead by so much
     clocks: float = 0.0  # collectors (one a leaf) are off by up to this
     no_bytes: bool = False
     sampled: int = 0
     names: str = "rails"  # rails, flat, v6, shared (one address a machine, a port a rank), ports (two a GPU)
     background: bool = True
     probes: bool = False
+    objects: bool = False  # checkpoints go to an object store, from every GPU's own adapter, in parts of one size
     unlisted: int = 0  # so many machines are missing from the inventory (translated addresses, new machines)
 
 
@@ -47,6 +50,8 @@ class Case:
     inventory: bool = True
     paths: bool = True
     joined: tuple[tuple[int, ...], ...] = ()  # tenants that are one job (restarted, or shrunk)
+    moves: tuple[Move, ...] = ()  # ranks that change their address
+    window: tuple[float, float] | None = None  # captured from here to there, in steps of the first tenant
     serving: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # machines of an inference service beside
 
 
@@ -61,11 +66,13 @@ def build(case: Case) -> tuple[pl.DataFrame, list[dict[str, Any]], dict[str, Any
             tenant = replace(tenant, begin=over + tenant.after)
         run = Run(tenant, case.fabric)
         over = run.ends[-1]
-        table = _records(run, case)
+        table = moved(_records(run, case), run, [m for m in case.moves if m.tenant == number], case.spoil.names)
         jobs.append(_truth(run, table, number, case))
         problems += _problems(run, number, case)
         tables.append(table.drop("kind"))
         places |= dict.fromkeys(tenant.place(r) for r in range(tenant.world))
+        places |= dict.fromkeys((m.to, g) for m in case.moves if m.to is not None for g in range(tenant.gpus))
+        tables += [objects(run, case.fabric, case.spoil.names)] if case.spoil.objects else []
         tables += [storage(run, case.fabric, case.spoil.names, rng)] if case.spoil.background else []
     if case.spoil.background:
         tables.append(chatter(list(places), case.spoil.names, rng, probes=case.spoil.probes))
@@ -78,6 +85,8 @@ def build(case: Case) -> tuple[pl.DataFrame, list[dict[str, Any]], dict[str, Any
         places |= dict.fromkeys((n, g) for part in case.serving for n in part for g in range(8))
     jobs, problems = _joined(jobs, problems, case)
     table = spoilt(pl.concat(tables, how="diagonal").with_columns(pl.col("start_time") + T0), case.spoil, rng)
+    if case.window is not None:
+        table, jobs = windowed(table, jobs, case.window, T0)
     if not case.paths:
         table = table.drop("switches")
     rows = [
@@ -89,6 +98,10 @@ def build(case: Case) -> tuple[pl.DataFrame, list[dict[str, Any]], dict[str, Any
         }
         for p in sorted(places)
         for lane in range(2 if case.spoil.names == "ports" else 1)
+    ]
+    rows += [
+        {"ip": second(*place, case.spoil.names), "node": f"host{place[0]:03d}", "gpu": place[1], "leaf": "leaf-second"}
+        for place in sorted({t.place(m.rank) for m in case.moves if m.to is None for t in [case.tenants[m.tenant]]})
     ]
     rows = [r for r in rows if r["node"] not in {f"host{n:03d}" for n in _unlisted(case)}]
     if case.spoil.names == "shared":
@@ -234,6 +247,12 @@ def _problems(run: Run, number: int, case: Case) -> list[dict[str, Any]]:
                     "groups": [[names[int(m)] for m in job.ranks(p, t)] for p, t in sorted(groups)],
                 }
             )
+    if job.last_stage > 1.1:
+        last = [r for r in range(job.world) if r >= per * (job.pp - 1)]
+        row = {"kind": "slow_group", "job": f"job-{number}", "cause": "uneven", "t0": run.begins[0], "t1": run.ends[-1]}
+        names = [member(*job.place(r), case.spoil.names) for r in last]
+        nodes = sorted({f"host{job.place(r)[0]:03d}" for r in last})
+        out.append(row | {"culprit_gpus": names, "culprit_nodes": nodes, "groups": [names]})
     for cause, every in (
         ("evaluation", job.eval_every),
         ("checkpoint", job.checkpoint_every),
@@ -289,10 +308,12 @@ def spoilt(table: pl.DataFrame, spoil: Spoil, rng: np.random.Generator) -> pl.Da
             .agg(pl.col("start_time").first(), pl.col("end").max(), pl.col("bytes", "packets").sum(), *rest)
             .drop("run")
         )
-    if spoil.clocks:
+    if spoil.clocks or spoil.apart:
         exporter = table["switches"].str.split(";").list.first()
         names = exporter.unique().sort()
-        off = pl.Series(rng.uniform(-spoil.clocks, spoil.clocks, len(names)))
+        off = pl.Series(
+            rng.uniform(-spoil.clocks, spoil.clocks, len(names)) + spoil.apart * (np.arange(len(names)) % 2)
+        )
         table = table.with_columns(off=exporter.replace_strict(names, off, return_dtype=pl.Float64))
         table = table.with_columns(pl.col("start_time", "end") + pl.col("off")).drop("off")
     if spoil.twice:

@@ -17,26 +17,36 @@ def span(first: int, count: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Fabric:
-    """``rail``: one leaf a GPU number and pod; ``tor``: a leaf for ``width`` machines; ``fat3``: leaf, aggregation,
-    core; ``lingjun``: ASW a rail and plane, PSW a pod, DSW above.
+    """``rail``: one leaf a GPU number and pod; ``rail3`` the same with a spine a pod and cores above; ``tor``: a leaf
+    for ``width`` machines; ``fat3``: leaf, aggregation, core; ``lingjun``: ASW a rail and plane, PSW a pod, DSW above.
+    ``shown``: only switches whose names begin so export flows.
     """
 
     kind: str = "rail"
     width: int = 4
     spines: int = 4
+    shown: tuple[str, ...] = ("",)
 
     def leaf(self, node: int, gpu: int, lane: int = 0) -> str:
-        if self.kind == "rail":
+        if self.kind in ("rail", "rail3"):
             return f"leaf-{node // (8 * self.width)}-{gpu}"
         if self.kind == "lingjun":
             return f"S{node // (4 * self.width)}-{2 * gpu + lane % 2}"
         return f"tor-{node // self.width}"
 
     def path(self, a: tuple[int, int], b: tuple[int, int], lane: int) -> str:
+        """The switches crossed, as far as they are shown."""
+        return ";".join(part for part in self._crossed(a, b, lane).split(";") if part.startswith(self.shown))
+
+    def _crossed(self, a: tuple[int, int], b: tuple[int, int], lane: int) -> str:
         first, last = self.leaf(*a, lane), self.leaf(*b, lane)
         if first == last:
             return first
         chosen = hash((a, b, lane, 7)) % self.spines
+        if self.kind == "rail3":
+            pods = a[0] // (8 * self.width), b[0] // (8 * self.width)
+            up, down = (f"spine-{pod}-{chosen % 2}" for pod in pods)
+            return f"{first};{up};{last}" if up == down else f"{first};{up};core-{chosen};{down};{last}"
         if self.kind == "fat3":
             pods = a[0] // (2 * self.width), b[0] // (2 * self.width)
             if pods[0] != pods[1]:
@@ -100,6 +110,11 @@ class Tenant:
     eval_every: int = 0
     checkpoint_every: int = 0
     jitter: float = 0.006
+    last_stage: float = 1.0  # how many times as long the last pipeline stage computes
+    compressed: float = (
+        0.0  # how unlike the sizes of one bucket are from step to step (standard deviation of logarithm)
+    )
+    both_ways: bool = False  # rings run in both directions, half of the volume each
     faults: tuple[Fault, ...] = ()
     seed: int = 1
 

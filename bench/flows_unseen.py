@@ -1,4 +1,4 @@
-"""An exam of its own for the flow engine: `python bench/flows_unseen.py [--set open|held-out|beyond|last] [--seed N]`.
+"""An exam of its own for the flow engine: `python bench/flows_unseen.py [--set SET] [--seed N]`.
 
 Captures of ``flows_world`` (other fabrics, layouts, collectives and exporters than the practice data), scored by the
 same scorer (``$FAULTLINE_SHARED/tools/score.py``). The held-out cases were never looked into while the engine was
@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench.flows_beyond import beyond, last
+from bench.flows_further import further
 from bench.flows_spoil import POOR, Case, Spoil, build
 from bench.flows_tenants import Fabric, Fault, Tenant, span
 from diagnosis.flows import diagnose_flows, parse_flow
@@ -280,7 +281,7 @@ def _in_turn(truth: dict[str, Any], report: dict[str, Any]) -> None:
                 job.update(json.loads(text))
 
 
-SETS = {"open": cases, "held-out": held_out, "beyond": beyond, "last": last}
+SETS = {"open": cases, "held-out": held_out, "beyond": beyond, "last": last, "further": further}
 SHOWN = {
     "job_exact": "jobs",
     "pair_accuracy": "pairs",

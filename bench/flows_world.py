@@ -140,6 +140,7 @@ class Run:
                 own = np.arange(x.rank // job.gpus * job.gpus, (x.rank // job.gpus + 1) * job.gpus)
                 replica, stage = own // per % job.dp, own // (per * job.dp)
                 out[stage, replica] = job.forward * scale * x.factor
+        out[-1] *= job.last_stage
         return out
 
     def rates(self, src: Whole, dst: Whole, lane: int) -> Array:
@@ -192,7 +193,8 @@ class Run:
                     up, down = order[child], order[(child - 1) // 2]
                     out.append((np.concatenate([up, down]), np.concatenate([down, up]), 1.0 / trees / each))
             else:
-                out.append((own, np.roll(own, -1), 1.0 / each))
+                ways = (-1, 1) if self.job.both_ways else (-1,)
+                out += [(own, np.roll(own, way), 1.0 / len(ways) / each) for way in ways]
         return out
 
     def collective(self, members: Whole, ready: Array, volume: float) -> float:
@@ -252,10 +254,22 @@ class Run:
                         if leaves:
                             dst = np.tile(inner, job.dp) + per * (replica + job.dp * to)
                             self.send(PIPE, src, dst, at, size / self.rates(src, dst, 0), size)
+                        if job.tp > job.gpus:
+                            self._tensor(src, at, passes, scale)
                         if job.cp > 1:
                             self._context(src, at, passes, scale)
                         if job.ep > 1:
                             self._experts(src, at, passes, scale)
+
+    def _tensor(self, src: Whole, end: Array, passes: int, scale: float) -> None:
+        """Layers added up over tensor ranks on several machines, in both directions of a pass."""
+        job = self.job
+        place = src % job.tp
+        dst = src + (place + 1) % job.tp - place
+        size = job.act / 2 * scale * 2 * (job.tp - 1) // job.tp
+        for layer in range(4):
+            start = end - job.forward * passes * scale * (0.95 - 0.24 * layer)
+            self.send(CONTEXT, src, dst, start, size / self.rates(src, dst, 0), size)
 
     def _context(self, src: Whole, end: Array, passes: int, scale: float) -> None:
         job = self.job
@@ -300,6 +314,8 @@ class Run:
                     shares.append((members[mine], ready_at[mine], job.buckets[0] // 2))
             for i, (own, ready, size) in enumerate(shares):
                 k = len(own)
+                if job.compressed:
+                    size = int(size * self.rng.lognormal(0, job.compressed))
                 early = tail * (1 - min(1.0, (i + 1) / count)) * 0.8 if job.overlap else 0.0
                 one_way = job.mode in ("rsag", "agnext")
                 volume = size * (1 if one_way else 2) * (k - 1) / k // (k - 1 or 1) * (k - 1 or 1)
