@@ -14,7 +14,6 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from sklearn.ensemble import IsolationForest
 
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND
@@ -91,6 +90,9 @@ def forest(catalogue: Catalogue, events: Iterable[int]) -> dict[str, tuple[float
         matrix[row[node], column[event]] = np.log1p(n)
     if not np.ptp(matrix, axis=0).any():
         return {}
+    # most diagnoses need no forest, and its library takes as long to load as everything else together
+    from sklearn.ensemble import IsolationForest  # noqa: PLC0415
+
     model = IsolationForest(n_estimators=TREES, random_state=0, max_samples=min(256, len(nodes)), n_jobs=1).fit(matrix)
     score = -model.score_samples(matrix)
     low, high = float(np.median(score)), float(score.max())

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from faultline import main as command
 from faultline import sending
@@ -284,9 +285,9 @@ def test_diagnose_and_wait_end_when_the_work_has(logs: Path, capsys: Any, monkey
         end = time.monotonic() + 20
         while time.monotonic() < end:
             for job in Job.objects.filter(diagnosing_revision__gt=0):
-                # in this order, as the site does: a run that ended without a diagnosis has failed
-                Job.objects.filter(pk=job.pk).update(diagnosed_revision=job.diagnosing_revision)
-                job.runs.filter(kind="diagnose").update(state="succeeded")
+                with transaction.atomic():  # as the site does: a run that ended without a diagnosis has failed
+                    job.runs.filter(kind="diagnose").update(state="succeeded")
+                    Job.objects.filter(pk=job.pk).update(diagnosed_revision=job.diagnosing_revision)
                 return
             time.sleep(0.05)
 

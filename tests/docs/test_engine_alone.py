@@ -18,12 +18,14 @@ SERVER_ONLY = (
     "ingest",
     "triage",
 )
+#: what takes as long to load as all the rest and few diagnoses need
+SELDOM = ("sklearn", "pandas")
 #: runs the engine's command line in a process in which those packages cannot be imported
 PROGRAM = f"""
 import runpy, sys
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {SERVER_ONLY!r}:
+        if name.partition(".")[0] in {(*SERVER_ONLY, *SELDOM)!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
 runpy.run_module("diagnosis", run_name="__main__", alter_sys=True)
