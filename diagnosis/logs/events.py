@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from diagnosis.logs import homes
+from diagnosis.logs import homes, messages
 from diagnosis.logs.records import YEARLESS
 from diagnosis.model import LOG_KINDS, Kind, Parsed
 
@@ -41,6 +41,7 @@ CELLS = {
     "until_at": pl.Int64,
     "is_stamped": pl.Boolean,
 }
+SPANS = {"file": pl.UInt32, "lines": pl.UInt64, "first_at": pl.Int64, "last_at": pl.Int64}
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class LogTable:
     ``files``     paths; a file's number is its place here.
     ``sources``   ``source`` (number over all files), ``file``, ``node``, ``rank``.
     ``messages``  one row a distinct masked message: ``masked``, ``text``, ``example``, ``level``, ``count``.
+    ``is_cut``    whether the job has more of them than can be compared (:mod:`diagnosis.logs.messages`).
     ``cells``     one row a (source, message): see :data:`CELLS`; times in ns UTC, filled forward within a file where
                       a line has none;
                   ``is_stamped`` where one of the lines states its own time; ``until_at`` by when the last line had
@@ -67,6 +69,7 @@ class LogTable:
     spans: pl.DataFrame
     year_at: int | None = None
     system_files: frozenset[int] = frozenset()
+    is_cut: bool = False
 
     @property
     def trainers(self) -> frozenset[str]:
@@ -190,12 +193,14 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
     )
     source_table = homes.settle(_credible(source_table, logs, nodes), [p.path for p in logs], nodes, node_of or {})
     year_at = _year_at(logs)
-    cells, spans = _aggregate(logs, bases, year_at)
+    said, is_cut = messages.merge([p.uniques for p in logs if p.uniques is not None])
+    cells, spans = _aggregate(logs, bases, year_at, said["masked"] if is_cut else None)
     return LogTable(
         files=tuple(p.path for p in logs),
         columns=tuple(p.columns for p in logs if p.columns is not None),
         sources=source_table,
-        messages=_messages(logs),
+        messages=said,
+        is_cut=is_cut,
         cells=cells,
         spans=spans,
         year_at=year_at,
@@ -249,49 +254,39 @@ def _year_at(logs: Sequence[Parsed]) -> int | None:
     return max(full) if full and any(bare for _, bare in rows) else None
 
 
-def _messages(logs: Sequence[Parsed]) -> pl.DataFrame:
-    schema = {"masked": pl.UInt64, "text": pl.String, "example": pl.String, "level": pl.UInt8, "count": pl.UInt64}
-    if not logs:
-        return pl.DataFrame(schema=schema)
-    tables = [p.uniques for p in logs if p.uniques is not None]
-    merged = pl.DataFrame(schema=schema)
-    for start in range(0, len(tables), BATCH_FILES):  # merged as they come: thousands of files at once are gigabytes
-        more = pl.read_parquet(tables[start : start + BATCH_FILES], columns=list(schema))
-        merged = (
-            pl.concat([merged, more])
-            .group_by("masked", maintain_order=True)
-            .agg(pl.col("text").first(), pl.col("example").first(), pl.col("level").max(), pl.col("count").sum())
-        )
-    return merged.sort("masked")
-
-
-def _aggregate(logs: Sequence[Parsed], bases: Sequence[int], year_at: int | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    cells: list[pl.DataFrame] = []
-    spans: list[pl.DataFrame] = []
+def _aggregate(
+    logs: Sequence[Parsed], bases: Sequence[int], year_at: int | None, kept: pl.Series | None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """``cells`` (of the messages ``kept`` only, where not all are) and ``spans`` (of all lines)."""
+    found: list[tuple[pl.DataFrame, pl.DataFrame]] = []
     queries: list[pl.LazyFrame] = []
     columns = [p.columns for p in logs if p.columns is not None]
     for files in _batches([p.lines for p in logs]):
         if logs[files[0]].lines > SLICE_ROWS:
-            cells.append(_sliced(logs[files[0]], files[0], bases[files[0]], year_at))
+            cells = _sliced(logs[files[0]], files[0], bases[files[0]], year_at)
+            found.append(_spanned(cells, kept))
         elif len(files) > 1:
             rows = _together(columns, files, [logs[file].lines for file in files], [bases[file] for file in files])
-            cells.append(_cell_query(rows.lazy(), year_at, "file").collect())
+            found.append(_spanned(_cell_query(rows.lazy(), year_at, "file").collect(), kept))
         else:
             queries.append(_cell_query(_of_file(columns[files[0]], files[0], bases[files[0]]), year_at))
         if len(queries) == BATCH_FILES:
-            cells.extend(pl.collect_all(queries))
+            found.extend(_spanned(cells, kept) for cells in pl.collect_all(queries))
             queries = []
-    cells.extend(pl.collect_all(queries))
-    table = pl.concat(cells) if cells else pl.DataFrame(schema=CELLS)
-    table = table.sort("file", "source", "masked")
-    if table.height:
-        spans.append(
-            table.group_by("file", maintain_order=True).agg(
-                lines=pl.col("n").sum(), first_at=pl.col("first_at").min(), last_at=pl.col("last_at").max()
-            )
-        )
-    empty = pl.DataFrame(schema={"file": pl.UInt32, "lines": pl.UInt32, "first_at": pl.Int64, "last_at": pl.Int64})
-    return table, spans[0] if spans else empty
+    found.extend(_spanned(cells, kept) for cells in pl.collect_all(queries))
+    found.append((pl.DataFrame(schema=CELLS), pl.DataFrame(schema=SPANS)))
+    cells, spans = (pl.concat(part) for part in zip(*found, strict=True))
+    return cells.sort("file", "source", "masked"), spans.sort("file")
+
+
+def _spanned(cells: pl.DataFrame, kept: pl.Series | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The cells of the messages ``kept``, and the spans of the files that all cells belong to."""
+    spans = (
+        cells.group_by("file")
+        .agg(lines=pl.col("n").sum(), first_at=pl.col("first_at").min(), last_at=pl.col("last_at").max())
+        .select(pl.col(name).cast(kind) for name, kind in SPANS.items())
+    )
+    return cells if kept is None else cells.filter(pl.col("masked").is_in(kept.implode())), spans
 
 
 def _batches(lines: Sequence[int]) -> Iterator[list[int]]:

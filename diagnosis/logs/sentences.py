@@ -10,7 +10,7 @@ import polars as pl
 
 from diagnosis import taxonomy
 from diagnosis.classify import CONCLUSIVE
-from diagnosis.logs import quotes, templates
+from diagnosis.logs import messages, quotes
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.diagnose import Case
 from diagnosis.logs.moment import Moment
@@ -297,10 +297,10 @@ def missing(case: Case) -> tuple[str, ...]:
             "No progress lines (iteration, step, epoch) were found: hangs and slowdowns cannot be seen in the logs."
         )
     has_kernel = case.table.messages["example"].str.contains(r"\bkernel: |\bdmesg: |^\[[A-Z ][^\]]{10,26}\] \w").any()
-    if templates.is_degraded([case.table.messages]):
+    if case.table.is_cut:
         out.append(
-            f"The logs hold {case.table.messages.height:,} different messages, more than can be compared word by word: "
-            "messages that differ in anything but their parameters count as different events. Leave out the files that "
+            "The logs hold more different messages than can be compared: of those without a code, a warning or an "
+            f"error the {messages.MOST:,} with most lines were, and as many of the others. Leave out the files that "
             "are no logs."
         )
     if not has_kernel and len(nodes) > 1:

@@ -26,10 +26,6 @@ TEMPLATES: dict[str, pl.DataType] = {
     "text": pl.String(),  # of the template: the masked text of its representative
 }
 
-#: More distinct messages than this are clustered by their generalised form only; the caller is told by
-#: :func:`is_degraded`.
-MAX_CLUSTERED = 1_000_000
-
 _MASK = r"<(?:NUM|IP|PCI|MAC|PATH|URL|TIME|HOST)>"
 _UNIT = r"(?:[kKMGT]?i?B|[kKMGT]?i?[Bb]ytes|bytes?|[mun\u00b5]?s|secs?|seconds|minutes|hours|days|%|[kKMG]?Hz|[mk]?W)"
 _GENERAL = (
@@ -61,8 +57,10 @@ def mine(uniques: Iterable[pl.DataFrame]) -> pl.DataFrame:
         return pl.DataFrame(schema=TEMPLATES)
     together = pl.concat(tables).unique("masked").with_columns(general=generalise(pl.col("text"))).collect()
     general = together["general"].unique().sort()
-    labels = clustering.cluster(general.to_list()) if len(general) <= MAX_CLUSTERED else list(range(len(general)))
-    groups = pl.DataFrame({"general": general, "group": labels}, schema={"general": pl.String, "group": pl.UInt32})
+    groups = pl.DataFrame(
+        {"general": general, "group": clustering.cluster(general.to_list())},
+        schema={"general": pl.String, "group": pl.UInt32},
+    )
     rows = together.join(groups, on="general").sort(pl.col("text").str.len_chars(), "text", "masked")
     first = rows.group_by("group", maintain_order=True).agg(
         template=pl.col("masked").first(), title=pl.col("text").first()
@@ -73,15 +71,6 @@ def mine(uniques: Iterable[pl.DataFrame]) -> pl.DataFrame:
         .select("masked", "template", pl.col("title").alias("text"))
         .sort("masked")
     )
-
-
-def is_degraded(uniques: Iterable[pl.DataFrame]) -> bool:
-    """Whether a job has so many distinct messages that only the first, coarse step of clustering is done."""
-    tables = [table.select("masked", "text") for table in uniques]
-    if sum(len(table) for table in tables) <= MAX_CLUSTERED:
-        return False
-    texts = pl.concat(tables).lazy().unique("masked").select(general=generalise(pl.col("text")))
-    return int(texts.select(pl.col("general").n_unique()).collect().item()) > MAX_CLUSTERED
 
 
 def template_id(text: str) -> int:

@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from diagnosis import Parsed, ParseHints, merge, parse
-from diagnosis.logs import mask, reader, templates
+from diagnosis.logs import events, mask, messages, reader
+from diagnosis.model import Level
 from diagnosis.pipeline import diagnose
 
 XID = b"kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=4243, GPU has fallen off the bus.\n"
@@ -67,15 +68,57 @@ def test_ranges_of_such_a_log_keep_every_line(tmp_path: Path, monkeypatch: pytes
     assert merged.facts["folded_lines"] == sum(part.facts["folded_lines"] for part in parts) > 0
 
 
-def test_only_more_different_messages_than_can_be_clustered_are_degraded(monkeypatch: pytest.MonkeyPatch) -> None:
-    def table(texts: list[str]) -> pl.DataFrame:
-        return pl.DataFrame(
-            {"masked": [mask.identity(text) for text in texts], "text": texts}, schema_overrides={"masked": pl.UInt64}
-        )
+def said(texts: list[str], to: Path, level: Level = Level.INFO, count: int = 1) -> Path:
+    """A file's table of distinct messages."""
+    table = {"masked": [mask.identity(t) for t in texts], "text": texts, "example": texts, "level": level.value}
+    to.parent.mkdir(exist_ok=True)
+    types = {"masked": pl.UInt64, "level": pl.UInt8, "count": pl.UInt64}
+    pl.DataFrame({**table, "count": count}, schema_overrides=types).write_parquet(to)
+    return to
 
-    monkeypatch.setattr(templates, "MAX_CLUSTERED", 20)
-    words = [f"loader {chr(97 + n // 26)}{chr(97 + n % 26)} began" for n in range(60)]
-    assert not templates.is_degraded([table(words[:15])] * 9)
-    assert not templates.is_degraded([table([f"x{n}<NUM>{n} done" for n in range(60)])])
-    assert templates.is_degraded([table(words[:30]), table(words[30:])])
-    assert templates.mine([table(words)])["template"].n_unique() == 60
+
+def words(count: int, verb: str = "began") -> list[str]:
+    return [f"loader {chr(97 + n // 26)}{chr(97 + n % 26)} {verb}" for n in range(count)]
+
+
+def test_a_job_keeps_the_messages_of_each_kind_with_most_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "MOST", 20)
+    rare, often = words(60), words(15, "ended")
+    tables = [
+        said(rare, tmp_path / "a.parquet"),
+        said(often, tmp_path / "b.parquet", count=3),
+        said(words(5, "broke"), tmp_path / "c.parquet", Level.ERROR),
+        said(["loader exit 7"], tmp_path / "d.parquet"),
+    ]
+    kept, is_cut = messages.merge(tables)
+    assert is_cut
+    assert {*often, *words(5, "broke"), "loader exit 7"} <= set(kept["text"])
+    assert len(kept) == 20 + 6
+    assert kept["masked"].is_sorted()
+
+
+def test_messages_are_merged_a_few_files_at_a_time_with_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [said(words(30)[n:], tmp_path / f"{n}.parquet", count=n + 1) for n in range(10)]
+    whole, is_cut = messages.merge(tables)
+    monkeypatch.setattr(messages, "_BATCH_FILES", 3)
+    assert messages.merge(tables)[0].equals(whole)
+    assert not is_cut
+    assert dict(whole.select("text", "count").iter_rows())["loader aj began"] == sum(range(1, 11))
+
+
+def test_a_job_of_nothing_but_different_messages_is_diagnosed_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "MOST", 50)
+    flood = different(400) + b"2026-03-01 08:00:01 ERROR CUDA error: an illegal memory access was encountered\n"
+    logs = {"n1.log": flood, "n2.log": different(380)}
+    parsed = [parse(io.BytesIO(data), path, ParseHints(), tmp_path / path) for path, data in logs.items()]
+    table = events.build(parsed)
+    assert table.is_cut
+    assert table.spans["lines"].to_list() == [401, 380]
+    assert set(table.cells["masked"]) <= set(table.messages["masked"])
+    told = diagnose(parsed, read=lambda path, offset, length: logs[path][offset : offset + length])
+    assert any("more different messages" in sentence for sentence in told.missing)
+    assert "illegal memory access" in told.headline

@@ -1,0 +1,62 @@
+"""The distinct messages of a job, merged from those of its files, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from diagnosis.model import Level
+
+#: Distinct messages of a job that are compared, of each of two kinds: those with a code or of a level from warning on,
+#: and all others. Each takes about 2 kB and 40 µs of a diagnosis.
+MOST = 200_000
+#: Files merged at a time: thousands at once are gigabytes.
+_BATCH_FILES = 64
+_BATCH_BYTES = 64 << 20
+_SCHEMA = {"masked": pl.UInt64, "text": pl.String, "example": pl.String, "level": pl.UInt8, "count": pl.UInt64}
+#: Parameters are masks by now: a digit that still stands is part of what the message says.
+_IS_TELLING = (pl.col("level") >= Level.WARNING.value) | pl.col("text").str.contains(r"\d")
+
+
+def merge(tables: Sequence[Path]) -> tuple[pl.DataFrame, bool]:
+    """One row a distinct message of these ``uniques.parquet`` (``masked``, ``text``, ``example``, ``level``: the
+    worst, ``count``), by ``masked``, and whether some were left out.
+
+    Of more than :data:`MOST` messages of a kind those with most lines are kept; what a message said in earlier files
+    is forgotten where it was left out there, so counts are then lower bounds. Depends on the order of ``tables`` in
+    that case alone. O(messages); memory O(``MOST`` + those of a batch of files).
+    """
+    merged, is_cut = pl.DataFrame(schema=_SCHEMA), False
+    for batch in _batches(tables):
+        more = pl.read_parquet(batch, columns=list(_SCHEMA))
+        merged = (
+            pl.concat([merged, more])
+            .group_by("masked", maintain_order=True)
+            .agg(pl.col("text").first(), pl.col("example").first(), pl.col("level").max(), pl.col("count").sum())
+        )
+        if merged.height > MOST:
+            kept = _most_frequent(merged)
+            is_cut |= kept.height < merged.height
+            merged = kept
+    return merged.sort("masked"), is_cut
+
+
+def _batches(tables: Sequence[Path]) -> Iterator[list[Path]]:
+    batch: list[Path] = []
+    size = 0
+    for table in tables:
+        batch.append(table)
+        size += table.stat().st_size
+        if len(batch) == _BATCH_FILES or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _most_frequent(messages: pl.DataFrame) -> pl.DataFrame:
+    """The ``MOST`` messages of each kind with most lines."""
+    ranked = messages.with_columns(is_telling=_IS_TELLING).sort("count", "masked", descending=[True, False])
+    return ranked.group_by("is_telling", maintain_order=True).head(MOST).select(_SCHEMA.keys())
