@@ -156,7 +156,8 @@ class JobDetailSerializer(JobSerializer):
     progress = serializers.SerializerMethodField()
 
     class Meta(JobSerializer.Meta):
-        fields = (*JobSerializer.Meta.fields, "progress")  # type: ignore[assignment]
+        # progress comes first: it brings the revisions up to date that are told beside it
+        fields = ("progress", *JobSerializer.Meta.fields)  # type: ignore[assignment]
 
     @extend_schema_field(ProgressSerializer)
     def get_progress(self, job: Job) -> Any:

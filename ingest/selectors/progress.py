@@ -55,11 +55,15 @@ class Progress:
 
 
 def progress(job: Job) -> Progress:
-    """Six queries, whatever the number of files."""
+    """Six queries, whatever the number of files; one more where a diagnosis ended since ``job`` was read, whose
+    revisions are then read again: who asks until nothing is active must not be told that it failed.
+    """
     files = _files(job)
     uploads = list(job.uploads.filter(state__in=("receiving", "received")).order_by("created_at")[:50])
     runs = list(job.runs.filter(state__in=(*_OPEN, Run.State.FAILED)).order_by("-pk")[:50])
     active = [run for run in runs if run.state in _OPEN]
+    if not active and job.diagnosed_revision < job.diagnosing_revision:
+        job.refresh_from_db(fields=["revision", "diagnosing_revision", "diagnosed_revision"])
     is_pending = job.revision > job.diagnosing_revision and bool(files["total"])
     problems, count = _problems(job, files)
     return Progress(

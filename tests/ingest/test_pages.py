@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
@@ -185,6 +187,33 @@ def test_progress_names_each_stage_and_costs_few_queries(job: Job, django_assert
         ("diagnosing", "active", "cross job"),
     ]
     assert found.is_active
+
+
+@pytest.mark.parametrize("how", ["selector", "API"])
+def test_a_diagnosis_that_ends_while_the_job_is_read_is_not_told_as_failed(
+    how: str, visitor: Client, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.artifact_receive(job=job, path="a.log", chunks=[LOG])
+    run = Run.objects.create(job=job, kind="diagnose", state="running")
+    Job.objects.update(diagnosing_revision=F("revision"), diagnosed_revision=0)
+    job.refresh_from_db()
+    progressing = importlib.import_module("ingest.selectors.progress")  # the package's name is the function's
+    read = progressing._files
+
+    def late(of: Job) -> dict[str, Any]:
+        Run.objects.filter(pk=run.pk).update(state="succeeded")
+        Job.objects.update(diagnosed_revision=F("revision"))
+        return read(of)
+
+    monkeypatch.setattr(progressing, "_files", late)
+    if how == "selector":
+        found = selectors.progress(job)
+        told = {"is_active": found.is_active, "is_diagnosed": found.is_diagnosed, "at": job.diagnosed_revision}
+    else:
+        answer = visitor.get(f"/api/v1/jobs/{job.slug}/").json()
+        told = {key: answer["progress"][key] for key in ("is_active", "is_diagnosed")}
+        told["at"] = answer["diagnosed_revision"]
+    assert told == {"is_active": False, "is_diagnosed": True, "at": Job.objects.get().revision}
 
 
 def test_problems_are_shown_as_text_whatever_they_hold(visitor: Client, job: Job) -> None:
