@@ -23,6 +23,9 @@ from scripts.chromium import find_or_install
 from scripts.services import ROOT, ServiceError, postgres
 
 PYTHON = sys.executable
+#: The checks speak of this checkout alone: what a shell has set for a server of its own must not steer them. Nor do
+#: the hundred processes that they start compile each module anew where a shell asks for that.
+UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup"]
 
 
@@ -61,8 +64,7 @@ TESTS = (
 
 def run(stage: Stage, *, capture: bool) -> tuple[int, str]:
     """Run one stage; returns its status and, when captured, its output."""
-    # The checks speak of this checkout alone: what a shell has set for a server of its own must not steer them.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("DATABASE_URL", "REDIS_URL"))}
+    kept = {name: value for name, value in os.environ.items() if name not in UNSET}
     env = {**kept, "PATH": f"{Path(PYTHON).parent}{os.pathsep}{kept.get('PATH', '')}", "PYTHONUNBUFFERED": "1"}
     with stage.beside() as more:
         done = subprocess.run(
