@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from diagnosis.flows.arrays import idle_gaps, members_of
-from diagnosis.flows.capture import Capture, Floats, Ints, Offset
+from diagnosis.flows.capture import Capture, Floats, Flows, Ints, Offset
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, Pairs
 from diagnosis.flows.parallelism import rings_of
@@ -31,8 +31,8 @@ TRIED = 48
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
-    """Transfers of one ring as one collector saw them: ends and sizes, sorted by end; ``length``: their usual length;
+class Heard:
+    """Transfers (of one ring) as one collector saw them: ends and sizes, sorted by end; ``length``: their usual length;
     ``nodes``: the ring's machines.
     """
 
@@ -51,7 +51,7 @@ def corrected(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFlows, 
     rings = rings_of(pairs, DP, count)
     if not rings:
         return job, []
-    collector, names = _collectors(job, capture)
+    collector, names = collectors(job.flows, capture)
     ring_of = np.full(count, -1, dtype=np.int64)
     for number, ring in enumerate(rings):
         ring_of[ring] = number
@@ -69,11 +69,18 @@ def corrected(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFlows, 
     return JobFlows(job.members, moved), found
 
 
-def _collectors(job: JobFlows, capture: Capture) -> tuple[Ints, list[str]]:
+def together(before: list[Offset], found: list[Offset]) -> list[Offset]:
+    """All offsets, one row a collector and job: what was found later adds to what was put right before."""
+    rough = {o.collector: o.seconds for o in before if not o.exact}
+    added = [Offset(o.collector, o.seconds + rough.get(o.collector, 0.0), o.exact) for o in found]
+    return [o for o in before if o.collector not in {x.collector for x in found}] + added
+
+
+def collectors(flows: Flows, capture: Capture) -> tuple[Ints, list[str]]:
     """The collector of each record, and their names."""
-    path = job.flows.path
+    path = flows.path
     if (path >= 0).mean() < 0.9:
-        used, code = np.unique(job.flows.src, return_inverse=True)
+        used, code = np.unique(flows.src, return_inverse=True)
         return code.astype(np.int64), [capture.names[int(m)] for m in used]
     first = [p[0] if p else "" for p in capture.paths]
     names = sorted({first[int(p)] for p in np.unique(path[path >= 0])} | ({""} if (path < 0).any() else set()))
@@ -84,7 +91,7 @@ def _collectors(job: JobFlows, capture: Capture) -> tuple[Ints, list[str]]:
 
 def _heard(
     job: JobFlows, pairs: Pairs, capture: Capture, collector: Ints, ring_of: Ints, nodes: list[frozenset[str]]
-) -> dict[int, dict[int, _Heard]]:
+) -> dict[int, dict[int, Heard]]:
     """Ring → collector → its transfers, of sizes that recur."""
     chosen = pairs.carries(job.flows, len(capture.names), DP)
     flows = job.flows
@@ -99,19 +106,19 @@ def _heard(
     ).filter(pl.col("ring") >= 0)
     often = pl.len().over("ring", "size")
     table = table.filter(often >= 0.1 * often.max().over("ring")).sort("ring", "collector", "end")
-    out: dict[int, dict[int, _Heard]] = {}
+    out: dict[int, dict[int, Heard]] = {}
     for (ring, who), part in table.group_by("ring", "collector", maintain_order=True):
         middle = max(0, (part.height - EVENTS) // 2)
         own = part.slice(middle, EVENTS)
         number = int(str(ring))
         length = float(own["length"].quantile(0.5) or 0.0)
-        out.setdefault(number, {})[int(str(who))] = _Heard(
+        out.setdefault(number, {})[int(str(who))] = Heard(
             own["end"].to_numpy(), own["size"].to_numpy(), length, nodes[number]
         )
     return out
 
 
-def _aligned(heard: dict[int, dict[int, _Heard]], count: int, grid: float) -> tuple[Floats | None, np.ndarray]:
+def _aligned(heard: dict[int, dict[int, Heard]], count: int, grid: float) -> tuple[Floats | None, np.ndarray]:
     """Each collector's offset, and whether a common ring tells it; None when no clock is off."""
     offset = np.zeros(count)
     group = np.arange(count)
@@ -121,7 +128,7 @@ def _aligned(heard: dict[int, dict[int, _Heard]], count: int, grid: float) -> tu
         for other in others:
             if group[first] == group[other] or (off == 0 and tried >= TRIED):
                 continue
-            apart = _apart(ring[first], ring[other], grid, sharp=True)
+            apart = pile(ring[first], ring[other], grid, sharp=True)
             if apart is None:
                 continue
             tried += 1
@@ -149,8 +156,8 @@ def _aligned(heard: dict[int, dict[int, _Heard]], count: int, grid: float) -> tu
 
 
 def _between(
-    known: list[tuple[dict[int, _Heard], int]], mine: list[tuple[dict[int, _Heard], int]], grid: float
-) -> tuple[tuple[dict[int, _Heard], int], tuple[dict[int, _Heard], int], float] | None:
+    known: list[tuple[dict[int, Heard], int]], mine: list[tuple[dict[int, Heard], int]], grid: float
+) -> tuple[tuple[dict[int, Heard], int], tuple[dict[int, Heard], int], float] | None:
     """The offset between two rings of equal transfers, else between any two rings' bursts."""
     x = mine[0]
     own = x[0][x[1]]
@@ -158,22 +165,22 @@ def _between(
         known, key=lambda y: (y[0][y[1]].nodes != own.nodes, -len(np.intersect1d(y[0][y[1]].size, own.size)))
     )
     for y in peers[:2]:
-        apart = _apart(y[0][y[1]], x[0][x[1]], grid, sharp=False)
+        apart = pile(y[0][y[1]], x[0][x[1]], grid, sharp=False)
         if apart is not None:
             return y, x, apart
     for y in peers[:2]:
-        apart = _apart(_bursts(y[0][y[1]]), _bursts(x[0][x[1]]), grid, sharp=False)
+        apart = pile(_bursts(y[0][y[1]]), _bursts(x[0][x[1]]), grid, sharp=False)
         if apart is not None:
             return y, x, apart
     return None
 
 
-def _bursts(heard: _Heard) -> _Heard:
+def _bursts(heard: Heard) -> Heard:
     """Where each burst of a ring ended, sizes set aside."""
     stops, begins = idle_gaps(heard.end, heard.end)
     gaps = begins - stops
     long = stops[gaps >= 0.3 * np.quantile(gaps, 0.98)] if len(gaps) else stops
-    return _Heard(long, np.zeros(len(long)))
+    return Heard(long, np.zeros(len(long)))
 
 
 def _join(offset: Floats, group: Ints, a: int, b: int, apart: float) -> None:
@@ -183,7 +190,7 @@ def _join(offset: Floats, group: Ints, a: int, b: int, apart: float) -> None:
     group[moved] = group[a]
 
 
-def _apart(a: _Heard, b: _Heard, grid: float, *, sharp: bool) -> float | None:
+def pile(a: Heard, b: Heard, grid: float, *, sharp: bool) -> float | None:
     """Where the differences between ends of equal transfers pile up; None when nowhere (``sharp``: by far)."""
     differences = []
     for size in np.intersect1d(a.size, b.size):

@@ -264,6 +264,10 @@ def _switches(capture: Capture) -> list[dict[str, Any]]:
     ]
 
 
+def _offset(seconds: float) -> str:
+    return f"{seconds * 1e3:.0f} ms" if seconds < 10 else f"{seconds:,.0f} s"
+
+
 def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
     """What these flows cannot tell, in sentences."""
     said = []
@@ -305,7 +309,7 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
     if capture.clocks:
         worst = max(abs(o.seconds) for o in capture.clocks)
         said.append(
-            f"The collectors' clocks were up to {worst * 1e3:.0f} ms off and were put on one time axis by collectives, "
+            f"The collectors' clocks were up to {_offset(worst)} off and were put on one time axis by collectives, "
             "whose parts end together. Synchronise the exporters (PTP or NTP)."
         )
     if any(a.rough for a in jobs):

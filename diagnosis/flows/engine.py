@@ -12,7 +12,7 @@ import numpy as np
 from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture, load
 from diagnosis.flows.chapters import chapters
-from diagnosis.flows.clocks import corrected
+from diagnosis.flows.clocks import corrected, together
 from diagnosis.flows.describe import blocked, capture_panel, describe, empty_report
 from diagnosis.flows.explain import explain
 from diagnosis.flows.jobs import JobFlows, recognise
@@ -33,6 +33,7 @@ from diagnosis.flows.slowness import (
 from diagnosis.flows.stages import stage_times
 from diagnosis.flows.steps import find_steps, with_work
 from diagnosis.flows.transfers import measure
+from diagnosis.flows.windows import aligned
 from diagnosis.model import OnStage, Parsed, silent
 
 #: A pause of so many usual steps is no slow step but no step at all.
@@ -70,7 +71,7 @@ def _analysed(seen: JobFlows, capture: Capture, *, steps: bool) -> Analysed:
     pairs = classify(seen, capture)
     job, offsets = corrected(seen, pairs, capture) if steps else (seen, [])
     if offsets:
-        capture.clocks += offsets
+        capture.clocks = together(capture.clocks, offsets)
         pairs = classify(job, capture)
     found = find_steps(job, pairs, capture) if steps else None
     found = found and with_work(found, job, pairs, capture)
@@ -154,6 +155,8 @@ def diagnose_flows(
     why_not = blocked(usable)
     panel = capture_panel(parsed)
     capture = load(usable, inventory)
+    if capture is not None and why_not is None:
+        capture = aligned(capture)
     ports = port_captures(parsed, tables)
     if capture is None:
         reasons = [p.skipped for p in parsed if p.skipped] or [COUNTERS_ONLY if ports else "There are no flow records."]

@@ -9,6 +9,7 @@ stay apart.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +68,12 @@ UNBROKEN = 5
 BINS = 4096
 #: A pair that moves less than this share of its ends' largest pairs, in small pieces, only coordinates.
 LEAST = 5e-3
+ONE_WAY = 0.02
+#: Components beat together when their activity correlates by more than this; so many of them are compared once more,
+#: if this share of their bytes has common sizes.
+ALIKE = 0.35
+COMPARED = 64
+SHARED = 0.2
 SELDOM = 0.05
 #: Records in which recurring sizes are looked for.
 LOOK = 300_000
@@ -99,7 +106,7 @@ def recognise(capture: Capture) -> Recognition:
     edges = _edges(flows, keep)
     if edges.is_empty():
         return Recognition([], 1.0, [])
-    edges, services = _without_hubs(edges, count)
+    edges, services = _without_hubs(edges, _one_way(flows, keep, count))
     edges = _without_strangers(edges, count)
     a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
     label = components(a, b, count)
@@ -122,7 +129,8 @@ def recognise(capture: Capture) -> Recognition:
 
 
 def _outside_inventory(capture: Capture) -> Bools:
-    """Records with an end that the inventory does not list, provided that it lists the ends of most records.
+    """Records with an end that the inventory does not list, provided that it lists the ends of most records
+    or bytes.
 
     An unlisted address that moves the very sizes that listed ones exchange trains with them: a new machine, or one
     whose address is translated on the way. Unlisted ones that exchange recurring sizes among themselves are a job.
@@ -131,7 +139,9 @@ def _outside_inventory(capture: Capture) -> Bools:
     known = np.zeros(len(capture.names), dtype=bool)
     known[list(capture.places)] = True
     outside = ~(known[flows.src] & known[flows.dst])
-    if outside.mean() >= 0.5:
+    size = np.nan_to_num(flows.size)
+    moved = float(size[outside].sum()) / max(float(size.sum()), 1.0) if capture.has_bytes else 1.0
+    if min(float(outside.mean()), moved) >= 0.5:  # a store takes many small parts, but not most of the bytes
         return np.zeros(len(outside), dtype=bool)
     inside = known.copy()
     for both in (inside[flows.src] & inside[flows.dst], ~inside[flows.src] & ~inside[flows.dst]):
@@ -198,10 +208,19 @@ def _edges(flows: Flows, keep: Bools) -> pl.DataFrame:
     )
 
 
-def _without_hubs(edges: pl.DataFrame, count: int) -> tuple[pl.DataFrame, list[int]]:
-    """Sets aside addresses that exchange ever-changing volumes with far more peers than anybody else: storage,
-    registries, monitors.
+def _one_way(flows: Flows, keep: Bools, count: int) -> Bools:
+    """Addresses that next to only send or only receive, where most do both."""
+    volume = np.where(np.isfinite(flows.size[keep]), flows.size[keep], 1.0)
+    sent, heard = (np.bincount(end[keep], volume, count) for end in (flows.src, flows.dst))
+    one_way = np.minimum(sent, heard) < ONE_WAY * np.maximum(sent, heard)
+    return np.asarray(one_way & (one_way.sum() < 0.3 * ((sent + heard) > 0).sum()))
+
+
+def _without_hubs(edges: pl.DataFrame, one_way: Bools) -> tuple[pl.DataFrame, list[int]]:
+    """Sets aside addresses that exchange ever-changing volumes with far more peers than anybody else, or that only
+    take (or only give): storage, registries, monitors.
     """
+    count = len(one_way)
     a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
     degree = np.bincount(a, minlength=count) + np.bincount(b, minlength=count)
     typical = float(np.median(degree[degree > 0]))
@@ -211,7 +230,7 @@ def _without_hubs(edges: pl.DataFrame, count: int) -> tuple[pl.DataFrame, list[i
     # What a GPU exchanges with its peers recurs, though it may read from many storage heads as well.
     varied = np.where(sizes > 0.5 * records, volume, 0.0)
     changing = (np.bincount(a, varied, count) + np.bincount(b, varied, count)) / np.maximum(moved, 1.0)
-    hubs = (degree >= 6) & (degree >= 2.5 * typical) & (changing > 0.9)
+    hubs = (degree >= 6) & (degree >= 2.5 * typical) & ((changing > 0.9) | one_way)
     return edges.filter(~pl.Series(hubs[a] | hubs[b])), [int(i) for i in np.flatnonzero(hubs)]
 
 
@@ -289,32 +308,63 @@ def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) 
     rank = np.full(len(label), -1, dtype=np.int64)
     for number, group in enumerate(groups):
         rank[group] = number
-    beat = _beats(flows, rank, len(groups), capture.span_s)
+    beat = _beats(flows, rank[flows.src], len(groups), capture.span_s)
     servers = [frozenset(capture.places[int(m)].node for m in g if int(m) in capture.places) - {""} for g in groups]
     left: list[int] = []
     right: list[int] = []
     likeness = beat @ beat.T
-    for i, j in np.argwhere(np.triu(likeness > 0.35, 1)):
+    for i, j in np.argwhere(np.triu(likeness > ALIKE, 1)):
         common = len(servers[i] & servers[j])
         fewest = min(len(servers[i]), len(servers[j]))
         on_common = fewest > 0 and (common == fewest or common >= 2)
         known = bool(servers[i]) and bool(servers[j])
-        if (on_common and likeness[i, j] > 0.35) or (not known and likeness[i, j] > 0.7):
+        if (on_common and likeness[i, j] > ALIKE) or (not known and likeness[i, j] > 0.7):
             left.append(int(i))
             right.append(int(j))
     merged = components(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), len(groups))
+    merged = _merge_by_sizes(capture, flows, merged[rank[flows.src]], merged, servers)
     out = label.copy()
     out[inside] = merged[rank[inside]]
     return out
 
 
-def _beats(flows: Flows, rank: Ints, groups: int, span: float) -> Floats:
-    """Unit vectors of activity against time, one row a component, without their means."""
+def _merge_by_sizes(capture: Capture, flows: Flows, owner: Ints, merged: Ints, servers: list[frozenset[str]]) -> Ints:
+    """Joins what stands on common servers and moves common sizes in one rhythm, whatever else some of it moves
+    (tensor ranks on several machines, of which only some use the network). ``owner``: the number of each record in
+    ``merged``, which is indexed like ``servers``.
+    """
+    numbers = np.unique(merged)
+    if not 1 < len(numbers) <= COMPARED or not capture.has_bytes:
+        return merged
+    machines = [frozenset[str]().union(*(servers[g] for g in np.flatnonzero(merged == n))) for n in numbers]
+    sizes = [_recurring(flows.size[owner == n]) for n in numbers]
+    left: list[int] = []
+    right: list[int] = []
+    for i, j in itertools.combinations(range(len(numbers)), 2):
+        if len(machines[i] & machines[j]) < min(2, len(machines[i]), len(machines[j])) or not machines[i]:
+            continue
+        own = np.isin(owner, numbers[[i, j]])
+        rows = own & np.isin(flows.size, np.intersect1d(sizes[i], sizes[j]))
+        which = (owner == numbers[j]).astype(np.int64)
+        whole, common = (np.bincount(which[mask], flows.size[mask], 2) for mask in (own, rows))
+        if (common < SHARED * whole).any():
+            continue
+        part = flows.take(rows)
+        first, second = _beats(part, which[rows], 2, capture.span_s)
+        if float(first @ second) > ALIKE:
+            left.append(i)
+            right.append(j)
+    joined = components(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), len(numbers))
+    return joined[np.searchsorted(numbers, merged)]
+
+
+def _beats(flows: Flows, owner: Ints, groups: int, span: float) -> Floats:
+    """Unit vectors of activity against time, one row an owner, without their means. ``owner``: of each record."""
     bins = min(BINS, max(64, int(4e8 / 8 / max(1, groups))))
     middle = (flows.start + flows.end) / 2
     column = np.minimum((middle / max(span, 1e-9) * bins).astype(np.int64), bins - 1)
     weight = np.ones(len(flows))
-    flat = np.bincount(rank[flows.src] * bins + column, weights=weight, minlength=groups * bins)
+    flat = np.bincount(owner * bins + column, weights=weight, minlength=groups * bins)
     beat = np.sqrt(flat.reshape(groups, bins))
     # Neighbouring bins are blended so that rails a millisecond apart still beat together.
     beat = beat + 0.5 * (np.roll(beat, 1, axis=1) + np.roll(beat, -1, axis=1))

@@ -35,6 +35,8 @@ SLICES = 12
 ONE_SIZE = 1.03
 #: On such a grid (seconds) or a coarser one all transfers of a step seem to happen together.
 BLIND = 0.5
+#: Less than this share of the bytes in one direction is next to nothing.
+ONE_WAY = 0.02
 #: No all-to-all joins more members over the network.
 CLIQUE = 1024
 
@@ -122,12 +124,26 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
 
     telling = capture.has_bytes and bool((sizes.covered >= 0.3).any())  # sampled byte counts never recur
     types = _types(a, b, sizes, timing, count=count, has_bytes=telling, accompanies=accompanies)
+    handed_back = ~_never_back(flows, pair, a, b, count)
+    types = [OTHER if t == PP and not back else t for t, back in zip(types, handed_back, strict=True)]
     if capture.resolution_s >= BLIND and DP not in types:
         types = [OTHER] * len(types)  # no sizes either: nothing is known
     types = _transitive(a, b, types, records, count, fixed=sizes.guest)
     together = np.maximum(timing[0], timing[1])
     beside = np.where(_beside(sizes) & np.array([t == DP for t in types]), sizes.main, 0.0)
     return Pairs(a, b, types, sizes.often, together, records.astype(np.int64), sizes.main, beside)
+
+
+def _never_back(flows: Flows, pair: Ints, a: Ints, b: Ints, count: int) -> Bools:
+    """Pairs in which only one side ever sends although both are seen to send and to receive: no pipeline, which hands
+    gradients back, but a hop of another ring (tensor ranks on several machines).
+    """
+    volume = np.where(np.isfinite(flows.size), flows.size, 1.0)
+    forth = np.bincount(pair, np.where(flows.src < flows.dst, volume, 0.0), len(a))
+    total = np.bincount(pair, volume, len(a))
+    sent, heard = (np.bincount(end, volume, count) for end in (flows.src, flows.dst))
+    both = np.minimum(sent, heard) > ONE_WAY * np.maximum(sent, heard)
+    return np.asarray((np.minimum(forth, total - forth) <= ONE_WAY * total) & both[a] & both[b])
 
 
 def _beside(sizes: Sizes) -> Bools:

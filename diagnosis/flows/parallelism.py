@@ -25,6 +25,7 @@ from diagnosis.flows.arrays import components, members_of
 from diagnosis.flows.capture import Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, EP, PP, Pairs
+from diagnosis.flows.presence import AtOnce
 from diagnosis.numbers import whole
 
 #: Rings whose ends scatter against each other by less than this multiple of the scatter within a ring are one group.
@@ -34,6 +35,10 @@ COARSE = 2e-4
 #: Log-odds against adding up inside the machines first, and the least contrast (of logarithms) that lockstep needs.
 SELDOM = 1.5
 CONTRAST = 0.25
+#: Rings of which less than this share of what is usual within a ring agrees in size are of different groups, as if they
+#: kept together so badly.
+UNLIKE = 0.3
+STRANGERS = 8.0
 #: So many families of rings are asked; more would only agree.
 FAMILIES = 8
 
@@ -60,33 +65,44 @@ def find_layout(job: JobFlows, pairs: Pairs, capture: Capture) -> Layout:
     pp_groups = rings_of(pairs, PP, count)
     ep_groups = rings_of(pairs, EP, count)
     how: list[str] = []
-    dp_groups = _joined(rings, job, pairs, capture, how) if rings else []
+    at_once = AtOnce.of(job.flows, count)
+    dp_groups = _joined(rings, job, pairs, capture, how, at_once) if rings else []
     dp_groups = [own for g in dp_groups if len(own := np.intersect1d(g, job.members)) > 1]
-    pp = _commonest([len(g) for g in pp_groups]) if pp_groups else 1
-    dp = _commonest([len(g) for g in dp_groups]) if dp_groups else 1
-    world = _gpus(job, capture)
+    pp = _commonest([at_once(g) for g in pp_groups]) if pp_groups else 1
+    dp = _commonest([at_once(g) for g in dp_groups]) if dp_groups else 1
+    world = _gpus(job, capture, at_once)
     tp: int | None = None
     if capture.places or world == pp * dp:
-        cells = pp * dp / _both_ways(dp_groups, pp_groups, how)
+        cells = pp * dp / _both_ways(dp_groups, pp_groups, at_once, how)
         tp = max(1, round(world / cells))
     else:
         how.append("Without an inventory the GPUs inside a machine cannot be told; tp is not known.")
     return Layout(tp, pp, dp, dp_groups, pp_groups, ep_groups, how)
 
 
-def _gpus(job: JobFlows, capture: Capture) -> int:
-    """GPUs of the job: its addresses, but those that the inventory gives to one GPU (two ports) count once."""
-    own = [capture.places.get(int(m)) for m in job.members]
-    named = {(p.node, p.gpu) for p in own if p is not None and p.node and p.gpu}
-    return len(named) + sum(p is None or not p.node or not p.gpu for p in own)
+def _gpus(job: JobFlows, capture: Capture, at_once: AtOnce) -> int:
+    """GPUs of the job at once: its addresses, but those that the inventory gives to one GPU (two ports) count once."""
+    own: dict[tuple[str, str] | int, int] = {}
+    first, last = at_once.first.copy(), at_once.last.copy()
+    for m in job.members.tolist():
+        place = capture.places.get(m)
+        one = own.setdefault((place.node, place.gpu) if place is not None and place.node and place.gpu else m, m)
+        first[one], last[one] = min(first[one], first[m]), max(last[one], last[m])
+    return AtOnce(first, last)(np.array(list(own.values()), dtype=np.int64))
 
 
-def _both_ways(dp_groups: list[Ints], pp_groups: list[Ints], how: list[str]) -> int:
+def _both_ways(dp_groups: list[Ints], pp_groups: list[Ints], at_once: AtOnce, how: list[str]) -> int:
     """How many stages of one pipeline exchange gradients with each other: 2 where it is run from both ends, with the
     first and the last stage's weights on the same GPUs (DualPipe), else 1.
     """
     chain = {int(m): number for number, group in enumerate(pp_groups) for m in group}
-    shared = [max(Counter(chain[int(m)] for m in g if int(m) in chain).values(), default=1) for g in dp_groups]
+    shared = []
+    for group in dp_groups:
+        own: dict[int, list[int]] = defaultdict(list)
+        for m in group.tolist():
+            if m in chain:
+                own[chain[m]].append(m)
+        shared.append(max((at_once(np.array(members)) for members in own.values()), default=1))
     often = _commonest(shared) if shared else 1
     if often > 1:
         how.append(f"{often} members of each pipeline exchange gradients with each other: it is run from both ends.")
@@ -107,24 +123,27 @@ def _commonest(sizes: list[int]) -> int:
     return max(size for size, times in most if times == most[0][1])
 
 
-def _joined(rings: list[Ints], job: JobFlows, pairs: Pairs, capture: Capture, how: list[str]) -> list[Ints]:
+def _joined(
+    rings: list[Ints], job: JobFlows, pairs: Pairs, capture: Capture, how: list[str], at_once: AtOnce
+) -> list[Ints]:
     """Rings to groups, family by family (rings on the same machines that move the same)."""
     flows = job.flows.take(pairs.carries(job.flows, len(capture.names), DP))
     ring_of = np.full(len(capture.names), -1, dtype=np.int64)
     for number, ring in enumerate(rings):
         ring_of[ring] = number
-    families = _families(rings, flows, ring_of, capture)
-    strange = _strange(flows, ring_of, rings, capture)
+    present = [at_once(ring) for ring in rings]
+    families = _families(rings, present, flows, ring_of, capture)
+    strange = _strange(flows, rings, present, capture)
     if len(strange):
         flows = flows.take(~np.isin(flows.size, strange))
     sizes = _recurring(flows, ring_of, len(rings), capture.has_bytes)
-    circles = _circles(rings, pairs, ring_of)
+    circles = _circles(rings, present, pairs, ring_of)
     sizes = [own if circle else own[:0] for own, circle in zip(sizes, circles, strict=True)]
     several = [family for family in families if len(family) > 1]
     tensor = {
         total: _tensor_ranks(
             [f for f in several if len(f) == total],
-            rings,
+            present,
             sizes,
             flows,
             ring_of=ring_of,
@@ -140,18 +159,20 @@ def _joined(rings: list[Ints], job: JobFlows, pairs: Pairs, capture: Capture, ho
     return sorted(groups, key=lambda g: (-len(g), int(g[0])))
 
 
-def _circles(rings: list[Ints], pairs: Pairs, ring_of: Ints) -> list[bool]:
-    """Which components are rings, every member with two neighbours: only there chunks tell the number of ranks; a
-    tree's do not.
+def _circles(rings: list[Ints], present: list[int], pairs: Pairs, ring_of: Ints) -> list[bool]:
+    """Which components are rings, every member with two neighbours (but where one was replaced): only there chunks
+    tell the number of ranks; a tree's do not.
     """
     chosen = pairs.of(DP)
     ends = np.concatenate([pairs.a[chosen], pairs.b[chosen]])
     members, degree = np.unique(ends, return_counts=True)
     many = np.bincount(ring_of[members], degree > 2, len(rings))
-    return [bool(n <= 0.1 * len(ring)) for n, ring in zip(many, rings, strict=True)]
+    return [
+        bool(n <= 0.1 * len(ring) + 2 * (len(ring) - here)) for n, ring, here in zip(many, rings, present, strict=True)
+    ]
 
 
-def _families(rings: list[Ints], flows: Flows, ring_of: Ints, capture: Capture) -> list[list[int]]:
+def _families(rings: list[Ints], present: list[int], flows: Flows, ring_of: Ints, capture: Capture) -> list[list[int]]:
     """Rings that may be one group or tensor-parallel peers: the same machines, as many members, about the same bytes;
     by GPU number.
 
@@ -161,7 +182,7 @@ def _families(rings: list[Ints], flows: Flows, ring_of: Ints, capture: Capture) 
     alike: dict[tuple[frozenset[str], int], list[int]] = defaultdict(list)
     for number, ring in enumerate(rings):
         nodes = frozenset(capture.places[int(m)].node for m in ring if int(m) in capture.places) - {""}
-        alike[(nodes, len(ring))].append(number)
+        alike[(nodes, present[number])].append(number)
     families: list[list[int]] = []
     for (nodes, _), numbers in alike.items():
         if not nodes:
@@ -200,17 +221,17 @@ def _recurring(flows: Flows, ring_of: Ints, rings: int, has_bytes: bool) -> list
     return [size[ring == r] for r in range(rings)] if rings <= 64 else _split(ring, size, rings)
 
 
-def _strange(flows: Flows, ring_of: Ints, rings: list[Ints], capture: Capture) -> Floats:
+def _strange(flows: Flows, rings: list[Ints], present: list[int], capture: Capture) -> Floats:
     """Sizes that pass along rings but are no gradients: far more frequent than others, which divide into a ring's
     chunks while they do not (context parallelism between neighbours of the ring).
     """
-    largest = max(rings, key=len)
-    chunks = len(largest) - 1
+    widest = max(range(len(rings)), key=present.__getitem__)
+    largest, chunks = rings[widest], present[widest] - 1
     if not capture.has_bytes or chunks < 2:
         return np.empty(0)
     own = flows.size[np.isin(flows.src, largest)]
     values, times = np.unique(own, return_counts=True)
-    hops = max(1, len(largest))
+    hops = present[widest]
     steady = (times >= 3 * hops) & (times >= 0.01 * times.max(initial=0))
     fits = steady & (values % chunks == 0)
     if not fits.any():
@@ -225,7 +246,7 @@ def _split(ring: Ints, size: Ints, rings: int) -> list[Ints]:
 
 def _tensor_ranks(
     families: list[list[int]],
-    rings: list[Ints],
+    present: list[int],
     sizes: list[Ints],
     flows: Flows,
     *,
@@ -241,16 +262,16 @@ def _tensor_ranks(
     score = {t: 0.3 if t == total else 0.0 for t in options}
     for numbers in families[:FAMILIES]:
         apart = _scatter(numbers, flows, ring_of)
-        members = sum(len(rings[n]) for n in numbers)
+        members = sum(present[n] for n in numbers)
         values = np.unique(np.concatenate([sizes[n] for n in numbers]))
-        own = _divides(values, len(rings[numbers[0]]))
+        own = _divides(values, present[numbers[0]])
         for t in options:
             whole, near = _divides(values, members // t), _lockstep(apart, t, 2.0 if fine else 0.6)
             if near > 0 and t < total:  # machines that add up first keep together: without that, it is just a ring
                 whole = max(whole, own - (SELDOM if fine else 3 * SELDOM))
             score[t] += near + whole
     best, runner = sorted(options, key=lambda t: -score[t])[:2]
-    members = sum(len(rings[n]) for n in families[0])
+    members = sum(present[n] for n in families[0])
     how.append(
         f"{total} rings on the same machines form {best} group{'s' if best > 1 else ''} of {members // best} "
         f"(score {score[best]:.1f} against {score[runner]:.1f} for {runner})."
@@ -294,12 +315,33 @@ def _scatter(numbers: list[int], flows: Flows, ring_of: Ints) -> Floats:
     base = max(float(np.median(within)), 1e-7) if within else None
     if base is None:
         return out
+    one = float(np.median([_same(own[0], own[1]) for own in hops if len(own) > 1] or [1.0]))
     for i in range(total):
         for j in range(i + 1, total):
             seen = [s for x in hops[i][:2] for y in hops[j][:2] if (s := _spread(x, y)) is not None]
-            if seen:
+            if hops[i] and hops[j] and one >= 0.5 and _same(hops[i][0], hops[j][0]) < UNLIKE * one:
+                out[i, j] = out[j, i] = STRANGERS
+            elif seen:
                 out[i, j] = out[j, i] = float(np.median(seen)) / base
     return out
+
+
+def _nearest(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> Ints:
+    """The place in ``y`` (sorted by end) of the transfer that ends nearest to each of ``x``."""
+    (end, _), (other, _) = x, y
+    at = np.clip(np.searchsorted(other, end), 1, len(other) - 1)
+    return np.where(np.abs(other[at - 1] - end) <= np.abs(other[at] - end), at - 1, at)
+
+
+def _same(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float:
+    """The share of transfers that are of the same size as the nearest one of the other ring: what is compressed anew in
+    every step has one size in all of a group's rings, and another in every group.
+    """
+    if len(x[0]) < 8 or len(y[0]) < 8 or not np.isfinite(x[1]).all():
+        return 1.0
+    order = np.argsort(y[0])
+    other = y[0][order], y[1][order]
+    return float((other[1][_nearest(x, other)] == x[1]).mean())
 
 
 def _spread(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float | None:
@@ -309,8 +351,7 @@ def _spread(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float | None:
         return None
     order = np.argsort(other)
     other, sizes = other[order], sizes[order]
-    at = np.clip(np.searchsorted(other, end), 1, len(other) - 1)
-    near = np.where(np.abs(other[at - 1] - end) <= np.abs(other[at] - end), at - 1, at)
+    near = _nearest(x, (other, sizes))
     same = sizes[near] == size if np.isfinite(size).all() else np.ones(len(end), dtype=bool)
     apart = (other[near] - end)[same]
     if len(apart) < 8:

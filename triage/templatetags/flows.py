@@ -20,5 +20,5 @@ def bits(per_second: float | None) -> str:
 
 @register.filter
 def milliseconds(seconds: float) -> str:
-    """A clock's offset with its sign."""
-    return f"{seconds * 1e3:+,.1f} ms"
+    """A clock's offset with its sign; seconds where it is many."""
+    return f"{seconds * 1e3:+,.1f} ms" if abs(seconds) < 10 else f"{seconds:+,.1f} s"

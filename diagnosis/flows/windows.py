@@ -1,0 +1,138 @@
+"""Collectors whose clocks are apart by seconds or hours (one in local time, one never set): the same job seems to run
+twice, once on each clock.
+
+Their windows of activity are equally long and hold the same rhythm, and what they saw hangs together: addresses or
+machines in common. The lag at which the rhythms agree is the offset; what is finer is left to ``clocks``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from diagnosis.flows.capture import Capture, Floats, Ints, Offset
+from diagnosis.flows.clocks import FINE, Heard, collectors, pile
+
+#: Windows begin apart when they do so by more than this, seconds and share of their length.
+APART_S = 1.0
+APART = 0.05
+#: Windows of one job are equally long but for this share; beats that correlate less than this are not one job's.
+LENGTHS = 0.15
+ALIKE = 0.6
+#: Bins of a window, the most collectors and groups of them, records compared in full.
+BINS = 8192
+MOST = 4096
+GROUPS = 16
+EVENTS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Collectors that began together: ``rows`` of the capture, from ``begin``, for ``lasting`` seconds."""
+
+    who: Ints
+    rows: Ints
+    begin: float
+    lasting: float
+
+
+def aligned(capture: Capture) -> Capture:
+    """The capture with such clocks put right, and said in ``Capture.clocks``; itself where there are none.
+
+    O(n log n), and nothing more than one pass where all windows begin together.
+    """
+    of, names = collectors(capture.flows, capture)
+    windows = _windows(capture, of, len(names))
+    if not 1 < len(windows) <= GROUPS:
+        return capture
+    first, *others = sorted(windows, key=lambda w: -len(w.rows))
+    shift = np.zeros(len(names))
+    for other in others:
+        seconds = _apart(capture, first, other) if _belong_together(capture, first, other) else None
+        if seconds is not None:
+            shift[other.who] = seconds
+    if not shift.any():
+        return capture
+    flows = capture.flows
+    start, end = flows.start - shift[of], flows.end - shift[of]
+    origin = float(start.min())
+    order = np.argsort(start, kind="stable")
+    moved = replace(flows, start=start - origin, end=end - origin).take(order)
+    found = [Offset(names[i], float(shift[i]), exact=False) for i in np.flatnonzero(shift)]
+    return replace(capture, flows=moved, t0=capture.t0 + origin, clocks=[*capture.clocks, *found])
+
+
+def _windows(capture: Capture, of: Ints, count: int) -> list[_Window]:
+    """Groups of collectors whose activity begins together, in order of time."""
+    if not 1 < count <= MOST:
+        return []
+    order = np.argsort(of, kind="stable")  # records stay sorted by start within a collector
+    cuts = np.searchsorted(of[order], np.arange(count + 1))
+    seen = [order[cuts[i] : cuts[i + 1]] for i in range(count)]
+    begin = np.array([capture.flows.start[r[len(r) // 100]] if len(r) else np.nan for r in seen])
+    last = np.array([capture.flows.start[r[-1 - len(r) // 100]] if len(r) else np.nan for r in seen])
+    usual = float(np.nanmedian(last - begin))
+    ordered = [int(i) for i in np.argsort(begin) if len(seen[i])]
+    groups: list[list[int]] = []
+    for i in ordered:
+        if groups and begin[i] - begin[groups[-1][-1]] <= max(APART_S, APART * usual):
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    return [_window(np.array(g), np.sort(np.concatenate([seen[i] for i in g])), capture) for g in groups]
+
+
+def _window(who: Ints, rows: Ints, capture: Capture) -> _Window:
+    """From the first to the last of most records: what monitors add before and after does not count."""
+    first, last = (float(capture.flows.start[rows[at]]) for at in (len(rows) // 100, len(rows) - 1 - len(rows) // 100))
+    return _Window(who, rows, first, last - first)
+
+
+def _belong_together(capture: Capture, a: _Window, b: _Window) -> bool:
+    """True when both windows are equally long and some address that one saw sending the other saw receiving, or most
+    machines of the smaller are machines of the other.
+    """
+    if not a.lasting or abs(b.lasting / a.lasting - 1) > LENGTHS:
+        return False
+    flows = capture.flows
+    ends = [(np.unique(flows.src[w.rows]), np.unique(flows.dst[w.rows])) for w in (a, b)]
+    for (sends, _), (_, hears) in (ends, ends[::-1]):
+        if len(np.intersect1d(sends, hears)) >= max(1, 0.1 * min(len(sends), len(hears))):
+            return True
+    nodes = [{capture.places[int(m)].node for m in e[0] if int(m) in capture.places} - {""} for e in ends]
+    return len(nodes[0] & nodes[1]) >= max(2, 0.5 * min(len(nodes[0]), len(nodes[1])))
+
+
+def _apart(capture: Capture, a: _Window, b: _Window) -> float | None:
+    """How far ahead b's clock is, where the two rhythms agree at some lag; else None."""
+    width = max(1.2 * a.lasting / BINS, 2 * capture.resolution_s)
+    beats = [_beat(capture.flows.end[w.rows] - w.begin, width) for w in (a, b)]
+    size = 4 * BINS
+    x, y = (np.fft.rfft(beat, size) for beat in beats)
+    likeness = np.fft.irfft(np.conj(x) * y, size)
+    lag = int(likeness.argmax())
+    if likeness[lag] < ALIKE:
+        return None
+    rough = b.begin - a.begin + (lag if lag < size // 2 else lag - size) * width
+    return rough + _finer(capture, a, b, rough, width)
+
+
+def _beat(moment: Floats, width: float) -> Floats:
+    """Activity in bins, without its mean, as a unit vector; neighbouring bins blended."""
+    bins = (moment / width).astype(np.int64)
+    beat = np.sqrt(np.bincount(bins[(bins >= 0) & (bins < BINS)], minlength=BINS))
+    beat = beat + 0.5 * (np.roll(beat, 1) + np.roll(beat, -1))
+    beat -= beat.mean()
+    return np.asarray(beat / max(float(np.linalg.norm(beat)), 1e-12))
+
+
+def _finer(capture: Capture, a: _Window, b: _Window, rough: float, width: float) -> float:
+    """What is to be added to the offset found on bins, from the ends of equal transfers."""
+    heard = []
+    for w, moved in ((a, 0.0), (b, rough)):
+        rows = w.rows[max(0, (len(w.rows) - EVENTS) // 2) :][:EVENTS]
+        order = np.argsort(capture.flows.end[rows])
+        heard.append(Heard(capture.flows.end[rows][order] - moved, np.nan_to_num(capture.flows.size[rows][order])))
+    fine = pile(heard[0], heard[1], max(FINE, 2 * capture.resolution_s), sharp=False)
+    return fine if fine is not None and abs(fine) <= 2 * width else 0.0
