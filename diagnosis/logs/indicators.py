@@ -104,7 +104,7 @@ _HEADER = re.compile(
 )
 
 
-#: characters that a description may go on beyond the match of its rule
+#: Characters that a description may go on beyond the match of its rule.
 _ANCHORED = 160
 #: Words that a description has at least, where the line goes on.
 LEAST_WORDS = 3
@@ -114,8 +114,9 @@ def extract(line: str, rule: str | None = None, rules: SignatureSet | None = Non
     """Description, parameters and their spans of one raw line.
 
     Args:
-        line: one physical line; what lies beyond :data:`LIMIT` characters is not looked at. rule: id of the rule that
-        matched it, whose match is the description. Without one the clause that tells most is taken.
+        line: one physical line; what lies beyond :data:`LIMIT` characters is not looked at.
+        rule: id of the rule that matched it, whose match is the description. Without one the clause that tells most is
+            taken.
 
     Positions count characters of ``line``. Never raises on content. O(length of the line × kinds).
     """

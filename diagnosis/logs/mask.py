@@ -1,8 +1,7 @@
 """From a line to its masked message: what stays when the parameters are taken out.
 
 Only the first step has to look at every line, and it is compiled (``scan.keys``): lines that differ in their digits
-only share a key.
-The rest works on one line of each key:
+only share a key. The rest works on one line of each key:
 
 1. *Normalise*: each run of digits, then each hexadecimal word, becomes ``0``. Millions of lines leave thousands of
   different ones.
@@ -17,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 
 import polars as pl
 
@@ -157,11 +155,6 @@ def opening(text: str) -> str:
     """The first words of a masked text: what messages of a log that has too many of them are counted by."""
     words = text.split(" ", _OPENING_WORDS)
     return " ".join([*words[:_OPENING_WORDS], ANY])
-
-
-def restore(texts: Iterable[str]) -> list[str]:
-    """Turns the protected numbers of masked texts back into digits."""
-    return [text.translate(FROM_PRIVATE) for text in texts]
 
 
 def identity(text: str) -> int:

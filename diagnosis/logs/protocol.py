@@ -22,7 +22,6 @@ _WORK: Final = re.compile(r"SeqNum=(\d+), OpType=([A-Za-z_0-9]+)")
 _AT: Final = re.compile(r"(?:Timeout at NCCL work|at work): (\d+)")
 _ENQUEUED: Final = re.compile(r"last enqueued(?: NCCL)? work: (-?\d+)")
 _COMPLETED: Final = re.compile(r"last completed(?: NCCL)? work: (-?\d+)")
-_INITIATOR: Final = re.compile(r"due to (?:a )?(?:collective )?timeout from rank (\d+)", re.IGNORECASE)
 
 #: A message that a watchdog of some collective library wrote.
 WATCHDOG: Final = (
@@ -105,11 +104,6 @@ def _without_nameless(merged: dict[tuple[int, str], State]) -> list[State]:
         else:
             out.append(state)
     return out
-
-
-def initiators(lines: Iterable[str]) -> Counter[int]:
-    """How often each rank is named as the one whose time-out started the dump."""
-    return Counter(int(m.group(1)) for text in lines if (m := _INITIATOR.search(text)))
 
 
 def suspicions(states: list[State], ranks: dict[int, str | None]) -> list[Suspicion]:
