@@ -63,25 +63,6 @@
     leave();
   }
 
-  // What an act swaps takes the focus and the cursor with it: they go to the same control of the new piece, else to
-  // the row, else to the piece itself.
-  let held;
-  const named = (e) => ["data-open", "data-testid", "data-act", "aria-label"].filter((name) => e.hasAttribute(name)).map((name) => `[${name}="${CSS.escape(e.getAttribute(name))}"]`)[0];
-  document.addEventListener("htmx:before:swap", () => {
-    const at = document.activeElement, piece = at?.closest("#judged");
-    const row = (piece ?? document).querySelector("#judged [data-cursor].is-current") ?? at?.closest("#judged [data-cursor]");
-    if (piece || row) held = { row: row && named(row), control: piece && named(at), isIn: !!piece };
-  });
-  document.addEventListener("htmx:after:settle", () => {
-    if (!held || document.activeElement !== document.body) { held = undefined; return; }
-    const piece = document.getElementById("judged");
-    const row = held.row && piece?.querySelector(held.row);
-    row?.classList.add("is-current");
-    const to = (held.control && (row ?? piece)?.querySelector(held.control)) ?? (held.control && piece?.querySelector(held.control)) ?? row?.querySelector("[data-open]") ?? piece;
-    if (held.isIn) to?.focus({ preventScroll: true });
-    held = undefined;
-  });
-
   // selection: the bar says how many, and that there are more than this page shows
   function tell() {
     const form = document.querySelector("form[data-bulk]");

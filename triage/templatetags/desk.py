@@ -60,6 +60,25 @@ def icon(name: str, size: int = 16) -> SafeString:
     return format_html('<svg width="{0}" height="{0}" viewBox="0 0 16 16" aria-hidden="true">{1}</svg>', size, body)
 
 
+#: what every act on an incident may change outside of ``#judged``
+_CHANGED = ("#toasts", "#activity-said", "#queue-count", "#evictions")
+
+
+@register.simple_tag
+def act(url: str, *also: str) -> SafeString:
+    """The attributes of a form that acts on the incident whose page it stands on; ``also`` names more that it changes.
+
+    Acts wait for each other and swap what is inside ``#judged``, which stays: the answer to an act is shown although
+    the form that asked for it was swapped away by the answer before it.
+    """
+    return format_html(
+        'method="post" action="{0}" hx-post="{0}" hx-sync="#incident:queue all" hx-target="#judged"'
+        ' hx-select="#judged > *" hx-select-oob="{1}" hx-swap="innerHTML" hx-push-url="false"',
+        url,
+        ",".join((*_CHANGED, *also)),
+    )
+
+
 @register.simple_tag
 def state_chip(state: str) -> SafeString:
     """State by colour, shape and word."""

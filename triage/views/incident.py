@@ -46,6 +46,7 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
         "ladder": SimpleLazyObject(lambda: advice_view(found, view.report, view.known)),
         "stages": STAGES,
         "acts": _acts(found),
+        "acts_stay": True,
         "is_asleep": found.snoozed_until is not None and found.snoozed_until > timezone.now(),
     }
     return render(request, "triage/incident.html", context)
