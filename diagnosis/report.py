@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+from diagnosis.plain import plain
 from diagnosis.result import Diagnosis, LineRef, LogDiagnosis, LogEvent, Suspect
 
 VERSION = 1
@@ -33,8 +33,8 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         report["stacks"] = diagnosis.stacks
     if diagnosis.advice is not None:
         report["advice"] = diagnosis.advice
-    plain: dict[str, Any] = _plain(report)
-    return plain
+    told: dict[str, Any] = plain(report)
+    return told
 
 
 def logs_json(logs: LogDiagnosis, advice: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -123,19 +123,3 @@ def _suspect(s: Suspect) -> dict[str, Any]:
     if s.ranks:
         out["ranks"] = list(s.ranks)
     return out
-
-
-def _plain(value: Any) -> Any:
-    """JSON without NaN, tuples or NumPy scalars; unknown objects become their text."""
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        items = sorted(value) if isinstance(value, (set, frozenset)) else value
-        return [_plain(v) for v in items]
-    if hasattr(value, "item"):
-        return _plain(value.item())
-    return str(value)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from diagnosis import flows
 from diagnosis.logs.encodings import decode, encoding_of
 from diagnosis.model import Kind
+from diagnosis.plain import plain
 
 #: Bytes that a decision may look at.
 HEAD_BYTES = 64 << 10
@@ -135,7 +136,7 @@ def facts_of(kind: Kind, data: bytes) -> dict[str, object]:
     text = decode(data[mark:], encoding)
     if text.lstrip().startswith(("{", "[")):
         try:
-            return {"json": json.loads(text)}
+            return {"json": plain(json.loads(text))}
         except (ValueError, RecursionError) as error:
             raise ValueError(f"the file is not valid JSON ({error}); export it again") from error
     dialect = (

@@ -40,6 +40,8 @@ class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             _refuse(request, "Your account is closed here: ask an administrator.")
         has_role = roles_for(groups, roles=settings.OIDC_ROLES, default=settings.OIDC_DEFAULT_ROLE)
         if not has_role and (not user.pk or settings.OIDC_ROLES):
+            if user.pk:
+                _sync(user, groups)  # their tokens must not go on with roles that are gone
             _refuse(request, "None of your groups gives a role here: ask an administrator.")
         if user.pk:
             _sync(user, groups)

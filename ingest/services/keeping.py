@@ -10,6 +10,7 @@ from typing import BinaryIO
 from django.db import connection
 
 from diagnosis import Parsed, ParseHints, parsed
+from diagnosis.plain import text
 from ingest import storage
 from ingest.models import Artifact, Job
 from ingest.services.runs import Work
@@ -49,8 +50,9 @@ def keep(artifact: Artifact, result: Parsed, hints: ParseHints, folder: Path) ->
     artifact.kind = result.kind.value
     artifact.lines = result.lines
     artifact.parsed_key = key
-    artifact.notes = list(dict.fromkeys([*artifact.notes, *result.notes]))
-    artifact.problem = "" if is_empty_member else result.skipped or ""  # an empty stderr in a tree is the usual thing
+    artifact.notes = list(dict.fromkeys([*artifact.notes, *map(text, result.notes)]))
+    # an empty stderr in a tree is the usual thing
+    artifact.problem = "" if is_empty_member else text(result.skipped or "")
     artifact.state = Artifact.State.SKIPPED if artifact.problem else Artifact.State.PARSED
 
 

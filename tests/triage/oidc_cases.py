@@ -78,6 +78,8 @@ def test_whoever_lost_the_group_or_the_account_is_refused_too(client, provider):
     client.logout()
     provider.person["groups"] = []
     assert sign_in(client, provider)["Location"] == "/sign-in/"
+    user = get_user_model().objects.get()
+    assert (user.groups.count(), user.teams.count()) == (0, 0), "or their tokens would go on as before"
     provider.person["groups"] = ["gpu-users"]
     get_user_model().objects.update(is_active=False)
     assert sign_in(client, provider)["Location"] == "/sign-in/"

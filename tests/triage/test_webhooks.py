@@ -146,6 +146,13 @@ def test_a_message_that_waits_is_not_sent_once_its_owner_may_not_see_it(hook, re
     assert "may not see this" in delivery.attempts[-1]["error"]
 
 
+def test_an_answer_that_no_database_keeps_is_kept_in_signs_and_the_message_is_done(hook, receiver):
+    receiver.answers = [(200, {}, b"a\0b \xff")]
+    webhooks.ping(hook=hook)
+    delivery = Delivery.objects.get()
+    assert (delivery.state, delivery.attempts[0]["said"]) == ("delivered", "a␀b \ufffd")
+
+
 def test_a_failed_message_is_tried_again_later_and_then_arrives_under_the_same_id(hook, receiver):
     receiver.answers = [(500, {}, b"down"), (503, {"Retry-After": "900"}, b"later"), (200, {}, b"thanks")]
     webhooks.ping(hook=hook)

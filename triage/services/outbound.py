@@ -18,6 +18,8 @@ from urllib.parse import quote, urlsplit
 
 from django.conf import settings
 
+from diagnosis.plain import text as storable
+
 TIMEOUT_S = 10.0
 #: what is read of an answer; the rest is left on the wire
 MAX_ANSWER_BYTES = 64 << 10
@@ -117,7 +119,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
     try:
         connection.request("POST", target.path, body=body, headers={**headers, "Connection": "close"})
         response = connection.getresponse()
-        text = response.read(MAX_ANSWER_BYTES).decode("utf-8", "replace")
+        text = storable(response.read(MAX_ANSWER_BYTES).decode("utf-8", "replace"))
         after = response.headers.get("Retry-After", "")
         seconds = int(after) if after.isascii() and after.isdigit() and len(after) < 7 else None
         return Answer(response.status, text, "", took(), seconds)
