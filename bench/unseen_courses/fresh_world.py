@@ -29,7 +29,9 @@ _TORCH_NOISE = (
     "[W{mmdd} {hms} socket.cpp:697] [c10d] The client socket cannot be initialized to connect to [{first}]:29500 "
     "(errno: 97 - Address family not supported by protocol).",
     "{node}:{pid}:{tid} [{local}] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.",
-    "Loading checkpoint shards: 100%|██████████| 30/30 [00:1{digit}<00:00,  2.4{digit}it/s]",
+    "Loading checkpoint shards:   0%|          | 0/30 [00:00<?, ?it/s]\rLoading checkpoint shards:  50%|█████     | "
+    "15/30 [00:06<00:06,  2.4{digit}it/s]\rLoading checkpoint shards: 100%|██████████| 30/30 [00:1{digit}<00:00,  "
+    "2.4{digit}it/s]",
 )
 _NOISE = {
     "nvidia": _TORCH_NOISE,

@@ -33,16 +33,10 @@ CATEGORIES = {
     "performance": "straggler slow_dataloader slow_network slow_step",
     "unknown": "unknown",
 }
-STAGES = [
-    "launch",
-    "rendezvous",
-    "model_build",
-    "checkpoint_load",
-    "training",
-    "evaluation",
-    "checkpoint_save",
-    "shutdown",
-]
+STAGES = {
+    *("launch", "rendezvous", "model_build", "checkpoint_load"),
+    *("training", "evaluation", "checkpoint_save", "shutdown"),
+}
 
 
 @cache
@@ -80,7 +74,7 @@ def test_the_same_seed_writes_the_same_bytes_and_another_seed_others() -> None:
 
 def test_every_line_that_a_truth_names_is_there_and_says_what_its_template_says() -> None:
     for name, _, data, truth in failures():
-        rows = {path: held.decode().splitlines() for path, held in data.items()}
+        rows = {path: held.decode().split("\n") for path, held in data.items()}
         examples = {(t["role"], t["id"]): t["examples"] for t in truth["templates"]}
         for role in ("root", "secondary", "context"):
             for path, tid, line in told(truth, role):
@@ -89,6 +83,11 @@ def test_every_line_that_a_truth_names_is_there_and_says_what_its_template_says(
                     assert examples[role, tid][0] in text or json.dumps(examples[role, tid][0])[1:-1] in text, name
         roots = [rows[path][line - 1] for path, _, line in told(truth, "root")]
         assert all(re.search(r"\w{3}", text) for text in roots), name
+
+
+def test_a_progress_bar_that_is_drawn_again_and_again_is_one_line() -> None:
+    assert any(b"\r" in held for _, _, data, _ in exam() for held in data.values())
+    assert not any(b"\r\n" in held for _, _, data, _ in exam() for held in data.values())
 
 
 def test_no_line_has_two_roles() -> None:
@@ -111,7 +110,7 @@ def test_truths_use_the_words_of_the_report() -> None:
         assert set(truth["category_accept"]) <= set(CATEGORIES), name
         assert set(truth["subcategory_accept"]) <= {*leaves, "storage_io"}, name
         assert truth["symptom"] in ("launch_failure", "crash", "hang", "slow"), name
-        assert set(truth["stage_accept"]) <= set(STAGES), name
+        assert set(truth["stage_accept"]) <= STAGES, name
 
 
 def test_an_iteration_that_a_truth_names_is_told_by_the_logs_and_is_the_last_before_a_failure() -> None:
