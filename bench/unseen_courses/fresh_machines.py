@@ -101,6 +101,9 @@ def killed_from_outside(w: Fresh) -> None:
     node = w.nodes[w.victim]
     if w.sched == "slurm":
         w.launcher(at + 1, f"srun: error: {node}: task {w.rank}: Killed", "root", "killed")
+    elif w.sched == "mpi":
+        who = f"process rank {w.rank} with PID {w.pids[w.rank]} on node {node}"
+        w.launcher(at + 1, f"mpirun noticed that {who} exited on signal 9 (Killed).", "root", "killed")
     else:
         w.launcher(at + 1, f"run {{job}}: worker {w.rank} on {node} was ended by signal 9", "root", "killed")
     w.broken(at + 1, [w.victim])
@@ -200,7 +203,7 @@ MACHINES: dict[str, Entry] = {
     "panic": (panic, 48, PATIENT),
     "memory_module": (memory_module, 0, PYTHON),
     "earlier_and_later": (earlier_and_later, 32, ("nanotron", "pulse")),
-    "killed_from_outside": (killed_from_outside, 0, ("metaseq", "olmo", "nanotron", "kontor", "nxd")),
+    "killed_from_outside": (killed_from_outside, 0, ("metaseq", "olmo", "llmc", "kontor", "nxd")),
     "scratch_disk_full": (scratch_disk_full, 0, PYTHON),
     "two_run_hot": (two_run_hot, 48, PATIENT),
     "vanishes": (vanishes, 256, ("olmo", "pulse", "xingyun", "nanotron")),

@@ -322,6 +322,6 @@ NETWORK: dict[str, Entry] = {
     "bootstrap_breaks": (bootstrap_breaks, 0, NVIDIA),
     "different_collectives": (different_collectives, 0, TORCH),
     "stands_still": (stands_still, 128, ("nanotron", "olmo", "metaseq")),
-    "pauses": (pauses, 0, PYTHON),
+    "pauses": (pauses, 0, (*PYTHON, "llmc")),
     "frightening": (frightening, 0, PATIENT),
 }
