@@ -67,7 +67,7 @@ def told(truth: dict[str, Any], role: str) -> list[tuple[str, str, int]]:
 
 def test_the_same_seed_writes_the_same_bytes_and_another_seed_others() -> None:
     again = fresh.jobs(3)
-    for job, _ in zip(exam(), range(24), strict=False):
+    for job, _ in zip(exam(), range(16), strict=False):
         assert digest(next(again)) == digest(job)
     assert digest(next(fresh.jobs(4))) != digest(exam()[0])
 
@@ -119,8 +119,7 @@ def test_an_iteration_that_a_truth_names_is_told_by_the_logs_and_is_the_last_bef
         if not iteration["applicable"]:
             continue
         logs = b"\n".join(held for path, held in data.items() if path != "job.json").decode()
-        numbers = {int(n) for n in re.findall(r"(?<![\d.])\d+(?![\d.])", logs)}
-        assert iteration["last_logged"] in numbers, name
+        assert re.search(rf"(?<![\d.]){iteration['last_logged']}(?![\d.])", logs), name
         assert iteration["failed"] - iteration["last_logged"] in (0, 1), name
 
 
