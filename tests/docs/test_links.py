@@ -20,6 +20,12 @@ def test_every_file_that_is_named_exists(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_leads_to_a_file(document: Path) -> None:
+    targets = re.findall(r"\]\((?![a-z]+:|#)([^)#\s]+)", document.read_text())
+    assert [target for target in targets if not (document.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_command_that_is_named_exists(document: Path) -> None:
     text = document.read_text()
     files = re.findall(r"pytest ((?:tests/[\w./-]*\w ?)+)", text)
