@@ -143,7 +143,7 @@ def _spelled(part: str) -> list[str]:
     names: list[str] = []
     for item in inner.split(","):
         first, dash, last = item.partition("-")
-        if dash and first.isdigit() and last.isdigit() and 0 <= int(last) - int(first) < 100_000:
+        if dash and first.isdecimal() and last.isdecimal() and 0 <= int(last) - int(first) < 100_000:
             numbers = [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
         else:
             numbers = [item]

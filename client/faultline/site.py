@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
@@ -10,7 +11,7 @@ import ssl
 import threading
 import time
 from typing import Any, BinaryIO, Callable, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from faultline import __version__
@@ -76,6 +77,8 @@ class Site:
         self._tls = ssl.create_default_context(cafile=ca_file) if parts.scheme == "https" else None
         self._retry_for_s = retry_for_s
         self._say = say
+        self._proxy = _proxy_of(parts)
+        self._to_proxy = _credentials_of(self._proxy)
         self._local = threading.local()
 
     def get(self, path: str, **query: Any) -> Reply:
@@ -110,7 +113,7 @@ class Site:
                     raise _refusal(reply)
                 why = f"{self.url} says {reply.status}: {_detail(reply)}"
                 after = reply.headers.get("retry-after", "")
-                asked_s = float(after) if after.isdigit() else None
+                asked_s = float(after) if after.isdecimal() else None
             tries += 1
             wait_s = min(_MAX_WAIT_S, 2.0 ** min(tries - 1, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
             if asked_s is not None:
@@ -128,6 +131,8 @@ class Site:
             connection.putheader("Authorization", f"Bearer {self._token}")
             connection.putheader("User-Agent", f"faultline-client/{__version__}")
             connection.putheader("Accept", "application/json")
+            if self._tls is None:
+                headers = {**headers, **self._to_proxy}
             if length is not None or method in ("POST", "PUT", "PATCH"):
                 connection.putheader("Content-Length", str(length or 0))
             for name, value in headers.items():
@@ -168,23 +173,19 @@ class Site:
 
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port
-        proxy = getproxies().get(self._parts.scheme) if not proxy_bypass(host) else None
-        self._through = None
         where: tuple[str, int | None] = (host, port)
-        if proxy:
-            through = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-            where = (through.hostname or "", through.port or 8080)
-            self._through = where
+        if self._proxy:
+            where = (self._proxy.hostname or "", self._proxy.port or 8080)
         if self._tls is not None:
             secure = http.client.HTTPSConnection(*where, timeout=TIMEOUT_S, context=self._tls)
-            if self._through:
-                secure.set_tunnel(host, port or 443)
+            if self._proxy:
+                secure.set_tunnel(host, port or 443, headers=self._to_proxy)
             return secure
         return http.client.HTTPConnection(*where, timeout=TIMEOUT_S)
 
     def _target(self, path: str) -> str:
         local = f"{self._base}/api/v1{path}" if not path.startswith("/api/") else f"{self._base}{path}"
-        if self._tls is None and self._through:
+        if self._tls is None and self._proxy:
             return f"{self._parts.scheme}://{self._parts.netloc}{local}"
         return local
 
@@ -193,6 +194,20 @@ class Site:
         self._local.connection = None
         if held is not None:
             held.close()
+
+
+def _proxy_of(site: SplitResult) -> SplitResult | None:
+    """The proxy that the environment names for this site; None where it is reached directly."""
+    named = None if proxy_bypass(site.hostname or "") else getproxies().get(site.scheme)
+    return urlsplit(named if "://" in named else f"http://{named}") if named else None
+
+
+def _credentials_of(proxy: SplitResult | None) -> dict[str, str]:
+    """The header that tells a proxy who asks, where its address names somebody."""
+    if proxy is None or proxy.username is None:
+        return {}
+    said = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
+    return {"Proxy-Authorization": f"Basic {base64.b64encode(said).decode()}"}
 
 
 def _pour(connection: http.client.HTTPConnection, piece: Piece) -> None:
