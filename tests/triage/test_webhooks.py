@@ -270,6 +270,12 @@ def test_what_only_this_server_can_reach_is_refused(settings, address):
         outbound.target_of(f"https://{address}/hook")
 
 
+@pytest.mark.parametrize("address", ["8.8.8.8", "[2606:4700::1111]", "[64:ff9b::808:808]", "[2002:808:808::1]"])
+def test_a_public_address_may_be_called_also_where_it_carries_another(settings, address):
+    settings.WEBHOOK_ALLOW = []
+    assert outbound.target_of(f"https://{address}/hook").address == address.strip("[]")
+
+
 def test_a_host_is_refused_if_any_of_its_addresses_is_private_and_called_at_the_checked_one(settings, monkeypatch):
     settings.WEBHOOK_ALLOW = []
     found = ["93.184.215.14", "10.0.0.1"]
@@ -286,6 +292,9 @@ def test_a_host_is_refused_if_any_of_its_addresses_is_private_and_called_at_the_
         "ftp://chat.example/",
         "https://",
         "https://me:pass@chat.example/",
+        "https://:pass@chat.example/",
+        "https://chat.example:0/",
+        f"https://chat.example/{'x' * 2000}",
         "https://chat.example:99999/",
         "https://chat.example/a b",
         "https://chat.example/\r\nX: y",

@@ -68,7 +68,7 @@ def url_checked(url: str) -> tuple[str, int, str, bool]:
         raise Forbidden("The address cannot be read: write it as https://host/path.") from error
     if parts.scheme not in ("https", "http") or not host:
         raise Forbidden("The address must begin with https:// and name a host.")
-    if parts.username is not None or parts.password is not None:
+    if "@" in parts.netloc:
         raise Forbidden("The address holds a user name or password: leave them out, messages are signed instead.")
     if port == 0:
         raise Forbidden("There is no port 0.")
@@ -171,7 +171,7 @@ def _is_public(address: Address) -> bool:
 
 def _is_allowed(host: str, address: Address, *, is_tls: bool) -> bool:
     for entry in settings.WEBHOOK_ALLOW:
-        if entry.lower() == host.lower():
+        if entry.lower() == host:  # which urlsplit has put into lower case
             return True
         try:
             if address in ipaddress.ip_network(entry, strict=False):
