@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 import pytest
 from django.utils import timezone
@@ -284,6 +286,22 @@ def test_a_host_is_refused_if_any_of_its_addresses_is_private_and_called_at_the_
         outbound.target_of("https://chat.example/hook")
     found.pop()
     assert outbound.target_of("https://chat.example/hook").address == "93.184.215.14"
+
+
+def test_the_connection_goes_to_the_checked_address_without_looking_the_host_up_again(settings, receiver, monkeypatch):
+    settings.WEBHOOK_ALLOW = ["chat.example"]
+    look_up, asked = socket.getaddrinfo, []
+
+    def rebinding(host, *rest, **more):
+        asked.append(host)
+        if asked.count("chat.example") > 1:
+            raise OSError("it would be another one now")
+        return look_up("127.0.0.1" if host == "chat.example" else host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebinding)
+    answer = outbound.post(f"http://Chat.Example:{urlsplit(receiver.url).port}/hook", b"{}", {})
+    assert (answer.status, answer.error) == (204, "")
+    assert receiver.got[0][1]["Host"] == f"chat.example:{urlsplit(receiver.url).port}"
 
 
 @pytest.mark.parametrize(
