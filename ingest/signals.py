@@ -6,6 +6,10 @@ from django.dispatch import Signal
 #: ``run_id`` (a queued diagnose run); may be sent again for the same run, whose claim sees to it that it is done once.
 artifact_ready = Signal()
 
+#: A job is about to be deleted, in this transaction. Sent with ``job``, ``user`` and ``reason``; a receiver that raises
+#: ``Refused`` keeps it.
+job_deleting = Signal()
+
 #: A run was given up for good. Sent after commit with ``run_id``.
 run_failed = Signal()
 

@@ -188,6 +188,14 @@ def directory_delete(key: str, names: Iterable[str]) -> None:
             Path(storage.path(key)).rmdir()
 
 
+def directory_names(key: str) -> list[str]:
+    """The files below ``key/`` in the ``parsed`` storage; none where it is not there."""
+    try:
+        return storages["parsed"].listdir(key)[1]
+    except FileNotFoundError:
+        return []
+
+
 def blob_changed_at(sha256: str) -> datetime:
     """When the blob was last put; long ago for one that is not there."""
     storage, key = storages["blobs"], Blob.key_of(sha256)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.http import HttpRequest
 
 from ingest.models import Attempt, Cluster, Job, Node, Run, Team, Token
+from ingest.services import busy_with, job_delete
 from triage.models import Activity, Decision, Diagnosis, Group, GroupRule, Incident, SavedView
+from triage.selectors.deletion import deletion_refusal, losses_of
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[Any]
@@ -54,6 +57,25 @@ class JobAdmin(Base):
     search_fields = ("slug", "name", "family")
     raw_id_fields = ("created_by",)
 
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """What the job's own page counts, instead of every row; what refuses there is refused here, too."""
+        told, sums, refused = [], Counter[str](), []
+        for job in objs:
+            losses = losses_of(job)
+            told.append(f"{job.name} ({job.slug}): {losses.incidents} incidents, {losses.files} files")
+            counts = {"jobs": 1, "incidents": losses.incidents, "files": losses.files}
+            sums.update({**counts, "verdicts": losses.decisions, "comments": losses.comments})
+            if said := deletion_refusal(request.user, job) or busy_with(job):
+                refused.append(f"{job.name}: {said}")
+        return told, dict(sums), set(), refused
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        job_delete(job=obj, user=request.user)
+
+    def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
+        for job in queryset:
+            job_delete(job=job, user=request.user)
+
 
 @admin.register(Token)
 class TokenAdmin(ReadOnlyAdmin):
@@ -78,5 +100,13 @@ class DecisionAdmin(ReadOnlyAdmin):
     list_select_related = ("made_by",)
 
 
-admin.site.register([Activity, Attempt, Diagnosis, Group, GroupRule, Run], ReadOnlyAdmin)
+@admin.register(Activity)
+class ActivityAdmin(ReadOnlyAdmin):
+    list_display = ("at", "kind", "actor", "job", "incident_id", "data")
+    list_filter = ("kind",)
+    list_select_related = ("actor", "job")
+    ordering = ("-id",)
+
+
+admin.site.register([Attempt, Diagnosis, Group, GroupRule, Run], ReadOnlyAdmin)
 admin.site.site_header = admin.site.site_title = "Faultline administration"

@@ -10,12 +10,13 @@ class TriageConfig(AppConfig):
 
     def ready(self) -> None:
         from ingest.models import Job  # noqa: PLC0415
-        from ingest.signals import artifact_ready, run_failed, swept, tidied  # noqa: PLC0415  # models load first
+        from ingest.signals import artifact_ready, job_deleting, run_failed, swept, tidied  # noqa: PLC0415  # models load first
         from triage.models import Activity  # noqa: PLC0415
         from triage.services.access import roles_make  # noqa: PLC0415
 
         artifact_ready.connect(_diagnose, dispatch_uid="triage.diagnose")
         run_failed.connect(_tell_failure, dispatch_uid="triage.webhooks.failed")
+        job_deleting.connect(_let_go, dispatch_uid="triage.deleting")
         swept.connect(_deliver, dispatch_uid="triage.webhooks.due")
         tidied.connect(_tidy, dispatch_uid="triage.webhooks.tidy")
         post_save.connect(_tell, sender=Activity, dispatch_uid="triage.webhooks.activity")
@@ -43,6 +44,12 @@ def _follow_team(instance: Any, created: bool, update_fields: Any = None, **_: A
 
     if not created and (update_fields is None or "team" in update_fields):
         team_follow(job=instance)
+
+
+def _let_go(job: Any, user: Any, reason: str, **_: Any) -> None:
+    from triage.services.deleting import job_let_go  # noqa: PLC0415
+
+    job_let_go(job=job, user=user, reason=reason)
 
 
 def _tell_failure(run_id: int, **_: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import Http404
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -121,6 +121,20 @@ class JobView(ApiView):
         form.is_valid(raise_exception=True)
         services.job_change(job=job, **_fields_of(request, form.validated_data))
         return Response(self.get_serializer(job).data)
+
+    @extend_schema(
+        operation_id="jobs_delete",
+        tags=TAGS,
+        summary="Delete a job with its evidence, its incidents and all that was said of them",
+        description="For whoever made the job, while nobody else worked on its incidents, and for administrators. "
+        "There is no way back; that it was deleted stays on record. 409 while work on it goes on.",
+        parameters=[OpenApiParameter("reason", str, description="Why: kept in the record")],
+        responses={204: None, 403: PROBLEM, 409: PROBLEM},
+    )
+    def delete(self, request: Request, slug: str) -> Response:
+        reason = request.query_params.get("reason", "")
+        services.job_delete(job=job_of(request, slug), user=request.user, reason=reason)
+        return Response(status=204)
 
 
 class RunsView(ApiView):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from ingest import storage
@@ -19,6 +20,12 @@ def tables_keep(diagnosis: Diagnosis, folder: Path) -> None:
     """Move the tables of ``folder`` to the ``parsed`` storage; a task that runs twice replaces them by the same."""
     if folder.is_dir():
         storage.directory_put(key_of(diagnosis), sorted(folder.glob("*.parquet")))
+
+
+def tables_forget(keys: Iterable[str]) -> None:
+    """Delete the tables of diagnoses that are gone."""
+    for key in keys:
+        storage.directory_delete(key, storage.directory_names(key))
 
 
 def table_path(diagnosis: Diagnosis, name: str) -> Path | None:

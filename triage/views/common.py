@@ -16,6 +16,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from ingest.roles import can
 from triage.models import Incident
+from triage.selectors.deletion import deleted_incident_words
 from triage.selectors.incidents import incident_for
 
 View = Callable[..., HttpResponseBase]
@@ -48,7 +49,8 @@ def incident_or_404(request: HttpRequest, number: int) -> Incident:
     """The incident, or 404 also where it exists but is not for this person."""
     incident = incident_for(request.user, number)
     if incident is None:
-        raise Http404(f"There is no incident #{number}, or it belongs to a cluster that your teams do not see.")
+        told = deleted_incident_words(request.user, number)
+        raise Http404(told or f"There is no incident #{number}, or it belongs to a cluster that your teams do not see.")
     return incident
 
 

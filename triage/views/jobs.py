@@ -8,14 +8,17 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.functional import SimpleLazyObject
 from django.utils.http import urlencode
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from ingest import services
 from ingest.asked import seconds, whole
 from ingest.models.job import Outcome
+from ingest.refusals import Refused
 from ingest.selectors import artifacts_of
 from ingest.services import artifact_delete, diagnosis_request
 from triage.charts import chart_response
 from triage.charts.iterations import iteration_curves
+from triage.selectors.deletion import deleted_job_words, deletion_refusal, losses_of
 from triage.selectors.jobs import job_for, job_page, job_view
 from triage.services.samples import FIRST, sample_load
 from triage.timeline import MAX_ROWS, timeline_figure
@@ -28,7 +31,8 @@ def job_or_404(request: HttpRequest, slug: str) -> Any:
     """The job, or 404 also where it exists but is not for this person."""
     job = job_for(request.user, slug)
     if job is None:
-        raise Http404(f"There is no job “{slug}”, or it belongs to a cluster that your teams do not see.")
+        told = deleted_job_words(request.user, slug)
+        raise Http404(told or f"There is no job “{slug}”, or it belongs to a cluster that your teams do not see.")
     return job
 
 
@@ -80,6 +84,30 @@ def job_diagnose(request: HttpRequest, slug: str) -> HttpResponse:
     run = diagnosis_request(job=found, user=request.user, is_forced=True)
     say(request, "The job is being diagnosed again." if run else "It is diagnosed as soon as its evidence is read.")
     return redirect("job", slug=slug)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@ability_required("upload")
+def job_delete(request: HttpRequest, slug: str) -> HttpResponse:
+    """Ask whether all that would be lost is meant to go, then let it go."""
+    found = job_or_404(request, slug)
+    losses, status = losses_of(found), 200
+    refusal = deletion_refusal(request.user, found)
+    problem = refusal or services.busy_with(found)
+    is_asked = request.method == "POST"
+    is_changed = is_asked and request.POST.get("expected") != losses.told
+    if is_asked and (refusal or is_changed):
+        status = 403 if refusal else 409
+    elif is_asked:
+        try:
+            services.job_delete(job=found, user=request.user, reason=request.POST.get("reason", ""))
+        except Refused as error:
+            problem, status = error.detail, error.status
+        else:
+            say(request, f"The job {found.name} is deleted. That it was there stays on record.")
+            return redirect("jobs")
+    context = {"nav": "jobs", "job": found, "losses": losses, "problem": problem, "is_changed": is_changed}
+    return render(request, "triage/job_delete.html", context, status=status)
 
 
 @require_POST

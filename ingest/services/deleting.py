@@ -1,0 +1,54 @@
+"""A job that should never have been: taken away with all that hangs on it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.core.files.storage import storages
+from django.db import transaction
+from django.utils import timezone
+
+from ingest import scratch
+from ingest.models import HistoryEntry, Job, Run, Upload
+from ingest.refusals import Refused
+from ingest.signals import job_deleting
+
+#: an upload that nothing was added to for so long is not waited for
+_STILL_COMING = timedelta(minutes=10)
+
+
+@transaction.atomic
+def job_delete(*, job: Job, user: Any, reason: str = "") -> None:
+    """Delete the job's rows and files. Bytes that other jobs hold too stay; the others go with the next tidying.
+
+    Whoever listens to ``job_deleting`` may refuse, and records what is lost.
+
+    Raises:
+        Refused: (409) while its evidence arrives or is worked on; whatever a receiver of the signal refuses.
+    """
+    job = Job.objects.select_for_update().get(pk=job.pk)
+    job_deleting.send(sender=Job, job=job, user=user, reason=reason)
+    if said := busy_with(job):
+        raise Refused(said, code="job_busy", status=409)
+    history = list(HistoryEntry.objects.filter(job=job).values_list("key", flat=True))
+    parts = list(Upload.objects.filter(job=job, state=Upload.State.RECEIVING).values_list("pk", flat=True))
+    job.delete()
+    transaction.on_commit(lambda: _files_delete(history, [f"{pk}.part" for pk in parts]))
+
+
+def busy_with(job: Job) -> str:
+    """A sentence on what is going on with the job's evidence; empty where nothing is."""
+    if Run.objects.filter(job=job, state__in=(Run.State.QUEUED, Run.State.RUNNING)).exists():
+        return "Work on the job goes on: wait until that is done, then delete the job."
+    coming = Upload.objects.filter(job=job, state=Upload.State.RECEIVING)
+    if coming.filter(updated_at__gt=timezone.now() - _STILL_COMING).exists():
+        return "Evidence of the job is being sent: wait until that is done, then delete the job."
+    return ""
+
+
+def _files_delete(history: list[str], parts: list[str]) -> None:
+    for key in history:
+        storages["parsed"].delete(key)
+    for name in parts:
+        scratch.part_path(name).unlink(missing_ok=True)
