@@ -301,7 +301,7 @@ def test_the_connection_goes_to_the_checked_address_without_looking_the_host_up_
     monkeypatch.setattr(socket, "getaddrinfo", rebinding)
     answer = outbound.post(f"http://Chat.Example:{urlsplit(receiver.url).port}/hook", b"{}", {})
     assert (answer.status, answer.error) == (204, "")
-    assert receiver.got[0][1]["Host"] == f"chat.example:{urlsplit(receiver.url).port}"
+    assert receiver.got[0][1]["host"] == f"chat.example:{urlsplit(receiver.url).port}"
 
 
 @pytest.mark.parametrize(
