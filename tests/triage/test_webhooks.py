@@ -174,6 +174,26 @@ def test_a_failed_message_is_tried_again_later_and_then_arrives_under_the_same_i
     assert all(verify(hook.secret, headers, body) for _, headers, body in receiver.got)
 
 
+@pytest.mark.parametrize(
+    ("after", "least_s", "most_s"),
+    [
+        ("²", 4, 6),
+        ("-9", 4, 6),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", 4, 6),
+        ("9" * 5000, 4, 6),
+        ("999999", 71_000, 72_000),
+    ],
+)
+def test_a_receiver_that_asks_for_an_odd_or_endless_pause_gets_the_usual_or_the_longest(
+    hook, receiver, after, least_s, most_s
+):
+    receiver.answers = [(503, {"Retry-After": after}, b"")]
+    webhooks.ping(hook=hook)
+    delivery = Delivery.objects.get()
+    assert delivery.state == "waiting"
+    assert least_s < (delivery.due_at - timezone.now()).total_seconds() <= most_s
+
+
 def test_after_the_last_try_a_message_is_given_up_and_can_be_sent_again_by_hand(hook, receiver):
     receiver.answers = [(500, {}, b"")]
     webhooks.ping(hook=hook)
