@@ -9,6 +9,7 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 import pytest
+from django.db.models import F
 from django.utils import timezone
 
 from ingest.models import Artifact, Blob
@@ -172,6 +173,41 @@ def test_a_failed_message_is_tried_again_later_and_then_arrives_under_the_same_i
     assert delivery.attempts[0]["said"] == "down"
     assert len({headers["webhook-id"] for _, headers, _ in receiver.got}) == 1
     assert all(verify(hook.secret, headers, body) for _, headers, body in receiver.got)
+
+
+def test_a_worker_that_read_a_message_before_another_tried_it_leaves_it_alone(hook, receiver, monkeypatch):
+    receiver.answers = [(500, {}, b"")]
+    webhooks.ping(hook=hook)
+    message = Delivery.objects.get().pk
+    Delivery.objects.update(due_at=timezone.now())
+    others = iter([delivering.delivery_send])
+
+    def claiming(name):
+        for other in others:
+            other(message)
+        return F(name)
+
+    monkeypatch.setattr(delivering, "F", claiming)
+    delivering.delivery_send(message)
+    assert (len(receiver.got), Delivery.objects.get().tries) == (2, 2), "once by ping, once by the other"
+
+
+def test_a_worker_that_was_taken_for_dead_does_not_overrule_who_sent_the_message_since(hook, receiver, monkeypatch):
+    receiver.answers = [(500, {}, b""), (200, {}, b"")]
+    webhooks.ping(hook=hook)
+    message, post = Delivery.objects.get().pk, outbound.post
+    Delivery.objects.update(due_at=timezone.now())
+
+    def slow(*request):
+        monkeypatch.setattr(outbound, "post", post)
+        Delivery.objects.update(due_at=timezone.now())  # as the sweep does once the lease has passed
+        delivering.delivery_send(message)
+        return outbound.Answer(500, "too late", "", 90_000)
+
+    monkeypatch.setattr(outbound, "post", slow)
+    delivering.delivery_send(message)
+    delivery = Delivery.objects.get()
+    assert (delivery.state, [row["status"] for row in delivery.attempts]) == ("delivered", [500, 200])
 
 
 @pytest.mark.parametrize(
