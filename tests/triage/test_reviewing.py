@@ -259,3 +259,52 @@ def test_a_split_of_several_taken_back_puts_them_together_again(ada):
     assert {row.fingerprint: row.group_id for row in GroupRule.objects.order_by("pk")} == dict.fromkeys(
         "abcd", group.pk
     )
+
+
+def test_many_are_taken_back_merged_and_split_in_few_queries(ada, django_assert_max_num_queries):
+    rows = [make_incident(fingerprint=f"{n:02d}") for n in range(60)]
+    undo, _ = incidents_decide(incidents=rows, word="reject", by=ada)
+    with django_assert_max_num_queries(24):
+        assert act_undo(request_id=undo, by=ada) == 60
+    assert Incident.objects.filter(state="awaiting_review", reviewed_at=None).count() == 60
+    undo, _ = incidents_assign(incidents=rows, assignee=ada, by=ada)
+    with django_assert_max_num_queries(24):
+        assert act_undo(request_id=undo, by=ada) == 60
+    merged, split = uuid.uuid4(), uuid.uuid4()
+    with django_assert_max_num_queries(24):
+        group = incidents_merge(incidents=rows, by=ada, request_id=merged)
+    with django_assert_max_num_queries(24):
+        assert incidents_split(incidents=rows, by=ada, request_id=split) == 60
+    with django_assert_max_num_queries(24):
+        assert act_undo(request_id=split, by=ada) == 60
+    assert group.incidents.count() == 60
+    assert {rule.group for rule in standing_rules().values()} == {group}
+    with django_assert_max_num_queries(24):
+        assert act_undo(request_id=merged, by=ada) == 60
+    assert group.incidents.count() == 0
+    assert {rule.group for rule in standing_rules().values()} == {None}
+
+
+def standing_rules():
+    """The last word on each fingerprint."""
+    return {rule.fingerprint: rule for rule in GroupRule.objects.order_by("pk")}
+
+
+def test_taking_many_back_leaves_what_came_after_and_says_what_it_did(ada):
+    one, corrected = make_incident(), make_incident()
+    decision_make(incident=corrected, claim="category", word="correct", value="network.link_down", by=ada)
+    undo, _ = incidents_decide(incidents=[one, corrected], word="confirm", by=ada)
+    bob = make_user("bob", "engineer")
+    decision_undo(decision=one.decisions.get(), by=bob)
+    assert act_undo(request_id=undo, by=ada) == 1
+    corrected.refresh_from_db()
+    assert (corrected.state, corrected.standing_category) == ("corrected", "network.link_down")
+    told = corrected.activities.order_by("pk").last()
+    assert (told.kind, told.actor, told.data["after"], told.data["word"]) == (
+        "undone",
+        ada,
+        "network.link_down",
+        "confirm",
+    )
+    assert one.activities.filter(kind="undone").get().actor == bob
+    assert corrected.decisions.order_by("pk").last().undone_by == ada

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db import transaction
 
-from triage.models import Activity, Group, GroupRule, Incident
-from triage.services.reviewing import ReviewError
+from triage.models import Group, GroupRule, Incident
+from triage.services.reviewing import ReviewError, act_row, acts_log
 
 
 @transaction.atomic
@@ -29,12 +29,14 @@ def incidents_merge(
     members |= set(Incident.objects.filter(group__in=former).values_list("pk", flat=True))
     rows = list(Incident.objects.filter(pk__in=members))
     fingerprints = sorted({row.fingerprint for row in rows if row.fingerprint})
-    rules = {name: GroupRule.objects.create(fingerprint=name, group=group, made_by=by).pk for name in fingerprints}
-    request_id = request_id or uuid.uuid4()
+    rules = _rules_make([(name, group) for name in fingerprints], by)
+    request_id, acts = request_id or uuid.uuid4(), []
     for row in rows:
-        before, row.group = row.group_id, group
-        _log(row, "merged", by, request_id, before=before, after=group.pk, rule=rules.get(row.fingerprint))
+        told = {"before": row.group_id, "after": group.pk, "rule": rules.get((row.fingerprint, group.pk))}
+        row.group = group
+        acts.append(act_row(row, "merged", by, request_id, told))
     Incident.objects.bulk_update(rows, ["group"])
+    acts_log(acts)
     return group
 
 
@@ -44,21 +46,26 @@ def incidents_split(*, incidents: Sequence[Incident], by: Any, request_id: uuid.
 
     A fingerprint whose last member leaves is kept apart from now on: new incidents with it stand alone.
     """
-    found = list(Incident.objects.select_for_update().filter(pk__in=[i.pk for i in incidents], group__isnull=False))
+    locked = Incident.objects.select_for_update().filter(pk__in=[i.pk for i in incidents], group__isnull=False)
+    found = list(locked.order_by("pk"))
     if not found:
         raise ReviewError("None of these incidents is in a group.")
-    request_id = request_id or uuid.uuid4()
+    rest = Incident.objects.filter(group__in={row.group_id for row in found}).exclude(pk__in=[row.pk for row in found])
+    stays = set(rest.order_by().values_list("group_id", "fingerprint"))
+    leaving = {(row.group_id, row.fingerprint): row.pk for row in found if row.fingerprint}  # the last of its kind
+    last = {pk for kind, pk in leaving.items() if kind not in stays}
+    rules = _rules_make([(row.fingerprint, None) for row in found if row.pk in last], by)
+    request_id, acts = request_id or uuid.uuid4(), []
     for row in found:
-        former_id, row.group = row.group_id or 0, None
-        row.save(update_fields=["group"])
-        stays = Incident.objects.filter(group_id=former_id, fingerprint=row.fingerprint).exists()
-        is_last = bool(row.fingerprint) and not stays
-        rule = GroupRule.objects.create(fingerprint=row.fingerprint, group=None, made_by=by).pk if is_last else None
-        _log(row, "split", by, request_id, before=former_id, after=None, rule=rule)
+        rule = rules[row.fingerprint, None] if row.pk in last else None
+        acts.append(act_row(row, "split", by, request_id, {"before": row.group_id, "rule": rule}))
+        row.group = None
+    Incident.objects.bulk_update(found, ["group"])
+    acts_log(acts)
     return len(found)
 
 
-def _log(incident: Incident, kind: str, by: Any, request_id: uuid.UUID, **data: Any) -> None:
-    Activity.objects.create(
-        incident=incident, job_id=incident.job_id, kind=kind, actor=by, request_id=request_id, data=data
-    )
+def _rules_make(wanted: Iterable[tuple[str, Group | None]], by: Any) -> dict[tuple[str, int | None], int]:
+    """Rules of fingerprints with the group that each joins (None: kept apart); their keys by both."""
+    made = GroupRule.objects.bulk_create(GroupRule(fingerprint=name, group=group, made_by=by) for name, group in wanted)
+    return {(rule.fingerprint, rule.group_id): rule.pk for rule in made}

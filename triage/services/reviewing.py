@@ -183,7 +183,7 @@ def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reaso
     All or none. A dozen queries, whatever their number, and a few for each webhook message.
     """
     request_id, claim, now = uuid.uuid4(), Decision.Claim.CATEGORY, timezone.now()
-    found = list(_all_locked(incidents).prefetch_related("decisions"))
+    found = list(all_locked(incidents).prefetch_related("decisions"))
     earlier = {incident.pk: list(incident.decisions.all()) for incident in found}
     made = Decision.objects.bulk_create(
         Decision(
@@ -201,11 +201,11 @@ def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reaso
     acts = []
     for incident, decision in zip(found, made, strict=True):
         before = standing.latest(earlier[incident.pk]).get((claim, ""))
-        _state(incident, [*earlier[incident.pk], decision], now)
+        stand(incident, [*earlier[incident.pk], decision], now)
         told: dict[str, Any] = {"claim": claim, "word": word, "before": before.value if before else incident.category}
         told |= {"after": decision.value, "reason": decision.reason, "decision": decision.pk}
-        acts.append(_act(incident, "decided", by, request_id, told))
-    Incident.objects.bulk_update(found, _STATED)
+        acts.append(act_row(incident, "decided", by, request_id, told))
+    Incident.objects.bulk_update(found, STATED)
     acts_log(acts)
     transaction.on_commit(learning_consider)
     return request_id, len(found)
@@ -215,17 +215,18 @@ def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reaso
 def incidents_assign(*, incidents: Iterable[Incident], assignee: AbstractBaseUser, by: Any) -> tuple[uuid.UUID, int]:
     """Give many to one person; all rows share one id, by which the act is undone. Returns (id, how many)."""
     request_id, acts = uuid.uuid4(), []
-    found = list(_all_locked(incidents).select_related("assignee"))
+    found = list(all_locked(incidents).select_related("assignee"))
     for incident in found:
         before = incident.assignee.get_username() if incident.assignee else ""
         incident.assignee = assignee  # type: ignore[assignment]
-        acts.append(_act(incident, "assigned", by, request_id, {"before": before, "after": assignee.get_username()}))
+        acts.append(act_row(incident, "assigned", by, request_id, {"before": before, "after": assignee.get_username()}))
     Incident.objects.bulk_update(found, ["assignee"])
     acts_log(acts)
     return request_id, len(found)
 
 
-def _all_locked(incidents: Iterable[Incident]) -> QuerySet[Incident]:
+def all_locked(incidents: Iterable[Incident]) -> QuerySet[Incident]:
+    """The same incidents as they are now, held until the transaction ends."""
     return Incident.objects.select_for_update(of=("self",)).filter(pk__in=[row.pk for row in incidents]).order_by("pk")
 
 
@@ -272,15 +273,15 @@ def _checked_value(*, claim: str, word: str, value: str, machine_value: str) -> 
 def _restate(incident: Incident, *, claim: str, now: datetime) -> None:
     if claim != Decision.Claim.CATEGORY:  # a word on a suspect neither reviews nor reopens the incident
         return
-    _state(incident, list(incident.decisions.all()), now)
-    incident.save(update_fields=_STATED)
+    stand(incident, list(incident.decisions.all()), now)
+    incident.save(update_fields=STATED)
 
 
-_STATED = ("state", "standing_category", "reviewed_at", "resolved_at", "repaired_s")
+STATED = ("state", "standing_category", "reviewed_at", "resolved_at", "repaired_s")
 
 
-def _state(incident: Incident, decisions: list[Decision], now: datetime) -> None:
-    """Set what stands after these decisions; the columns are ``_STATED``."""
+def stand(incident: Incident, decisions: list[Decision], now: datetime) -> None:
+    """Set what stands after these decisions, without saving it; the columns are ``STATED``."""
     incident.state = standing.state_of(decisions)
     incident.standing_category = standing.category_of(incident.category, decisions)
     incident.reviewed_at = None if incident.state == Incident.State.AWAITING_REVIEW else now
@@ -289,10 +290,11 @@ def _state(incident: Incident, decisions: list[Decision], now: datetime) -> None
 
 def log_act(incident: Incident, kind: str, by: Any, *, request_id: uuid.UUID | None = None, **data: Any) -> None:
     """One row of the incident's log; what is empty is left out."""
-    _act(incident, kind, by, request_id or uuid.uuid4(), data).save()
+    act_row(incident, kind, by, request_id or uuid.uuid4(), data).save()
 
 
-def _act(incident: Incident, kind: str, by: Any, request_id: uuid.UUID, data: dict[str, Any]) -> Activity:
+def act_row(incident: Incident, kind: str, by: Any, request_id: uuid.UUID, data: dict[str, Any]) -> Activity:
+    """A row for :func:`acts_log`, not saved yet; what is empty is left out."""
     kept = {key: value for key, value in data.items() if value not in ("", None)}
     return Activity(incident=incident, job_id=incident.job_id, kind=kind, actor=by, request_id=request_id, data=kept)
 
