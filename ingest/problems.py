@@ -11,7 +11,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
-from ingest.refusals import DATABASE_AWAY, Refused, of_database
+from ingest.refusals import Refused, of_database
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +27,9 @@ _DO = {
 
 def problem_json(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's exception handler: ``application/problem+json`` for every error of the API."""
-    if isinstance(error, DATABASE_AWAY) and not str(error).startswith("no such"):
+    if refused := of_database(error):
         log.warning("database: %s", error)
-        error = of_database(error)
+        error = refused
     if isinstance(error, Refused):
         headers = {"Retry-After": "5"} if error.status == 503 else {}
         problem = problem_of(error.status, error.code, error.detail)

@@ -39,12 +39,18 @@ def told() -> Iterator[None]:
             raise
         raise Refused(DISK_FULL, code="disk_full", status=507) from error
     except DATABASE_AWAY as error:
-        raise of_database(error) from error
+        if refused := of_database(error):
+            raise refused from error
+        raise
 
 
-def of_database(error: Exception) -> Refused:
-    """What a database that does not do its work is to be called: full, busy, or away."""
+def of_database(error: BaseException | None) -> Refused | None:
+    """What a database that does not do its work is to be called: full, busy, or away. None for any other error; a
+    table that is not there is a mistake of ours, which waiting does not mend.
+    """
     said = str(error).lower()
+    if not isinstance(error, DATABASE_AWAY) or said.startswith("no such"):
+        return None
     if "is full" in said or "no space left" in said:
         return Refused(DISK_FULL, code="disk_full", status=507)
     if "lock" in said:
