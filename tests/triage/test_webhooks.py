@@ -274,6 +274,13 @@ def test_a_receiver_that_is_gone_or_never_answers_switches_its_webhook_off_with_
     assert "did not arrive" in hook.problem
 
 
+def test_only_messages_given_up_in_a_row_count(hook, receiver, manager):
+    Webhook.objects.update(given_up=delivering.GIVEN_UP_MAX - 1)
+    reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
+    hook.refresh_from_db()
+    assert (hook.given_up, hook.is_active) == (0, True)
+
+
 def test_for_a_day_after_a_rotation_both_secrets_verify(hook, receiver, manager):
     old = hook.secret
     new = webhooks.secret_rotate(hook=hook, by=manager)

@@ -41,6 +41,7 @@ WRAPPED = {
     "vlan": ethernet(INNER, vlan=True),
     "vxlan": ethernet(ip4(*OUTER, 17, udp(5555, 4789, b"\x08\0\0\0\0\0\x05\0" + FRAME))),
     "gre": ethernet(ip4(*OUTER, 47, b"\0\0\x08\0" + INNER)),
+    "gre with checksum, key and sequence": ethernet(ip4(*OUTER, 47, b"\xb0\0\x08\0" + b"\x11" * 12 + INNER)),
     "erspan I": ethernet(ip4(*OUTER, 47, b"\0\0\x88\xbe" + FRAME)),
     "erspan II": ethernet(ip4(*OUTER, 47, b"\x10\0\x88\xbe\0\0\0\x01" + b"\x10" + b"\0" * 7 + FRAME)),
     "erspan III": ethernet(ip4(*OUTER, 47, b"\x10\0\x22\xeb\0\0\0\x01" + b"\x20" + b"\0" * 11 + FRAME)),
@@ -81,6 +82,18 @@ def test_the_innermost_addresses_count_whatever_wraps_them(name: str, tmp_path: 
         17,
     )
     assert row["bytes"] == len(INNER) + 4000
+
+
+def test_a_later_fragment_has_addresses_and_the_protocol_and_no_ports(tmp_path: Path) -> None:
+    later = INNER[:6] + struct.pack(">H", 185) + INNER[8:]  # offset 185: what follows is no header
+    (row,) = records_of(parsed(pcap(ethernet(later)), tmp_path))
+    assert (row["src"], row["dst"], row["src_port"], row["dst_port"], row["proto"]) == (
+        "10.0.0.1",
+        "10.0.1.1",
+        0,
+        0,
+        17,
+    )
 
 
 @pytest.mark.parametrize(
