@@ -47,6 +47,9 @@ _FLAGS = re.compile(r"\(\?[a-zA-Z-]+\)")
 _GROUP = re.compile(r"\(\?(?:[a-zA-Z-]*:|P<\w+>)")
 _CLASS = re.compile(r"\[[^\]]*\][*+?]?|\{[^}]*\}|\\.")
 
+#: Area of the rules that join a subject and any verb of failing.
+FAMILIES = "families"
+
 
 def starter_records() -> list[Record]:
     """What the engine knows by itself: the examples of its rules, the words of their patterns, and how the tree
@@ -67,7 +70,9 @@ def starter_records() -> list[Record]:
             kind = rule.id.rpartition(".")[2]
             found += [Record((f"{kind} {row.code}: {row.title}",), row.category, (rule.id,)) for row in rows]
         else:
-            texts = (*rule.examples, rule.title, *phrases(rule.pattern))
+            # the verbs of a family are those of every other: they would teach nothing but its name
+            words = () if rule.area == FAMILIES else phrases(rule.pattern)
+            texts = (*rule.examples, rule.title, *words)
             found.append(Record(texts, category, (rule.id,) * len(texts)))
     return found
 

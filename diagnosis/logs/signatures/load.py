@@ -14,8 +14,8 @@ from diagnosis.logs.signatures.match import SignatureSet
 from diagnosis.logs.signatures.model import Code, Signature, Strength
 from diagnosis.model import Role
 
-#: Areas in the order in which their rules are tried: what names a physical cause comes before what wraps it,
-#: plain exceptions come last.
+#: Areas in the order in which their rules are tried: what names a physical cause comes before what wraps it, late what
+#: is told by its subject and its verb alone, and last exceptions of which only the form is known.
 AREAS = (
     "noise",
     "nvidia",
@@ -34,6 +34,8 @@ AREAS = (
     "rendezvous",
     "collectives",
     "python",
+    "families",
+    "exceptions",
 )
 
 

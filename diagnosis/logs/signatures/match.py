@@ -14,7 +14,7 @@ import polars as pl
 
 from diagnosis import taxonomy
 from diagnosis.logs.signatures.literals import required
-from diagnosis.logs.signatures.model import Rule, Signature, Strength
+from diagnosis.logs.signatures.model import USERS, Rule, Signature, Strength
 from diagnosis.model import Role
 
 #: What :meth:`SignatureSet.match` returns, one row a matched message.
@@ -29,6 +29,15 @@ SCHEMA: Mapping[str, pl.DataType] = {
 }
 #: Bytes of a message that rules look at; what comes after seldom names a cause, and lines may have megabytes.
 HEAD = 4096
+#: Where a message begins to explain itself: what may have happened, in general, is no evidence that it has. One cause
+#: that is guessed at ("this might be caused by ...") is worth hearing, lists of them and conditions are not.
+HYPOTHESIS = (
+    r"(?i)(?:\b(?:this|which|it) (?:can|could|may|might|usually|typically|often)? ?(?:happens?|occurs?) when\b"
+    r"|\b(?:there are )?(?:some |several |many |most )?(?:potential|possible|common|likely|typical|usual) (?:root )?"
+    r"(?:causes?|reasons?)\b|\ba (?:common|possible|likely|frequent|typical) (?:cause|reason)\b"
+    r"|\bif (?:the )?(?:exit ?code|return ?code|signal|status) is\b"
+    r"|\b(?:this|which|it) (?:usually |typically |often )?(?:indicates|means|suggests) that\b|\bsolution: ?\d\.).*$"
+)
 
 
 class SignatureSet:
@@ -70,7 +79,8 @@ class SignatureSet:
         """
         columns = [pl.col(name).cast(pl.String) for name in ("example", "text") if name in uniques.columns]
         rows = uniques.select("masked", line=pl.coalesce(columns).str.head(HEAD))
-        hits = self._hits(rows["masked"], rows["line"]).sort("masked", "order")
+        told = rows["line"].str.replace(HYPOTHESIS, "")
+        hits = self._hits(rows["masked"], rows["line"], told).sort("masked", "order")
         return hits if every else hits.unique("masked", keep="first", maintain_order=True)
 
     def match_texts(self, texts: Iterable[str]) -> list[str | None]:
@@ -109,12 +119,14 @@ class SignatureSet:
                 roles[rule.id] = Role.ROOT
         return roles
 
-    def _hits(self, masked: pl.Series, heads: pl.Series) -> pl.DataFrame:
-        """All hits, unsorted; the two series belong together row by row."""
+    def _hits(self, masked: pl.Series, heads: pl.Series, told: pl.Series) -> pl.DataFrame:
+        """All hits, unsorted; the series belong together row by row. The built-in rules see what is ``told``, users'
+        rules all that stands there."""
         found = [pl.DataFrame(schema=SCHEMA)]
         for order, rows in self._candidates(heads):
             sig = self.signatures[order]
-            lines = heads.gather(rows) if rows is not None else heads
+            seen = heads if sig.area in USERS else told
+            lines = seen.gather(rows) if rows is not None else seen
             keys = masked.gather(rows) if rows is not None else masked
             is_hit = lines.str.contains(sig.pattern)
             if sig.unless:

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import Final
 
 from diagnosis.model import Role
+
+#: Areas of rules that do not ship with the engine.
+USERS: Final = frozenset({"", "custom"})
 
 
 class Strength(StrEnum):

@@ -240,3 +240,65 @@ def test_a_cause_is_known_in_many_words(subcategory: str) -> None:
         assert rule is not None, line
         assert tree.get(rule.category).subcategory == subcategory, f"{line!r} is taken by {rule.id}"
         assert rule.role in {Role.ROOT, Role.CONFIRMATION}, line
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        (
+            "worker 7 ended (exit code: -3). If exit code is -9 (SIGKILL), a common cause is the OOM killer",
+            "elastic.exit_killed",
+        ),
+        ("The node n7 is gone. This can happen when (1) the node was preempted by a higher priority", "slurm.preempted"),
+        ("task 7 was lost. There are some potential root causes. (1) Segmentation fault", "code.native_crash"),
+    ],
+)
+def test_what_a_message_says_may_have_happened_is_no_evidence_of_it(line: str, rule: str) -> None:
+    assert signatures.load().match_texts([line]) != [rule]
+    said = line.replace("If exit code is", "The exit code is").replace("This can happen when", "").split("causes. ")[-1]
+    said = said.replace("code is -9", "code: -9").replace("a common cause is", "by")
+    assert signatures.load().match_texts([said]) == [rule]
+
+
+def test_users_rules_see_what_the_engines_own_do_not() -> None:
+    text = (
+        '[[signature]]\nid = "site.guess"\ntitle = "A guess"\nrole = "root"\npattern = "gremlins in the cable"\n'
+        'advice = "Look."\nsource = "site"\nexample = "gremlins in the cable"\ncounter = "no"\n'
+    )
+    rules = signatures.load_with([text])
+    assert rules.match_texts(["lost. Possible causes: gremlins in the cable"]) == ["site.guess"]
+
+
+@pytest.mark.parametrize(
+    ("line", "category"),
+    [
+        ("zorg: MLU 3 has crashed", "hardware.npu.fault"),
+        ("erdma: admin queue is not responding", "hardware.network.adapter"),
+        ("md7: two members are offline", "hardware.disk.io"),
+        ("daos: pool handle has expired", "platform.storage.outage"),
+        ("jobset-controller: pods of run7 rejected", "platform.scheduler.error"),
+        ("snapshot 900 is invalid", "framework.checkpoint"),
+        ("flagcx: group of 8 lost", "framework.collective.internal"),
+    ],
+)
+def test_a_subject_and_a_verb_of_failing_are_enough_where_no_wording_is_known(line: str, category: str) -> None:
+    found = signatures.load().match_texts([line])[0]
+    assert found is not None and found.startswith("family.")
+    rule = signatures.load().rule(found)
+    assert rule is not None
+    assert rule.category == category
+    assert rule.strength.value == "weak"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mlx5_core 0000:1a:00.0: firmware version: 28.41.1000",
+        "neuron: loaded, 0 errors",
+        "NCCL INFO Call to mlx5dv_x failed, using the other path",
+        "s3://b/run7/step_900: 9 parts uploaded, 0 errors",
+        "lr scheduler could not be found in the state, started anew",
+    ],
+)
+def test_ordinary_lines_about_the_same_subjects_are_no_failures(line: str) -> None:
+    assert signatures.load().match_texts([line]) == [None]
