@@ -243,7 +243,7 @@ def _incident(
         state=state,
         headline=headline,
         category=category,
-        standing_category=standing if state == _State.CORRECTED else category,
+        standing_category={_State.CORRECTED: standing, _State.REJECTED: taxonomy.UNKNOWN}.get(state, category),
         confidence=rng.random(),
         symptom=rng.choice(_SYMPTOMS),
         stage=rng.choice(_STAGES),

@@ -48,12 +48,12 @@ def test_one_sentence_says_what_it_cost_against_before_and_what_was_dearest(clie
 def test_the_sentence_says_what_is_not_known_and_offers_to_leave_rejected_ones_out(client, mara):
     at = datetime(2026, 11, 2, tzinfo=UTC)
     make_incident(at=at, gpu_hours=10)
-    make_incident(at=at, gpu_hours=30, state="rejected")
+    make_incident(at=at, gpu_hours=30, state="rejected", standing_category="unknown")
     make_incident(at=at)
     days = "since=2026-11-01&until=2026-11-10"
     said = line(client, f"?{days}")
     assert "The evidence tells the cost of 2 of 3" in said
-    assert "1 of them had its verdict rejected" in said
+    assert "1 of them had its verdict rejected and counts as unknown" in said
     without = said.partition('<a href="?')[2].partition('">leave it out')[0].replace("&amp;", "&")
     assert "<b>2 incidents</b> cost <b>10 GPU-hours</b>" in line(client, f"?{without}")
     assert "verdict rejected" not in line(client, f"?{without}")

@@ -308,3 +308,24 @@ def test_taking_many_back_leaves_what_came_after_and_says_what_it_did(ada):
     )
     assert one.activities.filter(kind="undone").get().actor == bob
     assert corrected.decisions.order_by("pk").last().undone_by == ada
+
+
+def test_a_rejected_category_is_unknown_until_somebody_says_what_it_was(ada):
+    incident = make_incident(category="hardware.gpu.ecc")
+
+    def stands():
+        incident.refresh_from_db()
+        return incident.state, incident.standing_category, incident.category
+
+    rejected = decision_make(incident=incident, claim="category", word="reject", by=ada)
+    assert stands() == ("rejected", "unknown", "hardware.gpu.ecc")
+    decision_undo(decision=rejected, by=ada)
+    assert stands() == ("awaiting_review", "hardware.gpu.ecc", "hardware.gpu.ecc")
+    undo, _ = incidents_decide(incidents=[incident], word="reject", by=ada)
+    assert stands() == ("rejected", "unknown", "hardware.gpu.ecc")
+    incident_act(incident=incident, act="resolved", by=ada)
+    assert stands() == ("resolved", "unknown", "hardware.gpu.ecc")
+    decision_make(incident=incident, claim="category", word="correct", value="network.link_down", by=ada)
+    assert stands() == ("corrected", "network.link_down", "hardware.gpu.ecc")
+    assert act_undo(request_id=undo, by=ada) == 1
+    assert stands() == ("corrected", "network.link_down", "hardware.gpu.ecc")

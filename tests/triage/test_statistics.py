@@ -18,6 +18,7 @@ from triage.charts import statistics as charts
 from triage.models import Incident
 from triage.selectors.statistics import Period, statistics_of
 from triage.services.reading import week_of
+from triage.services.reviewing import decision_make
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -82,6 +83,27 @@ def test_precision_counts_what_reviewers_left_standing_by_what_the_machine_said(
     assert figure(statistics, "right").value == 0.6
     week = statistics.verdicts.iloc[0]
     assert (week.right, week.wrong, week.awaiting) == (3, 2, 2)
+
+
+def test_a_rejected_verdict_counts_as_unknown_and_against_the_machine_in_its_precision():
+    at, ada = datetime(2026, 11, 5, tzinfo=UTC), make_user("ada", "engineer")
+    right, wrong = (happened(at, category="hardware.gpu.ecc", gpu_hours=gpu) for gpu in (1.0, 8.0))
+    decision_make(incident=right, claim="category", word="confirm", by=ada)
+    decision_make(incident=wrong, claim="category", word="reject", by=ada)
+    statistics = shown()
+    assert dict(zip(statistics.pareto.category, statistics.pareto.gpu_hours, strict=True)) == {
+        "unknown": 8.0,
+        "hardware.gpu.ecc": 1.0,
+    }
+    assert set(zip(statistics.weeks.category, statistics.weeks.incidents, strict=True)) == {
+        ("unknown", 1),
+        ("hardware", 1),
+    }
+    row = statistics.precision.iloc[0]
+    assert (row.category, row.reviewed, row.right) == ("hardware.gpu.ecc", 2, 1)
+    assert (statistics.total, statistics.rejected) == (2, 1)
+    wrong_ones = search.parse("machine:hardware.gpu.ecc verdict:wrong").apply(Incident.objects.all(), now=NOW)
+    assert list(wrong_ones) == [wrong]
 
 
 def test_the_list_behind_a_wrong_verdict_holds_as_many_as_the_table_says():

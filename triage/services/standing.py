@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from diagnosis import taxonomy
 from triage.models import Decision, Incident
 
 _STATE_OF = {
@@ -32,8 +33,13 @@ def state_of(decisions: Iterable[Decision]) -> str:
 
 
 def category_of(machine: str, decisions: Iterable[Decision]) -> str:
-    """The category that stands: the human's word (also on an earlier version), else the machine's."""
+    """The category that stands: the human's word (also on an earlier version), else the machine's.
+
+    A rejected one is unknown: something stopped the job, but not what the machine named, which must not count it.
+    """
     word = latest(decisions).get((Decision.Claim.CATEGORY, ""))
+    if word and word.word == Decision.Word.REJECT:
+        return taxonomy.UNKNOWN
     if word and word.word in (Decision.Word.CONFIRM, Decision.Word.CORRECT):
         return word.value
     return machine
