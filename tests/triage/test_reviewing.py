@@ -249,6 +249,23 @@ def test_a_merge_taken_back_restores_groups_and_where_new_ones_go(ada):
     assert last == {"a": first.pk, "b": first.pk, "c": None}
 
 
+def test_a_merge_taken_back_leaves_what_somebody_grouped_anew_since(ada):
+    grace = make_user("grace", "engineer")
+    a, b, d = (make_incident(fingerprint=letter) for letter in "abd")
+    request_id = uuid.uuid4()
+    incidents_merge(incidents=[a, b], by=ada, request_id=request_id)
+    b.refresh_from_db()
+    incidents_split(incidents=[b], by=grace)
+    b.refresh_from_db()
+    later = incidents_merge(incidents=[b, d], by=grace)
+    assert act_undo(request_id=request_id, by=ada) == 1
+    a.refresh_from_db()
+    b.refresh_from_db()
+    assert (a.group, b.group) == (None, later)
+    last = {row.fingerprint: row.group_id for row in GroupRule.objects.order_by("pk")}
+    assert last == {"a": None, "b": later.pk, "d": later.pk}, "new ones go where the last word says"
+
+
 def test_a_split_of_several_taken_back_puts_them_together_again(ada):
     rows = [make_incident(fingerprint=letter) for letter in "abcd"]
     group = incidents_merge(incidents=rows, by=ada)

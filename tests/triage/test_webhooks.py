@@ -309,6 +309,8 @@ def test_an_answer_that_drips_or_floods_holds_no_worker(hook, receiver, monkeypa
     receiver.drip_s, receiver.answers = 0, [(200, {}, b"x" * (1 << 20))]
     answer = outbound.post(receiver.url, b"{}", {})
     assert (answer.status, len(answer.text)) == (200, outbound.MAX_ANSWER_BYTES)
+    webhooks.ping(hook=hook)
+    assert [len(one.attempts[0]["said"]) for one in Delivery.objects.filter(state="delivered")] == [500]
 
 
 @pytest.mark.parametrize(
@@ -408,11 +410,13 @@ def test_a_webhook_that_makes_no_sense_is_refused_by_its_field(manager, receiver
     assert not Webhook.objects.exists()
 
 
-def test_what_is_done_with_a_month_ago_is_forgotten(hook):
+def test_what_is_done_with_a_month_ago_is_forgotten(hook, receiver):
+    webhooks.ping(hook=hook)
+    receiver.answers = [(500, {}, b"")]
     webhooks.ping(hook=hook)
     Delivery.objects.update(created_at=timezone.now() - timedelta(days=31))
     tidied.send(sender=None)
-    assert not Delivery.objects.exists()
+    assert [one.state for one in Delivery.objects.all()] == ["waiting"], "what is not done with stays"
 
 
 def test_nobody_listening_costs_one_query_and_a_comment_none(django_assert_num_queries, manager):

@@ -109,19 +109,22 @@ class _Undoing:
 
 
 def _rules_restore(rules: Collection[int], by: Any) -> None:
-    """Where new incidents of a fingerprint belong is again what it was before the act, by a further rule."""
+    """Where new incidents of a fingerprint belong is again what it was before the act, by a further rule; unless
+    somebody said otherwise since.
+    """
     made = list(GroupRule.objects.filter(pk__in=rules).order_by("pk"))
     known = GroupRule.objects.filter(fingerprint__in={rule.fingerprint for rule in made}).order_by("pk")
-    before: dict[str, list[GroupRule]] = {}
+    said: dict[str, list[GroupRule]] = {}
     for rule in known:
-        before.setdefault(rule.fingerprint, []).append(rule)
+        said.setdefault(rule.fingerprint, []).append(rule)
     GroupRule.objects.bulk_create(
         GroupRule(
             fingerprint=rule.fingerprint,
-            group_id=next((one.group_id for one in reversed(before[rule.fingerprint]) if one.pk < rule.pk), None),
+            group_id=next((one.group_id for one in reversed(said[rule.fingerprint]) if one.pk < rule.pk), None),
             made_by=by,
         )
         for rule in made
+        if said[rule.fingerprint][-1].group_id == rule.group_id
     )
 
 
