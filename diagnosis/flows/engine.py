@@ -87,7 +87,7 @@ def _slowness(jobs: list[Analysed], capture: Capture) -> list[Slow]:
         assert a.steps is not None
         a.transfers = measure(a.job, a.pairs, rings_of(a.pairs, DP, len(capture.names)), a.steps, capture)
         _, usual, _ = slow_steps(a.steps)
-        piped = a.layout.pp > 1 and not a.rough and not clocks_disagree(a.pairs)
+        piped = a.layout.pp > 1 and a.layout.ends == 1 and not a.rough and not clocks_disagree(a.pairs)
         times = a.stages = stage_times(a.job, a.pairs, a.layout, a.steps, capture) if piped else None
         a.slow = [] if clocks_disagree(a.pairs) else late_members(a.transfers, a.steps, a.layout, capture, usual)
         if times is not None and a.steps.work is not None:

@@ -24,19 +24,18 @@ import polars as pl
 from diagnosis.flows.arrays import Load, components, idle_gaps, members_of
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
+from diagnosis.flows.sizes import Sizes, recurring_sizes
 
 DP, PP, EP, OTHER = "DP", "PP", "EP", "other"
 #: Records looked at for timing, at least and for each pair; sizes are counted over all of them.
 SAMPLE = 300_000
 EACH = 60
-#: A size recurs when it is seen in most of these slices of the capture, not only often within one step.
-SLICES = 12
-#: Sizes that blur into each other further than this are a continuum, unless many are exactly equal.
-ONE_SIZE = 1.03
 #: On such a grid (seconds) or a coarser one all transfers of a step seem to happen together.
 BLIND = 0.5
 #: Less than this share of the bytes in one direction is next to nothing.
 ONE_WAY = 0.02
+#: Sizes that carry this share of a pair's bytes do not return by chance.
+WEIGHTY = 0.1
 #: No all-to-all joins more members over the network.
 CLIQUE = 1024
 
@@ -90,21 +89,6 @@ class Pairs:
         return np.asarray(mask)
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """For each pair: different sizes that return often, the share of records that have one of them, the commonest;
-    ``kinds`` counts the sizes that return at all; ``guest``: the commonest one also passes along pairs that have
-    several; ``rarer``: the share of bytes in sizes that return, but far less often than the commonest.
-    """
-
-    often: Ints
-    covered: Floats
-    main: Floats
-    kinds: Ints
-    guest: Bools
-    rarer: Floats
-
-
 def classify(job: JobFlows, capture: Capture) -> Pairs:
     """Types every pair of a job. O(n log n) in records."""
     flows = job.flows
@@ -112,7 +96,7 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     key = np.minimum(flows.src, flows.dst).astype(np.int64) * count + np.maximum(flows.src, flows.dst)
     keys, pair, records = np.unique(key, return_inverse=True, return_counts=True)
     a, b = keys // count, keys % count
-    sizes = _recurring_sizes(flows, pair, len(keys), capture.has_bytes)
+    sizes = recurring_sizes(flows, pair, len(keys), capture.has_bytes)
     part = _window(flows, max(SAMPLE, EACH * len(keys)))
     timing = _timing(flows.take(part), pair[part], len(keys), count, capture.resolution_s)
     timing = _shared(timing, sizes)
@@ -120,7 +104,7 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
         timing = (np.zeros(len(keys)), np.zeros(len(keys)), np.zeros(len(keys)))  # sizes alone decide
 
     def accompanies(gradients: Bools) -> Floats:
-        return _accompanies(flows, pair, gradients)
+        return _accompanies(flows, pair, gradients, sizes.main)
 
     telling = capture.has_bytes and bool((sizes.covered >= 0.3).any())  # sampled byte counts never recur
     types = _types(a, b, sizes, timing, count=count, has_bytes=telling, accompanies=accompanies)
@@ -167,66 +151,6 @@ def _window(flows: Flows, most: int) -> Bools:
     return chosen
 
 
-def _recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> Sizes:
-    """For each pair: how many different sizes return again and again, and what share of its records has one of them.
-
-    Sizes that follow each other within 1 % are one: headers and retransmissions blur byte counts, and a sequence
-    length that varies gives a continuum.
-    """
-    sizes = np.zeros(pairs, dtype=np.int64)
-    covered = np.zeros(pairs)
-    main = np.zeros(pairs)
-    kinds = np.zeros(pairs, dtype=np.int64)
-    if not has_bytes:
-        return Sizes(sizes, covered, main, kinds, np.zeros(pairs, dtype=bool), np.zeros(pairs))
-    slices = np.minimum((flows.start / max(float(flows.start[-1]), 1e-9) * SLICES).astype(np.int64), SLICES - 1)
-    table = pl.DataFrame({"pair": pair, "size": flows.size, "slice": np.left_shift(1, slices)})
-    seen = pl.col("slice").bitwise_or()
-    present = table.group_by("pair").agg(seen.bitwise_count_ones().alias("slices"))
-    table = table.group_by("pair", "size").agg(pl.len(), seen).sort("pair", "size")
-    apart = (pl.col("size") > 1.01 * pl.col("size").shift(1)) | (pl.col("pair") != pl.col("pair").shift(1))
-    table = table.with_columns(group=apart.fill_null(True).cum_sum())
-    table = table.group_by("group").agg(
-        pl.col("pair").first(),
-        (pl.col("size") * pl.col("len")).sum() / pl.col("len").sum(),
-        pl.col("len").sum(),
-        seen.bitwise_count_ones(),
-        # What runs through a whole range is no size: sequences of varying length, pieces of split records.
-        one=(pl.col("size").max() <= ONE_SIZE * pl.col("size").min())
-        | (5 * pl.col("len").max() >= pl.col("len").sum()),
-    )
-    table = table.join(present, on="pair")
-    top = pl.col("len").max().over("pair")
-    again = table.filter((pl.col("len") >= 3) & (pl.col("slice") >= 0.5 * pl.col("slices")) & pl.col("one"))
-    frequent = again.filter(pl.col("len") >= 0.15 * top)
-    often = frequent.group_by("pair").agg(
-        pl.len().alias("sizes"),
-        pl.col("len").sum().alias("covered"),
-        pl.col("size").sort_by("len").last().alias("main"),
-    )
-    # Two or three transfers merged into one record recur as well, as whole multiples of the commonest size.
-    times = pl.col("size") / pl.col("size").sort_by("len").last().over("pair")
-    merged = (times > 1.5) & (times < 4.5) & ((times - times.round(0)).abs() < 0.01) & (pl.col("len") < 0.3 * top)
-    seldom = pl.col("len") < 0.15 * top
-    rare = (
-        again.filter((pl.col("len") >= 0.02 * top) & ~merged)
-        .group_by("pair")
-        .agg(pl.len().alias("kinds"), bytes=(pl.col("size") * pl.col("len")).filter(seldom).sum())
-    )
-    at = often["pair"].to_numpy()
-    sizes[at] = often["sizes"].to_numpy()
-    covered[at] = often["covered"].to_numpy()
-    main[at] = often["main"].to_numpy()
-    kinds[rare["pair"].to_numpy()] = rare["kinds"].to_numpy()
-    rarer = np.zeros(pairs)
-    rarer[rare["pair"].to_numpy()] = rare["bytes"].to_numpy()
-    rarer /= np.maximum(np.bincount(pair, np.nan_to_num(flows.size), pairs), 1.0)
-    beside = frequent.filter(pl.len().over("pair") >= 2)["size"].to_numpy()
-    many = main[(sizes == 1) & (kinds >= 3) & (rarer >= 0.2)]
-    guest = (sizes == 1) & (kinds < 3) & np.isin(np.round(main, -3), np.unique(np.round([*beside, *many], -3)))
-    return Sizes(sizes, covered / np.maximum(np.bincount(pair, minlength=pairs), 1), main, kinds, guest, rarer)
-
-
 def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float) -> tuple[Floats, Floats, Floats]:
     """For each pair, typical for its transfers: how busy the receiver is sending to third parties meanwhile (1 = all
     the time), how in what share of transfers it is sending back, and to how many other peers the sender begins to
@@ -259,11 +183,13 @@ def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float)
     return out[0], out[1], out[2]
 
 
-def _accompanies(flows: Flows, pair: Ints, gradients: Bools) -> Floats:
+def _accompanies(flows: Flows, pair: Ints, gradients: Bools, main: Floats) -> Floats:
     """For each pair the share of its records that fall where gradients are exchanged. A ring of one size is a group
     of its own (the experts' gradients) if it beats with the others, context parallelism if it beats apart from them.
     """
     pace = gradients[pair]
+    large = pace & (flows.size >= 0.5 * main[pair])  # not what experts exchange on the same pairs
+    pace = large if large.any() else pace
     length = float(np.median((flows.end - flows.start)[pace]))
     stops, begins = idle_gaps(flows.start[pace], flows.end[pace])
     apart = begins - stops > 5 * length
@@ -299,15 +225,20 @@ def _types(
     """The three observations joined; see the module's text. ``accompanies`` is asked about rings of one size only."""
     chain, mutual, fan = timing
     ring = chain >= 0.5
-    fanned = ring & (fan >= 1)
+    fanned = (ring | (mutual >= 0.8)) & (fan >= 1)
     clique = fanned & _in_clique(a, b, fanned, count)
     many = (sizes.often >= 2) & (sizes.covered >= 0.3)
     # Members of an all-to-all that exchange gradients as well have sizes beyond those that all pairs of the clique
-    # have.
+    # have. Where its own sizes do not return (experts of uneven load), some of them agree by chance, but move little.
     extra = clique & (sizes.kinds > np.quantile(sizes.kinds[clique], 0.25)) if clique.any() else clique
+    by_chance = float(np.median(sizes.again[clique])) if clique.any() else 1.0
+    if by_chance < 0.5:
+        extra = clique & (sizes.again >= max(WEIGHTY, 2.5 * by_chance))
     clique = clique & ~extra
     extra |= ~clique & _beside(sizes)
-    bucketed = extra | (many & ~clique & (ring | (mutual >= 0.5) | (sizes.often >= 3) | (sizes.covered >= 0.6)))
+    # A dozen sizes that cover half of the records are what counting every thousandth packet makes of one.
+    some = (sizes.often >= 3) & (sizes.often <= 8) & (sizes.covered >= 0.45)
+    bucketed = extra | (many & ~clique & (ring | (mutual >= 0.5) | some | (sizes.covered >= 0.6)))
     if clique.any() and not bucketed.any():
         bucketed = clique & many
         clique = clique & ~bucketed
@@ -316,6 +247,8 @@ def _types(
     exchange = mutual >= max(0.8, 0.93 * float(mutual.max(initial=0.0)))
     lonely = (sizes.often == 1) & (sizes.covered >= 0.5)
     beside = accompanies(bucketed) if others and (lonely & ring).any() else np.ones(len(a))
+    # What is exchanged no more often than a bucket is a gradient, too: the experts' own, before or after the others'.
+    seldom = sizes.least <= 1.5 * np.median(sizes.least[bucketed]) if others else np.ones(len(a), dtype=bool)
     chord = ring & ~fanned & _chords(a, b, bucketed, sizes, count)
     types: list[str] = []
     for i in range(len(a)):
@@ -326,8 +259,8 @@ def _types(
         elif bucketed[i]:
             types.append(DP)
         elif ring[i]:
-            types.append(OTHER if others and lonely[i] and beside[i] < 0.6 else DP)
-        elif exchange[i] and not (others and has_bytes):
+            types.append(OTHER if others and lonely[i] and beside[i] < 0.6 and not seldom[i] else DP)
+        elif exchange[i] and (sizes.guest[i] or not (others and has_bytes)):
             types.append(DP)
         else:
             types.append(PP)

@@ -26,6 +26,7 @@ from diagnosis.flows.capture import Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, EP, PP, Pairs
 from diagnosis.flows.presence import AtOnce
+from diagnosis.flows.stars import split
 from diagnosis.numbers import whole
 
 #: Rings whose ends scatter against each other by less than this multiple of the scatter within a ring are one group.
@@ -46,7 +47,7 @@ FAMILIES = 8
 @dataclass(slots=True)
 class Layout:
     """Sizes (None where the flows cannot tell) and groups as sorted member ids; ``how`` says in sentences what
-    decided.
+    decided; ``ends``: from how many ends each pipeline is run.
     """
 
     tp: int | None
@@ -56,13 +57,15 @@ class Layout:
     pp_groups: list[Ints] = field(default_factory=list)
     ep_groups: list[Ints] = field(default_factory=list)
     how: list[str] = field(default_factory=list)
+    ends: int = 1
 
 
 def find_layout(job: JobFlows, pairs: Pairs, capture: Capture) -> Layout:
     """Groups and sizes of one job. O(n log n) in records, O(rings²) in rings of the same machines."""
     count = len(capture.names)
-    rings = rings_of(pairs, DP, count)
     pp_groups = rings_of(pairs, PP, count)
+    shared = job.flows.take(pairs.carries(job.flows, count, DP))
+    rings = split(rings_of(pairs, DP, count), job.members, pp_groups, shared)
     ep_groups = rings_of(pairs, EP, count)
     how: list[str] = []
     at_once = AtOnce.of(job.flows, count)
@@ -72,12 +75,12 @@ def find_layout(job: JobFlows, pairs: Pairs, capture: Capture) -> Layout:
     dp = _commonest([at_once(g) for g in dp_groups]) if dp_groups else 1
     world = _gpus(job, capture, at_once)
     tp: int | None = None
+    ends = _ends(dp_groups, pp_groups, at_once, how)
     if capture.places or world == pp * dp:
-        cells = pp * dp / _both_ways(dp_groups, pp_groups, at_once, how)
-        tp = max(1, round(world / cells))
+        tp = max(1, round(world / (pp * dp / ends)))
     else:
         how.append("Without an inventory the GPUs inside a machine cannot be told; tp is not known.")
-    return Layout(tp, pp, dp, dp_groups, pp_groups, ep_groups, how)
+    return Layout(tp, pp, dp, dp_groups, pp_groups, ep_groups, how, ends)
 
 
 def _gpus(job: JobFlows, capture: Capture, at_once: AtOnce) -> int:
@@ -91,7 +94,7 @@ def _gpus(job: JobFlows, capture: Capture, at_once: AtOnce) -> int:
     return AtOnce(first, last)(np.array(list(own.values()), dtype=np.int64))
 
 
-def _both_ways(dp_groups: list[Ints], pp_groups: list[Ints], at_once: AtOnce, how: list[str]) -> int:
+def _ends(dp_groups: list[Ints], pp_groups: list[Ints], at_once: AtOnce, how: list[str]) -> int:
     """How many stages of one pipeline exchange gradients with each other: 2 where it is run from both ends, with the
     first and the last stage's weights on the same GPUs (DualPipe), else 1.
     """
@@ -132,6 +135,7 @@ def _joined(
     for number, ring in enumerate(rings):
         ring_of[ring] = number
     present = [at_once(ring) for ring in rings]
+    flows = flows.take(ring_of[flows.src] >= 0)
     families = _families(rings, present, flows, ring_of, capture)
     strange = _strange(flows, rings, present, capture)
     if len(strange):
@@ -166,6 +170,7 @@ def _circles(rings: list[Ints], present: list[int], pairs: Pairs, ring_of: Ints)
     chosen = pairs.of(DP)
     ends = np.concatenate([pairs.a[chosen], pairs.b[chosen]])
     members, degree = np.unique(ends, return_counts=True)
+    members, degree = members[ring_of[members] >= 0], degree[ring_of[members] >= 0]  # without points that add up
     many = np.bincount(ring_of[members], degree > 2, len(rings))
     return [
         bool(n <= 0.1 * len(ring) + 2 * (len(ring) - here)) for n, ring, here in zip(many, rings, present, strict=True)

@@ -189,7 +189,7 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
     # the step). Over nearly all steps that is no change but the way things are.
     throughout = _throughout(transfers, usual)
     often = np.maximum(least, 6 * np.median(_scatter(added)))
-    spans: dict[tuple[int, int], list[int]] = defaultdict(list)
+    spans: list[tuple[int, int, int]] = []
     for row in range(len(members)):
         plain = runs(_closed(calm[row] > limit))
         summed = (
@@ -197,10 +197,10 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
         )
         for first, last in plain or summed:
             if last - first + 1 >= LASTING and matters(steps, first, last):
-                near = next((s for s in spans if abs(s[0] - first) <= 2 and abs(s[1] - last) <= 2), (first, last))
-                spans[near].append(row)
+                spans.append((first, last, row))
     found: list[Slow] = []
-    for (first, last), rows in spans.items():
+    replica = _replicas(layout, capture)
+    for first, last, rows in _gathered(spans, [replica.get(int(m), -1) for m in members]):
         delay = float(np.median(calm[rows, first : last + 1]))
         guilty = [int(members[r]) for r in rows]
         whole = last - first + 1 >= 0.9 * len(steps)
@@ -222,6 +222,36 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
             )
         )
     return found
+
+
+def _replicas(layout: Layout, capture: Capture) -> dict[int, int]:
+    """Pipelines by number, as far as there are any: those on the same machines (of its tensor ranks) are one."""
+    known: dict[frozenset[str], int] = {}
+    replica: dict[int, int] = {}
+    for number, group in enumerate(layout.pp_groups):
+        nodes = frozenset(capture.places[int(m)].node for m in group if int(m) in capture.places) - {""}
+        own = known.setdefault(nodes, number) if nodes else number
+        replica |= {int(m): own for m in group}
+    return replica
+
+
+def _gathered(spans: list[tuple[int, int, int]], replica: list[int]) -> list[tuple[int, int, list[int]]]:
+    """Spans (first step, last step, member) that began and ended together, and those of one pipeline that touch: its
+    stages wait for the same one, though not each is late by enough in every step.
+    """
+    out: list[tuple[int, int, list[int]]] = []
+    for first, last, row in sorted(spans, key=lambda s: (s[0] - s[1], s)):
+        for at, (begin, end, rows) in enumerate(out):
+            if abs(begin - first) <= 2 and abs(end - last) <= 2:
+                out[at] = begin, end, [*rows, row]
+                break
+            mates = replica[row] >= 0 and any(replica[other] == replica[row] for other in rows)
+            if mates and first <= end + 2 and last >= begin - 2:
+                out[at] = min(begin, first), max(end, last), [*rows, row]
+                break
+        else:
+            out.append((first, last, [row]))
+    return [(first, last, sorted(set(rows))) for first, last, rows in out]
 
 
 def merged(found: list[Slow]) -> list[Slow]:

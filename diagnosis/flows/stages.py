@@ -24,7 +24,7 @@ from diagnosis.flows.steps import Steps
 #: A stage is slow when it computes this many times as long as the others, or as itself before.
 SLOWER = 1.25
 #: An uneven split of the model must stand out more, since stages are never quite equal.
-UNEVEN = 1.4
+UNEVEN = 1.25
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,12 @@ WHOLE = 0.85
 TORN = 0.2
 #: A cut with more odd parts than this does not convince.
 ODD = 0.05
+#: Fewer parts prove little, unless they are this even.
+FEW = 6
+FEW_EVEN = 0.03
+#: Parts this even move the same bytes; others are as even as the most even ones up to this factor.
+EXACT = 0.004
+AS_EVEN = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +127,12 @@ def _moved(flows: Flows, cut: Cut, capture: Capture) -> Floats:
 
 
 def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
-    """Pauses that stand out decide. Where none do, the chain of even bytes or the pattern of bursts: the finer one
-    that leaves no odd parts, since two steps in one look even as well.
+    """Pauses that stand out decide, if often enough. Where none do, the chain of even bytes or the pattern of bursts:
+    of those that leave no odd parts and share the bytes out about as evenly as any, the finer one, since two steps in
+    one look even as well.
     """
     plain = by_gaps(traffic, capture.has_bytes)
-    if plain is not None and plain.odd <= ODD:
+    if plain is not None and plain.odd <= ODD and (len(plain.stop) >= FEW or plain.uneven_bytes <= FEW_EVEN):
         return plain
     even = by_bytes(traffic, capture.has_bytes)
     pattern = by_pattern(traffic, capture.has_bytes, capture.resolution_s)
@@ -134,7 +141,7 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
         even = None
     found = [cut for cut in (plain, even, pattern) if cut is not None]
     good = [cut for cut in found if cut.odd <= ODD]
-    best = max(good, key=lambda cut: len(cut.stop)) if good else min(found, key=lambda cut: cut.odd, default=None)
+    best = _finest(good) if good else min(found, key=lambda cut: cut.odd, default=None)
     if best is None:
         return None
     moved = _moved(traffic, best, capture)
@@ -143,6 +150,19 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
         if whole is not None and len(whole.stop) > len(best.stop) and whole.odd <= best.odd:
             return whole
     return best
+
+
+def _finest(cuts: list[Cut]) -> Cut:
+    """The finest of the cuts that are as even as the most even one. Parts of n steps scatter by a root of n less than
+    steps do; bytes that agree to the last one leave nothing to chance.
+    """
+    scatter = [cut.uneven_bytes / len(cut.stop) ** 0.5 for cut in cuts]
+    even = [
+        cut
+        for cut, own in zip(cuts, scatter, strict=True)
+        if cut.uneven_bytes <= EXACT or own <= AS_EVEN * min(scatter)
+    ]
+    return max(even, key=lambda cut: len(cut.stop))
 
 
 def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) -> Steps:

@@ -50,7 +50,7 @@ def aligned(capture: Capture) -> Capture:
     shift = np.zeros(len(names))
     for other in others:
         seconds = _apart(capture, first, other) if _belong_together(capture, first, other) else None
-        if seconds is not None:
+        if seconds is not None and abs(seconds) > APART_S:
             shift[other.who] = seconds
     if not shift.any():
         return capture

@@ -107,6 +107,14 @@ def test_collectors_an_hour_apart_are_put_on_one_axis(rails: bool, tmp_path: Pat
     assert any("up to 3,600 s off" in limit for limit in report["limits"])
 
 
+def test_a_collector_that_began_later_is_left_alone(tmp_path: Path) -> None:
+    capture = simulate(Job(tp=8, pp=2, dp=4, steps=40, rails=False))
+    leaves = pl.col("switches").str.split(";").list.first()
+    seen = (leaves != "leaf-1") | (pl.col("start_time") > T0 + 2.0)
+    report = analysed([capture], tmp_path, capture.records.filter(seen))
+    assert report["clocks"] == []
+
+
 def test_two_jobs_an_hour_apart_stay_where_they_are(tmp_path: Path) -> None:
     first, second = simulate(Job(tp=8, dp=4)), simulate(Job(tp=8, dp=4, first_node=4, seed=2, begin=3600.0))
     report = analysed([first, second], tmp_path)

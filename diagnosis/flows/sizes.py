@@ -1,0 +1,111 @@
+"""Which sizes of transfers return in a pair again and again: buckets do, sequences of varying length do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from diagnosis.flows.capture import Bools, Floats, Flows, Ints
+
+#: A size recurs when it is seen in most of these slices of the capture, not only often within one step.
+SLICES = 12
+#: Sizes that blur into each other further than this are a continuum, unless many are exactly equal.
+ONE_SIZE = 1.03
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """For each pair: different sizes that return often, the share of records that have one of them, the commonest;
+    ``kinds`` counts the sizes that return at all; ``guest``: the commonest one also passes along pairs that have
+    several; ``rarer``: the share of bytes in sizes that return, but far less often than the commonest; ``again``: the
+    share in all sizes that return; ``least``: how often the least frequent of the sizes in ``often`` was seen.
+    """
+
+    often: Ints
+    covered: Floats
+    main: Floats
+    kinds: Ints
+    guest: Bools
+    rarer: Floats
+    again: Floats
+    least: Ints
+
+
+def recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> Sizes:
+    """For each pair: how many different sizes return again and again, and what share of its records has one of them.
+
+    Sizes that follow each other within 1 % are one: headers and retransmissions blur byte counts, and a sequence
+    length that varies gives a continuum.
+    """
+    sizes = np.zeros(pairs, dtype=np.int64)
+    covered = np.zeros(pairs)
+    main = np.zeros(pairs)
+    kinds = np.zeros(pairs, dtype=np.int64)
+    if not has_bytes:
+        return Sizes(sizes, covered, main, kinds, np.zeros(pairs, dtype=bool), np.zeros(pairs), np.zeros(pairs), sizes)
+    slices = np.minimum((flows.start / max(float(flows.start[-1]), 1e-9) * SLICES).astype(np.int64), SLICES - 1)
+    table = pl.DataFrame({"pair": pair, "size": flows.size, "slice": np.left_shift(1, slices)})
+    seen = pl.col("slice").bitwise_or()
+    present = table.group_by("pair").agg(seen.bitwise_count_ones().alias("slices"))
+    table = table.group_by("pair", "size").agg(pl.len(), seen).sort("pair", "size")
+    apart = (pl.col("size") > 1.01 * pl.col("size").shift(1)) | (pl.col("pair") != pl.col("pair").shift(1))
+    table = table.with_columns(group=apart.fill_null(True).cum_sum())
+    table = table.group_by("group").agg(
+        pl.col("pair").first(),
+        (pl.col("size") * pl.col("len")).sum() / pl.col("len").sum(),
+        pl.col("len").sum(),
+        seen.bitwise_count_ones(),
+        # What runs through a whole range is no size: sequences of varying length, pieces of split records.
+        one=(pl.col("size").max() <= ONE_SIZE * pl.col("size").min())
+        | (5 * pl.col("len").max() >= pl.col("len").sum()),
+    )
+    table = table.join(present, on="pair")
+    top = pl.col("len").max().over("pair")
+    again = table.filter((pl.col("len") >= 3) & (pl.col("slice") >= 0.5 * pl.col("slices")) & pl.col("one"))
+    frequent = again.filter(pl.col("len") >= 0.15 * top)
+    often = frequent.group_by("pair").agg(
+        pl.len().alias("sizes"),
+        pl.col("len").sum().alias("covered"),
+        pl.col("size").sort_by("len").last().alias("main"),
+        pl.col("len").min().alias("least"),
+    )
+    # Two or three transfers merged into one record recur as well, as whole multiples of the commonest size.
+    times = pl.col("size") / pl.col("size").sort_by("len").last().over("pair")
+    merged = (times > 1.5) & (times < 4.5) & ((times - times.round(0)).abs() < 0.01) & (pl.col("len") < 0.3 * top)
+    seldom = pl.col("len") < 0.15 * top
+    rare = (
+        again.filter((pl.col("len") >= 0.02 * top) & ~merged)
+        .group_by("pair")
+        .agg(
+            pl.len().alias("kinds"),
+            bytes=(pl.col("size") * pl.col("len")).filter(seldom).sum(),
+            again=(pl.col("size") * pl.col("len")).sum(),
+        )
+    )
+    at = often["pair"].to_numpy()
+    sizes[at] = often["sizes"].to_numpy()
+    covered[at] = often["covered"].to_numpy()
+    main[at] = often["main"].to_numpy()
+    least = np.zeros(pairs, dtype=np.int64)
+    least[at] = often["least"].to_numpy()
+    kinds[rare["pair"].to_numpy()] = rare["kinds"].to_numpy()
+    rarer, returning = np.zeros(pairs), np.zeros(pairs)
+    rarer[rare["pair"].to_numpy()] = rare["bytes"].to_numpy()
+    returning[rare["pair"].to_numpy()] = rare["again"].to_numpy()
+    moved = np.maximum(np.bincount(pair, np.nan_to_num(flows.size), pairs), 1.0)
+    rarer, returning = rarer / moved, returning / moved
+    beside = frequent.filter(pl.len().over("pair") >= 2)["size"].to_numpy()
+    many = main[(sizes == 1) & (kinds >= 3) & (rarer >= 0.2)]
+    guest = (sizes == 1) & (kinds < 3) & np.isin(np.round(main, -3), np.unique(np.round([*beside, *many], -3)))
+    return Sizes(
+        sizes,
+        covered / np.maximum(np.bincount(pair, minlength=pairs), 1),
+        main,
+        kinds,
+        guest,
+        rarer,
+        returning,
+        least,
+    )

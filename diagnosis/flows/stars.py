@@ -1,0 +1,49 @@
+"""Gradients that are added up inside the fabric: every member exchanges with a point there, not with the others.
+
+Points are shared: the groups of several pipeline stages may use one, and then look like one group. The members of one
+group send together; those of another stage are done at another time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from diagnosis.flows.capture import Flows, Ints
+
+#: Transfers of one member that are compared.
+EVENTS = 400
+
+
+def split(rings: list[Ints], members: Ints, chains: list[Ints], flows: Flows) -> list[Ints]:
+    """The rings, where a star's members that meet twice or more in the pipelines ``chains`` are dealt into as many
+    groups by when they send; without the points themselves. ``flows``: the collectives' records.
+
+    O(members² / groups) comparisons in such a star, each of ``EVENTS`` transfers.
+    """
+    chain = {int(m): number for number, group in enumerate(chains) for m in group}
+    out: list[Ints] = []
+    for ring in rings:
+        own = np.intersect1d(ring, members)
+        met = Counter(chain[m] for m in own.tolist() if m in chain)
+        parts = max(met.values(), default=1)
+        if len(own) == len(ring) or parts < 2 or len(own) % parts:
+            out.append(ring)
+            continue
+        ends = {m: np.sort(flows.end[flows.src == m])[:EVENTS] for m in own.tolist()}
+        left = own.tolist()
+        while left:
+            apart = [_apart(ends[left[0]], ends[m]) for m in left]
+            near = [left[i] for i in np.argsort(apart, kind="stable")[: len(own) // parts]]
+            out.append(np.sort(np.array(near, dtype=np.int64)))
+            left = [m for m in left if m not in near]
+    return sorted(out, key=lambda g: (-len(g), int(g[0])))
+
+
+def _apart(x: np.ndarray, y: np.ndarray) -> float:
+    """Seconds from a transfer of one member to the nearest of another, typically."""
+    if not len(x) or len(y) < 2:
+        return np.inf if len(x) or len(y) else 0.0
+    at = np.clip(np.searchsorted(y, x), 1, len(y) - 1)
+    return float(np.median(np.minimum(np.abs(y[at - 1] - x), np.abs(y[at] - x))))
