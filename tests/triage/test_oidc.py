@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import Group
 from django.core.exceptions import ImproperlyConfigured
 
 from tests.factories import make_team, make_user
 from triage.environment import env_pairs
+from triage.models import Activity
 from triage.services.membership import membership_sync, roles_for
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -58,6 +60,16 @@ def test_without_a_mapping_what_administrators_gave_stays():
     assert [group.name for group in ada.groups.all()] == ["manager"]
     assert [team.slug for team in ada.teams.all()] == ["red"]
     assert [group.name for group in new.groups.all()] == ["viewer"]
+
+
+@pytest.mark.django_db
+def test_groups_that_are_no_roles_stay_and_a_sign_in_that_changes_nothing_is_no_act():
+    ada = make_user("ada", "viewer")
+    ada.groups.add(Group.objects.create(name="on call"))
+    for _ in range(2):
+        membership_sync(user=ada, groups=["sre"], roles=ROLES, teams={"red": {"ml-red"}}, default="viewer")
+    assert sorted(group.name for group in ada.groups.all()) == ["engineer", "on call"]
+    assert Activity.objects.filter(kind="membership", actor=ada).count() == 1
 
 
 @pytest.mark.parametrize("text", ["engineer", "engineer=", "captain=x", "=x"])

@@ -58,6 +58,18 @@ SAID = {
         "One of 2 switches (leaf-1 and spine-2) is slow: transfers across them take 3.0 times as long as usual from "
         "2023-11-14 22:13:20 UTC to 2023-11-14 22:14:20 UTC. Besides: 1 more slow group or switch.",
     ),
+    "the surest of several findings, of equals the slowest": (
+        flows(
+            job(
+                "flows-1",
+                GROUP | {"factor": 9.0},
+                GROUP | {"factor": 1.2, "confidence": 0.9},
+                GROUP | {"factor": 2.0, "confidence": 0.9, "culprits": ["10.0.0.1"]},
+            )
+        ),
+        "10.0.0.1 is slow: 2.0 times as long as usual in steps 4 to 6, from 2023-11-14 22:13:23 UTC. "
+        "Besides: 2 more slow groups or switches.",
+    ),
     "one slow step": (
         flows(job("flows-1", STEP)),
         "One step is slow: step 5 took 2.0 times as long as usual at 2023-11-14 22:13:24 UTC; flows show no cause.",

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from diagnosis.flows.slowness import matters, slow_steps
+from diagnosis.flows.steps import Steps
 from tests.diagnosis.flows.helpers import analysed, job_of
 from tests.diagnosis.flows.simulate import T0, Capture, Job, Slow, noisy, simulate, together
 
@@ -118,3 +121,36 @@ def test_times_are_epoch_seconds(tmp_path: Path) -> None:
     report, capture = run(Job(steps=12), tmp_path)
     steps = job_of(report, capture)["steps"]
     assert all(T0 < s["start"] < s["end"] < T0 + 60 for s in steps)
+
+
+def of_lengths(*seconds: float) -> Steps:
+    end = np.cumsum(np.array(seconds))
+    return Steps(end - seconds, end, np.concatenate([[0.0], end]), np.ones(len(end)), "DP", "gaps")
+
+
+EVEN = [1.0, 1.002, 0.998, 1.001, 0.999] * 4
+
+
+@pytest.mark.parametrize(
+    ("seconds", "slow"),
+    [
+        ([*EVEN, 1.3, *EVEN], [20]),
+        ([*EVEN, 1.3, 0.7, *EVEN], []),
+        ([*EVEN, 0.7, 1.3, *EVEN], []),
+        ([*EVEN, 1.3, 0.96, *EVEN], [20]),
+        ([*EVEN, 1.04, *EVEN], []),
+    ],
+    ids=["alone", "boundary too late", "boundary too early", "next one hardly shorter", "less than a twentieth"],
+)
+def test_a_step_is_slow_unless_its_neighbour_lacks_what_it_has_too_much(seconds: list[float], slow: list[int]) -> None:
+    mask, usual, limit = slow_steps(of_lengths(*seconds))
+    assert np.flatnonzero(mask).tolist() == slow
+    assert usual == pytest.approx(1.0, abs=0.002)
+    assert limit >= 1.05 * usual
+
+
+def test_what_lasts_for_most_of_a_capture_has_no_rest_to_be_compared_with() -> None:
+    steps = of_lengths(*EVEN)
+    assert matters(steps, 0, 15)
+    assert not matters(steps, 0, 9)
+    assert matters(of_lengths(*EVEN, *(1.1 * s for s in EVEN[:5])), 20, 24)
