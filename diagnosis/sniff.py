@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import re
@@ -61,10 +62,18 @@ def binary_reason(head: bytes) -> str | None:
         return None
     control = len(head) - len(head.translate(None, _CONTROL))
     high = len(head.translate(None, bytes(range(128))))
-    undecodable = high and decode(head).encode("utf-8", "replace") != head
-    if control > 0.02 * len(head) or (undecodable and high > 0.25 * len(head)):
+    if control > 0.02 * len(head) or (high > 0.25 * len(head) and not _is_utf8(head)):
         return "binary data"
     return None
+
+
+def _is_utf8(head: bytes) -> bool:
+    """Whether bytes are text in UTF-8 as far as they go: the last character may be cut."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def sniff(head: bytes, path: str) -> Kind:

@@ -35,6 +35,15 @@ def test_text_in_any_language_and_colour_is_text(text: str) -> None:
     assert binary_reason(text.encode()) is None
 
 
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_a_character_cut_by_the_end_of_what_is_looked_at_leaves_text_text(cut: int) -> None:
+    assert binary_reason(("漢字の記録\n" * 50).encode() + "漢字".encode()[: 3 + cut]) is None
+
+
+def test_high_bytes_in_no_order_are_binary() -> None:
+    assert binary_reason(bytes(range(160, 250)) * 20) == "binary data"
+
+
 def test_latin_1_text_is_text() -> None:
     assert binary_reason("Fehler: größer als erlaubt\n".encode("latin-1") * 20) is None
 
