@@ -11,6 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from diagnosis import numbers
 from ingest import selectors, services
 from ingest.api.uploads import CHUNK_BYTES
 from ingest.asked import whole
@@ -180,14 +181,15 @@ def service_accounts(request: HttpRequest) -> HttpResponse:
 
 
 def _token_of_form(request: HttpRequest, user: Any) -> str:
-    days = request.POST.get("days", "").strip()
-    if days and not (days.isascii() and days.isdigit() and len(days) < 6):
+    said = request.POST.get("days", "").strip()
+    days = numbers.whole(said, digits=5)
+    if said and days is None:
         raise Refused("Give the days as a whole number, or leave them out.", code="invalid")
     _, secret = services.token_create(
         user=user,
         name=request.POST.get("name", ""),
         scopes=request.POST.getlist("scopes"),
-        days=int(days) if days else None,
+        days=days,
     )
     return secret
 

@@ -18,6 +18,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from diagnosis import numbers
 from ingest import selectors, services
 from ingest.api.base import ApiView
 from ingest.api.jobs import job_of
@@ -233,10 +234,11 @@ class UploadView(TusView):
 
 
 def number_of(text: str, name: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
+    number = numbers.whole(text, digits=18)
+    if number is None:
         said = f"is “{text[:40]}”" if text else "is missing"
         raise Refused(f"{name} {said}: send a whole number from 0 on.", code="bad_number", status=400)
-    return int(text)
+    return number
 
 
 def metadata_of(header: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from triage.services.diagnosing import diagnosis_store
 pytestmark = pytest.mark.django_db
 
 _JOB, _LOG = "/jobs/odd-job", "0/a.log"
-_LIST, _API, _NUMBERS = "/incidents/?q=", "/api/v1/incidents/?q=", ("line", "from", "count", "level")
+_LIST, _API, _NUMBERS = "/incidents/?q=", "/api/v1/incidents/?q=", ("line", "from", "count", "level", "masked")
 #: digits that are no numbers, too large for any database, too many for Python
 _ODD_NUMBERS = ("²", "9" * 25, "9" * 5000)
 _ODD_DAYS = ("0001-01-01", "9999-12-31", "9999-12")
@@ -83,9 +83,11 @@ PLACES = {
 
 
 @pytest.fixture
-def pages(client):
+def pages(client, django_capture_on_commit_callbacks):
     job = make_job("odd-job")
-    artifact_receive(job=job, path="a.log", chunks=[b"2026-11-21 03:00:00 step 1\n2026-11-21 03:00:01 ERROR x\n"])
+    lines = b"2026-11-21 03:00:00 step 1\n2026-11-21 03:00:01 ERROR x\n"
+    with django_capture_on_commit_callbacks(execute=True):  # the log is read: its pages ask its columns
+        artifact_receive(job=job, path="a.log", chunks=[lines])
     diagnosis_store(attempt=make_attempt(job), revision=1, report=sample())
     client.force_login(make_user("root", "admin"))
     client.raise_request_exception = False

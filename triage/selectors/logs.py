@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from diagnosis import Source
+from diagnosis import Source, numbers
 from diagnosis import parsed as parsed_files
 from ingest import selectors as evidence
 from ingest import storage
@@ -164,8 +164,9 @@ def _passes(only: Filter, start: int, sources: tuple[Source, ...]) -> pl.Expr:
     passed = pl.col("line") >= start
     if only.level:
         passed &= pl.col("level") >= only.level
-    if only.masked.isdigit():
-        passed &= pl.col("masked") == int(only.masked)
+    masked = numbers.whole(only.masked, digits=20)
+    if masked is not None and masked < 1 << 64:
+        passed &= pl.col("masked") == masked
     if only.who:
         ids = [n for n, source in enumerate(sources) if only.who.lower() in _who(source).lower()]
         passed &= pl.col("source").is_in(ids)

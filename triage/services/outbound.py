@@ -18,6 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from django.conf import settings
 
+from diagnosis import numbers
 from diagnosis.plain import text as storable
 
 TIMEOUT_S = 10.0
@@ -121,7 +122,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         response = connection.getresponse()
         text = storable(response.read(MAX_ANSWER_BYTES).decode("utf-8", "replace"))
         after = response.headers.get("Retry-After", "")
-        seconds = int(after) if after.isascii() and after.isdigit() and len(after) < 7 else None
+        seconds = numbers.whole(after, digits=6)
         return Answer(response.status, text, "", took(), seconds)
     except (OSError, http.client.HTTPException) as error:
         if connection.is_cut or isinstance(error, TimeoutError):
