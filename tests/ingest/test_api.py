@@ -149,11 +149,26 @@ def test_a_diagnosis_on_request_is_queued_once_per_revision(put: Any, api: Any, 
     put("a.log", LOG)
     url = f"/api/v1/jobs/{job.slug}/diagnose/"
     first, second = api.post(url), api.post(url)
-    assert first.status_code in (200, 202)
+    assert first.status_code == 202
     assert first.json()["run"] == second.json()["run"]
     assert job.runs.filter(kind="diagnose").count() == 1
     runs = api.get(f"/api/v1/jobs/{job.slug}/runs/").json()["results"]
     assert {run["kind"] for run in runs} == {"parse", "diagnose"}
+
+
+def test_a_diagnosis_that_is_done_is_told_and_made_again_only_by_force(api: Any, put: Any, job: Any) -> None:
+    put("a.log", LOG)
+    url = f"/api/v1/jobs/{job.slug}/diagnose/"
+    first = api.post(url, {}, format="json")
+    assert (first.status_code, first.json()["state"]) == (202, "queued")
+    job.refresh_from_db()
+    job.runs.filter(kind="diagnose").update(state="succeeded")
+    Job.objects.update(diagnosed_revision=job.revision)
+    again = api.post(url, {"force": False}, format="json")
+    assert (again.status_code, again.json()["state"], again.json()["run"]) == (200, "succeeded", first.json()["run"])
+    forced = api.post(url, {"force": True}, format="json")
+    assert (forced.status_code, forced.json()["state"]) == (202, "queued")
+    assert forced.json()["run"] != first.json()["run"]
 
 
 def test_a_token_opens_only_what_its_scopes_and_its_owners_role_allow(job: Any, engineer: Any) -> None:
