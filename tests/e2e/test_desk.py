@@ -71,6 +71,29 @@ def test_an_act_by_key_leaves_focus_and_cursor_where_they_were(engineer: Page, s
     expect(page.locator("#q")).to_have_value("category:hard")
 
 
+def test_the_queue_is_worked_through_by_key_from_incident_to_incident(engineer: Page, samples_ready: None) -> None:
+    page = engineer
+    page.goto("/")
+    rows = [a.get_attribute("href") for a in page.locator(".incident-row a.headline").all()]
+    assert len(rows) >= 2
+    page.locator(".incident-row a.headline").first.click()
+    page.wait_for_url(re.compile(f"{rows[0]}$"))
+    page.wait_for_load_state()  # keys work once the page's scripts have run
+    page.keyboard.press("i")  # judged, so that it leaves the queue
+    expect(page.get_by_test_id("verdict").locator(".human-word")).to_be_visible()
+    page.keyboard.press("n")
+    page.wait_for_url(re.compile(f"{rows[1]}$"))
+    page.go_back()
+    page.wait_for_load_state()
+    page.locator(".human-word").get_by_role("button", name="take back").click()
+    expect(page.locator(".human-word")).to_have_count(0)
+    page.get_by_role("link", name="Next").click()
+    page.wait_for_url(re.compile(f"{rows[1]}$"))
+    page.wait_for_load_state()
+    page.keyboard.press("p")
+    page.wait_for_url(re.compile(f"{rows[0]}$"))
+
+
 def test_a_queue_being_worked_on_is_left_alone(engineer: Page, samples_ready: None) -> None:
     page, asked = engineer, []
     page.goto("/")

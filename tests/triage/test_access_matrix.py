@@ -67,6 +67,8 @@ RULES: dict[str, Rule] = {
     "GET /incidents/<number>.md": Rule(TEAM),
     "GET /incidents/<number>/": Rule(TEAM),
     "GET /incidents/<number>/grouping/": Rule(TEAM),
+    "GET /incidents/<number>/next/": Rule(TEAM),
+    "GET /incidents/<number>/previous/": Rule(TEAM),
     "POST /incidents/<number>/act/": post(TEAM, "review", act="actioned"),
     "POST /incidents/<number>/assign/": post(TEAM, "review", assignee="owner"),
     "POST /incidents/<number>/comment/": post(TEAM, "review", body="x"),

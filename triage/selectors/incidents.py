@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Any
 
 from django.db.models import Count, F, Q, QuerySet
@@ -113,18 +114,23 @@ def _as_rows(incidents: QuerySet[Incident]) -> QuerySet[Incident]:
     return incidents.select_related("job", "assignee").only(*_ROW_FIELDS)
 
 
+#: sections of the queue: title and the age up to which an incident is in it
+_SECTIONS = (("Last 24 hours", timedelta(days=1)), ("Last 7 days", timedelta(days=7)), ("Earlier", timedelta.max))
+
+
+def queue_key(incident: Incident, now: datetime) -> tuple[Any, ...]:
+    """Where an incident stands in the queue: by its section, then the costliest, the largest, the newest first."""
+    section = next(n for n, (_, age) in enumerate(_SECTIONS) if now - incident.opened_at <= age)
+    weight = (-(incident.gpu_hours or 0), -(incident.node_count or 0))
+    return (section, *weight, now - incident.opened_at, -incident.pk)
+
+
 def queue_sections(user: Any, now: datetime) -> list[tuple[str, list[Incident]]]:
     """The newest that await review, in sections by age; within one the costliest first."""
     rows = list(_as_rows(queue_incidents(user, now)).order_by("-opened_at", "-id")[:QUEUE_SIZE])
-    edges = (("Last 24 hours", timedelta(days=1)), ("Last 7 days", timedelta(days=7)), ("Earlier", timedelta.max))
-    sections = []
-    for title, age in edges:
-        inside = [row for row in rows if now - row.opened_at <= age]
-        rows = [row for row in rows if now - row.opened_at > age]
-        inside.sort(key=lambda row: (-(row.gpu_hours or 0), -(row.node_count or 0)))
-        if inside:
-            sections.append((title, inside))
-    return sections
+    rows.sort(key=lambda row: queue_key(row, now))
+    sections = groupby(rows, key=lambda row: queue_key(row, now)[0])
+    return [(_SECTIONS[n][0], list(inside)) for n, inside in sections]
 
 
 def incident_page(user: Any, query: Query, *, sort: str = "newest", page: int = 1) -> IncidentPage:

@@ -32,6 +32,7 @@ PATHS: dict[str, str] = {
     "link": _line(_CHAIN),
     "down": _line("M4 6l4 4 4-4"),
     "right": _line("M6 4l4 4-4 4"),
+    "left": _line("M10 4l-4 4 4 4"),
     # shapes of state
     "ring": _circle(8, 8, 4.5),
     "dot": _circle(8, 8, 4.5, _FULL),

@@ -7,18 +7,22 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
+from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
 from diagnosis.model import STAGES
 from ingest.asked import whole
+from triage import search
 from triage.export import markdown
 from triage.models import Decision, Incident
 from triage.selectors.advice import advice_view
+from triage.selectors.beside import beside_in_list, beside_in_queue
 from triage.selectors.grouping import grouping_of
 from triage.selectors.incident import incident_view
 from triage.selectors.incidents import incidents_visible_to
@@ -37,7 +41,7 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
     """What failed, where, and do I agree?"""
     found = incident_or_404(request, number)
     view: Any = SimpleLazyObject(lambda: incident_view(request.user, found))
-    job = found.job
+    job, within = found.job, _within(request)
     context = {
         "nav": "incidents",
         "incident": found,
@@ -47,6 +51,8 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
         "stages": STAGES,
         "acts": _acts(found),
         "acts_stay": True,
+        "q": within.get("q", ""),
+        "kept": f"?{urlencode(within)}" if within else "",
         "is_asleep": found.snoozed_until is not None and found.snoozed_until > timezone.now(),
     }
     return render(request, "triage/incident.html", context)
@@ -60,6 +66,35 @@ def _acts(found: Incident) -> list[tuple[str, str]]:
     if found.state in LATER_STATES:
         acts.append(("reopened", "Reopen"))
     return [*acts, ("woken", "Wake")] if found.snoozed_until else acts
+
+
+def _within(request: HttpRequest) -> dict[str, str]:
+    """The search and order of the list that the address names; nothing where it is the queue."""
+    return {name: request.GET[name] for name in ("q", "sort") if name in request.GET} if "q" in request.GET else {}
+
+
+@require_GET
+def beside(request: HttpRequest, number: int, *, is_next: bool) -> HttpResponse:
+    """Go on to the next incident of the queue, or of the list that the address names; or back to the one before."""
+    found, within = incident_or_404(request, number), _within(request)
+    if within:
+        try:
+            query = search.parse(within["q"])
+        except search.SearchError as error:
+            raise BadRequest(str(error)) from error
+        sort = within.get("sort", "")
+        to = beside_in_list(request.user, found, query, sort=sort, is_next=is_next)
+    else:
+        to = beside_in_queue(request.user, found, is_next=is_next, now=timezone.now())
+    kept = f"?{urlencode(within)}" if within else ""
+    if to is not None:
+        return redirect(reverse("incident", args=[to]) + kept)
+    where = "list" if within else "queue"
+    if is_next:
+        say(request, f"#{number} was the last of this {where}.")
+        return redirect(reverse("incidents") + kept if within else "queue")
+    say(request, f"#{number} is the first of this {where}.")
+    return redirect(reverse("incident", args=[number]) + kept)
 
 
 @require_GET

@@ -75,6 +75,7 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
         "problem": problem,
         "words": query.words(),
         "sort": sort if sort in SORTS else "newest",
+        "within": f"?{urlencode({'q': text, **({'sort': sort} if sort in SORTS and sort != 'newest' else {})})}",
         "sorts": SORTS,
         "saved": saved_views(request.user),
         "keys": search.KEYS,

@@ -1,0 +1,53 @@
+"""What comes after an incident, or before it, in the queue or in a list: by where it stands, not by whether it is in.
+
+Whoever judges one incident after the other takes each out of the list that they work through; its place in the order is
+what is left, and leads on.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, Q
+
+from triage.models import Incident
+from triage.search import Query
+from triage.selectors.incidents import SORTS, incidents_visible_to, queue_key, queue_sections
+
+#: sort name → (its column, whether the largest comes first, whether the latest of equal ones does); a column without a
+#: value is last
+_COLUMNS = {
+    "newest": ("opened_at", True, True),
+    "oldest": ("opened_at", False, False),
+    "happened": ("happened_at", True, True),
+    "cost": ("gpu_hours", True, True),
+    "doubtful": ("confidence", False, True),
+}
+
+
+def beside_in_queue(user: Any, incident: Incident, *, is_next: bool, now: datetime) -> int | None:
+    """The number of the next (else: the previous) incident of the queue; None at its end. One query."""
+    own = queue_key(incident, now)
+    rows = [row for _, section in queue_sections(user, now) for row in section if row.pk != incident.pk]
+    after = [row for row in rows if (queue_key(row, now) > own) == is_next]
+    return (after[0] if is_next else after[-1]).pk if after else None
+
+
+def beside_in_list(user: Any, incident: Incident, query: Query, *, sort: str, is_next: bool) -> int | None:
+    """The number of the next (else: the previous) incident that the query finds; None at its end. One query."""
+    column, is_falling, is_latest_first = _COLUMNS[sort if sort in SORTS else "newest"]
+    value = getattr(incident, column)
+    further = {True: "lt", False: "gt"}
+    equal = Q(**{column: value, f"pk__{further[is_latest_first == is_next]}": incident.pk})
+    beyond = equal
+    if value is not None:
+        beyond |= Q(**{f"{column}__{further[is_falling == is_next]}": value})
+        beyond |= Q(**{column: None}) if is_next else Q()
+    elif not is_next:
+        beyond |= Q(**{f"{column}__isnull": False})
+    order = F(column).desc if is_falling == is_next else F(column).asc
+    ranked = order(nulls_last=True) if is_next else order(nulls_first=True)
+    tie = "-pk" if is_latest_first == is_next else "pk"
+    found = query.apply(incidents_visible_to(user), user=user).filter(beyond).exclude(pk=incident.pk)
+    return found.order_by(ranked, tie).values_list("pk", flat=True).first()
