@@ -48,7 +48,7 @@ def size(count: int | None) -> str:
     """Bytes for people."""
     value = float(count or 0)
     for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
+        if value < 999.5:  # what rounds to 1000 belongs to the next unit
             return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} TB"

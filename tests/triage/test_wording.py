@@ -9,7 +9,9 @@ import pytest
 from triage.models import Activity
 from triage.selectors.incident import activity_words, log_url
 from triage.templatetags.desk import category_path, highlight, markdown, state_chip, utc
-from triage.wording import duration, number, score, size
+from triage.wording import ago, amount, duration, number, percent, score, size
+
+NOW = datetime(2026, 11, 21, 3, 12, 7, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -32,8 +34,22 @@ def test_durations_have_one_unit(seconds, words):
 def test_numbers_and_sizes_are_for_people():
     assert number(1234567) == "1,234,567"
     assert number(None) == "–"
-    assert (size(999), size(1500), size(123456789)) == ("999 B", "1.5 kB", "123 MB")
+    assert (size(999), size(1000), size(1500), size(123456789)) == ("999 B", "1.0 kB", "1.5 kB", "123 MB")
+    assert (size(999_999), size(10**15), size(None)) == ("1.0 MB", "1000.0 TB", "0 B")
     assert (score(0.97), score(1.0)) == (".97", "1.00")
+
+
+def test_costs_are_as_exact_as_they_are_small():
+    assert [amount(value) for value in (None, 0, 9.994, 10, 12345.6)] == ["–", "0.00", "9.99", "10", "12,346"]
+    assert [percent(value) for value in (None, 0, 0.456, 1)] == ["–", "0 %", "46 %", "100 %"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0, "just now"), (59, "just now"), (61, "1 min ago"), (7300, "2.0 h ago")]
+)
+def test_what_has_just_been_needs_no_number(seconds, words, time_machine):
+    time_machine.move_to(NOW, tick=False)
+    assert ago(NOW - timedelta(seconds=seconds)) == words
 
 
 def test_a_time_is_shown_in_utc_whatever_its_zone():
