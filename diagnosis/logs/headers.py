@@ -70,13 +70,14 @@ _SECOND = r"\S(?:\[default0\]:|\[rank0\]: ?|\[0-0-0 0:0:0[.,]0\] |\[?[IWEF]0 0:0
 _GRAVE = r"\bERROR\b|\bFATAL\b|Error\b|Exception\b|\bXid\b|Traceback|\bfailed\b|\bFailed\b|Aborted|Killed"
 _HOST = rf"(?:0\.0\.0\.0|{_NAME})"
 
-#: (level, pattern over the normalised header and the start of the message), worst first.
+#: (level, pattern over the normalised header and the start of the message), worst first; house styles write levels in
+#: their own language, or as signs.
 _LEVELS: tuple[tuple[Level, str], ...] = (
     (
         Level.FATAL,
         (
             r"\b(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT)\b|[\[:](?:fatal|crit|critical|emerg|alert)[\] ]"
-            r"|\bF0 0:0:0|\b[Ff]atal error\b|[Kk]ernel panic"
+            r"|\bF0 0:0:0|\b[Ff]atal error\b|[Kk]ernel panic|[\[【|=](?:致命|严重|嚴重|치명)[\]】| ]"
         ),
     ),
     (
@@ -84,6 +85,7 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
         (
             r"\b(?:ERROR|ERR|SEVERE)\b|[\[:](?:error|err)[\] ]|\[NeMo E |\blevel=error\b|\bE0 0:0:0"
             r"|\bslurmstepd: error:|\bsrun: error:|^\s*[Ee]rror:|Traceback \(most recent call last\)"
+            r"|\b(?:FEHLER|ERREUR|ERRO)\b|[\[【|=](?:错误|錯誤|エラー|오류|ОШИБКА)[\]】| ]|🔴|❌"
         ),
     ),
     (
@@ -91,6 +93,7 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
         (
             r"\b(?:WARNING|WARN)\b|[\[:]warn(?:ing)?[\] ]|\[NeMo W |\blevel=warn|\bW0 0:0:0|\b\w*Warning: "
             r"|^\s*[Ww]arning:|\bWarning\b"
+            r"|\b(?:WARNUNG|AVERTISSEMENT|AVISO)\b|[\[【|=](?:警告|경고|ПРЕДУПРЕЖДЕНИЕ)[\]】| ]|🟡|⚠"
         ),
     ),
     (Level.INFO, r"\b(?:INFO|NOTICE|EVENT)\b|\[info\]|\[NeMo I |\blevel=info\b|\bI0 0:0:0|\bNormal\b"),

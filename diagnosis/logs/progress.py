@@ -14,24 +14,26 @@ from typing import Final
 
 import polars as pl
 
+from diagnosis.logs import counters
 from diagnosis.logs.events import LogTable
 from diagnosis.model import ReadRange
 
+#: What stands between a counter's name and its number.
+_IS: Final = r"[\"']?\s*[=:#]?\s*(?:\[\s*|[\"'])?"
 #: Counters by trust: (kind, pattern with the number as its first group).
 _COUNTERS: Final = (
-    ("iteration", r"(?i)\bglobal[_ ]?step[\"']?\s*[=:]?\s*(\d+)(?!\.?\d)"),
-    ("iteration", r"(?i)\biter(?:ation)?s?[\"']?\s*[=:#]?\s*\[?\s*(\d+)(?!\.?\d)"),
+    ("iteration", rf"(?i)\bglobal[_ ]?step{_IS}(\d+)(?!\.?\d)"),
+    ("iteration", rf"(?i)\biter(?:ation)?s?{_IS}(\d+)(?!\.?\d)"),
     (
         "iteration",
-        r"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step"
-        r"|\bbatch(?:_idx)?)[\"']?\s*[=:#]?\s*\[?\s*(\d+)(?!\.?\d)",
+        rf"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step|\bbatch(?:_idx)?){_IS}(\d+)(?!\.?\d)",
     ),
     ("bar", r"(?:\||\s)(\d+)/\d+\s*\[[\d:]+\s*<"),
-    ("epoch", r"(?i)\bepoch(?:_num|_no|_count)?[\"']?\s*[=:#]?\s*\[?\s*(\d+)(?!\.\d)"),
+    ("epoch", rf"(?i)\bepoch(?:_num|_no|_count)?{_IS}(\d+)(?!\.\d)"),
 )
 _CANDIDATE: Final = (
     r"(?i)\b(global[_ ]?step|iter(ation)?s?|step(_num|s)?|update|num_updates|train_step|batch(_idx)?|epoch(_num|_no"
-    r"|_count)?)[\"']?\s*[=:#]?\s*\[?\s*\d|\d/\d+\s*\[[\d:]+\s*<"
+    rf"|_count)?){_IS}\d|\d/\d+\s*\[[\d:]+\s*<"
 )
 #: What stands before a counter that is no beat; after it come values of the same line.
 _NOT_A_BEAT: Final = (
@@ -146,7 +148,7 @@ def find(table: LogTable, read: ReadRange) -> Progress:
     beats = _beats(table, sorted(kinds), read)
     start = _resumed_at(table)
     if beats.is_empty():
-        return _saved(table, read, start)
+        return _wordless(table, read, start)
     good = _growing(beats) or _measuring(table, beats)
     for kind in ("iteration", "bar", "epoch"):
         chosen = [m for m in good if kinds[m] == kind]
@@ -156,7 +158,17 @@ def find(table: LogTable, read: ReadRange) -> Progress:
             return Progress(
                 "epoch" if kind == "epoch" else "iteration", mine, tuple(sorted(set(mine["masked"].to_list()))), start
             )
-    return _saved(table, read, start)
+    return _wordless(table, read, start)
+
+
+def _wordless(table: LogTable, read: ReadRange, start: int | None) -> Progress:
+    """Counters that no known word names; where there are none, those of checkpoints."""
+    masked, counted = counters.find(table, lambda rows: read_lines(rows, table.files, read), _NOT_A_BEAT)
+    beats = _beats(table, sorted(masked), read, counted)
+    if beats.is_empty():
+        return _saved(table, read, start)
+    beats = _agreeing(beats)
+    return Progress("iteration", beats, tuple(sorted(set(beats["masked"].to_list()))), start)
 
 
 def _saved(table: LogTable, read: ReadRange, start: int | None) -> Progress:

@@ -122,6 +122,11 @@ LEVELS = {
     "a.py:3: UserWarning: x": WARNING,
     "iteration 3 error_rate 0.2": NONE,
     "DEBUG x": DEBUG,
+    "zeit=01.03.2026-08:00:00,000 stufe=FEHLER rang=0 x": ERROR,
+    "[2026-03-01 08:00:00] [错误] x": ERROR,
+    "[2026-03-01 08:00:00] [警告] x": WARNING,
+    "1772352000.000;🔴;n1/0;r0;x": ERROR,
+    "[2026-03-01 08:00:00] 错误码 0 x": NONE,
     "[INFO|trainer.py:9] 2026-03-01 08:00:00,000 >> x": INFO,
 }
 

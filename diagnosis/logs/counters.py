@@ -1,0 +1,126 @@
+"""Counters without a known word: the number of a recurring line that grows by the same amount from one to the next.
+
+Words choose candidates where a log uses words that we know (:mod:`diagnosis.logs.progress`). A house style or another
+language uses none of them, and still its lines of progress have a form of their own: they recur, an integer in them
+grows evenly, and a measurement beside it, a number with a fraction, moves. A clock grows evenly too, but with time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Final
+
+import polars as pl
+
+from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.events import LogTable
+from diagnosis.model import Level
+
+#: Recurring messages looked at, the lines read of each, and how many it must have.
+_MESSAGES: Final = 40
+_LINES: Final = 80
+_LEAST: Final = 4
+#: Share of the growths that must be of one size.
+_EVEN: Final = 0.9
+#: A growth this near to that of the clock is the clock's.
+_LIKE_TIME: Final = 0.02
+_DIGITS: Final = 15
+#: Of a line so much is searched.
+_CHARS: Final = 600
+_MASK: Final = re.compile(r"(<[A-Z]+>)")
+_NUMBER: Final = r"([-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?)"
+#: What the masks that may hold blanks hide.
+_HIDDEN: Final = {"<TIME>": r"[\w:.,+ -]*?", "<PATH>": r"[^\n]*?"}
+type Counted = Callable[[str], tuple[str, int, int] | None]
+type Lines = Callable[[pl.DataFrame], Sequence[str]]
+
+
+def find(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...], Counted]:
+    """The messages that carry such a counter, and what reads it from one of their lines as ``progress.counter`` does.
+
+    ``read`` gives the text of rows; ``not_a_beat``: messages that match it count something else. Cost: at most
+    ``_MESSAGES`` × ``_LINES`` lines read.
+    """
+    text = pl.col("text")
+    candidates = (
+        table.messages.filter(
+            (pl.col("count") >= _LEAST)
+            & (pl.col("level") < Level.ERROR.value)
+            & (text.str.count_matches("<NUM>", literal=True) >= 2)
+            & ~text.str.contains(not_a_beat)
+        )
+        .sort("count", "masked", descending=[True, False])
+        .head(_MESSAGES)
+    )
+    found: dict[int, tuple[re.Pattern[str], int]] = {}
+    for masked, wording in candidates.select("masked", "text").iter_rows():
+        pattern = _pattern(wording)
+        place = _place(*_sample(table, masked, pattern, read))
+        if place is not None:
+            found[masked] = (pattern, place)
+
+    def counted(line: str) -> tuple[str, int, int] | None:
+        for pattern, place in found.values():
+            if (match := pattern.search(line[:_CHARS])) and match.group(place).isdecimal():
+                return "iteration", int(match.group(place)[:_DIGITS]), match.start(place)
+        return None
+
+    return tuple(found), counted
+
+
+def _pattern(wording: str) -> re.Pattern[str]:
+    """What finds the numbers of a masked message in a raw line, one group each.
+
+    What another mask hides ends where the next words first stand, for good: nothing is tried twice, however a line is
+    made.
+    """
+    parts: list[str] = []
+    hidden = ""
+    for part in filter(None, _MASK.split(wording)):
+        if part != "<NUM>" and _MASK.fullmatch(part):
+            hidden = _HIDDEN.get(part, r"\S*?") if parts else ""
+            continue
+        known = _NUMBER if part == "<NUM>" else r"\s+".join(re.escape(word) for word in re.split(r"\s+", part))
+        parts.append(f"(?>{hidden}{known})" if hidden else known)
+        hidden = ""
+    return re.compile("".join(parts))
+
+
+def _sample(
+    table: LogTable, masked: int, pattern: re.Pattern[str], read: Lines
+) -> tuple[list[tuple[str, ...]], list[int | None]]:
+    """The numbers of the last lines of the message by the writer that prints it most, and their times."""
+    cells = table.cells.filter(pl.col("masked") == masked)
+    most = cells.sort("n", "file", "source", descending=[True, False, False]).row(0, named=True)
+    rows = table.rows([masked], files=[most["file"]]).filter(pl.col("source") == most["source"]).tail(_LINES)
+    matches = [pattern.search(line[:_CHARS]) for line in read(rows)]
+    told = [(match.groups(), at) for match, at in zip(matches, rows["at"].to_list(), strict=True) if match]
+    return [numbers for numbers, _ in told], [at for _, at in told]
+
+
+def _place(numbers: Sequence[tuple[str, ...]], times: Sequence[int | None]) -> int | None:
+    """Which group counts (from 1), if one does and another measures."""
+    if len(numbers) < _LEAST:
+        return None
+    columns = list(zip(*numbers, strict=True))
+    if not any(len(set(column)) > 1 and all(re.search(r"[.,]\d", value) for value in column) for column in columns):
+        return None
+    for place, column in enumerate(columns, 1):
+        if all(value.isdecimal() for value in column) and _is_even([int(v[:_DIGITS]) for v in column], times):
+            return place
+    return None
+
+
+def _is_even(values: Sequence[int], times: Sequence[int | None]) -> bool:
+    """Whether these grow by one amount, restarts aside, and not as the clock does."""
+    growths = [later - earlier for earlier, later in pairwise(values) if later > earlier]
+    if len(growths) < max(_LEAST - 1, _EVEN * (len(values) - 1)):
+        return False
+    usual = sorted(growths)[len(growths) // 2]
+    if sum(growth == usual for growth in growths) < _EVEN * len(growths):
+        return False
+    gaps = [(b - a) / SECOND for a, b in pairwise(times) if a is not None and b is not None]
+    passed = sorted(gaps)[len(gaps) // 2] if gaps else 0.0
+    return usual == 1 or not passed or all(abs(usual / (passed * unit) - 1) > _LIKE_TIME for unit in (1, 1e3, 1e6))
