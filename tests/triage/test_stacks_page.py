@@ -8,6 +8,7 @@ from django.urls import reverse
 from diagnosis.stacks import diagnose_stacks
 from tests.diagnosis.stacks import simulate
 from tests.factories import make_attempt, make_job, make_user
+from triage.charts import stacks
 from triage.charts.stacks import icicle_chart, unfold
 from triage.models import Diagnosis
 from triage.services.reading import incident_of
@@ -61,6 +62,12 @@ def test_children_stand_below_their_parent_and_beside_each_other():
     assert boxes["main (train.py)"] == (0, 4, 1)
     assert boxes["all_reduce (comm.py)"] == (0, 3, 2)
     assert boxes["get_batch (<data>.py)"] == (3, 1, 2)
+
+
+def test_of_endless_stacks_the_outermost_frames_are_drawn(monkeypatch):
+    monkeypatch.setattr(stacks, "MAX_FRAMES", 2)
+    chart = icicle_chart(ICICLE, set(), {})
+    assert [text for trace in chart["data"] for text in trace["text"]] == ["all ranks", "main (train.py)"]
 
 
 def test_frames_of_outliers_alone_are_hatched_and_open_their_dump():
