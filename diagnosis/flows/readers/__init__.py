@@ -6,6 +6,7 @@ A format is told from its content; :data:`READERS` maps its name to the function
 from __future__ import annotations
 
 from diagnosis.flows.readers.base import Reader, Reading, Unusable
+from diagnosis.flows.readers.cloud import read_azure, read_google, sniff_cloud
 from diagnosis.flows.readers.delimited import read_delimited, sniff_delimited
 from diagnosis.flows.readers.jsonl import read_json_array, read_json_lines, sniff_json
 from diagnosis.flows.readers.parquet import read_parquet
@@ -18,6 +19,8 @@ READERS: dict[str, Reader] = {
     "pcap": read_pcap,
     "json-lines": read_json_lines,
     "json-array": read_json_array,
+    "azure": read_azure,
+    "google": read_google,
     "delimited": read_delimited,
 }
 
@@ -31,4 +34,4 @@ def sniff(head: bytes, path: str) -> str | None:
         return "parquet"
     if sniff_pcap(head):
         return "pcap"
-    return sniff_json(head) or ("delimited" if sniff_delimited(head) else None)
+    return sniff_json(head) or sniff_cloud(head) or ("delimited" if sniff_delimited(head) else None)

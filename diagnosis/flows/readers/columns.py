@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import ipaddress
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,6 +26,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
         "begin",
         "timestart",
         "timeflowstartns",
+        "timeflowstartms",
+        "timeflowstart",
         "startns",
         "startts",
         "frametimeepoch",
@@ -44,6 +48,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
         "tend",
         "timeend",
         "timeflowendns",
+        "timeflowendms",
+        "timeflowend",
         "endns",
         "endts",
         "flowend",
@@ -131,6 +137,7 @@ _TEXT_TIMES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y/%m/%d %H:%M:%
 INSTANTS = "There is no duration or end: each record is taken as an instant, so slow transfers cannot be told."
 #: Longer words are no column names.
 _MOST_CHARS = 100
+_PACKED = "^(?:[A-Za-z0-9+/]{6}|[A-Za-z0-9+/]{22})==$"
 _PUNCTUATION = re.compile(r"[\W_]+")
 
 
@@ -163,15 +170,19 @@ class Columns:
             ours = _BY_NAME.get(plain(name))
             if ours:
                 found.setdefault(ours, []).append(name)
+        for ours, own in found.items():  # nanoseconds before milliseconds before seconds
+            own.sort(key=lambda name: ALIASES[ours].index(plain(name)))
         missing = [
             label for key, label in (("src", "source address"), ("dst", "destination address")) if key not in found
         ]
         if "start" not in found and not ("end" in found and "duration" in found):
             missing.append("start time")
         if missing:
+            least = "start_time, duration (or end), src, dst and bytes"
+            if any(plain(name) == "frametime" for name in names):
+                least = "frame.time_epoch (frame.time is for people), ip.src, ip.dst and frame.len"
             raise Unusable(
-                f"Columns are missing: {', '.join(missing)}. Found: {', '.join(names[:20])}. "
-                "Export at least start_time, duration (or end), src, dst and bytes."
+                f"Columns are missing: {', '.join(missing)}. Found: {', '.join(names[:20])}. Export at least {least}."
             )
         return cls(found)
 
@@ -198,7 +209,8 @@ class Columns:
         length = self._length(table)
         if start is None and end is not None and length is not None:
             start = end - length
-        assert start is not None
+        if start is None:  # a stretch without any time: its rows are left out
+            start = pl.Series("start", [None], dtype=pl.Int64).new_from_index(0, table.height)
         if end is None and length is None and reading.format != "tshark" and INSTANTS not in reading.notes:
             reading.notes.append(INSTANTS)
         if length is not None and (end is None or _coarse(start)):
@@ -260,7 +272,16 @@ def _tidy(text: pl.Series, *, innermost: bool) -> pl.Series:
     """Tells by the few different values whether there is anything to tidy in the many rows: mostly there is not."""
     values = text.unique()
     tidied = _tidied(values, innermost=innermost)
+    if len(values) and values.drop_nulls().str.contains(_PACKED).all() and values.null_count() < len(values):
+        return text.replace_strict(
+            values, [None if v is None else _unpacked(v) for v in values], return_dtype=pl.String
+        )
     return text if tidied.equals(values, null_equal=True) else _tidied(text, innermost=innermost)
+
+
+def _unpacked(value: str) -> str:
+    """An address of four or sixteen bytes in base64, as JSON made of protocol buffers writes it."""
+    return str(ipaddress.ip_address(base64.b64decode(value)))
 
 
 def _tidied(text: pl.Series, *, innermost: bool) -> pl.Series:
@@ -327,7 +348,7 @@ def to_ns(series: pl.Series, time_zone: str, reading: Reading) -> pl.Series:
         return _scaled(series)
     text = series.cast(pl.String).str.strip_chars(' "')
     number = text.cast(pl.Float64, strict=False)
-    if number.null_count() <= text.null_count() + 0.5 * len(text):
+    if len(text) - number.null_count() > 0.5 * (len(text) - text.null_count()):
         whole = text.cast(pl.Int64, strict=False)
         return _scaled(whole if whole.null_count() == number.null_count() else number)
     return _from_text(text, time_zone, reading)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import warnings
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -20,6 +21,8 @@ from diagnosis.model import ParseHints
 
 #: Bytes in which the first hundred rows are looked for.
 SAMPLED = 1 << 18
+
+UNCLOSED = "Some rows are malformed (a quotation mark is not closed): marks were read as any other sign."
 
 Schema = dict[str, pl.DataType | type[pl.DataType]]
 _SEPARATORS = (",", "\t", ";", " ", "|")
@@ -68,13 +71,29 @@ def sniff_delimited(head: bytes) -> bool:
     """True when a header line with two addresses and a time or a volume is among the first lines, or the lines are a
     known headerless form.
     """
-    return find_header(head) is not None or is_sflowtool(head) or unknown_separator(head) is not None
+    return (
+        find_header(head) is not None
+        or is_sflowtool(head)
+        or is_aws_custom(head)
+        or unknown_separator(head) is not None
+    )
 
 
 def is_sflowtool(head: bytes) -> bool:
     """``sflowtool -l``: lines that begin with FLOW or CNTR and hold no time."""
     lines = [line for line in head.split(b"\n")[:5] if line]
     return bool(lines) and all(line.startswith((b"FLOW,", b"CNTR,")) for line in lines)
+
+
+def is_aws_custom(head: bytes) -> bool:
+    """Records of AWS without their header and in an order of their own: told by interface, decision and status."""
+    lines = [line.split(b" ") for line in head.split(b"\n")[:5] if line]
+    return bool(lines) and all(
+        len(parts) >= 8
+        and any(part.startswith(b"eni-") for part in parts)
+        and bool({b"ACCEPT", b"REJECT"} & set(parts) or {b"NODATA", b"SKIPDATA"} & set(parts))
+        for parts in lines
+    )
 
 
 def find_header(head: bytes) -> Header | None:
@@ -170,6 +189,13 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
     header = find_header(head)
     if header is None and is_sflowtool(head):
         raise Unusable("sflowtool -l prints no time. Export with sflowtool -J (JSON with time), goflow2, or nfdump.")
+    if header is None and is_aws_custom(head):
+        raise Unusable(
+            "AWS flow logs in an order of their own need their header line: add the line of the log's format "
+            "(version … srcaddr dstaddr … bytes packets start end …), as files in S3 have it."
+        )
+    if header is not None and len(header.separator) != 1:
+        raise Unusable(f"The columns are divided by '{header.separator}'. Export with one sign, such as a tab.")
     if header is None and (separator := unknown_separator(head)):
         raise Unusable(f"The columns are divided by '{separator}'. Export with commas, tabs, semicolons or |.")
     if header is None:
@@ -187,7 +213,7 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
             schema = _types(block, header)
         swift = _clean(block, header, schema) if clean else None
         clean = swift is not None  # what the first block needs leniency for, the others mostly need as well
-        table = _table(block, header, schema) if swift is None else swift
+        table = _table(block, header, schema, reading.notes) if swift is None else swift
         reading.lines += table.height
         before = out.dropped
         rows = columns.normalise(table, hints.time_zone, reading)
@@ -244,26 +270,46 @@ def _clean(block: bytes, header: Header, schema: Schema) -> pl.DataFrame | None:
     """
     if any(mark in block for mark in (b'"', b"#", b"(")):
         return None
-    try:
-        return pl.read_csv(block, has_header=False, separator=header.separator, schema=schema, quote_char=None)
-    except pl.exceptions.PolarsError:
-        return None
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            table = pl.read_csv(block, has_header=False, separator=header.separator, schema=schema, quote_char=None)
+        except pl.exceptions.PolarsError:
+            return None
+        return None if told else table
 
 
-def _table(block: bytes, header: Header, schema: Schema) -> pl.DataFrame:
-    """The columns of one block; a summary footer, a comment or a torn row gives nulls that the writer leaves out."""
-    try:
-        return pl.read_csv(
-            block,
-            has_header=False,
-            separator=header.separator,
-            schema=schema,
-            truncate_ragged_lines=True,
-            ignore_errors=True,
-            encoding="utf8-lossy",
-            quote_char='"',
-            comment_prefix="#",
-            null_values=["", "(empty)"],
-        )
-    except pl.exceptions.NoDataError:
-        return pl.DataFrame(schema=schema)
+def _table(block: bytes, header: Header, schema: Schema, notes: list[str] | None = None) -> pl.DataFrame:
+    """The columns of one block; a summary footer, a comment or a torn row gives nulls that the writer leaves out.
+
+    A quotation mark that is not closed takes all that follows for one field: then marks are read as any other sign.
+    """
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            table = _lenient(block, header, schema, '"')
+        except pl.exceptions.NoDataError:
+            return pl.DataFrame(schema=schema)
+        except pl.exceptions.PolarsError:
+            table = None  # the marks are to blame: without them every row is read
+        if table is not None and not told:
+            return table
+        if notes is not None and UNCLOSED not in notes:
+            notes.append(UNCLOSED)
+        return _lenient(block, header, schema, None)
+
+
+def _lenient(block: bytes, header: Header, schema: Schema, quote: str | None) -> pl.DataFrame:
+    return pl.read_csv(
+        block.lstrip(b"\r\n"),
+        has_header=False,
+        separator=header.separator,
+        schema=schema,
+        truncate_ragged_lines=True,
+        missing_columns="insert",
+        ignore_errors=True,
+        encoding="utf8-lossy",
+        quote_char=quote,
+        comment_prefix="#",
+        null_values=["", "(empty)"],
+    )

@@ -8,12 +8,12 @@ from typing import Any, BinaryIO
 import polars as pl
 
 from diagnosis.flows.readers.base import Reading, Unusable, blocks_of_lines
-from diagnosis.flows.readers.columns import Columns
+from diagnosis.flows.readers.columns import Columns, plain
 from diagnosis.flows.records import RecordWriter
 from diagnosis.model import ParseHints
 
 #: A pretty-printed array has to be held whole.
-MOST_ARRAY = 512 << 20
+MOST_ARRAY = 128 << 20
 
 
 def sniff_json(head: bytes) -> str | None:
@@ -83,7 +83,7 @@ def read_json_array(stream: BinaryIO, path: str, hints: ParseHints, out: RecordW
     """nfdump's ``-o json``: one array."""
     data = stream.read(MOST_ARRAY + 1)
     if len(data) > MOST_ARRAY:
-        raise Unusable("A JSON array of more than 512 MB cannot be read in pieces. Export with nfdump -o ndjson.")
+        raise Unusable("A JSON array of more than 128 MB cannot be read in pieces. Export with nfdump -o ndjson.")
     try:
         rows = [row for row in json.loads(data) if isinstance(row, dict)]
     except (ValueError, RecursionError) as error:
@@ -112,7 +112,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _format(row: dict[str, Any]) -> str:
-    if "time_flow_start_ns" in row or "sampler_address" in row:
+    if {plain(name) for name in row} & {"timeflowstartns", "timeflowstartms", "sampleraddress"}:
         return "goflow2"
     if "id.orig_h" in row:
         return "zeek-json"

@@ -4,6 +4,7 @@ src_port, dst_port, proto, bytes, packets, switches.
 
 from __future__ import annotations
 
+import base64
 import io
 import ipaddress
 import json
@@ -16,7 +17,7 @@ import polars as pl
 
 #: What each form cannot hold: the times' grid in seconds where it is coarser than microseconds.
 COARSE = {"nfdump-csv": 1.0, "nfdump-csv-2024": 1e-3, "nfdump-csv-fast": 1e-3, "nfdump-ndjson": 1e-3,
-          "nfdump-json": 1e-3, "aws-vpc": 1.0}  # fmt: skip
+          "nfdump-json": 1e-3, "aws-vpc": 1.0, "azure": 1.0}  # fmt: skip
 NAMES = {6: "TCP", 17: "UDP"}
 
 
@@ -54,6 +55,37 @@ def _goflow2(r: dict[str, Any]) -> dict[str, Any]:
         "bytes": r["bytes"], "packets": r["packets"], "src_addr": r["src"], "dst_addr": r["dst"],
         "proto": NAMES[r["proto"]], "src_port": r["src_port"], "dst_port": r["dst_port"],
     }  # fmt: skip
+
+
+def _goflow2_protobuf(r: dict[str, Any]) -> dict[str, Any]:
+    start = round(r["start_time"] * 1e6) * 1000
+    src, dst = (base64.b64encode(ipaddress.ip_address(r[end]).packed).decode() for end in ("src", "dst"))
+    return {
+        "type": "IPFIX", "timeReceivedNs": str(start), "samplingRate": "1", "samplerAddress": "wKgBAQ==",
+        "timeFlowStartNs": str(start), "timeFlowEndNs": str(start + round(r["duration"] * 1e6) * 1000),
+        "bytes": str(r["bytes"]), "packets": str(r["packets"]), "srcAddr": src, "dstAddr": dst,
+        "proto": r["proto"], "srcPort": r["src_port"], "dstPort": r["dst_port"],
+    }  # fmt: skip
+
+
+def _azure(rows: list[dict[str, Any]]) -> bytes:
+    tuples = [
+        f"{int((r['start_time'] + r['duration']) * 1e3)},{r['src']},{r['dst']},{r['src_port']},{r['dst_port']},"
+        f"{r['proto']},O,{state},NX,{counts}"
+        for r in rows
+        for state, counts in (("B", "0,0,0,0"), ("E", f"{r['packets']},{r['bytes']},0,0"))
+    ]
+    flows = [{"aclID": "a", "flowGroups": [{"rule": "r", "flowTuples": tuples}]}]
+    return json.dumps({"records": [{"category": "FlowLogFlowEvent", "flowRecords": {"flows": flows}}]}).encode()
+
+
+def _google(r: dict[str, Any]) -> dict[str, Any]:
+    ends = (r["start_time"], r["start_time"] + r["duration"])
+    start, end = (_stamp(round(t, 6), "%Y-%m-%dT%H:%M:%S.%fZ") for t in ends)
+    joined = {"src_ip": r["src"], "dest_ip": r["dst"], "src_port": r["src_port"], "dest_port": r["dst_port"]}
+    payload = {"connection": joined | {"protocol": r["proto"]}, "bytes_sent": str(r["bytes"])}
+    payload |= {"packets_sent": str(r["packets"]), "start_time": start, "end_time": end, "reporter": "SRC"}
+    return {"insertId": "i", "jsonPayload": payload, "timestamp": end}
 
 
 def _zeek(r: dict[str, Any]) -> dict[str, Any]:
@@ -152,6 +184,9 @@ EXPORTERS: dict[str, Callable[[list[dict[str, Any]]], bytes]] = {
     "nfdump-ndjson": lambda rows: _objects(rows, _nfdump_object),
     "nfdump-json": lambda rows: json.dumps([_nfdump_object(r) for r in rows], indent=1).encode(),
     "goflow2": lambda rows: _objects(rows, _goflow2),
+    "goflow2-protobuf": lambda rows: _objects(rows, _goflow2_protobuf),
+    "azure": _azure,
+    "google": lambda rows: _objects(rows, _google),
     "zeek-conn": lambda rows: b"#separator \\x09\n" + _lines(
         rows, "#fields\t" + "\t".join(ZEEK), lambda r: "\t".join(str(_zeek(r)[name]) for name in ZEEK)
     ) + b"#close\t2023-11-14-22-13-20\n",

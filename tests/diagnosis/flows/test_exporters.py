@@ -53,7 +53,9 @@ def test_whole_seconds_give_the_job_its_pairs_and_volumes_and_say_why_no_steps(
     assert job["steps"] == []
 
 
-@pytest.mark.parametrize("form", ["canonical-csv", "goflow2", "zeek-conn", "zeek-json", "parquet"])
+@pytest.mark.parametrize(
+    "form", ["canonical-csv", "goflow2", "goflow2-protobuf", "google", "zeek-conn", "zeek-json", "parquet"]
+)
 def test_every_record_arrives_as_it_was_sent(form: str, rows: list[dict[str, Any]], tmp_path: Path) -> None:
     key = ["start", "src", "dst", "bytes", "src_port", "dst_port", "proto"]
     sent = pl.DataFrame(rows).with_columns(start=(pl.col("start_time") * 1e6).round().cast(pl.Int64) * 1000)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import io
+import json
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from diagnosis.flows import diagnose_flows, parse_flow, sniff
 from diagnosis.flows.capture import load
+from diagnosis.flows.readers.base import blocks_of_lines
 from diagnosis.model import ParseHints
 from tests.diagnosis.flows.helpers import parsed, records_of
 
@@ -273,3 +276,78 @@ def test_a_time_beyond_all_calendars_costs_its_row_only(stamp: str, tmp_path: Pa
     part = parsed(f"start_time,duration,src,dst,bytes\n{good}{stamp},0.1,a,b,100\n".encode(), tmp_path)
     assert part.facts["flow"]["records"] == 9
     assert part.facts["flow"]["bad_rows"] == 1
+
+
+CSV = "start_time,duration,src,dst,bytes\n"
+
+
+def rows_of_csv(count: int = 4000) -> list[str]:
+    return [
+        f"{1_700_000_000 + i / 1000:.6f},0.01,10.0.0.{i % 9 + 1},10.0.1.{i % 9 + 1},{1000 + i}" for i in range(count)
+    ]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("mark", "lost"), [('"10.0.0', 0), ('"10.\n0.0', 2)], ids=["one mark", "a line break behind it"]
+)
+def test_a_quotation_mark_that_is_not_closed_costs_its_row_at_most(mark: str, lost: int, tmp_path: Path) -> None:
+    rows = rows_of_csv()
+    rows[2500] = rows[2500].replace("10.0.0", mark)
+    part = parsed((CSV + "\n".join(rows)).encode(), tmp_path)
+    assert part.skipped is None
+    assert part.facts["flow"]["records"] == len(rows) - (lost > 0)
+    assert any("quotation mark is not closed" in note for note in part.notes)
+
+
+@pytest.mark.parametrize("first", ["", "\r", "1700000000.0,0.01"], ids=["blank", "return", "torn"])
+def test_a_blank_or_torn_first_row_is_no_reason_to_refuse_the_rest(first: str, tmp_path: Path) -> None:
+    rows = rows_of_csv(50)
+    part = parsed((CSV + first + "\n" + "\n".join(rows)).encode(), tmp_path)
+    assert part.facts["flow"]["records"] == 50
+
+
+def test_a_stretch_without_times_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = partial(blocks_of_lines, size=8192)
+    monkeypatch.setattr("diagnosis.flows.readers.delimited.blocks_of_lines", small)
+    blank = ["," + row.partition(",")[2] for row in rows_of_csv(2000)]
+    rows = [*rows_of_csv(2000), *blank, *rows_of_csv(2000)]
+    part = parsed((CSV + "\n".join(rows) + "\n").encode(), tmp_path)
+    assert part.facts["flow"]["records"] == 4000
+
+
+def test_goflow2_of_the_first_version_uses_the_finest_times(tmp_path: Path) -> None:
+    row = {"Type": "NETFLOW_V9", "TimeReceived": 1700000001, "SamplingRate": 0, "SamplerAddress": "192.168.1.1"}
+    row |= {"TimeFlowStart": 1700000000, "TimeFlowEnd": 1700000000, "TimeFlowStartMs": 1700000000123}
+    row |= {"TimeFlowEndMs": 1700000000623, "Bytes": 4096, "SrcAddr": "10.0.0.1", "DstAddr": "10.0.0.2", "Proto": 17}
+    part = parsed((json.dumps(row) + "\n").encode(), tmp_path)
+    (record,) = records_of(part)
+    assert (record["start"], record["end"]) == (1700000000123000000, 1700000000623000000)
+    assert part.facts["flow"]["format"] == "goflow2"
+
+
+def test_a_file_of_one_record_is_not_misread_for_its_summary(tmp_path: Path) -> None:
+    data = (
+        b"ts,te,td,sa,da,sp,dp,pr,flg,fwd,stos,ipkt,ibyt\n"
+        b"2023-11-14 22:13:20.123,2023-11-14 22:13:20.623,0.500,10.0.0.1,10.0.0.2,1,2,UDP,.,0,0,10,4096\n"
+        b"Summary\nflows,bytes,packets,avg_bps,avg_pps,avg_bpp\n1,4096,10,1,1,1\n"
+    )
+    (record,) = records_of(parsed(data, tmp_path))
+    assert record["end"] - record["start"] == 500_000_000
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"5 vpc-1 eni-1 10.0.0.1 10.0.0.2 4791 17 ACCEPT OK 10 5000 1700000000 1700000060\n" * 3, "need their header"),
+        (
+            b"#separator \\x7c\\x7c\n#fields||ts||id.orig_h||id.resp_h||orig_bytes\n1||10.0.0.1||10.0.0.2||5\n",
+            "one sign",
+        ),
+        (b"frame.time\tip.src\tip.dst\tframe.len\nNov 14, 2023\t10.0.0.1\t10.0.0.2\t5\n", "frame.time_epoch"),
+        (b'{"records": [{"category": "FlowLogFlowEvent", "flowRecords": {"flows": [', "damaged"),
+    ],
+    ids=["aws without header", "two signs", "time for people", "azure cut off"],
+)
+def test_what_cannot_be_read_is_refused_with_what_to_export(data: bytes, said: str, tmp_path: Path) -> None:
+    assert said in str(parsed(data, tmp_path).skipped)

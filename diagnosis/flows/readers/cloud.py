@@ -1,0 +1,146 @@
+"""Flow logs of clouds that nest their records: Azure (network security groups, virtual networks) and Google Cloud.
+
+Both count over minutes or seconds and sample, so they mostly serve for jobs and volumes. Azure's tuples hold the moment
+of their logging only: that is kept to the whole second, so that nobody takes it for the time of a transfer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import polars as pl
+
+from diagnosis.flows.readers.base import Reading, Unusable, blocks_of_lines
+from diagnosis.flows.readers.columns import Columns
+from diagnosis.flows.records import RecordWriter
+from diagnosis.model import ParseHints
+
+#: JSON that is one value has to be held whole, at about ten times its size.
+MOST_WHOLE = 128 << 20
+#: Words that stand at the beginning of such files.
+_AZURE = (b'"flowTuples"', b'"flowRecords"', b"FlowEvent")
+_GOOGLE = (b"jsonPayload", b"connection", b"src_ip")
+_TUPLE = ("time", "src", "dst", "src_port", "dst_port", "proto")
+WINDOWS = "The provider counts over minutes: a time is when the count was logged, not when bytes moved."
+
+
+def sniff_cloud(head: bytes) -> str | None:
+    """``azure``, ``google`` or None, by the words that every such file begins with."""
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text[:1] == b"{" and b'"records"' in text[:200] and any(word in text for word in _AZURE):
+        return "azure"
+    if text[:1] in (b"{", b"[") and all(word in text[:8192] for word in _GOOGLE):
+        return "google"
+    return None
+
+
+def read_azure(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter) -> Reading:
+    """``records[].properties.flows[].flows[]`` or ``records[].flowRecords.flows[].flowGroups[]`` with ``flowTuples``.
+
+    A tuple: time, source, destination, their ports, protocol, direction, decision or state, and in the later versions
+    packets and bytes of both ways at its end.
+    """
+    found = _whole(stream)
+    records = found.get("records", []) if isinstance(found, dict) else []
+    reading = Reading("azure-flow-log", notes=[WINDOWS])
+    rows = [row for record in records for text in _tuples(record) if (row := _azure_row(text)) is not None]
+    reading.lines = len(rows)
+    if rows:
+        table = pl.from_dicts(rows, infer_schema_length=None)
+        out.add(Columns.of(table.columns).normalise(table, "UTC", reading))
+    return reading
+
+
+def _tuples(value: Any) -> Iterator[str]:
+    """All tuples below a value, whatever they are nested in."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "flowTuples" and isinstance(inner, list):
+                yield from (text for text in inner if isinstance(text, str))
+            else:
+                yield from _tuples(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _tuples(inner)
+
+
+def _azure_row(text: str) -> dict[str, Any] | None:
+    """None for the tuple that opens a connection: it counts nothing yet."""
+    parts = text.split(",")
+    counts = parts[-4:]
+    if len(parts) < 12 or not all(part.isascii() and part.isdigit() for part in [parts[0], *counts]):
+        return None
+    packets, size, back_packets, back_size = (int(part[:18]) for part in counts)
+    if not size and not back_size:
+        return None
+    row: dict[str, Any] = dict(zip(_TUPLE, parts, strict=False))
+    seconds = int(parts[0][:18]) // (1000 if len(parts[0]) > 11 else 1)
+    row["proto"] = {"T": "TCP", "U": "UDP"}.get(parts[5], parts[5])
+    return row | {
+        "time": seconds,
+        "end": seconds,
+        "packets": packets,
+        "bytes": size,
+        "resp_pkts": back_packets,
+        "resp_bytes": back_size,
+    }
+
+
+def read_google(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter) -> Reading:
+    """Entries with ``jsonPayload.connection``, one a line or as an array."""
+    reading = Reading("google-vpc")
+    first = stream.read(1 << 16)
+    lines = first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
+    parts = (_entries(block) for block in blocks_of_lines(stream, first)) if lines else [_whole(stream, first)]
+    for part in parts:
+        rows = [row for entry in part if isinstance(entry, dict) and (row := _google_row(entry)) is not None]
+        reading.lines += len(part)
+        reading.bad_rows += len(part) - len(rows)
+        if rows:
+            table = pl.from_dicts(rows, infer_schema_length=None)
+            out.add(Columns.of(table.columns).normalise(table, "UTC", reading))
+    return reading
+
+
+def _entries(block: bytes) -> list[Any]:
+    found: list[Any] = []
+    for line in block.split(b"\n"):
+        if line.strip():
+            try:
+                found.append(json.loads(line))
+            except (ValueError, RecursionError):
+                found.append(None)
+    return found
+
+
+def _google_row(entry: dict[str, Any]) -> dict[str, Any] | None:
+    payload = entry.get("jsonPayload", entry)
+    joined = payload.get("connection") if isinstance(payload, dict) else None
+    if not isinstance(joined, dict) or not isinstance(joined.get("src_ip"), str):
+        return None
+    names = {
+        "src": joined.get("src_ip"),
+        "dst": joined.get("dest_ip"),
+        "src_port": joined.get("src_port"),
+        "dst_port": joined.get("dest_port"),
+        "proto": joined.get("protocol"),
+        "start": payload.get("start_time"),
+        "end": payload.get("end_time"),
+        "bytes": payload.get("bytes_sent"),
+        "packets": payload.get("packets_sent"),
+    }
+    return {name: None if value is None else str(value) for name, value in names.items()}
+
+
+def _whole(stream: BinaryIO, first: bytes = b"") -> Any:
+    data = first + stream.read(MOST_WHOLE + 1 - len(first))
+    if len(data) > MOST_WHOLE:
+        raise Unusable(
+            "One JSON value of more than 128 MB cannot be read in pieces. Export one entry a line, or fewer."
+        )
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Unusable(f"The JSON is damaged ({str(error)[:120]}). Export it again.") from error
