@@ -66,7 +66,7 @@
     const step = Math.max(1, Math.ceil((data.nodes.length * 14) / Math.max(lanes, 14)));
     const ticks = data.nodes.map((_, i) => i).filter((i) => i % step === 0);
     return [traces, frame({
-      height, showlegend: true, legend: { orientation: "h", font: { size: 11 }, x: 0, itemclick: false, itemdoubleclick: false, ...(isWide ? { y: 1.02, yanchor: "bottom" } : { y: -46 / height, yanchor: "top", entrywidth: 0.48, entrywidthmode: "fraction" }) }, margin: { l: 8, r: 12, t: isWide ? 28 : 8, b: 32 }, hovermode: "closest", dragmode: "zoom",
+      height, showlegend: true, legend: { orientation: "h", font: { size: 11 }, x: 0, itemclick: false, itemdoubleclick: false, ...(isWide ? { y: 1.02, yanchor: "bottom" } : { y: -58 / height, yanchor: "top", entrywidth: 0.48, entrywidthmode: "fraction" }) }, margin: { l: 8, r: 12, t: isWide ? 28 : 8, b: 32 }, hovermode: "closest", dragmode: "zoom",
       xaxis: axis({ type: "date", showspikes: true, spikemode: "across", spikesnap: "cursor", spikethickness: 1, spikedash: "dot", spikecolor: colour("muted"), ...(box.clientWidth < 560 ? { nticks: 4, tickangle: 0 } : {}), range: [utc(data.t0), utc(data.t1)], fixedrange: false, anchor: hasIterations ? "y2" : "y" }),
       yaxis: axis({ range: [data.nodes.length - 0.5, -0.5], fixedrange: true, showgrid: false, zeroline: false, tickvals: ticks, ticktext: ticks.map((i) => data.nodes[i]), tickfont: { family: "monospace", size: 11 }, domain: hasIterations ? [0.32, 1] : [0, 1] }),
       yaxis2: axis({ domain: [0, 0.24], fixedrange: true, nticks: 4, title: { text: box.clientWidth > 560 ? "s / iteration" : "", font: { size: 11 } }, rangemode: "tozero" }),

@@ -47,7 +47,9 @@ def test_the_page_counts_what_would_be_lost_before_it_asks(client, ada, job):
     losses = answer.context["losses"]
     assert (losses.incidents, losses.touched, losses.decisions, losses.comments, losses.files) == (1, 1, 1, 1, 0)
     assert "Delete the job and its 1 incident<" in answer.content.decode()
-    assert reverse("job-delete", args=[job.slug]) in client.get(reverse("job", args=[job.slug])).content.decode()
+    assert (
+        reverse("job-delete", args=[job.slug]) in client.get(reverse("job-describe", args=[job.slug])).content.decode()
+    )
     assert Job.objects.filter(pk=job.pk).exists()
 
 

@@ -13,7 +13,11 @@ from triage.selectors.cost_fleet import FleetCost
 POINTS = 240
 _AXES = {
     "xaxis": {"type": "date", "ticks": "outside", "ticklen": 6},
-    "yaxis": {"range": [0, 1.02], "tickformat": ".0%"},
+    "yaxis": {
+        "range": [0, 1.02],
+        "tickvals": [0, 0.25, 0.5, 0.75, 1],
+        "ticktext": [f"{n} %" for n in range(0, 101, 25)],
+    },
 }
 
 

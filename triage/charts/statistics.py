@@ -9,6 +9,8 @@ theme; only what tells series apart is chosen here, and series differ in pattern
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import date, timedelta
 from typing import Any
 
 import pandas as pd
@@ -28,6 +30,7 @@ _VERDICT_LOOKS = {"right": ("#3f9c63", ""), "wrong": ("#c2574f", "/"), "awaiting
 _VERDICT_TITLES = {"right": "verdict left standing", "wrong": "corrected or rejected", "awaiting": "not judged yet"}
 
 
+_NAMED_WEEKS = 8
 #: a pattern is laid over the colour, not instead of it
 OVERLAY = {"solidity": 0.25, "size": 7, "fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.75)"}
 
@@ -68,9 +71,24 @@ def weeks_chart(frame: pd.DataFrame, measure: str, links: dict[tuple[str, str], 
         for name in [*known, *sorted(parts.keys() - set(known))]
     ]
     title = "GPU-hours lost" if measure == "gpu_hours" else "incidents"
-    return _drawn(
-        data, barmode="stack", xaxis={"type": "date"}, yaxis={"title": {"text": title}, "rangemode": "tozero"}
-    )
+    axis = {"title": {"text": title}, "rangemode": "tozero"}
+    return _drawn(data, barmode="stack", xaxis=_mondays(frame.week), yaxis=axis)
+
+
+def _mondays(weeks: Iterable[date]) -> dict[str, Any]:
+    """An axis that names at most eight of the weeks by their Monday; left to itself plotly.js would name Sundays."""
+    first, last = min(weeks, default=None), max(weeks, default=None)
+    if first is None or last is None:
+        return {"type": "date"}
+    step = timedelta(weeks=-(-((last - first).days // 7 + 1) // _NAMED_WEEKS))
+    named = [str(first + step * n) for n in range((last - first) // step + 1)]
+    is_long = first.year != last.year
+    return {
+        "type": "date",
+        "tickvals": named,
+        "tickformat": "%-d %b<br>%Y" if is_long else "%-d %b",
+        "hoverformat": "%Y-%m-%d",
+    }
 
 
 def pareto_chart(frame: pd.DataFrame, links: list[str], *, rows: int = 12) -> dict[str, Any]:
@@ -129,6 +147,5 @@ def verdicts_chart(frame: pd.DataFrame, links: dict[tuple[str, str], str]) -> di
         )
         for name, title in _VERDICT_TITLES.items()
     ]
-    return _drawn(
-        data, barmode="stack", xaxis={"type": "date"}, yaxis={"rangemode": "tozero", "title": {"text": "incidents"}}
-    )
+    axis = {"rangemode": "tozero", "title": {"text": "incidents"}}
+    return _drawn(data, barmode="stack", xaxis=_mondays(frame.week), yaxis=axis)
