@@ -17,6 +17,9 @@ from diagnosis.flows.sharing import host_of
 #: share of the shorter one's time.
 COMMON = 0.5
 TOGETHER = 0.5
+#: Steps by which clocks may be apart, and iterations that are compared.
+REACH = 300
+LOOK = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +108,10 @@ def align(steps: Sequence[Mapping[str, float]], iterations: Sequence[Mapping[str
     """Log iterations on the axis of flow steps: {offset_s, iteration_of_first_step, matched, spread_s}, or None when
     they do not fit.
 
-    ``iterations`` rows hold ``n`` and ``t`` (when the line was printed). Every shift of the numbering is tried; the
-    right one leaves the steadiest difference between printed times and step ends, since both clocks run alike.
-    ``offset_s`` is what to add to log times.
+    ``iterations`` rows hold ``n`` and ``t`` (when the line was printed). Shifts of the numbering are tried up to
+    ``REACH`` steps away from where the clocks agree, on ``LOOK`` iterations; the right one leaves the steadiest
+    difference between printed times and step ends, since both clocks run alike. ``offset_s`` is what to add to log
+    times.
     """
     ends = np.array([float(s["end"]) for s in steps])
     order = sorted(iterations, key=lambda row: row["n"])
@@ -117,8 +121,10 @@ def align(steps: Sequence[Mapping[str, float]], iterations: Sequence[Mapping[str
         return None
     usual = float(np.median(np.diff(ends)))
     best: tuple[float, int, float, int] | None = None
-    guess = _first_guess(ends, number, printed, usual)
-    for first in range(guess - len(ends), guess + len(ends) + 1):
+    guess, reach = _first_guess(ends, number, printed, usual), min(len(ends), REACH)
+    near = np.flatnonzero((number >= guess - reach) & (number < guess + len(ends) + reach))[:LOOK]
+    number, printed = number[near], printed[near]
+    for first in range(guess - reach, guess + reach + 1):
         at = number - first
         inside = (at >= 0) & (at < len(ends))
         if inside.sum() < max(3, 0.5 * min(len(ends), len(number))):

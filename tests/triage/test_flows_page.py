@@ -245,6 +245,19 @@ def storage_of(data):
     return sha256
 
 
+def test_iterations_of_the_logs_are_laid_on_the_steps(client, job):
+    steps = job.stored.report["flows"]["jobs"][0]["steps"]
+    lines = [{"n": 40 + k, "t": step["end"] + 0.7, "seconds": 0.19} for k, step in enumerate(steps)]
+    page = client.get(reverse("job-flows", args=["seen"])).content.decode()
+    assert 'data-testid="aligned"' not in page
+    job.stored.timeline = {**(job.stored.timeline or {}), "iterations": lines}
+    job.stored.save()
+    page = client.get(reverse("job-flows", args=["seen"])).content.decode()
+    said = page.partition('data-testid="aligned">')[2].partition("</p>")[0]
+    assert "Step 1 is iteration 40 of the logs" in said
+    assert "-700.0 ms" in said
+
+
 def test_a_viewer_does_not_attach_captures(client, job):
     client.force_login(make_user("view", "viewer"))
     assert client.post(reverse("flow-attach", args=["seen"]), {"job": "seen"}).status_code == 403

@@ -39,6 +39,8 @@ class FlowsView:
     slow_groups: list[dict[str, Any]]
     has_table: bool
     ports: PortsView | None = None
+    #: which iteration of the logs the first step is, and what lies between their times
+    aligned: dict[str, Any] | None = None
 
     @property
     def above_limit(self) -> int:
@@ -61,7 +63,13 @@ def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", 
         return FlowsView(flows, None, None, None, [], [], has_table=False, ports=ports)
     found = job.get("diagnoses") or []
     iterations = (diagnosis.timeline or {}).get("iterations") or []
-    timed = [row for row in iterations if row.get("seconds") is not None and row.get("t") is not None]
+    aligned = _aligned(job, iterations)
+    moved = aligned["offset_s"] if aligned else 0.0
+    timed = [
+        {**row, "t": row["t"] + moved}
+        for row in iterations
+        if row.get("seconds") is not None and row.get("t") is not None
+    ]
     return FlowsView(
         flows=flows,
         job=job,
@@ -71,7 +79,18 @@ def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", 
         slow_groups=[row for row in found if row["kind"] != "slow_step"],
         has_table=bool(job.get("table")) and table_path(diagnosis, job["table"]) is not None,
         ports=ports,
+        aligned=aligned,
     )
+
+
+def _aligned(job: dict[str, Any], iterations: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The logs' iterations laid on the job's steps; None where there are none, or they do not fit."""
+    known = [row for row in iterations if row.get("t") is not None and row.get("n") is not None]
+    if not known or not job.get("steps"):
+        return None
+    from diagnosis.flows.link import align  # noqa: PLC0415  # the engine is not imported with the site
+
+    return align(job["steps"], known)
 
 
 def _ports(diagnosis: Diagnosis, captures: list[dict[str, Any]], counters: str, port: str) -> PortsView | None:

@@ -104,6 +104,27 @@ def test_all_file_forms_give_the_same_transfer(data: bytes, tmp_path: Path) -> N
     assert (row["packets"], row["start"], row["end"] - row["start"]) == (2, 1_700_000_000_000_000_000, 1000)
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_each_interface_of_a_pcapng_has_its_own_clock(order: str, tmp_path: Path) -> None:
+    def block(kind: int, body: bytes) -> bytes:
+        body += b"\0" * (-len(body) % 4)
+        return struct.pack(order + "II", kind, len(body) + 12) + body + struct.pack(order + "I", len(body) + 12)
+
+    def clock(resolution: int, seconds: int = 0) -> bytes:
+        options = struct.pack(order + "HHBxxx", 9, 1, resolution) + struct.pack(order + "HHq", 14, 8, seconds)
+        return block(1, struct.pack(order + "HHI", 1, 0, 0) + options + struct.pack(order + "HH", 0, 0))
+
+    out = block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))
+    out += block(1, struct.pack(order + "HHI", 1, 0, 0)) + clock(9) + clock(3) + clock(0x80 | 20) + clock(6, 3600)
+    second = 1_700_000_000
+    ticks = [second * 10**6, (second + 1) * 10**9, (second + 2) * 1000, (second + 3) << 20, (second + 4 - 3600) * 10**6]
+    for interface, t in enumerate(ticks):
+        body = struct.pack(order + "IIIII", interface, t >> 32, t & 0xFFFFFFFF, len(FRAME), len(FRAME))
+        out += block(6, body + FRAME)
+    starts = [row["start"] for row in records_of(parsed(out, tmp_path))]
+    assert starts == [(second + k) * 10**9 for k in range(5)]
+
+
 @pytest.mark.parametrize(
     ("link", "frame"),
     [
