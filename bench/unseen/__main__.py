@@ -112,7 +112,7 @@ def main() -> None:
         same = {k: (lambda x: score.norm(x)) for k in ("category", "subcategory", "symptom", "stage")}
         row = score.score_log(job.truth(), told["logs"], same)
         rows.append(row)
-        if chosen.show and not is_held_out:
+        if chosen.show:
             show(name, row, told, job.truth())
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     part = "held out" if chosen.held_out else "open"

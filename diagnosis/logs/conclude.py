@@ -44,6 +44,9 @@ NODE_NAMES: Final = 64
 #: Rules that know an exception by its form alone.
 GENERIC: Final = ("code.exception", "code.assertion")
 INDICATORS: Final = 12
+#: A cause that the order of collectives alone tells, and what the lines of the same ranks are otherwise taken for.
+MISMATCH: Final = "framework.collective.mismatch"
+NOT_ITS_CAUSE: Final = ("unknown", "framework.collective", "framework.collective.timeout")
 NO_FAILURE: Final = ("succeeded", "running", "unknown")
 
 
@@ -170,8 +173,9 @@ def _first_word(case: Case, roots: list[int]) -> list[int]:
 def _precedence(case: Case, event: int) -> tuple[float, float, int, int]:
     """Heaviest first; among equals the earliest."""
     row = _row(case, event)
-    at = float("inf") if row["first_at"] is None else float(row["first_at"])
-    return (-round(case.roots.weights[event], 2), at, row["first_line"], event)
+    at = row["until_at"] if row["first_at"] is None else row["first_at"]
+    when = float("inf") if at is None else float(at)
+    return (-round(case.roots.weights[event], 2), when, row["first_line"], event)
 
 
 def _deaths_at(case: Case) -> list[int]:
@@ -196,12 +200,29 @@ def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
         library = _raised_in(case, row) if place_ == 0 else ""
         hints.append(classify.Hint(row["template"], row["signature"], Role.ROOT, 1.0, place_ == 0, library))
     bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
+    elsewhere = _elsewhere(case)
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
+        if row["event"] in elsewhere:
+            continue  # what another node confirms is another story
         if not roots and row["role"] == Role.CONFIRMATION.value and row["strength"] == "weak":
             continue  # with nothing to confirm, a weak confirmation says nothing
         if row["event"] not in case.survived and row["event"] not in roots:
             hints.append(classify.Hint(row["template"], row["signature"], Role(row["role"]), row["novelty"]))
     return classify.classify(hints, case.rules, case.model)
+
+
+def _elsewhere(case: Case) -> set[int]:
+    """Confirmations of other nodes alone, where the cause lies with some."""
+    if not case.roots.nodes:
+        return set()
+    told = case.catalogue.events.filter(pl.col("role") == Role.CONFIRMATION.value)["event"]
+    here = (
+        case.catalogue.cells.filter(pl.col("event").is_in(told.implode()))
+        .drop_nulls("node")
+        .group_by("event")
+        .agg(is_here=pl.col("node").is_in(list(case.roots.nodes)).any())
+    )
+    return set(here.filter(~pl.col("is_here"))["event"].to_list())
 
 
 def _raised_in(case: Case, row: dict[str, Any]) -> str:
@@ -227,6 +248,8 @@ def _verdict(case: Case, roots: Sequence[int], where: Place, when: Moment) -> Ve
         elif roots and case.ending.cancelled and not _row(case, roots[0])["n_nodes"] and not where.nodes:
             # an unknown word of the launcher before the scheduler ends the job
             mechanism = "platform.scheduler.error"
+    if mechanism == MISMATCH and told.category.id in NOT_ITS_CAUSE:
+        known = []  # the watchdogs' words are those of any hang; what the ranks called tells more
     if mechanism and not known:
         node = tree.get(mechanism)
         other = (

@@ -29,6 +29,10 @@ from diagnosis.logs.signatures import load as load_signatures
 from diagnosis.logs.temporal import Pace
 from diagnosis.model import JobHints, OnStage, Parsed, ReadRange, Role, silent
 
+#: What is decided over a job: the nodes that it runs on are named, not meant.
+DECISIONS = tuple(f"platform.scheduler.{name}" for name in ("cancelled", "preemption", "time_limit"))
+#: Without progress, how long before the first consequence an unknown line may tell of its cause.
+BEFORE_S = 120.0
 #: Lines of one event that are read back to find node names and protocol state.
 READ_BACK = 2_000
 
@@ -98,7 +102,7 @@ def open_case(
     alias = {n: n for n in catalogue.nodes} | dict(inventory.alias)
     consequence_at, is_dated = _consequence_at(catalogue, survived, pace)
     is_survived = pl.Series([e in survived for e in catalogue.events["event"]])
-    since = _since(pace)
+    since = _since(pace, consequence_at if is_dated else None)
     weights = roots.weigh(
         catalogue.events,
         is_survived,
@@ -111,11 +115,14 @@ def open_case(
         is_dated=is_dated,
     )
     named = _named(table, catalogue, weights, alias, inventory.home_of_rank(), read)
-    if consequence_at is not None and not is_dated:
+    if not is_dated:
         weights = standins.without_reactions(catalogue.events, weights, named, len(catalogue.nodes))
+    weights = standins.without_summaries(catalogue, standins.without_waiting(catalogue, weights))
     chosen = roots.choose(catalogue, weights, named)
     if chosen.leader is None and consequence_at is not None:
-        again = roots.flapped(catalogue.events, weights, is_survived, consequence_at, len(catalogue.nodes))
+        again = roots.flapped(
+            catalogue.events, weights, is_survived, consequence_at, len(catalogue.nodes), pace.last_at
+        )
         chosen = roots.choose(catalogue, again, named)
     if chosen.leader is None and consequence_at is not None:
         again = standins.confirmed(
@@ -132,6 +139,8 @@ def open_case(
             catalogue, weights, silent_since=pace.last_at, consequence_at=consequence_at, healthy=len(pool.jobs)
         )
         chosen = roots.choose(catalogue, again, named)
+    if chosen.leader is None and consequence_at is not None:
+        chosen = roots.choose(catalogue, standins.odd_word(catalogue, weights, survived), named)
     stands = (
         chosen.leader is not None and chosen.weights[chosen.leader] >= roots.LEAST and chosen.leader not in survived
     )
@@ -191,7 +200,7 @@ def _survived(catalogue: Catalogue, found: Progress, pace: Pace, restarted_at: i
         & (pl.col("jobs_with_it") == 0)
         & ~pl.col("event").is_in(sorted(survived))
     )
-    if ends.is_empty():
+    if ends.is_empty() and pace.slow_from is None:
         survived |= undated
         undated = set()
     if pace.slow_from is not None and pace.slow_at is not None:
@@ -231,12 +240,14 @@ def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> tup
     return (None if rows.is_empty() else int(rows.min())), stamped.height > 0  # type: ignore[arg-type]
 
 
-def _since(pace: Pace) -> int | None:
+def _since(pace: Pace, consequence_at: int | None) -> int | None:
     """From when on an unknown line may tell of the failure: shortly before the last progress, or the beginning of a
-    slowdown."""
+    slowdown; without progress, shortly before the first consequence."""
     if pace.slow_at is not None:
         return pace.slow_at - int(max(30.0, 3 * (pace.usual_s or 0.0)) * SECOND)
-    return None if pace.last_at is None else pace.last_at - int((pace.usual_s or 30.0) * SECOND)
+    if pace.last_at is None:
+        return None if consequence_at is None else consequence_at - int(BEFORE_S * SECOND)
+    return pace.last_at - int((pace.usual_s or 30.0) * SECOND)
 
 
 def _outweighs(catalogue: Catalogue, chosen: Roots, messages: pl.DataFrame) -> bool:
@@ -278,7 +289,7 @@ def _named(
     out = {}
     shapes = {_shape(n) for n in catalogue.nodes} - {""}
     for event, category in homeless.select("event", "category").iter_rows():
-        if (category or "").startswith("platform"):
+        if (category or "").startswith(DECISIONS):
             continue
         rows = table.rows(catalogue.masked(event), limit=200)
         names: set[str] = set()

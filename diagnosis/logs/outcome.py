@@ -37,7 +37,10 @@ _CANCELLED: Final = (
 )
 _TIME_LIMIT: Final = (
     r"(?i)due to time ?limit|\b(?-i:DeadlineExceeded)\b|specified deadline|(walltime|time[ "
-    r"_-]?limit)\b.{0,24}\b(exceed|reach|hit|expire)|exceed\w*\b.{0,24}(walltime|time[ _-]?limit)"
+    r"_-]?limit)\b.{0,24}\b(exceed|reach|hit|expire)"
+    r"|\b(exceed|reach|hit|ran out of|used up|out ?of|over)\w*\b.{0,24}(wall[ -]?(clock[ -]?)?time"
+    r"|(time|run[ -]?time|duration)[ _-]?(limit|budget|allowance|quota)"
+    r"|(maximum|allowed|allotted|granted|requested) (run[ -]?)?(time|duration))"
     r"|\bTIMEOUT\b.{0,12}\|"
 )
 #: Seconds of silence after which a job without an end marker is not running any more.
@@ -92,7 +95,10 @@ def ending(
     )
     success = success_messages(messages)
     ended = hits.filter("ended")["masked"].to_list()
-    limit = hits.filter("limit")["masked"].to_list()
+    # a watchdog's patience is no grant of the scheduler
+    waited = catalogue.events.filter(pl.col("role") == Role.CASCADE.value)["event"]
+    others = catalogue.of.filter(pl.col("event").is_in(waited.implode()))["masked"]
+    limit = hits.filter(pl.col("limit") & ~pl.col("masked").is_in(others.implode()))["masked"].to_list()
     cancelled = hits.filter(pl.col("cancelled") & ~pl.col("limit"))["masked"].to_list()
     said_at = _last(catalogue, success)
     bad = catalogue.events.filter(pl.col("event").is_in(sorted(unrecovered)))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
 
-from diagnosis.logs import progress, protocol, quotes, roots, spatial, uneven
+from diagnosis.logs import progress, protocol, quotes, roots, spatial, standins, uneven
 from diagnosis.logs.diagnose import READ_BACK, Case
 from diagnosis.logs.spatial import Clue
 from diagnosis.model import Role
@@ -15,6 +16,8 @@ from diagnosis.result import NodeSuspect, Suspect
 
 #: Causes that lie with nobody's machine, wherever their lines stand.
 NOBODY: Final = ("platform.scheduler", "none")
+#: Of these, what may be said of one machine: a check or a start that failed there, no decision over the job.
+OF_ONE: Final = "platform.scheduler.error"
 #: Causes that a node shows but its machine does not have: its node is ranked, not accused.
 NOT_THE_MACHINE: Final = (
     "user.config",
@@ -27,6 +30,8 @@ NOT_THE_MACHINE: Final = (
 REPORTED: Final = ("framework.rendezvous", "framework.collective", "framework.elastic")
 #: A leader lighter than this is only a sign: what silence and order tell counts beside it.
 DOUBTFUL: Final = 0.35
+#: The store by which processes meet: all lose it as its host ends, whoever was at fault.
+STORE: Final = r"(?i)TCPStore|\bc10d\b|rendezvous store|key-?value store|\betcd\b"
 #: Weight of the root's own place, by the strength of its rule.
 _PLACE: Final = {"decisive": 0.9, "strong": 0.8, "weak": 0.65}
 
@@ -46,9 +51,9 @@ def find(case: Case, category: str) -> Place:
     """Who is at fault, given the category that the root events alone suggest."""
     if case.ending.outcome in ("succeeded", "running") and not case.roots.members and case.pace.slow_from is None:
         return Place((), "no failure, so nobody is at fault")
-    if category.startswith(NOBODY):
+    if category.startswith(NOBODY) and not (category.startswith(OF_ONE) and _speaks_of_one(case)):
         return Place((), "no faulty node: the cause lies outside the nodes")
-    is_reported = category.startswith(REPORTED)
+    is_reported = category.startswith(REPORTED) and not _is_waited_for(case)
     lead = _event(case, case.roots.leader) if case.roots.leader is not None else {}
     # a weak error of nearly all, beside a node without any log, is what the others say of the missing one
     has_missing = lead.get("strength") in (None, "weak") and bool(_missing_nodes(case))
@@ -74,8 +79,45 @@ def find(case: Case, category: str) -> Place:
         for node, (score, event) in forest.items()
         if score >= 0.5 and event is not None
     ]
-    ranked = spatial.rank(clues, may_accuse=not category.startswith(NOT_THE_MACHINE) or not case.roots.nodes)
+    is_machine = not category.startswith(NOT_THE_MACHINE) or not case.roots.nodes or _machine_speaks(case)
+    ranked = spatial.rank(clues, may_accuse=is_machine)
     return Place(ranked, _answer(case, ranked), _switch(case, ranked), mechanism)
+
+
+def _speaks_of_one(case: Case) -> bool:
+    """Whether the leading event is of one node of the job: it names it, or only that node prints it."""
+    if case.roots.leader is None:
+        return False
+    return len(case.roots.nodes or case.roots.named.get(case.roots.leader, ())) == 1 and len(case.catalogue.nodes) > 1
+
+
+def _is_waited_for(case: Case) -> bool:
+    """Whether nearly all other nodes report that they wait, and those of the cause do not: then it is they who were
+    waited for.
+    """
+    here = set(case.roots.nodes)
+    if not here:
+        return False
+    waits = case.catalogue.events.filter(
+        (pl.col("role") == Role.ROOT.value)
+        & (pl.col("signature") != _event(case, case.roots.leader)["signature"])
+        & pl.col("category").fill_null("").str.contains(standins.WAITING)
+        & ~pl.col("event").is_in(list(case.roots.members))
+    )
+    cells = case.catalogue.cells.filter(pl.col("event").is_in(waits["event"].implode())).drop_nulls("node")
+    waiting = set(cells["node"].unique().to_list())
+    others = set(case.catalogue.nodes) - here
+    return not waiting & here and len(waiting) >= standins.NEARLY_ALL * len(others) > 0
+
+
+def _machine_speaks(case: Case) -> bool:
+    """Whether a kernel's words of the same nodes belong to the cause: then what the programme met there was the
+    machine's.
+    """
+    own = case.catalogue.events.filter(
+        pl.col("event").is_in(list(case.roots.members)) & pl.col("is_system") & (pl.col("n_nodes") > 0)
+    )
+    return bool(case.roots.nodes) and not own.is_empty()
 
 
 def _named_lost(case: Case, category: str) -> tuple[NodeSuspect, ...]:
@@ -147,6 +189,8 @@ def _told_of(case: Case) -> list[Clue]:
     if case.roots.leader is None:
         return []
     lead = _event(case, case.roots.leader)
+    if lead["n_nodes"] == 1 and len(case.catalogue.nodes) > 2 and re.match(roots.COMMUNICATION, lead["category"] or ""):
+        return []  # whom only one cannot reach is not the one at fault
     rows = case.table.rows(case.catalogue.masked(lead["event"]), limit=200).join(
         case.table.sources.select("source", "node"), on="source", how="left", maintain_order="left"
     )
@@ -205,7 +249,8 @@ def _structure(case: Case) -> tuple[list[Clue], str]:
     quiet = _quiet_at_the_end(case)
     clues += quiet
     mechanism = mechanism or ("hardware.host.lost" if quiet else "")
-    clues += spatial.named_by_peers(_complaints(case, cascades["event"].to_list()) + lines, case.alias)
+    told = cascades.filter(~pl.col("example").str.contains(STORE))["event"].to_list()
+    clues += spatial.named_by_peers(_complaints(case, told) + lines, case.alias)
     return clues, mechanism
 
 

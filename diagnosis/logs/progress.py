@@ -56,6 +56,14 @@ _RATE: Final = re.compile(
     r"(?i)(?:\b(\d+(?:\.\d+)?) ?(?:it|iter|step|batch|batches)/s\b"
     r"|(?:batches|steps|iterations)_per_sec\w*[\"']?\s*[=:]\s*(\d+(?:\.\d+)?))"
 )
+#: A duration whatever it is called, beside a counter; what is left, or was spent on something else, is none.
+_TOOK: Final = re.compile(
+    r"(?i)(?<![\w/])(?:took|takes|in|dt|time|secs?|duration|latency|wall|cost)[\"']?\s*[=:(]?\s*"
+    r"(\d+(?:\.\d+)?) ?(ms|msec\w*|s\b|sec\w*)?"
+)
+_NOT_TOOK: Final = re.compile(
+    r"(?i)(eta|remain\w*|left|total|overall|since|wait\w*|data|load\w*|epoch)\W{0,3}\w{0,8}\W{0,3}$"
+)
 #: A checkpoint that is, or was, saved at a counter.
 _SAVED: Final = re.compile(
     r"(?i)\b(?:sav(?:e|ed|ing)|writ(?:e|ing|ten)|wrote|stored?|storing)\b[^\n]{0,80}?(?:iter(?:ation)?|step|ckpt|checkpoint)"
@@ -121,6 +129,11 @@ def seconds(text: str) -> float | None:
         return float(each.group(1))
     if (rate := _RATE.search(text)) and float(rate.group(1) or rate.group(2)) > 0:
         return 1 / float(rate.group(1) or rate.group(2))
+    for found in _TOOK.finditer(text):
+        unit = (found.group(2) or "").lower()
+        is_timed = unit or re.match(r"(?i)dt|secs?|duration|took", found.group(0))
+        if is_timed and not _NOT_TOOK.search(text[: found.start()]):
+            return float(found.group(1)) * (1e-3 if unit.startswith("m") else 1.0)
     return None
 
 
@@ -130,10 +143,16 @@ def read_lines(rows: pl.DataFrame, files: Sequence[str], read: ReadRange, limit:
     out = []
     for file, offset, length in rows.select("file", "offset", "length").iter_rows():
         try:
-            out.append(read(files[file], offset, min(length, limit)).decode("utf-8", "replace").rstrip("\r\n"))
+            text = read(files[file], offset, min(length, limit)).decode("utf-8", "replace").rstrip("\r\n")
+            out.append(_unescaped(text) if text.startswith("{") and "\\" in text else text)
         except (OSError, ValueError, KeyError):
             out.append("")
     return out
+
+
+def _unescaped(text: str) -> str:
+    """A collector's JSON line with the escapes of what it wraps undone, as far as they hide words."""
+    return text.replace("\\t", "\t").replace('\\"', '"')
 
 
 def find(table: LogTable, read: ReadRange) -> Progress:

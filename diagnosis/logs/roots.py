@@ -38,7 +38,7 @@ RANK: Final = re.compile(r"(?i)\b(?:global )?rank(?: is)?[ :=#\[]{1,2}(\d{1,6})\
 WORD: Final = re.compile(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]")
 #: Causes that peers of a dead process report; what is left of a weak one on many nodes.
 COMMUNICATION: Final = r"^(framework\.collective|framework\.rendezvous|network|hardware\.network)"
-ECHO: Final = 0.25
+ECHO: Final = 0.15
 #: Words for something that goes wrong, in lines that state no level.
 ILL: Final = (
     r"(?i)\b(fail(s|ed|ure|ing)?|lost|loss|down|dead|died|abort\w*|fatal|corrupt\w*|unreachable|unavailable"
@@ -47,6 +47,8 @@ ILL: Final = (
     r"|above (the )?limit|evict\w*|reset|offline|denied|exhausted|suspect\w*|not respond\w*|timed? ?out"
     r"|giv\w+ up|exceed\w*)\b"
 )
+#: A line of source that a traceback quotes below its frame: as far in as only it stands, behind any prefix.
+QUOTED_CODE: Final = r"(?:^|[:|\]>]) {4,}\S"
 CANCELLED: Final = "platform.scheduler.cancelled"
 #: An event this long after the first consequence is one itself.
 LATE_S: Final = 45.0
@@ -55,10 +57,15 @@ LATE: Final = 0.35
 SIGN_LATE_S: Final = 5.0
 #: Weights below this are no root at all; joining needs this share of the leader's weight.
 LEAST: Final = 0.08
-#: Weight of a link that came back, how long before the first consequence it may have failed, and what counts as one.
+#: Weight of a machine's fault that training outlived, how long before training stopped it may have come, and what
+#: counts as one.
 FLAP: Final = 0.3
 FLAP_S: Final = 300.0
-LINKS: Final = r"^(network|hardware\.network)"
+MACHINES: Final = r"^(network|hardware)"
+TWO_LEVELS: Final = {
+    "network": r"network|hardware\.network",
+    "host memory": r"user\.memory\.host|hardware\.host\.oom",
+}
 SHARE: Final = 0.3
 #: Share of nodes up to which a cause is a matter of those nodes.
 CONCENTRATED: Final = 0.26
@@ -128,8 +135,9 @@ def weigh(
         & (is_loud | is_ill | (pl.col("is_system") & is_few & pl.col("is_stamped")))
     )
     is_sign = is_sign & pl.lit(healthy >= POOL_MIN)
+    is_quoted = pl.col("role").is_null() & ~pl.col("is_exception") & pl.col("example").str.contains(QUOTED_CODE)
     base = (
-        pl.when(pl.col("template").str.contains(STRUCTURE))
+        pl.when(pl.col("template").str.contains(STRUCTURE) | is_quoted)
         .then(0.0)
         .when(pl.col("role") == Role.ROOT.value)
         .then(pl.col("strength").replace_strict(STRENGTHS, default=0.4, return_dtype=pl.Float64))
@@ -175,19 +183,24 @@ def weigh(
 
 
 def flapped(
-    events: pl.DataFrame, weights: pl.Series, recovered: pl.Series, consequence_at: int, total: int
+    events: pl.DataFrame,
+    weights: pl.Series,
+    recovered: pl.Series,
+    consequence_at: int,
+    total: int,
+    stopped_at: int | None = None,
 ) -> pl.Series:
-    """The weights where nothing has one: a part of the network that failed for a moment on few nodes, shortly before
-    connections broke, explains them although training went on at first.
+    """The weights where nothing has one: a part of a machine or of the network that failed on few nodes shortly before
+    training stopped (ns; else before the first consequence) explains it, although training went on at first.
     """
-    lead = consequence_at - pl.col("last_at")
+    lead = (consequence_at if stopped_at is None else min(stopped_at, consequence_at)) - pl.col("last_at")
     is_flap = (
         pl.Series(recovered)
         & (pl.col("role") == Role.ROOT.value)
         & (pl.col("strength") == "decisive")
-        & pl.col("category").fill_null("").str.contains(LINKS)
+        & pl.col("category").fill_null("").str.contains(MACHINES)
         & pl.col("n_nodes").is_between(1, max(1, int(CONCENTRATED * total)))
-        & lead.is_between(0, int(FLAP_S * SECOND))
+        & lead.is_between(-int(AFTER_S * SECOND), int(FLAP_S * SECOND))
     )
     flap = pl.when(is_flap.fill_null(False)).then(FLAP * pl.col("novelty").fill_null(0.0)).otherwise(pl.lit(weights))
     return events.select(flap.alias("weight")).to_series()
@@ -207,6 +220,10 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
     total = len(catalogue.nodes)
     places = _places(catalogue, events["event"].to_list(), named)
     ranked = _ranked(events, places, total)
+    # among mere signs, what is said of most nodes at that time is no matter of the one that stands out beside it
+    of_most = [r for r in ranked if 2 * len(places[r["event"]]) > total > 2 and _is_near(r, ranked[0])]
+    if ranked[0]["weight"] <= UNKNOWN_SIGN and of_most:
+        ranked = [of_most[0], *(r for r in ranked if r is not of_most[0])]
     lead = ranked[0]
     home = _home(lead, ranked, places)
     is_narrow = few(len(home), total)
@@ -231,6 +248,8 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
     if is_narrow:
         signs = {e for e, w in by_event.items() if w >= LEAST}
         members += _first_hand(catalogue, lead, home, members, signs)
+    else:
+        members += _gave_way(catalogue, lead, home, members)
     times = [r["first_at"] for r in ranked if r["event"] in members and r["first_at"] is not None]
     return Roots(
         leader=lead["event"],
@@ -297,6 +316,30 @@ def _first_hand(
     return [r["event"] for r in without_summaries(found)]
 
 
+def _gave_way(catalogue: Catalogue, lead: dict[str, Any], home: set[str], members: list[int]) -> list[int]:
+    """Of a cause of many nodes, what the same ones say of it in words that yield to the leader's: before it, or where
+    other nodes do not say it. What everybody says afterwards is an echo.
+    """
+    rows = catalogue.events.filter(
+        (pl.col("own_role") == Role.ROOT.value)
+        & (pl.col("role") == Role.CASCADE.value)
+        & (pl.col("strength") != "weak")
+        & (pl.col("jobs_with_it") == 0)
+        & ~pl.col("event").is_in(members)
+    )
+    places = _places(catalogue, rows["event"].to_list(), {})
+    total = len(catalogue.nodes)
+    found = []
+    for row in rows.iter_rows(named=True):
+        here = places[row["event"]]
+        at, led_at = row["first_at"], lead["first_at"]
+        is_before = at is not None and led_at is not None and at <= led_at
+        is_apart = len(here) < total and (here == home or not home)
+        if here and (not home or here <= home) and (is_before or is_apart) and _is_near(row, lead):
+            found.append(row["event"])
+    return found
+
+
 def without_summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of the lines by which a launcher tells that a worker died, only the first kind: the summary at its end repeats
     it."""
@@ -309,7 +352,7 @@ def without_summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) -> list[dict[str, Any]]:
     """Heaviest first; among equals the one whose nodes have more to say, the narrow before the wide, the earlier
-    before the later."""
+    before the later. A line without a time comes before the next one that has one, and before later lines."""
     rows = list(events.iter_rows(named=True))
     said: dict[str, float] = {}
     for row in rows:
@@ -317,9 +360,9 @@ def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) ->
         for node in here if few(len(here), total) else ():
             said[node] = said.get(node, 0.0) + row["weight"]
 
-    def key(row: dict[str, Any]) -> tuple[float, bool, float, int]:
+    def key(row: dict[str, Any]) -> tuple[float, bool, float, int, int]:
         is_narrow = few(len(places[row["event"]]), total)
-        at = row["first_at"]
+        at = row["until_at"] if row["first_at"] is None else row["first_at"]
         company = (
             max((said.get(n, 0.0) for n in places[row["event"]]), default=0.0) - row["weight"] if is_narrow else 0.0
         )
@@ -327,6 +370,7 @@ def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) ->
             -round(row["weight"] * (1 + COMPANY * min(1.0, company)), 2),
             not is_narrow,
             float("inf") if at is None else float(at),
+            row["first_line"],
             row["event"],
         )
 
@@ -334,8 +378,13 @@ def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) ->
 
 
 def _kind(category: str | None) -> str | None:
-    """Two first parts of a category id: causes of one kind."""
-    return ".".join(category.split(".")[:2]) if category else None
+    """Two first parts of a category id: causes of one kind. Some are told at two levels: a link by the machine's port
+    and by the network, lack of memory by who takes it and by whom the kernel kills.
+    """
+    if not category:
+        return None
+    level = next((kind for kind, pattern in TWO_LEVELS.items() if re.match(pattern, category)), None)
+    return level or ".".join(category.split(".")[:2])
 
 
 def _begins_alike(one: str, other: str, words: int = 4) -> bool:

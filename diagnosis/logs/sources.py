@@ -16,6 +16,8 @@ _KERNEL_TAIL = re.compile(
     r"[-_.](?:dmesg|kern(?:el)?|syslog|messages|journal|var-log)$|^(?:dmesg|kern(?:el)?|syslog|journal)[-_.]",
     re.IGNORECASE,
 )
+#: What numbers the writers of one machine behind its name ("cn17-task2", "node3_rank21").
+_WRITER_TAIL = re.compile(r"[-_.](?:local[-_]?|global[-_]?)?(?:rank|task|proc|process)[-_.]?\d{1,7}$", re.IGNORECASE)
 _EXTENSION = re.compile(
     r"[-_]json(?=\.log$|$)|\.(?:log|txt|out|err|gz|bz2|xz|zst|zstd|json|jsonl|dmesg|journal|syslog|kern|stdout|stderr|\d{1,2})$",
     re.IGNORECASE,
@@ -73,7 +75,7 @@ def from_path(path: str) -> PathSays:
         rank = int(found.group(1))
     best: tuple[float, str] = (0.0, "")
     for depth, name in enumerate(reversed(names)):
-        host = _KERNEL_TAIL.sub("", name)
+        host = _WRITER_TAIL.sub("", _KERNEL_TAIL.sub("", name))
         score = _host_score(host) - 0.01 * depth
         if score > best[0]:
             best = (score, host)

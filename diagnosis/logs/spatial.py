@@ -23,7 +23,7 @@ TREES: Final = 1_000
 #: From this joined weight on a node is accused.
 ACCUSED: Final = 0.5
 #: Nodes with less than this share of the leader's weight are not accused beside it.
-BESIDE: Final = 0.6
+BESIDE: Final = 0.85
 #: Nodes listed in a report.
 LISTED: Final = 16
 PEER: Final = re.compile(

@@ -25,6 +25,12 @@ from diagnosis.taxonomy import UNKNOWN
 STANDS_IN: Final = 0.36
 #: How long after the first consequence such a line may come, since clocks differ by a little.
 AFTER_S: Final = 3.0
+#: What nodes say that wait for others.
+WAITING: Final = r"^framework\.(rendezvous|collective|elastic)"
+#: Writers of consequences needed to call one odd, the share of them that nearly all are, and the share that is odd.
+WRITERS: Final = 4
+NEARLY_ALL: Final = 0.7
+ODD: Final = 0.1
 #: Silence before the first consequence from which on the only one that speaks is telling.
 SILENCE_S: Final = 60.0
 
@@ -73,6 +79,86 @@ def without_reactions(
         return weights
     is_sign = pl.lit(weights) <= roots.UNKNOWN_SIGN
     return events.select(pl.when(is_answer & is_sign).then(0.0).otherwise(pl.lit(weights)).alias("weight")).to_series()
+
+
+def without_summaries(catalogue: Catalogue, weights: pl.Series) -> pl.Series:
+    """The weights without those of plain lines that no rule knows and that all their writers print only after they
+    began to end their workers: a launcher's summary repeats what was, and tells no cause. O(cells).
+    """
+    ends = catalogue.events.filter((pl.col("role") == Role.TEARDOWN.value) & ~pl.col("is_ordinary"))["event"]
+    plain = catalogue.events.filter(pl.col("role").is_null() & ~pl.col("is_exception"))["event"]
+    began = (
+        catalogue.cells.filter(pl.col("event").is_in(ends.implode()))
+        .group_by("file", "source")
+        .agg(end_line=pl.col("first_line").min())
+    )
+    after = (
+        catalogue.cells.filter(pl.col("event").is_in(plain.implode()))
+        .join(began, on=["file", "source"], how="left")
+        .group_by("event")
+        .agg(is_after=(pl.col("first_line") > pl.col("end_line")).fill_null(False).all())
+        .filter("is_after")["event"]
+    )
+    left = pl.when(pl.col("event").is_in(after.implode())).then(0.0).otherwise(pl.lit(weights))
+    return catalogue.events.select(left.alias("weight")).to_series()
+
+
+def without_waiting(catalogue: Catalogue, weights: pl.Series) -> pl.Series:
+    """The weights where many nodes report that they wait for others, and the few that do not wait tell an error of
+    their own, not later: then it is they who were waited for, and the waiting is an echo. O(cells).
+    """
+    events = catalogue.events.with_columns(weight=weights)
+    is_root = (pl.col("role") == Role.ROOT.value) & (pl.col("weight") >= roots.LEAST)
+    waits = events.filter(is_root & pl.col("category").fill_null("").str.contains(WAITING))
+    total = len(catalogue.nodes)
+    echoes: list[int] = []
+    for wait in waits.iter_rows(named=True):
+        waiting = _nodes_of(catalogue, [wait["event"]])
+        apart = set(catalogue.nodes) - waiting
+        if total < 3 or not roots.few(len(apart), total):
+            continue
+        # the same words at another place are of one more who waits
+        own = events.filter(is_root & (pl.col("signature") != wait["signature"]) & (pl.col("strength") != "weak"))
+        for row in own.iter_rows(named=True):
+            here = _nodes_of(catalogue, [row["event"]])
+            is_first = None in (row["first_at"], wait["first_at"]) or row["first_at"] <= wait["first_at"]
+            if here and here <= apart and is_first:
+                echoes.append(wait["event"])
+    if not echoes:
+        return weights
+    left = pl.when(pl.col("event").is_in(echoes)).then(0.0).otherwise(pl.lit(weights))
+    return catalogue.events.select(left.alias("weight")).to_series()
+
+
+def odd_word(catalogue: Catalogue, weights: pl.Series, survived: Collection[int]) -> pl.Series:
+    """The weights where only consequences are known: what few writers say of the end in other words than nearly all,
+    whose words they do not say, gains one. They did not see it from outside. Where a node is silent, that tells more,
+    and nothing changes. O(cells).
+    """
+    ends = catalogue.events.filter(
+        (pl.col("role") == Role.CASCADE.value)
+        & ~pl.col("is_ordinary")
+        & (pl.col("jobs_with_it") == 0)
+        & ~pl.col("event").is_in(sorted(survived))
+        & ~pl.col("template").str.contains(STRUCTURE)
+    )
+    # a rank whose lines come under several headers is one writer
+    writer = pl.when(pl.col("rank").is_null()).then(-1 - pl.col("source").cast(pl.Int64)).otherwise(pl.col("rank"))
+    mine = catalogue.cells.filter(pl.col("event").is_in(ends["event"].implode())).with_columns(writer=writer)
+    writers = mine["writer"].n_unique()
+    silent = set(catalogue.nodes) - set(mine["node"].drop_nulls().to_list())
+    if writers < WRITERS or silent:
+        return weights
+    said = mine.group_by("event").agg(by=pl.col("writer").unique(), n=pl.col("writer").n_unique())
+    wide = said.filter(pl.col("n") >= NEARLY_ALL * writers)
+    of_all = set(wide["by"].explode().to_list()) if wide.height else set()
+    odd = [e for e, by, n in said.iter_rows() if n <= max(1, ODD * writers) and of_all and not of_all & set(by)]
+    return _raised(catalogue.events, weights, pl.col("event").is_in(odd), STANDS_IN)
+
+
+def _nodes_of(catalogue: Catalogue, events: Collection[int]) -> set[str]:
+    rows = catalogue.cells.filter(pl.col("event").is_in(list(events)))
+    return set(rows["node"].drop_nulls().unique().to_list())
 
 
 def spoken_alone(

@@ -28,6 +28,11 @@ PHASE_SLOWER: Final = 1.6
 PHASE_SHARE: Final = 0.4
 #: Difference of the medians over the spread, times the root of the shorter side.
 LEAST_GAIN: Final = 4.0
+#: Iterations shorter than this are coarse where stamps are whole seconds; the spread of such durations, and how many
+#: on either side make a slowdown.
+COARSE_S: Final = 8.0
+GRAIN_S: Final = 0.4
+COARSE_BEATS: Final = 8
 #: Progress lines after an event from which on it was survived.
 SURVIVED_BEATS: Final = 3
 #: Share of a marker's writers that must print it again for a restart, and how long after the first time.
@@ -97,6 +102,8 @@ def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
         return None
     values = known["seconds"].to_numpy()
     cuts = range(SLOW_BEATS, len(values) - SLOW_BEATS + 1)
+    if np.all(values == np.round(values)) and float(np.median(values)) < COARSE_S:
+        return _coarse_slowdown(known["row"].to_numpy(), values)
     # the split that leaves the least distance to the two medians
     cut = min(cuts, key=lambda k: _distance(values[:k]) + _distance(values[k:]))
     before, after = values[:cut], values[cut:]
@@ -108,6 +115,28 @@ def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
     if ratio < SLOWER or not is_lasting or gain < LEAST_GAIN:
         return None
     return int(known["row"][cut]), ratio
+
+
+def _coarse_slowdown(rows: np.ndarray, values: np.ndarray) -> tuple[int, float] | None:
+    """The same where stamps are whole seconds and iterations hardly longer: medians of such durations jump, while
+    their means lose nothing, for what one lacks the next has. Single long ones, as checkpoints are, are cut first.
+    """
+    held = np.minimum(values, 3 * max(float(np.median(values)), 1.0))
+    sums, squares = np.cumsum(held), np.cumsum(held**2)
+    k = np.arange(COARSE_BEATS, len(held) - COARSE_BEATS + 1)
+    if not len(k):
+        return None
+    left, right = sums[k - 1], sums[-1] - sums[k - 1]
+    error = squares[-1] - left**2 / k - right**2 / (len(held) - k)
+    cut = int(k[int(error.argmin())])
+    before, after = held[:cut], held[cut:]
+    base, later = float(before.mean()), float(after.mean())
+    # up to the end: the last third is as slow as the rest
+    tail = float(after[-max(COARSE_BEATS // 2, len(after) // 3) :].mean())
+    gain = (later - base) / max(float(before.std()), GRAIN_S) * np.sqrt(min(cut, len(held) - cut))
+    if base <= 0 or later < SLOWER * base or tail < base * (1 + 0.6 * (SLOWER - 1)) or gain < 2 * LEAST_GAIN:
+        return None
+    return int(rows[cut]), later / base
 
 
 def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:

@@ -64,7 +64,9 @@ def sniff(head: bytes, path: str) -> str | None:
         if name == "py-spy json" and '"frames"' not in text:
             continue
         if name and not _looks_logged(lines[:at]):
-            return name
+            # the last words of a process that died, where its output stands: the log engine reads them
+            is_death = line.startswith("Fatal Python error") and not _STACK_NAME.search(path)
+            return None if is_death else name
     return None
 
 

@@ -1,0 +1,35 @@
+"""Rules that a job's own root lines rest on, taken out: a picture of causes that no rule knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from diagnosis.logs.signatures import SignatureSet, load
+from diagnosis.model import Role
+
+#: Rules that know any exception by its form: they apply to causes nobody has heard of, too.
+BY_FORM = ("code.exception", "code.assertion", "code.traceback")
+#: What a rule must be to know a cause; how consequences and ends are worded stays known.
+OF_CAUSES = (Role.ROOT, Role.CONFIRMATION)
+
+
+def without_own(truth: Mapping[str, Any]) -> SignatureSet | None:
+    """The built-in rules without those that match a root line of the truth and know its cause; None where no rule
+    does, so that nothing would be measured.
+    """
+    lines = [x for t in truth.get("templates") or () if t["role"] in ("root", "mixed") for x in t["examples"]]
+    frame = pl.DataFrame(
+        {"masked": range(len(lines)), "example": lines}, schema={"masked": pl.UInt64, "example": pl.String}
+    )
+    rules = load()
+    # what stands behind a deciding rule goes too: a more general one may know the cause as well
+    orders = set(rules.match(frame, every=True)["order"].to_list())
+    own = {
+        s.id
+        for order, s in enumerate(rules.signatures)
+        if order in orders and s.role in OF_CAUSES and s.id not in BY_FORM
+    }
+    return SignatureSet(s for s in rules.signatures if s.id not in own) if own else None
