@@ -29,10 +29,10 @@ _LIKE_TIME: Final = 0.02
 _DIGITS: Final = 15
 #: Of a line so much is searched.
 _CHARS: Final = 600
-_MASK: Final = re.compile(r"(<[A-Z]+>)")
+#: Numbers that a stretch of a message must hold: one that counts, one that measures.
+_MEASURED: Final = 2
+_OTHER_MASK: Final = re.compile(r"<(?!NUM>)[A-Z]+>")
 _NUMBER: Final = r"([-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?)"
-#: What the masks that may hold blanks hide.
-_HIDDEN: Final = {"<TIME>": r"[\w:.,+ -]*?", "<PATH>": r"[^\n]*?"}
 type Counted = Callable[[str], tuple[str, int, int] | None]
 type Lines = Callable[[pl.DataFrame], Sequence[str]]
 
@@ -48,7 +48,7 @@ def find(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...]
         table.messages.filter(
             (pl.col("count") >= _LEAST)
             & (pl.col("level") < Level.ERROR.value)
-            & (text.str.count_matches("<NUM>", literal=True) >= 2)
+            & (text.str.count_matches("<NUM>", literal=True) >= _MEASURED)
             & ~text.str.contains(not_a_beat)
         )
         .sort("count", "masked", descending=[True, False])
@@ -56,10 +56,11 @@ def find(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...]
     )
     found: dict[int, tuple[re.Pattern[str], int]] = {}
     for masked, wording in candidates.select("masked", "text").iter_rows():
-        pattern = _pattern(wording)
-        place = _place(*_sample(table, masked, pattern, read))
-        if place is not None:
-            found[masked] = (pattern, place)
+        for pattern in _patterns(wording):
+            place = _place(*_sample(table, masked, pattern, read))
+            if place is not None:
+                found[masked] = (pattern, place)
+                break
 
     def counted(line: str) -> tuple[str, int, int] | None:
         for pattern, place in found.values():
@@ -70,22 +71,16 @@ def find(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...]
     return tuple(found), counted
 
 
-def _pattern(wording: str) -> re.Pattern[str]:
-    """What finds the numbers of a masked message in a raw line, one group each.
-
-    What another mask hides ends where the next words first stand, for good: nothing is tried twice, however a line is
-    made.
+def _patterns(wording: str) -> list[re.Pattern[str]]:
+    """What finds the numbers of a masked message in a raw line, one group each: a pattern for each stretch between
+    masks that hide something else. Nothing in them fits in more than one way, however a line is made.
     """
-    parts: list[str] = []
-    hidden = ""
-    for part in filter(None, _MASK.split(wording)):
-        if part != "<NUM>" and _MASK.fullmatch(part):
-            hidden = _HIDDEN.get(part, r"\S*?") if parts else ""
-            continue
-        known = _NUMBER if part == "<NUM>" else r"\s+".join(re.escape(word) for word in re.split(r"\s+", part))
-        parts.append(f"(?>{hidden}{known})" if hidden else known)
-        hidden = ""
-    return re.compile("".join(parts))
+    found = []
+    for stretch in _OTHER_MASK.split(wording):
+        if stretch.count("<NUM>") >= _MEASURED:
+            known = (r"\s+".join(re.escape(word) for word in re.split(r"\s+", part)) for part in stretch.split("<NUM>"))
+            found.append(re.compile(_NUMBER.join(known)))
+    return found
 
 
 def _sample(

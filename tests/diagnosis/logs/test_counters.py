@@ -23,6 +23,7 @@ def at(second: float) -> str:
 STYLES: dict[str, Callable[[int], str]] = {
     "german": lambda n: f'zeit={at(8.1 * n)} stufe=INFO rang=0 text="Schritt {n} fertig, Verlust {3 - n / 99:.4f}"',
     "chinese": lambda n: f"[{at(8.1 * n)}] [信息] 第 {n} 步完成，用时 8.{n % 10} 秒，损失 {3 - n / 99:.4f}",
+    "dotted": lambda n: f'zeit=01.03.2026-08:{n:02d}:18,362 rang=0 text="Schritt {n} fertig, Verlust {3 - n / 99:.4f}"',
     "house": lambda n: f"{at(8.1 * n)};n1;>>{n} of 90000;{3 - n / 99:.3f};tok 81204",
     "tens": lambda n: f"{at(8.1 * n)} | tick {10 * n} | xent {3 - n / 99:.3f}",
     "quoted": lambda n: f'{at(8.1 * n)} | train_inner | {{"epoch": 1, "loss": "2.{n:02d}", "num_updates": "{n}"}}',
@@ -65,8 +66,9 @@ def test_a_few_lines_are_not_enough_to_tell(tmp_path: Path) -> None:
     assert found((STYLES["german"](n) for n in range(3)), tmp_path).kind == "none"
 
 
-def test_a_wording_that_its_raw_lines_do_not_show_tells_nothing(tmp_path: Path) -> None:
-    pattern = counters._pattern("a <NUM> (b) <HOST> <NUM>")
-    match = pattern.search("x a 12 (b)  n-3 1.5e-05")
-    assert match and match.groups() == ("12", "1.5e-05")
-    assert pattern.search("a twelve") is None
+def test_numbers_are_found_between_what_other_masks_hide() -> None:
+    (pattern,) = counters._patterns("a=<HOST>:<NUM>,<NUM> (b)  <NUM> <PATH> <NUM>")
+    match = pattern.search("a=01.03.2026-10:10:18,362 (b) 1.5e-05 /x/y 7")
+    assert match and match.groups() == ("18", "362", "1.5e-05")
+    assert pattern.search("a=n1:ten,11 (b) 12") is None
+    assert counters._patterns("no <NUM> beside <HOST> <NUM>") == []
