@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
+import plotly.graph_objects as go
 import polars as pl
 import pytest
 from django.conf import settings
@@ -23,7 +24,7 @@ from tests.factories import make_attempt, make_cluster, make_job, make_team, mak
 from triage.charts.flows import map_chart, ranks_chart, steps_chart
 from triage.charts.flows_ports import ports_chart
 from triage.models import Activity
-from triage.selectors.flows import FlowsView, PortsView
+from triage.selectors.flows import FlowsView, PortsView, _slow_within
 from triage.services.diagnosing import diagnosis_store
 from triage.services.flow_tables import table_path, tables_keep
 
@@ -158,6 +159,24 @@ def test_thousands_of_steps_are_thinned_but_no_slow_one_is_lost():
     chart = steps_chart({"steps": steps, "step_s": {"limit": 1.2}}, [])
     assert len(chart["data"][0]["x"]) <= 4000
     assert chart["data"][1]["text"] == ["step 7002, confidence 100%"]
+
+
+def test_what_was_slow_is_marked_in_the_picture_of_ranks():
+    view = {"t0": 0.0, "t1": 10.0, "lanes": ["a", "b"], "steps": [], "segments": [], "heat": None}
+    steps = [{"start": float(n), "end": n + 1.0, "slow": n in (3, 4, 8)} for n in range(10)]
+    late = {"kind": "slow_group", "t0": 2.0, "t1": 6.0, "reason": "b was <late>", "culprits": ["b", "node-2"]}
+    outside = {"kind": "slow_group", "t0": 20.0, "t1": 26.0, "reason": "later", "culprits": ["a"]}
+    found = _slow_within({"steps": steps, "diagnoses": [late, outside]}, view["lanes"], 0.0, 10.0)
+    assert [(row["text"], row["lanes"]) for row in found] == [
+        ("b was <late>", [1]),
+        ("slow: steps 4 to 5", []),
+        ("slow: step 9", []),
+    ]
+    chart = ranks_chart(view, [], found)
+    assert chart["data"][0]["text"][0] == "b was &lt;late>"
+    boxes = [shape for shape in chart["layout"]["shapes"] if shape["type"] == "rect"]
+    assert [(box["yref"], box["y0"], box["y1"]) for box in boxes] == [("y", 0.5, 1.5), ("paper", 0, 1), ("paper", 0, 1)]
+    go.Figure({"data": chart["data"], "layout": chart["layout"]})
 
 
 def test_addresses_in_the_map_are_text_both_ways():

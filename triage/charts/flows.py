@@ -10,6 +10,7 @@ _TITLES = {"DP": "gradient sync (DP)", "PP": "pipeline exchange (PP)", "EP": "ex
 _SLOW = "#c2574f"
 MAX_POINTS = 4000
 MAX_MEMBERS = 512
+MAX_BOXES = 400
 
 
 def iso(moment: float) -> str:
@@ -121,8 +122,13 @@ def map_chart(job: dict[str, Any]) -> dict[str, Any]:
 _LEAST_SHARE = 5
 
 
-def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, Any]:
-    """One window of ranks × time: bars of phases where they can be told apart, else shares of time as a heat map."""
+def ranks_chart(
+    view: dict[str, Any], marks: list[dict[str, Any]], found: list[dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """One window of ranks × time: bars of phases where they can be told apart, else shares of time as a heat map.
+
+    ``found`` is what was slow: ``t0``, ``t1``, ``text`` and ``lanes`` (indices into the view's; empty: all of them).
+    """
     names = view["lanes"]
     data: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
@@ -178,6 +184,20 @@ def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, 
          "line": {"width": 0.5, "color": "rgba(128,140,160,0.7)"}}
         for s in view["steps"]
     ] if len(view["steps"]) <= 120 else []  # fmt: skip
+    if found:
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "slow",
+                "x": [iso(max(view["t0"], min(view["t1"], (row["t0"] + row["t1"]) / 2))) for row in found],
+                "y": [-0.6] * len(found),
+                "text": [str(row["text"]).replace("<", "&lt;")[:160] for row in found],
+                "hovertemplate": "%{text}<extra></extra>",
+                "marker": {"color": _SLOW, "symbol": "triangle-up", "size": 9},
+            }
+        )
+        shapes += [_box(row, lane) for row in found for lane in (row["lanes"] or [None])][:MAX_BOXES]
     ticks = list(range(0, len(names), max(1, len(names) // 16)))
     layout = {
         "barmode": "overlay",
@@ -198,6 +218,14 @@ def ranks_chart(view: dict[str, Any], marks: list[dict[str, Any]]) -> dict[str, 
         "margin": {"l": 52, "r": 12, "t": 24, "b": 32},
     }
     return {"data": data, "layout": layout, "label": f"{len(names)} lanes, {len(view['steps'])} steps"}
+
+
+def _box(row: dict[str, Any], lane: int | None) -> dict[str, Any]:
+    """What was slow, as a red veil over its time and its lane, or over all lanes."""
+    box = {"type": "rect", "x0": iso(row["t0"]), "x1": iso(row["t1"]), "fillcolor": "rgba(194,87,79,0.3)"}
+    if lane is None:
+        return box | {"yref": "paper", "y0": 0, "y1": 1, "line": {"width": 0}}
+    return box | {"yref": "y", "y0": lane - 0.5, "y1": lane + 0.5, "line": {"width": 1.5, "color": _SLOW}}
 
 
 def _phase(kind: str, rows: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:

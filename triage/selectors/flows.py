@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -149,9 +150,34 @@ def ranks_view(
         for mark in lane.get("marks") or []
         if mark.get("role") == "root" and first <= mark["t"] <= last
     ]
-    chart = ranks_chart(timeline_view(table, first, last), marks[:MARKS_SHOWN])
+    view = timeline_view(table, first, last)
+    chart = ranks_chart(view, marks[:MARKS_SHOWN], _slow_within(job, view["lanes"], first, last))
     spent_ms = round((time.perf_counter() - began) * 1000)
     return {**chart, "whole": [whole[0] * 1000, whole[1] * 1000], "spent_ms": spent_ms}
+
+
+def _slow_within(job: dict[str, Any], lanes: list[str], t0: float, t1: float) -> list[dict[str, Any]]:
+    """What was slow in a window: groups on the lanes of their culprits, then runs of slow steps on all lanes."""
+    number = {name: n for n, name in enumerate(lanes)}
+    found = [
+        {
+            "t0": row["t0"],
+            "t1": row["t1"],
+            "text": row.get("reason", ""),
+            "lanes": sorted({number[name] for name in row.get("culprits") or [] if name in number}),
+        }
+        for row in job.get("diagnoses") or []
+        if row["kind"] == "slow_group" and row["t0"] < t1 and row["t1"] > t0
+    ]
+    steps = enumerate(job.get("steps") or [], 1)
+    for is_slow, run in groupby(steps, key=lambda item: bool(item[1].get("slow"))):
+        if is_slow:
+            own = list(run)
+            (first, begin), (last, end) = own[0], own[-1]
+            if begin["start"] < t1 and end["end"] > t0:
+                what = f"step {first}" if first == last else f"steps {first} to {last}"
+                found.append({"t0": begin["start"], "t1": end["end"], "text": f"slow: {what}", "lanes": []})
+    return [row for row in found if row["lanes"] or row["text"].startswith("slow")][:MARKS_SHOWN]
 
 
 def ports_heat(row: dict[str, Any], table: Path, *, t0: float | None, t1: float | None) -> dict[str, Any]:
