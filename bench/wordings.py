@@ -2,9 +2,10 @@
 
 Reads ``tests/diagnosis/logs/data/wordings.tsv``: families of messages with the roles and the leaves that are right for
 each. The list is split in two by the hash of the message: rules may be written with half A in view, half B is only
-measured. ``wordings_late.tsv`` (C) was collected from public trackers after the rules were written. Category is the
-first part of a leaf's pair, subcategory the whole pair, both of the verdict on a failure that shows this one message;
-messages without a rule are put to the learned model alone.
+measured. ``wordings_late.tsv`` (C) was collected from public trackers after the rules were written;
+``wordings_vendors.tsv`` says each leaf in the words of three vendors or programs and is cut in two likewise (D in view,
+E only measured). Category is the first part of a leaf's pair, subcategory the whole pair, both of the verdict on a
+failure that shows this one message; messages without a rule are put to the learned model alone.
 
 ``--learned`` asks the learned model alone: about the list, about the examples of each rule with that rule left out of
 its training, and how often it is right at each probability it gives.
@@ -32,6 +33,8 @@ from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import Role
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "diagnosis" / "logs" / "data"
+#: The lists, and the parts that the hash of a message cuts each into.
+LISTS = {"wordings.tsv": "AB", "wordings_late.tsv": "CC", "wordings_vendors.tsv": "DE"}
 #: Roles that say nothing of the cause: their category is not asked for.
 SILENT = {"benign", "advice", "-"}
 
@@ -44,22 +47,22 @@ class Wording:
     roles: frozenset[str]
     leaves: tuple[str, ...]
     message: str
-    is_late: bool = False
+    halves: str = "AB"
 
     @property
     def half(self) -> str:
-        """A or B, by the message alone; C for what was collected later."""
-        return "C" if self.is_late else "AB"[hashlib.sha256(self.message.encode()).digest()[0] & 1]
+        """Which part of its list it belongs to, by the message alone."""
+        return self.halves[hashlib.sha256(self.message.encode()).digest()[0] & 1]
 
 
 def load(folder: Path = DATA) -> list[Wording]:
-    """All wordings of both lists."""
+    """All wordings of the three lists."""
     found = []
-    for name in ("wordings.tsv", "wordings_late.tsv"):
+    for name, halves in LISTS.items():
         with (folder / name).open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
                 roles, leaves = frozenset(row["role"].split("|")), tuple(row["leaf"].split("|"))
-                found.append(Wording(row["family"], roles, leaves, row["message"], name != "wordings.tsv"))
+                found.append(Wording(row["family"], roles, leaves, row["message"], halves))
     return found
 
 
@@ -151,7 +154,7 @@ def main() -> None:
     """Both halves; with ``--show`` what is missed, by family."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--show", action="store_true", help="print every miss of the halves asked for")
-    options.add_argument("--half", choices=["A", "B", "C"], help="one part only")
+    options.add_argument("--half", choices=sorted(set("".join(LISTS.values()))), help="one part only")
     options.add_argument("--learned", action="store_true", help="ask the learned model alone")
     options.add_argument("--families", action="store_true", help="count the misses of each family")
     chosen = options.parse_args()

@@ -86,9 +86,9 @@ def left_out() -> list[classify_training.Unseen]:
 @pytest.mark.parametrize(
     ("text", "leaf"),
     [
-        ("storage array of the cluster does not answer any more", "platform.storage.outage"),
+        ("the parallel file store hangs on every client", "platform.storage.outage"),
         ("coordinator never answered the workers joining", "framework.rendezvous"),
-        ("accelerator card vanished from the pci bus", "hardware.gpu.off_bus"),
+        ("card no longer enumerated on the pci bus", "hardware.gpu.off_bus"),
         ("every inode of the scratch space has been used", "hardware.disk.full"),
     ],
 )

@@ -22,6 +22,7 @@ AREAS = (
     "amd",
     "accelerators",
     "kernel",
+    "devices",
     "fabric",
     "storage",
     "scheduler",

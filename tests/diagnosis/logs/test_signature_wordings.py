@@ -249,7 +249,10 @@ def test_a_cause_is_known_in_many_words(subcategory: str) -> None:
             "worker 7 ended (exit code: -3). If exit code is -9 (SIGKILL), a common cause is the OOM killer",
             "elastic.exit_killed",
         ),
-        ("The node n7 is gone. This can happen when (1) the node was preempted by a higher priority", "slurm.preempted"),
+        (
+            "The node n7 is gone. This can happen when (1) the node was preempted by a higher priority",
+            "slurm.preempted",
+        ),
         ("task 7 was lost. There are some potential root causes. (1) Segmentation fault", "code.native_crash"),
     ],
 )
