@@ -53,6 +53,9 @@ def upload_offset(upload: Upload) -> int:
 def upload_resume(upload: Upload) -> int:
     """Where to go on. A file whose last byte arrived just before its process died is taken in now: whoever asks would
     take it for done.
+
+    Raises :class:`Refused` (410) where the part file is gone, as it is when the database never heard that it was
+    taken in: whoever went on at byte 0 would be refused for ever.
     """
     offset = upload_offset(upload)
     if upload.state == Upload.State.RECEIVING and offset == upload.size_bytes:
@@ -66,6 +69,8 @@ def upload_resume(upload: Upload) -> int:
             Upload.objects.filter(pk=upload.pk).values_list("state", flat=True).first() or Upload.State.SETTLED
         )
         offset = upload_offset(upload)
+        if upload.state == Upload.State.RECEIVING and not _part(upload).exists():
+            raise _gone()
     return offset
 
 
@@ -124,6 +129,10 @@ def _complete(upload: Upload) -> Receipt:
     return receipt
 
 
+def _gone() -> Refused:
+    return Refused("The bytes of this upload are gone: begin a new one.", code="gone", status=410)
+
+
 def _complete_already() -> Refused:
     return Refused("This upload is complete: begin a new one.", code="complete", status=409)
 
@@ -139,7 +148,7 @@ def _part(upload: Upload) -> Path:
 @contextmanager
 def _locked(part: Path) -> Iterator[BinaryIO]:
     if not part.exists():
-        raise Refused("The bytes of this upload are gone: begin a new one.", code="gone", status=410)
+        raise _gone()
     with part.open("r+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

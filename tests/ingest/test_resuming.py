@@ -123,6 +123,17 @@ def test_who_asks_while_another_request_takes_the_file_in_hears_that_all_is_here
     assert resuming.upload_resume(stale) == len(LOG)
 
 
+def test_an_upload_whose_bytes_are_gone_says_so_to_whoever_asks_where_to_go_on(api: Any, job: Any) -> None:
+    url = begin(api, job, LOG)["Location"]
+    assert api.head(url)["Upload-Offset"] == "0"
+    scratch.part_path(f"{Upload.objects.get().pk}.part").unlink()
+    assert api.head(url).status_code == 410
+    assert patch(api, url, LOG, 0).status_code == 410
+    again = begin(api, job, LOG)["Location"]
+    assert patch(api, again, LOG, 0).status_code == 204
+    assert Artifact.objects.get().lines == 200
+
+
 def test_what_is_given_up_leaves_no_bytes(api: Any, job: Any) -> None:
     url = begin(api, job, LOG)["Location"]
     patch(api, url, LOG[:100], 0)
