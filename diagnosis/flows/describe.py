@@ -75,6 +75,7 @@ def empty_report(panel: list[dict[str, Any]], why_not: str) -> dict[str, Any]:
         "switches": [],
         "diagnoses": [],
         "limits": [],
+        "late_unknown": False,
         "suspects": [],
     }
 
@@ -113,6 +114,7 @@ def describe(
         "switches": _switches(capture),
         "diagnoses": [_slow(s, capture) for s in fabric],
         "limits": _limits(capture, jobs),
+        "late_unknown": any(_one_way(a) or clocks_disagree(a.pairs) for a in jobs),
         "suspects": _suspects(jobs, fabric, capture),
     }
 
