@@ -164,9 +164,12 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
 
 
 def _fitting(first: int, last: int, low: int, high: int) -> list[int]:
-    """Zone shifts (ns) that bring a file's window to lie within the job's; O(zones)."""
+    """Zone shifts (ns) that bring a file's window to lie within the job's; O(zones).
+
+    A writer that is off by less than an hour was silent for so long, as before a cancelling: no two such zones meet.
+    """
     shifts = range(-15 * HOUR, 15 * HOUR + 1, LEAST_ZONE)
-    return [s for s in shifts if s and first - s >= low and last - s <= high]
+    return [s for s in shifts if abs(s) >= HOUR and first - s >= low and last - s <= high]
 
 
 def _skews(table: LogTable, cells: pl.DataFrame, shifts: dict[int, int]) -> dict[str, int]:

@@ -22,6 +22,7 @@ from diagnosis.logs import (
     progress,
     quotes,
     sentences,
+    standins,
     timeline,
 )
 from diagnosis.logs import events as tables
@@ -30,7 +31,6 @@ from diagnosis.logs.diagnose import Case, fingerprint
 from diagnosis.logs.moment import Moment
 from diagnosis.logs.place import Place
 from diagnosis.logs.roots import DEATH, without_summaries
-from diagnosis.logs.standins import first_consequence
 from diagnosis.model import Role
 from diagnosis.result import Attempt, Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
 
@@ -47,7 +47,6 @@ INDICATORS: Final = 12
 #: A cause that the order of collectives alone tells, and what the lines of the same ranks are otherwise taken for.
 MISMATCH: Final = "framework.collective.mismatch"
 NOT_ITS_CAUSE: Final = ("unknown", "framework.collective", "framework.collective.timeout")
-NO_FAILURE: Final = ("succeeded", "running", "unknown")
 
 
 def conclude(case: Case) -> LogDiagnosis:
@@ -154,7 +153,7 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
 
 def _stand_in(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef, ...]:
     """The lines to read where none names a cause: those of the first consequence, in a log of one writer."""
-    event = first_consequence(case.catalogue, case.survived)
+    event = standins.first_consequence(case.catalogue, case.survived)
     row = {} if event is None else _row(case, event)
     told = (row.get("template"), row.get("signature"))
     return next((e.lines for e in listed if (e.template, e.signature) == told and e.role == Role.CASCADE.value), ())
@@ -200,7 +199,7 @@ def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
         library = _raised_in(case, row) if place_ == 0 else ""
         hints.append(classify.Hint(row["template"], row["signature"], Role.ROOT, 1.0, place_ == 0, library))
     bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
-    elsewhere = _elsewhere(case)
+    elsewhere = standins.elsewhere(case.catalogue, case.roots.nodes)
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
         if row["event"] in elsewhere:
             continue  # what another node confirms is another story
@@ -209,20 +208,6 @@ def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
         if row["event"] not in case.survived and row["event"] not in roots:
             hints.append(classify.Hint(row["template"], row["signature"], Role(row["role"]), row["novelty"]))
     return classify.classify(hints, case.rules, case.model)
-
-
-def _elsewhere(case: Case) -> set[int]:
-    """Confirmations of other nodes alone, where the cause lies with some."""
-    if not case.roots.nodes:
-        return set()
-    told = case.catalogue.events.filter(pl.col("role") == Role.CONFIRMATION.value)["event"]
-    here = (
-        case.catalogue.cells.filter(pl.col("event").is_in(told.implode()))
-        .drop_nulls("node")
-        .group_by("event")
-        .agg(is_here=pl.col("node").is_in(list(case.roots.nodes)).any())
-    )
-    return set(here.filter(~pl.col("is_here"))["event"].to_list())
 
 
 def _raised_in(case: Case, row: dict[str, Any]) -> str:

@@ -118,9 +118,10 @@ def open_case(
     if not is_dated:
         weights = standins.without_reactions(catalogue.events, weights, named, len(catalogue.nodes))
     weights = standins.without_summaries(catalogue, standins.without_waiting(catalogue, weights))
+    weights = standins.rebooted(catalogue.events, weights, stopped_at=pace.last_at, total=len(catalogue.nodes))
     chosen = roots.choose(catalogue, weights, named)
     if chosen.leader is None and consequence_at is not None:
-        again = roots.flapped(
+        again = standins.flapped(
             catalogue.events, weights, is_survived, consequence_at, len(catalogue.nodes), pace.last_at
         )
         chosen = roots.choose(catalogue, again, named)
@@ -293,7 +294,7 @@ def _named(
             continue
         rows = table.rows(catalogue.masked(event), limit=200)
         names: set[str] = set()
-        for text in progress.read_lines(rows, table.files, read):
+        for text in (roots.SAID_ON.sub(" ", line) for line in progress.read_lines(rows, table.files, read)):
             ranks = {int(r) for r in roots.RANK.findall(text)}
             if not homes_ and ranks:
                 homes_ = _homes(table, read)

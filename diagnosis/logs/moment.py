@@ -22,6 +22,7 @@ _DEATHS: Final = (
     "hardware.host.oom",
     "hardware.host.killed",
     "hardware.host.lost",
+    "hardware.host.memory",
     "hardware.host.panic",
     "platform.scheduler",
     "user.code.native",
@@ -41,6 +42,8 @@ _BROKEN: Final = (
 #: How long a watchdog says it waited, and from how many seconds on that is a hang.
 _WAITED: Final = re.compile(r"(?i)\b(?:for|after|waited|timeout)[ :=(]+(\d+(?:\.\d+)?) ?(ms|milliseconds|s|sec\w*)\b")
 LONG_WAIT_S: Final = 60.0
+#: What ends a job that may have stopped before.
+DECIDED: Final = r"^platform\.scheduler\.(cancelled|time_limit)"
 #: Causes that belong to one stage of a job that has not trained yet, where no frames tell another.
 _STAGE_OF: Final = {
     "framework.rendezvous": "rendezvous",
@@ -75,11 +78,12 @@ def find(case: Case, mechanism: str = "", category: str = "") -> Moment:
     silence = None
     if ended_at is not None and case.pace.last_at is not None:
         silence = (ended_at - case.pace.last_at) / SECOND
+    stopped_by_hand = _stopped_after_silence(case)
     if _is_slow(case):
         symptom = "slow"
     elif not has_trained and stage in stages.BEFORE_TRAINING:
         symptom = "launch_failure"
-    elif is_wait and _has_hung(case, ended_at, _has_death(case) or mechanism.startswith(_DEATHS)):
+    elif stopped_by_hand or (is_wait and _has_hung(case, ended_at, _has_death(case) or mechanism.startswith(_DEATHS))):
         symptom = "hang"
     else:
         symptom = "crash"
@@ -90,16 +94,31 @@ def find(case: Case, mechanism: str = "", category: str = "") -> Moment:
 
 
 def _has_hung(case: Case, ended_at: int | None, has_death: bool) -> bool:
-    """Silence before the end; where nothing has a time, the minutes that the watchdogs say they waited."""
-    if case.pace.last_at is not None or has_death:
-        return temporal.is_hang(case.pace, ended_at, has_death)
+    """Silence before the end; where no consequence has a time, the minutes that the watchdogs say they waited."""
+    if temporal.is_hang(case.pace, ended_at, has_death):
+        return True
     cascades = case.catalogue.events.filter(pl.col("role") == Role.CASCADE.value, pl.col("jobs_with_it") == 0)
+    if has_death or (case.pace.last_at is not None and cascades["is_stamped"].any()):
+        return False
     waited = [_WAITED.search(text) for text in cascades["example"]]
     return bool(waited) and any(
         w is not None
         and float(w.group(1)) * (1e-3 if w.group(2).startswith("ms") or "milli" in w.group(2) else 1.0) >= LONG_WAIT_S
         for w in waited
     )
+
+
+def _stopped_after_silence(case: Case) -> bool:
+    """Whether somebody, or a limit, ended a job that had stopped by itself long before."""
+    decided = case.catalogue.events.filter(
+        pl.col("category").fill_null("").str.contains(DECIDED) & pl.col("is_stamped") & ~pl.col("is_ordinary")
+    )
+    at, last_at = decided["first_at"].min(), case.pace.last_at
+    if at is None or last_at is None or case.pace.usual_s is None:
+        return False
+    causes = [e for e in case.roots.members if e not in decided["event"].to_list()]
+    silence = (int(at) - last_at) / SECOND  # type: ignore[arg-type]  # polars' scalars are untyped
+    return not causes and silence > max(2 * temporal.HANG_INTERVALS * case.pace.usual_s, 2 * LONG_WAIT_S)
 
 
 def _ended_at(case: Case) -> tuple[int | None, bool]:

@@ -30,6 +30,9 @@ NOT_THE_MACHINE: Final = (
 REPORTED: Final = ("framework.rendezvous", "framework.collective", "framework.elastic")
 #: A leader lighter than this is only a sign: what silence and order tell counts beside it.
 DOUBTFUL: Final = 0.35
+LOST: Final = "hardware.host.lost"
+#: Lines before a line that may show its header, and characters by which the same part of a header may be shifted.
+HEADED: Final = 8
 #: The store by which processes meet: all lose it as its host ends, whoever was at fault.
 STORE: Final = r"(?i)TCPStore|\bc10d\b|rendezvous store|key-?value store|\betcd\b"
 #: Weight of the root's own place, by the strength of its rule.
@@ -66,10 +69,10 @@ def find(case: Case, category: str) -> Place:
         return Place((), "no faulty node: an error of the programme, and its lines name no node")
     is_reported = is_reported or case.roots.is_wide
     clues = [] if is_reported else _root_clues(case)
-    mechanism = ""
+    mechanism = LOST if lead and re.search(standins.BOOT, lead["example"]) else ""
     if not clues or not is_sure:
         more, told = _structure(case)
-        mechanism = mechanism if clues else told
+        mechanism = mechanism or ("" if clues else told)
         clues += more
     # the forest ranks where nothing better tells; beside a known cause it would only decorate
     has_cause = is_sure and bool(case.roots.nodes)
@@ -185,30 +188,64 @@ def _root_clues(case: Case) -> list[Clue]:
 
 
 def _told_of(case: Case) -> list[Clue]:
-    """Nodes that the leading event speaks of, where its writer is another: a monitor's report of somebody else."""
+    """Nodes that the leading event speaks of, where its writer is another: a monitor's report of somebody else. A
+    report of several lines may say so in a later one."""
     if case.roots.leader is None:
         return []
     lead = _event(case, case.roots.leader)
     if lead["n_nodes"] == 1 and len(case.catalogue.nodes) > 2 and re.match(roots.COMMUNICATION, lead["category"] or ""):
         return []  # whom only one cannot reach is not the one at fault
-    rows = case.table.rows(case.catalogue.masked(lead["event"]), limit=200).join(
+    report = [lead["event"]]
+    if lead["n_nodes"] == 1 and lead["role"] is None:
+        report += [e for e in case.roots.members if e not in report]
+    for event in report:
+        if (node := _spoken_of(case, event)) is not None:
+            row = _event(case, event)
+            return [
+                Clue(
+                    node,
+                    _PLACE.get(row["strength"] or "weak", 0.6),
+                    f"{node} is the node that this speaks of: {_quote(row)}",
+                )
+            ]
+    return []
+
+
+def _spoken_of(case: Case, event: int) -> str | None:
+    """The one node that most lines of an event name, if none names its own writer or several."""
+    rows = case.table.rows(case.catalogue.masked(event), limit=200).join(
         case.table.sources.select("source", "node"), on="source", how="left", maintain_order="left"
     )
     votes: dict[str, int] = {}
-    for text, writer in zip(progress.read_lines(rows, case.table.files, case.read, 600), rows["node"], strict=True):
+    lines = progress.read_lines(rows, case.table.files, case.read, 600)
+    for number, (line, writer) in enumerate(zip(lines, rows["node"], strict=True)):
+        text = (
+            line if writer is None or writer not in line else _message(case, line, writer, rows.row(number, named=True))
+        )
         peers = {m.group(1).split(":")[0] for m in spatial.PEER.finditer(text)}
         named = roots.names_in(text, {k: v for k, v in case.alias.items() if k not in peers})
         # a line that names its own writer, or several, reports of itself
         if writer is None or len(named) != 1 or writer in named:
-            return []
+            return None
         votes[next(iter(named))] = votes.get(next(iter(named)), 0) + 1
     if not votes:
-        return []
+        return None
     best = min(votes, key=lambda n: (-votes[n], n))
-    if votes[best] < 0.8 * rows.height:
-        return []
-    weight = _PLACE.get(lead["strength"] or "weak", 0.6)
-    return [Clue(best, weight, f"{best} is the node that this speaks of: {_quote(lead)}")]
+    return best if votes[best] >= 0.8 * rows.height else None
+
+
+def _message(case: Case, line: str, writer: str, row: dict[str, Any]) -> str:
+    """A line behind the name of its writer, where lines before it bear that name in the same place too: a house's own
+    header."""
+    before = case.table.around(row["file"], max(1, row["line"] - HEADED), row["line"] - 1)
+    before = before.filter(pl.col("source") == row["source"])
+    at = [
+        m.start()
+        for b in progress.read_lines(before, case.table.files, case.read, 600)
+        for m in re.finditer(re.escape(writer), b)
+    ]
+    ends = [m.end() for m in re.finditer(re.escape(writer), line) if any(abs(m.start() - a) <= HEADED for a in at)]
+    return line[max(ends, default=0) :]
 
 
 def _structure(case: Case) -> tuple[list[Clue], str]:
@@ -227,7 +264,7 @@ def _structure(case: Case) -> tuple[list[Clue], str]:
     )
     clues += silent
     if silent:
-        mechanism = "hardware.host.lost"
+        mechanism = LOST
     seen = case.table.trainers or set(case.catalogue.nodes)
     if any(c.node not in seen for c in silent):
         # a node without any log explains what the others say of connections and order
@@ -248,7 +285,7 @@ def _structure(case: Case) -> tuple[list[Clue], str]:
     clues += _teardown_order(case)
     quiet = _quiet_at_the_end(case)
     clues += quiet
-    mechanism = mechanism or ("hardware.host.lost" if quiet else "")
+    mechanism = mechanism or (LOST if quiet else "")
     told = cascades.filter(~pl.col("example").str.contains(STORE))["event"].to_list()
     clues += spatial.named_by_peers(_complaints(case, told) + lines, case.alias)
     return clues, mechanism

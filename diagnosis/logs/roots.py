@@ -57,11 +57,7 @@ LATE: Final = 0.35
 SIGN_LATE_S: Final = 5.0
 #: Weights below this are no root at all; joining needs this share of the leader's weight.
 LEAST: Final = 0.08
-#: Weight of a machine's fault that training outlived, how long before training stopped it may have come, and what
-#: counts as one.
-FLAP: Final = 0.3
-FLAP_S: Final = 300.0
-MACHINES: Final = r"^(network|hardware)"
+#: A link is told by a machine's port and by the network, lack of memory by who takes it and whom the kernel kills.
 TWO_LEVELS: Final = {
     "network": r"network|hardware\.network",
     "host memory": r"user\.memory\.host|hardware\.host\.oom",
@@ -182,30 +178,6 @@ def weigh(
     return events.select((base * pl.col("novelty") * late * again).fill_null(0.0).alias("weight")).to_series()
 
 
-def flapped(
-    events: pl.DataFrame,
-    weights: pl.Series,
-    recovered: pl.Series,
-    consequence_at: int,
-    total: int,
-    stopped_at: int | None = None,
-) -> pl.Series:
-    """The weights where nothing has one: a part of a machine or of the network that failed on few nodes shortly before
-    training stopped (ns; else before the first consequence) explains it, although training went on at first.
-    """
-    lead = (consequence_at if stopped_at is None else min(stopped_at, consequence_at)) - pl.col("last_at")
-    is_flap = (
-        pl.Series(recovered)
-        & (pl.col("role") == Role.ROOT.value)
-        & (pl.col("strength") == "decisive")
-        & pl.col("category").fill_null("").str.contains(MACHINES)
-        & pl.col("n_nodes").is_between(1, max(1, int(CONCENTRATED * total)))
-        & lead.is_between(-int(AFTER_S * SECOND), int(FLAP_S * SECOND))
-    )
-    flap = pl.when(is_flap.fill_null(False)).then(FLAP * pl.col("novelty").fill_null(0.0)).otherwise(pl.lit(weights))
-    return events.select(flap.alias("weight")).to_series()
-
-
 def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[str, ...]]) -> Roots:
     """Leader and members.
 
@@ -220,7 +192,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
     total = len(catalogue.nodes)
     places = _places(catalogue, events["event"].to_list(), named)
     ranked = _ranked(events, places, total)
-    # among mere signs, what is said of most nodes at that time is no matter of the one that stands out beside it
+    # what mere signs say of most nodes is no matter of the one that stands out beside it
     of_most = [r for r in ranked if 2 * len(places[r["event"]]) > total > 2 and _is_near(r, ranked[0])]
     if ranked[0]["weight"] <= UNKNOWN_SIGN and of_most:
         ranked = [of_most[0], *(r for r in ranked if r is not of_most[0])]
@@ -378,17 +350,13 @@ def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) ->
 
 
 def _kind(category: str | None) -> str | None:
-    """Two first parts of a category id: causes of one kind. Some are told at two levels: a link by the machine's port
-    and by the network, lack of memory by who takes it and by whom the kernel kills.
-    """
-    if not category:
-        return None
-    level = next((kind for kind, pattern in TWO_LEVELS.items() if re.match(pattern, category)), None)
-    return level or ".".join(category.split(".")[:2])
+    """Two first parts of a category id: causes of one kind; a few matters are told at two levels (TWO_LEVELS)."""
+    level = next((kind for kind, pattern in TWO_LEVELS.items() if re.match(pattern, category or "")), None)
+    return level or (".".join(category.split(".")[:2]) if category else None)
 
 
 def _begins_alike(one: str, other: str, words: int = 4) -> bool:
-    """Whether two messages are variants of one: the same first words, not counting parameters."""
+    """Whether two messages are variants of one: the same first words."""
     return one.split()[:words] == other.split()[:words]
 
 
@@ -410,8 +378,11 @@ def _window(row: dict[str, Any]) -> tuple[float, float]:
 
 
 def _places(catalogue: Catalogue, events: list[int], named: Mapping[int, tuple[str, ...]]) -> dict[int, set[str]]:
+    """The nodes of each event: who wrote it, else whom it names. Where a scheduler's daemon writes that a job was
+    ended is no matter."""
+    elsewhere = catalogue.events.filter(pl.col("example").str.contains(SAID_ON.pattern))["event"]
     rows = (
-        catalogue.cells.filter(pl.col("event").is_in(events))
+        catalogue.cells.filter(pl.col("event").is_in(events) & ~pl.col("event").is_in(elsewhere.implode()))
         .drop_nulls("node")
         .group_by("event")
         .agg(pl.col("node").unique())
@@ -419,6 +390,10 @@ def _places(catalogue: Catalogue, events: list[int], named: Mapping[int, tuple[s
     )
     found = {event: set(nodes) for event, nodes in rows}
     return {e: found.get(e) or set(named.get(e, ())) for e in events}
+
+
+#: The machine on which a scheduler's step daemon writes that a job was ended, whoever was the reason.
+SAID_ON: Final = re.compile(r"(?i)\bON \S+ CANCELLED\b")
 
 
 def names_in(text: str, nodes: Mapping[str, str]) -> set[str]:

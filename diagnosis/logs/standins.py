@@ -25,6 +25,13 @@ from diagnosis.taxonomy import UNKNOWN
 STANDS_IN: Final = 0.36
 #: How long after the first consequence such a line may come, since clocks differ by a little.
 AFTER_S: Final = 3.0
+#: Weight of a machine's fault that training outlived, how long before training stopped it may have come, and what
+#: counts as one.
+FLAP: Final = 0.3
+FLAP_S: Final = 300.0
+MACHINES: Final = r"^(network|hardware)"
+#: How a kernel greets.
+BOOT: Final = r"\bLinux version \d|\bBooting Linux\b"
 #: What nodes say that wait for others.
 WAITING: Final = r"^framework\.(rendezvous|collective|elastic)"
 #: Writers of consequences needed to call one odd, the share of them that nearly all are, and the share that is odd.
@@ -33,6 +40,46 @@ NEARLY_ALL: Final = 0.7
 ODD: Final = 0.1
 #: Silence before the first consequence from which on the only one that speaks is telling.
 SILENCE_S: Final = 60.0
+
+
+def flapped(
+    events: pl.DataFrame,
+    weights: pl.Series,
+    recovered: pl.Series,
+    consequence_at: int,
+    total: int,
+    stopped_at: int | None = None,
+) -> pl.Series:
+    """The weights where nothing has one: a part of a machine or of the network that failed on few nodes shortly before
+    training stopped (ns; else before the first consequence) explains it, although training went on at first.
+    """
+    lead = (consequence_at if stopped_at is None else min(stopped_at, consequence_at)) - pl.col("last_at")
+    is_flap = (
+        pl.Series(recovered)
+        & (pl.col("role") == Role.ROOT.value)
+        & (pl.col("strength") == "decisive")
+        & pl.col("category").fill_null("").str.contains(MACHINES)
+        & pl.col("n_nodes").is_between(1, max(1, int(roots.CONCENTRATED * total)))
+        & lead.is_between(-int(roots.AFTER_S * SECOND), int(FLAP_S * SECOND))
+    )
+    flap = pl.when(is_flap.fill_null(False)).then(FLAP * pl.col("novelty").fill_null(0.0)).otherwise(pl.lit(weights))
+    return events.select(flap.alias("weight")).to_series()
+
+
+def rebooted(events: pl.DataFrame, weights: pl.Series, *, stopped_at: int | None, total: int) -> pl.Series:
+    """The weights where a kernel of few nodes greets anew after training stopped (ns): whatever was, its machine went
+    down. In the order of ``events``.
+    """
+    if stopped_at is None:
+        return weights
+    is_here = (
+        pl.col("is_system")
+        & pl.col("example").str.contains(BOOT)
+        & pl.col("is_stamped")
+        & (pl.col("first_at") > stopped_at)
+        & pl.col("n_nodes").is_between(1, max(1, int(roots.CONCENTRATED * total)))
+    )
+    return _raised(events, weights, is_here, roots.KILLED)
 
 
 def confirmed(
@@ -205,3 +252,17 @@ def first_consequence(catalogue: Catalogue, survived: Collection[int]) -> int | 
     )
     found = rows.with_columns(is_weak=pl.col("strength") == "weak").sort("is_weak", "first_line", "event")["event"]
     return None if found.is_empty() else int(found[0])
+
+
+def elsewhere(catalogue: Catalogue, nodes: Collection[str]) -> set[int]:
+    """Confirmations that none of ``nodes``, where the cause lies, prints: they are of another story. O(cells)."""
+    if not nodes:
+        return set()
+    told = catalogue.events.filter(pl.col("role") == Role.CONFIRMATION.value)["event"]
+    here = (
+        catalogue.cells.filter(pl.col("event").is_in(told.implode()))
+        .drop_nulls("node")
+        .group_by("event")
+        .agg(is_here=pl.col("node").is_in(list(nodes)).any())
+    )
+    return set(here.filter(~pl.col("is_here"))["event"].to_list())

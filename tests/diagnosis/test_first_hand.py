@@ -1,0 +1,158 @@
+"""Who speaks at first hand: waiting, echoes, odd words, machines that speak beside their programmes."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from bench.withheld import without_own
+from diagnosis.logs.progress import seconds
+from diagnosis.logs.signatures import load
+from diagnosis.logs.sources import from_path
+from diagnosis.model import Kind, ParseHints
+from diagnosis.parsing import parse
+from diagnosis.pipeline import diagnose
+from diagnosis.report import to_json
+from tests.diagnosis.synthetic import Job, accused, read_files, told
+
+
+def roots(report: dict) -> list[str]:
+    """The examples of the root events."""
+    return [event["example"] for event in report["logs"]["events"] if event["role"] == "root"]
+
+
+def test_the_node_that_cannot_reach_the_store_is_at_fault_not_those_who_wait_for_it(tmp_path: Path) -> None:
+    files = {
+        f"logs/gpu-{node:04d}.log": (
+            f"2025-10-09T08:53:2{node}Z launching workers of gpu-{node:04d}\n"
+            + (
+                "2025-10-09T08:54:10Z the client socket has failed to connect to gpu-0000: connection refused\n"
+                if node == 5
+                else f"2025-10-09T09:03:3{node}Z DistStoreError: Timed out after 601 seconds waiting for clients. "
+                "7/8 clients joined.\n"
+            )
+        ).encode()
+        for node in range(8)
+    }
+    parsed, read = read_files(files, tmp_path)
+    report = to_json(diagnose(parsed, job=Job().hints(), read=read))
+    assert accused(report) == ["gpu-0005"]
+    assert len(roots(report)) == 1 and "failed to connect" in roots(report)[0]
+    assert report["logs"]["id"] == "framework.rendezvous"
+
+
+def test_of_consequences_alone_the_odd_word_is_the_line_to_read(tmp_path: Path) -> None:
+    job = Job(gpus=1)
+    at = job.ends + 600
+    for node in range(job.nodes):
+        op = "ALLGATHER" if node == 3 else "ALLREDUCE"
+        job.say(
+            at + 0.05 * node,
+            node,
+            f"[rank{node}]:[E1010 10:10:10.0 ProcessGroupNCCL.cpp:632] [Rank {node}] Watchdog caught collective "
+            f"operation timeout: WorkNCCL(SeqNum=812, OpType={op}, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran "
+            "for 600012 milliseconds before timing out.",
+        )
+    report = told(job.torn_down(at + 5), tmp_path)
+    assert report["logs"]["id"] == "framework.collective.mismatch" and report["logs"]["symptom"] == "hang"
+    assert len(roots(report)) == 1 and "ALLGATHER" in roots(report)[0]
+    assert accused(report) == ["gpu-0003"]
+
+
+def test_where_all_say_the_same_no_word_is_odd(tmp_path: Path) -> None:
+    job = Job(gpus=1)
+    report = told(job.timed_out(job.ends + 600).torn_down(job.ends + 605), tmp_path)
+    assert roots(report) == [] and accused(report) == []
+
+
+def test_a_machine_that_greets_anew_after_training_stopped_went_down(tmp_path: Path) -> None:
+    job = Job(cut={4: Job().ends + 100})
+    banner = "kernel: Linux version 6.1.0-18 (build@host) #1 SMP"
+    job.all_say(job.ends + 20, "[rank{rank}]: NCCL WARN socketProgress: Connection closed by remote peer", (4,))
+    job.torn_down(job.ends + 25, (4,)).say(job.ends + 90, 4, banner)
+    report = told(job, tmp_path / "after")
+    assert report["logs"]["id"] == "hardware.host.lost" and accused(report) == ["gpu-0004"]
+    assert "Linux version" in roots(report)[0]
+    early = told(Job().say(0.5, 4, banner).completes(), tmp_path / "before")
+    assert not early["logs"]["is_failure"] and accused(early) == []
+
+
+def test_a_job_that_stood_still_for_long_and_was_then_cancelled_had_hung(tmp_path: Path) -> None:
+    def cancelled(after: float, work: Path) -> str:
+        job = Job()
+        job.say(job.ends + after, None, "slurmstepd: error: *** STEP 91.0 ON gpu-0000 CANCELLED AT 2025-10-09 ***")
+        return str(told(job, work)["logs"]["symptom"])
+
+    assert cancelled(1500, tmp_path / "late") == "hang"
+    assert cancelled(15, tmp_path / "soon") != "hang"
+
+
+def test_a_slowdown_is_found_by_stamps_of_whole_seconds(tmp_path: Path) -> None:
+    job = Job(framework="torchtitan", iterations=60, step_s=1.4, slow_from=132, slow_ratio=1.8)
+    files = job.files()
+    whole = {
+        path: b"".join(line[:19] + b"Z" + line[27:] for line in data.splitlines(keepends=True))
+        for path, data in files.items()
+    }
+    parsed, read = read_files(whole, tmp_path)
+    logs = to_json(diagnose(parsed, job=job.hints(), read=read))["logs"]
+    assert logs["symptom"] == "slow" and abs(logs["iteration"] - 132) <= 2
+
+
+def test_an_even_pace_in_whole_seconds_is_not_slow(tmp_path: Path) -> None:
+    job = Job(framework="torchtitan", iterations=60, step_s=1.4)
+    whole = {
+        path: b"".join(line[:19] + b"Z" + line[27:] for line in data.splitlines(keepends=True))
+        for path, data in job.files().items()
+    }
+    parsed, read = read_files(whole, tmp_path)
+    assert not to_json(diagnose(parsed, job=job.hints(), read=read))["logs"]["is_failure"]
+
+
+@pytest.mark.parametrize(
+    ("path", "node"),
+    [
+        ("logs/cn7026-task2.log", "cn7026"),
+        ("logs/cn7026_rank12.log", "cn7026"),
+        ("dgx-3.proc4.out", "dgx-3"),
+        ("rk7-gpu17.log", "rk7-gpu17"),
+    ],
+)
+def test_what_numbers_the_writers_of_a_machine_is_no_part_of_its_name(path: str, node: str) -> None:
+    assert from_path(path).node == node
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("batch 30 done in 2.71 sec, loss 2", 2.71),
+        ("update 3 loss 2 took 4.51s", 4.51),
+        ("iter=3 loss=1 dt=710ms", 0.71),
+        ("step=3 loss=2 sec=4.96", 4.96),
+        ("step 3 loss 2 total time 400s", None),
+        ("step 7 time: 12", None),
+    ],
+)
+def test_a_duration_beside_a_counter_is_read_whatever_it_is_called(line: str, value: float | None) -> None:
+    assert seconds(line) == value
+
+
+def test_the_last_words_of_a_process_are_a_log_where_its_output_stands(tmp_path: Path) -> None:
+    dump = (
+        b"Fatal Python error: Segmentation fault\n\n"
+        b'Current thread 0x00007f (most recent call first):\n  File "a.py", line 8 in f\n'
+    )
+    for path, kind in (("logs/n1/0/stderr.log", Kind.LOG), ("stacks/rank3.txt", Kind.STACK)):
+        parsed = parse(io.BytesIO(dump), path, ParseHints(), tmp_path / kind.value)
+        assert parsed.kind == kind
+
+
+def test_rules_withheld_are_those_that_know_the_cause() -> None:
+    line = "kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=4243, name=python3, GPU has fallen off the bus."
+    left = without_own({"templates": [{"role": "root", "examples": [line]}]})
+    assert left is not None and left.match_texts([line]) == [None]
+    assert load().match_texts([line]) != [None]
+    nothing = without_own({"templates": [{"role": "root", "examples": ["an ordinary word"]}]})
+    assert nothing is None
