@@ -93,3 +93,27 @@ def test_an_incomplete_parse_is_learnt_without_trouble(tmp_path: Path) -> None:
     parsed, _ = read_files({"empty.log": b"", "logs/gpu-0001.log": b"hello\n"}, tmp_path)
     assert learn(parsed).counts == {"hello": 1}
     assert Job().name(3) == "gpu-0003"
+
+
+@pytest.mark.parametrize(
+    ("jobs_with_it", "n", "novelty", "is_ordinary"),
+    [
+        (0, 1, 1.0, False),
+        (1, 1, 0.6, False),
+        (2, 1, 0.2, False),
+        (49, 1, 0.2, False),
+        (50, 1, 0.0, True),
+        (50, 45, 0.0, True),
+        (50, 4_000, 0.7, False),
+    ],
+)
+def test_a_message_weighs_less_the_more_healthy_jobs_print_it_unless_it_storms(
+    jobs_with_it: int, n: int, novelty: float, is_ordinary: bool
+) -> None:
+    events = pl.DataFrame({"template": ["t"], "n": [n]})
+    found = pl.DataFrame(
+        {"template": ["t"], "jobs_with_it": [jobs_with_it], "top_rate": [2.0]},
+        schema={"template": pl.String, "jobs_with_it": pl.UInt32, "top_rate": pl.Float64},
+    ).filter(pl.col("jobs_with_it") > 0)
+    row = crossjob.weigh(events, found, healthy=100, node_hours=1.0).row(0, named=True)
+    assert (row["novelty"], row["is_ordinary"]) == (novelty, is_ordinary)

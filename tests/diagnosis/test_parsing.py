@@ -6,6 +6,8 @@ from pathlib import Path
 import polars as pl
 
 from diagnosis import Kind, Level, Parsed, ParseHints, merge, parse
+from diagnosis.logs.lines import blocks
+from diagnosis.logs.reader import LogReader
 from diagnosis.parsed import load, save
 from diagnosis.parsing import is_divisible
 
@@ -134,3 +136,12 @@ def test_other_seconds_in_brackets_are_no_uptime(tmp_path: Path) -> None:
     parsed = read(log, tmp_path)
     assert columns(parsed)["time"].to_list() == [BOOT + 500_000_000, BOOT + 10**9]
     assert parsed.notes == ()
+
+
+def test_the_lines_of_each_writer_are_counted_over_all_blocks(tmp_path: Path) -> None:
+    data = b"".join(b"[rank%d]: step %d\n" % (n % 3, n) for n in range(300))
+    reader = LogReader("x.log", tmp_path)
+    reader.read(blocks(io.BytesIO(data), block_bytes=500))
+    reader.finish()
+    ranks = [source.rank for source in reader.sources.all]
+    assert dict(zip(ranks, reader.source_lines, strict=True)) == {None: 0, 0: 100, 1: 100, 2: 100}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+
+import pandas as pd
 import pytest
 from rest_framework.test import APIClient
 
 from ingest.services import token_create
 from tests.factories import make_attempt, make_incident, make_user
 from tests.triage.report import sample
+from triage.api import statistics
 from triage.models import SavedView
 from triage.services.diagnosing import diagnosis_store
 
@@ -111,6 +115,15 @@ def test_statistics_are_the_tables_of_the_page_over_the_same_search(ada, inciden
     assert answer["total"] == 1
     assert [row["category"] for row in answer["tables"]["pareto"]] == ["network.link.down"]
     assert {figure["key"] for figure in answer["figures"]}
+    assert date.fromisoformat(answer["until"]) - date.fromisoformat(answer["since"]) == timedelta(days=89)
+
+
+def test_what_statistics_do_not_know_is_null():
+    frame = pd.DataFrame({"n": [1, 2], "hours": [0.5, float("nan")], "at": [pd.Timestamp("2026-11-21"), pd.NaT]})
+    assert statistics._rows(frame) == [
+        {"n": 1, "hours": 0.5, "at": "2026-11-21T00:00:00"},
+        {"n": 2, "hours": None, "at": None},
+    ]
 
 
 @pytest.mark.parametrize(

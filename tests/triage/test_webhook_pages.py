@@ -86,6 +86,15 @@ def test_the_api_makes_changes_pings_rotates_and_deletes(manager, receiver):
     assert not Webhook.objects.exists()
 
 
+def test_a_change_of_one_thing_leaves_the_cluster_alone_and_null_means_all(hook, manager):
+    hook.cluster = make_cluster("mine")
+    hook.save()
+    make_team("ours", members=[manager], clusters=[hook.cluster])
+    client, url = api_of(manager, "read", "manage"), f"/api/v1/webhooks/{hook.pk}/"
+    assert client.patch(url, {"name": "other"}, format="json").json()["cluster"] == "mine"
+    assert client.patch(url, {"cluster": None}, format="json").json()["cluster"] is None
+
+
 def test_the_api_of_webhooks_needs_scope_role_and_ownership(hook, manager, receiver):
     url = f"/api/v1/webhooks/{hook.pk}/"
     assert api_of(manager, "read").get(url).status_code == 200

@@ -34,5 +34,10 @@ def test_the_first_ten_are_not_scored_and_one_odd_iteration_does_not_make_the_ne
     assert [n for n, _ in iterations.scored(runs(i20=(7, 8), i30=(7, 8)))] == [20, 30]
 
 
+def test_many_odd_iterations_do_not_become_the_measure_of_later_ones() -> None:
+    odd = {f"i{n}": (n, 100 + n, 200 + n) for n in range(20, 30)}
+    assert 35 in dict(iterations.scored(runs(**odd, i35=(7, 8))))
+
+
 def test_an_iteration_without_lines_and_one_with_a_million_are_compared_in_bounded_time() -> None:
     assert [n for n, _ in iterations.scored(runs(i22=(), i28=tuple(range(3000))))] == [22, 28]
