@@ -16,7 +16,7 @@ from diagnosis.classify_model import Model, starter
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.logs import catalogue as catalogues
-from diagnosis.logs import clocks, events, frameworks, outcome, progress, roots, stages, standins, temporal
+from diagnosis.logs import clocks, events, frameworks, hosts, outcome, progress, roots, stages, standins, temporal
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.events import LogTable
@@ -299,9 +299,9 @@ def _named(
             if not homes_ and ranks:
                 homes_ = _homes(table, read)
             names |= (
-                roots.names_in(text, alias)
+                hosts.names_in(text, alias)
                 or {homes_[r] for r in ranks if r in homes_}
-                or {word for word in roots.WORD.findall(text) if _shape(word) in shapes}
+                or {word for word in hosts.WORD.findall(text) if _shape(word) in shapes}
             )
         out[event] = tuple(sorted(names))
     return out

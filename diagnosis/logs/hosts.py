@@ -1,13 +1,16 @@
-"""Host names inside masked messages: what a cluster calls its machines must not keep two jobs' messages apart."""
+"""Machines' names in messages: whom a line names, and masks that keep two jobs' messages from differing by them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import polars as pl
 
 HOST = "<HOST>"
+#: A word that may be a machine's name or address.
+WORD: Final = re.compile(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]")
 
 
 def shapes(nodes: Iterable[str]) -> list[str]:
@@ -23,3 +26,15 @@ def hide(texts: pl.Series, nodes: Iterable[str]) -> pl.Series:
     if not known:
         return texts
     return texts.str.replace_many(known, [HOST] * len(known), leftmost=True)
+
+
+def names_in(text: str, nodes: Mapping[str, str]) -> set[str]:
+    """Nodes whose name or address stands in ``text`` as a word. ``nodes`` maps names and addresses to nodes."""
+    words = WORD.findall(text)
+    out = set()
+    for word in words:
+        for candidate in (word, word.partition(".")[0]):
+            if candidate in nodes:
+                out.add(nodes[candidate])
+                break
+    return out

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis.logs import progress, protocol, quotes, roots, spatial, standins, uneven
+from diagnosis.logs import ends, hosts, progress, protocol, quotes, roots, spatial, standins, uneven
 from diagnosis.logs.diagnose import READ_BACK, Case
 from diagnosis.logs.spatial import Clue
 from diagnosis.model import Role
@@ -31,8 +31,6 @@ REPORTED: Final = ("framework.rendezvous", "framework.collective", "framework.el
 #: A leader lighter than this is only a sign: what silence and order tell counts beside it.
 DOUBTFUL: Final = 0.35
 LOST: Final = "hardware.host.lost"
-#: Lines before a line that may show its header, and characters by which the same part of a header may be shifted.
-HEADED: Final = 8
 #: The store by which processes meet: all lose it as its host ends, whoever was at fault.
 STORE: Final = r"(?i)TCPStore|\bc10d\b|rendezvous store|key-?value store|\betcd\b"
 #: Weight of the root's own place, by the strength of its rule.
@@ -169,9 +167,10 @@ def _wide(case: Case, category: str) -> Place:
 
 
 def _root_clues(case: Case) -> list[Clue]:
-    told = _told_of(case)
-    if told:
-        return told
+    if (told := spoken.of_another(case)) is not None:
+        row = _event(case, told[1])
+        weight = _PLACE.get(row["strength"] or "weak", 0.6)
+        return [Clue(told[0], weight, f"{told[0]} is the node that this speaks of: {_quote(row)}")]
     clues = []
     for node in case.roots.nodes:
         mine = case.catalogue.cells.filter((pl.col("node") == node) & pl.col("event").is_in(list(case.roots.members)))
@@ -185,67 +184,6 @@ def _root_clues(case: Case) -> list[Clue]:
             only = "the only node with" if places == 1 else f"one of {places} nodes with"
             clues.append(Clue(node, weight, f"{node} is {only}: {_quote(row)}"))
     return clues
-
-
-def _told_of(case: Case) -> list[Clue]:
-    """Nodes that the leading event speaks of, where its writer is another: a monitor's report of somebody else. A
-    report of several lines may say so in a later one."""
-    if case.roots.leader is None:
-        return []
-    lead = _event(case, case.roots.leader)
-    if lead["n_nodes"] == 1 and len(case.catalogue.nodes) > 2 and re.match(roots.COMMUNICATION, lead["category"] or ""):
-        return []  # whom only one cannot reach is not the one at fault
-    report = [lead["event"]]
-    if lead["n_nodes"] == 1 and lead["role"] is None:
-        report += [e for e in case.roots.members if e not in report]
-    for event in report:
-        if (node := _spoken_of(case, event)) is not None:
-            row = _event(case, event)
-            return [
-                Clue(
-                    node,
-                    _PLACE.get(row["strength"] or "weak", 0.6),
-                    f"{node} is the node that this speaks of: {_quote(row)}",
-                )
-            ]
-    return []
-
-
-def _spoken_of(case: Case, event: int) -> str | None:
-    """The one node that most lines of an event name, if none names its own writer or several."""
-    rows = case.table.rows(case.catalogue.masked(event), limit=200).join(
-        case.table.sources.select("source", "node"), on="source", how="left", maintain_order="left"
-    )
-    votes: dict[str, int] = {}
-    lines = progress.read_lines(rows, case.table.files, case.read, 600)
-    for number, (line, writer) in enumerate(zip(lines, rows["node"], strict=True)):
-        text = (
-            line if writer is None or writer not in line else _message(case, line, writer, rows.row(number, named=True))
-        )
-        peers = {m.group(1).split(":")[0] for m in spatial.PEER.finditer(text)}
-        named = roots.names_in(text, {k: v for k, v in case.alias.items() if k not in peers})
-        # a line that names its own writer, or several, reports of itself
-        if writer is None or len(named) != 1 or writer in named:
-            return None
-        votes[next(iter(named))] = votes.get(next(iter(named)), 0) + 1
-    if not votes:
-        return None
-    best = min(votes, key=lambda n: (-votes[n], n))
-    return best if votes[best] >= 0.8 * rows.height else None
-
-
-def _message(case: Case, line: str, writer: str, row: dict[str, Any]) -> str:
-    """A line behind the name of its writer, where lines before it bear that name in the same place too: a house's own
-    header."""
-    before = case.table.around(row["file"], max(1, row["line"] - HEADED), row["line"] - 1)
-    before = before.filter(pl.col("source") == row["source"])
-    at = [
-        m.start()
-        for b in progress.read_lines(before, case.table.files, case.read, 600)
-        for m in re.finditer(re.escape(writer), b)
-    ]
-    ends = [m.end() for m in re.finditer(re.escape(writer), line) if any(abs(m.start() - a) <= HEADED for a in at)]
-    return line[max(ends, default=0) :]
 
 
 def _structure(case: Case) -> tuple[list[Clue], str]:
@@ -282,8 +220,8 @@ def _structure(case: Case) -> tuple[list[Clue], str]:
     wide = cascades.filter(pl.col("n_nodes") >= 0.7 * len(case.catalogue.nodes))
     names = {r["event"]: _quote(r) for r in wide.iter_rows(named=True)}
     clues += spatial.lacking(case.catalogue, wide["event"].to_list(), names)
-    clues += _teardown_order(case)
-    quiet = _quiet_at_the_end(case)
+    clues += ends.teardown_order(case)
+    quiet = ends.quiet(case)
     clues += quiet
     mechanism = mechanism or (LOST if quiet else "")
     told = cascades.filter(~pl.col("example").str.contains(STORE))["event"].to_list()
@@ -323,68 +261,6 @@ def _complaints(case: Case, events: list[int]) -> list[tuple[str, str | None]]:
         case.table.sources, on="source", how="left", maintain_order="left"
     )
     return list(zip(progress.read_lines(rows, case.table.files, case.read, 600), rows["node"], strict=True))
-
-
-def _teardown_order(case: Case) -> list[Clue]:
-    """The node whose launcher gave up first, clearly before the others, and the only one whose launcher never did."""
-    rows = case.catalogue.events.filter((pl.col("role") == Role.TEARDOWN.value) & ~pl.col("is_ordinary"))[
-        "event"
-    ].to_list()
-    ends = (
-        case.catalogue.cells.filter(pl.col("event").is_in(rows))
-        .drop_nulls("node")
-        .group_by("node")
-        .agg(at=pl.col("first_at").min())
-        .sort("at", "node")
-    )
-    total = len(case.catalogue.nodes)
-    clues = []
-    missing = sorted(set(case.catalogue.nodes) - set(ends["node"].to_list()))
-    if total >= 4 and 0 < len(missing) <= max(1, int(0.15 * total)):
-        clues += [
-            Clue(n, 0.55, f"the launcher on {n} did not end its workers as those of {total - len(missing)} nodes did")
-            for n in missing
-        ]
-    timed = ends.drop_nulls("at")
-    if timed.height >= 3 and not missing:
-        first, second = int(timed["at"][0]), int(timed["at"][1])
-        gap = (second - first) / 1e9
-        if gap >= 0.3:
-            clues.append(
-                Clue(
-                    timed["node"][0],
-                    min(0.55, 0.3 + 0.1 * gap),
-                    f"{timed['node'][0]} was torn down first, {gap:.1f} s before the next node",
-                )
-            )
-    return clues
-
-
-def _quiet_at_the_end(case: Case) -> list[Clue]:
-    """The few nodes that print neither of what nearly all others do at the end: the consequences, and the end of their
-    workers. A worker that is stuck is ended like the others; a machine that is gone says nothing.
-    """
-    total = len(case.catalogue.nodes)
-    wide = case.catalogue.events.filter(
-        pl.col("role").is_in([Role.CASCADE.value, Role.TEARDOWN.value])
-        & ~pl.col("is_ordinary")
-        & ~pl.col("event").is_in(sorted(case.survived))
-        & (pl.col("n_nodes") >= 0.7 * total)
-    )
-    if total < 4 or wide["role"].n_unique() < 2:
-        return []
-    there = set(
-        case.catalogue.cells.filter(pl.col("event").is_in(wide["event"].implode()))["node"]
-        .drop_nulls()
-        .unique()
-        .to_list()
-    )
-    gone = sorted(set(case.catalogue.nodes) - there)
-    if not 0 < len(gone) <= max(1, int(0.15 * total)):
-        return []
-    return [
-        Clue(n, 0.4, f"{n} printed nothing at the end, neither consequences nor the end of its workers") for n in gone
-    ]
 
 
 def _telling(case: Case) -> list[int]:

@@ -34,8 +34,6 @@ RECOVERED: Final = 0.05
 UNDATED: Final = 0.7
 #: A rank that a line names.
 RANK: Final = re.compile(r"(?i)\b(?:global )?rank(?: is)?[ :=#\[]{1,2}(\d{1,6})\b")
-#: A word that may be a machine's name or address.
-WORD: Final = re.compile(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]")
 #: Causes that peers of a dead process report; what is left of a weak one on many nodes.
 COMMUNICATION: Final = r"^(framework\.collective|framework\.rendezvous|network|hardware\.network)"
 ECHO: Final = 0.15
@@ -394,15 +392,3 @@ def _places(catalogue: Catalogue, events: list[int], named: Mapping[int, tuple[s
 
 #: The machine on which a scheduler's step daemon writes that a job was ended, whoever was the reason.
 SAID_ON: Final = re.compile(r"(?i)\bON \S+ CANCELLED\b")
-
-
-def names_in(text: str, nodes: Mapping[str, str]) -> set[str]:
-    """Nodes whose name or address stands in ``text`` as a word. ``nodes`` maps names and addresses to nodes."""
-    words = WORD.findall(text)
-    out = set()
-    for word in words:
-        for candidate in (word, word.partition(".")[0]):
-            if candidate in nodes:
-                out.add(nodes[candidate])
-                break
-    return out
