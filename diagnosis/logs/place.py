@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis.logs import ends, hosts, progress, protocol, quotes, roots, spatial, standins, uneven
+from diagnosis.logs import ends, progress, protocol, quotes, spatial, spoken, standins, uneven
 from diagnosis.logs.diagnose import READ_BACK, Case
 from diagnosis.logs.spatial import Clue
 from diagnosis.model import Role

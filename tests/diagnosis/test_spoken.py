@@ -1,0 +1,84 @@
+"""Who writes a line need not be who is meant: reports of another machine, and lines of a scheduler's daemon."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diagnosis import ParseHints, parse
+from diagnosis.logs import spoken
+from diagnosis.pipeline import diagnose
+from diagnosis.report import to_json
+
+NODES = ["r3-n01", "r3-n02", "r3-n03", "r3-n04"]
+
+
+def at(second: float) -> str:
+    return f"2026-03-01 08:{int(second) // 60:02d}:{second % 60:06.3f}"
+
+
+def headed(second: float, node: str, text: str, level: str = "INFO") -> str:
+    """A line of a house whose own header names its writer where no library would look for it."""
+    return f'zeit={at(second)} stufe={level} rechner={node} rang={8 * NODES.index(node)} text="{text}"'
+
+
+def logs_of(report: list[str]) -> dict[str, bytes]:
+    """Four machines that train for a while; the first one ends with ``report``."""
+    lines = {
+        node: [headed(8 * n + k, node, f"Schritt {n} fertig, Verlust {3 - n / 99:.4f}") for n in range(30)]
+        for k, node in enumerate(NODES)
+    }
+    lines[NODES[0]] += [headed(250 + n, NODES[0], text, "FEHLER") for n, text in enumerate(report)]
+    return {f"logs/{node}.log": "\n".join([*told, ""]).encode() for node, told in lines.items()}
+
+
+def told(logs: dict[str, bytes], work: Path) -> dict[str, Any]:
+    parsed = [parse(io.BytesIO(data), path, ParseHints(), work / path) for path, data in logs.items()]
+    found: dict[str, Any] = to_json(diagnose(parsed, read=lambda path, low, size: logs[path][low : low + size]))
+    return found["logs"]  # type: ignore[no-any-return]
+
+
+def accused(logs: dict[str, Any]) -> list[str]:
+    return [node["node"] for node in logs["nodes"] if node["suspect"]]
+
+
+def test_a_report_of_several_lines_accuses_the_machine_that_its_last_one_names(tmp_path: Path) -> None:
+    report = [
+        "replica check failed after step 29: 31 of 32 ranks agree on checksum 0x8f, one has 0x11",
+        "same batch computed again, one has 0x12",
+        "stopping, the device on r3-n03 computes wrong results",
+    ]
+    logs = told(logs_of(report), tmp_path)
+    assert accused(logs) == ["r3-n03"]
+
+
+def test_a_machine_that_reports_of_itself_is_accused_itself(tmp_path: Path) -> None:
+    report = [
+        "replica check failed on r3-n01, r3-n03 agrees with the others",
+        "stopping, r3-n01 computes wrong results",
+    ]
+    assert accused(told(logs_of(report), tmp_path)) in ([], ["r3-n01"])
+
+
+def test_headers_are_not_looked_for_before_many_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spoken, "_FEW", 0)
+    report = ["replica check failed after step 29", "stopping, the device on r3-n03 computes wrong results"]
+    assert accused(told(logs_of(report), tmp_path)) != ["r3-n03"]
+
+
+def test_the_machine_that_a_scheduler_lost_is_accused_not_the_one_that_says_so(tmp_path: Path) -> None:
+    logs = logs_of([])
+    stamp = "2026-03-01T08:04:10"
+    logs["slurm.out"] = "\n".join(
+        [
+            "srun: error: Node failure on r3-n02",
+            f"slurmstepd: error: *** JOB 91 ON r3-n01 CANCELLED AT {stamp} DUE TO NODE FAILURE, SEE SLURMCTLD LOG ***",
+            f"slurmstepd: error: *** STEP 91.0 ON r3-n01 CANCELLED AT {stamp} DUE TO NODE FAILURE ***",
+            "srun: error: r3-n01: tasks 0-7: Terminated",
+            "",
+        ]
+    ).encode()
+    found = told(logs, tmp_path)
+    assert accused(found) == ["r3-n02"]
+    assert found["subcategory"] == "node_lost"
