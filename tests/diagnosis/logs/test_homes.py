@@ -35,6 +35,10 @@ def test_a_file_in_which_several_machines_write_is_not_named_after_one() -> None
     assert settled(rows, ["slurm-8512.out"]) == [None, "cn17", "cn18"]
 
 
+def test_one_other_machine_that_a_file_names_does_not_make_it_the_whole_jobs() -> None:
+    assert settled([(0, "cn17", None), (0, "cn18", None)], ["cn17.log"]) == ["cn17", "cn18"]
+
+
 def test_a_rank_stays_where_it_said_it_was() -> None:
     rows = [(0, "cn17", 3), (0, None, 3), (0, None, 4)]
     assert settled(rows, ["all.log"]) == ["cn17", "cn17", None]
