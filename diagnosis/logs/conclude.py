@@ -152,11 +152,14 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
 
 
 def _stand_in(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef, ...]:
-    """The lines to read where none names a cause: those of the first consequence, in a log of one writer."""
+    """The lines to read where none names a cause: those of the first consequence; of several nodes' only the first."""
     event = standins.first_consequence(case.catalogue, case.survived)
     row = {} if event is None else _row(case, event)
     told = (row.get("template"), row.get("signature"))
-    return next((e.lines for e in listed if (e.template, e.signature) == told and e.role == Role.CASCADE.value), ())
+    lines = next((e.lines for e in listed if (e.template, e.signature) == told and e.role == Role.CASCADE.value), ())
+    if len(case.catalogue.nodes) > 1:
+        return tuple(sorted(lines, key=lambda ref: (ref.at is None, ref.at or 0.0, ref.file, ref.line))[:1])
+    return lines
 
 
 def _first_word(case: Case, roots: list[int]) -> list[int]:

@@ -71,6 +71,8 @@ def find(case: Case, mechanism: str = "", category: str = "") -> Moment:
     """The moment of failure. ``mechanism``: the category that structure alone tells, if it does; ``category``: that of
     the root events."""
     ended_at, is_wait = _ended_at(case)
+    if case.table.files and len(case.table.system_files) == len(case.table.files):
+        return Moment("crash", None, None, ended_at)  # kernels do not say what a job was doing
     trained = not case.progress.beats.is_empty()
     texts = _root_texts(case)
     stage = _stage(case, texts, trained, category)

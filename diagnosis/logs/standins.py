@@ -237,11 +237,10 @@ def _raised(events: pl.DataFrame, weights: pl.Series, is_here: pl.Expr, weight: 
 
 
 def first_consequence(catalogue: Catalogue, survived: Collection[int]) -> int | None:
-    """The event to read where one writer's log holds consequences alone: the first that says what went wrong, else the
-    first at all; None where several nodes write, for then their order tells more than any of them.
+    """The event to read where a log holds consequences alone: of one writer the first that says what went wrong, else
+    the first at all; of several nodes the earliest, and None where none states its time.
     """
-    if len(catalogue.nodes) > 1:
-        return None
+    is_several = len(catalogue.nodes) > 1
     rows = catalogue.events.filter(
         (pl.col("role") == Role.CASCADE.value)
         & (pl.col("category") != UNKNOWN)
@@ -250,7 +249,10 @@ def first_consequence(catalogue: Catalogue, survived: Collection[int]) -> int | 
         & ~pl.col("template").str.contains(STRUCTURE)
         & ~pl.col("event").is_in(sorted(survived))
     )
-    found = rows.with_columns(is_weak=pl.col("strength") == "weak").sort("is_weak", "first_line", "event")["event"]
+    if is_several:
+        found = rows.filter("is_stamped").drop_nulls("first_at").sort("first_at", "event")["event"]
+    else:
+        found = rows.with_columns(is_weak=pl.col("strength") == "weak").sort("is_weak", "first_line", "event")["event"]
     return None if found.is_empty() else int(found[0])
 
 

@@ -45,7 +45,25 @@ def test_words_of_a_library_that_only_passes_a_failure_on_come_after_those_that_
     assert logs["lines"][0]["line"] == 3
 
 
-def test_several_writers_get_no_stand_in(tmp_path: Path) -> None:
+def test_of_several_writers_the_earliest_consequence_is_the_line_to_read(tmp_path: Path) -> None:
+    text = "2026-03-01T10:00:0{n}Z epoch 3 loss 2.1\n2026-03-01T10:05:0{n}Z " + PEER + "\n"
+    logs = logs_of(tmp_path, **{f"trn-{n}": text.format(n=20 - n) for n in (16, 17)})
+    assert [(ref["file"], ref["line"]) for ref in logs["lines"]] == [("trn-17.log", 2)]
+    assert all(event["role"] != "root" for event in logs["events"])
+
+
+def test_a_kernels_log_alone_says_nothing_of_a_stage(tmp_path: Path) -> None:
+    line = (
+        "2026-03-01T10:00:0{n}.000000+00:00 trn-16 kernel: NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus."
+    )
+    data = "\n".join(line.format(n=n) for n in range(3)).encode() + b"\n"
+    parsed = parse(io.BytesIO(data), "sys/trn-16.kern.log", ParseHints(), tmp_path / "k")
+    logs = report.to_json(diagnose([parsed], read=lambda path, at, size: data[at : at + size]))["logs"]
+    assert (logs["symptom"], logs["stage"], logs["iteration"]) == ("crash", None, None)
+    assert logs["subcategory"] == "gpu_off_bus"
+
+
+def test_several_writers_without_times_get_no_stand_in(tmp_path: Path) -> None:
     text = "{node}: epoch 3 loss 2.1\n{node}: " + PEER + "\n"
     logs = logs_of(tmp_path, **{f"trn-{n}": text.format(node=f"trn-{n}") for n in (16, 17)})
     assert logs["lines"] == []
