@@ -1,5 +1,5 @@
-"""Scores the engine on the practice set with its own history: `python -m bench.practice [--flows] [--out pred.json]
-[JOB…]`.
+"""Scores the engine on the practice set with its own history: `python -m bench.practice [--out pred.json]
+[--without-own-rules] [JOB…]`.
 
 Reads `$FAULTLINE_SHARED/data/practice` (default `../shared`) and scores with `tools/score.py` there.
 """
@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from bench.running import SHARED, read_job
+from bench.withheld import without_own
 from diagnosis import report
 from diagnosis.history import History, learn
 from diagnosis.model import JobHints
@@ -53,15 +54,18 @@ def history(exam: dict[str, Any], base: Path) -> History:
     return History(tuple(jobs))
 
 
-def predict(exam: dict[str, Any], base: Path, known: History, only: list[str]) -> dict[str, Any]:
-    """The report's ``logs`` of every case."""
+def predict(
+    exam: dict[str, Any], base: Path, known: History, only: list[str], truth: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The report's ``logs`` of every case; with ``truth``, each without the rules that know its cause."""
     out = {}
     for row in exam["logs"]["cases"]:
         if only and row["job_id"] not in only:
             continue
+        rules = None if truth is None else without_own(truth[row["job_id"]])
         with tempfile.TemporaryDirectory() as work:
             parsed, read = read_job(base / row["path"], Path(work))
-            result = diagnose(parsed, job=JobHints(family=row["profile"]), history=known, read=read)
+            result = diagnose(parsed, job=JobHints(family=row["profile"]), history=known, read=read, rules=rules)
             out[row["job_id"]] = report.to_json(result)["logs"]
     return out
 
@@ -72,17 +76,18 @@ def main() -> None:
     options.add_argument("jobs", nargs="*")
     options.add_argument("--out", type=Path)
     options.add_argument("--without-history", action="store_true", help="how much the cross-job comparison is worth")
+    options.add_argument("--without-own-rules", action="store_true", help="withhold the rules that know each cause")
     chosen = options.parse_args()
     base = SHARED / "data" / "practice"
     exam = json.loads((base / "exam.json").read_text())
     wall, cpu = time.perf_counter(), time.process_time()
     known = History() if chosen.without_history else history(exam, base)
-    predictions = predict(exam, base, known, chosen.jobs)
+    score = scorer()
+    truth, _ = score.load_truth(str(base), False)
+    predictions = predict(exam, base, known, chosen.jobs, truth["logs"] if chosen.without_own_rules else None)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     if chosen.out:
         chosen.out.write_text(json.dumps({"logs": predictions}))
-    score = scorer()
-    truth, _ = score.load_truth(str(base), False)
     mine = {k: v for k, v in truth["logs"].items() if k in predictions}
     scored = score.score({"logs": mine, "flows": {}, "stacks": {}}, {"logs": predictions})["logs"]
     print(f"{len(mine)} jobs, {wall:.0f} s wall, {cpu:.0f} s CPU, {len(known.jobs)} healthy jobs")

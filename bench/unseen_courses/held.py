@@ -1,4 +1,4 @@
-"""Courses of events whose misses are never read."""
+"""Courses of events that were held out until their first figures stood."""
 
 from __future__ import annotations
 
