@@ -274,7 +274,9 @@ def _chords(a: Ints, b: Ints, bucketed: Bools, sizes: Sizes, count: int) -> Bool
     if not (bucketed.any() and sizes.guest.any()):
         return np.zeros(len(a), dtype=bool)
     label = components(a[bucketed], b[bucketed], count)
-    return np.asarray(sizes.guest & ~bucketed & (sizes.covered >= 0.5) & (label[a] == label[b]))
+    degree = np.bincount(a[bucketed], minlength=count) + np.bincount(b[bucketed], minlength=count)
+    whole = (degree[a] >= 2) & (degree[b] >= 2)  # else it is the ring's own missing hop
+    return np.asarray(sizes.guest & ~bucketed & (sizes.covered >= 0.5) & (label[a] == label[b]) & whole)
 
 
 def _in_clique(a: Ints, b: Ints, chosen: Bools, count: int) -> Bools:

@@ -153,10 +153,11 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
 
 
 def _finest(cuts: list[Cut]) -> Cut:
-    """The finest of the cuts that are as even as the most even one. Parts of n steps scatter by a root of n less than
-    steps do; bytes that agree to the last one leave nothing to chance.
+    """The finest of the cuts that are as even as the most even one. Parts of n steps scatter up to n times less than
+    steps do (where boundaries slip, what one part lacks its neighbour has); bytes that agree to the last one leave
+    nothing to chance.
     """
-    scatter = [cut.uneven_bytes / len(cut.stop) ** 0.5 for cut in cuts]
+    scatter = [cut.uneven_bytes / len(cut.stop) for cut in cuts]
     even = [
         cut
         for cut, own in zip(cuts, scatter, strict=True)

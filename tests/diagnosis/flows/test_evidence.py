@@ -28,9 +28,10 @@ def cut(parts: int, uneven: float) -> Cut:
         ([cut(68, 0.0425), cut(30, 0.0)], 30),  # bytes that agree to the last one leave nothing to chance
         ([cut(3, 0.099), cut(8, 0.013), cut(38, 0.030)], 38),  # five steps in one are more even than one
         ([cut(40, 0.02), cut(20, 0.014)], 40),
+        ([cut(10, 0.0104), cut(26, 0.053)], 26),  # boundaries that slip by a burst
         ([cut(40, 0.003), cut(20, 0.0)], 40),
     ],
-    ids=["exact", "scatter of one step", "half as many", "both exact"],
+    ids=["exact", "scatter of one step", "half as many", "slips", "both exact"],
 )
 def test_the_finest_of_the_even_cuts_is_taken(cuts: list[Cut], chosen: int) -> None:
     assert len(_finest(cuts).stop) == chosen
