@@ -104,6 +104,9 @@ _HEADER = re.compile(
 )
 
 
+#: What names a value that follows, and words that leave a clause open.
+_KEY = re.compile(r"\W*[\w.-]+[:=]\s*")
+_OPEN = re.compile(r"(?i)(?:\b(?:vs|than|of|to|for|at|by|from|got|was|is|with|and)|[=:])\s*\Z")
 #: Characters that a description may go on beyond the match of its rule.
 _ANCHORED = 160
 #: Words that a description has at least, where the line goes on.
@@ -166,8 +169,21 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
     while len(text[start:end].split()) < LEAST_WORDS and end - start < _ANCHORED and text[end:].strip():
         # a lone word or number names the fault, what follows tells it
         cut = _CLAUSE.search(text, end + 1)
-        end = min(cut.start() if cut else len(text), start + _ANCHORED)
+        further = min(cut.start() if cut else len(text), start + _ANCHORED)
+        if _KEY.fullmatch(text[end:further]):  # the name of another value: what stands before tells it
+            start = _words_before(text, start, LEAST_WORDS - len(text[start:end].split()))
+            break
+        end = further
+    if _OPEN.search(text[start:end]) and (further := re.compile(r"\s*\S+").match(text, end)):
+        end = further.end()
     return _trim(text, start, end)
+
+
+def _words_before(text: str, start: int, count: int) -> int:
+    """Where the last ``count`` words of the clause before ``start`` begin."""
+    begin = max((cut.end() for cut in _CLAUSE.finditer(text, 0, start) if cut.end() < start), default=0)
+    words = list(re.finditer(r"\S*\w\S*", text[begin:start]))[-count:] if count > 0 else []
+    return begin + words[0].start() if words else start
 
 
 def _best_clause(text: str) -> Span | None:

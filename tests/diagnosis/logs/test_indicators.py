@@ -115,3 +115,13 @@ def test_only_the_head_of_a_huge_line_is_read() -> None:
 def test_a_rule_that_only_anchors_the_beginning_describes_the_whole_clause():
     found = extract("2026-01-01T00:00:02Z RuntimeError: boom in the shard", "code.exception")
     assert found.text == "RuntimeError: boom in the shard"
+
+
+def test_a_description_takes_the_word_before_it_rather_than_the_name_of_another_value() -> None:
+    line = "api.py:1002] failed (exitcode: -9) local_rank: 1 (pid: 28520) of binary: /venv/bin/python"
+    assert extract(line, "elastic.exit_killed").text == "failed (exitcode: -9)"
+
+
+def test_a_description_does_not_end_where_a_comparison_begins() -> None:
+    line = "RuntimeError: [enforce fail at inline_container.cc:603] . unexpected pos 64 vs 0"
+    assert extract(line, "storage.stream_writer").text == "unexpected pos 64 vs 0"
