@@ -30,6 +30,8 @@ AFTER_S: Final = 3.0
 FLAP: Final = 0.3
 FLAP_S: Final = 300.0
 MACHINES: Final = r"^(network|hardware)"
+#: A machine that is called back, drained or due for maintenance is announced minutes before it goes.
+ANNOUNCED: Final = r"^platform\.scheduler\.preemption"
 #: How a kernel greets.
 BOOT: Final = r"\bLinux version \d|\bBooting Linux\b"
 #: What nodes say that wait for others.
@@ -51,15 +53,20 @@ def flapped(
     stopped_at: int | None = None,
 ) -> pl.Series:
     """The weights where nothing has one: a part of a machine or of the network that failed on few nodes shortly before
-    training stopped (ns; else before the first consequence) explains it, although training went on at first.
+    training stopped (ns; else before the first consequence), or a machine's end that was announced then, explains it,
+    although training went on at first.
     """
     lead = (consequence_at if stopped_at is None else min(stopped_at, consequence_at)) - pl.col("last_at")
+    category = pl.col("category").fill_null("")
+    few = max(1, int(roots.CONCENTRATED * total))
     is_flap = (
         pl.Series(recovered)
         & (pl.col("role") == Role.ROOT.value)
         & (pl.col("strength") == "decisive")
-        & pl.col("category").fill_null("").str.contains(MACHINES)
-        & pl.col("n_nodes").is_between(1, max(1, int(roots.CONCENTRATED * total)))
+        & (
+            (category.str.contains(MACHINES) & pl.col("n_nodes").is_between(1, few))
+            | (category.str.contains(ANNOUNCED) & (pl.col("n_nodes") <= few))
+        )
         & lead.is_between(-int(roots.AFTER_S * SECOND), int(FLAP_S * SECOND))
     )
     flap = pl.when(is_flap.fill_null(False)).then(FLAP * pl.col("novelty").fill_null(0.0)).otherwise(pl.lit(weights))

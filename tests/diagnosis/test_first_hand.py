@@ -156,3 +156,17 @@ def test_rules_withheld_are_those_that_know_the_cause() -> None:
     assert load().match_texts([line]) != [None]
     nothing = without_own({"templates": [{"role": "root", "examples": ["an ordinary word"]}]})
     assert nothing is None
+
+
+def test_a_machine_called_back_minutes_before_its_end_explains_it(tmp_path: Path) -> None:
+    job = Job()
+    job.say(
+        job.ends - 60, None, "Warning SpotInterrupted node/gpu-0005 spot instance interruption of gpu-0005 in 120 s"
+    )
+    job.cut[5] = job.ends
+    at = job.ends + 70
+    lost = "[rank{rank}]: torch.distributed.DistBackendError: NCCL error: remote process exited or a network error"
+    report = told(job.all_say(at, lost, (5,)).torn_down(at + 5, (5,)), tmp_path)
+    assert report["logs"]["id"] == "platform.scheduler.preemption"
+    assert len(roots(report)) == 1 and "SpotInterrupted" in roots(report)[0]
+    assert accused(report) == []
