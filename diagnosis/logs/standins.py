@@ -186,11 +186,12 @@ def without_waiting(catalogue: Catalogue, weights: pl.Series) -> pl.Series:
 
 def odd_word(catalogue: Catalogue, weights: pl.Series, survived: Collection[int]) -> pl.Series:
     """The weights where only consequences are known: what few writers say of the end in other words than nearly all,
-    whose words they do not say, gains one. They did not see it from outside. Where a node is silent, that tells more,
-    and nothing changes. O(cells).
+    whose words they do not say, gains one. They did not see it from outside, as schedulers and orchestrators do. Where
+    a node is silent, that tells more, and nothing changes. O(cells).
     """
     ends = catalogue.events.filter(
         (pl.col("role") == Role.CASCADE.value)
+        & ~pl.col("is_system")
         & ~pl.col("is_ordinary")
         & (pl.col("jobs_with_it") == 0)
         & ~pl.col("event").is_in(sorted(survived))
