@@ -187,5 +187,7 @@ def test_an_upload_that_a_reload_broke_off_is_offered_again(engineer: Page, tmp_
     page.get_by_test_id("upload-files").set_input_files(log)
     page.get_by_test_id("upload-submit").click()
     page.wait_for_url(re.compile(r"/jobs/broken-off/$"), timeout=PATIENCE_MS)
+    # the page loads itself once more when the work has ended
+    expect(page.locator("[data-testid=progress][data-state=active]")).to_have_count(0, timeout=PATIENCE_MS)
     page.goto("/upload/")
     expect(page.locator("[data-upload-resume]")).to_be_hidden()
