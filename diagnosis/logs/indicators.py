@@ -106,6 +106,7 @@ _HEADER = re.compile(
 
 #: What names a value that follows, and words that leave a clause open.
 _KEY = re.compile(r"\W*[\w.-]+[:=]\s*")
+_NEXT_WORD = re.compile(r"\s*\S+")
 _OPEN = re.compile(r"(?i)(?:\b(?:vs|than|of|to|for|at|by|from|got|was|is|with|and)|[=:])\s*\Z")
 #: Characters that a description may go on beyond the match of its rule.
 _ANCHORED = 160
@@ -174,8 +175,8 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
             start = _words_before(text, start, LEAST_WORDS - len(text[start:end].split()))
             break
         end = further
-    if _OPEN.search(text[start:end]) and (further := re.compile(r"\s*\S+").match(text, end)):
-        end = further.end()
+    if _OPEN.search(text[start:end]) and (word := _NEXT_WORD.match(text, end)):
+        end = word.end()
     return _trim(text, start, end)
 
 
