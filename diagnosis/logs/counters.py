@@ -22,6 +22,8 @@ from diagnosis.model import Level
 _MESSAGES: Final = 40
 _LINES: Final = 80
 _LEAST: Final = 4
+#: Rows of a column file fetched for them: a message of ten million lines must not fill memory.
+_ROWS: Final = 100_000
 #: Share of the growths that must be of one size.
 _EVEN: Final = 0.9
 #: A growth this near to that of the clock is the clock's.
@@ -56,8 +58,11 @@ def find(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...]
     )
     found: dict[int, tuple[re.Pattern[str], int]] = {}
     for masked, wording in candidates.select("masked", "text").iter_rows():
-        for pattern in _patterns(wording):
-            place = _place(*_sample(table, masked, pattern, read))
+        if not (patterns := _patterns(wording)):
+            continue
+        lines, times = _sample(table, masked, read)
+        for pattern in patterns:
+            place = _place(*_numbers(pattern, lines, times))
             if place is not None:
                 found[masked] = (pattern, place)
                 break
@@ -83,15 +88,20 @@ def _patterns(wording: str) -> list[re.Pattern[str]]:
     return found
 
 
-def _sample(
-    table: LogTable, masked: int, pattern: re.Pattern[str], read: Lines
-) -> tuple[list[tuple[str, ...]], list[int | None]]:
-    """The numbers of the last lines of the message by the writer that prints it most, and their times."""
+def _sample(table: LogTable, masked: int, read: Lines) -> tuple[list[str], list[int | None]]:
+    """Some lines of the message by the writer that prints it most, and their times."""
     cells = table.cells.filter(pl.col("masked") == masked)
     most = cells.sort("n", "file", "source", descending=[True, False, False]).row(0, named=True)
-    rows = table.rows([masked], files=[most["file"]]).filter(pl.col("source") == most["source"]).tail(_LINES)
-    matches = [pattern.search(line[:_CHARS]) for line in read(rows)]
-    told = [(match.groups(), at) for match, at in zip(matches, rows["at"].to_list(), strict=True) if match]
+    rows = table.rows([masked], files=[most["file"]], limit=_ROWS).filter(pl.col("source") == most["source"])
+    rows = rows.tail(_LINES)
+    return [line[:_CHARS] for line in read(rows)], rows["at"].to_list()
+
+
+def _numbers(
+    pattern: re.Pattern[str], lines: Sequence[str], times: Sequence[int | None]
+) -> tuple[list[tuple[str, ...]], list[int | None]]:
+    """The numbers that the pattern finds in each line in which it does, and the times of these lines."""
+    told = [(match.groups(), at) for line, at in zip(lines, times, strict=True) if (match := pattern.search(line))]
     return [numbers for numbers, _ in told], [at for _, at in told]
 
 
