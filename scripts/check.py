@@ -58,7 +58,7 @@ STATIC = (
 )
 TESTS = (
     Stage("tests on PostgreSQL", [*PYTEST, "tests/ingest", "tests/triage"], _postgres),
-    Stage("tests on SQLite and in the browser", [*PYTEST, "tests"], _browser),
+    Stage("tests on SQLite and in the browser", PYTEST, _browser),
 )
 
 

@@ -17,11 +17,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench import fuzz_archives
 from diagnosis import archives
 from diagnosis.archives import Limits, Refused, clean_path, walk
 from tests import archives as archives_of
 from tests.archives import zip_of
+from tests.fuzz import archives as fuzz_archives
 
 LOG = b"line one\nline two\n" * 100
 

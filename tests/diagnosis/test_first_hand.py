@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.withheld import without_own
 from diagnosis.logs.progress import seconds
-from diagnosis.logs.signatures import load
 from diagnosis.logs.sources import from_path
 from diagnosis.model import Kind, ParseHints
 from diagnosis.parsing import parse
@@ -147,15 +145,6 @@ def test_the_last_words_of_a_process_are_a_log_where_its_output_stands(tmp_path:
     for path, kind in (("logs/n1/0/stderr.log", Kind.LOG), ("stacks/rank3.txt", Kind.STACK)):
         parsed = parse(io.BytesIO(dump), path, ParseHints(), tmp_path / kind.value)
         assert parsed.kind == kind
-
-
-def test_rules_withheld_are_those_that_know_the_cause() -> None:
-    line = "kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=4243, name=python3, GPU has fallen off the bus."
-    left = without_own({"templates": [{"role": "root", "examples": [line]}]})
-    assert left is not None and left.match_texts([line]) == [None]
-    assert load().match_texts([line]) != [None]
-    nothing = without_own({"templates": [{"role": "root", "examples": ["an ordinary word"]}]})
-    assert nothing is None
 
 
 def test_a_machine_called_back_minutes_before_its_end_explains_it(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ FOREIGN = {"DJANGO_SETTINGS_MODULE", "DJANGO_ALLOW_ASYNC_UNSAFE", "DEBIAN_FRONTE
 
 
 def sources() -> list[Path]:
-    folders = ("client", "diagnosis", "ingest", "triage", "scripts", "tests", "bench")
+    folders = ("client", "diagnosis", "ingest", "triage", "scripts", "tests", "exams", "measure")
     return [path for name in folders for path in (ROOT / name).rglob("*.py")] + [ROOT / "scripts" / "bootstrap"]
 
 

@@ -1,0 +1,107 @@
+"""Speed of the flow path: `python -m measure flows_speed [--dp 64] [--steps 160]`.
+
+Makes the capture of one job (tp 8, pp 8, dp given; dp 64 is 4,096 GPUs), then times the CSV import, the whole analysis,
+two timeline views and the pcap import; prints wall and CPU seconds and the peak resident memory of the analysing
+process alone (a child of its own).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from diagnosis.flows import diagnose_flows, parse_flow, timeline_view
+from diagnosis.model import ParseHints
+from exams.flows.capture import Case, Spoil, build
+from exams.flows.tenants import Fabric, Tenant, span
+
+
+def timed(label: str, call: Callable[[], Any], count: int | None = None) -> Any:
+    """Runs and prints."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    out = call()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    rate = f", {count / wall / 1e6:.2f} M/s wall, {count / cpu / 1e6:.2f} M/s CPU" if count else ""
+    print(f"{label}: {wall:.2f} s wall, {cpu:.2f} s CPU{rate}", flush=True)
+    return out
+
+
+def generate(directory: Path, dp: int, steps: int) -> None:
+    """Writes flows.csv and inventory.csv of one job of ``dp * 64`` GPUs."""
+    tenant = Tenant(span(0, dp * 8), tp=8, pp=8, micro=8, steps=steps, seed=1)
+    table, inventory, _ = build(Case("speed", Fabric(), (tenant,), Spoil(loss=0.01, split=0.02)))
+    table.write_csv(directory / "flows.csv")
+    pl.DataFrame(inventory).write_csv(directory / "inventory.csv")
+    print(f"generated {table.height} records of {dp * 64} GPUs", flush=True)
+
+
+def packets(count: int) -> bytes:
+    """A pcap of RoCEv2-like packets between 64 addresses, 96 bytes captured of 4,170."""
+    out = io.BytesIO()
+    out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 96, 1))
+    body = bytearray(96)
+    body[12:14] = b"\x08\x00"
+    body[14], body[23] = 0x45, 17
+    body[36:38] = struct.pack(">H", 4791)
+    for i in range(count):
+        body[26:30] = bytes((10, 0, 0, i % 64 + 1))
+        body[30:34] = bytes((10, 0, 1, i % 64 + 1))
+        body[34:36] = struct.pack(">H", 49152 + i % 64)
+        out.write(struct.pack("<IIII", 1_700_000_000 + i // 1_000_000, i % 1_000_000, 96, 4170))
+        out.write(body)
+    return out.getvalue()
+
+
+def analyse(directory: Path) -> None:
+    """Import, analysis and a view, in this process."""
+    path = directory / "flows.csv"
+    with path.open("rb") as stream:
+        part = timed("CSV import", lambda: parse_flow(stream, path.name, ParseHints(), directory / "work"))
+    inventory = list(csv.DictReader((directory / "inventory.csv").open()))
+    report = timed("analysis", lambda: diagnose_flows([part], inventory=inventory, tables=directory / "tables"))
+    for job in report["jobs"]:
+        print(
+            f"  {len(job['members'])} members, {job['parallelism']}, {len(job['steps'])} steps, "
+            f"{len(job['diagnoses'])} findings"
+        )
+        table = directory / "tables" / job["table"]
+        t0, t1 = job["steps"][0]["start"], job["steps"][-1]["end"]
+        timed("  view of the whole job", lambda table=table, t0=t0, t1=t1: timeline_view(table, t0, t1, 400))
+        near = t0 + 3 * (t1 - t0) / len(job["steps"])
+        timed("  view of three steps", lambda table=table, t0=t0, near=near: timeline_view(table, t0, near, 400))
+    print(f"peak resident memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+
+
+def main() -> None:
+    """Generates and analyses in a process each, so that neither adds to the other's memory."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--dp", type=int, default=16)
+    options.add_argument("--steps", type=int, default=60)
+    options.add_argument("--packets", type=int, default=1_000_000)
+    options.add_argument("--generate", type=Path, help=argparse.SUPPRESS)
+    options.add_argument("--analyse", type=Path, help=argparse.SUPPRESS)
+    chosen = options.parse_args()
+    if chosen.analyse:
+        analyse(chosen.analyse)
+        return
+    if chosen.generate:
+        generate(chosen.generate, chosen.dp, chosen.steps)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        sizes = ["--dp", str(chosen.dp), "--steps", str(chosen.steps)]
+        for part in (["--generate", directory, *sizes], ["--analyse", directory]):
+            subprocess.run([sys.executable, "-m", "measure", "flows_speed", *part], check=True)
+        data, work = packets(chosen.packets), Path(directory) / "pcap"
+        timed("pcap import", lambda: parse_flow(io.BytesIO(data), "x.pcap", ParseHints(), work), chosen.packets)
