@@ -1,9 +1,15 @@
-"""Values as JSON that every database keeps: what a report is made of."""
+"""Values as JSON that every database keeps: what a report is made of. And text in which nothing acts."""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
+
+#: C0 and DEL have pictures of their own; tab and the ends of lines stay
+_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {127: 0x2421}
+#: C1, which terminals obey, and what turns the direction of text round (embeddings, overrides, isolates)
+_NAMED = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def plain(value: Any) -> Any:
@@ -33,3 +39,15 @@ def text(value: str) -> str:
     if not value.isascii():
         value = value.encode("utf-8", "replace").decode()
     return value.replace("\0", "\u2400")
+
+
+def visible(value: str) -> str:
+    """``value`` in which no character acts on a terminal, a page or the direction of reading: ESC becomes its picture
+    ``\u241b``, U+202E becomes ``[U+202E]``. Tabs and the ends of lines stay. Doing it twice changes nothing. O(length).
+    """
+    value = value.translate(_PICTURES)
+    return value if value.isascii() else _NAMED.sub(_name, value)
+
+
+def _name(match: re.Match[str]) -> str:
+    return f"[U+{ord(match[0]):04X}]"

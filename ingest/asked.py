@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import UTC, datetime
 from typing import Any
 
 from diagnosis import numbers
 
 MAX_LAYOUT_BYTES = 20_000
+#: of nanoseconds in 64 bits
+_FIRST_YEAR, _LAST_YEAR = 1678, 2261
 
 
 def whole(text: str | None, default: int = 0) -> int:
@@ -24,6 +27,15 @@ def seconds(text: str | None) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def instant(text: str | None) -> datetime | None:
+    """A time with its zone, in UTC, that 64 bits of nanoseconds can tell (1678 to 2261); None for anything else."""
+    try:
+        moment = datetime.fromisoformat((text or "").replace(" ", "+")).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return moment if _FIRST_YEAR <= moment.year <= _LAST_YEAR else None
 
 
 def layout_problem(layout: dict[Any, Any]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from diagnosis import taxonomy
+from diagnosis.plain import visible
 from triage.models import Incident
 from triage.selectors.advice import advice_now, tried_acts, tried_words
 from triage.selectors.incident import IncidentView, log_url
@@ -28,13 +29,20 @@ class _Echo:
 
 
 def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
-    """Lines of a CSV file. A text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    """Lines of a CSV file, in which no text acts.
+
+    What a spreadsheet would take for a formula gets an apostrophe before it; control characters are shown as signs.
+    """
     writer = csv.writer(_Echo())
     yield writer.writerow(columns)
     for row in rows:
-        yield writer.writerow(
-            [f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in row]
-        )
+        yield writer.writerow([_cell(value) for value in row])
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return f"'{visible(value)}" if value.startswith(_FORMULA) else visible(value)
 
 
 def csv_row(incident: Incident) -> list[Any]:

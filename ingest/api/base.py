@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
 from django.core.cache import cache
 from drf_spectacular.utils import OpenApiParameter
+from rest_framework.exceptions import NotFound
 from rest_framework.generics import GenericAPIView
 from rest_framework.pagination import CursorPagination
 from rest_framework.permissions import BasePermission, IsAuthenticated
@@ -85,7 +87,11 @@ class ApiView(GenericAPIView[Any]):
     ability = ""
     #: name of the setting that limits requests a minute
     rate = "API_PER_MINUTE"
+    metadata_class = None  # OPTIONS says which methods there are, no more: docs/openapi.yaml says the rest
     rate_headers: dict[str, str] = {}  # noqa: RUF012  # replaced on the instance by the throttle, never changed
+
+    def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        return Response(status=204, headers={"Allow": ", ".join(self.allowed_methods)})
 
     def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
@@ -117,3 +123,16 @@ class Cursor(CursorPagination):
     page_size = 50
     page_size_query_param = "page_size"
     max_page_size = 200
+
+    def decode_cursor(self, request: Request) -> Any:
+        """What a cursor says of a time is read here: a time that is none would break the query."""
+        cursor = super().decode_cursor(request)
+        if cursor is not None and cursor.position is not None:
+            try:
+                moment = datetime.fromisoformat(str(cursor.position))
+                moment.astimezone(UTC)
+                if moment.tzinfo is None:
+                    raise ValueError("no zone")
+            except (ValueError, OverflowError) as error:
+                raise NotFound(self.invalid_cursor_message) from error
+        return cursor

@@ -1,6 +1,6 @@
 """Reads of the evidence layer: each returns exactly what one page, endpoint or the engine needs."""
 
-from ingest.selectors.access import clusters_visible_to, jobs_visible_to, teams_of
+from ingest.selectors.access import clusters_visible_to, jobs_visible_to, people_who_see, teams_of
 from ingest.selectors.evidence import (
     artifacts_of,
     columns_path,
@@ -9,6 +9,7 @@ from ingest.selectors.evidence import (
     parsed_for,
     read_range,
     reader_for,
+    records_path,
 )
 from ingest.selectors.progress import Progress, progress
 
@@ -21,8 +22,10 @@ __all__ = [
     "is_removed",
     "jobs_visible_to",
     "parsed_for",
+    "people_who_see",
     "progress",
     "read_range",
     "reader_for",
+    "records_path",
     "teams_of",
 ]

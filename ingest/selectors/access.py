@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
 
 from ingest.models import Cluster, Job, Team
@@ -19,6 +21,16 @@ def clusters_visible_to(user: Any) -> QuerySet[Cluster]:
     return Cluster.objects.filter(
         Q(teams=None) | Q(pk__in=Cluster.objects.filter(teams__members=user).values("pk"))
     ).distinct()
+
+
+def people_who_see(clusters: Iterable[int]) -> QuerySet[Any]:
+    """Everybody who may sign in and see all of these clusters, by name: the other side of clusters_visible_to."""
+    people = get_user_model().objects.filter(is_active=True)
+    member = Q()
+    for cluster in Cluster.objects.filter(pk__in=set(clusters)).exclude(teams=None).order_by("pk").distinct():
+        member &= Q(pk__in=Team.members.through.objects.filter(team__clusters=cluster).values("user"))
+    admins = Q(is_superuser=True) | Q(groups__name="admin")
+    return (people.filter(member | admins) if member else people).distinct().order_by("username")
 
 
 def teams_of(user: Any) -> QuerySet[Team]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from django.db.models import QuerySet
 
 from diagnosis import JobHints, Parsed, parsed
+from diagnosis.model import LOG_KINDS, Kind
 from ingest import storage
 from ingest.models import Artifact, Attempt, Job
 
@@ -43,7 +44,16 @@ def read_range(artifact: Artifact, offset: int, length: int) -> bytes:
 
 
 def columns_path(artifact: Artifact) -> Path | None:
-    """A local path to the artifact's column file, or None. Remote ones are copied once."""
+    """A local path to the table of a log's lines; None for what was not read as a log. Remote ones are copied once."""
+    return _table(artifact) if artifact.kind in LOG_KINDS else None
+
+
+def records_path(artifact: Artifact) -> Path | None:
+    """The same for the records of a flow capture."""
+    return _table(artifact) if artifact.kind == Kind.FLOW else None
+
+
+def _table(artifact: Artifact) -> Path | None:
     if not artifact.parsed_key:
         return None
     path = storage.directory_get(artifact.parsed_key, storage.PARSED_FILES[:1]) / storage.PARSED_FILES[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from urllib.parse import quote
 
 import pytest
@@ -19,6 +20,31 @@ _LIST, _API, _NUMBERS = "/incidents/?q=", "/api/v1/incidents/?q=", ("line", "fro
 #: digits that are no numbers, too large for any database, too many for Python
 _ODD_NUMBERS = ("²", "9" * 25, "9" * 5000)
 _ODD_DAYS = ("0001-01-01", "9999-12-31", "9999-12")
+_ODD_TIMES = ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "1600-01-01", "2500-01-01T00:00:00Z", "x", "")
+_LISTS_OF_THE_API = (
+    "incidents",
+    "jobs",
+    "jobs/odd-job/artifacts",
+    "jobs/odd-job/runs",
+    "jobs/odd-job/uploads",
+    "webhooks",
+)
+_ODD_CURSORS = (
+    *("rubbish", "%FF", "\U0001f642", "AAAA", base64.b64encode(b"\xff\xfe").decode()),
+    *(
+        base64.b64encode(said.encode()).decode()
+        for said in (
+            "p=",
+            "p=foo",
+            "p=1",
+            "p=%00",
+            "o=-5",
+            f"o={'9' * 20}",
+            "r=1&p=2026-13-45",
+            *(f"p={t}" for t in _ODD_TIMES),
+        )
+    ),
+)
 #: places in addresses, and what is put there
 PLACES = {
     "numbers of lists": (
@@ -57,6 +83,22 @@ PLACES = {
         + ["/statistics/weeks.csv?until=", "/statistics/planning/?until="],
         _ODD_DAYS,
     ),
+    "instants": ([f"{_JOB}/instant/{_LOG}?at="], _ODD_TIMES),
+    "patterns": (
+        [
+            f"{page}{key}:"
+            for page in (_LIST, _API, "/api/v1/statistics/?q=")
+            for key in ("node", "job", "category", "team")
+        ],
+        (
+            "*" * 500,
+            "a*" * 500,
+            "[" + ",".join(["a*b*c"] * 200) + "]",
+            f"[{','.join('a' * 900)}]",
+            "[" + ",".join(["a*b*c"] * 39) + "]",
+        ),
+    ),
+    "cursors": ([f"/api/v1/{name}/?cursor=" for name in _LISTS_OF_THE_API], _ODD_CURSORS),
     "texts": (
         [
             _LIST,
@@ -139,3 +181,21 @@ def test_only_plain_digits_are_whole_numbers(text):
 
 def test_numbers_that_can_be_used_are():
     assert (whole("0042"), seconds("1.5"), seconds("nan"), seconds("x"), seconds(None)) == (42, 1.5, None, None, None)
+
+
+def test_json_that_is_nested_without_end_is_refused(pages):
+    for body in ("[" * 10_000 + "]" * 10_000, '{"name":"x","layout":' + '{"a":' * 10_000 + "1" + "}" * 10_001):
+        answer = pages.post("/api/v1/jobs/", body, content_type="application/json")
+        assert (answer.status_code, answer["Content-Type"]) == (400, "application/problem+json")
+        assert "nested too deep" in answer.json()["detail"]
+
+
+def test_any_method_at_any_address_of_the_api_is_answered(pages):
+    places = ["jobs/", "jobs/odd-job/", f"jobs/odd-job/artifacts/{'0' * 64}", "jobs/odd-job/diagnose/", "uploads/"]
+    places += ["incidents/", "webhooks/", "me/", "me/token/", "statistics/", "search/"]
+    for place in places:
+        answer = pages.options(f"/api/v1/{place}")
+        assert answer.status_code == 204, place
+        for method in ("TRACE", "HEAD", "PUT", "POST", "PATCH"):
+            assert pages.generic(method, f"/api/v1/{place}").status_code < 500, f"{method} {place}"
+    assert "PUT" in pages.options(f"/api/v1/jobs/odd-job/artifacts/{'0' * 64}")["Allow"]

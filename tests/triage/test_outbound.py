@@ -26,6 +26,19 @@ from triage.services import outbound
         "[::ffff:127.0.0.1]",
         "[64:ff9b::7f00:1]",
         "[2002:7f00:1::]",
+        "[::127.0.0.1]",
+        "[::ffff:0:127.0.0.1]",
+        "[::ffff:0:8.8.8.8]",
+        "[::8.8.8.8]",
+        "[5f00::1]",
+        "[3fff::1]",
+        "[2001:db8::1]",
+        "[2001::1]",
+        "[64:ff9b:1::7f00:1]",
+        "[100::1]",
+        "[ff0e::1]",
+        "[4000::1]",
+        "[e000::1]",
     ],
 )
 def test_what_only_this_server_can_reach_is_refused(settings, address):
@@ -34,7 +47,9 @@ def test_what_only_this_server_can_reach_is_refused(settings, address):
         outbound.target_of(f"https://{address}/hook")
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "[2606:4700::1111]", "[64:ff9b::808:808]", "[2002:808:808::1]"])
+@pytest.mark.parametrize(
+    "address", ["8.8.8.8", "[2606:4700::1111]", "[64:ff9b::808:808]", "[2002:808:808::1]", "[::ffff:8.8.8.8]"]
+)
 def test_a_public_address_may_be_called_also_where_it_carries_another(settings, address):
     settings.WEBHOOK_ALLOW = []
     assert outbound.target_of(f"https://{address}/hook").address == address.strip("[]")

@@ -17,6 +17,8 @@ from triage.search.keys import BY_NAME, JOB_LOOKUPS, Asker, key_of, text_q, visi
 __all__ = ["KEYS", "Query", "SearchError", "Suggestion", "Term", "parse", "suggest"]
 
 MAX_TERMS = 40
+#: values and stars of a query: each is a condition, and SQLite takes no more than a thousand, several for each of ours
+MAX_WEIGHT = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,11 @@ def parse(text: str) -> Query:
     terms = terms_of(text)
     if len(terms) > MAX_TERMS:
         raise SearchError(f"The search has {len(terms)} terms, at most {MAX_TERMS} are allowed: leave some out.")
+    weight = sum(1 + value.count("*") for term in terms for value in term.values)
+    if weight > MAX_WEIGHT:
+        raise SearchError(
+            f"The search has {weight} values and stars, at most {MAX_WEIGHT} are allowed: leave some out."
+        )
     query = Query(terms)
     query.condition()  # values are understood here, so that no later use can fail
     return query

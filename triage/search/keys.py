@@ -21,6 +21,8 @@ _COMPARISONS = {"": "", ">": "__gt", "<": "__lt", ">=": "__gte", "<=": "__lte"}
 _COMPARED_WORDS = {"": "", ">": "above ", "<": "below ", ">=": "at least ", "<=": "at most "}
 #: the day after has a date too, and in every zone
 _LAST_YEAR = 9000
+#: each makes a condition of its own, and a database takes no more than a thousand
+MAX_STARS = 10
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -80,6 +82,8 @@ def text_q(lookup: str, value: str) -> Q:
     """
     if "*" not in value:
         return Q(**{f"{lookup}__iexact": value})
+    if value.count("*") > MAX_STARS:
+        raise SearchError(f"A pattern has at most {MAX_STARS} stars: leave some out of “{value[:40]}”.")
     first, *middle, last = value.split("*")
     joined = ~Q(**{lookup: ""})
     if first:

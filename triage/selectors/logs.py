@@ -6,7 +6,6 @@ come by range.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +14,7 @@ import polars as pl
 
 from diagnosis import Source, numbers
 from diagnosis import parsed as parsed_files
+from diagnosis.plain import visible
 from ingest import selectors as evidence
 from ingest import storage
 from ingest.models import Artifact
@@ -31,10 +31,9 @@ _MAX_SPAN = 4 << 20
 _FOLD_FROM = 3
 _FOLD_LINES = 50_000
 _COLUMNS = ["line", "offset", "length", "time", "source", "level", "masked"]
+#: within a line they are no ends of it
+_ENDS = {10: 0x240A, 13: 0x240D}
 LEVELS = ("", "debug", "info", "warn", "error", "fatal")
-#: control characters as visible symbols; tab stays
-_SHOWN = {code: 0x2400 + code for code in range(32) if code != 9} | {127: 0x2421}
-_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +207,7 @@ def _lines(
 def shown(raw: bytes, encoding: str = "utf-8") -> str:
     """Bytes as text in which nothing acts: control and direction-changing characters become visible signs."""
     text = raw.decode(encoding, errors="replace").rstrip("\r\n").lstrip("\ufeff")
-    return _BIDI.sub("\ufffd", text.translate(_SHOWN))
+    return visible(text).translate(_ENDS)
 
 
 def _folded(

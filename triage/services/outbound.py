@@ -27,8 +27,16 @@ MAX_ANSWER_BYTES = 64 << 10
 
 type Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-#: IPv6 networks that carry an IPv4 address: prefix, and how far right of the lowest bit it lies
-_CARRIERS = ((ipaddress.ip_network("64:ff9b::/96"), 0), (ipaddress.ip_network("2002::/16"), 80))
+#: all that IANA has given out as global unicast; what lies outside is translated, tunnelled, local or reserved
+_GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
+#: documentation, which Python before 3.13 takes for global
+_DOCUMENTATION = ipaddress.ip_network("3fff::/20")
+#: IPv6 networks that carry an IPv4 address, which then decides: prefix, and how far right of it lie other bits
+_CARRIERS = (
+    (ipaddress.ip_network("::ffff:0:0/96"), 0),
+    (ipaddress.ip_network("64:ff9b::/96"), 0),
+    (ipaddress.ip_network("2002::/16"), 80),
+)
 
 
 class Forbidden(Exception):
@@ -161,13 +169,13 @@ class _Pinned(http.client.HTTPConnection):
 
 
 def _is_public(address: Address) -> bool:
-    inner = getattr(address, "ipv4_mapped", None)
+    """Whether it is one address of the public internet: what is not known as such is refused."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address.is_global and not address.is_multicast
     for network, shift in _CARRIERS:
-        if inner is None and address in network:
-            inner = ipaddress.IPv4Address((int(address) >> shift) & 0xFFFFFFFF)
-    if inner is not None:
-        return _is_public(inner)
-    return address.is_global and not address.is_multicast
+        if address in network:
+            return _is_public(ipaddress.IPv4Address((int(address) >> shift) & 0xFFFFFFFF))
+    return address in _GLOBAL_UNICAST and address.is_global and address not in _DOCUMENTATION
 
 
 def _is_allowed(host: str, address: Address, *, is_tls: bool) -> bool:

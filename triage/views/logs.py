@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import wraps
 
 from django.core.exceptions import BadRequest
@@ -13,15 +13,16 @@ from django.urls import reverse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
-from diagnosis.model import LOG_KINDS
+from diagnosis.model import LOG_KINDS, Kind
 from ingest import selectors as evidence
-from ingest.asked import whole
+from ingest.asked import instant, whole
 from ingest.models import Artifact, Job
 from triage.selectors.jobs import artifact_for
 from triage.selectors.logmap import HEIGHT, log_map
 from triage.selectors.logs import WINDOW, Filter, LogLine, evidence_lines, same_instant, window
 from triage.selectors.logsearch import find, templates_of
 from triage.views.jobs import job_or_404
+from triage.views.records import records
 from triage.views.site import gone
 
 _BLOCK = 1 << 20
@@ -30,7 +31,6 @@ MAX_LOGS = 2048
 #: lines above the one that a permalink names
 _LEAD = 60
 LEVELS_SHOWN = [(2, "info"), (3, "warning"), (4, "error"), (5, "fatal")]
-#: kinds of artifact whose lines are shown even where they hold NUL bytes
 #: seconds around an instant that a reader may choose from
 WITHIN_S = (1, 2, 10, 60)
 
@@ -71,9 +71,12 @@ def _needs_bytes(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpRes
 def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
     """A window on the file: around ``line``, or from ``from`` on, at most ``count`` lines.
 
+    Of a flow capture it is the table of its records.
     ``level``, ``who``, ``masked``, ``fold`` narrow it, ``find`` searches, ``hide`` names columns that are not shown.
     """
     job, artifact = _artifact(request, slug, attempt, path)
+    if artifact.kind == Kind.FLOW and (answer := records(request, job, artifact)):
+        return answer
     line, asked = _number(request, "line"), _number(request, "count") or WINDOW
     start = _number(request, "from") or max(1, line - _LEAD)
     only = Filter(_number(request, "level"), request.GET.get("who", ""), request.GET.get("masked", ""))
@@ -163,10 +166,9 @@ def log_find(request: HttpRequest, slug: str, attempt: int, path: str) -> JsonRe
 def log_instant(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
     """What every other log of the attempt said at the same time."""
     job, artifact = _artifact(request, slug, attempt, path)
-    try:
-        moment = datetime.fromisoformat(request.GET.get("at", "").replace(" ", "+")).astimezone(UTC)
-    except ValueError as error:
-        raise BadRequest("The address needs ?at=<time>, as in 2026-11-01T03:12:07+00:00.") from error
+    moment = instant(request.GET.get("at"))
+    if moment is None:
+        raise BadRequest("The address needs ?at=<time>, as in 2026-11-01T03:12:07+00:00.")
     logs = evidence.artifacts_of(job).filter(attempt=artifact.attempt, kind__in=LOG_KINDS)
     within = _number(request, "within", 2)
     within = within if within in WITHIN_S else 2

@@ -1,0 +1,20 @@
+"""A flow capture as a table of its records: what stands at a log's address where the file is no log."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from ingest.asked import whole
+from ingest.models import Artifact, Job
+from triage.selectors.records import records_page
+
+
+def records(request: HttpRequest, job: Job, artifact: Artifact) -> HttpResponse | None:
+    """``page`` of the records, with ``who`` only of one address or switch; None where the file holds none."""
+    who = request.GET.get("who", "").strip()[:200]
+    shown = records_page(artifact, who=who, page=whole(request.GET.get("page"), 1))
+    if shown is None:
+        return None
+    context = {"nav": "jobs", "job": job, "artifact": artifact, "shown": shown, "who": who}
+    return render(request, "triage/records.html", context)
