@@ -15,8 +15,8 @@ from typing import Any
 
 import polars as pl
 
-from diagnosis.logs import frameworks, hosts
-from diagnosis.model import LOG_KINDS, Parsed
+from diagnosis.logs import frameworks, hosts, signatures
+from diagnosis.model import LOG_KINDS, Level, Parsed, Role
 
 FORMAT = 1
 #: Distinct messages kept of one job; the most frequent win. Beyond this a job's tail is noise, not a norm.
@@ -173,6 +173,23 @@ def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", frame
     if len(counts) > TEXTS_PER_JOB:
         counts = dict(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))[:TEXTS_PER_JOB])
     return JobEvents(job_id, dict(sorted(counts.items())), family, framework, max(len(nodes), 1), _hours(logs))
+
+
+def unexplained_errors(parsed: Sequence[Parsed]) -> list[str]:
+    """Distinct messages of level error or worse that no built-in rule calls harmless, the first example of each.
+
+    Cost: one search over the distinct messages of that level.
+    """
+    found: list[str] = []
+    rules = signatures.load()
+    for p in parsed:
+        if p.kind not in LOG_KINDS or p.uniques is None:
+            continue
+        table = pl.read_parquet(p.uniques, columns=["masked", "text", "example", "level"])
+        errors = table.filter(pl.col("level") >= int(Level.ERROR))
+        harmless = rules.match(errors).filter(pl.col("role").is_in([Role.BENIGN.value, Role.ADVICE.value]))
+        found += errors.filter(~pl.col("masked").is_in(harmless["masked"].implode()))["example"].to_list()
+    return found
 
 
 def _framework(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> str:

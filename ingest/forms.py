@@ -135,12 +135,15 @@ class JobForm(DescriptionForm):
     def __init__(self, *args: Any, clusters: QuerySet[Cluster], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["cluster"].queryset = clusters.exclude(slug="default")  # type: ignore[attr-defined]
+        self._may_use_default = (
+            not Cluster.objects.filter(slug="default").exclude(pk__in=clusters.values("pk")).exists()
+        )
 
-    def clean_slug(self) -> str:
-        slug: str = self.cleaned_data["slug"]
-        if slug and Job.objects.filter(slug=slug).exists():
-            raise forms.ValidationError(f"The id “{slug}” is in use by another job: choose another.")
-        return slug
+    def clean_cluster(self) -> Cluster | None:
+        cluster: Cluster | None = self.cleaned_data["cluster"]
+        if cluster is None and not self._may_use_default:
+            raise forms.ValidationError("Choose a cluster: the default one is not open to you.")
+        return cluster
 
 
 #: sizes of a layout in the order in which people write them

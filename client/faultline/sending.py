@@ -42,6 +42,9 @@ def job_get(site: Site, fields: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     except Problem as problem:
         if problem.kind != "slug_in_use":
             raise
+    cluster = fields.get("cluster") or "default"
+    if cluster != "default" and not slug.startswith(f"{cluster}--"):  # as the site keeps it
+        slug = f"{cluster}--{slug}"[:120]
     try:
         job: dict[str, Any] = site.get(f"/jobs/{slug}/").data
     except Problem:

@@ -93,7 +93,7 @@ class JobsView(ApiView):
     def _create(self, request: Request, fields: dict[str, Any]) -> tuple[int, Any]:
         fields = dict(fields)
         cluster = fields.pop("cluster", services.DEFAULT_CLUSTER)
-        if cluster != services.DEFAULT_CLUSTER:
+        if cluster != services.DEFAULT_CLUSTER or Cluster.objects.filter(slug=cluster).exists():
             cluster = cluster_of(request, cluster)
         job = services.job_create(user=request.user, cluster=cluster, **_fields_of(request, fields))
         return 201, JobSerializer(job).data

@@ -14,6 +14,12 @@ class Cluster(models.Model):
     slug = models.SlugField(max_length=64, unique=True)
     title = models.CharField(max_length=120, blank=True)
     gpus_per_node = models.PositiveIntegerField(default=8)
+    shares_history = models.BooleanField(
+        "shares its healthy jobs",
+        default=False,
+        help_text="Healthy jobs of all clusters that share are compared with each other's, and counted on each other's "
+        "pages. Without it a job is compared with those of its own cluster alone.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -1,4 +1,4 @@
-"""The pool of healthy jobs: grows by itself with every job that succeeded."""
+"""The pool of healthy jobs: grows by itself with every job that succeeded. Each cluster has its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from django.core.files.storage import storages
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from ingest import storage
 from ingest.models import HistoryEntry, Job, Outcome
@@ -22,11 +22,16 @@ POOL_MAX = 100
 
 
 def history_for(job: Job) -> History:
-    """The healthy jobs this one is compared with: of its family, or if there are too few its framework, or all."""
+    """The healthy jobs this one is compared with: of its family, or if there are too few its framework, or all; of its
+    own cluster, and of others only where an administrator lets both share.
+    """
     from diagnosis.history import POOL_MIN  # noqa: PLC0415
     from diagnosis.logs.mask import VERSION  # noqa: PLC0415
 
-    everything = HistoryEntry.objects.filter(is_excluded=False, mask_version=str(VERSION)).exclude(job=job)
+    near = Q(job__cluster=job.cluster_id)
+    if job.cluster.shares_history:
+        near |= Q(job__cluster__shares_history=True)
+    everything = HistoryEntry.objects.filter(near, is_excluded=False, mask_version=str(VERSION)).exclude(job=job)
     for field, value in (("family", job.pool), ("framework", job.framework)):
         found = everything.filter(**{field: value})
         if value and found.count() >= POOL_MIN:
@@ -35,11 +40,11 @@ def history_for(job: Job) -> History:
 
 
 def history_learn(job: Job, parsed: list[Parsed]) -> HistoryEntry | None:
-    """Keep what a successful job printed; a job that turns out not to have succeeded leaves the pool."""
+    """Keep what a healthy job printed; a job that turns out not to be one leaves the pool."""
     from diagnosis.history import History, learn  # noqa: PLC0415
     from diagnosis.logs.mask import VERSION  # noqa: PLC0415
 
-    if outcome_of(job) != Outcome.SUCCEEDED:
+    if not is_healthy(job, parsed):
         HistoryEntry.objects.filter(job=job).delete()
         return None
     events = learn(parsed, job_id=job.slug, family=job.pool, framework=job.framework)
@@ -62,9 +67,20 @@ def history_learn(job: Job, parsed: list[Parsed]) -> HistoryEntry | None:
     return HistoryEntry.objects.update_or_create(job=job, defaults=values)[0]
 
 
-def outcome_of(job: Job) -> str:
-    """What people said of the outcome, else what the evidence says."""
-    return job.declared_outcome if job.declared_outcome != Outcome.UNKNOWN else job.outcome
+def is_healthy(job: Job, parsed: list[Parsed]) -> bool:
+    """Whether others may be compared with this job: its evidence says that it succeeded and nobody says otherwise.
+
+    Where the evidence does not say how it ended, the uploader's word counts, but only beside logs without an error that
+    no rule calls harmless: else whoever uploads anything could make the failures of others look ordinary.
+    """
+    from diagnosis.history import unexplained_errors  # noqa: PLC0415
+
+    said, seen = job.declared_outcome, job.outcome
+    if said not in (Outcome.UNKNOWN, Outcome.SUCCEEDED) or seen in (Outcome.FAILED, Outcome.CANCELLED):
+        return False
+    if seen == Outcome.SUCCEEDED:
+        return True
+    return said == Outcome.SUCCEEDED and not unexplained_errors(parsed)
 
 
 def _load(entries: QuerySet[HistoryEntry]) -> History:

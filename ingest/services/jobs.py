@@ -12,12 +12,18 @@ from ingest.models import Attempt, Cluster, Job, Team
 from ingest.refusals import Refused
 
 DEFAULT_CLUSTER = "default"
+#: parts a cluster's name from a job's; slugs made of names hold no two dashes in a row
+_OF_CLUSTER = "--"
+_MAX_SLUG = 120
 
 
 def job_create(
     *, name: str, user: Any = None, slug: str = "", cluster: Cluster | str | None = None, **fields: Any
 ) -> Job:
     """A new job with its first attempt. Without a ``slug`` one is made of the name, unique by a number.
+
+    In a cluster other than the default one the slug begins with the cluster's, as in ``h100--night-run``: slugs are one
+    set for all, and that one is taken must not tell of a job that the caller may not see.
 
     Without a ``team`` it is that of ``user``, where they are in one alone.
 
@@ -37,7 +43,8 @@ def job_create(
         cluster = cluster_get(cluster or DEFAULT_CLUSTER)
     if not fields.get("team"):
         fields["team"] = _only_team(user)
-    for candidate in [slug] if slug else _slugs(name):
+    candidates = [_within(cluster, slug)] if slug else _slugs(cluster, name)
+    for candidate in candidates:
         try:
             with transaction.atomic():
                 job = Job.objects.create(slug=candidate, name=name[:200], cluster=cluster, created_by=user, **fields)
@@ -46,7 +53,7 @@ def job_create(
         except IntegrityError:
             if not Job.objects.filter(slug=candidate).exists():
                 raise
-    sentence = f"The id “{slug}” is in use by another job: choose another, or add the evidence to that job."
+    sentence = f"The id “{candidates[0]}” is in use by another job: choose another, or add the evidence to that job."
     raise Refused(sentence, code="slug_in_use", status=409, fields={"slug": sentence})
 
 
@@ -82,9 +89,22 @@ def attempt_get(*, job: Job, number: int = 0) -> Attempt:
     return Attempt.objects.get_or_create(job=job, number=number)[0]
 
 
-def _slugs(name: str) -> list[str]:
+def _within(cluster: Cluster, slug: str) -> str:
+    """The slug as it is kept. Only jobs of a cluster have slugs that begin with its name."""
+    if cluster.slug != DEFAULT_CLUSTER:
+        prefix = f"{cluster.slug}{_OF_CLUSTER}"
+        return slug if slug.startswith(prefix) else f"{prefix}{slug}"[:_MAX_SLUG]
+    if _OF_CLUSTER in slug:
+        sentence = (
+            f"The id “{slug}” holds “{_OF_CLUSTER}”, which parts the name of a cluster from the rest: leave it out."
+        )
+        raise Refused(sentence, code="invalid", fields={"slug": sentence})
+    return slug
+
+
+def _slugs(cluster: Cluster, name: str) -> list[str]:
     """Slugs to try in turn: of the name, then with a number, of which the next free one is not far."""
-    base = slugify(name)[:100] or "job"
+    base = _within(cluster, slugify(name)[:100] or "job")[: _MAX_SLUG - 10]
     taken = set(Job.objects.filter(slug__startswith=base).values_list("slug", flat=True))
     free = (f"{base}-{n}" for n in range(2, len(taken) + 100))
     return [slug for slug in (base, *free) if slug not in taken][:20]

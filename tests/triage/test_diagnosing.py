@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from ingest.models import Node
-from tests.factories import make_attempt, make_user
+from tests.factories import make_attempt, make_cluster, make_user
 from tests.triage.report import T0, healthy, sample
 from triage.models import Activity, Diagnosis, Group, GroupRule, Incident
 from triage.services.diagnosing import diagnosis_store
@@ -119,9 +119,10 @@ def test_a_new_incident_joins_the_group_of_its_fingerprint_unless_it_was_split()
     user = make_user("ada", "engineer")
     group = Group.objects.create(title="Bus", made_by=user)
     fingerprint = sample()["logs"]["fingerprint"]
-    GroupRule.objects.create(fingerprint=fingerprint, group=group, made_by=user)
+    said = {"cluster": make_cluster(), "fingerprint": fingerprint, "made_by": user}
+    GroupRule.objects.create(group=group, **said)
     assert store(make_attempt()).group == group
-    GroupRule.objects.create(fingerprint=fingerprint, group=None, made_by=user)
+    GroupRule.objects.create(group=None, **said)
     assert store(make_attempt()).group is None
 
 

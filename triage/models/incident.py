@@ -62,8 +62,12 @@ class Group(models.Model):
 
 
 class GroupRule(models.Model):
-    """A human's word on where incidents of a fingerprint belong: in a group, or (empty) kept apart. The last counts."""
+    """A human's word on where incidents of a fingerprint belong: in a group, or (empty) kept apart. The last counts.
 
+    It holds for one cluster: nobody says where the incidents of others belong.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
     fingerprint = models.CharField(max_length=64, db_index=True)
     group = models.ForeignKey(Group, on_delete=models.CASCADE, null=True, blank=True, related_name="rules")
     made_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")

@@ -7,9 +7,9 @@ from django.db import models
 
 
 class SavedView(models.Model):
-    """A named query, private or shared; ``?filter=slug`` works in pages and API."""
+    """A named query, private or shared with the owner's teams; ``?filter=slug`` works in pages and API."""
 
-    slug = models.SlugField(max_length=80, unique=True)
+    slug = models.SlugField(max_length=80)
     name = models.CharField(max_length=120)
     query = models.TextField(blank=True)
     is_shared = models.BooleanField(default=False)
@@ -18,6 +18,8 @@ class SavedView(models.Model):
 
     class Meta:
         ordering = ("name",)
+        # of each owner, not of all: that a name is taken must not tell of somebody else's
+        constraints = (models.UniqueConstraint(fields=("owner", "slug"), name="saved_view_slug_once_an_owner"),)
 
     def __str__(self) -> str:
         return self.name

@@ -31,6 +31,7 @@ def grouping_of(user: Any, incident: Incident) -> Grouping:
     roots = [row for row in findings_of(incident.diagnosis.report) if row.role == "root"]
     if not incident.fingerprint:
         return Grouping(roots, [], 0)
-    rules = GroupRule.objects.filter(fingerprint=incident.fingerprint).select_related("made_by").order_by("-pk")
+    said = GroupRule.objects.filter(cluster=incident.cluster_id, fingerprint=incident.fingerprint)
+    rules = said.select_related("made_by").order_by("-pk")
     alike = incidents_visible_to(user).filter(fingerprint=incident.fingerprint, is_withdrawn=False)
     return Grouping(roots, list(rules[:RULES_SHOWN]), alike.exclude(pk=incident.pk).count())

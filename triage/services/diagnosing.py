@@ -169,7 +169,8 @@ def _incident_write(
         setattr(incident, name, value)
     if is_new:
         incident.regressed_from = _resolved_before(job=job, fingerprint=facts.fingerprint)
-        rule = GroupRule.objects.filter(fingerprint=facts.fingerprint).last() if facts.fingerprint else None
+        rules = GroupRule.objects.filter(cluster=job.cluster, fingerprint=facts.fingerprint)
+        rule = rules.last() if facts.fingerprint else None
         incident.group = rule.group if rule else None
     incident.save()
     incident.findings.all().delete()

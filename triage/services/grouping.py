@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from triage.models import Group, GroupRule, Incident
+from triage.selectors.incidents import incidents_visible_to
 from triage.services.reviewing import ReviewError, act_row, acts_log
 
 
@@ -16,9 +17,11 @@ from triage.services.reviewing import ReviewError, act_row, acts_log
 def incidents_merge(
     *, incidents: Sequence[Incident], by: Any, title: str = "", request_id: uuid.UUID | None = None
 ) -> Group:
-    """Put any number of incidents into one group; groups that some of them were in become part of it.
+    """Put any number of incidents into one group; groups that some of them were in become part of it, as far as ``by``
+    may see them.
 
-    New incidents with the fingerprint of a member join it from now on. Raises ReviewError for fewer than two.
+    New incidents of the same cluster with the fingerprint of a member join it from now on. Raises ReviewError for fewer
+    than two.
     """
     found = list(Incident.objects.select_for_update().filter(pk__in=[i.pk for i in incidents]).order_by("pk"))
     if len(found) < 2:
@@ -26,13 +29,14 @@ def incidents_merge(
     former = {incident.group_id for incident in found if incident.group_id}
     group = Group.objects.create(title=title.strip()[:200] or found[0].headline[:200], made_by=by)
     members = {incident.pk for incident in found}
-    members |= set(Incident.objects.filter(group__in=former).values_list("pk", flat=True))
+    members |= set(incidents_visible_to(by).filter(group__in=former).values_list("pk", flat=True))
     rows = list(Incident.objects.filter(pk__in=members))
-    fingerprints = sorted({row.fingerprint for row in rows if row.fingerprint})
-    rules = _rules_make([(name, group) for name in fingerprints], by)
+    kinds = sorted({(row.cluster_id, row.fingerprint) for row in rows if row.fingerprint})
+    rules = _rules_make([(*kind, group) for kind in kinds], by)
     request_id, acts = request_id or uuid.uuid4(), []
     for row in rows:
-        told = {"before": row.group_id, "after": group.pk, "rule": rules.get((row.fingerprint, group.pk))}
+        rule = rules.get((row.cluster_id, row.fingerprint, group.pk))
+        told = {"before": row.group_id, "after": group.pk, "rule": rule}
         row.group = group
         acts.append(act_row(row, "merged", by, request_id, told))
     Incident.objects.bulk_update(rows, ["group"])
@@ -44,20 +48,22 @@ def incidents_merge(
 def incidents_split(*, incidents: Sequence[Incident], by: Any, request_id: uuid.UUID | None = None) -> int:
     """Take any number of incidents out of their groups; returns how many.
 
-    A fingerprint whose last member leaves is kept apart from now on: new incidents with it stand alone.
+    A fingerprint whose last member of a cluster leaves is kept apart there from now on: new incidents with it stand
+    alone.
     """
     locked = Incident.objects.select_for_update().filter(pk__in=[i.pk for i in incidents], group__isnull=False)
     found = list(locked.order_by("pk"))
     if not found:
         raise ReviewError("None of these incidents is in a group.")
     rest = Incident.objects.filter(group__in={row.group_id for row in found}).exclude(pk__in=[row.pk for row in found])
-    stays = set(rest.order_by().values_list("group_id", "fingerprint"))
-    leaving = {(row.group_id, row.fingerprint): row.pk for row in found if row.fingerprint}  # the last of its kind
+    stays = set(rest.order_by().values_list("group_id", "cluster_id", "fingerprint"))
+    # the last of its kind
+    leaving = {(row.group_id, row.cluster_id, row.fingerprint): row.pk for row in found if row.fingerprint}
     last = {pk for kind, pk in leaving.items() if kind not in stays}
-    rules = _rules_make([(row.fingerprint, None) for row in found if row.pk in last], by)
+    rules = _rules_make([(row.cluster_id, row.fingerprint, None) for row in found if row.pk in last], by)
     request_id, acts = request_id or uuid.uuid4(), []
     for row in found:
-        rule = rules[row.fingerprint, None] if row.pk in last else None
+        rule = rules[row.cluster_id, row.fingerprint, None] if row.pk in last else None
         acts.append(act_row(row, "split", by, request_id, {"before": row.group_id, "rule": rule}))
         row.group = None
     Incident.objects.bulk_update(found, ["group"])
@@ -65,7 +71,9 @@ def incidents_split(*, incidents: Sequence[Incident], by: Any, request_id: uuid.
     return len(found)
 
 
-def _rules_make(wanted: Iterable[tuple[str, Group | None]], by: Any) -> dict[tuple[str, int | None], int]:
-    """Rules of fingerprints with the group that each joins (None: kept apart); their keys by both."""
-    made = GroupRule.objects.bulk_create(GroupRule(fingerprint=name, group=group, made_by=by) for name, group in wanted)
-    return {(rule.fingerprint, rule.group_id): rule.pk for rule in made}
+def _rules_make(wanted: Iterable[tuple[int, str, Group | None]], by: Any) -> dict[tuple[int, str, int | None], int]:
+    """Rules of a cluster's fingerprints with the group that each joins (None: kept apart); their keys by all three."""
+    made = GroupRule.objects.bulk_create(
+        GroupRule(cluster_id=cluster, fingerprint=name, group=group, made_by=by) for cluster, name, group in wanted
+    )
+    return {(rule.cluster_id, rule.fingerprint, rule.group_id): rule.pk for rule in made}

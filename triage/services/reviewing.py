@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from diagnosis import taxonomy
 from diagnosis.model import STAGES
+from ingest.selectors import people_who_see
 from triage.models import Activity, Decision, Incident
 from triage.services import standing
 from triage.services.announcing import activities_announce
@@ -149,8 +150,9 @@ def incident_act(
 def incident_assign(
     *, incident: Incident, assignee: AbstractBaseUser | None, by: Any, request_id: uuid.UUID | None = None
 ) -> Incident:
-    """Give the incident to somebody, or to nobody."""
+    """Give the incident to somebody who may see it, or to nobody. Raises ReviewError for anybody else."""
     incident = _locked(incident)
+    _must_see(assignee, [incident])
     before = incident.assignee
     incident.assignee = assignee  # type: ignore[assignment]
     incident.save(update_fields=["assignee"])
@@ -213,9 +215,13 @@ def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reaso
 
 @transaction.atomic
 def incidents_assign(*, incidents: Iterable[Incident], assignee: AbstractBaseUser, by: Any) -> tuple[uuid.UUID, int]:
-    """Give many to one person; all rows share one id, by which the act is undone. Returns (id, how many)."""
+    """Give many to one person; all rows share one id, by which the act is undone. Returns (id, how many).
+
+    Raises ReviewError where that person may not see one of them.
+    """
     request_id, acts = uuid.uuid4(), []
     found = list(all_locked(incidents).select_related("assignee"))
+    _must_see(assignee, found)
     for incident in found:
         before = incident.assignee.get_username() if incident.assignee else ""
         incident.assignee = assignee  # type: ignore[assignment]
@@ -223,6 +229,18 @@ def incidents_assign(*, incidents: Iterable[Incident], assignee: AbstractBaseUse
     Incident.objects.bulk_update(found, ["assignee"])
     acts_log(acts)
     return request_id, len(found)
+
+
+def nobody_called(name: str) -> ReviewError:
+    """One sentence for names that nobody has and for people who may not see it: it must not tell who has an account."""
+    return ReviewError(f"Nobody called {name[:80]} may see this: check the spelling, or ask who is in its teams.")
+
+
+def _must_see(person: AbstractBaseUser | None, incidents: Iterable[Incident]) -> None:
+    if person is None:
+        return
+    if not people_who_see(incident.cluster_id for incident in incidents).filter(pk=person.pk).exists():
+        raise nobody_called(person.get_username())
 
 
 def all_locked(incidents: Iterable[Incident]) -> QuerySet[Incident]:

@@ -114,18 +114,17 @@ def _rules_restore(rules: Collection[int], by: Any) -> None:
     """
     made = list(GroupRule.objects.filter(pk__in=rules).order_by("pk"))
     known = GroupRule.objects.filter(fingerprint__in={rule.fingerprint for rule in made}).order_by("pk")
-    said: dict[str, list[GroupRule]] = {}
+    said: dict[tuple[int, str], list[GroupRule]] = {}
     for rule in known:
-        said.setdefault(rule.fingerprint, []).append(rule)
-    GroupRule.objects.bulk_create(
-        GroupRule(
-            fingerprint=rule.fingerprint,
-            group_id=next((one.group_id for one in reversed(said[rule.fingerprint]) if one.pk < rule.pk), None),
-            made_by=by,
-        )
-        for rule in made
-        if said[rule.fingerprint][-1].group_id == rule.group_id
-    )
+        said.setdefault((rule.cluster_id, rule.fingerprint), []).append(rule)
+    back = []
+    for rule in made:
+        words = said[rule.cluster_id, rule.fingerprint]
+        if words[-1].group_id == rule.group_id:
+            before = next((one.group_id for one in reversed(words) if one.pk < rule.pk), None)
+            kind = {"cluster_id": rule.cluster_id, "fingerprint": rule.fingerprint}
+            back.append(GroupRule(**kind, group_id=before, made_by=by))
+    GroupRule.objects.bulk_create(back)
 
 
 def _time(text: Any) -> datetime | None:

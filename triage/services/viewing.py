@@ -9,6 +9,7 @@ from django.utils.text import slugify
 
 from triage import search
 from triage.models import SavedView
+from triage.selectors.views import views_usable_by
 from triage.services.reviewing import ReviewError
 
 
@@ -27,9 +28,10 @@ def view_create(*, name: str, query: str, by: Any, is_shared: bool = False) -> S
         own.query, own.is_shared = query, is_shared
         own.save(update_fields=["query", "is_shared"])
         return own
+    usable = views_usable_by(by)
     base, n = slugify(name)[:70], 1
     slug = base
-    while SavedView.objects.filter(slug=slug).exists():
+    while usable.filter(slug=slug).exists():
         n += 1
         slug = f"{base}-{n}"
     return SavedView.objects.create(slug=slug, name=name, query=query, is_shared=is_shared, owner=by)

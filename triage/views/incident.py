@@ -188,11 +188,14 @@ def assign(request: HttpRequest, number: int) -> HttpResponse:
     found, name = incident_or_404(request, number), request.POST.get("assignee", "")
     users = get_user_model().objects.filter(is_active=True)
     person: Any = request.user if name == "me" else users.filter(username=name).first() if name else None
-    if name and person is None:
-        complain(request, f"There is nobody called {name}: check the spelling.")
-        return back(request, reverse("incident", args=[number]))
     request_id = uuid.uuid4()
-    reviewing.incident_assign(incident=found, assignee=person, by=request.user, request_id=request_id)
+    try:
+        if name and person is None:
+            raise reviewing.nobody_called(name)
+        reviewing.incident_assign(incident=found, assignee=person, by=request.user, request_id=request_id)
+    except ReviewError as error:
+        complain(request, str(error))
+        return back(request, reverse("incident", args=[number]))
     say(request, f"Assigned to {person.get_username()}." if person else "Nobody is assigned now.", undo=request_id)
     return back(request, reverse("incident", args=[number]))
 
@@ -224,7 +227,8 @@ def group(request: HttpRequest, number: int) -> HttpResponse:
             others = _visible(request, request.POST.get("numbers", "").replace("#", " ").replace(",", " ").split())
             others += _visible(request, request.POST.getlist("id"))
             made = incidents_merge(incidents=[found, *others], by=request.user, request_id=request_id)
-            say(request, f"Group {made.pk} now holds {made.incidents.count()} incidents.", undo=request_id)
+            count = incidents_visible_to(request.user).filter(group=made).count()
+            say(request, f"Group {made.pk} now holds {count} incidents.", undo=request_id)
     except ReviewError as error:
         complain(request, str(error))
     return back(request, reverse("incident", args=[number]))

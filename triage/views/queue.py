@@ -16,6 +16,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
 from ingest.asked import whole
+from ingest.selectors import people_who_see
 from triage import search
 from triage.export import CSV_COLUMNS, csv_lines, csv_row
 from triage.models import Incident
@@ -23,7 +24,7 @@ from triage.selectors.incidents import QUEUE_SIZE, SORTS, incident_page, inciden
 from triage.selectors.jobs import jobs_visible_to
 from triage.selectors.views import saved_view_query, saved_views
 from triage.services.grouping import incidents_merge, incidents_split
-from triage.services.reviewing import ReviewError, incidents_assign, incidents_decide
+from triage.services.reviewing import ReviewError, incidents_assign, incidents_decide, nobody_called
 from triage.services.undoing import act_undo
 from triage.services.viewing import view_create, view_forget
 from triage.views.common import ability_required, back, complain, say
@@ -155,7 +156,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
             "post": request.POST,
             "cancel": back(request, fallback).url,
             "q": text,
-            "users": _users(act),
+            "users": people_who_see(row.cluster_id for row in found)[:200] if act == "assign" else [],
         }
         return render(request, "triage/bulk.html", context, status=409 if request.POST.get("expected") else 200)
     try:
@@ -175,7 +176,7 @@ def _bulk_done(request: HttpRequest, act: str, found: list[Incident], fallback: 
         name = request.POST.get("assignee", "")
         person = get_user_model().objects.filter(username=name, is_active=True).first() if name else request.user
         if person is None:
-            raise ReviewError(f"There is nobody called {name}: check the spelling.")
+            raise nobody_called(name)
         request_id, _ = incidents_assign(incidents=found, assignee=person, by=request.user)
         say(request, f"Assigned {many} to {person.get_username()}.", undo=request_id)
     elif act == "merge":
@@ -190,10 +191,6 @@ def _bulk_done(request: HttpRequest, act: str, found: list[Incident], fallback: 
     else:
         raise BadRequest(f"There is no act {act!r}.")
     return back(request, fallback)
-
-
-def _users(act: str) -> list[Any]:
-    return list(get_user_model().objects.filter(is_active=True).order_by("username")[:200]) if act == "assign" else []
 
 
 @require_POST
