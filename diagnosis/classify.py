@@ -160,11 +160,14 @@ def _verdict(votes: dict[str, list[tuple[float, str]]], model: Model | None, mos
 
     best, score = ranked[0]
     second = ranked[1] if len(ranked) > 1 else None
+    told = confidence(score)
+    # the candidates exclude each other: what the first leaves is shared by the others and by what nobody collected
+    left = min(told, (1.0 - told) * second[1] / (total - score)) if second else 0.0
     return Classification(
         category=tree.get(best),
-        confidence=confidence(score),
+        confidence=told,
         runner_up=tree.get(second[0]) if second else None,
-        runner_up_confidence=min(confidence(score), confidence(second[1])) if second else 0.0,
+        runner_up_confidence=round(left, 4),
         also=tuple(tree.get(name) for name, value in ranked[1:] if value >= MULTI_LABEL * score),
         reasons=tuple(dict.fromkeys(text for _, text in sorted(votes[best], key=lambda row: (-row[0], row[1])))),
     )

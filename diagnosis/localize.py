@@ -13,6 +13,8 @@ from diagnosis.result import LogDiagnosis, Suspect, Verdict
 #: How much each kind of evidence is believed, measured on the practice sets (docs/log-engine.md).
 TRUST: Final = {"logs": 0.95, "stacks": 0.9, "flows": 0.85}
 ACCUSED: Final = 0.5
+#: The highest score of an entity that is ranked and not accused.
+BELOW: Final = ACCUSED - 0.01
 #: Verdicts of the logs that name no cause.
 _OPEN: Final = ("unknown", "framework.collective.timeout")
 #: What the suspects' stacks do (``what`` of their group, a label of ``stacks.waits``), and the category that it means.
@@ -89,7 +91,7 @@ def conflict(suspects: Iterable[Suspect]) -> str | None:
 
 
 def fuse(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
-    """One entry an entity; scores join over sources, reasons are kept in order of weight; ranked, accused first. O(n
+    """One entry an entity; scores join over sources, reasons are kept in order of weight; ranked by score. O(n
     log n)."""
     groups: dict[tuple[str, str], list[Suspect]] = {}
     for suspect in suspects:
@@ -107,7 +109,10 @@ def fuse(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
         reasons = tuple(dict.fromkeys(r for s in ordered for r in s.reasons))
         ranks = tuple(sorted({r for s in same for r in s.ranks}))
         # two kinds of evidence that each only rank may together accuse
-        is_suspect = any(s.is_suspect for s in same) or (len(best) > 1 and 1.0 - missed >= ACCUSED)
-        joined.append(Suspect(entity, kind, 1.0 - missed, tuple(sorted(best)), reasons, ranks, is_suspect))
-    joined.sort(key=lambda s: (not s.is_suspect, -round(s.score, 6), s.kind, s.entity))
+        score = 1.0 - missed
+        is_suspect = any(s.is_suspect for s in same) or (len(best) > 1 and score >= ACCUSED)
+        # one scale over all kinds: whoever is only ranked stays below whoever is accused
+        score = max(score, ACCUSED) if is_suspect else min(score, BELOW)
+        joined.append(Suspect(entity, kind, score, tuple(sorted(best)), reasons, ranks, is_suspect))
+    joined.sort(key=lambda s: (-round(s.score, 6), s.kind, s.entity))
     return tuple(joined[:LISTED])

@@ -76,6 +76,7 @@ class Source:
     how: str = ""
     confidence: float = 0.0
     label: str | None = None  # the word in front of the line, believed to be the node or not
+    rank_how: str = ""  # where the rank was read from: ``path``, ``line``, empty without a rank
 
 
 @dataclass(frozen=True, slots=True)

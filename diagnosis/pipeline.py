@@ -82,7 +82,7 @@ def diagnose(
         engine=ENGINE,
         inputs=tuple(_input(p) for p in sorted(parsed, key=lambda p: p.path)),
         job=described,
-        headline=_headline(logs, flow_part, stack_part, suspects),
+        headline=sentences.beside_said(hints.outcome, logs, _headline(logs, flow_part, stack_part, suspects)),
         logs=logs,
         flows=flow_part or None,
         stacks=stack_part or None,
@@ -186,6 +186,7 @@ def _job(known: Inventory, hints: JobHints, logs: LogDiagnosis | None, stack_par
         "gpus_per_node": known.gpus_per_node,
         "layout": dict(known.layout) or stack_part.get("layout") or None,
         "scheduler": logs.scheduler if logs else "",
+        "said_outcome": hints.outcome or None,
         "attempts": [{"n": a.number, "t0": a.t0, "t1": a.t1, "outcome": a.outcome} for a in logs.attempts]
         if logs
         else [],

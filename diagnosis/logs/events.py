@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import polars as pl
 
 from diagnosis.logs import homes, messages
 from diagnosis.logs.records import YEARLESS
+from diagnosis.logs.sources import DOUBTFUL, schemed
 from diagnosis.model import LOG_KINDS, Kind, Parsed
 
 #: Rows of a column file aggregated at a time (about 50 bytes each).
@@ -25,9 +26,6 @@ SLICE_ROWS = 4_000_000
 BATCH_FILES = 64
 #: Files of at most so many lines are read together.
 SMALL_LINES = 4_096
-
-#: Confidence up to which a path's name is a node only in company of others like it.
-WEAK_PATH = 0.5
 
 CELLS = {
     "file": pl.UInt32,
@@ -179,6 +177,8 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
     a description says."""
     nodes = tuple(nodes)
     logs = log_artifacts(parsed)
+    paths = [p.path for p in logs]
+    logs = [replace(p, sources=schemed(p.sources, paths)) for p in logs]
     sources, base = [], 0
     bases: list[int] = []
     for number, p in enumerate(logs):
@@ -191,7 +191,7 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
     source_table = pl.DataFrame(
         sources, schema={"source": pl.UInt32, "file": pl.UInt32, "node": pl.String, "rank": pl.Int64}, orient="row"
     )
-    source_table = homes.settle(_credible(source_table, logs, nodes), [p.path for p in logs], nodes, node_of or {})
+    source_table = homes.settle(_credible(source_table, logs, nodes), paths, nodes, node_of or {})
     year_at = _year_at(logs)
     said, is_cut = messages.merge([p.uniques for p in logs if p.uniques is not None])
     cells, spans = _aggregate(logs, bases, year_at, said["masked"] if is_cut else None)
@@ -221,8 +221,8 @@ def _credible(sources: pl.DataFrame, logs: Sequence[Parsed], nodes: Iterable[str
     for number, p in enumerate(logs):
         for s in p.sources:
             if s.node and s.how in ("path", "inventory"):
-                (weak if s.confidence <= WEAK_PATH else known).add(s.node)
-                if s.confidence > WEAK_PATH:
+                (weak if s.confidence <= DOUBTFUL else known).add(s.node)
+                if s.confidence > DOUBTFUL:
                     own[number] = s.node
     if len(weak) >= 2:
         known |= weak

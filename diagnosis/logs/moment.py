@@ -75,20 +75,25 @@ def find(case: Case, mechanism: str = "", category: str = "") -> Moment:
         return Moment("crash", None, None, ended_at)  # kernels do not say what a job was doing
     trained = not case.progress.beats.is_empty()
     texts = _root_texts(case)
-    stage = _stage(case, texts, trained, category)
+    stage, is_seen = _stage(case, texts, trained, category)
     has_trained = trained or stage in ("training", "evaluation", "checkpoint_save")
+    if not has_trained and stage in stages.BEFORE_TRAINING and progress.has_begun(case.table.messages):
+        # a step or a speed in any words: it had begun, though no counter was seen to grow
+        has_trained, stage = True, "training"
     silence = None
     if ended_at is not None and case.pace.last_at is not None:
         silence = (ended_at - case.pace.last_at) / SECOND
     stopped_by_hand = _stopped_after_silence(case)
     if _is_slow(case):
         symptom = "slow"
-    elif not has_trained and stage in stages.BEFORE_TRAINING:
+    elif not has_trained and is_seen and stage in stages.BEFORE_TRAINING:
         symptom = "launch_failure"
     elif stopped_by_hand or (is_wait and _has_hung(case, ended_at, _has_death(case) or mechanism.startswith(_DEATHS))):
         symptom = "hang"
     else:
         symptom = "crash"
+    if not is_seen and stage in stages.BEFORE_TRAINING:
+        stage = None  # an excerpt says nothing of its beginning
     if symptom in ("slow", "hang"):
         stage = "training" if stage in (None, "shutdown", *stages.BEFORE_TRAINING) else stage
     iteration = None if symptom == "launch_failure" else _iteration(case, symptom, stage, texts)
@@ -203,7 +208,10 @@ def _root_texts(case: Case) -> list[tuple[int, int, int | None, list[str]]]:
     return out
 
 
-def _stage(case: Case, texts: list[tuple[int, int, int | None, list[str]]], trained: bool, category: str) -> str | None:
+def _stage(
+    case: Case, texts: list[tuple[int, int, int | None, list[str]]], trained: bool, category: str
+) -> tuple[str | None, bool]:
+    """The stage, and whether something in the logs speaks of it: a marker, a frame, the cause itself, progress."""
     votes: dict[str, float] = {}
     has_frames = False
     for file, line, at, lines in texts:
@@ -219,18 +227,18 @@ def _stage(case: Case, texts: list[tuple[int, int, int | None, list[str]]], trai
     own = next((stage for head, stage in _STAGE_OF.items() if category.startswith(head)), None)
     if own == "rendezvous" and not trained and not has_frames:
         # the markers before are of the ranks that came; what they waited for is told by the cause
-        return own
+        return own, True
     if own is not None and not trained:
         votes[own] = votes.get(own, 0.0) + 0.75
     if votes:
         best = max(sorted(votes), key=lambda s: votes[s])
-        return _plausible(case, best, trained)
+        return _plausible(case, best, trained), best != "shutdown" or trained
     end = case.roots.t0 or _ended_at(case)[0] or case.last_at
     spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
     current = [s for s, low, _ in spans if end is None or low <= end]
     if current:
-        return _plausible(case, current[-1], trained)
-    return "training" if trained else ("launch" if case.roots.members else None)
+        return _plausible(case, current[-1], trained), current[-1] != "shutdown" or trained
+    return "training" if trained else ("launch" if case.roots.members else None), trained
 
 
 def _plausible(case: Case, stage: str, trained: bool) -> str:

@@ -44,6 +44,8 @@ _NOT_A_BEAT: Final = (
 _MEASURES: Final = (
     r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|it/s|s/it|lr|learning[_ ]rate|grad[_ ]?norm|elapsed|ms)\b"
 )
+#: A speed of training.
+_SPEED: Final = r"(?i)\d ?(?:it|steps?|samples|tokens)/s(?:ec)?\b|(?:steps|samples|tokens)_per_second\W{1,4}\d"
 #: A duration of one step: what is timed, the unit, the number.
 _SECONDS: Final = re.compile(
     r"(?i)(?:elapsed time per iteration|(?:[\w/]*(?:step|iter(?:ation)?|batch)[ _]?(?:time|timing|seconds|duration)"
@@ -285,6 +287,19 @@ def _agreeing(beats: pl.DataFrame) -> pl.DataFrame:
         (pl.col("high") >= main["low"]) & (pl.col("low") <= main["high"]) & (pl.col("high") <= main["high"] * 1.2 + 10)
     )
     return beats.filter(pl.col("masked").is_in(same["masked"].implode()))
+
+
+def has_begun(messages: pl.DataFrame) -> bool:
+    """Whether some line states a step beside what was measured of it, or a speed: training had begun, although no
+    counter was seen to grow."""
+    text = pl.col("example")
+    said = messages.filter(text.str.contains(_CANDIDATE) & text.str.contains(_MEASURES) | text.str.contains(_SPEED))
+    for example in said["example"].to_list():
+        counted, speed = counter(example), re.search(_SPEED, example)
+        at = counted[2] if counted and counted[1] > 0 else speed.start() if speed else None
+        if at is not None and not re.search(_NOT_A_BEAT, example[:at]):
+            return True
+    return False
 
 
 def _resumed_at(table: LogTable) -> int | None:

@@ -14,6 +14,19 @@ _HEAD: Final = re.compile(
 )
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _PARAMETER: Final = re.compile(r"<[A-Z]+>")
+#: Where a clause ends: punctuation that a space follows.
+_CLAUSE_ENDS: Final = re.compile(r"[.;:!?|\]](?=\s|$)\s*|\s[-–=]+>?\s|\t")
+#: The type of an exception in front of its message belongs to it.
+_RAISED: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): $")
+_EXCEPTION: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): .*\w")
+_BRACKETED: Final = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|\{[^{}]*\}|<[^<>]*>")
+_SOURCE: Final = re.compile(r"[\w./-]+\.(?:py|cc|cpp|cu|c|h|hpp|go|rs)(?::\d+)?:?(?=\s|$)")
+_WORD: Final = re.compile(r"(?<![\w-])[^\W\d_][^\W\d_]+(?!\w)")
+#: What is left of a cut bracket, of code or of a table is no sentence.
+_UNQUOTABLE: Final = re.compile(r"[\[\]{}()<>]|::|\w=\S|[-=*_#|]{3,}")
+#: Words and characters of a clause that is quoted.
+CLAUSE_WORDS: Final = 2
+CLAUSE_CHARS: Final = 90
 #: Characters that a template's opening needs to be found again in the line.
 OPENING: Final = 4
 
@@ -25,6 +38,34 @@ def quote(example: str, template: str = "", width: int = 140) -> str:
     place = text.find(opening) if len(opening) >= OPENING else -1
     text = text[place:] if place > 0 else _HEAD.sub("", text)
     return clip(text, width)
+
+
+def clause(line: str, fault: str) -> str:
+    """The clause of ``line`` around its telling words ``fault``, fit to stand in a sentence: without brackets, source
+    files and numbers of processes. Empty where nothing is left that says something by itself.
+    """
+    text, words = plain(_message_of_json(line) or line), plain(fault)
+    start = text.find(words)
+    if start < 0 or not words:
+        start, text = 0, words
+    before = [cut.end() for cut in _CLAUSE_ENDS.finditer(text, 0, start + 1) if cut.end() <= start]
+    after = _CLAUSE_ENDS.search(text, min(len(text), start + len(words)))
+    begin = max(before, default=0)
+    if (raised := _RAISED.search(text[:begin])) is not None:
+        begin = raised.start()
+    whole = text[begin : after.start() if after else len(text)]
+    return next((said for said in map(_bare, (whole, words)) if said), "")
+
+
+def _bare(said: str) -> str:
+    """Words without brackets and source files; empty where they are no clause."""
+    while (bare := _BRACKETED.sub(" ", said)) != said:
+        said = bare
+    said = " ".join(_SOURCE.sub(" ", said).split()).strip(" ,;:.-=|*")
+    said = said.replace(" ,", ",").replace(" :", ":")
+    is_told = len(_WORD.findall(said)) >= CLAUSE_WORDS or _EXCEPTION.match(said)
+    is_clause = is_told and not _UNQUOTABLE.search(said)
+    return clip(said, CLAUSE_CHARS) if is_clause else ""
 
 
 def clip(text: object, width: int) -> str:

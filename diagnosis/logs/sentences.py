@@ -58,7 +58,6 @@ def headline(logs: LogDiagnosis, fused: Sequence[str] = (), stacks: str = "") ->
     title = taxonomy.load().get(logs.verdict.id).title
     cause = title[:1].upper() + title[1:] if logs.verdict.id != "unknown" else "Unknown cause"
     roots = [e for e in logs.events if e.role == Role.ROOT.value]
-    told = logs.indicators[0].text if logs.indicators else roots[0].example if roots else _stand_in(logs)
     if stacks and not roots:
         end = {"hang": "the job hung", "slow": "the job became slow", "launch_failure": "the job did not start"}
         return f"{stacks.rstrip('.')}: {end.get(logs.symptom, 'the job failed')}{_where(logs)}."
@@ -69,16 +68,32 @@ def headline(logs: LogDiagnosis, fused: Sequence[str] = (), stacks: str = "") ->
     what = {"hang": "the job hung", "slow": "the job became slow", "launch_failure": "the job did not start"}.get(
         logs.symptom, ""
     )
-    first = f"{cause}{who}{when}" + (f": {what}" if what else "")
-    quote = f" ({quotes.clip(told, 110)})" if told and quotes.clip(told, 110).lower() not in first.lower() else ""
-    return f"{first}{quote}.{_aftermath(logs, roots)}"
+    first = f"{cause}{who}{when}" + (f"; {what}" if what else "")
+    return f"{first}{_quoted(logs, roots, first)}.{_aftermath(logs, roots)}"
 
 
-def _stand_in(logs: LogDiagnosis) -> str:
-    """What the line says that is shown where none names a cause."""
+def beside_said(said: str, logs: LogDiagnosis | None, told: str) -> str:
+    """The headline ``told`` behind what people ``said`` of the outcome, where the logs tell another: both stand."""
+    if logs is None or said in ("", logs.outcome) or "running" in (said, logs.outcome):
+        return told
+    if said == "succeeded" and logs.is_failure:
+        return f"Reported as succeeded, but the logs show a failure: {told}"
+    if said in ("failed", "cancelled") and not logs.is_failure:
+        return f"Reported as {said}, but the logs show no failure: {told}"
+    return told
+
+
+def _quoted(logs: LogDiagnosis, roots: Sequence[LogEvent], said: str) -> str:
+    """The telling clause of the first root line, or of the line that stands in for one; nothing where it only repeats
+    what was ``said``."""
     first = logs.lines[:1]
-    event = next((e for e in logs.events if first and first[0] in e.lines), None)
-    return f"first seen: {quotes.quote(event.example, event.template, 100)}" if event else ""
+    stand_in = next((e for e in logs.events if first and first[0] in e.lines), None)
+    event = roots[0] if roots else stand_in
+    if event is None:
+        return ""
+    fault = logs.indicators[0].text if logs.indicators and roots else quotes.quote(event.example, event.template)
+    clause = quotes.clause(event.example, fault)
+    return f": “{clause}”" if clause and clause.lower() not in said.lower() else ""
 
 
 def _where(logs: LogDiagnosis) -> str:

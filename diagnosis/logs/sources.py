@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -40,6 +40,8 @@ _NOT_HOST = re.compile(
 #: Indices are 16 bits wide; further writers count as the path's.
 MAX_SOURCES = 65_535
 _LABELLED_SHARE = 0.3
+#: Confidence up to which a path's name is a node only in company of others like it.
+DOUBTFUL = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,8 @@ def from_path(path: str) -> PathSays:
         score = _host_score(host) - 0.01 * depth
         if score > best[0]:
             best = (score, host)
-    return PathSays(best[1] or None, rank, local, attempt, round(max(best[0], 0.9 if rank is not None else 0.0), 2))
+    confidence = best[0] if best[1] or rank is None else 0.9
+    return PathSays(best[1] or None, rank, local, attempt, round(confidence, 2))
 
 
 def _host_score(name: str) -> float:
@@ -90,7 +93,8 @@ def _host_score(name: str) -> float:
         return 0.0
     if _RANK.search(name) and not _HOST_WORD.search(name):
         return 0.0
-    return 0.9 if _HOST_WORD.search(name) else 0.5
+    # "gpu-node-02" begins like a machine; "sigkill_node3" only mentions one, as the name of an experiment may
+    return 0.9 if (found := _HOST_WORD.search(name)) and found.start() == 0 else DOUBTFUL
 
 
 class Sources:
@@ -100,7 +104,8 @@ class Sources:
         says = from_path(path)
         own = node or says.node
         how = "inventory" if node else "path" if own or says.rank is not None or says.local_rank is not None else ""
-        self.path = Source(own, says.rank, says.local_rank, how, 0.95 if node else says.confidence)
+        rank_how = "path" if says.rank is not None else ""
+        self.path = Source(own, says.rank, says.local_rank, how, 0.95 if node else says.confidence, rank_how=rank_how)
         self.all: list[Source] = [self.path]
         self._index: dict[tuple[str, str, str, str], int] = {("", "", "", ""): 0}
         self._place: dict[Source, int] = {self.path: 0}
@@ -119,6 +124,7 @@ class Sources:
             how="prefix" if label or rank or local else "line",
             confidence=0.9 if rank or label else 0.8,
             label=label or None,
+            rank_how="line" if rank else own.rank_how,
         )
         if len(self.all) >= MAX_SOURCES:
             return 0
@@ -127,6 +133,33 @@ class Sources:
             self.all.append(source)
         self._index[key] = found
         return found
+
+
+def schemed(sources: Sequence[Source], paths: Iterable[str]) -> tuple[Source, ...]:
+    """The writers of one file without the ranks and doubtful nodes that only its path states, unless the job's
+    ``paths`` show a scheme: several values. The one ``rank5`` in a directory's name is the name of an experiment.
+
+    Stops at the second value; O(paths) where there is none.
+    """
+    rank = next((s.rank for s in sources if s.rank_how == "path"), None)
+    node = next((s.node for s in sources if _is_doubtful(s)), None)
+    if rank is None and node is None:
+        return tuple(sources)
+    for path in paths:
+        says = from_path(path)
+        rank = None if says.rank not in (None, rank) else rank
+        node = None if says.node not in (None, node) else node
+        if rank is None and node is None:
+            return tuple(sources)
+    found = []
+    for source in sources:
+        kept = replace(source, node=None) if node is not None and _is_doubtful(source) else source
+        found.append(replace(kept, rank=None, rank_how="") if rank is not None and kept.rank_how == "path" else kept)
+    return tuple(found)
+
+
+def _is_doubtful(source: Source) -> bool:
+    return source.node is not None and source.how == "path" and source.confidence <= DOUBTFUL
 
 
 def settled(sources: Sequence[Source], lines: Sequence[int]) -> tuple[Source, ...]:

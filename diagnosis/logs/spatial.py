@@ -24,6 +24,8 @@ TREES: Final = 1_000
 ACCUSED: Final = 0.5
 #: Nodes with less than this share of the leader's weight are not accused beside it.
 BESIDE: Final = 0.85
+#: Joined weights below this are not worth a line.
+LEAST: Final = 0.01
 #: Nodes listed in a report.
 LISTED: Final = 16
 PEER: Final = re.compile(
@@ -55,16 +57,18 @@ def fuse(clues: Iterable[Clue]) -> list[tuple[str, float, tuple[str, ...]]]:
 
 
 def rank(clues: Iterable[Clue], *, may_accuse: bool) -> tuple[NodeSuspect, ...]:
-    """The ranked nodes; those near the top and above :data:`ACCUSED` are accused, if anybody may be."""
+    """The ranked nodes; those near the top and above :data:`ACCUSED` are accused, if anybody may be. One scale: who is
+    accused has :data:`ACCUSED` or more, who is only ranked has less."""
     ranked = fuse(clues)
     if not ranked:
         return ()
     top = ranked[0][1]
-    return tuple(
-        NodeSuspect(node, score, may_accuse and score >= ACCUSED and score >= BESIDE * top, reasons)
-        for node, score, reasons in ranked[:LISTED]
-        if score > 0.01
-    )
+    found = []
+    for node, score, reasons in ranked[:LISTED]:
+        is_suspect = may_accuse and score >= ACCUSED and score >= BESIDE * top
+        if score > LEAST:
+            found.append(NodeSuspect(node, score if is_suspect else ACCUSED * score, is_suspect, reasons))
+    return tuple(found)
 
 
 def forest(catalogue: Catalogue, events: Iterable[int]) -> dict[str, tuple[float, int | None]]:

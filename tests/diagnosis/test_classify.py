@@ -121,3 +121,9 @@ def test_a_model_taught_by_many_may_argue_but_not_win_alone() -> None:
 def test_past_decisions_correct_the_confidence() -> None:
     shy = model(calibration=((0.0, 0.02), (1.0, 0.4)))
     assert classify([hint("nvidia.xid.79")], model=shy).confidence < CONCLUSIVE
+
+
+def test_the_shares_of_the_two_candidates_are_at_most_the_whole() -> None:
+    verdict = classify([hint("elastic.exit_killed", is_first=True), hint("python.host_memory"), hint("storage.full")])
+    assert verdict.runner_up is not None and 0 < verdict.runner_up_confidence <= verdict.confidence
+    assert verdict.confidence + verdict.runner_up_confidence <= 1

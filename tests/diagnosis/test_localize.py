@@ -173,3 +173,19 @@ def test_what_the_suspects_stacks_do_names_a_cause_that_the_logs_leave_open_and_
 def test_every_cause_that_stacks_tell_is_one_of_their_labels_and_of_the_tree() -> None:
     assert set(localize.TOLD_BY_STACKS) <= {label for label, _, _ in waits._HOST}
     assert all(taxonomy.load().get(c).id == c for c in localize.TOLD_BY_STACKS.values())
+
+
+def test_suspects_stand_in_the_order_of_their_scores_and_whoever_is_accused_has_more() -> None:
+    ranked = localize.fuse(
+        [Suspect("a", "node", 0.5, ("flows",)), Suspect("b", "node", 0.9, ("logs",), is_suspect=False)]
+    )
+    assert [(s.entity, s.is_suspect) for s in ranked] == [("a", True), ("b", False)]
+    assert ranked[0].score >= 0.5 > ranked[1].score
+
+
+def test_what_was_reported_of_the_outcome_stands_beside_what_the_logs_show(tmp_path: Path) -> None:
+    job = fallen_gpu()
+    parsed, read = read_files(job.files(), tmp_path)
+    told = report.to_json(diagnose(parsed, job=replace(job.hints(), outcome="succeeded"), read=read))
+    assert told["headline"].startswith("Reported as succeeded, but the logs show a failure: ")
+    assert told["job"]["said_outcome"] == "succeeded"

@@ -14,6 +14,7 @@ import polars as pl
 
 from diagnosis import Source, numbers
 from diagnosis import parsed as parsed_files
+from diagnosis.logs.sources import schemed
 from diagnosis.plain import visible
 from ingest import selectors as evidence
 from ingest import storage
@@ -30,6 +31,8 @@ _MAX_SPAN = 4 << 20
 #: runs of one template at least this long fold; so many lines are looked through for one page of them
 _FOLD_FROM = 3
 _FOLD_LINES = 50_000
+#: paths of a job looked at to see whether they number ranks or nodes
+_SCHEME_PATHS = 2_000
 _COLUMNS = ["line", "offset", "length", "time", "source", "level", "masked"]
 #: within a line they are no ends of it
 _ENDS = {10: 0x240A, 13: 0x240D}
@@ -40,7 +43,8 @@ LEVELS = ("", "debug", "info", "warn", "error", "fatal")
 class LogLine:
     """One line as shown.
 
-    ``cut_bytes``: how many are not; ``folded``: how many like it follow unseen, ``writers`` wrote them and it.
+    ``cut_bytes``: how many are not; ``folded``: how many like it follow unseen, ``writers`` wrote them and it;
+    ``how`` its writer is known, in words.
     """
 
     no: int
@@ -53,6 +57,7 @@ class LogLine:
     folded: int = 0
     writers: int = 1
     is_evidence: bool = False
+    how: str = ""
 
     @property
     def level_word(self) -> str:
@@ -188,13 +193,14 @@ def _lines(
         raw = (
             evidence.read_range(artifact, begin, kept) if block is None else block[begin - first : begin - first + kept]
         )
-        who = _who(sources[row["source"]]) if row["source"] < len(sources) else ""
+        source = sources[row["source"]] if row["source"] < len(sources) else Source()
         lines.append(
             LogLine(
                 no=row["line"],
                 text=shown(raw, encoding),
                 time=datetime.fromtimestamp(row["time"] / 1e9, UTC) if row["time"] is not None else None,
-                who=who,
+                who=_who(source),
+                how=_how(source),
                 level=row["level"],
                 masked=str(row["masked"]),
                 cut_bytes=length - kept,
@@ -250,11 +256,28 @@ def _folded(
 
 
 def _sources(artifact: Artifact) -> tuple[Source, ...]:
+    """Who wrote the lines of this file, as the diagnosis sees it."""
     try:
         folder = storage.directory_get(artifact.parsed_key, (parsed_files.NAME,))
-        return parsed_files.load(folder).sources
+        sources = parsed_files.load(folder).sources
     except (OSError, ValueError):
         return ()
+    if all(source.how != "path" and source.rank_how != "path" for source in sources):
+        return sources
+    paths = Artifact.objects.filter(attempt=artifact.attempt_id, is_superseded=False).values_list("path", flat=True)
+    return schemed(sources, paths[:_SCHEME_PATHS])
+
+
+def _how(source: Source) -> str:
+    """How the writer of a line is known, in words."""
+    if not _who(source):
+        return ""
+    words = {"path": "from the file's path", "inventory": "from the inventory"}
+    node = words.get(source.how, "as the line says") if source.node else ""
+    rank = words.get(source.rank_how, "as the line says") if source.rank is not None else ""
+    if node and rank and node != rank:
+        return f"node {node}, rank {rank}"
+    return f"{'node and rank' if node and rank else 'node' if node else 'rank'} {node or rank}"
 
 
 def _who(source: Source) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.progress import Progress, seconds
-from diagnosis.logs.quotes import clip, quote
+from diagnosis.logs.quotes import clause, clip, quote
 from diagnosis.logs.sentences import odd
 from diagnosis.logs.temporal import Pace, pace
 
@@ -24,6 +24,24 @@ from diagnosis.logs.temporal import Pace, pace
 )  # fmt: skip
 def test_a_quotation_holds_the_message_alone(example: str, template: str, said: str) -> None:
     assert quote(example, template) == said
+
+
+@pytest.mark.parametrize(
+    ("line", "fault", "said"),
+    [
+        ("RuntimeError: [/__w/p/unbound_buffer.cc:129] Timed out waiting for recv", "[/__w/p/unbound_buffer.cc:129]",
+         "RuntimeError: Timed out waiting for recv"),
+        ("api.py:1002] failed (exitcode: -9) local_rank: 1", "failed (exitcode: -9)", ""),
+        ("The size of tensor a (65) must match the size of tensor b (64)", "size of tensor a (65) must match",
+         "The size of tensor a must match the size of tensor b"),
+        ("NVRM: Xid (PCI:0000:9b:00): 79, pid=42, GPU has fallen off the bus.", "GPU has fallen off the bus",
+         "GPU has fallen off the bus"),
+        ("KeyError: 'input_ids'", "KeyError: 'input_ids'", "KeyError: 'input_ids'"),
+        ("=====================", "=====================", ""),
+    ],
+)  # fmt: skip
+def test_what_a_sentence_quotes_is_a_clause_of_its_own(line: str, fault: str, said: str) -> None:
+    assert clause(line, fault) == said
 
 
 def test_a_long_quotation_ends_between_words() -> None:
