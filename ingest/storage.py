@@ -28,19 +28,24 @@ PARSED_FILES = ("columns.parquet", "uniques.parquet", "parsed.json")
 
 
 class Part:
-    """A growing file with a running digest. Leaving the context removes it unless it was kept by :func:`blob_put`."""
+    """A growing file with a running digest. Closing it removes it unless it was kept by :func:`blob_put`."""
 
-    def __init__(self, name: str = "") -> None:
-        self.path = scratch.part_path(name)
+    def __init__(self) -> None:
+        self.path = scratch.part_path()
         self.size_bytes = 0
         self._digest = hashlib.sha256()
+        self._file = self.path.open("wb")
 
     def __enter__(self) -> Self:
-        self._file = self.path.open("wb")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file, and of its bytes where nobody kept them. May be called again."""
+        with contextlib.suppress(OSError):  # what cannot be flushed any more is thrown away
+            self._file.close()
         self.path.unlink(missing_ok=True)
 
     def write(self, data: bytes) -> None:
@@ -48,7 +53,15 @@ class Part:
         self._digest.update(data)
         self.size_bytes += len(data)
 
-    def close(self, *, is_synced: bool = False) -> str:
+    def tell(self) -> None:
+        """Nothing: no row knows of it yet."""
+
+    def reader(self) -> BinaryIO:
+        """The bytes from the first on."""
+        self._file.flush()
+        return self.path.open("rb")
+
+    def finish(self, *, is_synced: bool = False) -> str:
         """Flush (to the platter with ``is_synced``) and tell the digest."""
         self._file.flush()
         if is_synced:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -15,6 +16,7 @@ from diagnosis import numbers
 from ingest import selectors, services
 from ingest.api.uploads import CHUNK_BYTES
 from ingest.asked import whole
+from ingest.bodies import ADMISSION, admitted, takes_bytes
 from ingest.forms import DescriptionForm, JobForm, described
 from ingest.models import Job, Run, ServiceAccount, Team, Token
 from ingest.refusals import Refused, told
@@ -22,6 +24,7 @@ from ingest.roles import can
 from ingest.services import accounts
 
 
+@takes_bytes("POST")
 @require_http_methods(["GET", "POST"])
 def upload(request: HttpRequest) -> HttpResponse:
     """The upload page. POST makes the job and takes the form's files.
@@ -32,6 +35,8 @@ def upload(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied("Your role may not upload: ask an administrator for the engineer role.")
     clusters = selectors.clusters_visible_to(request.user)
     target = _target(request)
+    if ADMISSION in request.META:
+        return admitted(request, limit_bytes=settings.UPLOAD_MAX_BYTES)
     teams = selectors.teams_of(request.user)
     form = JobForm(request.POST or None, request.FILES or None, clusters=clusters, teams=teams)
     is_script = request.headers.get("Accept", "").startswith("application/json")

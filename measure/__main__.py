@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 #: Modules of this folder that others use and that print nothing.
-_HELPERS = ("__init__", "__main__", "desk_data", "running", "score", "withheld")
+_HELPERS = ("__init__", "__main__", "desk_data", "running", "score", "site", "withheld")
 
 
 def commands() -> dict[str, str]:

@@ -181,6 +181,7 @@ def run(asked: argparse.Namespace, folder: Path) -> None:
     from django.core.management import call_command
     from django.test import Client
 
+    from scripts.run import web_command
     from scripts.services import free_port, spawn, start_valkey, stop, wait_until
 
     call_command("migrate", verbosity=0)
@@ -191,9 +192,7 @@ def run(asked: argparse.Namespace, folder: Path) -> None:
     cookie = f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
     valkey = start_valkey(folder, url=settings.REDIS_URL)
     port = free_port()
-    argv = [sys.executable, "-m", "granian", "--interface", "wsgi", "--port", str(port), "--workers", "2"]
-    argv += ["--blocking-threads", "4", "triage.wsgi:application"]
-    server = spawn(argv, log=folder / "web.log", env={**os.environ})
+    server = spawn(web_command("127.0.0.1", port, "2"), log=folder / "web.log", env={**os.environ})
 
     def is_up() -> bool:
         with contextlib.suppress(OSError):

@@ -19,6 +19,7 @@ import polars as pl
 
 from diagnosis.flows.timeline import write_phases
 from scripts.chromium import find_or_install
+from scripts.run import web_command
 from scripts.services import free_port, spawn, stop, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -178,8 +179,7 @@ def main() -> int:
         }
         kept(folder, chosen.ranks, chosen.steps)
         log = folder / "web.log"
-        command = [sys.executable, "-m", "granian", "triage.wsgi:application", "--interface", "wsgi"]
-        process = spawn([*command, "--host", "127.0.0.1", "--port", str(port)], log=log, env=dict(os.environ))
+        process = spawn(web_command("127.0.0.1", port, "1"), log=log, env=dict(os.environ))
         try:
             wait_until(lambda: "Listening" in log.read_text(), process, what="the site", log=log, timeout_s=60)
             look(f"http://localhost:{port}", chosen.pictures)

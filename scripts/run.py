@@ -145,23 +145,20 @@ def prepare(env: dict[str, str]) -> None:
         raise ServiceError(f"prepare failed: {lines[-1] if lines else f'status {done.returncode}'}")
 
 
+def web_command(host: str, port: int, processes: str) -> list[str]:
+    """The web server. Connections cost little, so there may be many; one that sends no whole header, or nothing, is
+    closed after ten seconds. Bodies are the application's to limit (triage/server/front.py)."""
+    argv = [sys.executable, "-m", "granian", "triage.asgi:application", "--interface", "asginl", "--http", "1"]
+    argv += ["--no-ws", "--host", host, "--port", str(port), "--workers", processes, "--respawn-failed-workers"]
+    argv += ["--backlog", "4096", "--backpressure", "4096", "--http1-header-read-timeout", "10000"]
+    return [*argv, "--workers-kill-timeout", "5"]
+
+
 def children(data: Path, env: dict[str, str], host: str, port: int) -> list[Child]:
     cores, logs, python = os.cpu_count() or 2, data / "log", sys.executable
     web_count = env.get("FAULTLINE_WEB_PROCESSES", str(min(cores, 4)))
     worker_count = env.get("FAULTLINE_WORKER_PROCESSES", str(min(cores, 8)))
-    web = [
-        python,
-        "-m",
-        "granian",
-        "triage.wsgi:application",
-        "--interface",
-        "wsgi",
-        "--host",
-        host,
-        "--port",
-        str(port),
-    ]
-    web += ["--workers", web_count, "--blocking-threads", "4", "--respawn-failed-workers"]
+    web = web_command(host, port, web_count)
     worker = [python, "-m", "celery", "-A", "triage.celery", "worker", "--queues", "parse,diagnose,notify"]
     worker += ["--concurrency", worker_count, "--beat", "--schedule", str(data / "celerybeat"), "--loglevel", "info"]
     worker += ["--without-gossip", "--without-mingle"]

@@ -53,7 +53,7 @@ MIDDLEWARE = [
 ]
 
 ROOT_URLCONF = "triage.urls"
-WSGI_APPLICATION = "triage.wsgi.application"
+ASGI_APPLICATION = "triage.asgi.application"
 AUTHENTICATION_BACKENDS = ["triage.auth.Backend"]
 LOGIN_URL = "login"
 CSRF_FAILURE_VIEW = "triage.views.site.csrf_failed"
@@ -172,6 +172,11 @@ EVIDENCE_DAYS = env_int("FAULTLINE_EVIDENCE_DAYS", 0)
 DIAGNOSE_AFTER_S = env_int("FAULTLINE_DIAGNOSE_AFTER_S", 30)
 # One form without JavaScript may carry a whole directory of rank files.
 DATA_UPLOAD_MAX_NUMBER_FILES = 5000
+# Bodies above 64 KiB: how slowly they may come, for how long, and how many at once in one web process.
+BODY_MIN_BYTES_PER_S = env_int("FAULTLINE_BODY_MIN_BYTES_PER_S", 1000)
+BODY_MAX_S = env_int("FAULTLINE_BODY_MAX_S", 43_200, minimum=1)
+BODIES_AT_ONCE = env_int("FAULTLINE_BODIES_AT_ONCE", 1000, minimum=1)
+BODIES_PER_PERSON = env_int("FAULTLINE_BODIES_PER_PERSON", 400, minimum=1)
 API_PER_MINUTE = env_int("FAULTLINE_API_PER_MINUTE", 1200, minimum=1)
 UPLOADS_PER_MINUTE = env_int("FAULTLINE_UPLOADS_PER_MINUTE", 12_000, minimum=1)
 

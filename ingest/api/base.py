@@ -18,6 +18,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
 
+from ingest.bodies import RECEIVED
 from ingest.models import Token
 from ingest.roles import can
 from ingest.services.idempotency import Answer, answer_once
@@ -60,8 +61,9 @@ class Throttle(BaseThrottle):
         who = request.auth.pk if isinstance(request.auth, Token) else request.user.pk or self.get_ident(request)
         window = int(time.time()) // self.window_s
         key = f"rate:{view.rate}:{type(request.auth).__name__}:{who}:{window}"
+        step = 0 if RECEIVED in request.META else 1  # a body's admission was counted
         try:
-            count = 1 if cache.add(key, 1, self.window_s + 5) else cache.incr(key)
+            count = step if cache.add(key, step, self.window_s + 5) else cache.incr(key, step)
         except Exception:  # whatever the cache's client raises
             return True
         self.reset_s = (window + 1) * self.window_s - int(time.time())

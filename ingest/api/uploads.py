@@ -6,7 +6,6 @@ import base64
 import binascii
 import contextlib
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
@@ -19,52 +18,26 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from diagnosis import numbers
-from ingest import selectors, services
+from ingest import selectors, services, storage
 from ingest.api.base import ApiView
 from ingest.api.jobs import job_of
 from ingest.api.serializers import PROBLEM, CapabilitiesSerializer, ReceiptSerializer
+from ingest.bodies import GoAhead, received
 from ingest.models import Upload
-from ingest.refusals import Refused
-from ingest.services import resuming
+from ingest.refusals import Refused, told
+from ingest.services import receiving, resuming
 
 TAGS = ["uploads"]
 TUS = "1.0.0"
 CHUNK_BYTES = 8 << 20
-_READ_BYTES = 256 << 10
-_DRAINED_BYTES = 256 << 20
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _RAW = {"application/octet-stream": OpenApiTypes.BINARY}
 
 
-def body_of(request: Request) -> Iterator[bytes]:
-    """The request's bytes in blocks, past every parser."""
-    raw = request._request
-    if raw.headers.get("Transfer-Encoding", "").lower() == "chunked" and not raw.META.get("CONTENT_LENGTH"):
-        raise Refused("Send a Content-Length: this server takes no chunked bodies.", code="length_required", status=411)
-    try:
-        while block := raw.read(_READ_BYTES):
-            yield block
-    except OSError as error:
-        raise Refused("The connection broke off: send it again.", code="broken", status=400) from error
-
-
-class BytesView(ApiView):
-    """What all that takes bytes shares."""
-
-    rate = "UPLOADS_PER_MINUTE"
-
-    def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """After a refusal, reads on for a while: a sender that is cut off while it sends never hears why."""
-        if response.status_code >= 400:
-            left = _DRAINED_BYTES
-            with contextlib.suppress(OSError):
-                while left > 0 and (block := self.request._request.read(_READ_BYTES)):
-                    left -= len(block)
-        return super().finalize_response(request, response, *args, **kwargs)
-
-
-class ArtifactView(BytesView):
+class ArtifactView(ApiView):
     serializer_class = ReceiptSerializer
+    rate = "UPLOADS_PER_MINUTE"
+    takes_bytes = ("PUT",)
 
     @extend_schema(
         operation_id="artifacts_put",
@@ -78,18 +51,25 @@ class ArtifactView(BytesView):
         ],
         responses={200: ReceiptSerializer, 201: ReceiptSerializer, 202: ReceiptSerializer, 422: PROBLEM},
     )
-    def put(self, request: Request, slug: str, sha256: str) -> Response:
+    def put(self, request: Request, slug: str, sha256: str) -> HttpResponse:
         job = job_of(request, slug)
         if not _SHA256.fullmatch(sha256):
             raise Refused("The address must end in the file's SHA-256, 64 hexadecimal digits.", code="bad_digest")
-        receipt = services.artifact_receive(
-            job=job,
-            path=request.query_params.get("path", ""),
-            attempt=number_of(request.query_params.get("attempt", "0"), "attempt"),
-            chunks=body_of(request),
-            expected_sha256=sha256,
-            user=request.user,
-        )
+        path = receiving.path_checked(request.query_params.get("path", ""))
+        attempt = number_of(request.query_params.get("attempt", "0"), "attempt")
+
+        def part_of(length: int) -> storage.Part:
+            receiving.size_checked(path, length)
+            with told():
+                return storage.Part()
+
+        part = received(request._request, part_of)
+        if isinstance(part, GoAhead):
+            return part
+        with part:
+            receipt = services.part_receive(
+                job=job, path=path, part=part, attempt=attempt, expected_sha256=sha256, user=request.user
+            )
         status = 200 if not receipt.is_new else 201 if receipt.artifact else 202
         return Response(
             ReceiptSerializer(receipt._asdict()).data, status=status, headers={"Location": f"/jobs/{slug}/"}
@@ -115,10 +95,11 @@ class CapabilitiesView(ApiView):
         )
 
 
-class TusView(BytesView):
+class TusView(ApiView):
     """What both tus endpoints share."""
 
     serializer_class = None
+    rate = "UPLOADS_PER_MINUTE"
 
     def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
@@ -161,7 +142,7 @@ class UploadsView(TusView):
             user=request.user,
         )
         if upload.size_bytes == 0:
-            resuming.upload_append(upload=upload, offset=0, chunks=[])
+            resuming.upload_finish(upload=upload, offset=0)
         location = reverse("api-upload", args=[upload.pk])
         return HttpResponse(status=201, headers={"Location": location, "Upload-Offset": "0"})
 
@@ -176,6 +157,8 @@ class UploadsView(TusView):
 
 
 class UploadView(TusView):
+    takes_bytes = ("PATCH",)
+
     def _upload(self, request: Request, pk: str) -> Upload:
         visible = selectors.jobs_visible_to(request.user).order_by().values("pk")
         return get_object_or_404(Upload.objects.select_related("job", "attempt"), pk=pk, job__in=visible)
@@ -212,11 +195,12 @@ class UploadView(TusView):
         if request.content_type.partition(";")[0].strip() != "application/offset+octet-stream":
             raise Refused("The Content-Type must be application/offset+octet-stream.", code="media_type", status=415)
         upload = self._upload(request, pk)
-        offset, receipt = resuming.upload_append(
-            upload=upload,
-            offset=number_of(request.headers.get("Upload-Offset", ""), "Upload-Offset"),
-            chunks=body_of(request),
-        )
+        begin = number_of(request.headers.get("Upload-Offset", ""), "Upload-Offset")
+        piece = received(request._request, lambda length: resuming.Piece(upload, begin, length))
+        if isinstance(piece, GoAhead):
+            return piece
+        with contextlib.closing(piece), told():
+            offset, receipt = piece.finish()
         headers = {"Upload-Offset": str(offset)}
         if receipt is not None:
             headers["Upload-Is-New"] = str(int(receipt.is_new))

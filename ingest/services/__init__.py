@@ -6,7 +6,7 @@ from ingest.services.deleting import busy_with, job_delete
 from ingest.services.diagnosing import diagnosis_request, revision_close
 from ingest.services.history import history_for, history_learn
 from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_change, job_create
-from ingest.services.receiving import Receipt, artifact_receive
+from ingest.services.receiving import Receipt, artifact_receive, part_receive
 from ingest.services.runs import Work, run_do, run_retry
 from ingest.services.tokens import token_create, token_revoke, token_use
 
@@ -26,6 +26,7 @@ __all__ = [
     "job_change",
     "job_create",
     "job_delete",
+    "part_receive",
     "revision_close",
     "run_do",
     "run_retry",

@@ -40,20 +40,35 @@ def artifact_receive(
     expected_sha256: str | None = None,
     user: Any = None,
 ) -> Receipt:
-    """Store one sent file, streaming, and queue its reading. The same path and bytes again change nothing.
-
-    Raises :class:`Refused` for a name that cannot be, too many bytes, a digest that is not the announced one, a full
-    disk. Memory is one chunk.
-    """
+    """:func:`part_receive` for bytes that come block by block; those beyond the limit are not kept."""
     path = path_checked(path)
-    if not isinstance(attempt, Attempt):
-        attempt = attempt_get(job=job, number=attempt)
     with told(), storage.Part() as part:
         for chunk in chunks:
             part.write(chunk)
-            if part.size_bytes > settings.UPLOAD_MAX_BYTES:
-                raise Refused(too_large(path), code="too_large", status=413)
-        sha256 = part.close(is_synced=True)
+            size_checked(path, part.size_bytes)
+        return part_receive(job=job, path=path, part=part, attempt=attempt, expected_sha256=expected_sha256, user=user)
+
+
+def part_receive(
+    *,
+    job: Job,
+    path: str,
+    part: storage.Part,
+    attempt: Attempt | int = 0,
+    expected_sha256: str | None = None,
+    user: Any = None,
+) -> Receipt:
+    """Store one file whose bytes are in ``part``, and queue its reading. The same path and bytes again change nothing.
+
+    Raises :class:`Refused` for a name that cannot be, too many bytes, a digest that is not the announced one, a full
+    disk.
+    """
+    path = path_checked(path)
+    size_checked(path, part.size_bytes)
+    if not isinstance(attempt, Attempt):
+        attempt = attempt_get(job=job, number=attempt)
+    with told():
+        sha256 = part.finish(is_synced=True)
         if expected_sha256 and sha256 != expected_sha256.lower():
             upload_refuse(job=job, attempt=attempt, path=path, sentence=mismatch(path, sha256, expected_sha256))
         upload = Upload(job=job, attempt=attempt, path=path, size_bytes=part.size_bytes, created_by=user)
@@ -103,8 +118,13 @@ def mismatch(path: str, got: str, expected: str) -> str:
     )
 
 
-def too_large(path: str) -> str:
-    return f"{path} is larger than {settings.UPLOAD_MAX_BYTES:,} bytes, the limit of this server: send it in parts."
+def size_checked(path: str, size_bytes: int) -> None:
+    """Raises :class:`Refused` for more bytes than this server takes of one file."""
+    if size_bytes > settings.UPLOAD_MAX_BYTES:
+        sentence = (
+            f"{path} is larger than {settings.UPLOAD_MAX_BYTES:,} bytes, the limit of this server: send it in parts."
+        )
+        raise Refused(sentence, code="too_large", status=413)
 
 
 def _record(upload: Upload, incoming: Incoming, *, is_archive: bool) -> Receipt:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from django.conf import settings
 from django.utils import timezone
 
 from ingest import scratch, storage
 from ingest.models import Job, Upload
 from ingest.refusals import Refused, told
 from ingest.services.jobs import attempt_get
-from ingest.services.receiving import Receipt, mismatch, path_checked, too_large, upload_take_in
-
-#: how often a long request writes its offset down, for whoever watches
-_TOLD_EVERY_BYTES = 64 << 20
+from ingest.services.receiving import Receipt, mismatch, path_checked, size_checked, upload_take_in
 
 
 def upload_begin(
@@ -27,8 +22,7 @@ def upload_begin(
 ) -> Upload:
     """An upload of ``size_bytes`` to come. Raises :class:`Refused` for a bad name or one larger than the limit."""
     path = path_checked(path)
-    if size_bytes > settings.UPLOAD_MAX_BYTES:
-        raise Refused(too_large(path), code="too_large", status=413)
+    size_checked(path, size_bytes)
     upload = Upload.objects.create(
         job=job,
         attempt=attempt_get(job=job, number=attempt),
@@ -60,7 +54,7 @@ def upload_resume(upload: Upload) -> int:
     offset = upload_offset(upload)
     if upload.state == Upload.State.RECEIVING and offset == upload.size_bytes:
         try:
-            upload_append(upload=upload, offset=offset, chunks=[])
+            upload_finish(upload=upload, offset=offset)
         except Refused as refusal:
             if refusal.code not in ("locked", "complete"):  # another request is at it
                 raise
@@ -74,37 +68,62 @@ def upload_resume(upload: Upload) -> int:
     return offset
 
 
-def upload_append(*, upload: Upload, offset: int, chunks: Iterable[bytes]) -> tuple[int, Receipt | None]:
-    """Bytes from ``offset`` on. Returns the new offset and, with the last byte, what became of the file.
+def upload_finish(*, upload: Upload, offset: int) -> None:
+    """Take in an upload whose bytes are all there. Raises what :class:`Piece` raises."""
+    with told(), closing(Piece(upload, offset)) as piece:
+        piece.finish()
 
-    What arrived before a connection broke stays. Raises :class:`Refused`: 409 for another offset than the part file's,
-    423 while another request writes, 413 beyond the announced size. Memory is one chunk.
+
+class Piece:
+    """Bytes of one request, from ``offset`` on, written to the upload's part file while no other request may.
+
+    What arrived stays, however the request ends. Memory is one block.
     """
-    size = upload.size_bytes or 0
-    if upload.state != Upload.State.RECEIVING:
-        raise _complete_already()
-    with told(), _locked(_part(upload)) as file:
-        have = file.seek(0, os.SEEK_END)
-        if offset != have:
-            sentence = f"{have:,} bytes are here, this request begins at {offset:,}: continue at {have:,}."
+
+    def __init__(self, upload: Upload, offset: int, length: int = 0) -> None:
+        """Raises :class:`Refused` before anything of the ``length`` bytes is read: 409 for another offset than the
+        part file's, 423 while another request writes, 413 beyond the announced size."""
+        if upload.state != Upload.State.RECEIVING:
+            raise _complete_already()
+        self.upload = upload
+        self.size_bytes = upload.size_bytes or 0
+        self._file = _locked(_part(upload))
+        self.have = self._file.seek(0, os.SEEK_END)
+        if offset != self.have:
+            self._file.close()
+            sentence = f"{self.have:,} bytes are here, this request begins at {offset:,}: continue at {self.have:,}."
             raise Refused(sentence, code="offset_mismatch", status=409)
-        written = have
-        try:
-            for chunk in chunks:
-                if have + len(chunk) > size:
-                    raise Refused(f"More bytes came than the {size:,} announced.", code="too_large", status=413)
-                file.write(chunk)
-                have += len(chunk)
-                if have - written >= _TOLD_EVERY_BYTES:
-                    written = have
-                    _tell(upload, have)
-        finally:
-            file.flush()
-            _tell(upload, have)
-        if have < size:
-            return have, None
-        os.fsync(file.fileno())
-        return have, _complete(upload)
+        if offset + length > self.size_bytes:
+            self._file.close()
+            raise self._too_many()
+
+    def write(self, data: bytes) -> None:
+        """Raises :class:`Refused` (413) beyond the announced size."""
+        if self.have + len(data) > self.size_bytes:
+            raise self._too_many()
+        self._file.write(data)
+        self._file.flush()  # what a killed process had not written would have to be sent again
+        self.have += len(data)
+
+    def tell(self) -> None:
+        """Write the offset down, for whoever watches and for the diagnosis that waits for uploads that grow."""
+        Upload.objects.filter(pk=self.upload.pk).update(offset_bytes=self.have, updated_at=timezone.now())
+
+    def finish(self) -> tuple[int, Receipt | None]:
+        """The new offset and, with the last byte, what became of the file. Reads the whole file once, for its digest;
+        the part file is locked meanwhile."""
+        self.tell()
+        if self.have < self.size_bytes:
+            return self.have, None
+        os.fsync(self._file.fileno())
+        return self.have, _complete(self.upload)
+
+    def close(self) -> None:
+        """Unlock the part file; the bytes in it stay."""
+        self._file.close()
+
+    def _too_many(self) -> Refused:
+        return Refused(f"More bytes came than the {self.size_bytes:,} announced.", code="too_large", status=413)
 
 
 def upload_abort(*, upload: Upload) -> None:
@@ -137,24 +156,25 @@ def _complete_already() -> Refused:
     return Refused("This upload is complete: begin a new one.", code="complete", status=409)
 
 
-def _tell(upload: Upload, offset: int) -> None:
-    Upload.objects.filter(pk=upload.pk).update(offset_bytes=offset, updated_at=timezone.now())
-
-
 def _part(upload: Upload) -> Path:
     return scratch.part_path(f"{upload.pk}.part")
 
 
-@contextmanager
-def _locked(part: Path) -> Iterator[BinaryIO]:
-    if not part.exists():
-        raise _gone()
-    with part.open("r+b") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            sentence = "Another request is writing to this upload: wait for it, then ask for the offset."
-            raise Refused(sentence, code="locked", status=423) from error
+def _locked(part: Path) -> BinaryIO:
+    """The part file, to be written by nobody else until it is closed."""
+    try:
+        file = part.open("r+b")
+    except FileNotFoundError as error:
+        raise _gone() from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not part.exists():  # taken in while this request waited to open it
             raise _complete_already()
-        yield file
+    except BlockingIOError as error:
+        file.close()
+        sentence = "Another request is writing to this upload: wait for it, then ask for the offset."
+        raise Refused(sentence, code="locked", status=423) from error
+    except Refused:
+        file.close()
+        raise
+    return file

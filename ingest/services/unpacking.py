@@ -76,7 +76,7 @@ def _store(member: archives.Member) -> Incoming:
     with storage.Part() as part:
         while data := member.stream.read(storage.BLOCK_BYTES):
             part.write(data)
-        sha256, size = part.close(), part.size_bytes
+        sha256, size = part.finish(), part.size_bytes
         storage.blob_put(part.path, sha256)
     return Incoming(member.path, sha256, size, member.note)
 

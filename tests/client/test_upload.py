@@ -127,16 +127,16 @@ def test_a_large_file_goes_on_where_a_broken_run_stopped(logs: Path, monkeypatch
 def test_a_part_whose_answer_was_lost_is_not_sent_twice(logs: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(sending, "RESUME_ABOVE_BYTES", 1000)
     monkeypatch.setattr("ingest.api.uploads.CHUNK_BYTES", 4096)
-    real, lost = resuming.upload_append, []
+    real, lost = resuming.Piece.finish, []
 
-    def losing(**given: Any) -> Any:
-        answer = real(**given)
+    def losing(piece: Any) -> Any:
+        answer = real(piece)
         if len(lost) < 2:
             lost.append(answer)
             raise Refused("busy", status=503)
         return answer
 
-    monkeypatch.setattr(resuming, "upload_append", losing)
+    monkeypatch.setattr(resuming.Piece, "finish", losing)
     monkeypatch.setattr("faultline.site.time.sleep", lambda seconds: None)
     assert upload(logs / "rank 0" / "out.log", "--job", "x") == 0
     assert Artifact.objects.get().blob_id == sha(LOG)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -46,12 +46,9 @@ def test_bytes_that_came_before_the_connection_broke_are_kept(api: Any, job: Any
     url = begin(api, job, LOG)["Location"]
     upload = Upload.objects.get()
 
-    def breaking() -> Iterator[bytes]:
-        yield LOG[:1000]
-        raise ConnectionResetError
-
-    with pytest.raises(ConnectionResetError):
-        resuming.upload_append(upload=upload, offset=0, chunks=breaking())
+    piece = resuming.Piece(upload, 0, len(LOG))
+    piece.write(LOG[:1000])
+    piece.close()
     assert api.head(url)["Upload-Offset"] == "1000"
     assert patch(api, url, LOG[1000:], 1000).status_code == 204
     assert Artifact.objects.get().blob_id == sha(LOG)
@@ -75,7 +72,7 @@ def test_more_bytes_than_announced_are_refused(api: Any, job: Any) -> None:
 def test_two_requests_never_write_at_once(api: Any, job: Any) -> None:
     url = begin(api, job, LOG)["Location"]
     upload = Upload.objects.get()
-    with resuming._locked(resuming._part(upload)):
+    with closing(resuming.Piece(upload, 0)):
         assert patch(api, url, LOG, 0).status_code == 423
     assert patch(api, url, LOG, 0).status_code == 204
 

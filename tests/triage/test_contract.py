@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import schemathesis
 from django.core.signals import request_finished, request_started
+from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from django.test import Client
 from hypothesis import HealthCheck, Phase, given
@@ -27,12 +28,11 @@ from tests.triage.report import sample
 from triage.models import Webhook
 from triage.services import reviewing, webhooks
 from triage.services.diagnosing import diagnosis_store
-from triage.wsgi import application
 
 pytestmark = pytest.mark.django_db
 EXAMPLES = int(os.environ.get("FAULTLINE_CONTRACT_EXAMPLES", "4"))
 SCHEMA = schemathesis.openapi.from_path(str(KEPT))
-SCHEMA.app = application
+SCHEMA.app = get_wsgi_application()
 schemathesis.serializer.alias("application/offset+octet-stream", "application/octet-stream")
 OPERATIONS = {f"{found.ok().method.upper()} {found.ok().path}": found.ok() for found in SCHEMA.get_all_operations()}
 CHECKS = [

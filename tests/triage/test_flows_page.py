@@ -258,7 +258,7 @@ def storage_of(data):
     """The digest of ``data``, kept as a blob."""
     with storage.Part() as part:
         part.write(data)
-        sha256 = part.close()
+        sha256 = part.finish()
         Blob.objects.create(sha256=sha256, size_bytes=len(data))
         storage.blob_put(part.path, sha256)
     return sha256

@@ -198,6 +198,7 @@ def log_raw(request: HttpRequest, slug: str, attempt: int, path: str) -> Streami
             at += len(block)
 
     response = StreamingHttpResponse(blocks(), content_type="application/octet-stream")
+    response.is_lazy = True  # type: ignore[attr-defined]  # read from the store as the reader takes it, by any thread
     response["Content-Length"] = str(end - begin)
     name = artifact.path.rsplit("/", 1)[-1]
     response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"

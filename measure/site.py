@@ -1,0 +1,72 @@
+"""A site of its own for a measuring program: started as `make run` starts it, in a directory of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.services import free_port, spawn, stop, wait_until
+
+ROOT = Path(__file__).resolve().parent.parent
+_CAST = """
+from django.contrib.auth import get_user_model
+from django.test import Client
+from ingest.services import job_create, token_create
+user = get_user_model().objects.create_superuser("measure")
+print("token", token_create(user=user, name="measure", scopes=["upload", "read"])[1])
+client = Client(headers={"host": "localhost"})
+client.force_login(user)
+print("cookie", client.cookies["sessionid"].value)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    port: int
+    token: str
+    cookie: str
+    data: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://localhost:{self.port}"
+
+
+@contextmanager
+def running(root: Path = ROOT, **variables: str) -> Iterator[Site]:
+    """The checkout at ``root``, without demo people; an administrator's token and session are made."""
+    with tempfile.TemporaryDirectory(prefix="faultline-measure-", ignore_cleanup_errors=True) as folder:
+        data, port, log = Path(folder) / "data", free_port(), Path(folder) / "run.log"
+        ours = ("DATABASE_URL", "REDIS_URL", "FAULTLINE_DATA_DIR")
+        env = {name: value for name, value in os.environ.items() if name not in ours}
+        env |= {"FAULTLINE_DATA_DIR": str(data), "FAULTLINE_PORT": str(port), "FAULTLINE_DEMO": "0"}
+        env |= {"PYTHONPATH": str(root), **variables}
+        argv = ["sh", "-c", f"cd {root} && exec {sys.executable} -m scripts.run"]
+        process = spawn(argv, log=log, env=env)
+        try:
+            wait_until(lambda: "Ctrl-C ends it" in log.read_text(), process, what="The site", log=log, timeout_s=240)
+            said = subprocess.run(
+                [sys.executable, "manage.py", "shell", "-v", "0", "-c", _CAST],
+                cwd=root,
+                env=env,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            found = dict(re.findall(r"^(token|cookie) (\S+)$", said, re.M))
+            yield Site(port, found["token"], found["cookie"], data)
+        finally:
+            stop(process, grace_s=30)
+
+
+def quantile(values: list[float], share: float) -> float:
+    """The smallest value that ``share`` of the values do not exceed; 0 of none."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

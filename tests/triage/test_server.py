@@ -1,0 +1,325 @@
+"""The front of the site: who may send a body, how slowly, and that no thread waits for bytes or for readers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import queue
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
+from django.http import StreamingHttpResponse
+
+from ingest import scratch, services
+from ingest.models import Artifact, Upload
+from tests.factories import make_job, make_user
+from tests.ingest.conftest import LOG, sha
+from triage.server import front as fronts
+from triage.server.arriving import Pace, TooSlow, Waiting
+from triage.server.environ import body_length, environ_of
+from triage.server.front import Front, Limits
+from triage.server.pages import _in_pieces, _whole
+
+BIG = LOG * 20
+assert len(BIG) > fronts.SMALL_BYTES
+
+
+class Line:
+    """One request on its way in: ``blocks`` arrive one after another, then what ``end`` says."""
+
+    def __init__(self, method: str, path: str, *blocks: bytes, length: int | None = None, **headers: str) -> None:
+        size = sum(map(len, blocks)) if length is None else length
+        path, _, query = path.partition("?")
+        named = {"host": "localhost", "content-length": str(size), **headers}
+        self.scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "http_version": "1.1",
+            "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in named.items()],
+        }
+        self.blocks, self.whole, self.read = list(blocks), sum(map(len, blocks)) == size, 0
+        self.sent: list[dict[str, Any]] = []
+        self.goes_silent = False
+
+    async def receive(self) -> dict[str, Any]:
+        if self.blocks:
+            block = self.blocks.pop(0)
+            self.read += len(block)
+            return {"type": "http.request", "body": block, "more_body": bool(self.blocks) or not self.whole}
+        if self.goes_silent:
+            await asyncio.sleep(3600)
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+    def through(self, site: Front) -> Line:
+        site._make.until_ended(site(self.scope, self.receive, self.send))  # type: ignore[attr-defined]
+        return self
+
+    @property
+    def status(self) -> int:
+        return int(self.sent[0]["status"]) if self.sent else 0
+
+    @property
+    def said(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent[1:])
+
+    @property
+    def is_closed(self) -> bool:
+        return (b"connection", b"close") in self.sent[0]["headers"]
+
+
+class Here:
+    """Instead of a pool of threads: the test's own thread, whose transaction holds the rows."""
+
+    def __init__(self) -> None:
+        self.work: queue.Queue[Any] = queue.Queue()
+
+    def submit(self, do: Callable[..., Any], *given: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        self.work.put((done, do, given))
+        return done
+
+    def until_ended(self, act: Coroutine[Any, Any, None]) -> None:
+        """Run ``act`` on an event loop in another thread, and what it submits in this one."""
+        loop = threading.Thread(target=lambda: (asyncio.run(act), self.work.put(None)))
+        loop.start()
+        while (job := self.work.get(timeout=30)) is not None:
+            done, do, given = job
+            try:
+                done.set_result(do(*given))
+            except Exception as error:
+                done.set_exception(error)
+        loop.join()
+
+
+@pytest.fixture
+def site(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
+    front = Front(limits=Limits(per_person=2))
+    front._make = front._take = front._write = front._read = Here()  # type: ignore[assignment]
+    monkeypatch.setattr(fronts, "close_old_connections", lambda: None)
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield front
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+@pytest.fixture
+def token(db: None) -> str:
+    made = services.token_create(user=make_user("sender", "engineer"), name="t", scopes=["upload", "read"])
+    return f"Bearer {made[1]}"
+
+
+def parts() -> list[Path]:
+    return list(scratch.part_path("x").parent.iterdir())
+
+
+def put(job: Any, *blocks: bytes, **headers: Any) -> Line:
+    path = f"/api/v1/jobs/{job.slug}/artifacts/{sha(BIG)}?path=a.log"
+    return Line("PUT", path, *blocks, content_type="application/octet-stream", **headers)
+
+
+def test_a_file_is_received_in_blocks_and_taken_in_when_it_is_whole(site: Front, token: str) -> None:
+    line = put(make_job(), BIG[:5000], BIG[5000:], authorization=token).through(site)
+    assert (line.status, line.is_closed) == (201, False)
+    assert Artifact.objects.get().blob_id == sha(BIG)
+    assert parts() == []
+
+
+def test_nobody_without_a_token_has_a_large_body_read(site: Front) -> None:
+    line = put(make_job(), *[BIG] * 60, length=len(BIG) * 60).through(site)
+    assert (line.status, line.is_closed) == (401, True)
+    assert line.sent[0]["status"] == 401
+    assert line.read <= fronts._LINGER_UNKNOWN[0] + len(BIG)  # what is read after the answer is thrown away
+    assert not Upload.objects.exists()
+    assert parts() == []
+
+
+def test_a_file_for_a_job_that_is_not_there_is_refused_before_its_bytes(site: Front, token: str) -> None:
+    line = Line("PUT", f"/api/v1/jobs/none/artifacts/{sha(BIG)}?path=a", BIG, authorization=token).through(site)
+    assert (line.status, line.is_closed) == (404, True)
+
+
+@pytest.mark.parametrize(("path", "known"), [("/sign-in/", False), ("/api/v1/jobs/", False), ("/api/v1/jobs/", True)])
+def test_a_large_form_or_document_needs_a_known_sender(site: Front, token: str, path: str, known: bool) -> None:
+    body = json.dumps({"name": "x"}).encode().ljust(70_000)
+    more = {"authorization": token} if known else {}
+    line = Line("POST", path, body, content_type="application/json", **more).through(site)
+    assert (line.status, line.is_closed) == ((201, False) if known else (401, True))
+
+
+def test_a_document_is_never_larger_than_the_site_takes_of_one(site: Front, token: str) -> None:
+    body = bytes(3 << 20)
+    line = Line("POST", "/api/v1/jobs/", body, content_type="application/json", authorization=token).through(site)
+    assert (line.status, line.is_closed) == (413, True)
+
+
+def test_a_view_that_takes_no_bytes_never_runs_for_an_admission(site: Front, token: str, monkeypatch: Any) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr("ingest.services.job_create", lambda **said: made.append(said))
+    Line("POST", "/api/v1/jobs/", BIG, length=len(BIG) * 9, authorization=token).through(site)
+    assert made == []
+
+
+def test_a_form_with_files_is_checked_for_its_token_when_it_is_whole(site: Front, token: str) -> None:
+    from django.test import Client
+
+    client = Client()
+    client.force_login(make_user("person", "engineer"))
+    cookie = f"sessionid={client.cookies['sessionid'].value}; csrftoken={'c' * 32}"
+    kind = "multipart/form-data; boundary=x"
+    field = '--x\r\nContent-Disposition: form-data; name="{}"{}\r\n\r\n'
+    for secret, status in (("c" * 32, 302), ("d" * 32, 403)):
+        fields = field.format("csrfmiddlewaretoken", "") + secret + "\r\n" + field.format("name", "") + "Form\r\n"
+        body = (fields + field.format("files", '; filename="a.log"')).encode() + BIG + b"\r\n--x--\r\n"
+        line = Line("POST", "/upload/", body[:9000], body[9000:], content_type=kind, cookie=cookie).through(site)
+        assert line.status == status
+    assert Artifact.objects.get().blob_id == sha(BIG)
+    assert parts() == []
+
+
+def test_a_resumable_upload_keeps_what_came_before_the_connection_broke(site: Front, token: str) -> None:
+    from ingest.services import resuming
+
+    upload = resuming.upload_begin(job=make_job(), path="a.log", size_bytes=len(BIG))
+    headers = {"authorization": token, "content_type": "application/offset+octet-stream"}
+    path = f"/api/v1/uploads/{upload.pk}"
+    first = Line("PATCH", path, BIG[:100_000], length=len(BIG), upload_offset="0", **headers).through(site)
+    assert (first.status, resuming.upload_offset(upload)) == (0, 100_000)
+    upload.refresh_from_db()
+    assert upload.offset_bytes == 100_000
+    second = Line("PATCH", path, BIG[100_000:], upload_offset="100000", **headers).through(site)
+    assert second.status == 204
+    assert Artifact.objects.get().blob_id == sha(BIG)
+
+
+def test_a_sender_that_falls_silent_is_ended_with_a_sentence_and_leaves_nothing(
+    site: Front, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fronts, "Pace", lambda rate, limit: Pace(rate, limit, window_s=0.05))
+    line = put(make_job(), BIG[:50], length=len(BIG), authorization=token)
+    line.goes_silent = True
+    line.through(site)
+    assert (line.status, line.is_closed) == (408, True)
+    assert b"too slowly" in line.said
+    assert parts() == []
+
+
+def test_a_full_disk_is_told_as_one_and_the_rest_is_not_kept(site: Front, token: str, monkeypatch: Any) -> None:
+    from ingest import storage
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(storage.Part, "write", full)
+    line = put(make_job(), BIG, authorization=token).through(site)
+    assert (line.status, line.is_closed) == (507, True)
+    assert parts() == []
+
+
+def test_one_person_has_so_many_bodies_on_the_way_and_no_more(site: Front, token: str) -> None:
+    user = Artifact._meta.apps.get_model("auth", "User").objects.get(username="sender")
+    site._large[user.pk] = 2
+    line = put(make_job(), BIG, authorization=token).through(site)
+    assert (line.status, line.is_closed) == (429, True)
+    assert site._large[user.pk] == 2
+    assert parts() == []
+
+
+def test_a_body_without_a_length_is_refused_unread(site: Front) -> None:
+    line = Line("POST", "/sign-in/", b"x", transfer_encoding="chunked").through(site)
+    assert (line.status, line.read) == (411, 1)
+
+
+def test_a_pace_counts_only_the_senders_time() -> None:
+    now = [0.0]
+    pace = Pace(100, 1000, window_s=10, clock=lambda: now[0])
+    now[0] = 9.0
+    pace.check(1000)
+    now[0] = 10.5
+    pace.check(1)  # a new window begins
+    pace.pause(60)  # the disk was slow
+    now[0] = 75.0
+    pace.check()
+    now[0] = 85.0
+    with pytest.raises(TooSlow):
+        pace.check(5)
+
+
+def test_the_oldest_of_too_many_small_bodies_makes_room() -> None:
+    async def all_three() -> tuple[list[Any], int]:
+        waiting = Waiting(2)
+        lines = [Line("POST", "/", b"a", length=9) for _ in range(2)]
+        for line in lines:
+            line.goes_silent = True
+        slow = [asyncio.ensure_future(waiting.read(line.receive, Pace(0, 60), 9)) for line in lines]
+        await asyncio.sleep(0.01)
+        quick = await waiting.read(Line("POST", "/", b"quick").receive, Pace(0, 60), 9)
+        await asyncio.sleep(0.01)
+        ends = [task.done() and type(task.exception()) for task in slow]
+        slow[1].cancel()
+        return [quick, *ends], len(waiting)
+
+    assert asyncio.run(all_three())[0] == [b"quick", TooSlow, False]
+
+
+def test_a_reader_who_takes_nothing_holds_no_thread(site: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fronts, "_UNREAD_S", 0.05)
+    threads: list[str] = []
+
+    def blocks() -> Iterator[bytes]:
+        for _ in range(100):
+            threads.append(threading.current_thread().name)
+            yield bytes(300_000)
+
+    response = StreamingHttpResponse(blocks())
+    closed: list[int] = []
+    response.close = lambda: closed.append(1)  # type: ignore[method-assign]
+
+    async def never(_: Any) -> None:
+        await asyncio.sleep(3600)
+
+    async def stream() -> None:
+        answer = _in_pieces(response, [])
+        line = Line("GET", "/")
+        line.goes_silent = True
+        await site._stream(answer, line.receive, never)
+
+    site._make.until_ended(stream())  # type: ignore[attr-defined]
+    assert (len(threads), closed) == (1, [1])
+
+
+def test_rows_are_read_to_their_end_before_the_first_leaves(site: Front) -> None:
+    ended: list[int] = []
+
+    def rows() -> Iterator[bytes]:
+        yield from (b"row\n" for _ in range(400_000))
+        ended.append(1)
+
+    answer = _whole(StreamingHttpResponse(rows()), [])
+    assert ended == [1]
+    assert answer.rest is not None
+    assert len(answer.first) + sum(map(len, answer.rest)) == 1_600_000
+    answer.close()
+
+
+def test_the_environment_has_the_bytes_of_the_address_and_no_header_that_passes_for_another() -> None:
+    scope = Line("GET", "/jobs/%C3%A9%2F/?q=%20", x_forwarded_proto="http").scope
+    scope["headers"] += [(b"x_forwarded_proto", b"https"), (b"cookie", b"a=1"), (b"cookie", b"b=2")]
+    keys = environ_of(scope)
+    assert keys["PATH_INFO"].encode("latin-1") == "/jobs/é//".encode()
+    assert (keys["QUERY_STRING"], keys["HTTP_COOKIE"]) == ("q=%20", "a=1; b=2")
+    assert keys["HTTP_X_FORWARDED_PROTO"] == "http"
+    assert keys["CONTENT_LENGTH"] == "0"
+    assert body_length(scope) == 0

@@ -1,0 +1,26 @@
+"""What the production server serves."""
+
+import os
+import resource
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "triage.settings")
+django.setup()
+
+from django.conf import settings  # noqa: E402
+
+from triage.server.front import Front, Limits  # noqa: E402
+
+# Each sender holds a connection and a file.
+_soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))
+
+application = Front(
+    limits=Limits(
+        bytes_per_s=settings.BODY_MIN_BYTES_PER_S,
+        body_s=settings.BODY_MAX_S,
+        at_once=settings.BODIES_AT_ONCE,
+        per_person=settings.BODIES_PER_PERSON,
+    )
+)

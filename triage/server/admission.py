@@ -1,0 +1,49 @@
+"""Asks who sends a body that is too large to be taken from anybody, where the address itself does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import path, re_path, resolve
+from django.views.decorators.csrf import csrf_exempt
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from ingest.authentication import TokenAuthentication
+from ingest.bodies import admitted
+from ingest.problems import problem_of
+
+_SIGN_IN = "Sign in, or send a token, before you send this much: nothing of it was read."
+
+
+@csrf_exempt
+@login_not_required
+def signed_in(request: HttpRequest, **_: Any) -> HttpResponse:
+    """Lets a form or a JSON document come from whoever is signed in or has a token."""
+    if not request.user.is_authenticated:
+        try:
+            found = TokenAuthentication().authenticate(Request(request))
+        except AuthenticationFailed:
+            found = None
+        if found is None:
+            problem = problem_of(401, "not_authenticated", _SIGN_IN)
+            return JsonResponse(problem, status=401, content_type="application/problem+json")
+        request.user = found[0]
+    return admitted(request, limit_bytes=settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0)
+
+
+#: every address leads there; given to Django as the addresses of one request
+urlpatterns = [path("", signed_in), re_path("", signed_in)]
+
+
+def admission_of(method: str, path_info: str) -> str:
+    """The addresses to ask: none of its own where the view takes bytes of this method itself."""
+    try:
+        view: Any = resolve(path_info).func
+    except Exception:  # no such address: the caller is asked for first, and told afterwards
+        return __name__
+    view = getattr(view, "cls", view)
+    return "" if method in getattr(view, "takes_bytes", ()) else __name__

@@ -1,0 +1,250 @@
+"""What the production server calls: one ASGI application for the whole site.
+
+Bytes are received on the event loop, so that a slow sender holds a connection and nothing else; Django runs in a few
+threads and meets only requests whose bodies are there. Anybody may send a small body, within a short time; a larger
+one is read after its sender was admitted, and lands in a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import close_old_connections
+
+from ingest.bodies import ADMISSION, RECEIVED, GoAhead, Received, Sink
+from ingest.problems import problem_of
+from triage.server.admission import admission_of
+from triage.server.arriving import BrokenOff, Pace, Receive, TooSlow, Waiting, blocks
+from triage.server.environ import Scope, body_length, environ_of
+from triage.server.pages import Answer, Pages
+
+log = logging.getLogger(__name__)
+
+type Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+#: a body up to this size is held in memory and read from anybody
+SMALL_BYTES = 64 << 10
+#: so many of them at once in one process
+SMALL_AT_ONCE = 512
+#: a small body must be whole within this time
+SMALL_S = 30.0
+#: bytes of a large body wait in memory up to this size or this long, then they are written
+_HELD_BYTES, _HELD_S = 256 << 10, 1.0
+_TELL_EVERY_S = 20.0
+#: a reader who takes not one piece within this time is gone
+_UNREAD_S = 120.0
+#: a sender who is refused while it sends hears why only if somebody goes on reading: so many bytes, so long
+_LINGER_KNOWN, _LINGER_UNKNOWN = (256 << 20, 30.0), (1 << 20, 2.0)
+
+_CHUNKED = "Send a Content-Length: this server takes no chunked bodies."
+_SLOW = "The body came too slowly, or takes too long: send it again in smaller parts, or over a better line."
+_BUSY = "This server receives as many bodies as it can: nothing of this one was read. Send it again in a moment."
+_YOURS = "You are sending as many bodies at once as one person may: wait until some of them are through."
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of large bodies, in one process."""
+
+    bytes_per_s: int = 1000
+    body_s: float = 43_200.0
+    at_once: int = 1000
+    per_person: int = 400
+
+
+class Refusal(Exception):
+    """The request ends here, with a problem in JSON; the connection is closed."""
+
+    def __init__(
+        self, status: int, code: str, detail: str, *, is_known: bool = False, pending: asyncio.Future[Any] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail, self.is_known, self.pending = status, code, detail, is_known, pending
+
+
+class Front:
+    """The ASGI application. ``page_threads`` make pages, as many others take received bodies in, which may take long;
+    two write what arrives, and four read what slow readers download."""
+
+    def __init__(self, *, page_threads: int = 4, limits: Limits | None = None) -> None:
+        self._pages = Pages()
+        self._limits = limits or Limits()
+        self._make = ThreadPoolExecutor(page_threads, "page")
+        self._take = ThreadPoolExecutor(page_threads, "take")
+        self._write = ThreadPoolExecutor(2, "write")
+        self._read = ThreadPoolExecutor(4, "read")
+        self._small = Waiting(SMALL_AT_ONCE)
+        self._large: Counter[object] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        try:
+            await self._request(scope, receive, send)
+        except Refusal as refusal:
+            await _refuse(send, receive, refusal)
+        except BrokenOff:
+            return
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        length = body_length(scope)
+        if length is None:
+            raise Refusal(411, "length_required", _CHUNKED)
+        if length > SMALL_BYTES:
+            await self._receive_large(scope, receive, send)
+            return
+        body = b""
+        if length:
+            pace = Pace(0, SMALL_S)
+            try:
+                body = await self._small.read(receive, pace, length)
+            except TooSlow:
+                raise Refusal(408, "too_slow", _SLOW, pending=pace.pending) from None
+        answer = await self._page(environ_of(scope, io.BytesIO(body)))
+        assert isinstance(answer, Answer)  # it was no admission
+        await self._send(answer, receive, send)
+
+    async def _receive_large(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._large.total() >= self._limits.at_once:
+            raise Refusal(503, "busy", _BUSY)
+        said = await self._page(environ_of(scope, more={ADMISSION: admission_of(scope["method"], scope["path"])}))
+        if isinstance(said, Answer):
+            await self._send(said, receive, send, is_cut=True)
+            return
+        sink, who = said.sink, said.who
+        self._large[who] += 1
+        try:
+            if self._large[who] > self._limits.per_person:
+                raise Refusal(429, "too_many_bodies", _YOURS, is_known=True)
+            problem = await self._pour(receive, sink)
+            environ = environ_of(scope, more={RECEIVED: Received(sink, problem)})
+            answer = await self._in(self._take, self._conclude, environ, sink)
+            await self._send(answer, receive, send, is_cut=problem is not None)
+        finally:
+            self._large[who] -= 1
+            if not self._large[who]:
+                del self._large[who]
+            await asyncio.shield(self._in(self._take, _let_go, sink))
+
+    async def _pour(self, receive: Receive, sink: Sink) -> Exception | None:
+        """The body into the sink, in few writes. Returns what went wrong with writing; the view tells that."""
+        pace = Pace(self._limits.bytes_per_s, self._limits.body_s)
+        held, written_at = bytearray(), time.monotonic()
+        told_at = written_at
+        try:
+            async for block in blocks(receive, pace):
+                held += block
+                now = time.monotonic()
+                if len(held) >= _HELD_BYTES or now - written_at > _HELD_S:
+                    await self._in(self._write, sink.write, bytes(held))
+                    held.clear()
+                    written_at = now
+                if now - told_at > _TELL_EVERY_S:
+                    await self._in(self._take, _tell, sink)
+                    told_at = now
+        except TooSlow:
+            await self._keep(sink, held)
+            raise Refusal(408, "too_slow", _SLOW, pending=pace.pending) from None
+        except BrokenOff:
+            await self._keep(sink, held)
+            raise
+        except Exception as problem:
+            return problem
+        try:
+            await self._in(self._write, sink.write, bytes(held))
+        except Exception as problem:
+            return problem
+        return None
+
+    async def _keep(self, sink: Sink, held: bytearray) -> None:
+        """What came before a body ended early: a resumable upload goes on from there."""
+        with suppress(Exception):
+            await self._in(self._write, sink.write, bytes(held))
+            await self._in(self._take, _tell, sink)
+
+    def _conclude(self, environ: dict[str, Any], sink: Any) -> Answer:
+        if reader := getattr(sink, "reader", None):
+            environ["wsgi.input"] = reader()
+        try:
+            answer = self._pages.answer(environ)
+        finally:
+            environ["wsgi.input"].close()
+        assert isinstance(answer, Answer)  # it was no admission
+        return answer
+
+    async def _page(self, environ: dict[str, Any]) -> Answer | GoAhead:
+        return await self._in(self._make, self._pages.answer, environ)
+
+    async def _in[**P, T](self, pool: ThreadPoolExecutor, do: Callable[P, T], *given: P.args, **_: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(pool, do, *given)
+
+    async def _send(self, answer: Answer, receive: Receive, send: Send, *, is_cut: bool = False) -> None:
+        """``is_cut``: bytes of the body are left on the line; they are read on for a while, then it is closed."""
+        headers = [*answer.headers, (b"connection", b"close")] if is_cut else answer.headers
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        if answer.rest is None:
+            await send({"type": "http.response.body", "body": answer.first})
+        else:
+            await self._stream(answer, receive, send)
+        if is_cut:
+            await _linger(receive, *(_LINGER_UNKNOWN if answer.status == 401 else _LINGER_KNOWN))
+
+    async def _stream(self, answer: Answer, receive: Receive, send: Send) -> None:
+        assert answer.rest is not None
+        piece, gone = answer.first, asyncio.ensure_future(receive())
+        try:
+            while piece and not (gone.done() and gone.result()["type"] == "http.disconnect"):
+                message = {"type": "http.response.body", "body": piece, "more_body": True}
+                await asyncio.wait_for(send(message), _UNREAD_S)
+                piece = await self._in(self._read, next, answer.rest, b"")
+            await send({"type": "http.response.body", "body": b""})
+        except TimeoutError:
+            log.info("a reader stopped reading: %s", dict(answer.headers).get(b"Content-Disposition", b""))
+        finally:
+            gone.cancel()
+            await self._in(self._read, answer.close)
+
+
+async def _refuse(send: Send, receive: Receive, refusal: Refusal) -> None:
+    body = json.dumps(problem_of(refusal.status, refusal.code, refusal.detail)).encode()
+    headers = [(b"content-type", b"application/problem+json"), (b"connection", b"close")]
+    headers += [(b"content-length", str(len(body)).encode())]
+    if refusal.status in (429, 503):
+        headers.append((b"retry-after", b"5"))
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+    if refusal.pending is None:
+        await _linger(receive, *(_LINGER_KNOWN if refusal.is_known else _LINGER_UNKNOWN))
+    else:
+        await asyncio.wait({refusal.pending}, timeout=1)
+        refusal.pending.cancel()
+
+
+async def _linger(receive: Receive, limit_bytes: int, limit_s: float) -> None:
+    """Read on after the answer has left; what comes is thrown away."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(limit_s):
+            while limit_bytes > 0:
+                message = await receive()
+                limit_bytes -= len(message.get("body", b""))
+                if message["type"] != "http.request" or not message.get("more_body"):
+                    return
+
+
+def _tell(sink: Sink) -> None:
+    close_old_connections()
+    sink.tell()
+
+
+def _let_go(sink: Sink) -> None:
+    sink.close()

@@ -1,0 +1,95 @@
+"""Django, called in a thread: one environment in, one finished answer out."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.handlers.wsgi import WSGIHandler, get_script_name
+from django.core.signals import request_started
+from django.http import FileResponse, HttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import set_script_prefix
+
+from ingest.bodies import ADMISSION, GoAhead
+
+#: an answer up to this size leaves in one piece; of a longer one, pieces of this size are read ahead
+PIECE_BYTES = 256 << 10
+
+
+@dataclass(slots=True)
+class Answer:
+    """Status, headers and the body's first piece; ``rest`` are further pieces, asked for as the reader takes them."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    first: bytes
+    rest: Iterator[bytes] | None = None
+    close: Callable[[], None] = lambda: None
+
+
+class Pages(WSGIHandler):
+    """Django's middleware and views. Loads them when it is made."""
+
+    def answer(self, environ: dict[str, Any]) -> Answer | GoAhead:
+        """What Django says, its database work done. An admission may be answered with a :class:`GoAhead`."""
+        set_script_prefix(get_script_name(environ))
+        request_started.send(sender=self.__class__, environ=environ)
+        request = self.request_class(environ)
+        if ADMISSION in environ:  # changes nothing; the request with the body is checked
+            request._dont_enforce_csrf_checks = True  # type: ignore[attr-defined]
+            if environ[ADMISSION]:
+                request.urlconf = environ[ADMISSION]
+        response = self.get_response(request)
+        response._handler_class = self.__class__  # type: ignore[attr-defined]
+        if isinstance(response, GoAhead):
+            response.close()
+            return response
+        headers = [(name.encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
+        headers += [(b"Set-Cookie", cookie.output(header="").encode()) for cookie in response.cookies.values()]
+        return _whole(response, headers) if _needs_database(response) else _in_pieces(response, headers)
+
+
+def _needs_database(response: HttpResponseBase) -> bool:
+    """Whether the body is made from rows, whose connection belongs to the thread that began it."""
+    is_lazy = isinstance(response, FileResponse) or getattr(response, "is_lazy", False)
+    return not is_lazy
+
+
+def _whole(response: HttpResponseBase, headers: list[tuple[bytes, bytes]]) -> Answer:
+    """A reader who is slow must not hold the thread: rows become a file before the first of them leaves."""
+    if isinstance(response, HttpResponse):
+        answer = Answer(response.status_code, headers, response.content)
+        response.close()
+        return answer
+    file = tempfile.SpooledTemporaryFile(max_size=4 * PIECE_BYTES)  # noqa: SIM115  # closed with the answer
+    try:
+        for block in response:
+            file.write(block)
+    except BaseException:
+        file.close()
+        raise
+    finally:
+        response.close()
+    file.seek(0)
+    pieces = iter(lambda: file.read(PIECE_BYTES), b"")
+    return Answer(response.status_code, headers, next(pieces, b""), pieces, file.close)
+
+
+def _in_pieces(response: Any, headers: list[tuple[bytes, bytes]]) -> Answer:
+    pieces = _gathered(iter(response))
+    return Answer(response.status_code, headers, next(pieces, b""), pieces, response.close)
+
+
+def _gathered(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of about ``PIECE_BYTES``: each piece costs a change of thread."""
+    held = bytearray()
+    for block in blocks:
+        held += block
+        if len(held) >= PIECE_BYTES:
+            yield bytes(held)
+            held.clear()
+    if held:
+        yield bytes(held)
