@@ -17,7 +17,6 @@ import http.client
 import os
 import random
 import statistics
-import sys
 import tempfile
 import threading
 import time
