@@ -14,6 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from diagnosis.conclusion.model import OPEN
 from diagnosis.stacks.blame import who
 from diagnosis.tried import ACTIONS, TAKES_MACHINES, is_spent, tried_of
 
@@ -53,6 +54,8 @@ FACTS = {
     "tried_rollback": "a rollback of code failed again",
 }
 
+#: Conditions that tell the symptom by themselves.
+SYMPTOM_OF = {"degraded": "slow", "hung": "hang"}
 _SAFE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?")
 _SLURM_ID = re.compile(r"[0-9]+(?:_[0-9]+)?")
 _NETWORK_WINDOW_S = 300.0
@@ -146,9 +149,10 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
     logs, stacks, flows = (dict(parts.get(k) or {}) for k in ("logs", "stacks", "flows"))
     tried = {t.action for t in tried_of(parts.get("tried") or ())}
     tried |= {"evict"} if tried & TAKES_MACHINES else set()
-    leaf = str(logs.get("subcategory") or "")
-    category = str(logs.get("category") or "")
-    fused = [s for s in parts.get("suspects") or () if isinstance(s, Mapping)]
+    told = dict(parts.get("conclusion") or {})
+    leaf = str((told or logs).get("subcategory") or "")
+    category = str((told or logs).get("category") or "")
+    fused = _accused(parts)
     nodes = [s for s in fused if s.get("kind") == "node" and float(s.get("score") or 0) >= 0.5]
     logged = [n["node"] for n in logs.get("nodes") or () if n.get("suspect", True)]
     culprits = [str(s["entity"]) for s in nodes] or ([] if fused else [str(n) for n in logged])
@@ -159,6 +163,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
     # Stacks are dumped of jobs that stand still or crawl: without logs that alone tells the symptom.
     has_stacks = bool(stacks.get("ranks") or stacks.get("suspect_ranks") or stacks.get("reason"))
     symptom = str(logs.get("symptom") or ("" if not has_stacks else "slow" if stacks.get("is_moving") else "hang"))
+    symptom = SYMPTOM_OF.get(str(told.get("condition")), symptom)
     stack_nodes = list(stacks.get("suspect_nodes") or ())
     evicted = list(stacks.get("evict_nodes") or ())
     everyone = {r.get("node") for r in stacks.get("ranks") or () if r.get("node")} | set(
@@ -166,13 +171,13 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
     )
     odd = [g for g in stacks.get("groups") or () if set(g.get("ranks") or ()) & set(stacks.get("suspect_ranks") or ())]
     return {
-        "is_failure": bool(logs.get("is_failure", has_stacks)),
+        "is_failure": told["condition"] in OPEN if told else bool(logs.get("is_failure", has_stacks)),
         "has_stacks": has_stacks,
         "stack_reason": str(stacks.get("reason") or ""),
         "symptom": symptom,
         "category": category,
         "subcategory": leaf,
-        "confidence": float(logs.get("confidence") or 0.0),
+        "confidence": float((told or logs).get("confidence") or 0.0),
         "is_machine_event": leaf in rungs.leaves.get("machine_events", ()),
         "is_network_event": leaf in rungs.leaves.get("network_events", ()),
         "is_input_error": leaf in rungs.leaves.get("input_errors", ()),
@@ -200,6 +205,14 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
         "has_tie": bool(stacks.get("tie")),
         **{f"tried_{a}": a in tried for a in ("evict", "stop_time_check", "reattempt", "rollback")},
     }
+
+
+def _accused(parts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Whom the conclusion accuses; of a report without one, the fused suspects."""
+    told = parts.get("conclusion")
+    if told:
+        return [{"entity": f["name"], "kind": f["kind"], "score": f["p"]} for f in told["fault"]]
+    return [dict(s) for s in parts.get("suspects") or () if isinstance(s, Mapping)]
 
 
 def _mismatched(stacks: Mapping[str, Any]) -> bool:

@@ -74,22 +74,6 @@ def with_stacks(logs: LogDiagnosis, stack_part: Mapping[str, Any]) -> LogDiagnos
     )
 
 
-def conflict(suspects: Iterable[Suspect]) -> str | None:
-    """A sentence where two kinds of evidence accuse machines and have none in common; None where they agree."""
-    accused: dict[str, list[str]] = {}
-    for suspect in suspects:
-        if suspect.kind == "node" and suspect.is_suspect:
-            for source in suspect.sources:
-                accused.setdefault(source, []).append(suspect.entity)
-    told = sorted(accused.items())
-    for n, (source, names) in enumerate(told):
-        for other, others in told[n + 1 :]:
-            if not set(names) & set(others):
-                one, two = ", ".join(sorted(set(names))[:4]), ", ".join(sorted(set(others))[:4])
-                return f"The evidence disagrees: {source} accuse {one}, {other} accuse {two}; a human should decide."
-    return None
-
-
 def fuse(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
     """One entry an entity; scores join over sources, reasons are kept in order of weight; ranked by score. O(n
     log n)."""

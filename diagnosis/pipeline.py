@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from diagnosis import advice, flows, inventory, localize, stacks
 from diagnosis.classify_model import Model
-from diagnosis.flows.headline import headline as flow_headline
+from diagnosis.conclusion import Conclusion, conclude
+from diagnosis.conclusion.conclude import to_json as conclusion_json
+from diagnosis.conclusion.slowdowns import LEAST_LOST_GPU_S
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
-from diagnosis.logs import attempts, sentences
+from diagnosis.logs import attempts
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import LOG_KINDS, JobHints, Kind, OnStage, Parsed, ReadRange, silent
 from diagnosis.report import logs_json
-from diagnosis.result import Diagnosis, LogDiagnosis, Suspect
+from diagnosis.result import Diagnosis, LogDiagnosis
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +37,7 @@ def diagnose(
     rules: SignatureSet | None = None,
     model: Model | None = None,
     tables: Path | None = None,
+    least_gpu_s: float = LEAST_LOST_GPU_S,
 ) -> Diagnosis:
     """Diagnose one job.
 
@@ -45,6 +49,7 @@ def diagnose(
         read: raw bytes of an artifact by path, offset, length.
         rules: signatures, users' own included; default: the built-in ones.
         model: the learned part of classification; default: the one that ships.
+        least_gpu_s: GPU-seconds beyond the usual from which on a slowdown is told.
         tables: directory for tables too large for the report (each rank's phases in each flow step); default: none.
 
     Deterministic. Memory follows the number of different (writer, message) pairs, time the number of lines.
@@ -74,23 +79,27 @@ def diagnose(
     flow_part = _guarded("network flows", lambda: _flows(parsed, known, on_stage, tables), lost)
     flow_suspects = localize.of_report(flow_part, "flows", logs)
     flow_part.pop("suspects", None)
-    accused = [*localize.of_logs(logs), *flow_suspects, *stack_suspects]
-    suspects, conflict = localize.fuse(accused), localize.conflict(accused)
+    suspects = localize.fuse([*localize.of_logs(logs), *flow_suspects, *stack_suspects])
     described = _job(known, hints, logs, stack_part)
-    advised = _advice(logs, flow_part, stack_part, [_plain(s) for s in suspects], described)
+    concluded = conclude(
+        logs, flow_part, stack_part, suspects, hints=hints, gpus=described["world_size"], least_gpu_s=least_gpu_s
+    )
+    advised = _advice(logs, flow_part, stack_part, concluded, described)
+    told = conclusion_json(replace(concluded, advice=advised))
     return Diagnosis(
         engine=ENGINE,
         inputs=tuple(_input(p) for p in sorted(parsed, key=lambda p: p.path)),
         job=described,
-        headline=sentences.beside_said(hints.outcome, logs, _headline(logs, flow_part, stack_part, suspects)),
+        headline=concluded.sentence,
         logs=logs,
         flows=flow_part or None,
         stacks=stack_part or None,
         suspects=suspects,
+        conclusion=told,
         advice=advised,
         missing=(*lost, *_missing(parsed, logs)),
         observed=logs.observed if logs else (),
-        inferred=(*(logs.inferred if logs else ()), *([conflict] if conflict else [])),
+        inferred=(*(logs.inferred if logs else ()), *(d["text"] for d in concluded.disagreements)),
         clocks=logs.clocks if logs else (),
         history={"digest": pool.digest if pool.jobs else None, "jobs": len(pool.jobs)},
     )
@@ -134,7 +143,7 @@ def _advice(
     logs: LogDiagnosis | None,
     flow_part: dict[str, Any],
     stack_part: dict[str, Any],
-    suspects: list[dict[str, Any]],
+    concluded: Conclusion,
     job: dict[str, Any],
 ) -> dict[str, Any] | None:
     if logs is None and not stack_part and not flow_part:
@@ -143,22 +152,11 @@ def _advice(
         "logs": logs_json(logs) if logs else {},
         "flows": flow_part,
         "stacks": stack_part,
-        "suspects": suspects,
+        "conclusion": conclusion_json(concluded),
         "job": job,
         "tried": [],
     }
     return advice.advise(parts)
-
-
-def _plain(suspect: Any) -> dict[str, Any]:
-    return {
-        "entity": suspect.entity,
-        "kind": suspect.kind,
-        "score": suspect.score,
-        "suspect": suspect.is_suspect,
-        "from": list(suspect.sources),
-        "reasons": list(suspect.reasons),
-    }
 
 
 def _input(p: Parsed) -> dict[str, Any]:
@@ -191,20 +189,6 @@ def _job(known: Inventory, hints: JobHints, logs: LogDiagnosis | None, stack_par
         if logs
         else [],
     }
-
-
-def _headline(
-    logs: LogDiagnosis | None, flow_part: dict[str, Any], stack_part: dict[str, Any], suspects: Sequence[Suspect]
-) -> str:
-    if logs is not None:
-        fused = [s.entity for s in suspects if s.kind == "node" and s.is_suspect]
-        told = str(stack_part.get("headline") or "")
-        return sentences.headline(logs, fused, told)
-    if stack_part.get("reason"):
-        return str(stack_part["reason"])
-    if flow_part:
-        return flow_headline(flow_part)
-    return "Nothing to diagnose: no logs, flows or stacks could be read."
 
 
 def _missing(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> tuple[str, ...]:

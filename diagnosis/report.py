@@ -1,4 +1,4 @@
-"""`Diagnosis` as JSON: the report, version 1. Every field is explained in docs/report.md."""
+"""`Diagnosis` as JSON: the report, version 2. Every field is explained in docs/report.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from diagnosis.plain import plain
 from diagnosis.result import Diagnosis, LineRef, LogDiagnosis, LogEvent, Suspect
 
-VERSION = 1
+VERSION = 2
 
 
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -18,6 +18,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "headline": diagnosis.headline,
         "inputs": list(diagnosis.inputs),
         "job": diagnosis.job,
+        "conclusion": diagnosis.conclusion,
         "suspects": [_suspect(s) for s in diagnosis.suspects],
         "missing": list(diagnosis.missing),
         "observed": list(diagnosis.observed),

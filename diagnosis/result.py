@@ -140,7 +140,7 @@ class LogDiagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One job's diagnosis. ``flows`` and ``stacks`` are their packages' report objects as they are."""
+    """One job's diagnosis. ``flows``, ``stacks`` and ``conclusion`` are their packages' report objects as they are."""
 
     engine: str
     inputs: tuple[dict[str, Any], ...]
@@ -150,6 +150,7 @@ class Diagnosis:
     flows: dict[str, Any] | None = None
     stacks: dict[str, Any] | None = None
     suspects: tuple[Suspect, ...] = ()
+    conclusion: dict[str, Any] = field(default_factory=dict)
     advice: dict[str, Any] | None = None
     missing: tuple[str, ...] = ()
     observed: tuple[str, ...] = ()

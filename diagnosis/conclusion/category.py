@@ -1,0 +1,73 @@
+"""The category with its alternatives: shares of one whole, so they sum to at most 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from diagnosis import taxonomy
+from diagnosis.conclusion.model import Fault, Finding
+from diagnosis.result import LogDiagnosis
+from diagnosis.taxonomy import UNKNOWN
+
+NONE: Final = "none"
+#: Leaves of a slowdown by what shows who is slow: transfers (network) or late senders (compute or input).
+_SLOW: Final = {"late": "performance.straggler", "transfers": "performance.network"}
+#: Conditions in which nothing is wrong now.
+QUIET: Final = ("healthy", "running", "recovered", "unknown")
+
+
+def shares(
+    condition: str, logs: LogDiagnosis | None, findings: Sequence[Finding], fault: Sequence[Fault]
+) -> list[tuple[str, float]]:
+    """Categories with their probabilities, the answer first."""
+    if logs is not None and logs.is_failure:
+        rows = [(logs.verdict.id, logs.verdict.confidence)]
+        if logs.verdict.runner_up is not None:
+            rows.append(logs.verdict.runner_up)
+        return bounded(rows)
+    if condition == "degraded":
+        slow = [f for f in findings if f.source == "flows" and f.what == "slow" and f.places]
+        if slow:
+            best = max(slow, key=lambda f: f.p)
+            return bounded([(best.category or "performance.step", max(0.5, best.p)), ("performance.step", 1.0)])
+        return [("performance.step", 0.8)]
+    if condition in QUIET:
+        sure = logs.verdict.confidence if logs is not None else 0.5
+        return [(NONE, round(sure, 4))]
+    if condition == "cancelled":
+        return [("platform.scheduler.cancelled", 0.6)]
+    # a hang that only stacks show: the accused, if any, is all that is known
+    return [(UNKNOWN, 0.0)]
+
+
+def bounded(rows: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Probabilities of things that exclude each other: never more than 1 in all, in falling order, each once."""
+    left, out = 1.0, []
+    seen: set[str] = set()
+    for name, p in rows:
+        share = min(max(p, 0.0), left)
+        if name in seen or (out and share <= 0.0):
+            continue
+        if out:
+            share = min(share, out[-1][1])
+        seen.add(name)
+        out.append((name, round(share, 4)))
+        left = max(0.0, left - share)
+    return out
+
+
+def names_of(leaf_id: str) -> tuple[str, str]:
+    """Category and subcategory of a leaf."""
+    leaf: Any = taxonomy.load().get(leaf_id)
+    return leaf.category, leaf.subcategory
+
+
+def title_of(leaf_id: str) -> str:
+    """The leaf's title for a sentence."""
+    return taxonomy.load().get(leaf_id).title
+
+
+def by_json(rows: Sequence[tuple[str, float]]) -> list[Mapping[str, Any]]:
+    """Alternatives as the report writes them."""
+    return [{"id": name, "p": p} for name, p in rows]

@@ -1,0 +1,199 @@
+"""Findings of all evidence in, one conclusion out. Pure and deterministic; linear in the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from diagnosis.conclusion import category as categories
+from diagnosis.conclusion import disagreements, findings, slowdowns
+from diagnosis.conclusion import fault as faults
+from diagnosis.conclusion.condition import Situation, condition
+from diagnosis.conclusion.model import WHAT, Conclusion, Fault, Finding, Slowdown
+from diagnosis.conclusion.sentence import sentence
+from diagnosis.model import JobHints
+from diagnosis.result import LogDiagnosis, Suspect
+
+#: Links of the chain.
+CHAIN: Final = 40
+_ORDER: Final = {what: n for n, what in enumerate(WHAT)}
+
+
+def conclude(
+    logs: LogDiagnosis | None,
+    flows: Mapping[str, Any] | None,
+    stacks: Mapping[str, Any] | None,
+    suspects: Sequence[Suspect],
+    *,
+    hints: JobHints | None = None,
+    gpus: int | None = None,
+    least_gpu_s: float = slowdowns.LEAST_LOST_GPU_S,
+) -> Conclusion:
+    """Join what logs, flows, stacks and the uploader say.
+
+    Args:
+        logs: what the logs tell; None without log lines.
+        flows: the report's ``flows`` object.
+        stacks: the report's ``stacks`` object.
+        suspects: the fused ranking.
+        hints: what the uploader said of the job.
+        gpus: GPUs of the job, for the cost of slow steps.
+        least_gpu_s: GPU-seconds beyond the usual from which on a slowdown is told.
+
+    Advice is added by the caller, who knows the ladder.
+    """
+    flows, stacks, hints = flows or {}, stacks or {}, hints or JobHints()
+    iterations = list(logs.timeline.get("iterations") or ()) if logs is not None else []
+    of_logs = slowdowns.of_logs(logs.slow_phase if logs is not None else None, iterations, gpus)
+    slow = slowdowns.told(of_logs, slowdowns.of_flows(flows, gpus), least_gpu_s)
+    situation = Situation(logs, flows, stacks, slow, hints.outcome)
+    name, why = condition(situation)
+    accused = faults.accused(suspects, name) if name not in categories.QUIET else ()
+    said = [
+        *findings.of_logs(logs),
+        *findings.of_flows(flows),
+        *findings.of_slowdowns(slow),
+        *findings.of_stacks(stacks),
+        *findings.of_uploader(hints),
+    ]
+    shares = categories.shares(name, logs, said, accused)
+    leaf, sure = shares[0]
+    top, sub = categories.names_of(leaf)
+    chain = _chain(said, name)
+    return Conclusion(
+        condition=name,
+        id=leaf,
+        category=top,
+        subcategory=sub,
+        confidence=sure,
+        sentence=sentence(name, logs, flows, stacks, accused, slow),
+        alternatives=tuple(shares),
+        seen=faults.seen(logs, stacks, accused),
+        fault=accused,
+        moment=_moment(name, why, logs, slow, chain),
+        chain=chain,
+        disagreements=disagreements.found(said, logs, suspects),
+        slowdowns=slow if name not in ("healthy",) else (),
+    )
+
+
+def _chain(said: Sequence[Finding], name: str) -> tuple[Finding, ...]:
+    """What followed what: dated findings by time, undated ones of the cause before them."""
+    kept = [f for f in said if f.what != "outcome" or f.source != "uploader"]
+    if name in categories.QUIET:
+        kept = [f for f in kept if f.what != "root"]
+    kept.sort(key=lambda f: (f.at is None, f.at or 0.0, _ORDER.get(f.what, len(_ORDER)), f.text))
+    return tuple(kept[:CHAIN])
+
+
+def _moment(
+    name: str, why: str, logs: LogDiagnosis | None, slow: Sequence[Slowdown], chain: Sequence[Finding]
+) -> dict[str, Any] | None:
+    """When it began, how that is known, in which stage and iteration."""
+    if name in ("healthy", "running", "unknown"):
+        return None
+    stage = logs.stage if logs is not None else None
+    iteration = logs.iteration if logs is not None else None
+    if name == "degraded" and slow:
+        first = min(slow, key=lambda s: (s.at is None, s.at or 0.0, s.steps))
+        return {
+            "t": first.at,
+            "until": first.until if first.is_over else None,
+            "stage": stage or "training",
+            "iteration": first.steps[0],
+            "how": "the first slow step",
+            "why": why,
+        }
+    lead = next((f for f in chain if f.what == "root" and f.at is not None), None)
+    if lead is not None:
+        return {
+            "t": lead.at,
+            "until": None,
+            "stage": stage,
+            "iteration": iteration,
+            "how": "the first line of the cause",
+            "why": why,
+        }
+    last = next((f for f in chain if f.what == "progress"), None)
+    if last is not None:
+        return {
+            "t": last.at,
+            "until": None,
+            "stage": stage,
+            "iteration": iteration,
+            "how": "the last progress",
+            "why": why,
+        }
+    first_at = next((f.at for f in chain if f.at is not None), None)
+    return {
+        "t": first_at,
+        "until": None,
+        "stage": stage,
+        "iteration": iteration,
+        "how": "the first dated finding",
+        "why": why,
+    }
+
+
+def to_json(c: Conclusion) -> dict[str, Any]:
+    """The report's ``conclusion`` object (``docs/conclusion.md``)."""
+    return {
+        "condition": c.condition,
+        "id": c.id,
+        "category": c.category,
+        "subcategory": c.subcategory,
+        "confidence": round(c.confidence, 4),
+        "sentence": c.sentence,
+        "alternatives": [{"id": name, "p": p} for name, p in c.alternatives],
+        "seen": [{"kind": p.kind, "name": p.name, "rank": p.rank, "why": why} for p, why in c.seen],
+        "fault": [_fault(f) for f in c.fault],
+        "moment": c.moment,
+        "chain": [_finding(f) for f in c.chain],
+        "slowdowns": [_slowdown(s) for s in c.slowdowns],
+        "checks": list(c.checks),
+        "advice": c.advice,
+        "disagreements": list(c.disagreements),
+    }
+
+
+def _fault(f: Fault) -> dict[str, Any]:
+    return {
+        "kind": f.place.kind,
+        "name": f.place.name,
+        "rank": f.place.rank,
+        "p": f.p,
+        "reasons": list(f.reasons),
+        "why": f.reasons[0] if f.reasons else "",
+        "from": list(f.sources),
+    }
+
+
+def _finding(f: Finding) -> dict[str, Any]:
+    return {
+        "source": f.source,
+        "what": f.what,
+        "text": f.text,
+        "t": f.at,
+        "until": f.until,
+        "places": [{"kind": p.kind, "name": p.name, "rank": p.rank} for p in f.places],
+        "first_hand": f.first_hand,
+        "category": f.category or None,
+        "amount": f.amount,
+        "steps": list(f.steps) if f.steps else None,
+        "evidence": list(f.evidence),
+    }
+
+
+def _slowdown(s: Slowdown) -> dict[str, Any]:
+    return {
+        "source": s.source,
+        "first": s.steps[0],
+        "last": s.steps[1],
+        "count": s.count,
+        "factor": round(s.factor, 3),
+        "lost_s": round(s.lost_s, 3),
+        "lost_gpu_s": None if s.lost_gpu_s is None else round(s.lost_gpu_s, 3),
+        "t": s.at,
+        "until": s.until,
+        "is_over": s.is_over,
+    }

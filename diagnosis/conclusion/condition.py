@@ -1,0 +1,75 @@
+"""Which of the eight conditions a job is in: one ordered table, the first row that holds decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from diagnosis.conclusion.model import Slowdown
+from diagnosis.result import LogDiagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the table reads."""
+
+    logs: LogDiagnosis | None
+    flows: Mapping[str, Any]
+    stacks: Mapping[str, Any]
+    slowdowns: tuple[Slowdown, ...]
+    said: str = ""
+
+    @property
+    def is_failure(self) -> bool:
+        return self.logs is not None and self.logs.is_failure
+
+    @property
+    def symptom(self) -> str:
+        return self.logs.symptom if self.logs is not None else ""
+
+    @property
+    def outcome(self) -> str:
+        return self.logs.outcome if self.logs is not None else "unknown"
+
+    @property
+    def is_lasting_slow(self) -> bool:
+        """A slow group or switch that flows alone show, without logs that say how the job ended."""
+        rows = [d for j in self.flows.get("jobs") or () for d in j.get("diagnoses") or ()]
+        rows += list(self.flows.get("diagnoses") or ())
+        return self.logs is None and any(d.get("kind") in ("slow_group", "slow_switch") for d in rows)
+
+    @property
+    def has_recovered(self) -> bool:
+        logs = self.logs
+        return (
+            logs is not None
+            and logs.outcome == "succeeded"
+            and any(a.outcome == "failed" and a.number < logs.attempt for a in logs.attempts)
+        )
+
+
+#: The order is the meaning: an end that somebody caused outranks how the job ran before, and what stands still now
+#: outranks what was slow. A job that ended well is healthy only when nothing before says otherwise.
+TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
+    ("hung", lambda s: s.is_failure and s.symptom == "hang", "progress stopped and nothing had ended"),
+    ("degraded", lambda s: s.is_failure and s.symptom == "slow", "the job became slow"),
+    ("cancelled", lambda s: s.is_failure and s.outcome == "cancelled", "somebody ended the job"),
+    ("failed", lambda s: s.is_failure, "the job ended with an error"),
+    ("hung", lambda s: s.logs is None and bool(s.stacks) and not s.stacks.get("is_moving"), "the stacks stand still"),
+    ("degraded", lambda s: s.logs is None and bool(s.stacks.get("is_moving")), "stacks of a job that crawls"),
+    ("degraded", lambda s: bool(s.slowdowns) or s.is_lasting_slow, "steps took longer than usual"),
+    ("recovered", lambda s: s.has_recovered, "an earlier launch failed, the last one ended well"),
+    ("cancelled", lambda s: s.outcome == "cancelled", "somebody ended the job"),
+    ("running", lambda s: s.outcome == "running", "the logs go on to the last moment"),
+    ("healthy", lambda s: s.outcome == "succeeded", "the job says that it ended well"),
+    ("healthy", lambda s: s.logs is None and bool(s.flows.get("jobs")), "the flows show no slow step"),
+)
+
+
+def condition(situation: Situation) -> tuple[str, str]:
+    """The condition and why."""
+    for name, holds, why in TABLE:
+        if holds(situation):
+            return name, why
+    return "unknown", "no evidence says how the job ended"

@@ -1,0 +1,72 @@
+"""Where two kinds of evidence contradict each other: one sentence with both sides. Nothing is overruled in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from diagnosis.conclusion.model import Finding
+from diagnosis.result import LogDiagnosis, Suspect
+
+#: What an uploader may say, and the outcomes of the logs that agree with it.
+AGREES: Final = {
+    "succeeded": ("succeeded", "unknown"),
+    "failed": ("failed", "unknown", "cancelled"),
+    "cancelled": ("cancelled", "unknown", "failed"),
+    "running": ("running", "unknown"),
+}
+_WORDS: Final = {
+    "succeeded": "ended well",
+    "failed": "failed",
+    "cancelled": "was cancelled",
+    "running": "is still running",
+    "hung": "hung",
+}
+LISTED: Final = 4
+
+
+def found(
+    findings: Iterable[Finding],
+    logs: LogDiagnosis | None,
+    suspects: Sequence[Suspect],
+) -> tuple[dict[str, Any], ...]:
+    """``{"about", "sides": [{"source", "says"}, …], "text"}`` for each contradiction, the uploader's first."""
+    out = [*_outcome(findings, logs), *_places(suspects)]
+    return tuple(out)
+
+
+def _outcome(findings: Iterable[Finding], logs: LogDiagnosis | None) -> list[dict[str, Any]]:
+    said = next((f.text for f in findings if f.source == "uploader" and f.what == "outcome"), "")
+    if not said or logs is None or logs.outcome in AGREES.get(said, (logs.outcome,)):
+        return []
+    return [
+        _both(
+            "outcome",
+            ("the uploader", f"says that the job {_WORDS.get(said, said)}"),
+            ("the logs", f"say that it {_WORDS.get(logs.outcome, logs.outcome)}"),
+        )
+    ]
+
+
+def _places(suspects: Sequence[Suspect]) -> list[dict[str, Any]]:
+    accused: dict[str, list[str]] = {}
+    for suspect in suspects:
+        if suspect.kind == "node" and suspect.is_suspect:
+            for source in suspect.sources:
+                accused.setdefault(source, []).append(suspect.entity)
+    rows = sorted(accused.items())
+    out = []
+    for n, (source, mine) in enumerate(rows):
+        for other, theirs in rows[n + 1 :]:
+            if not set(mine) & set(theirs):
+                sides = [
+                    (s, f"accuse {', '.join(sorted(set(v))[:LISTED])}") for s, v in ((source, mine), (other, theirs))
+                ]
+                out.append(_both("fault", *sides))
+    return out
+
+
+def _both(about: str, one: tuple[str, str], other: tuple[str, str]) -> dict[str, Any]:
+    sides = [{"source": source, "says": says} for source, says in (one, other)]
+    text = f"The evidence disagrees: {one[0]} {one[1]}, {other[0]} {other[1]}."
+    return {"about": about, "sides": sides, "text": text}

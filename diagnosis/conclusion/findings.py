@@ -1,0 +1,173 @@
+"""What each kind of evidence says, as findings of one type. Each function reads one part of the report and nothing
+else, and is linear in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from diagnosis.conclusion.model import Finding, Place
+from diagnosis.conclusion.slowdowns import Slowdown
+from diagnosis.model import JobHints, Role
+from diagnosis.result import LineRef, LogDiagnosis, LogEvent
+
+#: Findings of one kind that a conclusion keeps; the report's events keep all.
+KEPT: Final = 12
+#: Places of one finding.
+PLACES: Final = 64
+#: A node whose traffic ends this many usual steps before that of the others fell silent.
+CEASED_STEPS: Final = 3.0
+
+_WHAT: Final = {
+    Role.ROOT.value: "root",
+    Role.CASCADE.value: "consequence",
+    Role.TEARDOWN.value: "teardown",
+}
+
+
+def of_logs(logs: LogDiagnosis | None) -> list[Finding]:
+    """The last progress, the root lines, their consequences, the end, and earlier launches."""
+    if logs is None:
+        return []
+    found: list[Finding] = []
+    last = _last_progress(logs)
+    if last is not None:
+        found.append(last)
+    for role, what in _WHAT.items():
+        rows = [e for e in logs.events if e.role == role and not (logs.is_failure and e.recovered)]
+        rows.sort(key=lambda e: (e.first_at is None, e.first_at or 0.0))
+        found += [_event(e, what) for e in rows[:KEPT]]
+    earlier = [a for a in logs.attempts if a.number < logs.attempt]
+    for attempt in earlier[-KEPT:]:
+        found.append(Finding("logs", "restart", f"Launch {attempt.number} ended ({attempt.outcome}).", at=attempt.t1))
+    ends = [a.t1 for a in logs.attempts if a.number == logs.attempt and a.t1 is not None]
+    found.append(Finding("logs", "outcome", logs.outcome, at=max(ends, default=None)))
+    return found
+
+
+def of_uploader(hints: JobHints) -> list[Finding]:
+    """What the person who uploaded the job said of its end."""
+    if not hints.outcome or hints.outcome == "unknown":
+        return []
+    return [Finding("uploader", "outcome", hints.outcome, at=hints.ended_at, first_hand=False)]
+
+
+def of_slowdowns(rows: Iterable[Slowdown]) -> list[Finding]:
+    """Stretches of slow steps."""
+    return [
+        Finding(
+            row.source,
+            "slow",
+            slow_words(row),
+            at=row.at,
+            until=row.until,
+            category="performance.step",
+            amount=round(row.factor, 3),
+            steps=row.steps,
+        )
+        for row in list(rows)[:KEPT]
+    ]
+
+
+def of_flows(flows: Mapping[str, Any] | None) -> list[Finding]:
+    """Who is slow, which switch is, and whose traffic ended before that of the others."""
+    found: list[Finding] = []
+    for job in (flows or {}).get("jobs") or ():
+        nodes = set(job.get("nodes") or ())
+        for row in job.get("diagnoses") or ():
+            if row.get("kind") == "slow_group":
+                names = [str(c) for c in row.get("culprits") or row.get("members") or ()]
+                found.append(_slow_row(row, [Place("node", n) for n in names if not nodes or n in nodes]))
+    for row in (flows or {}).get("diagnoses") or ():
+        if row.get("kind") == "slow_switch":
+            names = [str(c) for c in row.get("candidates") or [row.get("switch")] if c]
+            found.append(_slow_row(row, [Place("switch", n) for n in names]))
+    return found[: 4 * KEPT]
+
+
+def of_stacks(stacks: Mapping[str, Any] | None) -> list[Finding]:
+    """Who waits for whom, as the stacks show it."""
+    if not stacks or not (stacks.get("reason") or stacks.get("suspect_ranks")):
+        return []
+    node_of = {r.get("rank"): r.get("node") for r in stacks.get("ranks") or ()}
+    ranks = [int(r) for r in stacks.get("suspect_ranks") or ()][:PLACES]
+    nodes = [str(n) for n in stacks.get("suspect_nodes") or ()][:PLACES]
+    places = [rank_place(r) for r in ranks] + [Place("node", n) for n in nodes]
+    text = str(stacks.get("headline") or stacks.get("reason"))
+    evidence = tuple(
+        {"file": r["path"], "line": int(r.get("line") or 1)}
+        for r in stacks.get("ranks") or ()
+        if r.get("rank") in ranks and r.get("path")
+    )
+    found = [Finding("stacks", "waited_for", text, places=tuple(places), evidence=evidence[:KEPT])]
+    if not ranks:
+        found = [Finding("stacks", "stacks", text, places=tuple(rank_place(r) for r in list(node_of)[:1] if r))]
+    return found
+
+
+def rank_place(rank: int) -> Place:
+    """A rank as a place."""
+    return Place("rank", str(rank), rank)
+
+
+def places_of(lines: Iterable[LineRef]) -> tuple[Place, ...]:
+    """The ranks and nodes that wrote lines, each once, in their order."""
+    found: dict[Place, None] = {}
+    for line in lines:
+        if line.node:
+            found.setdefault(Place("node", line.node))
+        if line.rank is not None:
+            found.setdefault(rank_place(line.rank))
+        if len(found) >= PLACES:
+            break
+    return tuple(found)
+
+
+def slow_words(row: Slowdown) -> str:
+    """One stretch as a clause: "steps 25 to 32 took 2.05 times as long as usual"."""
+    first, last = row.steps
+    name = "iteration" if row.source == "logs" else "step"
+    times = f"{row.factor:.{1 if row.factor >= 10 else 2}f} times as long as usual"
+    if first == last:
+        return f"{name} {first:,} took {times}"
+    return f"{name}s {first:,} to {last:,} took {times}"
+
+
+def _event(event: LogEvent, what: str) -> Finding:
+    places = [Place("node", n) for n in event.node_names[:PLACES]]
+    places += [p for p in places_of(event.lines) if p not in places]
+    return Finding(
+        "logs",
+        what,
+        event.example or event.template,
+        at=event.first_at,
+        until=event.last_at,
+        places=tuple(places[:PLACES]),
+        p=event.score if what == "root" else 1.0,
+        category=event.category,
+        amount=float(event.count),
+        evidence=tuple({"file": ref.file, "line": ref.line} for ref in event.lines[:3]),
+    )
+
+
+def _last_progress(logs: LogDiagnosis) -> Finding | None:
+    beats: Sequence[Mapping[str, Any]] = logs.timeline.get("iterations") or ()
+    known = [b for b in beats if b.get("t") is not None]
+    if not known:
+        return None
+    last = max(known, key=lambda b: (b["t"], b["n"]))
+    return Finding("logs", "progress", f"Last progress: iteration {int(last['n']):,}", at=float(last["t"]))
+
+
+def _slow_row(row: Mapping[str, Any], places: Sequence[Place]) -> Finding:
+    return Finding(
+        "flows",
+        "slow",
+        str(row.get("reason") or ""),
+        at=float(row["t0"]),
+        until=float(row["t1"]),
+        places=tuple(places[:PLACES]),
+        p=float(row.get("confidence") or 0.5),
+        category="performance.network",
+        amount=float(row.get("factor") or 1.0),
+    )

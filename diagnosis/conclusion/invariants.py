@@ -1,0 +1,100 @@
+"""What a conclusion may never say, in one place. Tests and measurements hold every report against it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from diagnosis.conclusion.category import NONE, QUIET
+from diagnosis.conclusion.model import CONDITIONS, KINDS
+from diagnosis.conclusion.sentence import names
+from diagnosis.tried import TAKES_MACHINES
+
+EPSILON: Final = 1e-6
+
+
+def violations(report: Mapping[str, Any]) -> list[str]:
+    """The contradictions in a report of version 2, as sentences; empty for a sound one. Linear in the conclusion."""
+    c = report.get("conclusion")
+    if not isinstance(c, Mapping):
+        return ["the report holds no conclusion"]
+    return [text for rule in RULES for text in rule(c, report)]
+
+
+def _vocabulary(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
+    out = [] if c["condition"] in CONDITIONS else [f"{c['condition']!r} is no condition"]
+    rows = [*c["seen"], *c["fault"]]
+    return out + [f"{row['kind']!r} is no kind of place" for row in rows if row["kind"] not in KINDS]
+
+
+def _probabilities(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
+    out = []
+    shares = [float(a["p"]) for a in c["alternatives"]]
+    every = [*shares, float(c["confidence"]), *(float(f["p"]) for f in c["fault"])]
+    if any(not 0.0 <= p <= 1.0 for p in every):
+        out.append("a probability lies outside 0 to 1")
+    if sum(shares) > 1.0 + EPSILON:
+        out.append(f"the categories' probabilities sum to {sum(shares):.3f}")
+    if shares != sorted(shares, reverse=True):
+        out.append("the categories are not in the order of their probability")
+    if c["alternatives"] and (
+        c["alternatives"][0]["id"] != c["id"] or abs(shares[0] - float(c["confidence"])) > EPSILON
+    ):
+        out.append("the first alternative is not the category that is told")
+    ranked = [float(f["p"]) for f in c["fault"]]
+    if ranked != sorted(ranked, reverse=True):
+        out.append("the accused are not in the order of their probability")
+    return out
+
+
+def _sentence(c: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
+    out = []
+    if report.get("headline") != c["sentence"]:
+        out.append("the headline is not the conclusion's sentence")
+    if c["fault"] and not names(c["sentence"], c["fault"][0]["name"]):
+        out.append(f"the sentence does not name {c['fault'][0]['name']}, who is accused first")
+    return out
+
+
+def _quiet(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
+    if c["condition"] not in QUIET:
+        return [] if c["id"] != NONE else [f"a job that {c['condition']} has the category “no failure”"]
+    out = []
+    if c["fault"]:
+        out.append(f"somebody is accused though the job is {c['condition']}")
+    if c["condition"] == "healthy" and c["slowdowns"]:
+        out.append("the job is called healthy though steps were slow")
+    if c["condition"] == "healthy" and any(f["what"] == "root" for f in c["chain"]):
+        out.append("the job is called healthy though a line tells an unexplained cause")
+    return out
+
+
+def _advice(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
+    advice = c.get("advice") or {}
+    if not advice:
+        return []
+    out = []
+    if c["condition"] in QUIET and advice.get("targets"):
+        out.append("machines are named in the advice though nothing is wrong")
+    if advice.get("action") == "evict":
+        named = {f["name"] for f in c["fault"]} | {s["name"] for s in c["seen"]}
+        strangers = [t for t in advice.get("targets") or () if t not in named]
+        if strangers:
+            out.append(f"the advice takes out {strangers[0]}, who is not accused")
+    if advice.get("action") in TAKES_MACHINES and c["id"] == "unknown" and not c["fault"]:
+        out.append("the advice takes out machines though neither cause nor culprit is known")
+    return out
+
+
+def _places(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
+    seen = {(s["kind"], s["name"]) for s in c["seen"]}
+    return [f"{f['name']} is accused but was seen nowhere" for f in c["fault"] if (f["kind"], f["name"]) not in seen]
+
+
+def _disagreements(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
+    return [
+        f"a disagreement about {d['about']} shows only one side" for d in c["disagreements"] if len(d["sides"]) != 2
+    ]
+
+
+RULES: Final = (_vocabulary, _probabilities, _sentence, _quiet, _advice, _places, _disagreements)

@@ -1,0 +1,112 @@
+"""The types of the conclusion. Times are seconds since the epoch (UTC) on the job's common clock, p in [0, 1]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+#: What can be said of a job as a whole.
+CONDITIONS: Final = ("failed", "hung", "degraded", "recovered", "cancelled", "healthy", "running", "unknown")
+#: Conditions that need somebody's attention.
+OPEN: Final = ("failed", "hung", "degraded", "cancelled")
+#: What can be named as a place. A conclusion never accuses code or data as if they were machines.
+KINDS: Final = ("node", "rank", "device", "link", "switch")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A part of the job or of the cluster. ``name`` of a rank is its number; ``rank`` is set where a place belongs to
+    one rank."""
+
+    kind: str
+    name: str
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that one kind of evidence says.
+
+    ``source`` logs, flows, stacks, scheduler, uploader or check; ``what`` a word of :data:`WHAT`; ``first_hand`` False
+    where somebody else is quoted. ``amount`` is the factor of a slowdown or the number of lines. ``evidence`` holds
+    ``{"file", "line"}``, ``{"step"}`` or ``{"round"}``, whichever the source has.
+    """
+
+    source: str
+    what: str
+    text: str
+    at: float | None = None
+    until: float | None = None
+    places: tuple[Place, ...] = ()
+    p: float = 1.0
+    category: str = ""
+    first_hand: bool = True
+    amount: float | None = None
+    steps: tuple[int, int] | None = None
+    evidence: tuple[dict[str, Any], ...] = ()
+
+
+#: What a finding can be: what pages may show on the time axis, in this order where times are equal.
+WHAT: Final = (
+    "slow",
+    "progress",
+    "root",
+    "silent",
+    "waited_for",
+    "flows_ceased",
+    "stacks",
+    "consequence",
+    "teardown",
+    "outcome",
+    "restart",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Who is at fault, with the probability and the reasons, strongest first."""
+
+    place: Place
+    p: float
+    reasons: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """A stretch of slow steps as one row. ``steps`` first and last (1-based, as the source counts them), ``factor``
+    mean time against the usual, ``lost_s`` time beyond the usual, ``lost_gpu_s`` the same times the job's GPUs (None
+    where their number is not known)."""
+
+    source: str
+    steps: tuple[int, int]
+    count: int
+    factor: float
+    lost_s: float
+    lost_gpu_s: float | None
+    at: float | None = None
+    until: float | None = None
+    is_over: bool = True
+    is_standstill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What all evidence together says. ``fault`` empty: nobody. ``alternatives`` begin with the category itself and
+    sum to at most 1."""
+
+    condition: str
+    id: str
+    category: str
+    subcategory: str
+    confidence: float
+    sentence: str
+    alternatives: tuple[tuple[str, float], ...] = ()
+    seen: tuple[tuple[Place, str], ...] = ()
+    fault: tuple[Fault, ...] = ()
+    moment: dict[str, Any] | None = None
+    chain: tuple[Finding, ...] = ()
+    checks: tuple[dict[str, Any], ...] = ()
+    advice: dict[str, Any] | None = None
+    disagreements: tuple[dict[str, Any], ...] = ()
+    slowdowns: tuple[Slowdown, ...] = field(default=())

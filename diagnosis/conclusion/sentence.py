@@ -1,0 +1,88 @@
+"""The one sentence. It names the first of the accused, and nobody who is not accused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from diagnosis.conclusion.findings import slow_words
+from diagnosis.conclusion.model import Fault, Slowdown
+from diagnosis.flows.headline import headline as flow_headline
+from diagnosis.logs import sentences
+from diagnosis.result import LogDiagnosis
+
+#: Probability from which on a fault is stated, below it is one of several.
+NAMED: Final = 0.5
+LISTED: Final = 4
+_KIND: Final = {"node": "", "rank": "rank ", "device": "device ", "link": "link ", "switch": "switch "}
+
+
+def sentence(
+    condition: str,
+    logs: LogDiagnosis | None,
+    flows: Mapping[str, Any],
+    stacks: Mapping[str, Any],
+    fault: Sequence[Fault],
+    slowdowns: Sequence[Slowdown],
+) -> str:
+    """One or two short sentences as an engineer would write them."""
+    if logs is not None and logs.is_failure:
+        nodes = [f.place.name for f in fault if f.place.kind == "node"]
+        text = sentences.headline(logs, nodes, str(stacks.get("headline") or ""))
+    elif condition == "degraded" and slowdowns:
+        text = _degraded(logs, slowdowns)
+    elif condition == "recovered":
+        text = "An earlier launch failed; the last one completed."
+    elif logs is not None:
+        text = sentences.headline(logs)
+    elif stacks.get("reason"):
+        text = str(stacks["reason"])
+    elif flows:
+        text = flow_headline(flows)
+    else:
+        text = "Nothing to diagnose: no logs, flows or stacks could be read."
+    return _naming(text, fault)
+
+
+def _degraded(logs: LogDiagnosis | None, slowdowns: Sequence[Slowdown]) -> str:
+    worst = slowdowns[0]
+    what = slow_words(worst)
+    begin = "The job completed, but " if logs is not None and logs.outcome == "succeeded" else "The job was slow: "
+    lost = f", which cost {spent(worst)}" if worst.lost_s >= 1 else ""
+    more = f" {len(slowdowns) - 1} more such stretches followed." if len(slowdowns) > 2 else ""
+    more = more or (" Another such stretch was seen." if len(slowdowns) == 2 else "")
+    return f"{begin}{what}{lost}.{more}"
+
+
+def spent(row: Slowdown) -> str:
+    """What a stretch cost, in words."""
+    if row.lost_gpu_s is not None and row.lost_gpu_s >= 3600:
+        return f"{row.lost_gpu_s / 3600:.1f} GPU-hours"
+    if row.lost_gpu_s is not None:
+        return f"{row.lost_gpu_s:.0f} GPU-seconds"
+    return f"{row.lost_s:.0f} s"
+
+
+def _naming(text: str, fault: Sequence[Fault]) -> str:
+    """The text with the first of the accused, if it does not name that one yet."""
+    if not fault or names(text, fault[0].place.name):
+        return text
+    lead = fault[0]
+    if lead.p >= NAMED:
+        return f"{text} Most probably at fault: {_KIND[lead.place.kind]}{lead.place.name}."
+    same = [f for f in fault if f.p >= lead.p - 1e-6]
+    shown = ", ".join(f"{_KIND[f.place.kind]}{f.place.name}" for f in same[:LISTED])
+    if len(same) == 1:
+        return f"{text} Perhaps at fault: {shown}."
+    return f"{text} One of {len(same)} may be at fault: {shown}{' and others' if len(same) > LISTED else ''}."
+
+
+def names(text: str, name: str) -> bool:
+    """Whether a name stands in a text as a word of its own."""
+    at = text.find(name)
+    while at >= 0:
+        before, after = text[at - 1 : at], text[at + len(name) : at + len(name) + 1]
+        if not (before.isalnum() or before in "_-") and not (after.isalnum() or after in "_-"):
+            return True
+        at = text.find(name, at + 1)
+    return False

@@ -1,0 +1,135 @@
+"""Stretches of slow steps, what they cost, and whether that is worth a person's time.
+
+Logs and flows both count steps. A stretch that both tell of is one stretch, told with the numbers of the logs because
+those are the job's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from diagnosis.conclusion.model import Slowdown
+
+#: GPU-seconds beyond the usual from which on a slowdown is told; the site may set another value.
+LEAST_LOST_GPU_S: Final = 20.0
+#: Slow steps between which at most so many usual ones lie belong to one stretch.
+BETWEEN: Final = 2
+#: A stretch of so many slow steps is no noise; fewer must stand still for so many usual steps.
+LASTING: Final = 3
+STANDSTILL: Final = 8.0
+
+
+def of_flows(flows: Mapping[str, Any] | None, gpus: int | None) -> list[Slowdown]:
+    """The slow steps of each job of the capture as stretches. O(steps)."""
+    found: list[Slowdown] = []
+    for job in (flows or {}).get("jobs") or ():
+        steps = job.get("steps") or []
+        rows = [d for d in job.get("diagnoses") or () if d.get("kind") in ("slow_step", "slow_group")]
+        slow = _slow_numbers(steps, rows)
+        if not slow:
+            continue
+        lengths = np.array([float(s["end"]) - float(s["start"]) for s in steps])
+        usual = float(np.median(np.delete(lengths, slow))) if len(slow) < len(lengths) else float(np.median(lengths))
+        ranks = gpus or len(job.get("members") or ()) or None
+        found += [_stretch(part, steps, lengths, usual, ranks) for part in _parts(slow)]
+    return found
+
+
+def of_logs(
+    phase: tuple[int, int, float] | None, iterations: Sequence[Mapping[str, Any]], gpus: int | None
+) -> list[Slowdown]:
+    """The stretch that the logs' iterations show. ``phase``: first, last iteration and factor."""
+    if phase is None:
+        return []
+    first, last, factor = phase
+    rows = [r for r in iterations if first <= int(r["n"]) <= last]
+    outside = [float(r["seconds"]) for r in iterations if r.get("seconds") and not first <= int(r["n"]) <= last]
+    times = [float(r["t"]) for r in rows if r.get("t") is not None]
+    count = last - first + 1
+    usual = float(np.median(outside)) if outside else 0.0
+    lost = max(0.0, usual * (factor - 1.0) * count)
+    later = any(int(r["n"]) > last for r in iterations)
+    return [
+        Slowdown(
+            "logs",
+            (first, last),
+            count,
+            factor,
+            lost,
+            None if gpus is None else lost * gpus,
+            min(times, default=None),
+            max(times, default=None),
+            is_over=later,
+            is_standstill=count == 1,
+        )
+    ]
+
+
+def told(logs: Iterable[Slowdown], flows: Iterable[Slowdown], least_gpu_s: float) -> tuple[Slowdown, ...]:
+    """The stretches to tell, longest loss first: those of the logs, and of the flows those that the logs lack."""
+    kept = [s for s in logs if is_worth(s, least_gpu_s)]
+    for stretch in flows:
+        if is_worth(stretch, least_gpu_s) and not any(_overlap(stretch, other) for other in kept):
+            kept.append(stretch)
+    return tuple(sorted(kept, key=lambda s: (-s.lost_s, s.steps)))
+
+
+def is_worth(stretch: Slowdown, least_gpu_s: float) -> bool:
+    """Whether a stretch is told: long enough to be no noise, and dear enough."""
+    lost = stretch.lost_s if stretch.lost_gpu_s is None else stretch.lost_gpu_s
+    return (stretch.count >= LASTING or stretch.is_standstill) and lost >= least_gpu_s
+
+
+def _slow_numbers(steps: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Indices of the steps that a finding covers for the greater part."""
+    if not steps or not rows:
+        return []
+    start = np.array([float(s["start"]) for s in steps])
+    end = np.array([float(s["end"]) for s in steps])
+    covered = np.zeros(len(steps), dtype=bool)
+    for row in rows:
+        inside = np.minimum(end, float(row["t1"])) - np.maximum(start, float(row["t0"]))
+        covered |= inside > 0.5 * (end - start)
+    lengths = end - start
+    limit = 1.15 * float(np.median(lengths))
+    return [int(k) for k in np.flatnonzero(covered & (lengths > limit))]
+
+
+def _parts(slow: Sequence[int]) -> list[list[int]]:
+    parts: list[list[int]] = [[slow[0]]]
+    for k in slow[1:]:
+        if k - parts[-1][-1] <= BETWEEN + 1:
+            parts[-1].append(k)
+        else:
+            parts.append([k])
+    return parts
+
+
+def _stretch(
+    part: Sequence[int], steps: Sequence[Mapping[str, Any]], lengths: np.ndarray, usual: float, gpus: int | None
+) -> Slowdown:
+    mine = lengths[list(part)]
+    lost = float(np.maximum(mine - usual, 0.0).sum())
+    return Slowdown(
+        "flows",
+        (part[0] + 1, part[-1] + 1),
+        len(part),
+        float(mine.mean() / usual) if usual > 0 else 1.0,
+        lost,
+        None if gpus is None else lost * gpus,
+        float(steps[part[0]]["start"]),
+        float(steps[part[-1]]["end"]),
+        is_over=part[-1] + 1 < len(steps),
+        is_standstill=bool(usual > 0 and mine.max() >= STANDSTILL * usual),
+    )
+
+
+def _overlap(one: Slowdown, other: Slowdown) -> bool:
+    """On the clock where both know it, else by the numbers of the steps."""
+    if None not in (one.at, one.until, other.at, other.until):
+        slack = 0.1 * (one.until - one.at)  # type: ignore[operator]
+        return bool(one.at - slack <= other.until and other.at - slack <= one.until)  # type: ignore[operator]
+    return one.steps[0] <= other.steps[1] and other.steps[0] <= one.steps[1]
