@@ -32,7 +32,7 @@ from diagnosis.flows.slowness import (
 )
 from diagnosis.flows.stages import stage_times
 from diagnosis.flows.steps import find_steps, with_work
-from diagnosis.flows.stragglers import stragglers
+from diagnosis.flows.stragglers import settled, stragglers
 from diagnosis.flows.transfers import measure
 from diagnosis.flows.windows import aligned
 from diagnosis.model import OnStage, Parsed, silent
@@ -107,7 +107,7 @@ def _slowness(jobs: list[Analysed], capture: Capture) -> list[Slow]:
             paced[owner].slow.append(slow)
     for a in paced:
         assert a.steps is not None
-        a.slow.extend(stragglers(a.job, a.steps, capture))
+        a.slow = settled(a.slow, stragglers(a.job, a.steps, capture))
         a.slow.extend(lasting(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture) if a.steps is not None else [])
         a.slow.extend(_unexplained(a, fabric))
     return fabric

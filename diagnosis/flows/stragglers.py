@@ -70,6 +70,19 @@ def stragglers(job: JobFlows, steps: Steps, capture: Capture) -> list[Slow]:
     return found
 
 
+def settled(known: Sequence[Slow], named: Sequence[Slow]) -> list[Slow]:
+    """The findings of one job with those of :func:`stragglers`: who is known already is told once, and a group of which
+    only one member can be meant gives way to the member that the steps agree on."""
+    out = list(known)
+    for one in named:
+        beside = [s for s in out if s.kind == "slow_group" and s.t0 < one.t1 and s.t1 > one.t0]
+        if any(set(s.nodes or s.culprits) <= set(one.nodes or one.culprits) for s in beside):
+            continue
+        vague = [s for s in beside if len(s.nodes or s.culprits) > 1 and s.t1 - s.t0 <= 2 * (one.t1 - one.t0)]
+        out = [s for s in out if s not in vague] + [one]
+    return out
+
+
 def _stretches(mask: Bools) -> list[tuple[int, int]]:
     closed = mask.copy()
     for gap_first, gap_last in runs(~mask):

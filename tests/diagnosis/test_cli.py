@@ -36,7 +36,7 @@ def report_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[
 
 def test_a_directory_gives_one_json_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = report_of([str(job(tmp_path / "j", FAILED))], capsys)
-    assert data["version"] == 1
+    assert data["version"] == 2
     inputs = {one["path"]: one for one in data["inputs"]}  # type: ignore[attr-defined]
     assert inputs["node-1.log"]["lines"] == FAILED.count("\n")
     assert inputs["node-1.log"]["skipped"] is None

@@ -137,22 +137,6 @@ def test_nothing_to_read_is_said_and_not_raised(tmp_path: Path) -> None:
     assert any("b.bin" in m for m in told["missing"])
 
 
-def test_evidence_that_accuses_different_machines_is_told_as_a_conflict():
-    logs = Suspect("node-3", "node", 0.9, ("logs",), ("Xid 79 only here",), is_suspect=True)
-    stacks = Suspect("node-7", "node", 0.8, ("stacks",), ("its pipeline group waits",), is_suspect=True)
-    told = localize.conflict([logs, stacks])
-    assert told is not None
-    assert "logs accuse node-3, stacks accuse node-7" in told
-
-
-def test_evidence_that_shares_a_machine_or_only_ranks_one_is_no_conflict():
-    logs = Suspect("node-3", "node", 0.9, ("logs",), (), is_suspect=True)
-    same = Suspect("node-3", "node", 0.8, ("stacks",), (), is_suspect=True)
-    ranked = Suspect("node-7", "node", 0.2, ("flows",), (), is_suspect=False)
-    assert localize.conflict([logs, same, ranked]) is None
-    assert localize.conflict([logs, ranked]) is None
-
-
 def test_what_the_suspects_stacks_do_names_a_cause_that_the_logs_leave_open_and_no_other() -> None:
     verdict = Verdict("unknown", "unknown", "unknown", 0.3)
     logs = LogDiagnosis(

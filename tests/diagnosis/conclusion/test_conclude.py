@@ -1,0 +1,218 @@
+"""One conclusion from all evidence: its condition, its places, its words, and what it may never say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diagnosis.conclusion import conclude, violations
+from diagnosis.conclusion.category import bounded
+from diagnosis.conclusion.conclude import to_json
+from diagnosis.model import JobHints
+from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent, Suspect, Verdict
+from diagnosis.taxonomy import load as load_taxonomy
+
+HEALTHY = LogDiagnosis(
+    is_failure=False,
+    outcome="succeeded",
+    verdict=Verdict("none", "none", "none", 0.95),
+    symptom="none",
+    stage=None,
+    iteration=80,
+)
+ROOT = LogEvent(
+    id="r1",
+    template="NVRM: Xid (PCI:<PCI>): 79",
+    role="root",
+    category="hardware.gpu.bus",
+    node_names=("node-3",),
+    nodes=1,
+    of_nodes=4,
+    first_at=100.0,
+    last_at=100.0,
+    example="NVRM: Xid (PCI:0000:9b:00): 79",
+    score=0.9,
+    lines=(LineRef("logs/node-3.log", 7, node="node-3", rank=12, at=100.0),),
+)
+FAILED = LogDiagnosis(
+    is_failure=True,
+    outcome="failed",
+    verdict=Verdict("hardware.gpu.ecc", "hardware", "gpu_ecc", 0.7, ("hardware.gpu.fault", 0.6)),
+    symptom="crash",
+    stage="training",
+    iteration=12,
+    events=(ROOT,),
+    lines=ROOT.lines,
+)
+
+
+def reported(logs: LogDiagnosis | None, *suspects: Suspect, **more: Any) -> dict[str, Any]:
+    """The conclusion as a report holds it, with the headline."""
+    told = to_json(conclude(logs, more.get("flows"), more.get("stacks"), suspects, **_known(more)))
+    return {"headline": told["sentence"], "conclusion": told}
+
+
+def _known(more: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in more.items() if k in ("hints", "gpus", "least_gpu_s")}
+
+
+def steps(lengths: list[float]) -> dict[str, Any]:
+    """A job of flows whose steps take these seconds, with the slow ones marked."""
+    at, rows, slow = 0.0, [], []
+    for n, seconds in enumerate(lengths):
+        rows.append({"start": at, "end": at + seconds})
+        if seconds > 1.5:
+            slow.append({"kind": "slow_step", "t0": at, "t1": at + seconds, "step": n + 1, "factor": seconds})
+        at += seconds
+    return {"jobs": [{"id": "a", "members": ["a", "b"], "nodes": ["a", "b"], "steps": rows, "diagnoses": slow}]}
+
+
+def test_a_job_that_ended_well_and_ran_evenly_is_healthy() -> None:
+    report = reported(HEALTHY, flows=steps([1.0] * 40), gpus=8)
+    assert report["conclusion"]["condition"] == "healthy"
+    assert report["conclusion"]["fault"] == []
+    assert violations(report) == []
+
+
+def test_a_stretch_of_slow_steps_makes_a_completed_job_degraded_with_what_it_cost() -> None:
+    report = reported(HEALTHY, flows=steps([1.0] * 20 + [3.0] * 8 + [1.0] * 20), gpus=8)
+    told = report["conclusion"]
+    assert told["condition"] == "degraded"
+    (row,) = told["slowdowns"]
+    assert (row["first"], row["last"], row["factor"]) == (21, 28, 3.0)
+    assert row["lost_gpu_s"] == 8 * 2.0 * 8
+    assert "steps 21 to 28 took 3.00 times as long as usual, which cost 128 GPU-seconds" in told["sentence"]
+    assert violations(report) == []
+
+
+def test_single_slow_steps_and_a_cheap_stretch_are_noise() -> None:
+    lone = reported(HEALTHY, flows=steps([1.0] * 20 + [2.0] + [1.0] * 20), gpus=8)
+    cheap = reported(HEALTHY, flows=steps([1.0] * 20 + [1.6] * 3 + [1.0] * 20), gpus=8)
+    assert lone["conclusion"]["condition"] == cheap["conclusion"]["condition"] == "healthy"
+
+
+def test_one_step_in_which_the_job_stood_still_is_degraded() -> None:
+    report = reported(HEALTHY, flows=steps([1.0] * 20 + [102.0] + [1.0] * 20), gpus=8)
+    assert report["conclusion"]["condition"] == "degraded"
+    assert "step 21 took 102.0 times as long as usual" in report["conclusion"]["sentence"]
+
+
+def test_the_least_loss_that_is_told_is_a_setting() -> None:
+    report = reported(HEALTHY, flows=steps([1.0] * 20 + [3.0] * 8 + [1.0] * 20), gpus=8, least_gpu_s=500.0)
+    assert report["conclusion"]["condition"] == "healthy"
+
+
+def test_probabilities_of_categories_never_exceed_one() -> None:
+    told = reported(FAILED)["conclusion"]
+    assert [a["id"] for a in told["alternatives"]] == ["hardware.gpu.ecc", "hardware.gpu.fault"]
+    assert sum(a["p"] for a in told["alternatives"]) <= 1.0
+    assert bounded([("a", 0.4), ("b", 0.9), ("c", 0.9)]) == [("a", 0.4), ("b", 0.4), ("c", 0.2)]
+
+
+def test_where_it_was_seen_is_told_though_nobody_is_accused() -> None:
+    told = reported(FAILED)["conclusion"]
+    assert told["fault"] == []
+    assert [(s["kind"], s["name"]) for s in told["seen"]] == [("node", "node-3"), ("rank", "12")]
+
+
+def test_the_sentence_names_who_is_accused_first() -> None:
+    report = reported(FAILED, Suspect("node-7", "node", 0.6, ("stacks",)), Suspect("node-30", "node", 0.9, ("logs",)))
+    told = report["conclusion"]
+    assert [f["name"] for f in told["fault"]] == ["node-30", "node-7"]
+    assert "node-30" in told["sentence"]
+    assert violations(report) == []
+
+
+def test_of_a_slow_job_the_few_that_cannot_be_told_apart_are_shown_as_one_of_these() -> None:
+    alike = [Suspect(f"node-{n}", "node", 0.25, ("flows",), is_suspect=False) for n in range(3)]
+    report = reported(HEALTHY, *alike, flows=steps([1.0] * 20 + [3.0] * 8 + [1.0] * 20), gpus=8)
+    assert "One of 3 may be at fault: node-0, node-1, node-2." in report["conclusion"]["sentence"]
+    assert violations(report) == []
+
+
+def test_an_uploader_who_says_failed_of_a_log_that_ends_well_is_a_disagreement_with_both_sides() -> None:
+    (told,) = reported(HEALTHY, hints=JobHints(outcome="failed"))["conclusion"]["disagreements"]
+    assert (
+        told["text"]
+        == "The evidence disagrees: the uploader says that the job failed, the logs say that it ended well."
+    )
+    assert [side["source"] for side in told["sides"]] == ["the uploader", "the logs"]
+
+
+def test_logs_and_stacks_that_accuse_different_machines_disagree() -> None:
+    stacks = Suspect("node-7", "node", 0.8, ("stacks",), ("its pipeline group waits",))
+    logs = Suspect("node-3", "node", 0.9, ("logs",), ("Xid 79 only here",))
+    (told,) = reported(FAILED, logs, stacks)["conclusion"]["disagreements"]
+    assert "logs accuse node-3, stacks accuse node-7" in told["text"]
+
+
+def test_evidence_that_shares_a_machine_or_only_ranks_one_does_not_disagree() -> None:
+    logs = Suspect("node-3", "node", 0.9, ("logs",))
+    same = Suspect("node-3", "node", 0.8, ("stacks",))
+    ranked = Suspect("node-7", "node", 0.2, ("flows",), is_suspect=False)
+    assert reported(FAILED, logs, same, ranked)["conclusion"]["disagreements"] == []
+
+
+def test_an_earlier_launch_that_failed_makes_a_completed_job_recovered() -> None:
+    tried = (Attempt(0, 0.0, 10.0, "failed"), Attempt(1, 20.0, 90.0, "succeeded"))
+    told = reported(replace(HEALTHY, attempt=1, attempts=tried))["conclusion"]
+    assert told["condition"] == "recovered"
+    assert any(f["what"] == "restart" for f in told["chain"])
+
+
+def test_a_hang_is_told_as_hung_and_a_cancel_as_cancelled() -> None:
+    hung = replace(FAILED, symptom="hang")
+    cancelled = replace(FAILED, outcome="cancelled")
+    assert reported(hung)["conclusion"]["condition"] == "hung"
+    assert reported(cancelled)["conclusion"]["condition"] == "cancelled"
+
+
+LEAVES = st.sampled_from([leaf.id for leaf in load_taxonomy().leaves()])
+SHARE = st.floats(0.0, 1.0)
+NAMES = st.text("abcxyz0123456789-.", min_size=1, max_size=12)
+SUSPECTS = st.builds(
+    Suspect,
+    entity=NAMES,
+    kind=st.sampled_from(["node", "rank", "group", "switch", "code", "data"]),
+    score=SHARE,
+    sources=st.lists(st.sampled_from(["logs", "flows", "stacks"]), min_size=1, max_size=3, unique=True).map(tuple),
+    is_suspect=st.booleans(),
+)
+
+
+@st.composite
+def log_diagnoses(draw: st.DrawFn) -> LogDiagnosis:
+    """What logs may say, whether it makes sense or not."""
+    is_failure = draw(st.booleans())
+    leaf = load_taxonomy().get(draw(LEAVES) if is_failure else "none")
+    other = draw(st.none() | st.tuples(LEAVES, SHARE)) if is_failure else None
+    return LogDiagnosis(
+        is_failure=is_failure,
+        outcome=draw(st.sampled_from(["failed", "succeeded", "running", "cancelled", "unknown"])),
+        verdict=Verdict(leaf.id, leaf.category, leaf.subcategory, draw(SHARE), other),
+        symptom=draw(st.sampled_from(["launch_failure", "crash", "hang", "slow"])) if is_failure else "none",
+        stage=draw(st.sampled_from(["launch", "training"])) if is_failure else None,
+        iteration=draw(st.none() | st.integers(0, 10**9)),
+        events=draw(st.sampled_from([(), (ROOT,)])) if is_failure else (),
+        slow_phase=draw(st.none() | st.just((3, 9, 2.5))) if not is_failure else None,
+        timeline={"iterations": [{"n": n, "t": float(n), "seconds": 1.0} for n in range(1, 15)]},
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    logs=st.none() | log_diagnoses(),
+    suspects=st.lists(SUSPECTS, max_size=6, unique_by=lambda s: (s.kind, s.entity)),
+    lengths=st.lists(st.sampled_from([1.0, 1.0, 1.0, 1.1, 3.0, 50.0]), max_size=30),
+    said=st.sampled_from(["", "failed", "succeeded", "running", "cancelled"]),
+    gpus=st.none() | st.integers(1, 10_000),
+)
+def test_no_findings_make_a_conclusion_that_contradicts_itself(
+    logs: LogDiagnosis | None, suspects: list[Suspect], lengths: list[float], said: str, gpus: int | None
+) -> None:
+    flows = steps(lengths) if lengths else None
+    report = reported(logs, *suspects, flows=flows, hints=JobHints(outcome=said), gpus=gpus)
+    assert violations(report) == []
