@@ -66,7 +66,7 @@ def conclude(
         category=top,
         subcategory=sub,
         confidence=sure,
-        sentence=sentence(name, logs, flows, stacks, accused, slow),
+        sentence=sentence(name, logs, flows, stacks, accused, slow, said=hints.outcome),
         alternatives=tuple(shares),
         seen=faults.seen(logs, stacks, accused),
         fault=accused,

@@ -24,8 +24,10 @@ def sentence(
     stacks: Mapping[str, Any],
     fault: Sequence[Fault],
     slowdowns: Sequence[Slowdown],
+    *,
+    said: str = "",
 ) -> str:
-    """One or two short sentences as an engineer would write them."""
+    """One or two short sentences as an engineer would write them. ``said``: the uploader's word of the outcome."""
     if logs is not None and logs.is_failure:
         nodes = [f.place.name for f in fault if f.place.kind == "node"]
         text = sentences.headline(logs, nodes, str(stacks.get("headline") or ""))
@@ -41,7 +43,7 @@ def sentence(
         text = flow_headline(flows)
     else:
         text = "Nothing to diagnose: no logs, flows or stacks could be read."
-    return _naming(text, fault)
+    return _naming(sentences.beside_said(said, logs, text), fault)
 
 
 def _degraded(logs: LogDiagnosis | None, slowdowns: Sequence[Slowdown]) -> str:

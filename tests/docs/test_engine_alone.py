@@ -41,7 +41,7 @@ def test_a_failed_job_is_diagnosed_where_django_is_not_installed() -> None:
     done = diagnose("samples/sigkill_rank5.tar.gz", "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert report["version"] == 1
+    assert report["version"] == 2
     assert report["logs"]["is_failure"] is True
     assert report["logs"]["lines"]
 

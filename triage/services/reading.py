@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from diagnosis.conclusion.model import OPEN
+
 #: more rows than a reader would look at; the report itself keeps all
 MAX_FINDINGS = 60
 MAX_SUSPECTS = 40
@@ -79,13 +81,21 @@ class IncidentFacts:
 def incident_of(report: dict[str, Any]) -> IncidentFacts | None:
     """The episode that the report tells of, or None where nothing failed, hung or was slow."""
     logs = report.get("logs") or {}
-    if logs.get("is_failure"):
+    told = report.get("conclusion")
+    if told:
+        if told["condition"] not in OPEN:
+            return None
+        category, confidence = told["id"], float(told["confidence"])
+    elif logs.get("is_failure"):
         category, confidence = logs.get("id") or "unknown", float(logs.get("confidence") or 0)
     else:
         category, confidence = _beyond_logs(report)
         if not category:
             return None
     runner_up = logs.get("runner_up") or {}
+    if told:  # shares of one whole, unlike those of a report of version 1
+        runner_up = next(({"id": a["id"], "confidence": a["p"]} for a in told["alternatives"][1:]), {})
+    begun = (told or {}).get("moment") or {}
     suspects = _suspects(report, logs)
     headline = report.get("headline") or logs.get("headline") or _plain_headline(category, suspects)
     return IncidentFacts(
@@ -94,13 +104,13 @@ def incident_of(report: dict[str, Any]) -> IncidentFacts | None:
         confidence=confidence,
         runner_up=runner_up.get("id") or "",
         runner_up_confidence=runner_up.get("confidence"),
-        symptom=logs.get("symptom") or _plain_symptom(report, category),
-        stage=logs.get("stage") or "",
-        iteration=logs.get("iteration"),
+        symptom=_symptom(report, logs, category),
+        stage=str(begun.get("stage") or logs.get("stage") or ""),
+        iteration=begun.get("iteration") if told else logs.get("iteration"),
         fingerprint=logs.get("fingerprint") or "",
         node_count=node_count_of(report),
-        happened_at=_happened_at(logs),
-        lost_s=_lost_s(logs),
+        happened_at=_happened_at(report, logs),
+        lost_s=_lost_s(report, logs),
         findings=findings_of(report),
         suspects=suspects,
     )
@@ -160,6 +170,15 @@ def _beyond_logs(report: dict[str, Any]) -> tuple[str, float]:
     return "", 0.0
 
 
+def _symptom(report: dict[str, Any], logs: dict[str, Any], category: str) -> str:
+    told = report.get("conclusion") or {}
+    if told.get("condition") == "degraded":
+        return "slow"
+    if logs.get("symptom") and logs["symptom"] != "none":
+        return str(logs["symptom"])
+    return _plain_symptom(report, category)
+
+
 def _plain_symptom(report: dict[str, Any], category: str) -> str:
     if category.startswith("performance"):
         return "slow"
@@ -172,7 +191,10 @@ def _plain_headline(category: str, suspects: list[SuspectFacts]) -> str:
     return f"{category.replace('.', ' › ')}{where}"
 
 
-def _happened_at(logs: dict[str, Any]) -> datetime | None:
+def _happened_at(report: dict[str, Any], logs: dict[str, Any]) -> datetime | None:
+    begun = moment(((report.get("conclusion") or {}).get("moment") or {}).get("t"))
+    if begun is not None:
+        return begun
     times = [event.get("first_at") for event in logs.get("events") or [] if event.get("role") == "root"]
     known = [t for t in times if t is not None]
     if known:
@@ -180,8 +202,12 @@ def _happened_at(logs: dict[str, Any]) -> datetime | None:
     return moment((logs.get("timeline") or {}).get("t1"))
 
 
-def _lost_s(logs: dict[str, Any]) -> float | None:
-    """Seconds between the last progress (or the start, where there was none) and the end of the attempt."""
+def _lost_s(report: dict[str, Any], logs: dict[str, Any]) -> float | None:
+    """Seconds between the last progress (or the start, where there was none) and the end of the attempt; of a degraded
+    job the time beyond the usual."""
+    told = report.get("conclusion") or {}
+    if told.get("condition") == "degraded" and told.get("slowdowns"):
+        return float(sum(row["lost_s"] for row in told["slowdowns"]))
     timeline = logs.get("timeline") or {}
     start, end = timeline.get("t0"), timeline.get("t1")
     if start is None or end is None:
