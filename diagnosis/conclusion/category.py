@@ -43,7 +43,8 @@ def shares(
 
 def bounded(rows: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     """Probabilities of things that exclude each other: never more than 1 in all, in falling order, each once."""
-    left, out = 1.0, []
+    left = 1.0
+    out: list[tuple[str, float]] = []
     seen: set[str] = set()
     for name, p in rows:
         share = min(max(p, 0.0), left)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -116,9 +116,9 @@ def _votes(table: pl.DataFrame, slow: Sequence[int], calm: Ints, usual: float) -
     found: list[Vote | None] = []
     pause = _longest_pause(data, calm)
     answers = _answers(table)
-    normal = _median(answers.filter(pl.col("step").is_in(calm.tolist())), "dst", "answer")
+    normal = _median(answers.filter(pl.col("step").is_in(calm.tolist())), "answer", "dst")
     busy = data.group_by("step", "src", "dst").agg(busy=(pl.col("end") - pl.col("start")).sum())
-    busy_normal = _median(busy.filter(pl.col("step").is_in(calm.tolist())), ("src", "dst"), "busy")
+    busy_normal = _median(busy.filter(pl.col("step").is_in(calm.tolist())), "busy", "src", "dst")
     for k in slow:
         found += [
             _at_the_stall(data.filter(pl.col("step") == k), pause, usual),
@@ -202,10 +202,10 @@ def _busiest(rows: pl.DataFrame, normal: dict[tuple[int, int], float], usual: fl
     return Vote(ranked[0][1], "busy", ranked[0][0])
 
 
-def _median(table: pl.DataFrame, by: str | tuple[str, ...], column: str) -> dict[object, float]:
-    keys = [by] if isinstance(by, str) else list(by)
-    rows = table.group_by(*keys).agg(pl.col(column).median())
-    return {(row[0] if len(keys) == 1 else tuple(row[:-1])): float(row[-1]) for row in rows.iter_rows()}
+def _median(table: pl.DataFrame, column: str, *by: str) -> dict[Any, float]:
+    """The median of a column for each value of ``by`` (a tuple where there are several)."""
+    rows = table.group_by(*by).agg(pl.col(column).median())
+    return {(row[0] if len(by) == 1 else tuple(row[:-1])): float(row[-1]) for row in rows.iter_rows()}
 
 
 def _agreed(votes: Sequence[Vote], slow: int, capture: Capture) -> tuple[str, list[int], float] | None:
