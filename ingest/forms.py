@@ -10,7 +10,7 @@ from django import forms
 from django.db.models import QuerySet
 
 from ingest.asked import MAX_LAYOUT_BYTES, layout_problem, whole
-from ingest.models import Cluster, Job, Outcome, Team
+from ingest.models import DEMONSTRATION, Cluster, Job, Outcome, Team
 
 
 class ManyFilesInput(forms.ClearableFileInput):
@@ -134,7 +134,7 @@ class JobForm(DescriptionForm):
 
     def __init__(self, *args: Any, clusters: QuerySet[Cluster], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["cluster"].queryset = clusters.exclude(slug="default")  # type: ignore[attr-defined]
+        self.fields["cluster"].queryset = clusters.exclude(slug__in=("default", DEMONSTRATION))  # type: ignore[attr-defined]
         self._may_use_default = (
             not Cluster.objects.filter(slug="default").exclude(pk__in=clusters.values("pk")).exists()
         )

@@ -8,8 +8,8 @@ from typing import Any
 ABILITIES: dict[str, frozenset[str]] = {
     "viewer": frozenset(),
     "engineer": frozenset({"upload", "review", "statistics"}),
-    "manager": frozenset({"review", "statistics", "export", "webhooks"}),
-    "admin": frozenset({"upload", "review", "statistics", "export", "webhooks", "administer"}),
+    "manager": frozenset({"review", "statistics", "export", "webhooks", "demonstration"}),
+    "admin": frozenset({"upload", "review", "statistics", "export", "webhooks", "demonstration", "administer"}),
 }
 
 
@@ -27,5 +27,5 @@ def role_names(user: Any) -> frozenset[str]:
 
 
 def can(user: Any, ability: str) -> bool:
-    """Whether a role gives the user an ability: upload, review, statistics, export, webhooks or administer."""
+    """Whether a role gives the user an ability: one of those above."""
     return any(ability in ABILITIES[name] for name in role_names(user))

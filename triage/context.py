@@ -8,7 +8,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
-from ingest.roles import can
+from ingest.roles import ABILITIES, can
 from triage.selectors.incidents import queue_count
 
 
@@ -19,9 +19,6 @@ def site(request: HttpRequest) -> dict[str, Any]:
         return {"may": {}, "oidc_name": settings.OIDC_NAME if settings.OIDC_ISSUER else ""}
     return {
         "queue_count": SimpleLazyObject(lambda: queue_count(user)),
-        "may": {
-            ability: can(user, ability)
-            for ability in ("upload", "review", "statistics", "export", "webhooks", "administer")
-        },
+        "may": {ability: can(user, ability) for ability in ABILITIES["admin"]},
         "q": request.GET.get("q", ""),
     }

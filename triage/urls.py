@@ -45,6 +45,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("views/<slug:slug>/delete/", queue.view_delete, name="view-delete"),
     path("", include("ingest.urls")),
     path("jobs/", jobs.jobs, name="jobs"),
+    path("demonstration/remove/", jobs.demonstration_end, name="demonstration-remove"),
     path("samples/load/", jobs.sample, name="sample-load"),
     path("jobs/<slug:slug>/", jobs.job, name="job"),
     path("jobs/<slug:slug>/delete/", jobs.job_delete, name="job-delete"),

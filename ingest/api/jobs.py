@@ -23,7 +23,7 @@ from ingest.api.serializers import (
     RunSerializer,
     UploadSerializer,
 )
-from ingest.models import Artifact, Cluster, Job, Run, Upload
+from ingest.models import DEMONSTRATION, Artifact, Cluster, Job, Run, Upload
 from ingest.refusals import Refused
 
 TAGS = ["jobs"]
@@ -93,6 +93,9 @@ class JobsView(ApiView):
     def _create(self, request: Request, fields: dict[str, Any]) -> tuple[int, Any]:
         fields = dict(fields)
         cluster = fields.pop("cluster", services.DEFAULT_CLUSTER)
+        if cluster == DEMONSTRATION:
+            sentence = "“demonstration” holds recordings and made-up jobs alone: choose another cluster."
+            raise Refused(sentence, code="invalid", fields={"cluster": sentence})
         if cluster != services.DEFAULT_CLUSTER or Cluster.objects.filter(slug=cluster).exists():
             cluster = cluster_of(request, cluster)
         job = services.job_create(user=request.user, cluster=cluster, **_fields_of(request, fields))

@@ -1,11 +1,12 @@
 """Rows of the evidence layer: access, jobs, artifacts and the work done on them, history."""
 
-from ingest.models.access import Cluster, IdempotencyKey, ServiceAccount, Team, Token
+from ingest.models.access import DEMONSTRATION, Cluster, IdempotencyKey, ServiceAccount, Team, Token
 from ingest.models.evidence import Artifact, Blob, Run, RunLog, Upload
 from ingest.models.history import HistoryEntry
 from ingest.models.job import Attempt, Job, Node, Outcome
 
 __all__ = [
+    "DEMONSTRATION",
     "Artifact",
     "Attempt",
     "Blob",

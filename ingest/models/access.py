@@ -7,6 +7,9 @@ import hashlib
 from django.conf import settings
 from django.db import models
 
+#: slug of the cluster that holds recordings and made-up history: no job of anybody's own goes there
+DEMONSTRATION = "demonstration"
+
 
 class Cluster(models.Model):
     """A machine park. One without teams is open to every signed-in user; ``default`` is such a one."""

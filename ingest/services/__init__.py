@@ -2,7 +2,7 @@
 
 from ingest.refusals import Refused
 from ingest.services.artifacts import artifact_delete
-from ingest.services.deleting import busy_with, job_delete
+from ingest.services.deleting import busy_with, cluster_delete, job_delete
 from ingest.services.diagnosing import diagnosis_request, revision_close
 from ingest.services.history import history_for, history_learn
 from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_change, job_create
@@ -19,6 +19,7 @@ __all__ = [
     "artifact_receive",
     "attempt_get",
     "busy_with",
+    "cluster_delete",
     "cluster_get",
     "diagnosis_request",
     "history_for",

@@ -7,10 +7,11 @@ from typing import Any
 
 from django.core.files.storage import storages
 from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from ingest import scratch
-from ingest.models import HistoryEntry, Job, Run, Upload
+from ingest.models import Cluster, HistoryEntry, Job, Run, Upload
 from ingest.refusals import Refused
 from ingest.signals import job_deleting
 
@@ -31,9 +32,29 @@ def job_delete(*, job: Job, user: Any, reason: str = "") -> None:
     job_deleting.send(sender=Job, job=job, user=user, reason=reason)
     if said := busy_with(job):
         raise Refused(said, code="job_busy", status=409)
-    history = list(HistoryEntry.objects.filter(job=job).values_list("key", flat=True))
-    parts = list(Upload.objects.filter(job=job, state=Upload.State.RECEIVING).values_list("pk", flat=True))
-    job.delete()
+    _jobs_delete(Job.objects.filter(pk=job.pk))
+
+
+@transaction.atomic
+def cluster_delete(*, cluster: Cluster) -> None:
+    """Delete a cluster with its nodes and all its jobs, their rows and files; nothing of them stays on record.
+
+    Raises:
+        Refused: (409) while evidence of one of its jobs arrives or is worked on.
+    """
+    jobs = Job.objects.filter(cluster=cluster)
+    runs, uploads = Run.objects.filter(job=OuterRef("pk")), Upload.objects.filter(job=OuterRef("pk"))
+    for job in jobs.filter(Exists(runs) | Exists(uploads)):
+        if said := busy_with(job):
+            raise Refused(f"{job.name}: {said}", code="job_busy", status=409)
+    _jobs_delete(jobs)
+    cluster.delete()
+
+
+def _jobs_delete(jobs: QuerySet[Job]) -> None:
+    history = list(HistoryEntry.objects.filter(job__in=jobs).values_list("key", flat=True))
+    parts = list(Upload.objects.filter(job__in=jobs, state=Upload.State.RECEIVING).values_list("pk", flat=True))
+    jobs.delete()
     transaction.on_commit(lambda: _files_delete(history, [f"{pk}.part" for pk in parts]))
 
 

@@ -97,7 +97,7 @@ def samples_ready(site: Site, browser: Browser, sign_in: Callable[[str], Any]) -
     page = context.new_page()
     deadline = time.monotonic() + 240
     while True:
-        page.goto("/incidents/")
+        page.goto("/incidents/?q=job:sample-*")
         linked = page.locator(".incident-row").evaluate_all("all => all.map(row => row.id)")
         if len(linked) >= FAILED_SAMPLES:
             break

@@ -113,7 +113,7 @@ def test_a_manager_goes_from_a_bar_to_the_incident_and_back_to_the_same_picture(
     manager: Page, samples_ready: None
 ) -> None:
     page = manager
-    page.goto("/statistics/?q=cluster%3Adefault&since=2026-11-01&until=2026-11-30&by=framework")
+    page.goto("/statistics/?q=cluster%3Ademonstration&since=2026-11-01&until=2026-11-30&by=framework")
     asked = page.url
     figures = page.get_by_test_id("figures").inner_text()
     bar = page.locator('[data-chart="chart-weeks"] .bars .point path').first
@@ -122,7 +122,7 @@ def test_a_manager_goes_from_a_bar_to_the_incident_and_back_to_the_same_picture(
     assert box
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.wait_for_url(re.compile(r"/incidents/\?q="))
-    expect(page.locator("#q")).to_have_value(re.compile("cluster:default.*happened:.*category:"))
+    expect(page.locator("#q")).to_have_value(re.compile("cluster:demonstration.*happened:.*category:"))
     listed = page.url
     page.locator("main a.headline").first.click()
     expect(page.get_by_test_id("incident-headline")).to_be_visible()
@@ -132,7 +132,7 @@ def test_a_manager_goes_from_a_bar_to_the_incident_and_back_to_the_same_picture(
     assert page.url == asked
     assert page.get_by_test_id("figures").inner_text() == figures
     expect(page.locator("select[name=by]")).to_have_value("framework")
-    expect(page.get_by_test_id("statistics-search")).to_have_value("cluster:default")
+    expect(page.get_by_test_id("statistics-search")).to_have_value("cluster:demonstration")
 
 
 def test_statistics_are_printed_dark_on_white_and_no_wider_than_paper(

@@ -106,6 +106,7 @@ RULES: dict[str, Rule] = {
     "GET /rules/<pk>/": Rule(ALL, "administer"),
     "GET /rules/new/": Rule(ALL, "administer"),
     "GET /sign-in/": Rule(OPEN),
+    "POST /demonstration/remove/": post(ALL, "demonstration"),
     "POST /samples/load/": post(ALL, "upload"),
     "POST /sign-out/": post(ALL),
     "GET /statistics/": Rule(ALL, "statistics"),

@@ -18,6 +18,7 @@ from ingest.asked import whole
 from ingest.refusals import Refused
 from ingest.roles import can
 from triage import search
+from triage.selectors.demonstration import settled
 from triage.selectors.jobs import jobs_visible_to
 from triage.selectors.statistics import DIMENSIONS, TABLES, Period, statistics_of
 from triage.selectors.sums import UNUSABLE_DATES
@@ -63,7 +64,7 @@ class StatisticsView(ApiView):
             raise PermissionDenied("Statistics need the role engineer or manager.")
         asked = request.query_params
         try:
-            query = search.parse(asked.get("q", ""))
+            query = settled(search.parse(asked.get("q", "")), request.user)
             until = date.fromisoformat(asked["until"]) if asked.get("until") else timezone.now().date()
             since = date.fromisoformat(asked["since"]) if asked.get("since") else until - timedelta(days=89)
             period = Period.between(since, until)

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Count, Min, Sum
 from django.utils import timezone
 
-from ingest.models import Artifact, Blob, Job, Run
+from ingest.models import DEMONSTRATION, Artifact, Blob, Job, Run
 from triage.models import Incident
 
 
@@ -25,20 +25,20 @@ def broker_answers() -> bool:
 
 
 def metrics_lines() -> list[str]:
-    """Gauges in Prometheus' text format. Six queries."""
+    """Gauges in Prometheus' text format, without the demonstration. Six queries."""
     lines = []
-    for name, help_text, model in (
-        ("incidents", "Incidents by state", Incident),
-        ("runs", "Background work by state", Run),
-        ("artifacts", "Files by state", Artifact),
+    for name, help_text, rows in (
+        ("incidents", "Incidents by state", Incident.objects.exclude(cluster__slug=DEMONSTRATION)),
+        ("runs", "Background work by state", Run.objects.all()),
+        ("artifacts", "Files by state", Artifact.objects.all()),
     ):
         lines += [f"# HELP faultline_{name} {help_text}", f"# TYPE faultline_{name} gauge"]
-        counts = model.objects.order_by().values_list("state").annotate(n=Count("pk"))
+        counts = rows.order_by().values_list("state").annotate(n=Count("pk"))
         lines += [f'faultline_{name}{{state="{state}"}} {n}' for state, n in sorted(counts)]
     waiting = Run.objects.filter(state=Run.State.QUEUED).aggregate(at=Min("created_at"))["at"]
     taken = Blob.objects.aggregate(n=Sum("size_bytes", default=0))["n"]
     for name, help_text, value in (
-        ("jobs", "Jobs", Job.objects.count()),
+        ("jobs", "Jobs", Job.objects.exclude(cluster__slug=DEMONSTRATION).count()),
         ("oldest_queued_run_seconds", "Age of the oldest work that waits", _age_s(waiting)),
         ("evidence_bytes", "Bytes of evidence taken in so far, each once", taken),
         ("data_free_bytes", "Free space below the data directory", shutil.disk_usage(settings.DATA_DIR).free),

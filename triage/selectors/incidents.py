@@ -36,7 +36,16 @@ SORTS: dict[str, tuple[str, tuple[Any, ...]]] = {
 #: columns behind a row of the queue or the list (``triage.templatetags.rows``), and what sorts a section
 _ROW_FIELDS = (
     *("headline", "accused", "stage", "iteration", "regressed_from", "standing_category", "symptom", "state"),
-    *("confidence", "opened_at", "gpu_hours", "node_count", "job__slug", "job__name", "assignee__username"),
+    *(
+        "confidence",
+        "opened_at",
+        "gpu_hours",
+        "node_count",
+        "cluster_id",
+        "job__slug",
+        "job__name",
+        "assignee__username",
+    ),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -71,15 +72,24 @@ _NOTHING = _Tally()
 
 
 def fleet_page(
-    user: Any, *, text: str = "", sort: str = "recent", is_accused_only: bool = True, page: int = 1, now: datetime
+    user: Any,
+    *,
+    clusters: Collection[int] | None = None,
+    text: str = "",
+    sort: str = "recent",
+    is_accused_only: bool = True,
+    page: int = 1,
+    now: datetime,
 ) -> Fleet:
-    """Machines with their accusations. Four queries.
+    """Machines with their accusations, of these clusters where some are given. Four queries.
 
     Adding up all that every machine was ever accused of takes longest, so that the default order is found from the
     last 28 days alone, and only the machines that may stand on the page are added up.
     """
     since = now - timedelta(days=LEMON_DAYS)
     nodes = nodes_visible_to(user).filter(name__icontains=text) if text else nodes_visible_to(user)
+    if clusters is not None:
+        nodes = nodes.filter(cluster__in=clusters)
     if is_accused_only:
         nodes = nodes.filter(Exists(Suspect.objects.filter(node=OuterRef("pk"), is_accused=True)))
     names = dict(nodes.order_by("name", "pk").values_list("pk", "name"))

@@ -182,7 +182,9 @@ def pieces_of(seen: QuerySet[Incident], period: Period, by: str, kept: Pieces | 
 
 def _is_of_many(kind: str, job: int | None, week: date | None, _was: str | None) -> bool:
     """An act on a whole job that may have changed many incidents; a diagnosis without an incident changes none."""
-    return kind == "job_deleted" or (job is not None and week is None and kind != "diagnosed")
+    return kind in {"job_deleted", "demonstration_removed"} or (
+        job is not None and week is None and kind != "diagnosed"
+    )
 
 
 def _add_up(

@@ -13,6 +13,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from triage import search
+from triage.selectors.demonstration import settled
 from triage.selectors.statistics import Period, Statistics, statistics_of
 
 
@@ -26,7 +27,7 @@ def digest_of(*, user: Any, now: datetime) -> Statistics:
     """The seven days that ended yesterday."""
     end = now.date() - timedelta(days=1)
     period = Period(end - timedelta(days=6), end)
-    return statistics_of(user=user, query=search.Query(), period=period, by="cluster", now=now)
+    return statistics_of(user=user, query=settled(search.Query(), user), period=period, by="cluster", now=now)
 
 
 def digest_letter(*, user: Any, now: datetime) -> EmailMessage:

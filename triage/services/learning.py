@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from kombu.exceptions import KombuError
 
+from ingest.models import DEMONSTRATION
 from triage.models import Activity, ClassifierVersion, Decision, Finding, Incident
 
 if TYPE_CHECKING:
@@ -46,9 +47,10 @@ def records_confirmed() -> list[Record]:
 
 
 def _judged() -> QuerySet[Incident]:
-    """Incidents whose category a human confirmed or corrected here; those that were imported teach nothing."""
+    """Incidents whose category a human confirmed or corrected here; imported and made-up ones teach nothing."""
     said = Decision.objects.filter(incident=OuterRef("pk"), claim=Decision.Claim.CATEGORY, undone_at=None)
-    return Incident.objects.filter(Exists(said), state__in=Incident.STOOD, is_withdrawn=False)
+    own = Incident.objects.exclude(cluster__slug=DEMONSTRATION)
+    return own.filter(Exists(said), state__in=Incident.STOOD, is_withdrawn=False)
 
 
 def classifier_train(*, by: Any = None) -> ClassifierVersion:

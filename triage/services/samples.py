@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
 from ingest import services
-from ingest.models import Job
+from ingest.models import DEMONSTRATION, Job
+from triage.services.demonstration import demonstration_cluster
 
-#: (file, title, what its comment says, whether it is healthy); healthy ones are what the others are compared with
+_DDP, _PP = "sample-gpt-ddp", "sample-gpt-pp"
+
+
+class Sample(NamedTuple):
+    """One recording; healthy ones are what the others of their family are compared with."""
+
+    stem: str
+    title: str
+    comment: str
+    family: str = _DDP
+    is_healthy: bool = False
+
+
+#: in the order in which they are loaded
 SAMPLES = (
-    ("healthy_ddp_a", "Sample: healthy run A", "A small run that ended well.", True),
-    ("healthy_ddp_b", "Sample: healthy run B", "The same program again, and it ended well too.", True),
-    ("sigkill_rank5", "Sample: a rank vanished", "The run died in the middle of training.", False),
-    ("exc_one_rank_shape", "Sample: one rank raised", "One process failed, the others waited for it.", False),
-    ("disk_full_ckpt", "Sample: checkpoint failed", "The run died while it saved a checkpoint.", False),
+    Sample("healthy_ddp_a", "Sample: healthy run A", "A small run that ended well.", is_healthy=True),
+    Sample("healthy_ddp_b", "Sample: healthy run B", "The same program again, it ended well too.", is_healthy=True),
+    Sample("sigkill_rank5", "Sample: a rank vanished", "The run died in the middle of training."),
+    Sample("exc_one_rank_shape", "Sample: one rank raised", "One process failed, the others waited for it."),
+    Sample("disk_full_ckpt", "Sample: checkpoint failed", "The run died while it saved a checkpoint."),
+    Sample("hang_dataloader", "Sample: a hang with stacks", "The run stood still, and its stacks were dumped."),
+    Sample("delay_100ms_node", "Sample: a slow network", "The run ended well, but was slow on the way.", _PP),
 )
-FAMILY = "sample-gpt-ddp"
 #: what somebody who looks at an empty site is shown
 FIRST = "sigkill_rank5"
 
@@ -27,15 +42,27 @@ def sample_slug(stem: str) -> str:
     return f"sample-{stem.replace('_', '-')}"
 
 
+def has_other_jobs() -> bool:
+    """Whether there is a job that is no part of the demonstration."""
+    slugs = [sample_slug(sample.stem) for sample in SAMPLES]  # earlier versions loaded them elsewhere
+    return Job.objects.exclude(cluster__slug=DEMONSTRATION).exclude(slug__in=slugs).exists()
+
+
 def sample_load(*, stem: str, user: Any) -> Job:
     """The job of this recording; made, filled and handed to diagnosis if it is not there yet."""
     found = Job.objects.filter(slug=sample_slug(stem)).first()
     if found:
         return found
-    _, title, comment, _ = next(sample for sample in SAMPLES if sample[0] == stem)
+    sample = next(sample for sample in SAMPLES if sample.stem == stem)
     path = Path(settings.BASE_DIR) / "samples" / f"{stem}.tar.gz"
     job = services.job_create(
-        name=title, slug=sample_slug(stem), user=user, family=FAMILY, framework="torchrun", comment=comment
+        name=sample.title,
+        slug=sample_slug(stem),
+        user=user,
+        cluster=demonstration_cluster(),
+        family=sample.family,
+        framework="torchrun",
+        comment=sample.comment,
     )
     with path.open("rb") as file:
         chunks = iter(lambda: file.read(1 << 20), b"")

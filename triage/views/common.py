@@ -17,6 +17,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from ingest.roles import can
 from triage.models import Incident
 from triage.selectors.deletion import deleted_incident_words
+from triage.selectors.demonstration import Notice
 from triage.selectors.incidents import incident_for
 
 View = Callable[..., HttpResponseBase]
@@ -26,6 +27,7 @@ _NEEDS = {
     "upload": "Uploading needs the role engineer.",
     "statistics": "Statistics need the role engineer or manager.",
     "export": "Exporting needs the role manager.",
+    "demonstration": "Removing the demonstration needs the role manager.",
     "webhooks": "Webhooks need the role manager.",
 }
 
@@ -52,6 +54,21 @@ def incident_or_404(request: HttpRequest, number: int) -> Incident:
         told = deleted_incident_words(request.user, number)
         raise Http404(told or f"There is no incident #{number}, or it belongs to a cluster that your teams do not see.")
     return incident
+
+
+def demonstration(request: HttpRequest, notice: Notice | None, *, name: str = "q") -> dict[str, Any]:
+    """What the notice on the demonstration needs: its words, and links to this page with it alone or without it."""
+
+    def link(value: str) -> str:
+        params = request.GET.copy()
+        params.pop("page", None)
+        params[name] = value
+        return f"?{params.urlencode()}"
+
+    if notice is None:
+        return {}
+    links = {which: link(value) for which in ("alone", "without") if (value := getattr(notice, which))}
+    return {"demonstration": {"words": notice.words, "is_counted": notice.is_counted, **links}}
 
 
 def back(request: HttpRequest, fallback: str) -> HttpResponseRedirect:

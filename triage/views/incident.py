@@ -23,6 +23,7 @@ from triage.export import markdown
 from triage.models import Decision, Incident
 from triage.selectors.advice import advice_view
 from triage.selectors.beside import beside_in_list, beside_in_queue
+from triage.selectors.demonstration import notice_of_job
 from triage.selectors.grouping import grouping_of
 from triage.selectors.incident import incident_view
 from triage.selectors.incidents import incidents_visible_to
@@ -30,7 +31,7 @@ from triage.services import reviewing
 from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.reviewing import ReviewError
 from triage.services.standing import LATER_STATES
-from triage.views.common import ability_required, back, complain, incident_or_404, say
+from triage.views.common import ability_required, back, complain, demonstration, incident_or_404, say
 
 _LATER = (("actioned", "Action taken"), ("resolved", "Resolved"))
 _PAST = {"confirm": "Confirmed", "correct": "Corrected", "reject": "Rejected", "inconclusive": "Judged inconclusive:"}
@@ -52,6 +53,7 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
         "acts": _acts(found),
         "acts_stay": True,
         "q": within.get("q", ""),
+        **demonstration(request, notice_of_job(job)),
         "kept": f"?{urlencode(within)}" if within else "",
         "is_asleep": found.snoozed_until is not None and found.snoozed_until > timezone.now(),
     }

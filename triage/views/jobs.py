@@ -12,18 +12,22 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from ingest import services
 from ingest.asked import seconds, whole
+from ingest.models import DEMONSTRATION
 from ingest.models.job import Outcome
 from ingest.refusals import Refused
 from ingest.selectors import artifacts_of
 from ingest.services import artifact_delete, diagnosis_request
 from triage.charts import chart_response
 from triage.charts.iterations import iteration_curves
+from triage.search import Query
 from triage.selectors.deletion import deleted_job_words, deletion_refusal, losses_of
+from triage.selectors.demonstration import notice_of_job, notice_of_rows
 from triage.selectors.jobs import job_for, job_page, job_view
+from triage.services.demonstration import demonstration_remove
 from triage.services.samples import FIRST, sample_load
 from triage.timeline import MAX_ROWS, timeline_figure
 from triage.trace import trace_bytes
-from triage.views.common import ability_required, say
+from triage.views.common import ability_required, complain, demonstration, say
 from triage.views.job_tabs import CONTEXTS
 
 
@@ -42,6 +46,8 @@ def jobs(request: HttpRequest) -> HttpResponse:
     words, outcome = request.GET.get("words", ""), request.GET.get("outcome", "")
     page = job_page(request.user, words=words, outcome=outcome, page=whole(request.GET.get("page"), 1))
     context = {"nav": "jobs", "page": page, "words": words, "outcome": outcome, "outcomes": Outcome.choices}
+    count = sum(row.cluster.slug == DEMONSTRATION for row in page.jobs)
+    context |= demonstration(request, notice_of_rows(Query(), request.user, count))
     return render(request, "triage/jobs.html", context)
 
 
@@ -63,7 +69,7 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         "kept": urlencode({name: request.GET[name] for name in ("attempt", "t0", "t1") if request.GET.get(name)}),
         "tabs": [(name, name.capitalize(), "job" if name == "events" else f"job-{name}") for name in CONTEXTS],
     }
-    context |= CONTEXTS[tab](request, found, view)
+    context |= CONTEXTS[tab](request, found, view) | demonstration(request, notice_of_job(found))
     return render(request, "triage/job.html", context)
 
 
@@ -74,6 +80,19 @@ def sample(request: HttpRequest) -> HttpResponse:
     job = sample_load(stem=FIRST, user=request.user)
     say(request, "The sample is being read: its incident appears here within seconds.")
     return redirect("job", slug=job.slug)
+
+
+@require_POST
+@ability_required("demonstration")
+def demonstration_end(request: HttpRequest) -> HttpResponse:
+    """Take the demonstration away: recordings, made-up history, and what was said of them."""
+    try:
+        demonstration_remove(user=request.user)
+    except Refused as error:
+        complain(request, error.detail)
+        return redirect("jobs")
+    say(request, "The demonstration is gone. “manage.py samples --again” brings it back.")
+    return redirect("queue")
 
 
 @require_POST

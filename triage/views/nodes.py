@@ -12,22 +12,27 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from ingest.asked import whole
 from ingest.roles import can
+from triage.selectors.demonstration import clusters_counted, notice_of_machines
 from triage.selectors.memory import remembered
 from triage.selectors.nodes import SORTS, fleet_page, node_page
 from triage.services.nodes import node_note
+from triage.views.common import demonstration
 
 
 @require_safe
 def fleet(request: HttpRequest) -> HttpResponse:
     text, sort = request.GET.get("name", "").strip(), request.GET.get("sort", "recent")
     is_all = request.GET.get("all") == "1"
-    now, page = timezone.now(), whole(request.GET.get("page"), 1)
+    now, page, named = timezone.now(), whole(request.GET.get("page"), 1), request.GET.get("cluster", "")
+    clusters = clusters_counted(request.user, named)
     shown = remembered(
         "fleet",
         user=request.user,
-        parts=(text, sort, is_all, page),
+        parts=(text, sort, is_all, page, sorted(clusters)),
         now=now,
-        compute=lambda: fleet_page(request.user, text=text, sort=sort, is_accused_only=not is_all, page=page, now=now),
+        compute=lambda: fleet_page(
+            request.user, clusters=clusters, text=text, sort=sort, is_accused_only=not is_all, page=page, now=now
+        ),
     )
     context = {
         "nav": "nodes",
@@ -37,6 +42,7 @@ def fleet(request: HttpRequest) -> HttpResponse:
         "sorts": SORTS,
         "is_all": is_all,
         "params": request.GET,
+        **demonstration(request, notice_of_machines(request.user, clusters, named), name="cluster"),
     }
     return render(request, "triage/nodes/fleet.html", context)
 
@@ -58,4 +64,6 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
         )
         messages.success(request, f"Noted on {shown.node.name}.")
         return redirect(f"{request.path}?{urlencode({'cluster': shown.node.cluster.slug})}")
-    return render(request, "triage/nodes/node.html", {"nav": "nodes", "shown": shown})
+    notice = notice_of_machines(request.user, [shown.node.cluster_id], shown.node.cluster.slug)
+    context = {"nav": "nodes", "shown": shown, **demonstration(request, notice, name="cluster")}
+    return render(request, "triage/nodes/node.html", context)

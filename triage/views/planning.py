@@ -16,8 +16,10 @@ from ingest.roles import can
 from triage import search
 from triage.charts.cost import fleet_chart
 from triage.selectors.cost_fleet import FleetCost, fleet_cost
+from triage.selectors.demonstration import notice_of_figures
 from triage.selectors.memory import remembered
 from triage.selectors.statistics import Period, exposure_of
+from triage.views.common import demonstration
 from triage.views.statistics import asked_of
 
 #: below this much run time nothing is measured
@@ -66,6 +68,7 @@ def planning(request: HttpRequest) -> HttpResponse:
         "write_s": write_s,
         "rows": rows,
     }
+    context |= demonstration(request, notice_of_figures(asked["query"], request.user))
     return render(request, "triage/statistics/planning.html", context)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -16,10 +17,13 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
 from ingest.asked import whole
+from ingest.models import DEMONSTRATION
 from ingest.selectors import people_who_see
 from triage import search
 from triage.export import CSV_COLUMNS, csv_lines, csv_row
 from triage.models import Incident
+from triage.selectors.access import visible_clusters
+from triage.selectors.demonstration import notice_of_rows
 from triage.selectors.incidents import QUEUE_SIZE, SORTS, incident_page, incidents_visible_to, queue_sections
 from triage.selectors.jobs import jobs_visible_to
 from triage.selectors.views import saved_view_query, saved_views
@@ -27,7 +31,7 @@ from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.reviewing import ReviewError, incidents_assign, incidents_decide, nobody_called
 from triage.services.undoing import act_undo
 from triage.services.viewing import view_create, view_forget
-from triage.views.common import ability_required, back, complain, say
+from triage.views.common import ability_required, back, complain, demonstration, say
 
 #: an act on more is refused: narrow the search, so that a slip stays small
 BULK_LIMIT = 500
@@ -51,7 +55,15 @@ def queue(request: HttpRequest) -> HttpResponse:
     sections = queue_sections(request.user, timezone.now())
     context = {"nav": "queue", "sections": sections, "total": sum(len(rows) for _, rows in sections)}
     context["limit"] = QUEUE_SIZE
+    context |= _demonstrated(request, search.Query(), [row for _, rows in sections for row in rows])
     return render(request, "triage/queue.html", context)
+
+
+def _demonstrated(request: HttpRequest, query: search.Query, rows: Sequence[Incident]) -> dict[str, Any]:
+    """The notice on the demonstration's incidents among the rows."""
+    slugs = visible_clusters(request.user)
+    count = sum(slugs.get(row.cluster_id) == DEMONSTRATION for row in rows)
+    return demonstration(request, notice_of_rows(query, request.user, count))
 
 
 @require_GET
@@ -70,6 +82,7 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
     sort = request.GET.get("sort", "newest")
     page = incident_page(request.user, query, sort=sort, page=whole(request.GET.get("page"), 1))
     return {
+        **_demonstrated(request, query, page.incidents),
         "nav": "incidents",
         "q": text,
         "page": page,

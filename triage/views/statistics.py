@@ -18,9 +18,11 @@ from django.views.decorators.http import require_safe
 from ingest.roles import can
 from triage import search
 from triage.export import csv_lines
+from triage.selectors.demonstration import notice_of_figures, settled
 from triage.selectors.memory import remembered
 from triage.selectors.statistics import DIMENSIONS, TABLES, Period, Statistics, statistics_of
 from triage.selectors.sums import UNUSABLE_DATES
+from triage.views.common import demonstration
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +76,7 @@ def page(request: HttpRequest) -> HttpResponse:
         "offenders": _rows(shown.offenders, [reverse("node", args=[name]) for name in shown.offenders.node]),
         "backlog": _rows(shown.backlog, links.terms(shown.backlog.term)),
     }
+    context |= demonstration(request, notice_of_figures(shown.query, request.user))
     return render(request, "triage/statistics/page.html", context)
 
 
@@ -104,6 +107,7 @@ def asked_of(request: HttpRequest) -> tuple[dict[str, Any], str]:
         query = search.parse(text)
     except search.SearchError as error:
         query, problem = search.Query(), str(error)
+    query = settled(query, request.user)
     span = given.get("span", "")
     try:
         end = date.fromisoformat(given.get("until", "")) if given.get("until") else today

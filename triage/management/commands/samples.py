@@ -1,34 +1,51 @@
-"""Load the recordings in samples/ as demo jobs, through the same services as any upload."""
+"""Load the demonstration: the recordings in samples/, through the same services as any upload, and made-up history."""
 
 from __future__ import annotations
 
 import time
+from argparse import ArgumentParser
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from ingest.models import Job
+from ingest.refusals import Refused
 from triage.environment import env_bool
-from triage.services.samples import SAMPLES, sample_load, sample_slug
+from triage.services.demonstration import demonstration_remove, history_load, was_removed
+from triage.services.samples import SAMPLES, has_other_jobs, sample_load, sample_slug
 
 #: diagnosing the healthy ones takes seconds; without a worker nobody should wait for ever
 PATIENCE_S = 120
 
 
 class Command(BaseCommand):
-    help = "Load and diagnose the sample jobs that are not there yet (FAULTLINE_DEMO=0: none)."
+    help = "Load what is missing of the demonstration (FAULTLINE_DEMO=0, or once it was removed: nothing)."
     requires_system_checks = ()
 
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--again", action="store_true", help="load it although it was removed")
+        parser.add_argument("--remove", action="store_true", help="remove it with all that was said of it")
+
     def handle(self, *args: Any, **options: Any) -> None:
-        if not env_bool("FAULTLINE_DEMO", True):
+        if options["remove"]:
+            try:
+                is_gone = demonstration_remove()
+            except Refused as error:
+                raise CommandError(error.detail) from error
+            self.stdout.write("The demonstration is gone." if is_gone else "There is no demonstration.")
             return
+        if not options["again"] and (was_removed() or not env_bool("FAULTLINE_DEMO", True)):
+            return
+        # A site that is in use gets no made-up history with a new version of Faultline.
+        if (options["again"] or not has_other_jobs()) and (made := history_load()):
+            self.stdout.write(f"made up a year with {made} incidents")
         have = set(Job.objects.values_list("slug", flat=True))
-        missing = [sample for sample in SAMPLES if sample_slug(sample[0]) not in have]
-        _wait([self._load(stem) for stem, _, _, is_healthy in missing if is_healthy])
-        for stem, _, _, is_healthy in missing:
-            if not is_healthy:
-                self._load(stem)
+        missing = [sample for sample in SAMPLES if sample_slug(sample.stem) not in have]
+        _wait([self._load(sample.stem) for sample in missing if sample.is_healthy])
+        for sample in missing:
+            if not sample.is_healthy:
+                self._load(sample.stem)
 
     def _load(self, stem: str) -> Job:
         user = get_user_model().objects.filter(username="engineer").first()

@@ -1,0 +1,201 @@
+"""The demonstration: a year that adds up, kept apart from real figures, gone with one button."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+from django.apps import apps
+from django.core.management import call_command
+from django.urls import reverse
+from django.utils import timezone
+
+from diagnosis import taxonomy
+from ingest.models import DEMONSTRATION, Job, Run
+from ingest.refusals import Refused
+from tests.factories import make_incident, make_job, make_user
+from triage import search
+from triage.models import Decision, Incident
+from triage.selectors.demonstration import settled
+from triage.selectors.health import metrics_lines
+from triage.selectors.statistics import Period, statistics_of
+from triage.services import demonstration, samples, standing
+from triage.services.demonstration import demonstration_remove, history_load
+from triage.services.digest import digest_of
+from triage.services.learning import records_confirmed
+from triage.services.made_up import NODES, history
+
+END = datetime(2026, 11, 22, 8, tzinfo=UTC)
+PAGES = ("/", "/incidents/", "/jobs/", "/nodes/", "/statistics/", "/statistics/planning/")
+
+
+def test_the_year_is_the_same_each_time_and_ends_when_it_should():
+    jobs = list(history(END))
+    assert jobs == list(history(END))
+    launches = [launch for job in jobs for launch in job.launches]
+    assert all(a.ended_at <= b.started_at for job in jobs for a, b in pairwise(job.launches))
+    assert all(launch.started_at <= launch.trains_at <= launch.last_step_at <= END for launch in launches)
+    assert max(launch.ended_at or END for launch in launches) <= END
+    assert {job.park.nodes for job in jobs} == {256, 64, 48, 32}
+    assert len(NODES) == sum({job.park.model: job.park.nodes for job in jobs}.values()) == 400
+
+
+def test_its_failures_are_those_of_such_a_park():
+    failures = [launch.failure for job in history(END) for launch in job.launches if launch.failure]
+    tree = taxonomy.load()
+    assert all(failure.said in tree and failure.kind.category in tree for failure in failures)
+    assert 200 < len(failures) < 400
+    states = Counter(failure.state for failure in failures)
+    assert set(states) <= set(Incident.State.values)
+    assert states["awaiting_review"] < 15, "a queue of made-up incidents would bury the first real one"
+
+
+@pytest.fixture
+def year(db):
+    assert history_load(now=timezone.now()) > 200
+
+
+def figures(user, text=""):
+    today = timezone.now().date()
+    period = Period(today.replace(year=today.year - 1, day=min(today.day, 28)), today)
+    query = settled(search.parse(text), user)
+    return statistics_of(user=user, query=query, period=period, now=timezone.now())
+
+
+def figure(statistics, key):
+    return next(one.value for one in statistics.figures if one.key == key)
+
+
+def test_states_words_and_verdicts_agree(year):
+    for incident in Incident.objects.prefetch_related("decisions"):
+        words = list(incident.decisions.all())
+        word = standing.latest(words).get((Decision.Claim.CATEGORY, ""))
+        assert (word is None) == (incident.state == "awaiting_review"), incident
+        if word and word.word == "correct":
+            assert (incident.state, incident.standing_category) == ("corrected", word.value)
+            assert incident.category != incident.standing_category
+
+
+def test_without_an_own_job_figures_are_those_of_the_demonstration_and_say_so(year, client):
+    client.force_login(make_user("boss", "manager"))
+    for page in ("/statistics/", "/statistics/planning/", "/nodes/"):
+        text = client.get(page).content.decode()
+        assert 'data-testid="demonstration"' in text, page
+        assert "<b>Demonstration.</b>" in text, page
+        assert "Remove the demonstration" in text, page
+
+
+def test_figures_of_the_year_are_plausible(year):
+    shown = figures(make_user("boss", "manager"))
+    assert shown.total > 200
+    assert 0.9 < figure(shown, "ettr") < 1
+    assert 0.8 < figure(shown, "right") < 1
+    assert 3600 < figure(shown, "mtbf") < 86_400 * 20
+
+
+def test_with_an_own_job_no_figure_counts_the_demonstration(year, client):
+    make_incident(make_job("mine"), accused=("gpu-1",))
+    boss = make_user("boss", "manager", email="boss@example.com")
+    assert figures(boss).total == 1
+    assert digest_of(user=boss, now=timezone.now()).total <= 1
+    client.force_login(boss)
+    text = client.get("/statistics/").content.decode()
+    assert "The demonstration is not counted here." in text
+    assert "q=%21cluster%3Ademonstration" in text, "lists behind the bars leave it out, too"
+    assert client.get("/api/v1/statistics/").json()["total"] == 1
+    fleet = client.get("/nodes/").content.decode()
+    assert "gpu-1" in fleet
+    assert "demo-118" not in fleet
+    assert 'faultline_incidents{state="awaiting_review"} 1' in metrics_lines()
+    assert "faultline_jobs 1" in metrics_lines()
+
+
+def test_it_is_shown_when_asked_for_although_there_are_own_jobs(year, client):
+    make_incident(make_job("mine"))
+    client.force_login(make_user("boss", "manager"))
+    assert figures(make_user("other", "manager"), "cluster:demonstration").total > 200
+    assert "<b>Demonstration.</b>" in client.get("/statistics/?q=cluster:demonstration").content.decode()
+    assert "demo-118" in client.get("/nodes/?cluster=demonstration&sort=accused").content.decode()
+    assert "<b>Demonstration.</b>" in client.get("/incidents/").content.decode()
+    assert "<b>Demonstration.</b>" not in client.get("/incidents/?q=!cluster:demonstration").content.decode()
+
+
+def test_every_page_of_made_up_rows_opens_and_says_what_it_is(year, client):
+    client.force_login(make_user("eng", "engineer"))
+    incident = Incident.objects.exclude(accused=[]).select_related("job").first()
+    job = f"/jobs/{incident.job.slug}/"
+    tabs = (job, f"{job}cost/", f"{job}compare/", f"{job}files/", f"{job}flows/", f"{job}stacks/")
+    for page in (f"/incidents/{incident.pk}/", f"/nodes/{incident.accused[0]}/", *tabs):
+        answer = client.get(page)
+        assert answer.status_code == 200, page
+        assert "<b>Demonstration.</b>" in answer.content.decode(), page
+    assert "A manager can remove it." in answer.content.decode()
+
+
+def test_a_site_without_it_says_nothing_of_it(db, client):
+    make_incident()
+    client.force_login(make_user("boss", "manager"))
+    for page in PAGES:
+        assert "demonstration" not in client.get(page).content.decode().lower(), page
+
+
+def rows():
+    """How many rows each table has, but for the log of acts."""
+    models = [model for name in ("ingest", "triage") for model in apps.get_app_config(name).get_models()]
+    return {model.__name__: model.objects.count() for model in models if model.__name__ != "Activity"}
+
+
+def test_one_button_takes_it_away_whole_and_leaves_what_is_real(db, client):
+    make_incident(make_job("mine"), accused=("gpu-1",))
+    boss = make_user("boss", "manager")
+    before = rows()
+    history_load()
+    client.force_login(boss)
+    assert figures(boss, "cluster:demonstration").total > 200
+    answer = client.post(reverse("demonstration-remove"), follow=True)
+    assert "The demonstration is gone." in answer.content.decode()
+    assert rows() == before
+    assert "demonstration" not in client.get("/statistics/").content.decode().lower()
+    assert figures(make_user("other", "manager"), "cluster:demonstration").total == 0
+
+
+def test_an_engineer_cannot_remove_it(year, client):
+    client.force_login(make_user("eng", "engineer"))
+    assert client.post(reverse("demonstration-remove")).status_code == 403
+    assert Incident.objects.exists()
+
+
+def test_it_stays_away_until_somebody_asks_for_it(db, monkeypatch):
+    monkeypatch.setattr(samples, "SAMPLES", ())
+    monkeypatch.setattr("triage.management.commands.samples.SAMPLES", ())
+    call_command("samples")
+    assert Incident.objects.count() > 200
+    call_command("samples", remove=True)
+    call_command("samples")
+    assert not Job.objects.exists()
+    call_command("samples", again=True)
+    assert Incident.objects.count() > 200
+    assert not demonstration.was_removed()
+
+
+def test_a_site_in_use_gets_no_made_up_history(db, monkeypatch):
+    monkeypatch.setattr("triage.management.commands.samples.SAMPLES", ())
+    make_job("mine")
+    call_command("samples")
+    assert Job.objects.count() == 1
+
+
+def test_it_is_not_removed_while_a_recording_is_read(year):
+    job = Job.objects.filter(cluster__slug=DEMONSTRATION).first()
+    Run.objects.create(job=job, kind=Run.Kind.DIAGNOSE)
+    with pytest.raises(Refused, match="wait until that is done"):
+        demonstration_remove()
+
+
+def test_it_teaches_nothing_and_takes_no_job_of_anybody(year, client):
+    assert records_confirmed() == []
+    client.force_login(make_user("eng", "engineer"))
+    made = client.post("/api/v1/jobs/", {"name": "x", "cluster": DEMONSTRATION}, content_type="application/json")
+    assert made.status_code == 422
+    assert "another cluster" in made.content.decode()
+    assert DEMONSTRATION not in client.get("/upload/").content.decode()

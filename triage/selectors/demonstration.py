@@ -1,0 +1,102 @@
+"""The demonstration kept apart: figures count it only where it is asked for, or where nothing else is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ingest.models import DEMONSTRATION, Job
+from triage.search import Query
+from triage.selectors.access import visible_clusters
+
+#: what the ids of made-up jobs begin with
+PREFIX = "demo-"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What a page says of the demonstration, and the queries that show it alone or leave it out (empty: no link)."""
+
+    words: str
+    is_counted: bool
+    alone: str = ""
+    without: str = ""
+
+
+def is_there(user: Any) -> bool:
+    """Whether the site has a demonstration that the user may see. No query beyond that of the visible clusters."""
+    return DEMONSTRATION in visible_clusters(user).values()
+
+
+def has_own_jobs(user: Any) -> bool:
+    """Whether the user sees a job outside the demonstration. One small query."""
+    real = [pk for pk, slug in visible_clusters(user).items() if slug != DEMONSTRATION]
+    return Job.objects.filter(cluster__in=real).exists()
+
+
+def counts_it(query: Query) -> bool:
+    """Whether the query names the demonstration's cluster."""
+    return any(fnmatchcase(DEMONSTRATION, value.lower()) for value in query.values("cluster"))
+
+
+def settled(query: Query, user: Any) -> Query:
+    """The query as figures are computed: it says of every figure whether the demonstration is in it.
+
+    A query that names clusters stays as it is. Else the demonstration is left out, and where the user sees no job but
+    its own, it is all that is counted. One query where there is a demonstration, else none.
+    """
+    if not is_there(user) or query.values("cluster"):
+        return query
+    return query.plus("cluster", DEMONSTRATION, is_negated=has_own_jobs(user))
+
+
+def clusters_counted(user: Any, named: str = "") -> list[int]:
+    """The clusters whose machines a table counts, by the same rule; ``named`` is the slug of one that is asked for."""
+    slugs = visible_clusters(user)
+    if named:
+        return [pk for pk, slug in slugs.items() if slug == named]
+    if is_there(user) and not has_own_jobs(user):
+        return [pk for pk, slug in slugs.items() if slug == DEMONSTRATION]
+    return [pk for pk, slug in slugs.items() if slug != DEMONSTRATION]
+
+
+def notice_of_figures(query: Query, user: Any) -> Notice | None:
+    """For a page that adds up what a settled query finds; None without a demonstration, or for other clusters alone."""
+    named = query.values("cluster")
+    if not is_there(user) or (named and not counts_it(query)):
+        return None
+    base = query.without("cluster")
+    links = str(base.plus("cluster", DEMONSTRATION)), str(base.plus("cluster", DEMONSTRATION, is_negated=True))
+    if not named:
+        return Notice("The demonstration is not counted here.", False, *links)
+    if named == {DEMONSTRATION}:
+        return Notice("Made-up history on 400 nodes and some recordings, no job of your own.", True, *links)
+    return Notice("The demonstration is counted among these figures.", True, *links)
+
+
+def notice_of_rows(query: Query, user: Any, rows: int) -> Notice | None:
+    """For a list of which ``rows`` are the demonstration's; None where none is."""
+    if not rows or not is_there(user):
+        return None
+    said = "1 row is a recording or made up." if rows == 1 else f"{rows:,} rows are recordings or made up."
+    base = query.without("cluster")
+    return Notice(said, True, without=str(base.plus("cluster", DEMONSTRATION, is_negated=True)))
+
+
+def notice_of_machines(user: Any, clusters: list[int], named: str) -> Notice | None:
+    """For a table of the machines of ``clusters``, ``named`` being what was asked for."""
+    if not is_there(user):
+        return None
+    if DEMONSTRATION in {visible_clusters(user)[pk] for pk in clusters}:
+        return Notice("Made-up machines and those of some recordings, none of your own.", True)
+    return None if named else Notice("The demonstration is not counted here.", False, alone=DEMONSTRATION)
+
+
+def notice_of_job(job: Job) -> Notice | None:
+    """For a page about one job, or an incident of it."""
+    if job.cluster.slug != DEMONSTRATION:
+        return None
+    if job.slug.startswith(PREFIX):
+        return Notice("Made up, with no evidence behind it.", True)
+    return Notice("A recording of a small run with a real fault, or without one.", True)

@@ -1,0 +1,213 @@
+"""The demonstration: a cluster of its own with recordings and a year of made-up history, loaded and taken away whole.
+
+What is made up is written in the rows of real incidents, so that every page shows it; that it lies in a cluster of its
+own keeps it out of real figures (``selectors.demonstration``).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db import transaction
+from django.db.models import F, OuterRef, Subquery
+from django.utils import timezone
+
+from ingest.models import DEMONSTRATION, Attempt, Cluster, Job, Node
+from ingest.services import cluster_delete
+from triage.models import Activity, Decision, Diagnosis, Incident, Suspect
+from triage.selectors.demonstration import PREFIX
+from triage.services.flow_tables import key_of, tables_forget
+from triage.services.made_up import NODES, STEP_S, Failure, Launch, MadeUpJob, history
+from triage.services.reading import week_of
+
+ENGINE = "made up"
+#: who said the made-up words; nobody can sign in as it
+SPEAKER = "demonstration"
+LOADED, REMOVED = "demonstration_loaded", "demonstration_removed"
+
+
+def demonstration_cluster() -> Cluster:
+    """The cluster of the demonstration, made when it is first needed."""
+    return Cluster.objects.get_or_create(slug=DEMONSTRATION, defaults={"title": "Demonstration"})[0]
+
+
+def was_removed() -> bool:
+    """Whether somebody removed it and nobody asked for it again."""
+    last = Activity.objects.filter(kind__in=(LOADED, REMOVED)).order_by("-pk").values_list("kind", flat=True).first()
+    return last == REMOVED
+
+
+@transaction.atomic
+def history_load(*, now: datetime | None = None) -> int:
+    """Write the year that ends now; returns how many incidents it has, 0 where it is there already.
+
+    The same for the same hour. O(rows), about a second for a few hundred jobs and incidents.
+    """
+    now = (now or timezone.now()).replace(minute=0, second=0, microsecond=0)
+    cluster = demonstration_cluster()
+    if Job.objects.filter(cluster=cluster, slug__startswith=PREFIX).exists():
+        return 0
+    Node.objects.bulk_create([Node(cluster=cluster, name=name) for name in NODES], ignore_conflicts=True)
+    nodes = {node.name: node for node in cluster.nodes.all()}
+    made_up = list(history(now))
+    jobs = Job.objects.bulk_create(_job(one, cluster) for one in made_up)
+    launches = [launch for one in made_up for launch in one.launches]
+    attempts = Attempt.objects.bulk_create(
+        _attempt(job, number, launch, nodes=one.park.nodes)
+        for job, one in zip(jobs, made_up, strict=True)
+        for number, launch in enumerate(one.launches)
+    )
+    diagnoses = Diagnosis.objects.bulk_create(map(_diagnosis, attempts, launches))
+    pairs = zip(diagnoses, launches, strict=True)
+    failed = [(diagnosis, launch.failure) for diagnosis, launch in pairs if launch.failure]
+    incidents = Incident.objects.bulk_create(_incident(diagnosis, failure) for diagnosis, failure in failed)
+    told = [(incident, failure) for incident, (_, failure) in zip(incidents, failed, strict=True)]
+    Suspect.objects.bulk_create(
+        _suspect(incident, failure, nodes[failure.node]) for incident, failure in told if failure.kind.is_of_a_node
+    )
+    speaker = get_user_model().objects.get_or_create(username=SPEAKER, defaults={"is_active": False})[0]
+    Decision.objects.bulk_create(word for one in told for word in _words(*one, speaker))
+    _date(cluster)
+    Activity.objects.create(kind=LOADED, job=jobs[0], data={"after": len(incidents)})
+    return len(incidents)
+
+
+def demonstration_remove(*, user: Any = None) -> bool:
+    """Take the whole demonstration away, words on it included; it does not come back with the next start.
+
+    Returns whether there was one.
+
+    Raises:
+        Refused: (409) while evidence of one of its recordings arrives or is worked on.
+    """
+    with transaction.atomic():
+        cluster = Cluster.objects.filter(slug=DEMONSTRATION).first()
+        keys = [key_of(row) for row in Diagnosis.objects.filter(job__cluster=cluster).exclude(engine=ENGINE).only("pk")]
+        if cluster is not None:
+            cluster_delete(cluster=cluster)
+            get_user_model().objects.filter(username=SPEAKER, is_active=False).delete()
+        Activity.objects.create(kind=REMOVED, actor=user)
+        transaction.on_commit(lambda: tables_forget(keys))
+    return cluster is not None
+
+
+def _job(made_up: MadeUpJob, cluster: Cluster) -> Job:
+    first, last = made_up.launches[0], made_up.launches[-1]
+    outcome = "succeeded" if made_up.is_over else "running"
+    return Job(
+        slug=f"{PREFIX}{made_up.park.model}-{made_up.number}",
+        name=f"Demonstration: {made_up.park.model}, run {made_up.number}",
+        family=f"{PREFIX}{made_up.park.model}",
+        framework=made_up.park.framework,
+        model=made_up.park.model,
+        cluster=cluster,
+        started_at=first.started_at,
+        ended_at=last.ended_at,
+        outcome=outcome,
+        comment="Made up for the demonstration: there is no evidence behind it.",
+    )
+
+
+def _attempt(job: Job, number: int, launch: Launch, *, nodes: int) -> Attempt:
+    ended = launch.ended_at
+    return Attempt(
+        job=job,
+        number=number,
+        started_at=launch.started_at,
+        ended_at=ended,
+        ran_s=(ended - launch.started_at).total_seconds() if ended else None,
+        outcome="failed" if launch.failure else "succeeded" if ended else "running",
+        node_count=nodes,
+    )
+
+
+def _diagnosis(attempt: Attempt, launch: Launch) -> Diagnosis:
+    """With the two iterations that fleet costs are read from."""
+    said = launch.failure.headline if launch.failure else "The attempt showed no failure."
+    ends = ((launch.first, launch.trains_at), (launch.last, launch.last_step_at))
+    rows = [{"n": n, "t": at.timestamp(), "seconds": STEP_S} for n, at in ends]
+    return Diagnosis(
+        job=attempt.job,
+        attempt=attempt,
+        revision=1,
+        engine=ENGINE,
+        report={"headline": said},
+        timeline={"iterations": rows},
+    )
+
+
+def _incident(diagnosis: Diagnosis, failure: Failure) -> Incident:
+    job, nodes, state = diagnosis.job, diagnosis.attempt.node_count or 0, Incident.State(failure.state)
+    node_hours = failure.detected_s / 3600 * nodes
+    incident = Incident(
+        job=job,
+        attempt=diagnosis.attempt,
+        cluster=job.cluster,
+        diagnosis=diagnosis,
+        state=state,
+        headline=failure.headline,
+        category=failure.said,
+        confidence=failure.confidence,
+        standing_category="unknown" if state == Incident.State.REJECTED else _standing(failure),
+        symptom=failure.kind.symptom,
+        stage=failure.kind.stage,
+        iteration=failure.step,
+        node_count=nodes,
+        accused=[failure.node] if failure.kind.is_of_a_node else [],
+        search_text=failure.headline.lower(),
+        happened_at=failure.at,
+        week=week_of(failure.at),
+        opened_at=diagnosis.attempt.ended_at or failure.at,
+        lost_s=failure.detected_s,
+        node_hours=node_hours,
+        gpu_hours=node_hours * job.cluster.gpus_per_node,
+        detected_s=failure.detected_s,
+        reviewed_at=failure.judged_at,
+    )
+    if state == Incident.State.RESOLVED:
+        incident.set_resolved(failure.resolved_at or incident.opened_at)
+    return incident
+
+
+def _standing(failure: Failure) -> str:
+    is_corrected = failure.state == Incident.State.CORRECTED
+    return failure.kind.category if is_corrected else failure.said
+
+
+def _suspect(incident: Incident, failure: Failure, node: Node) -> Suspect:
+    return Suspect(
+        incident=incident,
+        position=0,
+        entity=node.name,
+        kind="node",
+        node=node,
+        score=failure.confidence,
+        reasons=[failure.kind.reason],
+        sources=["logs"],
+    )
+
+
+def _words(incident: Incident, failure: Failure, speaker: Any) -> list[Decision]:
+    """What was said of the category and, where somebody judged that too, of the suspect."""
+    word = {"corrected": "correct", "rejected": "reject", "inconclusive": "inconclusive"}.get(failure.state, "confirm")
+    if failure.judged_at is None:
+        return []
+    said = {"incident": incident, "diagnosis": incident.diagnosis, "made_by": speaker}
+    value = incident.standing_category if word in {"correct", "confirm"} else ""
+    words = [Decision(**said, claim="category", word=word, machine_value=incident.category, value=value)]
+    if failure.kind.is_of_a_node and failure.is_suspect_judged and word in {"correct", "confirm"}:
+        node = failure.node
+        words.append(Decision(**said, claim="suspect", subject=node, word="confirm", machine_value=node, value=node))
+    return words
+
+
+def _date(cluster: Cluster) -> None:
+    """Set the times that rows otherwise take from the clock: jobs and diagnoses are as old as what they tell of."""
+    judged = Incident.objects.filter(pk=OuterRef("incident")).values("reviewed_at")
+    ended = Attempt.objects.filter(pk=OuterRef("attempt")).values("ended_at")
+    made_up = Job.objects.filter(cluster=cluster, slug__startswith=PREFIX)
+    made_up.update(created_at=F("started_at"))
+    Diagnosis.objects.filter(engine=ENGINE, attempt__ended_at__isnull=False).update(created_at=Subquery(ended))
+    Decision.objects.filter(incident__cluster=cluster, made_by__username=SPEAKER).update(made_at=Subquery(judged))
