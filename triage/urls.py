@@ -40,6 +40,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("incidents/<int:number>/comment/", incident.comment, name="comment"),
     path("incidents/<int:number>/group/", incident.group, name="incident-group"),
     path("incidents/<int:number>/grouping/", incident.grouping, name="incident-grouping"),
+    path("undo/last/", queue.undo_last, name="undo-last"),
     path("undo/<uuid:request_id>/", queue.undo, name="undo"),
     path("views/", queue.view_save, name="view-save"),
     path("views/<slug:slug>/delete/", queue.view_delete, name="view-delete"),

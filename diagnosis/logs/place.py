@@ -182,7 +182,10 @@ def _root_clues(case: Case) -> list[Clue]:
             weight = _PLACE.get(row["strength"] or "weak", 0.6) * min(1.0, 0.4 + case.roots.weights[event])
             places = row["n_nodes"] or len(case.roots.named.get(event, ()))
             only = "the only node with" if places == 1 else f"one of {places} nodes with"
-            clues.append(Clue(node, weight, f"{node} is {only}: {_quote(row)}"))
+            said = _quote(row)
+            if not any(mark.isalnum() for mark in said):  # a ruled line is no reason that a reader can weigh
+                said = f"a line without words ({row['n']:,}×)"
+            clues.append(Clue(node, weight, f"{node} is {only}: {said}"))
     return clues
 
 

@@ -7,7 +7,7 @@ const KEYS = [
   { key: "g j", group: "Everywhere", help: "Go to jobs", run: () => go("/jobs/") },
   { key: "g n", group: "Everywhere", help: "Go to nodes", run: () => go("/nodes/") },
   { key: "g s", group: "Everywhere", help: "Go to statistics", run: () => go("/statistics/") },
-  { key: "u", group: "Everywhere", help: "Undo the last act", run: () => press('[data-act="undo"]') },
+  { key: "u", group: "Everywhere", help: "Undo your last act (of the last day; on an incident's page: on it)", run: () => press('[data-act="undo"]') || send("#undo-last") },
   { key: "t", group: "Everywhere", help: "Light or dark", run: () => press("[data-theme-toggle]") },
   { key: "j", group: "Lists", help: "Next", run: () => Cursor.move(1) },
   { key: "k", group: "Lists", help: "Previous", run: () => Cursor.move(-1) },
@@ -18,6 +18,7 @@ const KEYS = [
   { key: "n", group: "Review", help: "Next incident of the queue or list (in a log: next evidence)", run: () => press('[data-act="next"], [data-act="next-evidence"]') },
   { key: "p", group: "Review", help: "Previous incident of the queue or list (in a log: previous evidence)", run: () => press('[data-act="previous"], [data-act="previous-evidence"]') },
   { key: "c", group: "Review", help: "Confirm the category (of the row, of the selection)", run: () => Cursor.act("confirm") },
+  { key: "C", group: "Review", help: "Confirm the category and suspect 1", run: () => press('[data-act="confirm-both"]') },
   { key: "r", group: "Review", help: "Reject", run: () => Cursor.act("reject") },
   { key: "e", group: "Review", help: "Correct the category", run: () => Cursor.act("correct") },
   { key: "i", group: "Review", help: "Judge inconclusive", run: () => Cursor.act("inconclusive") },
@@ -39,6 +40,7 @@ const KEYS = [
 ];
 
 const focus = (selector) => { const found = document.querySelector(selector); if (found) { found.focus(); found.select?.(); } return !!found; };
+const send = (selector) => { const form = document.querySelector(selector); form?.requestSubmit(); return !!form; };
 const go = (path) => { location.assign(path); return true; };
 // a page that understands the key stops the event
 const tell = (name, detail) => !document.dispatchEvent(new CustomEvent(name, { detail, cancelable: true }));
@@ -78,7 +80,7 @@ const Cursor = {
   },
   // On an incident's page the act is a button; in a list it goes to the selection, else to the row under the cursor.
   act(name) {
-    if (press(`[data-act="${name}"]`)) return true;
+    if (press(`[data-act~="${name}"]`)) return true;
     const form = document.querySelector("form[data-bulk]");
     if (!form) return false;
     const chosen = form.querySelectorAll('[data-cursor] input[type="checkbox"]:checked');

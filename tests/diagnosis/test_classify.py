@@ -56,6 +56,15 @@ def test_confirmations_raise_the_confidence_of_what_they_confirm() -> None:
     assert joined.confidence > more.confidence
 
 
+def test_alternatives_are_shares_of_one_whole() -> None:
+    equals = classify([hint("nvidia.xid.79"), hint("storage.full")])
+    assert equals.runner_up
+    assert equals.confidence + equals.runner_up_confidence <= 1.0
+    for rule in ("code.shape", "data.missing", "elastic.exit_killed", "kernel.hung_task"):
+        verdict = classify([hint("nvidia.xid.79", is_first=True), hint(rule)])
+        assert verdict.confidence + verdict.runner_up_confidence <= 1.0
+
+
 def test_words_that_come_from_two_causes_name_both() -> None:
     verdict = classify([hint("cuda.illegal_access")])
     assert verdict.category.id == "hardware.gpu.kernel"

@@ -112,6 +112,7 @@ RULES: dict[str, Rule] = {
     "GET /statistics/": Rule(ALL, "statistics"),
     "GET /statistics/<table>.csv": Rule(ALL, "statistics"),
     "GET /statistics/planning/": Rule(ALL, "statistics"),
+    "POST /undo/last/": post(ALL, "review"),
     "POST /undo/<request_id>/": post(ALL, "review"),
     "GET /upload/": Rule(ALL, "upload"),
     "POST /upload/": post(ALL, "upload", name="x", outcome="unknown"),

@@ -221,7 +221,8 @@ def test_a_page_keeps_its_budget_also_when_nothing_is_remembered(client, ada, dj
     pages = [reverse(name) for name in PAGES] + [f"/incidents/{later.pk}/", "/jobs/llama/", "/nodes/gpu-1/"]
     for page in pages:
         Activity.objects.create(incident=later, kind="commented", data={"body": "x"})
-        with django_assert_max_num_queries(8):
+        # what is counted once an hour for the corrections that an incident's page offers is one more
+        with django_assert_max_num_queries(9 if "/incidents/" in page else 8):
             assert client.get(page).status_code == 200
         with django_assert_max_num_queries(7):
             assert client.get(page).status_code == 200

@@ -8,9 +8,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ingest.models import Node
-from tests.factories import make_cluster, make_incident, make_job, make_team, make_user
-from triage.models import Activity, Decision, Incident
+from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from tests.triage.report import sample
+from triage.models import Activity, Incident, Suspect
 from triage.selectors.nodes import fleet_page, node_page
+from triage.services.diagnosing import diagnosis_store
+from triage.services.importing import Fault, faults_import
+from triage.services.reviewing import decision_make, decision_undo
 
 pytestmark = pytest.mark.django_db
 
@@ -69,29 +73,66 @@ def test_machines_never_accused_show_only_when_asked_for(engineer):
     assert sorted(fleet(engineer, is_accused_only=False)) == ["bad", "good"]
 
 
+def say(incident, engineer, word, claim="suspect"):
+    subject = incident.accused[0] if claim == "suspect" else ""
+    return decision_make(incident=incident, claim=claim, subject=subject, word=word, by=engineer)
+
+
+def told(engineer, name="n1"):
+    """What both pages say of a machine: accusations of 28 days, confirmed ones, and the score."""
+    page = node_page(engineer, name, now=timezone.now())
+    row = next(row for row in fleet_page(engineer, now=timezone.now()).rows if row.node.name == name)
+    assert (row.recent, row.confirmed, row.lemon) == (page.recent, page.confirmed, pytest.approx(page.lemon))
+    return row.recent, row.confirmed, round(row.lemon, 2)
+
+
 def test_a_rejected_incident_does_not_count_against_a_machine(engineer):
-    make_incident(accused=("n1",), state=Incident.State.REJECTED)
-    make_incident(accused=("n1",), state=Incident.State.CONFIRMED)
-    row = fleet_page(engineer, now=timezone.now()).rows[0]
-    assert (row.accusations, row.confirmed, row.recent) == (1, 1, 1)
+    say(make_incident(accused=("n1",)), engineer, "reject", claim="category")
+    make_incident(accused=("n1",))
+    assert told(engineer)[:2] == (1, 0)
 
 
-def test_a_confirmed_past_weighs_more_than_an_unreviewed_one(engineer):
-    for _ in range(2):
-        make_incident(accused=("confirmed",), state=Incident.State.CONFIRMED)
-        make_incident(accused=("unreviewed",))
-    score = {row.node.name: row.lemon for row in fleet_page(engineer, now=timezone.now()).rows}
-    assert 0 < score["unreviewed"] < score["confirmed"] < 1
-
-
-def test_a_human_word_on_the_suspect_shows_and_counts(engineer):
+def test_a_word_on_the_category_convicts_no_machine(engineer):
+    """One accusation, unreviewed and alone: 1 - exp(-0.15 - 0.2) = 0.30; confirmed: 1 - exp(-0.5 - 0.2) = 0.50."""
     incident = make_incident(accused=("n1",))
-    Decision.objects.create(
-        incident=incident, claim="suspect", subject="n1", word="reject", diagnosis=incident.diagnosis, made_by=engineer
-    )
-    shown = node_page(engineer, "n1", now=timezone.now())
-    assert shown.accusations[0].word == "reject"
-    assert shown.recent == 0
+    assert told(engineer) == (1, 0, 0.3)
+    say(incident, engineer, "confirm", claim="category")
+    assert told(engineer) == (1, 0, 0.3)
+    word = say(incident, engineer, "confirm")
+    assert told(engineer) == (1, 1, 0.5)
+    decision_undo(decision=word, by=engineer)
+    assert told(engineer) == (1, 0, 0.3)
+
+
+def test_company_counts_less_than_standing_alone_on_both_pages(engineer):
+    make_incident(accused=("n1", "n2"))
+    assert told(engineer) == (1, 0, 0.14)
+
+
+@pytest.mark.parametrize("word", ["reject", "correct"])
+def test_a_machine_that_a_human_cleared_is_accused_no_more(engineer, word):
+    incident = make_incident(accused=("n1",))
+    value = "n2" if word == "correct" else ""
+    decision_make(incident=incident, claim="suspect", subject="n1", word=word, value=value, by=engineer)
+    page = node_page(engineer, "n1", now=timezone.now())
+    row = fleet_page(engineer, now=timezone.now()).rows[0]
+    assert page.accusations[0].suspect.word == word
+    assert (page.recent, row.recent, row.lemon, page.lemon) == (0, 0, 0, 0)
+
+
+def test_a_word_on_a_suspect_outlives_a_new_diagnosis(engineer):
+    attempt = make_attempt(make_job("llama"))
+    diagnosis_store(attempt=attempt, revision=1, report=sample())
+    say(Incident.objects.get(), engineer, "confirm")
+    diagnosis_store(attempt=attempt, revision=2, report=sample())
+    assert [(row.entity, row.word) for row in Suspect.objects.exclude(word="")] == [("gpu-0412", "confirm")]
+
+
+def test_an_imported_fault_is_a_time_out_of_service_and_no_conviction(engineer):
+    now = timezone.now()
+    fault = Fault("n1", now - timedelta(days=2), now - timedelta(days=1), "GPU DBE")
+    faults_import(cluster=make_cluster(), slug="faults", faults=[fault])
+    assert told(engineer) == (1, 0, 0.22)  # 1 - exp(-0.25)
 
 
 def test_machines_of_closed_clusters_are_not_there_for_strangers(client, engineer):

@@ -53,7 +53,7 @@ def test_folded_ranks_unfold(text, ranks):
 
 
 def test_children_stand_below_their_parent_and_beside_each_other():
-    chart = icicle_chart(ICICLE, {3}, {3: "/dump"})
+    chart = icicle_chart(ICICLE, {3}, {3: "/dump"}, suspects={3})
     boxes = {
         text: (base, x, y)
         for trace in chart["data"]
@@ -66,12 +66,14 @@ def test_children_stand_below_their_parent_and_beside_each_other():
 
 def test_of_endless_stacks_the_outermost_frames_are_drawn(monkeypatch):
     monkeypatch.setattr(stacks, "MAX_FRAMES", 2)
-    chart = icicle_chart(ICICLE, set(), {})
+    chart = icicle_chart(ICICLE, set(), {}, suspects=set())
     assert [text for trace in chart["data"] for text in trace["text"]] == ["all ranks", "main (train.py)"]
 
 
 def test_frames_of_outliers_alone_are_hatched_and_open_their_dump():
-    hatched = [t for t in icicle_chart(ICICLE, {3}, {3: "/dump"})["data"] if t["marker"]["pattern"]["shape"]]
+    hatched = [
+        t for t in icicle_chart(ICICLE, {3}, {3: "/dump"}, suspects={3})["data"] if t["marker"]["pattern"]["shape"]
+    ]
     assert [trace["text"] for trace in hatched] == [["get_batch (<data>.py)"]]
     assert hatched[0]["customdata"] == ["/dump"]
 

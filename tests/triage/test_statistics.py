@@ -161,6 +161,8 @@ def test_incidents_break_down_by_each_dimension(by):
     assert shown(by=by).dimension.incidents.sum() == 1
 
 
+#: half of the last decimal of a cost in a table, and a little
+ROUNDED = 0.0051
 CATEGORIES = ("hardware.gpu.ecc", "hardware.gpu.off_bus", "network.link_down", "user.config.invalid", "unknown")
 WRITTEN_RIGHT = {"confirmed", "corrected", "actioned", "resolved"}
 
@@ -213,7 +215,8 @@ def test_every_table_says_what_a_loop_over_the_incidents_would(seed):
     assert len(rows) > 5
     assert len(before) > 5
 
-    judged = [row for row in rows if row.state not in {"awaiting_review", "inconclusive"}]
+    waits = {"awaiting_review", "inconclusive"}
+    judged = [row for row in rows if row.state not in waits and row.category != "unknown"]
     right = [row for row in judged if row.state in WRITTEN_RIGHT and row.category == row.standing_category]
     for part, which in ((rows, "value"), (before, "before")):
         said = {one.key: getattr(one, which) for one in statistics.figures}
@@ -232,17 +235,17 @@ def test_every_table_says_what_a_loop_over_the_incidents_would(seed):
 
     assert table("weeks", "week", "category", "incidents") == counted(rows, top)
     weekly_cost = counted(rows, top, lambda row: row.gpu_hours)
-    assert table("weeks", "week", "category", "gpu_hours") == pytest.approx(weekly_cost)
+    assert table("weeks", "week", "category", "gpu_hours") == pytest.approx(weekly_cost, abs=ROUNDED)
     assert table("pareto", "category", "node_hours") == pytest.approx(
-        counted(rows, lambda row: (row.standing_category,), lambda row: row.node_hours)
+        counted(rows, lambda row: (row.standing_category,), lambda row: row.node_hours), abs=ROUNDED
     )
     costs = counted(rows, lambda row: row.standing_category, lambda row: row.gpu_hours)
-    assert list(statistics.pareto.gpu_hours) == pytest.approx(sorted(costs.values(), reverse=True))
+    assert list(statistics.pareto.gpu_hours) == pytest.approx(sorted(costs.values(), reverse=True), abs=ROUNDED)
     assert statistics.pareto.cumulative.iloc[-1] == pytest.approx(1)
     verdicts = {(row.week,): (row.awaiting, row.right, row.wrong) for row in statistics.verdicts.itertuples()}
     assert verdicts == {
         (week,): (
-            sum(row.week == week and row not in judged for row in rows),
+            sum(row.week == week and row.state in waits for row in rows),
             sum(row.week == week for row in right),
             sum(row.week == week and row not in right for row in judged),
         )
@@ -259,7 +262,9 @@ def test_every_table_says_what_a_loop_over_the_incidents_would(seed):
         "team": lambda row: ("",),
     }[by]
     assert table("dimension", "value", "incidents") == counted(rows, of)
-    assert table("dimension", "value", "gpu_hours") == pytest.approx(counted(rows, of, lambda row: row.gpu_hours))
+    assert table("dimension", "value", "gpu_hours") == pytest.approx(
+        counted(rows, of, lambda row: row.gpu_hours), abs=ROUNDED
+    )
 
 
 def test_plotly_itself_would_draw_the_same_figures():

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from typing import Any
 
-#: fill and pattern of a frame that every rank has, that most have, that outliers have
-_COMMON, _SPLIT, _OUTLIER = ("#7d8ca3", ""), ("#4f86c6", ""), ("#c2574f", "/")
+#: fill and pattern of a frame that every rank has, that most have, that only outliers have, that only suspects have:
+#: whoever merely waits otherwise than the rest never looks like who is suspected
+_COMMON, _SPLIT, _OUTLIER, _SUSPECT = ("#7d8ca3", ""), ("#4f86c6", ""), ("#b9872f", "."), ("#c2574f", "/")
 MAX_FRAMES = 4000
 _ROW = 24
 
 
-def icicle_chart(nodes: list[dict[str, Any]], outliers: set[int], links: dict[int, str]) -> dict[str, Any]:
+def icicle_chart(
+    nodes: list[dict[str, Any]], outliers: set[int], links: dict[int, str], *, suspects: set[int]
+) -> dict[str, Any]:
     """``{"data", "layout", "label"}`` of an icicle.
 
     Args:
         nodes: the report's ``icicle`` (``id, parent, label, value, ranks, lacks``), parents before their children.
         outliers: ranks that differ from their peers.
         links: from a rank to its raw dump.
+        suspects: ranks that are to blame for it, as far as the stacks tell.
     """
     placed: dict[int, tuple[float, int]] = {}
     used: dict[int, float] = {}
@@ -35,8 +39,7 @@ def icicle_chart(nodes: list[dict[str, Any]], outliers: set[int], links: dict[in
         used[node["id"]] = left
         deepest = max(deepest, depth)
         ranks = unfold(node["ranks"])
-        is_outlier = bool(ranks) and set(ranks) <= outliers
-        look = _OUTLIER if is_outlier else _COMMON if node["value"] == total else _SPLIT
+        look = _look(set(ranks), suspects, outliers, is_common=node["value"] == total)
         lacks = f"<br>lacks {node['lacks']}" if node["lacks"] else ""
         text = f"{node['label']}<br>{node['value']} ranks: {node['ranks']}{lacks}"
         link = next((links[rank] for rank in ranks if rank in links), "")
@@ -53,6 +56,14 @@ def icicle_chart(nodes: list[dict[str, Any]], outliers: set[int], links: dict[in
         "yaxis": {"autorange": "reversed", "visible": False, "fixedrange": True},
     }
     return {"data": data, "layout": layout, "label": f"Icicle of the stacks of {total} ranks"}
+
+
+def _look(ranks: set[int], suspects: set[int], outliers: set[int], *, is_common: bool) -> tuple[str, str]:
+    if ranks and ranks <= suspects:
+        return _SUSPECT
+    if ranks and ranks <= outliers | suspects:
+        return _OUTLIER
+    return _COMMON if is_common else _SPLIT
 
 
 def unfold(text: str) -> list[int]:

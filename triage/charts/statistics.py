@@ -26,8 +26,18 @@ _LOOKS = {
     "unknown": ("#8a929c", "|"),
     "none": ("#aeb5be", "+"),
 }
-_VERDICT_LOOKS = {"right": ("#3f9c63", ""), "wrong": ("#c2574f", "/"), "awaiting": ("#9aa2ac", ".")}
-_VERDICT_TITLES = {"right": "verdict left standing", "wrong": "corrected or rejected", "awaiting": "not judged yet"}
+_VERDICT_LOOKS = {
+    "right": ("#3f9c63", ""),
+    "wrong": ("#c2574f", "/"),
+    "unnamed": ("#7a6bc4", "x"),
+    "awaiting": ("#9aa2ac", "."),
+}
+_VERDICT_TITLES = {
+    "right": "verdict left standing",
+    "wrong": "corrected or rejected",
+    "unnamed": "none given, named by people",
+    "awaiting": "not judged yet",
+}
 
 
 _NAMED_WEEKS = 8
@@ -57,7 +67,7 @@ def weeks_chart(frame: pd.DataFrame, measure: str, links: dict[tuple[str, str], 
     for week, name, value in zip(frame.week, frame.category, frame[measure], strict=True):
         weeks, values = parts.setdefault(name, ([], []))
         weeks.append(str(week))
-        values.append(round(value, 1))
+        values.append(value)
     known = [name for name in _LOOKS if name in parts]
     data = [
         _bar(
@@ -101,7 +111,7 @@ def pareto_chart(frame: pd.DataFrame, links: list[str], *, rows: int = 12) -> di
         _bar(
             ("#4f86c6", ""),
             x=titles,
-            y=[round(value, 1) for value in top[measure].tolist()],
+            y=top[measure].tolist(),
             name="GPU-hours lost" if has_cost else "incidents",
             customdata=links[:rows],
             hovertemplate="%{x}: %{y:,}<extra></extra>",
@@ -146,6 +156,7 @@ def verdicts_chart(frame: pd.DataFrame, links: dict[tuple[str, str], str]) -> di
             hovertemplate=f"week of %{{x}}<br>{title}: %{{y:,}}<extra></extra>",
         )
         for name, title in _VERDICT_TITLES.items()
+        if name != "unnamed" or frame[name].any()
     ]
     axis = {"rangemode": "tozero", "title": {"text": "incidents"}}
     return _drawn(data, barmode="stack", xaxis=_mondays(frame.week), yaxis=axis)

@@ -92,6 +92,8 @@ class Incident(models.Model):
         ACTIONED = "actioned", "actioned"
         RESOLVED = "resolved", "resolved"
 
+    #: states of incidents whose category nobody judged, or where the one who did found it open
+    OPEN = (State.AWAITING_REVIEW, State.INCONCLUSIVE)
     #: states of incidents whose category a human let stand or set right
     STOOD = (State.CONFIRMED, State.CORRECTED, State.ACTIONED, State.RESOLVED)
 
@@ -145,6 +147,8 @@ class Incident(models.Model):
     group = models.ForeignKey(Group, on_delete=models.SET_NULL, null=True, blank=True, related_name="incidents")
     #: the latest diagnosis found no failure any more; kept, because human words hang on it
     is_withdrawn = models.BooleanField(default=False)
+    #: a fault that was recorded elsewhere: it counts as a fault, but Faultline neither saw the job nor named the cause
+    is_imported = models.BooleanField(default=False)
 
     class Meta:
         ordering = ("-opened_at", "-id")
@@ -166,7 +170,7 @@ class Incident(models.Model):
             models.Index(
                 fields=(
                     *("week", "standing_category", "happened_at", "cluster", "is_withdrawn", "category", "state"),
-                    *("gpu_hours", "node_hours", "lost_s", "detected_s", "repaired_s", "id"),
+                    *("gpu_hours", "node_hours", "lost_s", "detected_s", "repaired_s", "is_imported", "id"),
                 ),
                 name="incident_statistics",
             ),
@@ -228,13 +232,18 @@ class Suspect(models.Model):
     is_accused = models.BooleanField(default=True)
     reasons = models.JSONField(default=list)
     sources = models.JSONField(default=list)
+    #: the human word (``Decision.Word``) that stands on this suspect; a word on the category is none on it
+    word = models.CharField(max_length=12, blank=True)
+
+    #: words that clear it: it was not this one
+    CLEARED = ("reject", "correct")
 
     class Meta:
         ordering = ("position",)
         # who is accused in an incident, and in which incidents a machine is: read from the indexes, never from the rows
         indexes = (
             models.Index(fields=("incident", "is_accused", "node"), name="suspect_of_incident"),
-            models.Index(fields=("node", "is_accused", "incident"), name="suspect_of_node"),
+            models.Index(fields=("node", "is_accused", "word", "incident"), name="suspect_of_node"),
         )
 
     def __str__(self) -> str:

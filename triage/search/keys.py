@@ -246,6 +246,7 @@ _FLAGS: dict[str, tuple[str, Callable[[Asker], Q]]] = {
     "snoozed": ("snoozed", lambda asker: Q(snoozed_until__gt=asker.now)),
     "grouped": ("merged into a group", lambda asker: Q(group__isnull=False)),
     "withdrawn": ("withdrawn by a later diagnosis", lambda asker: Q(is_withdrawn=True)),
+    "imported": ("imported records", lambda asker: Q(is_imported=True)),
 }
 
 
@@ -268,10 +269,13 @@ def _assignee(term: Term, asker: Asker) -> Q:
 
 
 def _was(term: Term, asker: Asker) -> Q:
-    """``verdict:right`` and ``verdict:wrong`` compare the machine's category with the one that stands."""
-    right = Q(state__in=Incident.STOOD, category=F("standing_category"))
-    is_judged = ~Q(state__in=[_State.AWAITING_REVIEW, _State.INCONCLUSIVE])
-    wrong = Q(state=_State.REJECTED) | (is_judged & ~Q(category=F("standing_category")))
+    """``verdict:right`` and ``verdict:wrong`` compare the machine's category with the one that stands.
+
+    Imported faults and what the machine left unnamed are no verdicts of the machine.
+    """
+    is_judged = ~Q(state__in=Incident.OPEN) & Q(is_imported=False) & ~Q(category=taxonomy.UNKNOWN)
+    is_right = Q(state__in=Incident.STOOD, category=F("standing_category"))
+    right, wrong = is_judged & is_right, is_judged & ~is_right
     meanings = {"right": right, "wrong": wrong}
     if unknown := [value for value in term.values if value not in meanings]:
         raise SearchError(f"“verdict:{unknown[0]}” is unknown: use right or wrong.")

@@ -16,7 +16,7 @@ from diagnosis import taxonomy
 from triage.models import Activity, Decision, Incident, Suspect
 from triage.selectors.advice import TRIED_KINDS, tried_words
 from triage.selectors.incidents import incidents_visible_to
-from triage.selectors.memory import remembered
+from triage.selectors.memory import remembered, renewed
 from triage.services import standing
 from triage.services.reading import FindingFacts, findings_of
 
@@ -51,9 +51,13 @@ class SuspectView:
     word: Decision | None
     past: int
     past_confirmed: int
-    score_share: float
     #: whether the one before it has the same reasons
     repeats: bool
+
+    @property
+    def reasons(self) -> list[str]:
+        """What speaks against it and has not been said of the one before."""
+        return [] if self.repeats else [str(reason) for reason in self.row.reasons]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +117,16 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
     last = standing.latest(decisions)
     rows = list(
         incident.suspects.select_related("node").annotate(
-            past=_past(incident), past_confirmed=_past(incident, stood=True)
+            past=_past(incident), past_confirmed=_past(incident, node__suspicions__word=Decision.Word.CONFIRM)
         )
     )
-    top = max((row.score for row in rows), default=1) or 1
+    rows.sort(key=lambda row: (not row.is_accused, -row.score, row.position))
     views = [
         SuspectView(
             row=row,
             word=last.get((Decision.Claim.SUSPECT, row.entity)),
             past=row.past,
             past_confirmed=row.past_confirmed,
-            score_share=row.score / top,
             repeats=n > 0 and bool(row.reasons) and row.reasons == rows[n - 1].reasons,
         )
         for n, row in enumerate(rows)
@@ -161,11 +164,10 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
     )
 
 
-def _past(incident: Incident, *, stood: bool = False) -> Any:
-    """How many other incidents accused the same node; with ``stood`` those whose verdict a human let stand."""
+def _past(incident: Incident, **said: Any) -> Any:
+    """How many other incidents accused the same node; with ``said`` those where a human said so of the node itself."""
     same = Q(node__suspicions__is_accused=True) & ~Q(node__suspicions__incident=incident)
-    judged = Q(node__suspicions__incident__state__in=Incident.STOOD)
-    return Count("node__suspicions", filter=same & judged if stood else same)
+    return Count("node__suspicions", filter=same & Q(**said))
 
 
 def _claims(incident: Incident, last: dict[tuple[str, str], Decision]) -> list[ClaimView]:
@@ -253,6 +255,24 @@ def _relatives(user: Any, incident: Incident) -> list[tuple[Incident, str]]:
         .order_by("closeness", "-opened_at", "-id")[:SIMILAR_LIMIT]
     )
     return [(row, row.why) for row in rows]
+
+
+#: how many categories a correction offers before the tree
+FREQUENT_LIMIT = 6
+
+
+def frequent_categories(user: Any) -> list[str]:
+    """What people found most often in the incidents that this person sees, most first. One query an hour."""
+
+    def counted(kept: list[str] | None) -> list[str]:
+        if kept is not None:
+            return kept
+        found = incidents_visible_to(user).filter(is_withdrawn=False, state__in=Incident.STOOD)
+        named = found.exclude(standing_category__in=(taxonomy.UNKNOWN, taxonomy.NONE)).order_by()
+        counts = named.values_list("standing_category").annotate(n=Count("pk")).order_by("-n", "standing_category")
+        return [category for category, _ in counts[:FREQUENT_LIMIT]]
+
+    return renewed("frequent categories", user=user, parts=(), now=timezone.now(), renew=counted)
 
 
 def log_url(slug: str, attempt: int, path: str, line: int | None = None, end: int | None = None) -> str:

@@ -42,6 +42,7 @@ _ROW_FIELDS = (
         "gpu_hours",
         "node_count",
         "cluster_id",
+        "is_imported",
         "job__slug",
         "job__name",
         "assignee__username",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 
 from diagnosis.metrics import LEMON_DAYS, lemon_score
 from ingest.models import Node
@@ -58,11 +59,12 @@ def nodes_visible_to(user: Any) -> QuerySet[Node]:
 
 
 class _Tally(NamedTuple):
-    """What one machine was accused of, without what a human rejected."""
+    """What one machine was accused of, without what a human rejected: the incident's verdict or this suspect."""
 
     accusations: int = 0
     recent: int = 0
     recent_confirmed: int = 0
+    recent_imported: int = 0
     confirmed: int = 0
     gpu_hours: float | None = None
     last_at: datetime | None = None
@@ -81,7 +83,7 @@ def fleet_page(
     page: int = 1,
     now: datetime,
 ) -> Fleet:
-    """Machines with their accusations, of these clusters where some are given. Four queries.
+    """Machines with their accusations, of these clusters where some are given. Five queries.
 
     Adding up all that every machine was ever accused of takes longest, so that the default order is found from the
     last 28 days alone, and only the machines that may stand on the page are added up.
@@ -105,7 +107,8 @@ def fleet_page(
         ordered = sorted(near, key=lambda pk: (*_order(sort, tallies.get(pk, _NOTHING)), names[pk]))
         shown = ordered[low - before : high - before]
     found = Node.objects.select_related("cluster").in_bulk(shown)
-    rows = [_fleet_row(found[pk], tallies.get(pk, _NOTHING)) for pk in shown if pk in found]
+    alone = _alone(shown, since)
+    rows = [_fleet_row(found[pk], tallies.get(pk, _NOTHING), alone[pk]) for pk in shown if pk in found]
     return Fleet(rows, len(names), page)
 
 
@@ -129,7 +132,7 @@ def _around(ordered: list[int], ranks: dict[int, int], low: int, high: int) -> t
 
 def _accusations() -> QuerySet[Suspect]:
     """Accusations of machines, in no order."""
-    return Suspect.objects.filter(is_accused=True, node__isnull=False).order_by()
+    return Suspect.objects.filter(is_accused=True, node__isnull=False).exclude(word__in=Suspect.CLEARED).order_by()
 
 
 def _recent_counts(since: datetime) -> dict[int, int]:
@@ -146,7 +149,7 @@ def _recent_counts(since: datetime) -> dict[int, int]:
 def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
     """Of each of the machines (ids, or a query of them) that was accused."""
     is_recent = Q(incident__happened_at__gte=since)
-    is_confirmed = Q(incident__state__in=Incident.STOOD)
+    is_confirmed = Q(word=Decision.Word.CONFIRM)  # of this machine: a word on the category is none on it
     rows = (
         _accusations()
         .filter(node__in=nodes, incident__is_withdrawn=False)
@@ -156,6 +159,7 @@ def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
             accusations=Count("pk"),
             recent=Count("pk", filter=is_recent),
             recent_confirmed=Count("pk", filter=is_recent & is_confirmed),
+            recent_imported=Count("pk", filter=is_recent & ~is_confirmed & Q(incident__is_imported=True)),
             confirmed=Count("pk", filter=is_confirmed),
             gpu_hours=Sum("incident__gpu_hours"),
             last_at=Max("incident__happened_at"),
@@ -164,7 +168,18 @@ def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
     return {row[0]: _Tally(*row[1:]) for row in rows}
 
 
-def _fleet_row(node: Node, tally: _Tally) -> FleetRow:
+def _alone(nodes: list[int], since: datetime) -> Counter[int]:
+    """In how many diagnosed incidents since then each of these machines was the only accused."""
+    rows = (
+        _accusations()
+        .filter(node__in=nodes, incident__is_withdrawn=False, incident__is_imported=False)
+        .filter(incident__happened_at__gte=since)
+        .exclude(incident__state=Incident.State.REJECTED)
+    )
+    return Counter(node for node, accused in rows.values_list("node", "incident__accused") if len(accused) == 1)
+
+
+def _fleet_row(node: Node, tally: _Tally, alone: int) -> FleetRow:
     return FleetRow(
         node=node,
         accusations=tally.accusations,
@@ -172,7 +187,12 @@ def _fleet_row(node: Node, tally: _Tally) -> FleetRow:
         confirmed=tally.confirmed,
         gpu_hours=tally.gpu_hours,
         last_at=tally.last_at,
-        lemon=lemon_score(confirmed=tally.recent_confirmed, unreviewed=tally.recent - tally.recent_confirmed),
+        lemon=lemon_score(
+            confirmed=tally.recent_confirmed,
+            unreviewed=tally.recent - tally.recent_confirmed - tally.recent_imported,
+            alone=alone,
+            suspended=tally.recent_imported,
+        ),
     )
 
 
@@ -182,7 +202,12 @@ class Accusation:
 
     incident: Incident
     suspect: Suspect
-    word: str
+
+    @property
+    def stands(self) -> bool:
+        """Accused by the machine or a record, and cleared by nobody."""
+        is_cleared = self.suspect.word in Suspect.CLEARED or self.incident.state == Incident.State.REJECTED
+        return self.suspect.is_accused and not is_cleared
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,25 +230,16 @@ def node_page(user: Any, name: str, *, cluster: str = "", now: datetime) -> Node
     node = next((node for node in same_name if node.cluster.slug == cluster), same_name[0] if same_name else None)
     if node is None:
         return None
-    last_word = (
-        Decision.objects.filter(incident=OuterRef("incident"), claim="suspect", subject=name, undone_at=None)
-        .order_by("-made_at", "-id")
-        .values("word")[:1]
-    )
     suspects = (
         Suspect.objects.filter(node=node, incident__is_withdrawn=False)
         .select_related("incident__job")
-        .annotate(word=Subquery(last_word))
         .order_by("-incident__happened_at")[:ACCUSATIONS_SHOWN]
     )
-    accusations = [Accusation(suspect.incident, suspect, suspect.word or "") for suspect in suspects]
-    standing = [
-        one
-        for one in accusations
-        if one.suspect.is_accused and one.word != "reject" and one.incident.state != Incident.State.REJECTED
-    ]
+    accusations = [Accusation(suspect.incident, suspect) for suspect in suspects]
+    standing = [one for one in accusations if one.stands]
     recent = [one for one in standing if one.incident.happened_at >= now - timedelta(days=LEMON_DAYS)]
-    confirmed = [one for one in recent if one.word == "confirm" or one.incident.state in Incident.STOOD]
+    confirmed = [one for one in recent if one.suspect.word == Decision.Word.CONFIRM]
+    imported = [one for one in recent if one.incident.is_imported and one not in confirmed]
     tally: dict[str, int] = {}
     for one in standing:
         tally[one.incident.standing_category] = tally.get(one.incident.standing_category, 0) + 1
@@ -235,8 +251,9 @@ def node_page(user: Any, name: str, *, cluster: str = "", now: datetime) -> Node
         confirmed=len(confirmed),
         lemon=lemon_score(
             confirmed=len(confirmed),
-            unreviewed=len(recent) - len(confirmed),
-            alone=sum(len(one.incident.accused) == 1 for one in recent),
+            unreviewed=len(recent) - len(confirmed) - len(imported),
+            alone=sum(len(one.incident.accused) == 1 for one in recent if one not in imported),
+            suspended=len(imported),
         ),
         gpu_hours=sum(one.incident.gpu_hours or 0.0 for one in standing),
         namesakes=[other for other in same_name if other.pk != node.pk],

@@ -33,17 +33,26 @@ def stacks_view(report: dict[str, Any], *, words: str, link: Callable[[str, int]
     first: dict[int, str] = {}
     for row in dumps:
         first.setdefault(row["rank"], row["link"])
+    suspects, outliers = (set(stacks.get(name) or []) for name in ("suspect_ranks", "outlier_ranks"))
     wanted = words.lower().split()
     groups = []
     for group in stacks.get("groups", []):
         frames = [str(frame) for frame in group["frames"]]
         if all(word in " ".join(frames).lower() or word in str(group.get("what", "")).lower() for word in wanted):
             ranks = group["ranks"]
-            groups.append({**group, "link": first.get(ranks[0], "") if ranks else "", "depth": len(frames)})
+            is_suspect = bool(suspects & set(ranks))
+            groups.append(
+                {
+                    **group,
+                    "is_suspect": is_suspect,
+                    "link": first.get(ranks[0], "") if ranks else "",
+                    "depth": len(frames),
+                }
+            )
     rows = stacks.get("icicle") or []
     if wanted:
         rows = _branch(rows, {rank for group in groups for rank in group["ranks"]})
-    chart = icicle_chart(rows, set(stacks.get("outlier_ranks", [])), first) if len(rows) > 1 else None
+    chart = icicle_chart(rows, outliers, first, suspects=suspects) if len(rows) > 1 else None
     return StacksView(stacks, groups[:GROUPS_SHOWN], max(0, len(groups) - GROUPS_SHOWN), chart, dumps)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, F, Q, QuerySet, Sum, Value
@@ -40,9 +39,19 @@ DIMENSIONS = {
 }
 
 
+#: below so much observed run time a rate would be any number: it is told as not known
+MIN_RUN_S = 86_400.0
+#: decimals of each column, the same on the page, in the pictures, the files and the API
+DECIMALS = {"gpu_hours": 2, "node_hours": 2, "share": 3, "cumulative": 3, "precision": 3}
+_COUNTS = ("incidents", "imported", "awaiting", "right", "wrong", "unnamed", "reviewed")
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of the head row, with the same of the period before. ``None`` where nothing tells."""
+    """One number of the head row, with the same of the period before. ``None`` where it is not known.
+
+    ``basis`` says what it rests on, or what is missing.
+    """
 
     key: str
     title: str
@@ -50,6 +59,7 @@ class Figure:
     before: float | None
     unit: str
     is_more_better: bool
+    basis: str = ""
 
     @property
     def change(self) -> float | None:
@@ -71,16 +81,17 @@ class Statistics:
     query: Query
     by: str
     total: int
-    #: of them those whose cost the evidence tells, and those whose verdict a human rejected
+    #: of them those whose cost the evidence tells, those whose verdict a human rejected, and imported faults
     priced: int
     rejected: int
+    imported: int
     figures: tuple[Figure, ...]
     weeks: pd.DataFrame  # week, category, incidents, gpu_hours
     pareto: pd.DataFrame  # category, title, incidents, gpu_hours, node_hours, share, cumulative
-    verdicts: pd.DataFrame  # week, awaiting, right, wrong
+    verdicts: pd.DataFrame  # week, awaiting, right, wrong, unnamed
     precision: pd.DataFrame  # category, title, reviewed, right, precision
     dimension: pd.DataFrame  # value, incidents, gpu_hours, node_hours
-    offenders: pd.DataFrame  # node, incidents, gpu_hours
+    offenders: pd.DataFrame  # node, incidents, imported, gpu_hours
     backlog: pd.DataFrame  # age, incidents, term
 
     def table(self, name: str) -> pd.DataFrame:
@@ -112,6 +123,7 @@ def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster
         total=int(whole.incidents),
         priced=int(whole.priced),
         rejected=int(whole.rejected),
+        imported=int(whole.incidents - whole.diagnosed),
         figures=_figures((whole, before), _exposure(user, query, period)),
         weeks=_weeks(weeks),
         pareto=_pareto(categories),
@@ -142,7 +154,22 @@ def _frame(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> pd.DataFram
     # A second of import that no other page of a web process should pay.
     import pandas as pd  # noqa: PLC0415
 
-    return pd.DataFrame.from_records(list(rows), columns=list(columns))
+    frame = pd.DataFrame.from_records(list(rows), columns=list(columns))
+    return _rounded(frame)
+
+
+def _rounded(frame: pd.DataFrame) -> pd.DataFrame:
+    """With the decimals that each column has everywhere; counts as whole numbers."""
+    counts = {name: "int64" for name in _COUNTS if name in frame}
+    return frame.astype({**counts, **{name: "float64" for name in DECIMALS if name in frame}}).round(DECIMALS)
+
+
+def _table(found: dict[str, Sums], name: str) -> pd.DataFrame:
+    """One row a group, with all its sums, not rounded yet."""
+    import pandas as pd  # noqa: PLC0415
+
+    rows = [(group, *sums) for group, sums in found.items()]
+    return pd.DataFrame.from_records(rows, columns=[name, *Sums._fields])
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +205,8 @@ def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, Exposu
 
 
 def exposure_of(*, user: Any, query: Query, period: Period, now: datetime) -> tuple[int, float]:
-    """How many incidents happened in the period, and the node-days in which they could. Three queries."""
-    seen = query.apply(incidents_visible_to(user), user=user, now=now)
+    """How many diagnosed incidents happened in the period, and the node-days in which they could. Three queries."""
+    seen = query.apply(incidents_visible_to(user), user=user, now=now).filter(is_imported=False)
     return within(seen, period.starts_at, period.ends_at).count(), _exposure(user, query, period)[0].node_days
 
 
@@ -188,38 +215,86 @@ def _ratio(numerator: float, denominator: float) -> float | None:
 
 
 def _figures(sums: tuple[Sums, Sums], exposure: tuple[Exposure, Exposure]) -> tuple[Figure, ...]:
-    def ettr(part: Sums, ran: Exposure) -> float | None:
-        share = _ratio(part.lost_s, ran.wall_s)
-        return None if share is None else max(0.0, 1 - share)
-
     def figure(key: str, title: str, unit: str, is_more_better: bool, of: _Measure) -> Figure:
-        now, before = (of(part, ran) for part, ran in zip(sums, exposure, strict=True))
-        return Figure(key, title, now, before, unit, is_more_better)
+        (now, basis), (before, _) = (of(part, ran) for part, ran in zip(sums, exposure, strict=True))
+        return Figure(key, title, now, before, unit, is_more_better, basis)
 
     return (
-        figure("incidents", "Incidents", "", False, lambda part, ran: part.incidents),
-        figure("gpu_hours", "GPU-hours lost", "h", False, lambda part, ran: part.gpu_hours),
-        figure("mtbf", "MTBF", "s", True, lambda part, ran: _ratio(ran.wall_s, part.incidents) or None),
-        figure("mttd", "MTTD", "s", False, lambda part, ran: _ratio(part.detected_s, part.detections)),
-        figure("mttr", "MTTR", "s", False, lambda part, ran: _ratio(part.repaired_s, part.repairs)),
-        figure("ettr", "ETTR", "%", True, ettr),
-        figure("right", "Verdicts confirmed", "%", True, lambda part, ran: _ratio(part.right, part.judged)),
+        figure("incidents", "Incidents", "", False, _incidents),
+        figure("gpu_hours", "GPU-hours lost", "h", False, _gpu_hours),
+        figure("mtbf", "MTBF", "s", True, _mtbf),
+        figure("mttd", "MTTD", "s", False, _mttd),
+        figure("mttr", "MTTR", "s", False, _mttr),
+        figure("ettr", "ETTR", "%", True, _ettr),
+        figure("right", "Verdicts confirmed", "%", True, _right),
     )
 
 
-_Measure = Callable[[Sums, Exposure], float | None]
+#: a value with what it rests on; None with what is missing
+type _Told = tuple[float | None, str]
+_Measure = Callable[[Sums, "Exposure"], _Told]
+
+
+def _count(number: float, of: str) -> str:
+    return f"{number:,.0f} {of}{'' if number == 1 else 's'}"
+
+
+def _incidents(part: Sums, _: Exposure) -> _Told:
+    imported = part.incidents - part.diagnosed
+    return part.incidents, f"{imported:,.0f} of them imported" if imported else ""
+
+
+def _gpu_hours(part: Sums, _: Exposure) -> _Told:
+    return part.gpu_hours, f"of {part.priced:,.0f} of {_count(part.incidents, 'incident')}" if part.incidents else ""
+
+
+def _too_short(ran: Exposure) -> str:
+    hours = f"{ran.wall_s / 3600:,.1f} h" if ran.wall_s else "no"
+    return f"{hours} run time observed, {MIN_RUN_S / 3600:.0f} h needed" if ran.wall_s < MIN_RUN_S else ""
+
+
+def _mtbf(part: Sums, ran: Exposure) -> _Told:
+    if missing := _too_short(ran):
+        return None, missing
+    seen = f"{_count(part.diagnosed, 'failure')} in {ran.wall_s / 3600:,.0f} h"
+    return _ratio(ran.wall_s, part.diagnosed), seen if part.diagnosed else f"no failure in {ran.wall_s / 3600:,.0f} h"
+
+
+def _mttd(part: Sums, _: Exposure) -> _Told:
+    told = f"of {_count(part.detections, 'incident')}" if part.detections else "no evidence tells when it failed"
+    return _ratio(part.detected_s, part.detections), told
+
+
+def _mttr(part: Sums, _: Exposure) -> _Told:
+    told = f"of {_count(part.repairs, 'resolved one')}" if part.repairs else "none was resolved"
+    return _ratio(part.repaired_s, part.repairs), told
+
+
+def _ettr(part: Sums, ran: Exposure) -> _Told:
+    if missing := _too_short(ran):
+        return None, missing
+    if part.diagnosed and not part.losses:
+        return None, "no incident tells how long it stood still"
+    basis = f"{part.lost_s / 3600:,.1f} of {ran.wall_s / 3600:,.0f} h lost"
+    if part.losses < part.diagnosed:
+        basis = f"at most: {part.losses:,.0f} of {_count(part.diagnosed, 'failure')} tell what they lost"
+    return max(0.0, 1 - part.lost_s / ran.wall_s), basis
+
+
+def _right(part: Sums, _: Exposure) -> _Told:
+    told = f"{part.right:,.0f} of {part.judged:,.0f} judged" if part.judged else "none was judged"
+    return _ratio(part.right, part.judged), told
 
 
 def _weeks(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
-    found: dict[tuple[date, str], tuple[float, float]] = {}
-    for week, cells in weeks.items():
-        for category, (incidents, gpu_hours, *_) in cells.items():
-            key = week, category.partition(".")[0]
-            had = found.get(key, (0.0, 0.0))
-            found[key] = had[0] + incidents, had[1] + gpu_hours
-    return _frame(
-        [(*key, *sums) for key, sums in sorted(found.items())], ["week", "category", "incidents", "gpu_hours"]
-    )
+    found = [
+        (week, category.partition(".")[0], Sums(*values))
+        for week, cells in weeks.items()
+        for category, values in cells.items()
+    ]
+    rows = [(week, category, sums.incidents, sums.gpu_hours) for week, category, sums in found]
+    frame = _frame(rows, ["week", "category", "incidents", "gpu_hours"])
+    return frame.groupby(["week", "category"], as_index=False).sum() if len(frame) else frame
 
 
 def _title(category: str) -> str:
@@ -229,46 +304,41 @@ def _title(category: str) -> str:
 
 def _pareto(found: dict[str, Sums]) -> pd.DataFrame:
     """Categories by what they cost, dearest first; by their number where nothing tells the cost."""
-    has_cost = any(sums.gpu_hours for sums in found.values())
-
-    def weight(sums: Sums) -> float:
-        return sums.gpu_hours if has_cost else sums.incidents
-
-    ranked = sorted(found.items(), key=lambda item: (-weight(item[1]), -item[1].incidents, item[0]))
-    whole = sum(weight(sums) for _, sums in ranked) or 1.0
-    shares = [weight(sums) / whole for _, sums in ranked]
-    rows = [
-        (name, _title(name), sums.incidents, sums.gpu_hours, sums.node_hours, share, running)
-        for (name, sums), share, running in zip(ranked, shares, accumulate(shares), strict=True)
-    ]
-    return _frame(rows, ["category", "title", "incidents", "gpu_hours", "node_hours", "share", "cumulative"])
+    frame = _table(found, "category")
+    weight = "gpu_hours" if frame.gpu_hours.any() else "incidents"
+    ranked = frame.sort_values([weight, "incidents", "category"], ascending=[False, False, True], ignore_index=True)
+    share = ranked[weight] / (ranked[weight].sum() or 1)
+    told = ranked.assign(title=ranked.category.map(_title), share=share, cumulative=share.cumsum())
+    return _rounded(told[["category", "title", "incidents", "gpu_hours", "node_hours", "share", "cumulative"]])
 
 
 def _verdicts(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
+    """What became of the diagnosed; ``unnamed``: people answered what the machine had left open."""
     by_week = ((week, total(cells.values())) for week, cells in weeks.items())
-    rows = [(week, sums.incidents - sums.judged, sums.right, sums.judged - sums.right) for week, sums in by_week]
-    return _frame(rows, ["week", "awaiting", "right", "wrong"])
+    rows = [
+        (week, sums.open, sums.right, sums.judged - sums.right, sums.diagnosed - sums.open - sums.judged)
+        for week, sums in by_week
+        if sums.diagnosed
+    ]
+    return _frame(rows, ["week", "awaiting", "right", "wrong", "unnamed"])
 
 
 def _precision(categories: dict[str, Sums], otherwise: dict[str, Sums]) -> pd.DataFrame:
     """By the category that the *machine* named: how often its reviewers left it standing."""
-    judged = {name: (sums.judged_alike, sums.right) for name, sums in categories.items()}
-    for name, sums in otherwise.items():
-        alike, right = judged.get(name, (0.0, 0.0))
-        judged[name] = (alike + sums.judged, right)
-    ranked = sorted(judged.items(), key=lambda item: (-item[1][0], item[0]))
-    rows = [(name, _title(name), reviewed, right, right / reviewed) for name, (reviewed, right) in ranked if reviewed]
-    return _frame(rows, ["category", "title", "reviewed", "right", "precision"])
+    alike = _table(categories, "category")[["category", "judged_alike", "right"]]
+    other = _table(otherwise, "category")[["category", "judged"]]
+    both = alike.merge(other, on="category", how="outer").fillna({"judged_alike": 0, "right": 0, "judged": 0})
+    both = both.assign(reviewed=both.judged_alike + both.judged).query("reviewed > 0")
+    ranked = both.sort_values(["reviewed", "category"], ascending=[False, True], ignore_index=True)
+    told = ranked.assign(title=ranked.category.map(_title), precision=ranked.right / ranked.reviewed)
+    return _rounded(told[["category", "title", "reviewed", "right", "precision"]])
 
 
 def _dimension(found: dict[str, Sums], by: str, clusters: dict[int, str]) -> pd.DataFrame:
-    ranked = sorted(found.items(), key=lambda item: (-item[1].incidents, item[0]))[:25]
-    # clusters are grouped by number, which the index holds, and named afterwards
-    rows = [
-        (clusters[int(value)] if by == "cluster" else value, sums.incidents, sums.gpu_hours, sums.node_hours)
-        for value, sums in ranked
-    ]
-    return _frame(rows, ["value", "incidents", "gpu_hours", "node_hours"])
+    frame = _table(found, "value").sort_values(["incidents", "value"], ascending=[False, True], ignore_index=True)
+    if by == "cluster":  # grouped by number, which the index holds, and named afterwards
+        frame["value"] = [clusters[int(value)] for value in frame.value]
+    return _rounded(frame.head(25)[["value", "incidents", "gpu_hours", "node_hours"]])
 
 
 def _offenders(seen: QuerySet[Incident], period: Period) -> pd.DataFrame:
@@ -276,14 +346,20 @@ def _offenders(seen: QuerySet[Incident], period: Period) -> pd.DataFrame:
     recent = within(seen, max(period.starts_at, period.ends_at - timedelta(days=LEMON_DAYS)), period.ends_at)
     rows = (
         Suspect.objects.filter(incident__in=recent.exclude(state=Incident.State.REJECTED), kind="node", is_accused=True)
+        .exclude(word__in=Suspect.CLEARED)
         .order_by()
         .values("entity")
-        .annotate(incidents=Count("incident", distinct=True), gpu=Sum("incident__gpu_hours"))
+        .annotate(
+            incidents=Count("incident", distinct=True),
+            imported=Count("incident", distinct=True, filter=Q(incident__is_imported=True)),
+            gpu=Sum("incident__gpu_hours"),
+        )
         .filter(incidents__gt=1)
         .order_by("-incidents", "entity")
-        .values_list("entity", "incidents", "gpu")[:20]
+        .values_list("entity", "incidents", "imported", "gpu")[:20]
     )
-    return _frame(rows, columns=["node", "incidents", "gpu_hours"]).fillna({"gpu_hours": 0.0})
+    told = ((node, incidents, imported, gpu or 0.0) for node, incidents, imported, gpu in rows)
+    return _frame(told, columns=["node", "incidents", "imported", "gpu_hours"])
 
 
 #: (label, search term) of each age; together they cover every age once

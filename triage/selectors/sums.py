@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from django.db.models import CharField, Count, F, FloatField, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Cast
 
+from diagnosis import taxonomy
 from triage.models import Activity, Incident
 from triage.selectors.memory import OVERLAP
 
@@ -79,11 +80,17 @@ class Sums(NamedTuple):
     incidents: float = 0.0
     gpu_hours: float = 0.0
     node_hours: float = 0.0
+    #: those that Faultline diagnosed; verdicts and times are of these alone, because an imported fault is no verdict of
+    #: the machine and no failure of a job whose run time was seen
+    diagnosed: float = 0.0
     #: those that a human judged, those of them where the machine named the category that stands, and the right ones
     judged: float = 0.0
     judged_alike: float = 0.0
     right: float = 0.0
+    #: those that nobody judged, or where whoever did found it open
+    open: float = 0.0
     lost_s: float = 0.0
+    losses: float = 0.0
     detected_s: float = 0.0
     detections: float = 0.0
     repaired_s: float = 0.0
@@ -94,27 +101,32 @@ class Sums(NamedTuple):
 
 
 _COSTS = ("n", "gpu", "machines")
-_VERDICTS = ("judged", "judged_alike", "right")
-_TIMES = ("lost", "detected", "detections", "repaired", "repairs")
+_VERDICTS = ("diagnosed", "judged", "judged_alike", "right", "open")
+_TIMES = ("lost", "losses", "detected", "detections", "repaired", "repairs")
 _TRUST = ("priced", "rejected")
 
 
 def _adding(*names: str) -> dict[str, Any]:
     """Aggregates in the order of Sums; those that are not among ``names`` are 0 without being added up."""
-    is_judged = ~Q(state__in=[Incident.State.AWAITING_REVIEW, Incident.State.INCONCLUSIVE])
+    is_diagnosed = Q(is_imported=False)
+    # what the machine did not name can be answered or left open; there was no verdict to be right or wrong
+    is_judged = is_diagnosed & ~Q(state__in=Incident.OPEN) & ~Q(category=taxonomy.UNKNOWN)
     is_alike = Q(category=F("standing_category"))
     aggregates = {
         "n": Count("pk"),
         "gpu": Sum("gpu_hours"),
         "machines": Sum("node_hours"),
+        "diagnosed": Count("pk", filter=is_diagnosed),
         "judged": Count("pk", filter=is_judged),
         "judged_alike": Count("pk", filter=is_judged & is_alike),
-        "right": Count("pk", filter=Q(state__in=Incident.STOOD) & is_alike),
-        "lost": Sum("lost_s"),
-        "detected": Sum("detected_s"),
-        "detections": Count("detected_s"),
-        "repaired": Sum("repaired_s"),
-        "repairs": Count("repaired_s"),
+        "right": Count("pk", filter=is_judged & Q(state__in=Incident.STOOD) & is_alike),
+        "open": Count("pk", filter=is_diagnosed & Q(state__in=Incident.OPEN)),
+        "lost": Sum("lost_s", filter=is_diagnosed),
+        "losses": Count("lost_s", filter=is_diagnosed),
+        "detected": Sum("detected_s", filter=is_diagnosed),
+        "detections": Count("detected_s", filter=is_diagnosed),
+        "repaired": Sum("repaired_s", filter=is_diagnosed),
+        "repairs": Count("repaired_s", filter=is_diagnosed),
         "priced": Count("gpu_hours"),
         "rejected": Count("pk", filter=Q(state=Incident.State.REJECTED)),
     }
@@ -198,7 +210,7 @@ def _add_up(
         ("cells", current, F("standing_category"), (*_COSTS, *_VERDICTS, *_TIMES, *_TRUST)),
         ("otherwise", otherwise, F("category"), ("judged",)),
         ("dimension", current, Cast(by, CharField()), _COSTS),
-        ("before", before, Value("", CharField()), ("n", "gpu", "judged", "right", *_TIMES)),
+        ("before", before, Value("", CharField()), ("n", "gpu", "diagnosed", "judged", "right", *_TIMES)),
     )
     first, *others = (
         rows.values(kind=Value(kind, CharField()), of=F("week"), key=key)

@@ -183,10 +183,12 @@ def _incident_write(
         node.name: node
         for node in Node.objects.filter(cluster=job.cluster, name__in=[row.entity for row in facts.suspects])
     }
+    words = standing.suspect_words(decisions)
     Suspect.objects.bulk_create(
         Suspect(
             incident=incident,
             position=n,
+            word=words.get(row.entity, ""),
             node=known.get(row.entity) if row.kind == "node" else None,
             **{name: getattr(row, name) for name in row.__slots__},
         )

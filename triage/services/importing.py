@@ -156,7 +156,7 @@ def _incident(job: Job, diagnosis: Diagnosis, fault: Fault) -> Incident:
         headline=headline,
         category=fault.standing,
         standing_category=fault.standing,
-        confidence=1.0,
+        is_imported=True,
         symptom="crash",
         node_count=1,
         accused=[fault.node],

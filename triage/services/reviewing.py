@@ -60,7 +60,7 @@ def decision_make(
         diagnosis_id=incident.diagnosis_id,
         made_by=by,
     )
-    _restate(incident, claim=claim, now=decision.made_at)
+    _restate(incident, decision, now=decision.made_at)
     log_act(
         incident,
         "decided",
@@ -80,6 +80,24 @@ def decision_make(
 
 
 @transaction.atomic
+def incident_confirm(
+    *, incident: Incident, suspect: str, by: Any, reason: str = "", request_id: uuid.UUID | None = None
+) -> Decision:
+    """Confirm the category and one suspect in one act, which is undone as one. Returns the word on the category.
+
+    Raises:
+        ReviewError: the machine named no category, or does not accuse ``suspect``.
+    """
+    request_id = request_id or uuid.uuid4()
+    if not incident.suspects.filter(entity=suspect, is_accused=True).exists():
+        raise ReviewError(f"{suspect} is not accused here: confirm the category alone, or name the right suspect.")
+    told: dict[str, Any] = {"incident": incident, "word": Decision.Word.CONFIRM, "by": by, "request_id": request_id}
+    decision = decision_make(claim=Decision.Claim.CATEGORY, reason=reason, **told)
+    decision_make(claim=Decision.Claim.SUSPECT, subject=suspect, **told)
+    return decision
+
+
+@transaction.atomic
 def decision_undo(*, decision: Decision, by: Any, request_id: uuid.UUID | None = None) -> Decision:
     """Take a decision back by a further act; the one before it counts again. Undoing twice is refused."""
     incident = _locked(decision.incident)
@@ -88,7 +106,7 @@ def decision_undo(*, decision: Decision, by: Any, request_id: uuid.UUID | None =
     if claimed != 1:
         raise ReviewError("This decision was already undone.")
     decision.refresh_from_db()
-    _restate(incident, claim=decision.claim, now=now)
+    _restate(incident, decision, now=now)
     log_act(
         incident,
         "undone",
@@ -183,9 +201,19 @@ def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reaso
     """One word on the category of many; all rows share one id, by which the act is undone. Returns (id, how many).
 
     All or none. A dozen queries, whatever their number, and a few for each webhook message.
+
+    Raises:
+        ReviewError: unknown word, or some of those to be confirmed have no category.
     """
     request_id, claim, now = uuid.uuid4(), Decision.Claim.CATEGORY, timezone.now()
     found = list(all_locked(incidents).prefetch_related("decisions"))
+    unnamed = [f"#{row.pk}" for row in found if row.category == taxonomy.UNKNOWN]
+    if word == Decision.Word.CONFIRM and unnamed:
+        some = ", ".join(unnamed[:5]) + (f" and {len(unnamed) - 5} more" if len(unnamed) > 5 else "")
+        raise ReviewError(
+            f"Nothing was confirmed: the machine named no category for {some}. "
+            "Leave those out; name theirs one by one, or judge them inconclusive."
+        )
     earlier = {incident.pk: list(incident.decisions.all()) for incident in found}
     made = Decision.objects.bulk_create(
         Decision(
@@ -273,6 +301,8 @@ def _machine_value(incident: Incident, claim: str, subject: str) -> str:
 def _checked_value(*, claim: str, word: str, value: str, machine_value: str) -> str:
     if word not in Decision.Word.values:
         raise ReviewError(f"There is no word {word!r}: use confirm, correct, reject or inconclusive.")
+    if claim == Decision.Claim.CATEGORY and word == Decision.Word.CONFIRM and machine_value == taxonomy.UNKNOWN:
+        raise ReviewError("The machine named no category that could be confirmed: name it, or judge it inconclusive.")
     if word != Decision.Word.CORRECT:
         return machine_value if word == Decision.Word.CONFIRM and machine_value else value
     if not value:
@@ -288,10 +318,15 @@ def _checked_value(*, claim: str, word: str, value: str, machine_value: str) -> 
     return value[:200]
 
 
-def _restate(incident: Incident, *, claim: str, now: datetime) -> None:
-    if claim != Decision.Claim.CATEGORY:  # a word on a suspect neither reviews nor reopens the incident
+def _restate(incident: Incident, said: Decision, *, now: datetime) -> None:
+    """Set what stands after a word was said or taken back; one on a suspect neither reviews nor reopens."""
+    decisions = list(incident.decisions.all())
+    if said.claim == Decision.Claim.SUSPECT:
+        word = standing.suspect_words(decisions).get(said.subject, "")
+        incident.suspects.filter(entity=said.subject).update(word=word)
+    if said.claim != Decision.Claim.CATEGORY:
         return
-    stand(incident, list(incident.decisions.all()), now)
+    stand(incident, decisions, now)
     incident.save(update_fields=STATED)
 
 

@@ -32,6 +32,12 @@ def state_of(decisions: Iterable[Decision]) -> str:
     return _STATE_OF[Decision.Word(word.word)] if word else Incident.State.AWAITING_REVIEW
 
 
+def suspect_words(decisions: Iterable[Decision]) -> dict[str, str]:
+    """The word that stands on each suspect somebody spoke of, by its name."""
+    last = latest(decisions)
+    return {subject: word.word for (claim, subject), word in last.items() if claim == Decision.Claim.SUSPECT}
+
+
 def category_of(machine: str, decisions: Iterable[Decision]) -> str:
     """The category that stands: the human's word (also on an earlier version), else the machine's.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.utils import timezone
 
-from triage.models import Activity, Decision, Group, GroupRule, Incident
+from triage.models import Activity, Decision, Group, GroupRule, Incident, Suspect
 from triage.services import standing
 from triage.services.reviewing import STATED, act_row, acts_log, all_locked, stand
 from triage.services.tried import tried_undo
@@ -31,17 +31,44 @@ def act_undo(*, request_id: uuid.UUID, by: Any) -> int:
     rows = list(acts.select_related("incident").order_by("pk"))
     undo_id = uuid.uuid4()
     count = sum(tried_undo(row=row, by=by, request_id=undo_id) for row in rows if row.kind == "tried")
-    undoing = _Undoing([row for row in rows if row.kind != "tried"], by, undo_id)
+    undoing = _Undoing([row for row in rows if row.kind != "tried"], by, undo_id, of=request_id)
     if done := undoing.done():
         _rules_restore({row.data["rule"] for row in rows if row.data.get("rule")}, by)
     return count + done
 
 
+#: how long after it an act is taken back by a key: what somebody did last week is not what they mean
+LAST_WITHIN = timedelta(days=1)
+_UNDOABLE = ("decided", "assigned", "merged", "split", "tried", *_STATES, *_SLEEP)
+
+
+@transaction.atomic
+def last_act_undo(*, by: Any, now: datetime, incident: Incident | None = None) -> list[Activity]:
+    """Take back the last act of this person that still stands, of the last day; returns its rows, none if none is left.
+
+    With ``incident`` only acts on it count. Acts that took something back are no acts of this kind, and an act that
+    was taken back once is passed over, so that doing this again takes back the act before.
+    """
+    acts = Activity.objects.filter(actor=by, at__gte=now - LAST_WITHIN, incident__isnull=False)
+    undone = set(acts.filter(data__undoes__isnull=False).values_list("data__undoes", flat=True))
+    own = acts.filter(kind__in=_UNDOABLE, data__undoes__isnull=True).order_by("-pk")
+    if incident is not None:
+        own = own.filter(incident=incident)
+    tried: set[uuid.UUID] = set()
+    for request_id in own.values_list("request_id", flat=True):
+        if request_id in tried or str(request_id) in undone:
+            continue
+        tried.add(request_id)
+        if act_undo(request_id=request_id, by=by):
+            return list(Activity.objects.filter(request_id=request_id, actor=by).order_by("pk"))
+    return []
+
+
 class _Undoing:
     """The rows of one act with all that taking them back needs, read at once and written at once."""
 
-    def __init__(self, rows: Sequence[Activity], by: Any, undo_id: uuid.UUID) -> None:
-        self.rows, self.by, self.undo_id = rows, by, undo_id
+    def __init__(self, rows: Sequence[Activity], by: Any, undo_id: uuid.UUID, *, of: uuid.UUID) -> None:
+        self.rows, self.by, self.undo_id, self.of = rows, by, undo_id, of
         told = all_locked([row.incident for row in rows if row.incident]).select_related("assignee")
         self.incidents = {incident.pk: incident for incident in told.prefetch_related("decisions")}
         users = get_user_model()
@@ -50,6 +77,8 @@ class _Undoing:
         groups = {row.data["before"] for row in rows if row.kind in ("merged", "split") and row.data.get("before")}
         self.groups = Group.objects.in_bulk(groups)
         self.decisions: list[Decision] = []
+        #: what stands on suspects, by (incident, name)
+        self.words: dict[tuple[int, str], str] = {}
         self.fields: set[str] = set()
         self.changed: dict[int, Incident] = {}
         self.now = timezone.now()
@@ -59,6 +88,8 @@ class _Undoing:
         acts = [act for row in self.rows if (act := self._back(row)) is not None]
         if self.decisions:
             Decision.objects.bulk_update(self.decisions, ["undone_at", "undone_by"])
+        for (incident, subject), word in self.words.items():
+            Suspect.objects.filter(incident=incident, entity=subject).update(word=word)
         if self.fields:
             Incident.objects.bulk_update(self.changed.values(), sorted(self.fields))
         acts_log(acts)
@@ -73,7 +104,7 @@ class _Undoing:
         if row.kind == "assigned" and (incident.assignee.get_username() if incident.assignee else "") == (after or ""):
             incident.assignee = self.people.get(before or "")
             self._change(incident, "assignee")
-            return act_row(incident, "assigned", self.by, self.undo_id, {"before": after, "after": before})
+            return self._told(incident, "assigned", {"before": after, "after": before})
         if row.kind in _STATES and incident.state == after != before:
             incident.state = before or Incident.State.AWAITING_REVIEW
             incident.set_resolved(_time(row.data.get("resolved_at")))
@@ -86,8 +117,11 @@ class _Undoing:
             self._change(incident, "group")
         else:
             return None
-        told = {"word": row.kind, "before": after, "after": before}
-        return act_row(incident, "undone", self.by, self.undo_id, told)
+        return self._told(incident, "undone", {"word": row.kind, "before": after, "after": before})
+
+    def _told(self, incident: Incident, kind: str, data: dict[str, Any]) -> Activity:
+        """The row that says what was taken back, and of which act."""
+        return act_row(incident, kind, self.by, self.undo_id, {**data, "undoes": str(self.of)})
 
     def _word_back(self, incident: Incident, pk: int | None) -> Activity | None:
         decisions = list(incident.decisions.all())  # those fetched at once, so that each knows what was undone
@@ -97,11 +131,14 @@ class _Undoing:
         decision.undone_at, decision.undone_by = self.now, self.by
         self.decisions.append(decision)
         told = {"claim": decision.claim, "subject": decision.subject, "word": decision.word, "before": decision.value}
+        if decision.claim == Decision.Claim.SUSPECT:
+            word = standing.suspect_words(decisions).get(decision.subject, "")
+            self.words[incident.pk, decision.subject] = word
         if decision.claim == Decision.Claim.CATEGORY:
             stand(incident, decisions, self.now)
             self._change(incident, *STATED)
             told["after"] = standing.category_of(incident.category, decisions)
-        return act_row(incident, "undone", self.by, self.undo_id, {**told, "decision": decision.pk})
+        return self._told(incident, "undone", {**told, "decision": decision.pk})
 
     def _change(self, incident: Incident, *fields: str) -> None:
         self.changed[incident.pk] = incident

@@ -7,7 +7,9 @@ pieces, which many people read at once while something is wrong, are kept by the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, lru_cache
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from django import template
@@ -49,7 +51,8 @@ class Row(NamedTuple):
     category: str
     symptom: str
     state: str
-    confidence: str
+    #: who says so: the machine with its confidence, a human, or a record that was imported
+    by: str
     #: a ``<time>`` element with its words
     opened: str
     #: GPU-hours
@@ -75,12 +78,21 @@ def incident_row(incident: Incident, within: str = "") -> SafeString:
         category=incident.standing_category,
         symptom=incident.symptom,
         state=incident.state,
-        confidence=percent(incident.confidence),
+        by=_by(incident),
         opened=utc(incident.opened_at, "ago"),
         cost=amount(incident.gpu_hours) if incident.gpu_hours else "",
         assignee=incident.assignee.get_username() if incident.assignee else "",
     )
     return mark_safe(_row(shown).replace(_stand_in(), escape(within)))  # noqa: S308  # what a template gave
+
+
+def _by(incident: Incident) -> str:
+    if incident.is_imported:
+        return "imported"
+    if incident.state != Incident.State.AWAITING_REVIEW:
+        return "reviewed"
+    is_named = incident.standing_category != taxonomy.UNKNOWN
+    return f"machine {percent(incident.confidence)}" if is_named else "not named yet"
 
 
 @lru_cache(maxsize=4096)
@@ -114,14 +126,24 @@ def _event(told: _Told, slug: str, attempt: int) -> SafeString:
 
 
 @register.simple_tag
-def category_options(chosen: str = "") -> SafeString:
-    """Every category that a verdict may have, for a ``<select>``, with ``chosen`` selected."""
-    return _options(chosen)
+def category_options(incident: Incident, frequent: Sequence[str]) -> SafeString:
+    """Every category that a correction may name, for a ``<select>``: what is likely first, then the tree.
+
+    ``frequent``: what people found most often here. What the machine named is left out: that is confirmed instead.
+    """
+    return _options(incident.category, incident.runner_up, tuple(frequent))
 
 
 @lru_cache(maxsize=256)
-def _options(chosen: str) -> SafeString:
-    return _rendered("triage/_category_options.html", {"categories": taxonomy.load().leaves(), "chosen": chosen})
+def _options(machine: str, runner_up: str, frequent: tuple[str, ...]) -> SafeString:
+    leaves = [leaf for leaf in taxonomy.load().leaves() if leaf.id != machine]
+    known = {leaf.id for leaf in leaves}
+    near = [name for name in (runner_up,) if name in known]
+    often = [name for name in frequent if name in known and name not in near]
+    groups = [(title, ids) for title, ids in (("Runner-up", near), ("Most frequent here", often)) if ids]
+    roots = groupby(leaves, key=lambda leaf: leaf.root)
+    groups += [(taxonomy.load().get(root).title, [leaf.id for leaf in inside]) for root, inside in roots]
+    return _rendered("triage/_category_options.html", {"groups": groups})
 
 
 @register.simple_tag(takes_context=True)

@@ -12,32 +12,38 @@ from django.utils.safestring import SafeString
 
 from ingest.roles import can
 from triage.selectors.statistics import Figure
-from triage.wording import duration, number
+from triage.wording import amount, duration, number
 
 register = template.Library()
 
 
 @register.filter
 def figure_value(figure: Figure) -> str:
-    """The value in its unit; a dash where nothing tells."""
+    """The value in its unit, or that it is not known."""
     if figure.value is None:
-        return "–"
+        return "not known"
     if figure.unit == "s":
         return duration(figure.value)
     if figure.unit == "%":
         return f"{figure.value * 100:.1f} %"
-    return f"{number(figure.value)} {figure.unit}".rstrip()
+    return f"{amount(figure.value)} {figure.unit}" if figure.unit else number(figure.value)
 
 
 _MEANINGS = {
-    "incidents": "Failed, hung or slow episodes that happened in the period, whatever became of their verdicts.",
-    "gpu_hours": "From the last progress of the job to the end of its attempt, times the GPUs that it held. Waiting "
-    "for the next start and steps done again are not in it: the Cost tab of a job and Planning have those.",
-    "mtbf": "Run time of all attempts that ended in the period, healthy ones too, divided by the incidents.",
+    "incidents": "Failed, hung or slow episodes that happened in the period, whatever became of their verdicts; faults "
+    "that were imported from a record are among them.",
+    "gpu_hours": "From the last progress of the job to the end of its attempt, times the GPUs that it held; of an "
+    "imported fault the time out of service times the GPUs of the node. Waiting for the next start and steps done "
+    "again are not in it: the Cost tab of a job and Planning have those.",
+    "mtbf": "Run time of all attempts that ended in the period, healthy ones too, divided by the diagnosed "
+    "incidents. Not known below a day of observed run time, nor without a failure. Imported faults have no run time "
+    "and do not count.",
     "mttd": "Mean time from the failure, by the evidence, to the first diagnosis.",
-    "mttr": "Mean time from the failure to “resolved”, of those that are resolved.",
-    "ettr": "Effective training time ratio: the share of the run time that was not lost.",
-    "right": "Of the verdicts that people judged, the share that they left standing.",
+    "mttr": "Mean time from the failure to “resolved”, of the diagnosed incidents that are resolved.",
+    "ettr": "Effective training time ratio: the share of the run time that was not lost to diagnosed incidents. Not "
+    "known below a day of observed run time, nor where no incident tells its loss.",
+    "right": "Of the categories that the machine named and people judged, the share that they left standing. Imported "
+    "faults and what the machine left unnamed are no verdicts of the machine.",
 }
 
 
@@ -66,7 +72,7 @@ def hours(value: float) -> str:
 def figure_change(figure: Figure) -> str:
     """Against the period before, in words as well as by sign."""
     if figure.value is None:
-        return "not known yet"
+        return ""
     if figure.before is None:
         return "no figure before"
     if figure.unit == "%":

@@ -25,7 +25,7 @@ from triage.selectors.advice import advice_view
 from triage.selectors.beside import beside_in_list, beside_in_queue
 from triage.selectors.demonstration import notice_of_job
 from triage.selectors.grouping import grouping_of
-from triage.selectors.incident import incident_view
+from triage.selectors.incident import frequent_categories, incident_view
 from triage.selectors.incidents import incidents_visible_to
 from triage.services import reviewing
 from triage.services.grouping import incidents_merge, incidents_split
@@ -50,6 +50,7 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
         "view": view,
         "ladder": SimpleLazyObject(lambda: advice_view(found, view.report, view.known)),
         "stages": STAGES,
+        "frequent": SimpleLazyObject(lambda: frequent_categories(request.user)),
         "acts": _acts(found),
         "acts_stay": True,
         "q": within.get("q", ""),
@@ -118,25 +119,23 @@ def incident_markdown(request: HttpRequest, number: int) -> HttpResponse:
 @require_POST
 @ability_required("review")
 def decide(request: HttpRequest, number: int) -> HttpResponse:
-    """Confirm, correct or reject one claim."""
+    """Confirm, correct or reject one claim; with ``suspect`` confirm the category and that suspect."""
     found = incident_or_404(request, number)
     request_id = uuid.uuid4()
-    claim, subject = request.POST.get("claim", ""), request.POST.get("subject", "")
+    claim, subject, suspect = (request.POST.get(name, "") for name in ("claim", "subject", "suspect"))
+    told: dict[str, Any] = {"incident": found, "by": request.user, "request_id": request_id}
+    told["reason"] = request.POST.get("reason", "")
     try:
-        decision = reviewing.decision_make(
-            incident=found,
-            claim=claim,
-            subject=subject,
-            word=request.POST.get("word", ""),
-            value=request.POST.get("value", ""),
-            reason=request.POST.get("reason", ""),
-            by=request.user,
-            request_id=request_id,
-        )
+        if suspect:
+            decision = reviewing.incident_confirm(suspect=suspect, **told)
+        else:
+            told |= {name: request.POST.get(name, "") for name in ("word", "value")}
+            decision = reviewing.decision_make(claim=claim, subject=subject, **told)
     except ReviewError as error:
         complain(request, str(error))
     else:
         what = f"suspect {subject}" if claim == Decision.Claim.SUSPECT else f"the {claim}"
+        what += f" and suspect {suspect}" if suspect else ""
         say(request, f"{_PAST[decision.word]} {what} of #{number}.", undo=request_id)
     return back(request, reverse("incident", args=[number]))
 

@@ -24,14 +24,15 @@ from triage.export import CSV_COLUMNS, csv_lines, csv_row
 from triage.models import Incident
 from triage.selectors.access import visible_clusters
 from triage.selectors.demonstration import notice_of_rows
+from triage.selectors.incident import activity_words
 from triage.selectors.incidents import QUEUE_SIZE, SORTS, incident_page, incidents_visible_to, queue_sections
 from triage.selectors.jobs import jobs_visible_to
 from triage.selectors.views import saved_view_query, saved_views
 from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.reviewing import ReviewError, incidents_assign, incidents_decide, nobody_called
-from triage.services.undoing import act_undo
+from triage.services.undoing import act_undo, last_act_undo
 from triage.services.viewing import view_create, view_forget
-from triage.views.common import ability_required, back, complain, demonstration, say
+from triage.views.common import ability_required, back, complain, demonstration, incident_or_404, say
 
 #: an act on more is refused: narrow the search, so that a slip stays small
 BULK_LIMIT = 500
@@ -219,6 +220,23 @@ def undo(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
         say(request, "Taken back." if count == 1 else f"Taken back on {count} incidents.")
     else:
         complain(request, "Nothing is left to take back: it was undone or changed since, or somebody else did it.")
+    return back(request, reverse("queue"))
+
+
+@require_POST
+@ability_required("review")
+def undo_last(request: HttpRequest) -> HttpResponse:
+    """Take back this person's last act: on the incident whose page asks, else on any. Says what it was."""
+    number = whole(request.POST.get("incident"))
+    incident = incident_or_404(request, number) if number else None
+    rows = last_act_undo(by=request.user, now=timezone.now(), incident=incident)
+    if rows:
+        numbers = {row.incident_id for row in rows}
+        where = f"#{rows[0].incident_id}" if len(numbers) == 1 else f"{len(numbers)} incidents"
+        say(request, f"Taken back on {where}: you {' and '.join(dict.fromkeys(map(activity_words, rows)))}.")
+    else:
+        here = " here" if incident else ""
+        complain(request, f"Nothing that you did{here} in the last day is left to take back.")
     return back(request, reverse("queue"))
 
 

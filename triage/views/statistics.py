@@ -58,6 +58,7 @@ def page(request: HttpRequest) -> HttpResponse:
         "measure": asked["measure"],
         "params": request.GET,
         "without_rejected": f"?{_params(request, q=str(shown.query.plus('is', 'rejected', is_negated=True)))}",
+        "without_imported": f"?{_params(request, q=str(shown.query.plus('is', 'imported', is_negated=True)))}",
         "can_export": can(request.user, "export"),
         "drawn": _remembered(
             request, asked, "charts", asked["measure"], compute=lambda: _drawn(links, asked["measure"])
@@ -210,7 +211,12 @@ class _Links:
         }
 
     def verdicts(self) -> dict[tuple[str, str], str]:
-        terms = {"right": "verdict:right", "wrong": "verdict:wrong", "awaiting": "is:[unreviewed,inconclusive]"}
+        terms = {
+            "right": "verdict:right",
+            "wrong": "verdict:wrong",
+            "unnamed": "machine:unknown !is:[unreviewed,inconclusive] !is:imported",
+            "awaiting": "is:[unreviewed,inconclusive] !is:imported",
+        }
         return {
             (str(week), name): self._to(self._week(week), term, has_period=False)
             for week in self.shown.verdicts.week

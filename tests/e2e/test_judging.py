@@ -1,0 +1,149 @@
+"""Judging an incident: no act opens what was closed or moves the focus, and a correction is found by typing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.e2e.conftest import SIZES
+from tests.e2e.test_acts import take_all_back
+from tests.e2e.test_desk import open_sample
+
+pytestmark = pytest.mark.e2e
+
+_STATE = """() => ({
+  open: [...document.querySelectorAll("details[open]")].map(e => e.dataset.testid || e.className || e.textContent),
+  focus: document.activeElement.dataset.testid || document.activeElement.dataset.act || document.activeElement.tagName,
+})"""
+
+
+def state(page: Page) -> Any:
+    """Which folds are open, and what has the focus."""
+    return page.evaluate(_STATE)
+
+
+def acted(page: Page, key: str, words: str) -> None:
+    """Press the key and wait until the page says that the act was done."""
+    page.keyboard.press(key)
+    expect(page.locator("#toasts")).to_contain_text(words)
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
+def test_no_act_opens_or_closes_a_fold_or_takes_the_focus(engineer: Page, samples_ready: None, is_open: bool) -> None:
+    page = engineer
+    open_sample(page)
+    if is_open:
+        page.get_by_test_id("why-this-rule").locator("summary").click()
+        page.get_by_test_id("record-action").locator("summary").first.click()
+    page.locator('[data-act="next"]').focus()
+    before = state(page)
+    acts = (("c", "Confirmed the category"), ("i", "inconclusive"), ("r", "Rejected"), ("a", "Assigned"), ("u", "back"))
+    for key, words in acts:
+        acted(page, key, words)
+        assert state(page) == before, key
+    take_all_back(page)
+
+
+def test_a_click_keeps_the_focus_on_its_button(engineer: Page, samples_ready: None) -> None:
+    page = engineer
+    open_sample(page)
+    page.get_by_test_id("confirm-category").click()
+    expect(page.locator("#toasts")).to_contain_text("Confirmed the category")
+    expect(page.get_by_test_id("confirm-category")).to_be_focused()
+    assert state(page)["open"] == []
+    take_all_back(page)
+
+
+def test_an_answered_form_closes_and_gives_the_focus_to_what_opens_it(engineer: Page, samples_ready: None) -> None:
+    page = engineer
+    open_sample(page)
+    more = page.locator(".incident-head details.menu")
+    more.locator("summary").click()
+    more.get_by_role("button", name="Snooze").click()
+    expect(page.locator("#toasts")).to_contain_text("snoozed")
+    expect(more.locator("summary")).to_be_focused()
+    assert state(page)["open"] == []
+    acted(page, "u", "Taken back")
+
+
+def test_the_last_own_act_is_taken_back_by_key_after_a_reload_too(engineer: Page, samples_ready: None) -> None:
+    page = engineer
+    open_sample(page)
+    acted(page, "i", "inconclusive")
+    acted(page, "c", "Confirmed the category")
+    page.reload()
+    words = page.get_by_test_id("verdict").locator(".human-word")
+    expect(words).to_contain_text("confirmed")
+    expect(page.locator('[data-act="undo"]')).to_have_count(0)
+    acted(page, "u", "you confirmed the category")
+    expect(words).to_contain_text("inconclusive")
+    page.goto("/")
+    acted(page, "u", "inconclusive the category")
+    acted(page, "u", "Nothing that you did")
+
+
+def test_a_category_is_found_by_typing(engineer: Page, samples_ready: None) -> None:
+    page = engineer
+    open_sample(page)
+    page.keyboard.press("e")
+    field = page.get_by_role("combobox", name="What is right instead")
+    expect(field).to_be_focused()
+    expect(field).to_have_attribute("aria-expanded", "true")
+    listbox = page.get_by_role("listbox", name="Choices")
+    expect(listbox.locator(".combobox-group").first).to_have_text("Runner-up")
+    whole = listbox.get_by_role("option").count()
+    page.keyboard.type("cable")
+    options = listbox.get_by_role("option")
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    assert 0 < options.count() < whole
+    active = field.get_attribute("aria-activedescendant")
+    assert active == options.first.get_attribute("id")
+    chosen = options.first.locator("span").inner_text()
+    page.keyboard.press("Enter")
+    expect(listbox).to_be_hidden()
+    expect(field).to_have_attribute("aria-expanded", "false")
+    expect(field).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#toasts")).to_contain_text("Corrected the category")
+    expect(page.get_by_test_id("verdict").locator(".verdict")).to_contain_text(chosen)
+    expect(page.get_by_test_id("correct-category").locator("summary")).to_be_focused()
+    page.keyboard.press("e")
+    page.keyboard.type("no such thing")
+    expect(page.get_by_role("listbox", name="Choices")).to_have_text("Nothing matches.")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("listbox", name="Choices")).to_be_hidden()
+    expect(field).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("correct-category")).not_to_have_attribute("open", "")
+    take_all_back(page)
+
+
+@pytest.mark.parametrize("size", list(SIZES))
+def test_what_opens_over_the_page_stays_inside_the_window(
+    context_of: Callable[..., BrowserContext], samples_ready: None, size: str
+) -> None:
+    page = context_of("engineer", viewport=SIZES[size]).new_page()
+    for address in (open_sample(page), "/incidents/"):
+        page.goto(address)
+        page.wait_for_load_state("networkidle")
+        for fold in page.locator("details.menu, details.editor").all():
+            if not fold.locator("summary").first.is_visible():
+                continue
+            fold.locator("summary").first.click()
+            body = fold.locator(":scope > :is(.menu-body, .editor-body)")
+            expect(body).to_be_visible()
+            if (field := body.get_by_role("combobox")).count():
+                field.first.focus()
+            page.wait_for_timeout(50)  # it is placed after it was laid out
+            box, viewport = body.bounding_box(), page.viewport_size
+            assert box and viewport
+            assert box["x"] >= 0, body.inner_text()
+            assert box["x"] + box["width"] <= viewport["width"], body.inner_text()
+            assert box["y"] >= 0, body.inner_text()
+            assert box["y"] + box["height"] <= viewport["height"] + 1, body.inner_text()
+            page.keyboard.press("Escape")
+            page.keyboard.press("Escape")
+            fold.evaluate("fold => { fold.open = false; }")

@@ -1,0 +1,176 @@
+"""What one judges is what counts: a category, a suspect, both at once; and the last act is taken back."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from diagnosis import taxonomy
+from tests.factories import make_attempt, make_cluster, make_incident, make_job
+from tests.triage.report import sample
+from triage.models import Activity, Incident, Suspect
+from triage.selectors.incident import incident_view
+from triage.services.diagnosing import diagnosis_store
+from triage.services.importing import Fault, faults_import
+from triage.services.reviewing import (
+    ReviewError,
+    decision_make,
+    incident_act,
+    incident_assign,
+    incident_confirm,
+    incidents_decide,
+)
+from triage.services.undoing import act_undo, last_act_undo
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def incident():
+    attempt = make_attempt(make_job("llama"))
+    diagnosis_store(attempt=attempt, revision=1, report=sample())
+    return attempt.incidents.get()
+
+
+def words(incident):
+    return dict(incident.suspects.values_list("entity", "word"))
+
+
+def test_a_word_on_the_category_is_none_on_a_suspect(ada, incident):
+    other = make_incident(accused=("gpu-0412",))
+    decision_make(incident=other, claim="category", word="confirm", by=ada)
+    seen = incident_view(ada, incident).suspects[0]
+    assert (seen.past, seen.past_confirmed) == (1, 0)
+    decision_make(incident=other, claim="suspect", subject="gpu-0412", word="confirm", by=ada)
+    seen = incident_view(ada, incident).suspects[0]
+    assert (seen.past, seen.past_confirmed) == (1, 1)
+
+
+def test_category_and_suspect_are_confirmed_in_one_act_and_taken_back_as_one(client, ada, incident):
+    url = reverse("decide", args=[incident.pk])
+    client.post(url, {"claim": "category", "word": "confirm", "suspect": "gpu-0412"})
+    incident.refresh_from_db()
+    assert (incident.state, words(incident)["gpu-0412"]) == ("confirmed", "confirm")
+    rows = Activity.objects.filter(kind="decided")
+    assert {row.data["claim"] for row in rows} == {"category", "suspect"}
+    act_undo(request_id=rows[0].request_id, by=ada)
+    incident.refresh_from_db()
+    assert (incident.state, words(incident)["gpu-0412"]) == ("awaiting_review", "")
+
+
+def test_only_who_is_accused_is_confirmed_with_the_category(ada, incident):
+    with pytest.raises(ReviewError, match="gpu-0413 is not accused here"):
+        incident_confirm(incident=incident, suspect="gpu-0413", by=ada)
+    assert not incident.decisions.exists()
+
+
+def test_what_the_machine_did_not_name_is_answered_and_not_confirmed(client, ada):
+    unknown = make_incident(category="unknown", accused=("n1",))
+    with pytest.raises(ReviewError, match="named no category"):
+        decision_make(incident=unknown, claim="category", word="confirm", by=ada)
+    page = client.get(reverse("incident", args=[unknown.pk])).content.decode()
+    assert 'data-testid="confirm-category"' not in page
+    assert "no category was found" in page
+    assert "Name it…" in page
+    assert "0 %" not in page
+    decision_make(incident=unknown, claim="category", word="correct", value="hardware.gpu.ecc", by=ada)
+
+
+def test_many_with_an_unnamed_one_among_them_are_not_confirmed(ada):
+    named, unknown = make_incident(), make_incident(category="unknown")
+    with pytest.raises(ReviewError, match=f"named no category for #{unknown.pk}"):
+        incidents_decide(incidents=[named, unknown], word="confirm", by=ada)
+    assert set(Incident.objects.values_list("state", flat=True)) == {"awaiting_review"}
+    incidents_decide(incidents=[named, unknown], word="inconclusive", by=ada)
+
+
+def options(page):
+    """The groups of the categories that a correction offers, each with its values."""
+    select = re.search(r'<select id="value-category-0".*?</select>', page, re.DOTALL)[0]
+    groups = re.findall(r'<optgroup label="([^"]+)">(.*?)</optgroup>', select, re.DOTALL)
+    return {title: re.findall(r'value="([^"]+)"', inside) for title, inside in groups}
+
+
+def test_a_correction_offers_the_runner_up_then_what_is_frequent_here_then_the_tree(client, ada, incident):
+    for category, count in (("network.link_down", 2), ("user.config.invalid", 3), ("hardware.gpu.off_bus", 4)):
+        for _ in range(count):
+            make_incident(category=category, state=Incident.State.CONFIRMED)
+    make_incident(category="framework.dataloader")  # judged by nobody
+    found = options(client.get(reverse("incident", args=[incident.pk])).content.decode())
+    assert list(found)[:3] == ["Runner-up", "Most frequent here", "Hardware"]
+    assert found["Runner-up"] == ["hardware.gpu.ecc"]
+    assert found["Most frequent here"] == ["user.config.invalid", "network.link_down"]
+    named = {value for title, values in found.items() if title not in list(found)[:2] for value in values}
+    assert named == {leaf.id for leaf in taxonomy.load().leaves()} - {incident.category}
+
+
+def last(ada, **given):
+    return [row.kind for row in last_act_undo(by=ada, now=given.pop("now", timezone.now()), **given)]
+
+
+def test_the_last_own_act_is_taken_back_then_the_one_before(ada, incident):
+    decision_make(incident=incident, claim="category", word="confirm", by=ada)
+    incident_assign(incident=incident, assignee=ada, by=ada)
+    incident_act(incident=incident, act="resolved", by=ada)
+    assert [last(ada), last(ada), last(ada), last(ada)] == [["resolved"], ["assigned"], ["decided"], []]
+    incident.refresh_from_db()
+    assert (incident.state, incident.assignee) == ("awaiting_review", None)
+
+
+def test_others_acts_old_ones_and_those_on_other_incidents_stay(ada, incident, manager):
+    other = make_incident()
+    decision_make(incident=incident, claim="category", word="confirm", by=ada)
+    incident_assign(incident=other, assignee=ada, by=ada)
+    decision_make(incident=other, claim="category", word="reject", by=manager)
+    assert last(ada, incident=incident) == ["decided"]
+    assert last(ada, incident=incident) == []
+    assert last(ada, now=timezone.now() + timedelta(days=2)) == []
+    assert last(ada) == ["assigned"]
+    other.refresh_from_db()
+    assert other.state == "rejected"
+
+
+def test_an_act_taken_back_once_stays_so_when_a_colleague_does_it_again(ada, incident, manager):
+    incident_assign(incident=incident, assignee=ada, by=ada)
+    assert last(ada) == ["assigned"]
+    incident_assign(incident=incident, assignee=ada, by=manager)
+    assert last(ada) == []
+    incident.refresh_from_db()
+    assert incident.assignee == ada
+
+
+def test_the_page_says_what_was_taken_back(client, ada, incident):
+    decision_make(incident=incident, claim="category", word="confirm", by=ada)
+    client.post(reverse("undo-last"), {"incident": incident.pk})
+    page = client.get(reverse("incident", args=[incident.pk])).content.decode()
+    assert f"Taken back on #{incident.pk}: you confirmed the category" in page
+    client.post(reverse("undo-last"))
+    assert "Nothing that you did in the last day" in client.get(reverse("queue")).content.decode()
+
+
+def test_an_imported_fault_is_marked_and_claims_no_confidence(client, ada):
+    start = timezone.now() - timedelta(days=2)
+    faults_import(cluster=make_cluster(), slug="faults", faults=[Fault("n1", start, start + timedelta(hours=3), "ECC")])
+    found = Incident.objects.get()
+    page = client.get(reverse("incident", args=[found.pk])).content.decode()
+    assert "imported record" in page
+    assert "machine, unreviewed" not in page
+    assert "Confidence" not in page
+    assert "100 %" not in page
+    assert "out of service" in page
+    listed = client.get(reverse("incidents")).content.decode()
+    assert "imported" in re.search(rf'id="incident-{found.pk}".*?</li>', listed, re.DOTALL)[0]
+
+
+def test_suspects_stand_in_the_order_of_their_scores_with_bars_of_one_scale(client, ada, incident):
+    incident.suspects.all().delete()
+    for position, (entity, score) in enumerate((("n1", 0.4), ("n2", 0.8))):
+        Suspect.objects.create(incident=incident, position=position, entity=entity, kind="node", score=score)
+    page = client.get(reverse("incident", args=[incident.pk])).content.decode()
+    listed = page[page.index('id="suspects-title"') :]
+    assert listed.index("n2") < listed.index("n1")
+    assert re.findall(r'class="bar".*?<rect width="100".*?<rect width="([\d.]+)"', listed)[:2] == ["80.0", "40.0"]

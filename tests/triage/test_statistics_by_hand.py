@@ -1,0 +1,202 @@
+"""Every number of the statistics page, for twenty incidents whose figures are worked out here by hand.
+
+Two attempts of one job ran 150 h each: 300 h of run time. Rows 1 to 15 were diagnosed, 16 to 20 imported from a record
+of faults (one node of 8 GPUs out of service for 3 h each: 24 GPU-hours, 3 node-hours). Node-hours of the others are
+GPU-hours / 8. The three weeks begin on 2, 9 and 16 November; it is the 20th at noon.
+
+ - GPU-hours: rows 1–15 add up to 46 and rows 16–20 to 120, together 166; known of 11 + 5 = 16 of 20 incidents.
+ - MTBF: 300 h / 15 diagnosed failures = 20 h. MTTD: (10 + 20 + 30) min / 3 = 20 min. MTTR: (4 + 2) h / 2 = 3 h.
+ - ETTR: 2 + 1 + 0.5 + 0.5 + 1 + 0.25 + 0.25 + 0.25 + 0.125 + 0.125 = 6 h lost, told by 10 of 15: 1 - 6 / 300 = 98 %.
+ - Verdicts: the machine named a category and people judged it in rows 1, 2, 3, 4, 6, 7, 12, 13 and 15; it was left
+   standing in rows 1, 2, 6, 7 and 12: 5 / 9. Rows 5, 8, 9, 11 and 14 are open; row 10 is the one that people named.
+"""
+
+import csv
+import io
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from django.urls import reverse
+
+from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_user
+from triage import search
+from triage.models import Incident
+from triage.selectors.statistics import Period, statistics_of
+from triage.services.importing import Fault, faults_import
+from triage.templatetags.statistics import figure_value
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+PERIOD = Period(date(2026, 11, 1), date(2026, 11, 20))
+ECC, LINK, CONFIG, SLOW = "hardware.gpu.ecc", "network.link_down", "user.config.invalid", "performance.network"
+UNKNOWN = "unknown"
+WAITS, OPEN = "awaiting_review", "inconclusive"
+#: day, what the machine said, what stands, state, GPU-hours, hours lost, minutes to detect, hours to repair, accused
+DIAGNOSED = (
+    (2, ECC, ECC, "confirmed", 16, 2, 10, None, "lemon"),
+    (3, ECC, ECC, "resolved", 8, 1, 20, 4, "lemon"),
+    (4, ECC, LINK, "corrected", 4, 0.5, 30, None, ""),
+    (5, ECC, UNKNOWN, "rejected", 4, 0.5, None, None, "n2"),
+    (6, ECC, ECC, WAITS, 8, 1, None, None, ""),
+    (9, LINK, LINK, "confirmed", 2, 0.25, None, None, ""),
+    (9, LINK, LINK, "actioned", 2, 0.25, None, None, ""),
+    (10, LINK, LINK, OPEN, None, None, None, None, ""),
+    (10, UNKNOWN, UNKNOWN, WAITS, None, None, None, None, ""),
+    (11, UNKNOWN, CONFIG, "corrected", 0.5, 0.25, None, None, ""),
+    (11, UNKNOWN, UNKNOWN, OPEN, None, None, None, None, ""),
+    (12, CONFIG, CONFIG, "resolved", 0.25, 0.125, None, 2, ""),
+    (16, CONFIG, ECC, "corrected", 1, 0.125, None, None, ""),
+    (17, SLOW, SLOW, WAITS, None, None, None, None, ""),
+    (18, SLOW, UNKNOWN, "rejected", 0.25, None, None, None, ""),
+)
+IMPORTED = ((2, "ECC", "lemon"), (3, "ECC", "lemon"), (9, "ECC", "lemon"), (16, "Link Down", "n2"), (17, "Odd", "n3"))
+
+
+@pytest.fixture
+def twenty():
+    job = make_job("trained", cluster=make_cluster(gpus_per_node=8))
+    for number in (0, 1):
+        make_attempt(job, number=number, ended_at=datetime(2026, 11, 19, tzinfo=UTC), ran_s=150 * 3600.0, node_count=1)
+    for ordinal, (day, machine, stands, state, gpu, lost, detected, repaired, accused) in enumerate(DIAGNOSED):
+        at = datetime(2026, 11, day, tzinfo=UTC)
+        make_incident(
+            job,
+            ordinal=ordinal,
+            at=at,
+            opened_at=at,
+            category=machine,
+            standing_category=stands,
+            state=state,
+            accused=(accused,) if accused else (),
+            gpu_hours=gpu,
+            node_hours=gpu and gpu / 8,
+            lost_s=lost and lost * 3600,
+            detected_s=detected and detected * 60,
+            repaired_s=repaired and repaired * 3600,
+        )
+    starts = [(datetime(2026, 11, day, tzinfo=UTC), said, node) for day, said, node in IMPORTED]
+    faults = [Fault(node, at, at + timedelta(hours=3), said) for at, said, node in starts]
+    faults_import(cluster=job.cluster, slug="faults", faults=faults)
+    assert Incident.objects.count() == 20
+
+
+@pytest.fixture
+def shown(twenty):
+    return statistics_of(user=make_user("boss", "manager"), query=search.parse(""), period=PERIOD, now=NOW)
+
+
+def rows(frame):
+    return [tuple(row) for row in frame.itertuples(index=False)]
+
+
+def test_the_figures_and_what_they_rest_on(shown):
+    assert {one.key: (figure_value(one), one.basis) for one in shown.figures} == {
+        "incidents": ("20", "5 of them imported"),
+        "gpu_hours": ("166 h", "of 16 of 20 incidents"),
+        "mtbf": ("20 h", "15 failures in 300 h"),
+        "mttd": ("20 min", "of 3 incidents"),
+        "mttr": ("3.0 h", "of 2 resolved ones"),
+        "ettr": ("98.0 %", "at most: 10 of 15 failures tell what they lost"),
+        "right": ("55.6 %", "5 of 9 judged"),
+    }
+    assert (shown.total, shown.imported, shown.rejected, shown.priced) == (20, 5, 2, 16)
+
+
+def test_costs_by_category_week_and_cluster(shown):
+    assert rows(shown.pareto[["category", "incidents", "gpu_hours", "node_hours", "share", "cumulative"]]) == [
+        (ECC, 7, 105.0, 13.12, 0.633, 0.633),  # rows 1, 2, 5, 13 and three imported: 16 + 8 + 8 + 1 + 72
+        (LINK, 5, 32.0, 4.0, 0.193, 0.825),  # rows 3, 6, 7, 8 and one imported: 4 + 2 + 2 + 24
+        (UNKNOWN, 5, 28.25, 3.53, 0.17, 0.995),  # rows 4, 9, 11, 15 and one imported: 4 + 0.25 + 24
+        (CONFIG, 2, 0.75, 0.09, 0.005, 1.0),  # rows 10 and 12
+        (SLOW, 1, 0.0, 0.0, 0.0, 1.0),  # row 14
+    ]
+    second, ninth, sixteenth = (date(2026, 11, day) for day in (2, 9, 16))
+    assert rows(shown.weeks) == [
+        (second, "hardware", 5, 80.0),
+        (second, "network", 1, 4.0),
+        (second, "unknown", 1, 4.0),
+        (ninth, "hardware", 1, 24.0),
+        (ninth, "network", 3, 4.0),
+        (ninth, "unknown", 2, 0.0),
+        (ninth, "user", 2, 0.75),
+        (sixteenth, "hardware", 1, 1.0),
+        (sixteenth, "network", 1, 24.0),
+        (sixteenth, "performance", 1, 0.0),
+        (sixteenth, "unknown", 2, 24.25),
+    ]
+    assert rows(shown.dimension) == [("default", 20, 166.0, 20.75)]
+
+
+def test_verdicts_and_their_precision_are_of_what_the_machine_named(shown):
+    told = shown.verdicts[["week", "awaiting", "right", "wrong", "unnamed"]]
+    assert [row[1:] for row in rows(told)] == [(1, 2, 2, 0), (3, 3, 0, 1), (1, 0, 2, 0)]
+    assert rows(shown.precision[["category", "reviewed", "right", "precision"]]) == [
+        (ECC, 4, 2, 0.5),
+        (LINK, 2, 2, 1.0),
+        (CONFIG, 2, 1, 0.5),
+        (SLOW, 1, 0, 0.0),
+    ]
+
+
+def test_offenders_tell_records_from_diagnoses_and_the_backlog_has_each_waiting_one(shown):
+    assert rows(shown.offenders) == [("lemon", 5, 3, 96.0)]  # 16 + 8 + 3 * 24
+    assert list(shown.backlog.incidents) == [0, 0, 1, 2, 0]  # 3.5 days; 14.5 and 10.5 days
+
+
+@pytest.mark.parametrize(
+    ("term", "count"),
+    [
+        ("verdict:right", 5),
+        ("verdict:wrong", 4),
+        ("machine:unknown !is:[unreviewed,inconclusive] !is:imported", 1),
+        ("is:[unreviewed,inconclusive] !is:imported", 5),
+        ("is:imported", 5),
+    ],
+)
+def test_the_lists_behind_the_verdicts_hold_as_many(twenty, term, count):
+    assert search.parse(f"{PERIOD.term} {term}").apply(Incident.objects.all(), now=NOW).count() == count
+
+
+def test_a_file_has_the_numbers_of_the_page(twenty, client, monkeypatch):
+    client.force_login(make_user("mara", "manager"))
+    asked = {"since": "2026-11-01", "until": "2026-11-20"}
+    answer = client.get(reverse("statistics-csv", args=["pareto"]), asked)
+    found = list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode())))
+    assert [(row["incidents"], row["gpu_hours"], row["share"]) for row in found[:2]] == [
+        ("7", "105.0", "0.633"),
+        ("5", "32.0", "0.193"),
+    ]
+    page = client.get(reverse("statistics"), asked).content.decode()
+    assert "5 of them are imported records" in page
+    assert "at most: 10 of 15 failures" in page
+
+
+def test_rates_are_not_known_below_a_day_of_run_time():
+    """Before, after an import alone, MTBF was seconds, ETTR 0 % and the verdicts 100 % right."""
+    start = datetime(2026, 11, 3, tzinfo=UTC)
+    faults = [Fault(f"n{n}", start, start + timedelta(hours=9), "GPU DBE (ECC)") for n in range(5)]
+    job = make_job("short")
+    make_attempt(job, ended_at=start, ran_s=600.0)
+    faults_import(cluster=job.cluster, slug="faults", faults=faults)
+    shown = statistics_of(user=make_user("boss", "manager"), query=search.parse(""), period=PERIOD, now=NOW)
+    told = {one.key: (figure_value(one), one.basis) for one in shown.figures}
+    assert told["incidents"] == ("5", "5 of them imported")
+    assert told["mtbf"] == told["ettr"] == ("not known", "0.2 h run time observed, 24 h needed")
+    assert told["mttr"] == ("not known", "none was resolved")
+    assert told["right"] == ("not known", "none was judged")
+    assert not len(shown.precision)
+    assert not len(shown.verdicts)
+
+
+@pytest.mark.parametrize(
+    ("has_failed", "told"),
+    [(False, (1.0, "0.0 of 100 h lost")), (True, (None, "no incident tells how long it stood still"))],
+)
+def test_an_unknown_loss_is_not_no_loss(has_failed, told):
+    at = datetime(2026, 11, 3, tzinfo=UTC)
+    job = make_job("long")
+    make_attempt(job, ended_at=at, ran_s=100 * 3600.0)
+    if has_failed:
+        make_incident(job, at=at)
+    shown = statistics_of(user=make_user("boss", "manager"), query=search.parse(""), period=PERIOD, now=NOW)
+    assert next((one.value, one.basis) for one in shown.figures if one.key == "ettr") == told
