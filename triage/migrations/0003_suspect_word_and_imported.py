@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('ingest', '0001_initial'),
-        ('triage', '0001_initial'),
+        ('triage', '0002_rules_of_a_cluster'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
