@@ -16,7 +16,11 @@ def site(request: HttpRequest) -> dict[str, Any]:
     """``queue_count`` and ``may`` (what the signed-in person may do, by ability)."""
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
-        return {"may": {}, "oidc_name": settings.OIDC_NAME if settings.OIDC_ISSUER else ""}
+        return {
+            "may": {},
+            "oidc_name": settings.OIDC_NAME if settings.OIDC_ISSUER else "",
+            "has_mail": settings.HAS_MAIL,
+        }
     return {
         "queue_count": SimpleLazyObject(lambda: queue_count(user)),
         "may": {ability: can(user, ability) for ability in ABILITIES["admin"]},

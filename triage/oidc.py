@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.providers.base import AuthError
@@ -21,18 +20,11 @@ _FAILED = (
 )
 
 
-class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ships no types
-    """People come from the provider; nobody makes an account by a form, and no letter is sent."""
-
-    def is_open_for_signup(self, request: HttpRequest) -> bool:
-        return True
-
-    def send_mail(self, *_: Any, **__: Any) -> None:
-        return
-
-
-class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
+class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # allauth ships no types
     """What a sign-in means here: roles and teams from groups, refusals as sentences on the sign-in page."""
+
+    def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
+        return True  # people come from the provider
 
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
         user, groups = sociallogin.user, groups_of(sociallogin.account.extra_data)
@@ -76,7 +68,7 @@ def _sync(user: Any, groups: list[str]) -> None:
 
 def _refuse(request: HttpRequest, sentence: str) -> NoReturn:
     messages.error(request, sentence)
-    raise ImmediateHttpResponse(redirect("login"))
+    raise ImmediateHttpResponse(redirect("account_login"))
 
 
 urlpatterns: list[URLPattern | URLResolver] = [

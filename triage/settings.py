@@ -34,6 +34,9 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
 ]
 
 MIDDLEWARE = [
@@ -50,15 +53,16 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "triage.middleware.UsableText",
+    "allauth.account.middleware.AccountMiddleware",
 ]
 
 ROOT_URLCONF = "triage.urls"
 ASGI_APPLICATION = "triage.asgi.application"
 AUTHENTICATION_BACKENDS = ["triage.auth.Backend"]
-LOGIN_URL = "login"
+LOGIN_URL = "account_login"
 CSRF_FAILURE_VIEW = "triage.views.site.csrf_failed"
 LOGIN_REDIRECT_URL = "/"
-LOGOUT_REDIRECT_URL = "login"
+LOGOUT_REDIRECT_URL = "account_login"
 
 TEMPLATES: list[dict[str, Any]] = [
     {
@@ -96,7 +100,7 @@ REDIS_URL = env_str("REDIS_URL", f"unix://{DATA_DIR / 'valkey.sock'}")
 # A cache or broker that hangs, instead of refusing, must not hold requests up.
 CACHES = {
     "default": {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "BACKEND": "triage.cache.Forgiving",
         "LOCATION": REDIS_URL,
         "OPTIONS": {"socket_timeout": 1, "socket_connect_timeout": 1, "retry": Retry(NoBackoff(), 1)},
     }
@@ -161,6 +165,36 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
+# Sign-in, passwords and the second step. Limits count attempts for each address ("ip") and each account ("key").
+ACCOUNT_ADAPTER = "triage.accounts.AccountAdapter"
+ACCOUNT_FORMS = {
+    "login": "triage.accounts.SignIn",
+    "change_password": "triage.accounts.ChangePassword",
+    "reset_password": "triage.accounts.ResetPassword",
+    "reset_password_from_key": "triage.accounts.NewPassword",
+}
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_UNIQUE_EMAIL = False  # a letter box tells nobody apart here: the user name, or the provider's subject does
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
+ACCOUNT_SESSION_REMEMBER = True
+SIGN_IN_FAILURES = env_int("FAULTLINE_SIGN_IN_FAILURES", 10, minimum=1)
+ACCOUNT_RATE_LIMITS = {
+    "login": f"{SIGN_IN_FAILURES * 12}/m/ip",
+    "login_failed": f"{SIGN_IN_FAILURES * 2}/5m/ip,{SIGN_IN_FAILURES}/5m/key",
+    "reset_password": "20/h/ip,5/h/key",
+    "reset_password_from_key": "20/h/ip",
+    "change_password": "10/5m/user",
+    "reauthenticate": "10/5m/user",
+}
+# whose word X-Forwarded-For is: the proxies before this site
+ALLAUTH_TRUSTED_PROXY_COUNT = env_int("FAULTLINE_PROXIES", 1 if IS_BEHIND_TLS else 0)
+MFA_ADAPTER = "triage.accounts.SecondStepAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # letters play no part in it
+MFA_TOTP_TOLERANCE = 1  # one step of 30 s either way: clocks of phones differ
+
 # Uploads: what is above these limits is refused with a sentence that names the limit.
 UPLOAD_MAX_BYTES = env_int("FAULTLINE_UPLOAD_MAX_BYTES", 200 * 2**30, minimum=1)
 ARCHIVE_MAX_MEMBERS = env_int("FAULTLINE_ARCHIVE_MAX_MEMBERS", 200_000, minimum=1)
@@ -196,14 +230,8 @@ OIDC_DEFAULT_ROLE = env_str("FAULTLINE_OIDC_DEFAULT_ROLE", "viewer")
 OIDC_ROLES = env_pairs("FAULTLINE_OIDC_ROLES", ("viewer", "engineer", "manager", "admin"))
 OIDC_TEAMS = env_pairs("FAULTLINE_OIDC_TEAMS")
 if OIDC_ISSUER:
-    _ALLAUTH = ("allauth", "allauth.account", "allauth.socialaccount")
-    INSTALLED_APPS += [*_ALLAUTH, "allauth.socialaccount.providers.openid_connect"]
-    MIDDLEWARE.append("allauth.account.middleware.AccountMiddleware")
-    ACCOUNT_ADAPTER = "triage.oidc.AccountAdapter"
-    ACCOUNT_EMAIL_VERIFICATION = "none"
-    ACCOUNT_UNIQUE_EMAIL = False  # a letter box tells nobody apart here: the provider's subject does
+    INSTALLED_APPS += ["allauth.socialaccount", "allauth.socialaccount.providers.openid_connect"]
     SOCIALACCOUNT_ADAPTER = "triage.oidc.Adapter"
-    SOCIALACCOUNT_ONLY = True
     SOCIALACCOUNT_OPENID_CONNECT_URL_PREFIX = ""
     SOCIALACCOUNT_LOGIN_ON_GET = True  # the policy lets forms lead to this site alone
     SOCIALACCOUNT_PROVIDERS = {
@@ -279,6 +307,7 @@ SPECTACULAR_SETTINGS = {
 SITE_URL = env_str("FAULTLINE_SITE_URL", "http://localhost:8000")
 DEFAULT_FROM_EMAIL = env_str("FAULTLINE_MAIL_FROM", "faultline@localhost")
 _SMTP_HOST = env_str("FAULTLINE_SMTP_HOST")
+HAS_MAIL = bool(_SMTP_HOST)
 MAILERS = {
     "default": {
         "BACKEND": "django.core.mail.backends.smtp.EmailBackend",

@@ -1,8 +1,8 @@
 """Every address of the site."""
 
+from allauth.account.decorators import secure_admin_login
 from django.conf import settings
 from django.contrib import admin
-from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView
 
@@ -11,7 +11,11 @@ from triage.views import client, incident, job_tabs, jobs, logs, queue, site, tr
 handler400 = site.bad_request
 handler403 = site.forbidden
 handler404 = site.not_found
+handler429 = "triage.accounts.too_often"
 handler500 = site.server_error
+
+# the administration is entered by the same door: its own knows neither limits nor a second step
+admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
 
 def oidc_urls() -> list[URLPattern | URLResolver]:
@@ -71,9 +75,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/schema/", SpectacularAPIView.as_view(), name="api-schema"),
     path("api/docs/", site.api_docs, name="api-docs"),
     path("admin/", admin.site.urls),
-    path("sign-in/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("", include("triage.urls_accounts")),
     *oidc_urls(),
-    path("sign-out/", LogoutView.as_view(), name="logout"),
     path("faultline.pyz", client.download, name="client"),
     path("healthz", site.healthz, name="healthz"),
     path("metrics", site.metrics, name="metrics"),

@@ -8,7 +8,7 @@ from ingest.services.history import history_for, history_learn
 from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_change, job_create
 from ingest.services.receiving import Receipt, artifact_receive, part_receive
 from ingest.services.runs import Work, run_do, run_retry
-from ingest.services.tokens import token_create, token_revoke, token_use
+from ingest.services.tokens import token_create, token_revoke, token_use, tokens_revoke
 
 __all__ = [
     "DEFAULT_CLUSTER",
@@ -34,4 +34,5 @@ __all__ = [
     "token_create",
     "token_revoke",
     "token_use",
+    "tokens_revoke",
 ]

@@ -9,10 +9,10 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db import transaction
-from django.utils import timezone
 
-from ingest.models import ServiceAccount, Team, Token
+from ingest.models import ServiceAccount, Team
 from ingest.refusals import Refused
+from ingest.services.tokens import tokens_revoke
 
 #: what a machine may be: it never administers
 ROLES = ("engineer", "viewer", "manager")
@@ -45,7 +45,7 @@ def account_close(*, account: ServiceAccount) -> None:
     user = account.user
     user.is_active = False
     user.save(update_fields=["is_active"])
-    Token.objects.filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
+    tokens_revoke(user=user)
 
 
 def _refuse(field: str, sentence: str) -> None:

@@ -43,6 +43,11 @@ def token_revoke(*, token: Token) -> None:
     Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())
 
 
+def tokens_revoke(*, user: Any) -> int:
+    """Revoke all of a person's tokens; returns how many there were."""
+    return Token.objects.filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
+
+
 def token_use(*, secret: str) -> Token | None:
     """The live token of that secret, with its user; notes the use at most once a minute."""
     if not secret.startswith(_MARK):

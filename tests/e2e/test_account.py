@@ -1,0 +1,122 @@
+"""A person's own account in the browser: the second step switched on and used, the password changed; flow records."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+from allauth.mfa.totp.internal import auth as totp
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.conftest import ROOT, Site
+from tests.e2e.test_pages import _readable_in_every_form
+
+pytestmark = pytest.mark.e2e
+FLOWS = "/jobs/sample-sigkill-rank5/logs/0/sigkill_rank5/flows.csv"
+
+
+@pytest.fixture
+def carol(site: Site) -> str:
+    """Somebody whom no other test needs; tells the password."""
+    password = secrets.token_urlsafe(16)
+    env = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "DJANGO_SETTINGS_MODULE")}
+    env |= {"FAULTLINE_DATA_DIR": str(site.data), "DJANGO_SUPERUSER_PASSWORD": password}
+    command = [sys.executable, "manage.py", "createsuperuser", "--noinput", "--username=carol", "--email=c@example.com"]
+    subprocess.run(command, cwd=ROOT, env=env, check=True)
+    return password
+
+
+def sign_in(page: Page, password: str) -> None:
+    page.goto("/sign-in/")
+    page.fill("input[name=username]", "carol")
+    page.fill("input[name=password]", password)
+    page.click("button:has-text('Sign in')")
+
+
+def sign_out(page: Page) -> None:
+    page.click("summary[aria-label^='Account of']")
+    page.click("button:has-text('Sign out')")
+    page.wait_for_url("**/sign-in/")
+
+
+def test_a_person_switches_the_second_step_on_uses_it_and_changes_the_password(
+    site: Site, carol: str, browser: Browser, photograph: Callable[[Page, str], None]
+) -> None:
+    context = browser.new_context(base_url=site.url, reduced_motion="reduce")
+    page = context.new_page()
+    page.goto("/sign-in/")
+    _readable_in_every_form(page)
+    photograph(page, "sign-in")
+    page.click("a:has-text('Forgot your password?')")
+    _readable_in_every_form(page)
+    photograph(page, "password-forgotten")
+    sign_in(page, carol)
+    page.click("summary[aria-label^='Account of']")
+    page.click("a:has-text('Second step at sign-in')")
+    _readable_in_every_form(page)
+    photograph(page, "second-step")
+    page.click("a:has-text('Switch on')")
+    expect(page.locator("h1")).to_have_text("Is it you?")
+    _readable_in_every_form(page)
+    photograph(page, "confirm")
+    page.fill("input[name=password]", carol)
+    page.click("button:has-text('Go on')")
+    expect(page.locator("img.totp-code")).to_be_visible()
+    assert page.locator("img.totp-code").evaluate("image => image.naturalWidth") > 0
+    _readable_in_every_form(page)
+    photograph(page, "second-step-on")
+    secret = page.locator("#totp-secret").input_value()
+    page.fill("input[name=code]", totp.format_hotp_value(totp.hotp_value(secret, int(time.time()) // 30)))
+    page.click("button:has-text('Switch on')")
+    expect(page.locator(".recovery-codes li")).to_have_count(10)
+    _readable_in_every_form(page)
+    photograph(page, "recovery-codes")
+    recovery = page.locator(".recovery-codes code").first.inner_text()
+
+    sign_out(page)
+    page.go_back()  # what was read while signed in is not kept by the browser
+    expect(page.locator("input[name=password]")).to_be_visible()
+    sign_in(page, carol)
+    expect(page.locator("h1")).to_have_text("Second step")
+    _readable_in_every_form(page)
+    photograph(page, "code")
+    page.fill("input[name=code]", "000000")
+    page.click("button:has-text('Sign in')")
+    expect(page.locator("[role=alert]")).to_contain_text("wrong or too old")
+    page.fill("input[name=code]", recovery)
+    page.click("button:has-text('Sign in')")
+    expect(page.locator("h1").first).to_be_visible()
+
+    page.goto("/account/password/")
+    _readable_in_every_form(page)
+    photograph(page, "password")
+    new = secrets.token_urlsafe(16)
+    page.fill("input[name=oldpassword]", carol)
+    page.fill("input[name=password1]", new)
+    page.fill("input[name=password2]", new)
+    page.check("input[name=revoke_tokens]")
+    page.click("button:has-text('Change the password')")
+    expect(page.locator("#toasts")).to_contain_text("The new password is set")
+    photograph(page, "password-changed")
+    context.close()
+
+
+def test_flow_records_are_reached_from_the_files_page_and_readable(
+    engineer: Page, samples_ready: None, photograph: Callable[[Page, str], None]
+) -> None:
+    engineer.goto("/jobs/sample-sigkill-rank5/files/?words=flows")
+    engineer.click("a.mono:has-text('flows.csv')")
+    engineer.wait_for_url(f"**{FLOWS}")
+    expect(engineer.locator("h2:has-text('How it was read')")).to_be_visible()
+    expect(engineer.locator("tbody tr")).to_have_count(200)
+    _readable_in_every_form(engineer)
+    photograph(engineer, "flow-records")
+    address = engineer.locator("tbody tr").first.locator("td").nth(3).inner_text().rpartition(":")[0]
+    engineer.fill("#who", address)
+    engineer.click("button:has-text('Filter')")
+    expect(engineer.locator(".pagination")).to_contain_text("records with")

@@ -1,0 +1,40 @@
+"""The cache, of which nothing here depends: one that is away forgets."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.core.cache.backends.redis import RedisCache
+from redis.exceptions import RedisError
+
+log = logging.getLogger(__name__)
+
+
+class Forgiving(RedisCache):
+    """Redis, or Valkey; while it does not answer, a cache that is always empty.
+
+    Sign-in and limits ask it: that it is away must lock nobody out. Nothing is counted then, so nothing is limited.
+    """
+
+    def add(self, *args: Any, **kwargs: Any) -> bool:
+        return bool(self._tried("add", True, *args, **kwargs))
+
+    def get(self, key: Any, default: Any = None, version: int | None = None) -> Any:
+        return self._tried("get", default, key, default, version)
+
+    def set(self, *args: Any, **kwargs: Any) -> None:
+        self._tried("set", None, *args, **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> bool:
+        return bool(self._tried("delete", False, *args, **kwargs))
+
+    def incr(self, *args: Any, **kwargs: Any) -> int:
+        return int(self._tried("incr", 1, *args, **kwargs))
+
+    def _tried(self, name: str, otherwise: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return getattr(super(), name)(*args, **kwargs)
+        except RedisError as error:
+            log.warning("the cache cannot be reached: %s", error)
+            return otherwise
