@@ -60,6 +60,8 @@ class SecondStepAdapter(DefaultMFAAdapter):  # type: ignore[misc]
 class SignIn(forms.LoginForm):  # type: ignore[misc]
     """User name and password, under the names that browsers and scripts know."""
 
+    data: Any
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.is_bound and "username" in self.data:
@@ -88,6 +90,8 @@ class NewPassword(_Revoking, forms.ResetPasswordKeyForm):  # type: ignore[misc]
 
 class ResetPassword(forms.ResetPasswordForm):  # type: ignore[misc]
     """Letters go to people who have a password here: those of a sign-in provider change theirs there."""
+
+    users: list[Any]
 
     def clean_email(self) -> str:
         email: str = super().clean_email()
