@@ -12,12 +12,13 @@ import json
 import shutil
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
-EXIT_DIAGNOSED, EXIT_UNUSABLE, EXIT_SUSPECT = 0, 2, 3
+EXIT_DIAGNOSED, EXIT_FAILED, EXIT_UNUSABLE, EXIT_SUSPECT = 0, 1, 2, 3
 _COMMANDS = ("learn", "templates", "diagnose")
 
 
@@ -85,6 +86,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_UNUSABLE
     except BrokenPipeError:
         return EXIT_DIAGNOSED
+    except BaseException as error:
+        from diagnosis import faults
+
+        if not faults.is_fault(error):
+            raise
+        traceback.print_exc()
+        print(f"diagnosis: the analysis failed ({faults.words(error)}); please report it.", file=sys.stderr)
+        return EXIT_FAILED
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

@@ -9,6 +9,8 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import zstandard
@@ -107,35 +109,147 @@ class Chained(io.RawIOBase):
         return file
 
 
-class Gunzip:
-    """gzip members one after another, giving all bytes before the damage (``GzipFile`` drops the block it lies in)."""
+class Unpacked:
+    """Compressed streams one after another, giving all bytes before the damage.
 
-    def __init__(self, source: Any) -> None:
+    The readers of the standard library drop the block that the damage lies in, or take what follows a whole stream for
+    padding; libzstd takes a cut stream for a whole one. Here whatever is not read is told by an exception of
+    :data:`DAMAGE`.
+    """
+
+    def __init__(self, source: Any, magic: bytes, engine: Callable[[], Any], feed: int) -> None:
         self._source = source
-        self._engine = zlib.decompressobj(wbits=31)
+        self._magic = magic
+        self._new_engine = engine
+        self._engine = engine()
+        self._feed = feed
+        self._waiting = memoryview(b"")
         self._has_ended = False
 
     def read(self, size: int) -> bytes:
         while not self._has_ended:
-            block = self._engine.unconsumed_tail or self._engine.unused_data or self._source.read(BLOCK_BYTES)
-            if self._engine.eof:
-                block = block.lstrip(b"\0")  # padding after the last member is legal
-                if not block:
-                    self._has_ended = True
-                    break
-                if not block.startswith(b"\x1f"):
-                    raise EOFError("bytes after the end are not compressed data")
-                self._engine = zlib.decompressobj(wbits=31)
-            elif not block:
-                raise EOFError("the end is missing")
-            data = self._engine.decompress(block, size)
+            if self._engine.eof and not self._begin_next():
+                break
+            data: bytes = self._engine.decompress(self._next() if self._engine.needs_input else b"", size)
             if data:
                 return data
         return b""
 
+    def _next(self) -> bytes:
+        if not self._waiting:
+            self._waiting = memoryview(self._source.read(BLOCK_BYTES))
+            if not self._waiting:
+                raise EOFError("the end is missing")
+        block, self._waiting = self._waiting[: self._feed], self._waiting[self._feed :]
+        return bytes(block)
+
+    def _begin_next(self) -> bool:
+        """Begin the stream behind the last one, over padding of zeros, which is legal; False at the end."""
+        rest = (self._engine.unused_data + bytes(self._waiting)).lstrip(b"\0")
+        while len(rest) < len(self._magic):
+            more = self._source.read(BLOCK_BYTES)
+            if not more:
+                break
+            rest = (rest + more).lstrip(b"\0")
+        if not rest:
+            self._has_ended = True
+            return False
+        if not rest.startswith(self._magic) and not _is_skippable(rest, self._magic):
+            raise EOFError("bytes after the end are not compressed data")
+        self._engine, self._waiting = self._new_engine(), memoryview(rest)
+        return True
+
+
+class _Zlib:
+    """zlib's decompressor with the interface of the other modules'."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._inner.unconsumed_tail
+
+    def decompress(self, data: bytes, size: int) -> bytes:
+        return self._inner.decompress(self._inner.unconsumed_tail or data, size)
+
+
+class _Zstd:
+    """One frame. It has no limit of output: what it is fed at a time bounds that, see :data:`_ZSTD_FEED`."""
+
+    def __init__(self) -> None:
+        self._inner = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
+        self._ready = b""
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._inner.eof) and not self._ready
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._inner.unused_data)
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._ready
+
+    def decompress(self, data: bytes, size: int) -> bytes:
+        ready = self._ready or self._inner.decompress(data)
+        self._ready = ready[size:]
+        return ready[:size]
+
+
+#: Bytes of zstd read at a time: a block of 4 bytes may unfold to 128 KiB, so this is at most 32 MiB.
+_ZSTD_FEED: Final = 1 << 10
+#: What a stream may ask for to look back at; the command-line tools refuse more unless told.
+_ZSTD_WINDOW: Final = 128 << 20
+_XZ_MEMORY: Final = 256 << 20
+_GZIP_MAGIC, _BZIP2_MAGIC, _XZ_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
+
+
+def _is_skippable(data: bytes, magic: bytes) -> bool:
+    """Whether a frame of zstd begins that holds no data, as ``pzstd`` writes them."""
+    return magic == _ZSTD_MAGIC and len(data) >= 4 and 0x50 <= data[0] <= 0x5F and data[1:4] == b"\x2a\x4d\x18"
+
+
+#: A header in a tar archive that no reader of ours can make sense of is skipped, block by block, up to this many bytes.
+_SKIPPED_BYTES: Final = 64 << 20
+
 
 class SoundTarInfo(tarfile.TarInfo):
-    """Refuses headers that would be read into memory whole and are far larger than any name."""
+    """Headers of a tar archive, with a memory of what was wrong.
+
+    Refuses those that would be read into memory whole and are far larger than any name. The standard library's reader
+    stops without a word at the first damaged header and at the first end mark; it is told to go on (``ignore_zeros``),
+    and what it passes over is kept in ``errors`` of the archive: :class:`Skipped`.
+    """
+
+    @classmethod
+    def fromtarfile(cls, tar: tarfile.TarFile) -> tarfile.TarInfo:  # type: ignore[override]
+        seen: Skipped = tar.skipped  # type: ignore[attr-defined]
+        try:
+            info = super().fromtarfile(tar)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            seen.end_marks += 1
+            seen.spend()
+            raise
+        except tarfile.InvalidHeaderError:  # type: ignore[attr-defined]
+            seen.bytes += tarfile.BLOCKSIZE
+            seen.end_marks = 0
+            seen.spend()
+            raise
+        except tarfile.TruncatedHeaderError:  # type: ignore[attr-defined]
+            raise tarfile.ReadError("it ends within a header") from None
+        seen.end_marks = 0
+        return info
 
     def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type in b"xgXLK" and self.size > 1 << 20:
@@ -143,13 +257,32 @@ class SoundTarInfo(tarfile.TarInfo):
         return super()._proc_member(tar)  # type: ignore[misc,no-any-return]
 
 
+@dataclass(slots=True)
+class Skipped:
+    """What reading a tar archive passed over: ``bytes`` of damaged headers and what followed them, and how many
+    ``end_marks`` (blocks of zeros) were read last. Two of them end an archive.
+    """
+
+    bytes: int = 0
+    end_marks: int = 0
+    _blocks: int = 0
+
+    def spend(self) -> None:
+        self._blocks += 1
+        if self._blocks * tarfile.BLOCKSIZE > _SKIPPED_BYTES:
+            raise tarfile.ReadError(f"no header in {_SKIPPED_BYTES >> 20} MiB")
+
+
 def decompressor(kind: str, source: Any) -> Any:
-    """A reader of ``gzip``, ``bzip2``, ``xz`` or ``zstd`` data."""
+    """A reader of ``gzip``, ``bzip2``, ``xz`` or ``zstd`` data; raises one of :data:`DAMAGE` where they break off."""
     if kind == "zstd":
-        return zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
+        return Unpacked(source, _ZSTD_MAGIC, _Zstd, _ZSTD_FEED)
     if kind == "gzip":
-        return Gunzip(source)
-    return bz2.BZ2File(source) if kind == "bzip2" else lzma.LZMAFile(source)
+        return Unpacked(source, _GZIP_MAGIC, _Zlib, BLOCK_BYTES)
+    if kind == "bzip2":
+        return Unpacked(source, _BZIP2_MAGIC, bz2.BZ2Decompressor, BLOCK_BYTES)
+    engine = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, _XZ_MEMORY)
+    return Unpacked(source, _XZ_MAGIC, engine, BLOCK_BYTES)
 
 
 def fill(source: Any, size: int) -> bytes:

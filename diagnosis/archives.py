@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import stat
+import struct
 import tarfile
 import tempfile
 import unicodedata
@@ -26,6 +27,7 @@ from diagnosis.archive_streams import (
     Counted,
     Metered,
     Refused,
+    Skipped,
     SoundTarInfo,
     decompressor,
     fill,
@@ -47,6 +49,9 @@ _MAGIC: Final = {
     b"PK\x03\x04": "zip",
     b"PK\x05\x06": "zip",
 }
+
+#: what readers of archives raise on hostile ones beside
+_UNREADABLE: Final = (*DAMAGE, ValueError, RecursionError, OverflowError, IndexError, struct.error)
 
 OnProblem = Callable[[str, str], None]
 type SentBytes = Callable[[], int]
@@ -179,32 +184,51 @@ class _Walk:
 
     def _tar(self, stream: Any, path: str, prefix: str, depth: int, sent: SentBytes) -> Iterator[Member]:
         try:
-            archive = tarfile.open(fileobj=stream, mode="r|", tarinfo=SoundTarInfo)  # noqa: SIM115  # closed below
-        except DAMAGE as error:
+            archive = _Tar.open(fileobj=stream, mode="r|", tarinfo=SoundTarInfo, ignore_zeros=True)
+        except _UNREADABLE as error:
             self.on_problem(path, f"The archive cannot be opened ({why(error)}): send it again.")
             return
-        count = 0
+        count, names, skipped = 0, _Names(), archive.skipped
         with closing(archive):
             while True:
+                before = skipped.bytes
                 try:
                     info = archive.next()
-                except DAMAGE as error:
+                except _UNREADABLE as error:
                     kept = f"after {count:,} members ({why(error)})"
                     self.on_problem(path, f"The archive breaks off {kept}: send it again to get the rest.")
                     return
+                if skipped.bytes > before:
+                    self.on_problem(
+                        path,
+                        f"The archive is damaged after its member {count:,}: {skipped.bytes - before:,} bytes were "
+                        "passed over, in which at least one file was lost. Send it again.",
+                    )
                 if info is None:
                     break
-                archive.members.clear()  # type: ignore[attr-defined]  # would grow with every member of a huge archive
+                archive.members.clear()  # would grow with every member of a huge archive
                 if not info.isdir():
                     count += 1
-                    yield from self._tar_member(archive, info, prefix, depth, sent)
+                    yield from self._tar_member(archive, info, prefix, depth, sent, names)
         if count == 0:
             self.on_problem(path, "The archive holds no files: nothing to read in it.")
+        elif not skipped.end_marks:
+            told = f"The archive ends after {count:,} members without its end mark: it may have been cut"
+            self.on_problem(path, f"{told} there. Compare the number with the original, and send it again if it is.")
+        self._say_doubles(path, names)
 
     def _tar_member(
-        self, archive: tarfile.TarFile, info: tarfile.TarInfo, prefix: str, depth: int, sent: SentBytes
+        self,
+        archive: tarfile.TarFile,
+        info: tarfile.TarInfo,
+        prefix: str,
+        depth: int,
+        sent: SentBytes,
+        names: _Names,
     ) -> Iterator[Member]:
         name = self._name(info.name, prefix)
+        if name and info.isreg():
+            name = names.free(name)
         if name and not info.isreg():
             kind = "link" if info.issym() or info.islnk() else "device or pipe" if info.isdev() else "special entry"
             self.on_problem(name, f"This is a {kind}, not a file: it was left out. Pack the file itself.")
@@ -224,16 +248,25 @@ class _Walk:
                 if _promised_entries(file) > self.limits.members:
                     raise Refused(self._too_many())
                 archive = zipfile.ZipFile(file)
-            except (*DAMAGE, NotImplementedError, ValueError) as error:
+            except (*_UNREADABLE, NotImplementedError) as error:
                 self.on_problem(path, f"The zip archive cannot be opened ({why(error)}): send it again, whole.")
                 return
             with archive:
-                infos = [info for info in archive.infolist() if not info.is_dir()]
+                infos = [info for info in archive.infolist() if not info.is_dir() or info.file_size]
                 if not infos:
                     self.on_problem(path, "The archive holds no files: nothing to read in it.")
+                names = _Names()
                 for info in infos:
                     if name := self._name(info.filename, prefix):
-                        yield from self._zip_member(archive, info, name, depth)
+                        yield from self._zip_member(archive, info, names.free(name), depth)
+                self._say_doubles(path, names)
+                if lost := unlisted(file, archive):
+                    self.on_problem(
+                        path,
+                        f"{lost:,} more {'file lies' if lost == 1 else 'files lie'} in this zip archive that its "
+                        "directory does not list (an archive put behind another, or a file deleted from it): left "
+                        "out. Pack it again if it should be read.",
+                    )
 
     def _zip_member(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, depth: int) -> Iterator[Member]:
         mode = info.external_attr >> 16
@@ -244,7 +277,7 @@ class _Walk:
         else:
             try:
                 content = archive.open(info)
-            except (*DAMAGE, NotImplementedError, RuntimeError, ValueError) as error:
+            except (*_UNREADABLE, NotImplementedError, RuntimeError) as error:
                 self.on_problem(name, f"This member cannot be opened ({why(error)}): it was left out. Pack it again.")
                 return
             with content:
@@ -277,6 +310,12 @@ class _Walk:
         self.out_bytes += count
         if self.out_bytes > self.limits.total_bytes:
             raise Refused(self._too_large())
+
+    def _say_doubles(self, path: str, names: _Names) -> None:
+        if names.doubles:
+            first = f"{names.example!r} the first" if names.doubles > 1 else f"{names.example!r}"
+            told = f"{names.doubles:,} members bear the name of an earlier one, {first}"
+            self.on_problem(path, f"{told}: all were kept, the later ones as “name~2”, “name~3” and so on.")
 
     def _name(self, raw: str, prefix: str) -> str:
         try:
@@ -313,6 +352,69 @@ class _Leaf(io.RawIOBase):
         self._state.spend(len(data))
         buffer[: len(data)] = data
         return len(data)
+
+
+class _Tar(tarfile.TarFile):
+    """A tar archive read forwards, over damaged headers and end marks, see :class:`SoundTarInfo`."""
+
+    members: list[tarfile.TarInfo]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.skipped = Skipped()
+        super().__init__(*arguments, **options)
+
+
+class _Names:
+    """Names within one archive: one that comes again is told apart by ``~2`` before its suffix."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, int] = {}
+        self.doubles = 0
+        self.example = ""
+
+    def free(self, name: str) -> str:
+        count = self._seen.get(name, 0) + 1
+        self._seen[name] = count
+        if count == 1:
+            return name
+        self.doubles += 1
+        self.example = self.example or name
+        folder, slash, last = name.rpartition("/")
+        stem, dot, suffix = last.partition(".") if not last.startswith(".") else (last, "", "")
+        while (fresh := f"{folder}{slash}{stem}~{count}{dot}{suffix}") in self._seen:
+            count += 1
+        self._seen[name], self._seen[fresh] = count, 1
+        return fresh
+
+
+def unlisted(file: Any, archive: zipfile.ZipFile) -> int:
+    """Files within a zip archive that its directory does not list: local headers in gaps between those that it does.
+
+    One short read a member.
+    """
+    found = 0
+    begins = sorted({info.header_offset for info in archive.infolist()})
+    sizes = {info.header_offset: info.compress_size for info in archive.infolist()}
+    at = 0
+    try:
+        for begin in [*begins, archive.start_dir]:
+            found += _headers_between(file, at, begin)
+            file.seek(begin)
+            head = file.read(30)
+            if begin != archive.start_dir and head[:4] == b"PK\x03\x04":
+                at = begin + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+                at += sizes[begin]
+    except (OSError, ValueError):
+        return found
+    return found
+
+
+def _headers_between(file: Any, at: int, end: int) -> int:
+    """Local headers from ``at`` to ``end``; a data descriptor of up to 24 bytes may stand there. Looks at 1 MiB."""
+    if end - at < 30:
+        return 0
+    file.seek(at)
+    return bytes(file.read(min(end - at, 1 << 20))).count(b"PK\x03\x04")
 
 
 def _promised_entries(file: Any) -> int:

@@ -68,8 +68,17 @@ def _files(path: Path, evidence: Evidence) -> Iterator[tuple[str, Path]]:
     if not path.is_dir():
         yield path.name, path
         return
-    for folder, below, names in os.walk(path):
-        below[:] = sorted(name for name in below if not (Path(folder) / name).is_symlink())
+
+    def closed(error: OSError) -> None:
+        inside = Path(error.filename or path).relative_to(path).as_posix()
+        evidence.problems.append((inside, f"The directory cannot be looked into ({error.strerror}): it was left out."))
+
+    for folder, below, names in os.walk(path, onerror=closed):
+        for name in [name for name in below if (Path(folder) / name).is_symlink()]:
+            inside = (Path(folder) / name).relative_to(path).as_posix()
+            evidence.problems.append((inside, "This is a link to a directory: it was not followed. Give it as well."))
+            below.remove(name)
+        below.sort()
         for name in sorted(names):
             file = Path(folder) / name
             inside = file.relative_to(path).as_posix()

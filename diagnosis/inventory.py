@@ -37,6 +37,8 @@ class Inventory:
         per, nodes = self.gpus_per_node, self.nodes
         if not per or not nodes or (self.world_size and self.world_size != per * len(nodes)):
             return {}
+        if per * len(nodes) > numbers.MOST_RANKS:
+            return {}
         return {rank: nodes[rank // per] for rank in range(per * len(nodes))}
 
 
@@ -77,7 +79,7 @@ def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
             leaf[name] = switch
     jobs = facts.get("jobs")
     first = jobs[0] if isinstance(jobs, list) and len(jobs) == 1 and isinstance(jobs[0], dict) else {}
-    world = hints.world_size or facts.get("world_size") or first.get("world_size")
+    stated = hints.world_size or facts.get("world_size") or first.get("world_size")
     return Inventory(
         nodes=tuple(nodes),
         alias=alias,
@@ -85,16 +87,16 @@ def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
         rows=tuple(rows),
         framework=hints.framework or str(facts.get("framework") or ""),
         job_id=hints.job_id or str(facts.get("job_id") or first.get("job_id") or ""),
-        world_size=_whole(world),
-        gpus_per_node=_whole(facts.get("gpus_per_node") or first.get("nproc_per_node")),
+        world_size=_count(stated),
+        gpus_per_node=_count(facts.get("gpus_per_node") or first.get("nproc_per_node")),
         layout=layout,
         node_of_rank=node_of,
     )
 
 
-def _whole(value: Any) -> int | None:
-    """A count that a description states; None for what counts nothing, such as JSON's ``Infinity``."""
-    return int(value) if isinstance(value, (int, float)) and 0 < value < numbers.MOST else None
+def _count(value: Any) -> int | None:
+    """A number of ranks that a description states; None for what counts none, such as JSON's ``Infinity``."""
+    return int(value) if isinstance(value, (int, float)) and 1 <= value <= numbers.MOST_RANKS else None
 
 
 def _rows(data: dict[str, Any]) -> list[dict[str, Any]]:
@@ -122,11 +124,11 @@ def _node_of(data: dict[str, Any]) -> dict[int, str]:
             (r.get("rank", i), r.get("node") or r.get("host")) if isinstance(r, dict) else (i, r)
             for i, r in enumerate(ranks)
         )
-        return {rank: str(n) for r, n in pairs if n is not None and (rank := numbers.whole(str(r))) is not None}
+        return {rank: str(n) for r, n in pairs if n is not None and (rank := numbers.rank(str(r))) is not None}
     if isinstance(ranks, dict):
         return {
             rank: str(v.get("node") if isinstance(v, dict) else v)
             for k, v in ranks.items()
-            if (rank := numbers.whole(str(k))) is not None
+            if (rank := numbers.rank(str(k))) is not None
         }
     return {}

@@ -9,6 +9,9 @@ from typing import Final
 DIGITS: Final = 15
 #: Such numbers stay below.
 MOST: Final = 10**DIGITS
+#: Ranks of the largest job that is believed. A stated rank, size or count beyond it is some other number, and a list of
+#: so many ranks is the longest that a statement alone may make.
+MOST_RANKS: Final = 1 << 18
 _WHOLE: Final = re.compile(r"[0-9]+")
 
 
@@ -18,3 +21,9 @@ def whole(text: str, digits: int = DIGITS) -> int | None:
     ``str.isdigit`` alone would let pass ``²``, and digits by the thousand, which ``int`` refuses.
     """
     return int(text) if len(text) <= digits and _WHOLE.fullmatch(text) else None
+
+
+def rank(text: str) -> int | None:
+    """The rank that ``text`` spells, below :data:`MOST_RANKS`; None for anything else, such as a time or a job's id."""
+    number = whole(text)
+    return number if number is not None and number < MOST_RANKS else None

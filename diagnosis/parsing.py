@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from diagnosis import flows, sniff, stacks
+from diagnosis import faults, flows, sniff, stacks
 from diagnosis.logs import encodings, records, wrapped
 from diagnosis.logs.sources import settled, unsettled
 from diagnosis.logs.tables import COLUMNS, NO_YEAR, combine, in_year, write_columns, write_part
@@ -70,8 +70,10 @@ def _read(stream: BinaryIO, size: int, tee: _Tee) -> bytes:
     """Reads; a damaged stream ends where its damage begins."""
     try:
         return stream.read(size) or b""
-    except Exception as error:  # decompressors raise a dozen types, and none may stop the other artifacts
-        tee.broke = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    except BaseException as error:  # decompressors raise a dozen types, and none may stop the other artifacts
+        if faults.is_of_machine(error) or not faults.is_fault(error):
+            raise
+        tee.broke = faults.words(error)
         return b""
 
 
@@ -147,8 +149,12 @@ def _delegated(kind: Kind, tee: _Tee, path: str, hints: ParseHints, work: Path) 
     try:
         parsed = reader(cast("BinaryIO", tee), path, hints, work)
         tee.drain()
-        return replace(parsed, sha256=parsed.sha256 or tee.sha256, bytes=parsed.bytes or tee.passed)
-    except Exception as error:  # an unforeseen shape of one file must not take the job down
+        broke = (_broken(path, tee.broke, tee.passed),) if tee.broke else ()
+        notes = (*parsed.notes, *broke)
+        return replace(parsed, sha256=parsed.sha256 or tee.sha256, bytes=parsed.bytes or tee.passed, notes=notes)
+    except BaseException as error:  # an unforeseen shape of one file must not take the job down
+        if faults.is_of_machine(error) or not faults.is_fault(error):
+            raise
         tee.drain()
         return Parsed(
             path,
@@ -156,7 +162,7 @@ def _delegated(kind: Kind, tee: _Tee, path: str, hints: ParseHints, work: Path) 
             tee.sha256,
             tee.passed,
             0,
-            f"The {kind.value} data could not be read ({type(error).__name__}: {error}): it was left out.",
+            f"The {kind.value} data could not be read ({faults.words(error)}): it was left out. Export it again.",
         )
 
 

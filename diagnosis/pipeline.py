@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from diagnosis import advice, flows, inventory, localize, stacks
+from diagnosis import advice, faults, flows, inventory, localize, stacks
 from diagnosis.classify_model import Model
 from diagnosis.conclusion import Conclusion, conclude
 from diagnosis.conclusion.conclude import to_json as conclusion_json
@@ -109,9 +109,11 @@ def _guarded(what: str, analyse: Callable[[], dict[str, Any]], lost: list[str]) 
     """One kind of evidence must not take the others with it: a fault of its analysis is told, with the place of it."""
     try:
         return analyse()
-    except Exception as error:
+    except BaseException as error:
+        if faults.is_of_machine(error) or not faults.is_fault(error):
+            raise
         log.exception("the analysis of the %s failed", what)
-        lost.append(f"The {what} could not be analysed ({type(error).__name__}: {error}); please report this file.")
+        lost.append(f"The {what} could not be analysed ({faults.words(error)}); please report this file.")
         return {}
 
 

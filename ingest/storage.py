@@ -120,6 +120,25 @@ def blob_open(sha256: str) -> Iterator[BinaryIO]:
         yield cast("BinaryIO", file.file)
 
 
+def blob_local(sha256: str, folder: Path, offset: int = 0, length: int | None = None) -> tuple[Path, int]:
+    """A local file with the blob's bytes and where they begin in it: the blob itself, or a copy in ``folder``."""
+    storage, key = storages["blobs"], Blob.key_of(sha256)
+    if isinstance(storage, FileSystemStorage):
+        return Path(storage.path(key)), offset
+    folder.mkdir(parents=True, exist_ok=True)
+    copy = folder / f"{sha256[:16]}-{uuid4().hex[:8]}"
+    with copy.open("wb") as out:
+        if length is None:
+            with blob_open(sha256) as file:
+                file.seek(offset)
+                shutil.copyfileobj(file, out, BLOCK_BYTES)
+        else:
+            while length > 0 and (data := blob_range(sha256, offset, min(length, 16 * BLOCK_BYTES))):
+                out.write(data)
+                offset, length = offset + len(data), length - len(data)
+    return copy, 0
+
+
 def blob_range(sha256: str, offset: int, length: int) -> bytes:
     """``length`` bytes from ``offset`` on, fewer at the end. Cost follows ``length``, not the blob's size."""
     storage, key = storages["blobs"], Blob.key_of(sha256)

@@ -10,7 +10,10 @@ import logging
 import threading
 from typing import Any
 
-from celery.signals import worker_init, worker_ready, worker_shutting_down
+from celery.signals import worker_init, worker_process_init, worker_ready, worker_shutting_down
+from django.conf import settings
+
+from ingest import isolation
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +24,15 @@ _stopped = threading.Event()
 
 @worker_init.connect
 def warm(**_: Any) -> None:
-    """Load the engine before processes are forked: they share its memory, and no task waits for it."""
+    """Load what tasks use before processes are forked: they share its memory, and no task waits for it."""
     import ingest.services.parsing  # noqa: F401, PLC0415  # not in the site's processes, which load this module too
+
+
+@worker_process_init.connect
+def ready(**_: Any) -> None:
+    """Load the engine for the readers of each worker process before its first task comes."""
+    if settings.READING_IS_APART:
+        isolation.warm()
 
 
 @worker_init.connect

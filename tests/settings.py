@@ -28,3 +28,5 @@ CELERY_TASK_ALWAYS_EAGER = True
 CELERY_TASK_EAGER_PROPAGATES = True
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":  # noqa: F405
     DATABASES["default"]["TEST"] = {"NAME": str(_data / "test.sqlite3")}  # noqa: F405
+# Most tests read evidence in their own process; `tests/ingest/test_isolation.py` and those with real workers do not.
+READING_IS_APART = False

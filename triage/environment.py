@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -40,6 +41,17 @@ def env_int(name: str, default: int, *, minimum: int = 0) -> int:
     if value < minimum:
         raise ImproperlyConfigured(f"{name} is {value}: it must be at least {minimum}")
     return value
+
+
+def reading_memory_bytes() -> int:
+    """What one reading of evidence may take unless a setting says: a share of this machine's (or container's) memory,
+    so that all worker processes of a machine of up to five cores may take it at once; at least 1 GiB.
+    """
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for place in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):  # "max": none
+            total = min(total, int(Path(place).read_text()))
+    return max(1 << 30, int(0.8 * total) // min(max(os.cpu_count() or 2, 2), 5))
 
 
 def env_list(name: str, default: str = "") -> list[str]:

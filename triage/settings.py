@@ -10,7 +10,7 @@ from django.utils.csp import CSP
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from triage.environment import env_bool, env_int, env_list, env_pairs, env_secret, env_str
+from triage.environment import env_bool, env_int, env_list, env_pairs, env_secret, env_str, reading_memory_bytes
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env_str("FAULTLINE_DATA_DIR", str(BASE_DIR / "var"))).resolve()
@@ -202,6 +202,13 @@ ARCHIVE_MAX_BYTES = env_int("FAULTLINE_ARCHIVE_MAX_BYTES", 500 * 2**30, minimum=
 ARCHIVE_MAX_RATIO = env_int("FAULTLINE_ARCHIVE_MAX_RATIO", 1000, minimum=1)
 ARCHIVE_MAX_DEPTH = env_int("FAULTLINE_ARCHIVE_MAX_DEPTH", 3, minimum=1)
 PARSE_UNIT_BYTES = env_int("FAULTLINE_PARSE_UNIT_BYTES", 64 * 2**20, minimum=2**16)
+# Evidence is read and diagnosed in a process apart (0: in the worker itself, for debugging), whose one call may take so
+# much memory (0: any), be silent for so long and last so long. A run is many calls; a try of it may last so long.
+READING_IS_APART = env_bool("FAULTLINE_READING_IS_APART", True)
+READING_MEMORY_BYTES = env_int("FAULTLINE_READING_MEMORY_BYTES", reading_memory_bytes())
+READING_SILENCE_S = env_int("FAULTLINE_READING_SILENCE_S", 600, minimum=1)
+READING_LIMIT_S = env_int("FAULTLINE_READING_LIMIT_S", 6 * 3600, minimum=1)
+RUN_LIMIT_S = env_int("FAULTLINE_RUN_LIMIT_S", 24 * 3600, minimum=1)
 EVIDENCE_DAYS = env_int("FAULTLINE_EVIDENCE_DAYS", 0)
 DIAGNOSE_AFTER_S = env_int("FAULTLINE_DIAGNOSE_AFTER_S", 30)
 # One form without JavaScript may carry a whole directory of rank files.
@@ -257,6 +264,8 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+# The last resort: a worker process that a run holds in a call from which nothing returns.
+CELERY_TASK_TIME_LIMIT = RUN_LIMIT_S + READING_SILENCE_S + 600
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_DEFAULT_QUEUE = "parse"
 CELERY_TASK_ROUTES = {"*.diagnose*": {"queue": "diagnose"}, "*.notify*": {"queue": "notify"}}

@@ -7,6 +7,7 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
+from diagnosis import faults
 from diagnosis.flows.readers import READERS, Unusable, sniff
 from diagnosis.flows.records import RecordWriter, quality
 from diagnosis.model import Kind, Parsed, ParseHints
@@ -48,7 +49,9 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
         reading = READERS[name](_Replay(head, stream), path, hints, out)  # type: ignore[arg-type]
     except Unusable as why:
         return Parsed(path, Kind.FLOW, skipped=str(why))
-    except (pl.exceptions.PolarsError, ValueError, OSError, EOFError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, OSError, EOFError) as error:
+        if faults.is_of_machine(error):
+            raise
         text = (str(error).splitlines() or [type(error).__name__])[0][:200]
         return Parsed(path, Kind.FLOW, skipped=f"The {name} file cannot be read ({text}). Export it again, or as CSV.")
     columns = out.finish()
@@ -67,6 +70,9 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
             f"{out.dropped} of {out.dropped + out.rows} rows had no usable time, address or byte count; "
             "they were left out."
         )
+    if reading.bad_lines:
+        lines = f"{reading.bad_lines:,} {'line holds' if reading.bad_lines == 1 else 'lines hold'}"
+        notes.append(f"{lines} no record (cut, or not in the form of the others); they were left out.")
     if out.reversed:
         notes.append(f"{out.reversed} records ended before they began; their duration is taken as zero.")
     skipped = None

@@ -143,10 +143,14 @@ def _repaired(flows: Flows, volume: Floats, stops: Floats, begins: Floats, cut: 
 
 def _missing(edge: Floats, stops: Floats, begins: Floats, first: int, last: int) -> list[int]:
     """The longest gaps close to where whole steps' bytes have moved, strictly between two boundaries."""
+    inside = np.arange(first + 1, last)
+    moved = edge[inside] - edge[first]
+    steps = np.rint(moved)
+    # the steps that gaps lie close to are looked at, not all that the bytes state: one record may state 10^15 bytes
+    close = (np.abs(moved - steps) < 0.12) & (steps >= 1) & (steps < np.rint(edge[last] - edge[first]))
+    gap = begins[inside] - stops[inside]
     found: list[int] = []
-    for multiple in range(1, round(edge[last] - edge[first])):
-        inside = np.arange(first + 1, last)
-        close = inside[np.abs(edge[inside] - edge[first] - multiple) < 0.12]
-        if len(close):
-            found.append(int(close[np.argmax(begins[close] - stops[close])]))
+    for multiple in np.unique(steps[close]):
+        at = np.flatnonzero(close & (steps == multiple))
+        found.append(int(inside[at[np.argmax(gap[at])]]))
     return found

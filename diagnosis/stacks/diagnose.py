@@ -178,7 +178,8 @@ def _protocol(rows: Iterable[Any]) -> Iterable[collectives.State]:
 
 def _collectives(found: Findings, states: Sequence[collectives.State], dumped: Sequence[int]) -> None:
     verdict = collectives.compare(states, dumped=dumped)
-    absent = [r for r in range(found.layout.world_size or 0) if r not in set(dumped)] if dumped else []
+    wrote = set(dumped)
+    absent = [r for r in range(found.layout.world_size or 0) if r not in wrote] if dumped else []
     if absent and len(absent) <= MISSING_SHARE * len(dumped) and not verdict.ranks:
         for rank in absent:
             found.accuse(rank, None, 0.7, "wrote no Flight Recorder dump although its peers did", "flight_recorder")

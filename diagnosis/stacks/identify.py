@@ -155,15 +155,15 @@ def _node_from(path: str, known: dict[str, str]) -> tuple[str | None, str]:
 def _rank_from(path: str, *, has_pids: bool = False) -> int | None:
     stem = _stem(path)
     if m := _NAMED_RANK.search(stem):
-        return numbers.whole(m[2])
+        return numbers.rank(m[2])
     if found := _RANK.findall(stem):
-        return numbers.whole(found[-1])
+        return numbers.rank(found[-1])
     if m := _DUMP_RANK.search(stem):
-        return numbers.whole(m[1])
+        return numbers.rank(m[1])
     for part in reversed(path.split("/")[:-1]):
         if m := _RANK.fullmatch(part):
-            return numbers.whole(m[1])
-    return numbers.whole(stem) if len(stem) <= 6 and not has_pids else None
+            return numbers.rank(m[1])
+    return numbers.rank(stem) if len(stem) <= 6 and not has_pids else None
 
 
 def named_after_pids(paths: Iterable[str], layout: Layout) -> bool:
@@ -228,9 +228,9 @@ def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_no
             if "node" in dump.header:
                 p.node, p.how = known.get(dump.header["node"].lower(), dump.header["node"]), "heading"
             if "rank" in dump.header:
-                p.rank, p.how = numbers.whole(dump.header["rank"]), "heading"
-            task = None if dump.label is None else numbers.whole(dump.label)
-            if dump.label is not None and task is None:
+                p.rank, p.how = numbers.rank(dump.header["rank"]), "heading"
+            task = None if dump.label is None else numbers.rank(dump.label)
+            if dump.label is not None and numbers.whole(dump.label) is None:
                 p.node, p.how = known.get(dump.label.lower(), dump.label), "label"
             if task is not None and p.rank is None:
                 p.rank, p.how = task, "task label"
@@ -238,9 +238,9 @@ def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_no
             if p.rank is None and rank is not None and not is_pid and (trainers <= 1 or p.role != TRAINER):
                 p.rank, p.how = rank, "path"
             if p.rank is None and (m := _COMMAND_RANK.search(dump.command)) and "node" not in m[0]:
-                p.rank, p.how = numbers.whole(m[1]), "command line"
+                p.rank, p.how = numbers.rank(m[1]), "command line"
             if p.rank is None and p.role == TRAINER and (m := _COMMAND_LOCAL.search(dump.command)):
-                p.rank, p.how = numbers.whole(m[1]), "local rank"
+                p.rank, p.how = numbers.rank(m[1]), "local rank"
             if p.node and dump.pid is not None and (p.node, dump.pid) in layout.rank_of:
                 p.rank, p.how = layout.rank_of[p.node, dump.pid], "layout"
             found.append(p)
@@ -287,7 +287,8 @@ def _local_to_global(found: list[Process], layout: Layout, notes: list[str]) -> 
     for p in found:
         if p.rank is not None and p.node in place:
             slots = place[p.node]
-            p.rank = slots[p.rank] if p.rank < len(slots) else p.rank
+            rank = slots[p.rank] if p.rank < len(slots) else p.rank
+            p.rank = rank if rank < numbers.MOST_RANKS else None
     notes.append(
         f"File names count ranks per node; with {per_node} a node and nodes in the order "
         + ("of the layout" if layout.node_of else "of their names")
@@ -295,11 +296,12 @@ def _local_to_global(found: list[Process], layout: Layout, notes: list[str]) -> 
     )
 
 
-def _slots(layout: Layout, nodes: Sequence[str], per_node: int) -> dict[str, list[int]]:
+def _slots(layout: Layout, nodes: Sequence[str], per_node: int) -> dict[str, Sequence[int]]:
+    """Each node's ranks: as the layout tells, else ``per_node`` in order of nodes. O(nodes), however many that is."""
     told: dict[str, list[int]] = defaultdict(list)
     for rank, node in sorted(layout.node_of.items()):
         told[node].append(rank)
-    return {n: told.get(n) or list(range(i * per_node, (i + 1) * per_node)) for i, n in enumerate(nodes)}
+    return {n: told.get(n) or range(i * per_node, (i + 1) * per_node) for i, n in enumerate(nodes)}
 
 
 def _by_position(found: list[Process], layout: Layout, notes: list[str]) -> None:
@@ -334,7 +336,7 @@ def _by_position(found: list[Process], layout: Layout, notes: list[str]) -> None
                     p.rank, p.how = slots[p.dump.pid - min(pids)], "process ids"
         else:
             unsure.append(node)
-            for p, rank in zip(members, [r for r in slots if r not in taken], strict=False):
+            for p, rank in zip(members, (r for r in slots if r not in taken), strict=False):
                 if p.rank is None:
                     p.rank, p.how = rank, "position, unsure"
     if not layout.node_of:

@@ -15,7 +15,7 @@ from diagnosis.stacks.collectives import Verdict
 from diagnosis.stacks.frames import TRUNCATED
 from diagnosis.stacks.identify import Process
 from diagnosis.stacks.layout import Layout
-from diagnosis.stacks.voting import Outcome
+from diagnosis.stacks.voting import MOST_LISTED, Outcome
 
 _MAX_GROUPS = 200
 _SPOKEN = {"stacks": "stacks", "flight_recorder": "Flight Recorder", "watchdog": "watchdog lines", "ras": "NCCL RAS"}
@@ -84,14 +84,14 @@ def to_report(found: Findings) -> dict[str, Any]:
     missing = outcome.shown.missing if outcome else found.unrecorded
     failed = outcome.shown.failed if outcome else []
     empty = outcome.shown.empty if outcome else []
-    _say_absent(found, missing, failed, empty)
+    _say_absent(found, missing, outcome.shown.absent if outcome else len(missing), failed, empty)
     return {
         "suspect_ranks": suspects,
         "suspect_nodes": nodes,
         "evict_ranks": evict_ranks,
         "evict_nodes": evict_nodes,
         "groups": [_group_row(g) for g in groups[:_MAX_GROUPS]],
-        "missing_ranks": missing,
+        "missing_ranks": missing[:MOST_LISTED],
         "failed_ranks": failed,
         "empty_ranks": empty,
         "outlier_ranks": outliers,
@@ -199,12 +199,12 @@ def _say_rounds(found: Findings) -> None:
         found.notes.append(f"The {found.rounds} rounds are not of the same ranks: {shown}.")
 
 
-def _say_absent(found: Findings, missing: list[int], failed: list[int], empty: list[int]) -> None:
+def _say_absent(found: Findings, missing: list[int], absent: int, failed: list[int], empty: list[int]) -> None:
     _say_rounds(found)
     if missing:
-        share = f"{len(missing)} of {found.layout.world_size} ranks"
-        told = f"No dump of rank {fold(missing)} ({share})." if len(missing) <= 64 else f"No dump of {share}."
-        if len(missing) > MISSING_SHARE * (found.layout.world_size or 1):
+        share = f"{absent} of {found.layout.world_size} ranks"
+        told = f"No dump of rank {fold(missing)} ({share})." if absent <= 64 else f"No dump of {share}."
+        if absent > MISSING_SHARE * (found.layout.world_size or 1):
             told += " So many are not accused: the upload is not complete, or the layout is another job's."
         found.notes.append(told)
     if cut := sorted({p.rank for p in found.processes if p.dump.status == TRUNCATED and p.rank is not None}):
@@ -256,7 +256,7 @@ def _collective_rows(found: Findings) -> dict[str, Any] | None:
         "mismatched": sorted(v.mismatch),
         "collective": v.collective,
         "ranks_with_dump": fold(found.recorded),
-        "ranks_without_dump": found.unrecorded,
+        "ranks_without_dump": found.unrecorded[:MOST_LISTED],
     }
 
 

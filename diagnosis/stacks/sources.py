@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from diagnosis import numbers
 from diagnosis.model import Kind, Parsed
 from diagnosis.stacks.cluster import fold
 from diagnosis.stacks.identify import Process
@@ -134,6 +135,7 @@ def with_world(plan: Layout, trainers: Sequence[Process], recorded: Sequence[int
         return plan
     per_node = Counter(p.node for p in trainers if p.node and p.rank is not None and p.round == 0)
     size = max(highest, max(per_node.values()) * len(per_node)) if per_node else highest
+    size = size if size <= numbers.MOST_RANKS else highest  # one full node among very many is no measure of the others
     if plan.problems or not plan.sizes:
         return replace(plan, world_size=size or None)
     problems: tuple[str, ...] = ()

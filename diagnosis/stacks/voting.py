@@ -9,26 +9,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from diagnosis.stacks import evict
-from diagnosis.stacks.blame import Blame, blame, who
+from diagnosis.stacks.blame import MISSING_SHARE, Blame, blame, who
 from diagnosis.stacks.cluster import Group, by_rank, fold, group
 from diagnosis.stacks.identify import Process
 from diagnosis.stacks.layout import Layout
 
 #: Share of ranks whose stack is the same in all rounds from which on the job stands still.
 STILL = 0.9
+#: Ranks listed of a job most of whose ranks have no dump.
+MOST_LISTED = 4096
 
 
 @dataclass(slots=True)
 class Round:
-    """What one round shows."""
+    """What one round shows. ``absent`` counts the ranks without a dump, ``missing`` lists them, of very many the
+    first.
+    """
 
     groups: list[Group]
     failed: list[int]
     empty: list[int]
     missing: list[int]
     blame: Blame
+    absent: int = 0
     flagged: evict.Candidate | None = None
 
 
@@ -46,16 +52,14 @@ class Outcome:
 def one_round(processes: Sequence[Process], layout: Layout) -> Round:
     """Groups, absences and blame of one round. Linear, see :func:`~diagnosis.stacks.blame.blame`."""
     groups, failed, empty = group(processes)
-    seen = {p.rank for p in processes}
+    seen = {p.rank for p in processes if p.rank is not None}
     world = layout.world_size or 0
-    missing = [r for r in range(world) if r not in seen]
-    return Round(
-        groups,
-        failed,
-        empty,
-        missing,
-        blame(groups, layout, missing=missing, failed=failed, empty=empty, expected=world),
-    )
+    absent = world - sum(r < world for r in seen)
+    is_few = absent <= MISSING_SHARE * world  # else nobody is accused of it, and a stated size lists no ranks
+    missing = list(islice((r for r in range(world) if r not in seen), absent if is_few else MOST_LISTED))
+    named = missing if is_few else []
+    verdict = blame(groups, layout, missing=named, failed=failed, empty=empty, expected=world)
+    return Round(groups, failed, empty, missing, verdict, absent)
 
 
 def _flag(one: Round, layout: Layout) -> evict.Candidate | None:

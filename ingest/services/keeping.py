@@ -5,55 +5,43 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 from django.db import connection
 
-from diagnosis import Parsed, ParseHints, parsed
+from diagnosis import ParseHints, parsed
 from diagnosis.plain import text
 from ingest import storage
 from ingest.models import Artifact, Job
-from ingest.services.runs import Work
 
 #: the columns of an artifact that reading it decides
 FIELDS = ("state", "kind", "lines", "problem", "notes", "parsed_key", "settled_at")
-
-
-class Beating:
-    """A stream (or its next ``length`` bytes) that tells, as it is read, that the work goes on."""
-
-    def __init__(self, file: BinaryIO, work: Work, length: int | None = None) -> None:
-        self._file = file
-        self._work = work
-        self._left = length
-
-    def read(self, size: int = -1) -> bytes:
-        self._work.beat()
-        if self._left is not None:
-            size = self._left if size is None or size < 0 else min(size, self._left)
-        data = self._file.read(size)
-        if self._left is not None:
-            self._left -= len(data)
-        return data
 
 
 def hints_of(artifact: Artifact, job: Job) -> ParseHints:
     return ParseHints(attempt=artifact.attempt.number, time_zone=job.time_zone, bytes_total=artifact.blob.size_bytes)
 
 
-def keep(artifact: Artifact, result: Parsed, hints: ParseHints, folder: Path) -> None:
-    """Store ``result`` with its files in ``folder`` and fill the artifact's columns; saving the row is the caller's."""
-    parsed.save(result, folder)
+def keep(artifact: Artifact, said: dict[str, Any], hints: ParseHints, folder: Path) -> None:
+    """Store the files that a reader left in ``folder`` and fill the artifact's columns; saving the row is the
+    caller's.
+    """
     key = key_of(artifact, hints)
     storage.directory_take(key, folder, storage.PARSED_FILES)
     is_empty_member = artifact.blob.size_bytes == 0 and artifact.upload is not None and artifact.upload.is_archive
-    artifact.kind = result.kind.value
-    artifact.lines = result.lines
+    artifact.kind = said["kind"]
+    artifact.lines = said["lines"]
     artifact.parsed_key = key
-    artifact.notes = list(dict.fromkeys([*artifact.notes, *map(text, result.notes)]))
+    artifact.notes = list(dict.fromkeys([*artifact.notes, *map(text, said["notes"])]))
     # an empty stderr in a tree is the usual thing
-    artifact.problem = "" if is_empty_member else text(result.skipped or "")
+    artifact.problem = "" if is_empty_member else text(said["skipped"] or "")
     artifact.state = Artifact.State.SKIPPED if artifact.problem else Artifact.State.PARSED
+
+
+def leave_out(artifact: Artifact, sentence: str) -> None:
+    """The artifact could not be read through no fault of the rest: fill its columns with why."""
+    artifact.state = Artifact.State.FAILED
+    artifact.problem = text(sentence)
 
 
 def rows_write(artifacts: Sequence[Artifact]) -> None:

@@ -10,11 +10,13 @@ from pathlib import Path
 from django.db import transaction
 from django.utils import timezone
 
-from diagnosis import parse
-from ingest import scratch, storage
+from ingest import scratch
+from ingest.isolation import Lost
 from ingest.models import Artifact, RunLog
+from ingest.refusals import Refused
 from ingest.services import keeping, ranges
-from ingest.services.runs import MAX_TRIES, Work, tries_of
+from ingest.services.reading import artifact_read
+from ingest.services.runs import MAX_TRIES, Superseded, Work, tries_of
 
 log = logging.getLogger(__name__)
 
@@ -68,18 +70,18 @@ def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path) -> None:
         Artifact.objects.filter(pk=artifact.pk).update(state=Artifact.State.PARSING)
     hints = keeping.hints_of(artifact, work.run.job)
     try:
-        with storage.blob_open(artifact.blob_id) as file:
-            stream = keeping.Beating(file, work)
-            result = parse(stream, artifact.path, hints, folder)  # type: ignore[arg-type]  # it only reads
-        keeping.keep(artifact, result, hints, folder)
-    except OSError:
+        keeping.keep(artifact, artifact_read(artifact, work, hints, folder), hints, folder)
+    except Lost as lost:
+        log.warning("artifact %s cannot be parsed: %s", artifact.pk, lost)
+        keeping.leave_out(artifact, str(lost))
+    except (OSError, Superseded, Refused):
         raise
     except Exception as error:
         log.exception("artifact %s cannot be parsed", artifact.pk)
-        artifact.state = Artifact.State.FAILED
-        artifact.problem = (
+        keeping.leave_out(
+            artifact,
             f"Reading this failed unexpectedly ({type(error).__name__}: {error}). The rest of the job was read; "
-            "retry it, and report the file if it stays."
+            "retry it, and report the file if it stays.",
         )
     artifact.settled_at = timezone.now()
 

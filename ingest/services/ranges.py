@@ -12,11 +12,12 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from diagnosis import Parsed, ParseHints, merge, parse, parsed, sniff
+from diagnosis import ParseHints, sniff
 from diagnosis.parsing import is_divisible
 from ingest import scratch, storage
 from ingest.models import Artifact, Run
 from ingest.services import keeping
+from ingest.services.reading import artifact_read, engine_call
 from ingest.services.runs import Work, run_enqueue
 
 #: a file of fewer units than this is not worth the cutting
@@ -108,25 +109,21 @@ def _read(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> No
     offset, length = work.run.parameters["offset"], work.run.parameters["length"]
     head = storage.blob_range(artifact.blob_id, 0, sniff.HEAD_BYTES)
     hints = replace(hints, kind=sniff.sniff(head, artifact.path), offset=offset)
-    with storage.blob_open(artifact.blob_id) as file:
-        file.seek(offset)
-        stream = keeping.Beating(file, work, length)
-        result = parse(stream, artifact.path, hints, folder)  # type: ignore[arg-type]  # it only reads
+    artifact_read(artifact, work, hints, folder, length=length)
     work.write()  # raises when the range is in other hands by now
-    parsed.save(result, folder)
     storage.directory_take(_part_key(artifact, hints, work.run.parameters["part"]), folder, storage.PARSED_FILES)
 
 
 def _join(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> None:
     count = work.run.parameters["join"]
     keys = [_part_key(artifact, hints, part) for part in range(count)]
-    parts = [parsed.load(storage.directory_get(key, storage.PARSED_FILES, folder / "parts")) for key in keys]
+    parts = [str(storage.directory_get(key, storage.PARSED_FILES, folder / "parts")) for key in keys]
     work.stage("joining", 0, count)
-    try:
-        result = replace(merge(parts, folder / "whole"), sha256=artifact.blob_id)
-    except ValueError:  # a range in which nothing was a line: read the file in one piece
-        result = _whole(artifact, hints, work, folder / "whole")
-    keeping.keep(artifact, result, hints, folder / "whole")
+    whole = folder / "whole"
+    said = engine_call(work, "join_ranges", parts=parts, sha256=artifact.blob_id, folder=str(whole))
+    if said is None:  # a range in which nothing was a line: read the file in one piece
+        said = artifact_read(artifact, work, hints, whole)
+    keeping.keep(artifact, said, hints, whole)
     artifact.settled_at = timezone.now()
     with transaction.atomic():
         work.write()
@@ -137,11 +134,6 @@ def _join(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> No
 def _forget(keys: list[str]) -> None:
     for key in keys:
         storage.directory_delete(key, storage.PARSED_FILES)
-
-
-def _whole(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> Parsed:
-    with storage.blob_open(artifact.blob_id) as file:
-        return parse(keeping.Beating(file, work), artifact.path, hints, folder)  # type: ignore[arg-type]  # it only reads
 
 
 def _part_key(artifact: Artifact, hints: ParseHints, part: int) -> str:

@@ -12,11 +12,14 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
+from diagnosis import faults
 from ingest import processes
+from ingest.isolation import Lost
 from ingest.models import Artifact, Job, Run, RunLog, Upload
 from ingest.refusals import DATABASE_AWAY, Refused
 from ingest.signals import run_failed
@@ -24,8 +27,8 @@ from ingest.signals import run_failed
 log = logging.getLogger(__name__)
 
 MAX_TRIES = 3
-#: a worker on another machine that said nothing for this long is taken for dead; on this machine its process tells
-LEASE = timedelta(minutes=10)
+#: after the longest silence that a reader is allowed, a run has this long to say that it goes on
+_GRACE = timedelta(minutes=5)
 MAX_LOG_ROWS = 200
 _PROGRESS_EVERY_S = 1.0
 #: seconds between attempts to tell a database that is away that work goes back to the queue
@@ -33,6 +36,12 @@ _ASK_AGAIN_S = (1, 2, 5, 10, 20, 30, 60, 60)
 #: in a run's parameters: how often it was put back because of the database or the disk; at most so often
 _WAITS = "waits"
 MAX_WAITS = 100
+
+
+TOO_LONG = (
+    "This took longer than the {seconds:,} seconds that one run may take: it was stopped. Send the evidence in smaller "
+    "parts, or give runs more time, and retry."
+)
 
 
 class Superseded(Exception):
@@ -64,6 +73,8 @@ class Work:
             self.write()
 
     def write(self, **values: object) -> None:
+        if self.run.started_at is not None and is_overdue(self.run):
+            raise Refused(TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
         held = Run.objects.filter(pk=self.run.pk, state=Run.State.RUNNING, tries=self.run.tries)
         if not held.update(heartbeat_at=timezone.now(), **values):
             raise Superseded
@@ -98,10 +109,14 @@ def run_do(run_id: int, act: Callable[[Work], None]) -> None:
         return
     except Refused as refusal:
         run_fail(run, refusal.detail)
+    except Lost as lost:
+        run_fail(run, str(lost))
     except DATABASE_AWAY as error:
         log.warning("run %s waits for the database: %s", run.pk, error)
         _release_when_it_answers(run, f"The database did not answer ({error}). This goes on by itself when it does.")
-    except Exception as error:
+    except BaseException as error:
+        if not faults.is_fault(error):
+            raise
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             log.warning("run %s waits for space on the disk", run.pk)
             _release_when_it_answers(run, "The server's disk is full. This goes on by itself when there is room again.")
@@ -229,12 +244,24 @@ def run_enqueue(run: Run) -> None:
     transaction.on_commit(lambda: run_send(run.pk))
 
 
+def lease() -> timedelta:
+    """For how long a run that says nothing is left to its worker. Only the work itself renews it."""
+    return timedelta(seconds=settings.READING_SILENCE_S) + _GRACE
+
+
 def is_abandoned(run: Run) -> bool:
-    """Whether the worker that holds the run is gone."""
-    is_gone = processes.is_gone(run.worker)
-    if is_gone is not None and run.worker != processes.own():
-        return is_gone
-    return run.heartbeat_at is None or run.heartbeat_at < timezone.now() - LEASE
+    """Whether the worker that holds the run is gone, or has said nothing of it for longer than the lease.
+
+    That its process lives proves nothing: it may hang. What it still writes later is fenced off by ``tries``.
+    """
+    if run.worker != processes.own() and processes.is_gone(run.worker):
+        return True
+    return run.heartbeat_at is None or run.heartbeat_at < timezone.now() - lease()
+
+
+def is_overdue(run: Run) -> bool:
+    """Whether this try of the run has taken longer than any may."""
+    return run.started_at is not None and run.started_at < timezone.now() - timedelta(seconds=settings.RUN_LIMIT_S)
 
 
 def _conclude(run: Run, state: str, error: str = "") -> int:

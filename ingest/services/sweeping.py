@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 
+from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
@@ -12,7 +13,7 @@ from ingest import scratch, storage
 from ingest.models import Blob, IdempotencyKey, Run, Upload
 from ingest.services.diagnosing import jobs_due, ready_send, revision_close
 from ingest.services.retention import removal_finish
-from ingest.services.runs import is_abandoned, run_release
+from ingest.services.runs import TOO_LONG, is_abandoned, is_overdue, run_fail, run_release
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +31,16 @@ def sweep() -> None:
     """Runs of dead workers go back to the queue, unsent messages are sent, due jobs are diagnosed."""
     from ingest.tasks import queue_length, run_send  # noqa: PLC0415  # tasks call services
 
-    left = [run for run in Run.objects.filter(state=Run.State.RUNNING).order_by("pk")[:_AT_ONCE] if is_abandoned(run)]
+    running = list(Run.objects.filter(state=Run.State.RUNNING).order_by("pk")[:_AT_ONCE])
+    for run in running:
+        if is_overdue(run) and not is_abandoned(run):  # it may hang in a call that renews its lease
+            run_fail(run, TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
+    left = [run for run in running if is_abandoned(run)]
     if left:
         scratch.clear()
     for run in left:
         log.warning("run %s was left by its worker %s", run.pk, run.worker)
-        run_release(run, "The worker that did this died; it is done again.")
+        run_release(run, "The worker that did this died or went silent; it is done again.")
     now = timezone.now()
     waiting = queue_length()
     patience = _IDLE_AFTER if waiting == 0 else _LOST_AFTER

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from diagnosis import archives
-from ingest import storage
+from ingest import scratch, storage
+from ingest.isolation import Lost
 from ingest.models import RunLog, Upload
 from ingest.refusals import told
 from ingest.services.artifacts import Incoming, artifacts_add
+from ingest.services.reading import engine_call
 from ingest.services.runs import Work
 
 #: members recorded by one transaction
@@ -23,42 +28,63 @@ def upload_unpack(work: Work) -> None:
     upload = Upload.objects.select_related("job").get(runs=work.run)
     if upload.blob_id is None:
         return
-    found, refused, waiting, own = 0, 0, 0, ""
-    batch: list[Incoming] = []
-
-    def problem(path: str, sentence: str) -> None:
-        nonlocal refused, own
-        refused += 1
-        if path == upload.path and not found:  # of the archive as a whole, and said of the upload
-            own = sentence
-            return
-        work.log(sentence, level=RunLog.Level.WARNING, path=path)
-
-    with told(), storage.blob_open(upload.blob_id) as file:
-        for member in archives.walk(file, upload.path, limits=limits(), on_problem=problem):
-            try:
-                incoming = _store(member)
-            except archives.Refused as refusal:
-                problem(member.path, str(refusal))
-                continue
-            found, waiting = found + 1, waiting + incoming.size_bytes
-            batch.append(incoming)
-            if incoming.note:
-                work.log(incoming.note, level=RunLog.Level.WARNING, path=member.path)
-            if len(batch) >= _BATCH or waiting > settings.PARSE_UNIT_BYTES:
-                artifacts_add(upload=upload, incoming=batch)
-                batch, waiting = [], 0
-            work.stage("unpacking", found)
-    if batch:
-        artifacts_add(upload=upload, incoming=batch)
-    state, problem_text = Upload.State.SETTLED, _summary(found, refused)
-    if not found:
-        state, problem_text = Upload.State.REFUSED, own or _EMPTY.format(path=upload.path)
+    taking = _Taking(upload, work)
+    with told(), scratch.room() as folder:
+        source, _ = storage.blob_local(upload.blob_id, folder / "source")
+        (folder / "members").mkdir()
+        said = {"source": str(source), "path": upload.path, "limits": limits(), "folder": str(folder / "members")}
+        try:
+            engine_call(work, "unpack", {"taken": taking.rows}, **said)
+        except Lost as lost:
+            taking.problem(upload.path, f"The archive was read up to its member {taking.found:,} only. {lost}")
+        taking.flush()
+    state, problem = Upload.State.SETTLED, _summary(taking.found, taking.refused)
+    if not taking.found:
+        state, problem = Upload.State.REFUSED, taking.own or _EMPTY.format(path=upload.path)
     with transaction.atomic():
-        work.write(stage="unpacked", done=found, total=found)
-        Upload.objects.filter(pk=upload.pk).update(
-            state=state, problem=problem_text, updated_at=timezone.now(), blob=None
-        )
+        work.write(stage="unpacked", done=taking.found, total=taking.found)
+        Upload.objects.filter(pk=upload.pk).update(state=state, problem=problem, updated_at=timezone.now(), blob=None)
+
+
+class _Taking:
+    """What a reader hands over, on its way into storage and onto rows. ``own`` is said of the archive as a whole."""
+
+    def __init__(self, upload: Upload, work: Work) -> None:
+        self.upload, self.work = upload, work
+        self.found = self.refused = 0
+        self.own = ""
+        self._batch: list[Incoming] = []
+        self._waiting = 0
+
+    def rows(self, rows: list[list[Any]]) -> None:
+        for kind, *row in rows:
+            if kind == "problem":
+                self.problem(*row)
+            else:
+                self._member(*row)
+
+    def problem(self, path: str, sentence: str) -> None:
+        self.refused += 1
+        if path == self.upload.path and not self.found:
+            self.own = sentence
+            return
+        self.work.log(sentence, level=RunLog.Level.WARNING, path=path)
+
+    def _member(self, path: str, file: str, sha256: str, size: int, note: str) -> None:
+        storage.blob_put(Path(file), sha256)
+        self.found += 1
+        self._waiting += size
+        self._batch.append(Incoming(path, sha256, size, note))
+        if note:
+            self.work.log(note, level=RunLog.Level.WARNING, path=path)
+        if len(self._batch) >= _BATCH or self._waiting > settings.PARSE_UNIT_BYTES:
+            self.flush()
+        self.work.stage("unpacking", self.found)
+
+    def flush(self) -> None:
+        if self._batch:
+            artifacts_add(upload=self.upload, incoming=self._batch)
+        self._batch, self._waiting = [], 0
 
 
 def limits() -> archives.Limits:
@@ -69,16 +95,6 @@ def limits() -> archives.Limits:
         ratio=settings.ARCHIVE_MAX_RATIO,
         depth=settings.ARCHIVE_MAX_DEPTH,
     )
-
-
-def _store(member: archives.Member) -> Incoming:
-    """The member's bytes as a blob; its row follows with the batch."""
-    with storage.Part() as part:
-        while data := member.stream.read(storage.BLOCK_BYTES):
-            part.write(data)
-        sha256, size = part.finish(), part.size_bytes
-        storage.blob_put(part.path, sha256)
-    return Incoming(member.path, sha256, size, member.note)
 
 
 def _summary(found: int, refused: int) -> str:

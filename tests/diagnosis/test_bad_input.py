@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnosis import Kind, Parsed, ParseHints, merge, parse
+from diagnosis.__main__ import main
 from diagnosis.logs import lines
+from tests.hostile_files import PANICKING_PARQUET
 
 PIECES = [
     b"\n", b"\r\n", b"\r", b"\0", b"\x1b[31m", b"[rank3]: ", b"  12: ", b"worker-2: ", b"2026-03-01 08:00:00,123 ",
@@ -151,3 +153,28 @@ def test_markup_in_a_log_is_kept_as_text(tmp_path: Path) -> None:
     parsed = parse(io.BytesIO(b"<script>alert(1)</script>\n"), "x.log", ParseHints(), tmp_path)
     assert parsed.uniques
     assert "<script>" in pl.read_parquet(parsed.uniques)["example"][0]
+
+
+def test_a_panic_of_a_library_costs_one_file_and_a_sentence(tmp_path: Path) -> None:
+    parsed = parse(io.BytesIO(PANICKING_PARQUET), "flows.parquet", ParseHints(), tmp_path / "w")
+    assert parsed.skipped is not None
+    assert "cannot be read" in parsed.skipped
+
+
+def test_the_command_line_survives_a_panic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "flows.parquet").write_bytes(PANICKING_PARQUET)
+    (tmp_path / "run.log").write_bytes(b"2026-03-01 08:00:00 RuntimeError: CUDA error: device-side assert triggered\n")
+    assert main([str(tmp_path), "--json"]) == 0
+    assert "flows.parquet" in capsys.readouterr().out
+
+
+def test_the_command_line_tells_a_panic_of_the_whole_analysis(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def panic(*_: object, **__: object) -> None:
+        raise pl.exceptions.PanicException("index out of range")
+
+    (tmp_path / "run.log").write_bytes(b"2026-03-01 08:00:00 a line\n")
+    monkeypatch.setattr("diagnosis.pipeline.diagnose", panic)
+    assert main([str(tmp_path)]) == 1
+    assert "the analysis failed (PanicException: index out of range)" in capsys.readouterr().err

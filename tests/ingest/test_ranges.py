@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from diagnosis import ParseHints, parse
 from ingest import selectors, services
+from ingest.isolation import inside
 from ingest.models import Artifact, Job, Run
 from ingest.services import ranges
 from tests.archives import tar_of
@@ -84,7 +85,7 @@ def test_small_files_beside_a_huge_one_are_read_and_only_the_huge_one_is_cut(job
 def test_a_range_that_fails_fails_the_file_and_its_retry_makes_it_whole(
     job: Job, small_units: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = ranges.parse
+    real = inside.parse
 
     def failing(stream: Any, path: str, hints: ParseHints, folder: Path) -> Any:
         if hints.offset > 3 * UNIT and hints.offset < 4 * UNIT + 200:
@@ -92,7 +93,7 @@ def test_a_range_that_fails_fails_the_file_and_its_retry_makes_it_whole(
         return real(stream, path, hints, folder)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ranges, "parse", failing)
+        patched.setattr(inside, "parse", failing)
         services.artifact_receive(job=job, path="rank.log", chunks=[LOG])
     artifact = Artifact.objects.get()
     assert (artifact.state, artifact.problem) == ("failed", "The disk of this worker is full.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerDown
 
 from ingest import processes, selectors, services, signals
+from ingest.isolation import Lost
 from ingest.models import Artifact, Blob, Job, Run, Upload
 from ingest.refusals import Refused
 from ingest.services import runs, sweeping
@@ -71,8 +73,85 @@ def test_a_run_of_another_machine_is_left_alone_until_it_is_silent_for_long() ->
     runs.run_claim(run.pk)
     Run.objects.update(worker="elsewhere#1:1")
     assert runs.run_claim(run.pk) is None
-    Run.objects.update(heartbeat_at=timezone.now() - runs.LEASE - timedelta(seconds=1))
+    Run.objects.update(heartbeat_at=timezone.now() - runs.lease() - timedelta(seconds=1))
     assert runs.run_claim(run.pk) is not None
+
+
+def test_a_run_that_is_silent_for_longer_than_its_lease_is_claimed_though_its_process_lives() -> None:
+    run = a_run()
+    runs.run_claim(run.pk)
+    Run.objects.update(worker=f"{processes.machine()}#{processes.started(os.getppid())}")
+    assert runs.run_claim(run.pk) is None
+    Run.objects.update(heartbeat_at=timezone.now() - runs.lease() - timedelta(seconds=1))
+    claimed = runs.run_claim(run.pk)
+    assert claimed is not None
+    assert claimed.tries == 2
+
+
+def test_the_lease_outlasts_the_silence_that_a_reading_is_allowed(settings: Any) -> None:
+    settings.READING_SILENCE_S = 5000
+    assert runs.lease() > timedelta(seconds=5000)
+
+
+def test_a_run_that_renews_its_lease_for_ever_is_ended_by_the_sweep() -> None:
+    run = a_run()
+    runs.run_claim(run.pk)
+    Run.objects.update(worker=f"{processes.machine()}#{processes.started(os.getppid())}")
+    sweeping.sweep()
+    run.refresh_from_db()
+    assert run.state == "running"
+    Run.objects.update(started_at=timezone.now() - timedelta(days=2), heartbeat_at=timezone.now())
+    sweeping.sweep()
+    run.refresh_from_db()
+    assert (run.state, "longer than the 86,400 seconds" in run.error) == ("failed", True)
+
+
+def test_a_run_that_takes_too_long_ends_itself_where_it_tells_its_progress(settings: Any) -> None:
+    run = a_run()
+
+    def slow(work: runs.Work) -> None:
+        work.run.started_at = timezone.now() - timedelta(days=2)
+        work.write(stage="still")
+
+    services.run_do(run.pk, slow)
+    run.refresh_from_db()
+    assert (run.state, "Send the evidence in smaller parts" in run.error) == ("failed", True)
+
+
+def test_a_panic_of_a_native_library_is_an_error_like_others() -> None:
+    import polars as pl
+
+    run = a_run()
+
+    def panicking(work: runs.Work) -> None:
+        raise pl.exceptions.PanicException("index out of range")
+
+    for expected in ("queued", "queued", "failed"):
+        services.run_do(run.pk, panicking)
+        run.refresh_from_db()
+        assert run.state == expected
+    assert "PanicException: index out of range" in run.error
+
+
+def test_an_interrupt_is_no_error_of_the_work() -> None:
+    run = a_run()
+
+    def interrupted(work: runs.Work) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        services.run_do(run.pk, interrupted)
+
+
+def test_a_reading_that_is_lost_fails_its_run_with_the_sentence() -> None:
+    run = a_run()
+
+    def losing(work: runs.Work) -> None:
+        raise Lost("Reading this needs more memory.")
+
+    services.run_do(run.pk, losing)
+    run.refresh_from_db()
+    assert (run.state, run.error) == ("failed", "Reading this needs more memory.")
 
 
 def test_a_worker_that_lost_its_claim_writes_nothing_more() -> None:

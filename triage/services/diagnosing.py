@@ -6,17 +6,16 @@ import logging
 import tempfile
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import KombuError
 
-from diagnosis.model import ReadRange
-from diagnosis.report import to_json
 from ingest import selectors as evidence
 from ingest.models import Attempt, Job, Node, Run
 from ingest.services import Work, history_for, history_learn
+from ingest.services.reading import engine_call
 from ingest.services.rereading import artifacts_reread
 from triage.lanes import folded
 from triage.models import Activity, Diagnosis, Finding, GroupRule, Incident, Suspect
@@ -32,11 +31,8 @@ log = logging.getLogger(__name__)
 def job_diagnose(work: Work) -> None:
     """Diagnose every attempt of the run's job at the run's revision: what the ``diagnose`` task does.
 
-    The pure engine reads column files and byte ranges; only its reports reach the database.
+    The pure engine reads column files and byte ranges, in a process apart; only its reports reach the database.
     """
-    # the engine's numerics take seconds to import: only the worker that diagnoses pays for them
-    from diagnosis.pipeline import diagnose  # noqa: PLC0415
-
     job = Job.objects.select_related("cluster").get(pk=work.run.job_id)
     revision = int(work.run.parameters.get("revision", 0))
     as_of = (job.evidence_changed_at or job.created_at).timestamp()
@@ -54,19 +50,20 @@ def job_diagnose(work: Work) -> None:
                 return
             if not parsed:
                 continue
-            diagnosis = diagnose(
-                parsed,
+            report = engine_call(
+                work,
+                "diagnose_job",
+                {"read": evidence.reader_for(attempt)},
+                parsed=parsed,
                 job=evidence.hints_for(job),
                 history=history_for(job),
                 as_of=as_of,
-                read=cast("ReadRange", evidence.reader_for(attempt)),
-                on_stage=work.stage,
                 rules=rules,
                 model=model,
-                tables=(tables := Path(folder) / f"tables-{attempt.number}"),
+                tables=str(tables := Path(folder) / f"tables-{attempt.number}"),
             )
             work.stage("storing")
-            stored = diagnosis_store(attempt=attempt, revision=revision, report=to_json(diagnosis))
+            stored = diagnosis_store(attempt=attempt, revision=revision, report=report)
             tables_keep(stored, tables)
             job.refresh_from_db()
             history_learn(job, parsed)

@@ -25,6 +25,8 @@ class Reading:
     sampling: float = 1.0
     lines: int = 0
     bad_rows: int = 0
+    #: lines that hold no record at all; told beside the rows that the writer drops
+    bad_lines: int = 0
     notes: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
 

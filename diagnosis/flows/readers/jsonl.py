@@ -75,7 +75,9 @@ def read_json_lines(stream: BinaryIO, path: str, hints: ParseHints, out: RecordW
         before = out.dropped
         out.add(columns.normalise(table, hints.time_zone, reading))
         reading.bad_rows += out.dropped - before
-        reading.bad_rows += max(0, block.count(b"\n") - table.height)
+        bad = max(0, sum(1 for line in block.split(b"\n") if line.strip()) - table.height)
+        reading.bad_rows += bad
+        reading.bad_lines += bad
     return reading or Reading("json")
 
 

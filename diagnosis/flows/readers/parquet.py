@@ -26,7 +26,7 @@ def read_parquet(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWrit
             scan = pl.scan_parquet(spool.name)
             names = scan.collect_schema().names()
             total = scan.select(pl.len()).collect().item()
-        except pl.exceptions.PolarsError as error:
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise Unusable(f"The Parquet file cannot be read ({_first_line(error)}). Export it again.") from error
         ports = counters.roles(names)
         if ports is not None:
@@ -47,5 +47,5 @@ def _counters(scan: pl.LazyFrame, ports: dict[str, str], rows: int) -> Reading:
     return reading
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -78,6 +78,11 @@ def read_pcap(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter)
         reading.notes.append(f"The capture is damaged after {seen} packets; what comes before is used.")
     elif rest:
         reading.notes.append(f"The capture breaks off inside a packet; its {seen} whole packets are used.")
+    if walker.lost:
+        reading.notes.append(
+            f"{walker.lost:,} packets state no time or no known interface; they were left out. Record with enhanced "
+            "packet blocks, as tcpdump and dumpcap do."
+        )
     if unknown and not out.rows:
         names = ", ".join(str(u) for u in sorted(unknown))
         raise Unusable(
@@ -119,6 +124,7 @@ class _Classic:
         self._length = struct.Struct(self._order + "I")
         self._link = struct.unpack(self._order + "I", head[20:24])[0] & 0xFFFF
         self.broken = False
+        self.lost = 0
 
     def walk(self, buffer: bytes) -> tuple[_Batch, int]:
         """The whole packets in a buffer and how many bytes they take.
@@ -160,6 +166,7 @@ class _Next:
         self._order = "<"
         self._interfaces: list[_Interface] = []
         self.broken = False
+        self.lost = 0
 
     def walk(self, buffer: bytes) -> tuple[_Batch, int]:
         """The packets of the whole blocks in a buffer and how many bytes these take."""
@@ -179,6 +186,8 @@ class _Next:
                 self._interfaces.append(self._interface(buffer[at + 8 : at + length - 4]))
             elif kind == 6 and length >= 32:
                 self._packet(buffer, at, length, found)
+            elif kind in (2, 3):  # packets of an old form, and of a form without time
+                self.lost += 1
             at += length
         columns = np.array(found, dtype=np.int64).reshape(-1, 5).T
         return _Batch(*columns), at
@@ -203,6 +212,7 @@ class _Next:
     def _packet(self, buffer: bytes, at: int, length: int, found: list[tuple[int, int, int, int, int]]) -> None:
         number, high, low, captured, full = struct.unpack_from(self._order + "IIIII", buffer, at + 8)
         if number >= len(self._interfaces) or captured > length - 32:
+            self.lost += 1
             return
         interface = self._interfaces[number]
         ticks = high << 32 | low

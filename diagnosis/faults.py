@@ -1,0 +1,26 @@
+"""What may go wrong in reading evidence, and how it is told."""
+
+from __future__ import annotations
+
+import errno
+from typing import Final
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+def is_fault(error: BaseException) -> bool:
+    """Whether the work failed: any ``Exception``, and the panic of a native library, which derives from
+    ``BaseException`` alone and would pass ``except Exception``. Not an exit or an interrupt.
+    """
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+def is_of_machine(error: BaseException) -> bool:
+    """Whether the machine is at fault, not the evidence: a full disk or too little memory. Let such an error pass."""
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _FULL)
+
+
+def words(error: BaseException) -> str:
+    """Kind and first line of an error, at most 200 characters."""
+    first = (str(error).splitlines() or [""])[0].strip()[:200]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -1,0 +1,253 @@
+"""The worker's side: keeps a reader, sends it calls, ends it when it is silent or slow, and says what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ingest.isolation import frames
+
+log = logging.getLogger(__name__)
+
+_ROOT = Path(__file__).resolve().parents[2]
+_LOOK_EVERY_S = 5.0
+type Handlers = Mapping[str, Callable[..., Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one call: memory of data in bytes (0: none), seconds without a word, seconds in all."""
+
+    memory_bytes: int
+    silence_s: float
+    wall_s: float
+
+
+class Lost(Exception):
+    """The reader did not come back with an answer. The text is a sentence for whoever sent the evidence.
+
+    ``is_foreign``: something else ended it (the system, for want of memory), so that another try may succeed.
+    """
+
+    def __init__(self, sentence: str, *, is_foreign: bool = False) -> None:
+        super().__init__(sentence)
+        self.is_foreign = is_foreign
+
+
+class _Direct:
+    """Calls without isolation: the line between a call and its worker when both are one process."""
+
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        return self._handlers[name](*arguments)
+
+    tell = ask
+
+    def beat(self) -> None:
+        self.ask("beat")
+
+
+def call(name: str, handlers: Handlers, limits: Limits | None, /, **arguments: Any) -> Any:
+    """Run ``inside.name(line, **arguments)`` in the reader; without ``limits`` in this process. Its answer is JSON.
+
+    ``handlers`` answer what the call asks and hear what it tells (``beat`` always); what they raise ends the call.
+    Raises :class:`Lost`, or ``OSError`` with the reader's error number (a full disk is not the evidence's fault).
+    """
+    if limits is None:
+        from ingest.isolation import inside  # noqa: PLC0415  # the site imports this module and never reads evidence
+
+        return getattr(inside, name)(_Direct(handlers), **arguments)
+    return _keeper().call(name, handlers, limits, arguments)
+
+
+def warm() -> None:
+    """Start this process's fork server, without waiting: its engine is loaded when the first call comes."""
+    _keeper().start()
+
+
+_kept: tuple[int, Any] = (0, None)
+
+
+def _keeper() -> Keeper:
+    """This process's own: a forked worker must not talk over its parent's sockets."""
+    global _kept  # noqa: PLW0603  # one per process
+    if _kept[0] != os.getpid():
+        _kept = (os.getpid(), Keeper())
+    return _kept[1]  # type: ignore[no-any-return]
+
+
+class Keeper:
+    """Fork server and reader of this process; each is started when it is needed and not there."""
+
+    def __init__(self, module: str = "ingest.isolation.inside") -> None:
+        self._module = module
+        self._server: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._reader: socket.socket | None = None
+
+    def call(self, name: str, handlers: Handlers, limits: Limits, arguments: dict[str, Any]) -> Any:
+        reader = self._ready()
+        has_answered = False
+        try:
+            try:
+                frames.send_pickle(reader, (name, limits.memory_bytes, arguments))
+                answer = self._talk(reader, handlers, limits)
+            except (EOFError, ValueError, ConnectionError):
+                raise self._ended(limits) from None
+            has_answered = not answer["last"]
+        finally:
+            if not has_answered:
+                self._drop()
+        if "failed" not in answer:
+            return answer["done"]
+        if answer["failed"] == "MemoryError":
+            raise Lost(_TOO_MUCH.format(size=_size(limits.memory_bytes)))
+        log.error("the reader failed in %s:\n%s", name, answer["traceback"])
+        if answer["errno"] and answer["failed"] in ("OSError", "PermissionError", "FileNotFoundError"):
+            raise OSError(answer["errno"], answer["message"])
+        raise Lost(_FAILED.format(kind=answer["failed"], message=" ".join(answer["message"].split())[:300]))
+
+    def _talk(self, reader: socket.socket, handlers: Handlers, limits: Limits) -> dict[str, Any]:
+        """Until the answer comes. Time in handlers (storing, the database) is not the reader's silence."""
+        began = heard = time.monotonic()
+        while True:
+            now = time.monotonic()
+            if now - heard > limits.silence_s:
+                raise Lost(_SILENT.format(seconds=round(limits.silence_s)))
+            if now - began > limits.wall_s:
+                raise Lost(_TOO_LONG.format(seconds=round(limits.wall_s)))
+            left = min(limits.silence_s - (now - heard), limits.wall_s - (now - began), _LOOK_EVERY_S)
+            if not select.select([reader], [], [], max(left, 0.01))[0]:
+                continue
+            reader.settimeout(60)  # a message that was begun comes whole
+            try:
+                message = frames.receive_json(reader)
+            except TimeoutError:
+                raise EOFError from None
+            finally:
+                reader.settimeout(None)
+            if "tell" in message:
+                handlers[message["tell"]](*message["arguments"])
+            elif "ask" in message:
+                frames.send_pickle(reader, handlers[message["ask"]](*message["arguments"]))
+            else:
+                return dict(message)
+            heard = time.monotonic()
+
+    def _ready(self) -> socket.socket:
+        if self._reader is not None:
+            return self._reader
+        for is_last in (False, True):
+            try:
+                self._fork()
+                break
+            except (OSError, EOFError):  # the fork server is gone
+                self.stop()
+                if is_last:
+                    raise
+        assert self._reader is not None
+        return self._reader
+
+    def start(self) -> None:
+        """Start the fork server if it does not run; does not wait until it is ready."""
+        if self._control is None:
+            self._control, theirs = socket.socketpair()
+            argv = [sys.executable, "-m", "ingest.isolation.forkserver", str(theirs.fileno()), self._module]
+            with theirs:
+                self._server = subprocess.Popen(  # noqa: S603  # our own module
+                    argv, cwd=_ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
+                )
+
+    def _fork(self) -> None:
+        self.start()
+        assert self._control is not None
+        own, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._control, [b"n"], [theirs.fileno()])
+        self._status()
+        self._reader = own
+
+    def _status(self) -> int:
+        assert self._control is not None
+        data = b""
+        while len(data) < frames.STATUS.size:
+            more = self._control.recv(frames.STATUS.size - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return int(frames.STATUS.unpack(data)[0])
+
+    def _ended(self, limits: Limits) -> Lost:
+        """Why the reader went away."""
+        try:
+            assert self._control is not None
+            self._control.sendall(b"k")
+            status = self._status()
+        except (OSError, EOFError, AssertionError):
+            self.stop()
+            return Lost(_GONE.format(how="its process is gone"), is_foreign=True)
+        code = os.waitstatus_to_exitcode(status)
+        if code == -signal.SIGABRT:  # what native code does that gets no memory
+            return Lost(_ABORTED.format(size=_size(limits.memory_bytes)))
+        how = signal.strsignal(-code) if code < 0 else f"exit code {code}"
+        return Lost(_GONE.format(how=how), is_foreign=code == -signal.SIGKILL)
+
+    def _drop(self) -> None:
+        """End the reader, whatever it does."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        if self._control is not None:
+            try:
+                self._control.sendall(b"k")
+                self._status()
+            except (OSError, EOFError):
+                self.stop()
+
+    def stop(self) -> None:
+        """End both processes; the next call starts them again."""
+        if self._control is not None:
+            self._control.close()
+        if self._server is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._server.wait(2)
+            self._server.kill()
+            self._server.wait()
+        self._server = self._control = self._reader = None
+
+
+_TOO_MUCH = (
+    "Reading this needs more memory than the {size} that one reading may take: it was left out. Send it in smaller "
+    "parts, or give readings more memory and retry."
+)
+_ABORTED = (
+    "A library gave up on this, for want of memory beyond the {size} that one reading may take or because it is "
+    "malformed: it was left out. Send it in smaller parts or as text, or give readings more memory and retry."
+)
+_GONE = (
+    "The process that read this crashed ({how}): it was left out. The file is most likely malformed; export it again "
+    "or as text, and report it if it stays."
+)
+_FAILED = "Reading this failed unexpectedly ({kind}: {message}). Retry it, and report the file if it stays."
+_SILENT = (
+    "Reading this made no progress for {seconds:,} seconds: it was stopped and left out. The file is most likely "
+    "malformed; export it again or as text."
+)
+_TOO_LONG = "Reading this took longer than the {seconds:,} seconds allowed: it was stopped. Send it in smaller parts."
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB" if count >= 1 << 30 else f"{count >> 20:,} MiB"

@@ -1,0 +1,142 @@
+"""The fork server and the readers that it forks: ``python -m ingest.isolation.forkserver FD MODULE``.
+
+FD is a socket to the worker, which sends one byte a request: ``n`` with a file descriptor asks for a reader that serves
+that socket and answers its process id; ``k`` asks to end it and answers how it ended. When the worker's end of the
+socket closes, all end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any, Final
+
+from ingest.isolation import frames
+
+_PAGE: Final = resource.getpagesize()
+_DEATH_OF_PARENT: Final = 1  # PR_SET_PDEATHSIG of linux/prctl.h
+_TOLD_EVERY_S: Final = 1.0
+
+
+def main(descriptor: int, module: str) -> None:
+    """Serve one worker until it goes. ``module`` holds the calls; it loads the engine, once for all readers."""
+    inside = importlib.import_module(module)
+    worker = socket.socket(fileno=descriptor)
+    reader = 0
+    warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")  # idle threads of BLAS
+    while True:
+        try:
+            asked, fds, _, _ = socket.recv_fds(worker, 1, 1)
+        except OSError:
+            asked = b""
+        if asked != b"n":
+            status = _end(reader)
+            reader = 0
+            if asked != b"k":
+                return
+            worker.sendall(frames.STATUS.pack(status))
+            continue
+        _end(reader)
+        reader = os.fork()
+        if reader == 0:
+            worker.close()
+            _serve(socket.socket(fileno=fds[0]), inside)
+            os._exit(0)
+        os.close(fds[0])
+        worker.sendall(frames.STATUS.pack(reader))
+
+
+def _end(reader: int) -> int:
+    """End the reader; its wait status as the system had it, before it was asked to end or after."""
+    if not reader:
+        return 0
+    for _ in range(20):  # one that is ending by itself tells why
+        done, status = os.waitpid(reader, os.WNOHANG)
+        if done:
+            return status
+        time.sleep(0.005)
+    os.kill(reader, signal.SIGKILL)
+    return os.waitpid(reader, 0)[1]
+
+
+def _serve(worker: socket.socket, inside: Any) -> None:
+    """A reader: takes calls until the worker hangs up or its memory has grown to half its limit."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_DEATH_OF_PARENT, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("500")  # rather this one than the database
+    before = data_bytes()
+    limit = 0
+    while True:
+        try:
+            name, memory_bytes, arguments = frames.receive_pickle(worker)
+        except (EOFError, OSError):
+            return
+        if memory_bytes != limit:
+            limit = memory_bytes
+            hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+            soft = before + limit if hard == resource.RLIM_INFINITY else min(before + limit, hard)
+            resource.setrlimit(resource.RLIMIT_DATA, (soft if limit else hard, hard))
+        answer: dict[str, Any]
+        try:
+            answer = {"done": getattr(inside, name)(Line(worker), **arguments)}
+        except BaseException as error:
+            answer = {
+                "failed": type(error).__name__,
+                "message": str(error)[:2000],
+                "errno": getattr(error, "errno", None),
+                "traceback": "" if isinstance(error, MemoryError) else traceback.format_exc()[-8000:],
+            }
+        is_last = "failed" in answer or bool(limit and data_bytes() - before > limit // 2)
+        try:
+            frames.send_json(worker, {**answer, "last": is_last})
+        except OSError:
+            return
+        if is_last:
+            return
+
+
+class Line:
+    """What a call says to its worker while it runs."""
+
+    def __init__(self, worker: socket.socket) -> None:
+        self._worker = worker
+        self._told_at = 0.0
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        """Say something; no answer comes."""
+        self._told_at = time.monotonic()
+        frames.send_json(self._worker, {"tell": name, "arguments": arguments})
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """Have the worker do something, and wait for what comes of it."""
+        self._told_at = time.monotonic()
+        frames.send_json(self._worker, {"ask": name, "arguments": arguments})
+        return frames.receive_pickle(self._worker)
+
+    def beat(self) -> None:
+        """Say that the work goes on, at most once a second."""
+        if time.monotonic() - self._told_at > _TOLD_EVERY_S:
+            self.tell("beat")
+
+
+def data_bytes() -> int:
+    """Memory of this process that a limit of data counts; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[5]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,59 @@
+"""Messages over a stream socket: eight bytes of length, then JSON towards the worker, a pickle towards the reader.
+
+The worker never unpickles what a reader sends, for a reader has touched hostile bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import socket
+import struct
+from typing import Any, Final
+
+#: what the fork server answers: a process id, or how one ended
+STATUS: Final = struct.Struct(">q")
+_LENGTH: Final = struct.Struct(">Q")
+#: A report is the largest message; what says that it is larger is no message of ours.
+MOST_BYTES: Final = 4 << 30
+
+
+def send_json(to: socket.socket, message: Any) -> None:
+    _send(to, json.dumps(message, separators=(",", ":")).encode("utf-8", "surrogatepass"))
+
+
+def send_pickle(to: socket.socket, message: Any) -> None:
+    _send(to, pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+
+
+def receive_json(source: socket.socket) -> Any:
+    """Raises ``EOFError`` at the end, ``ValueError`` for what is no message."""
+    return json.loads(_receive(source).decode("utf-8", "surrogatepass"))
+
+
+def receive_pickle(source: socket.socket) -> Any:
+    """For the reader only, which trusts its worker."""
+    return pickle.loads(_receive(source))  # noqa: S301  # the worker wrote it
+
+
+def _send(to: socket.socket, data: bytes) -> None:
+    to.sendall(_LENGTH.pack(len(data)) + data if len(data) < 1 << 16 else _LENGTH.pack(len(data)))
+    if len(data) >= 1 << 16:
+        to.sendall(data)
+
+
+def _receive(source: socket.socket) -> bytes:
+    size = _LENGTH.unpack(_exactly(source, _LENGTH.size))[0]
+    if size > MOST_BYTES:
+        raise ValueError("a message of impossible size")
+    return _exactly(source, size)
+
+
+def _exactly(source: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        more = source.recv(min(size - len(data), 1 << 20))
+        if not more:
+            raise EOFError
+        data += more
+    return bytes(data)

@@ -1,0 +1,148 @@
+"""What runs in a reader: functions of the engine with paths for arguments and plain values for answers.
+
+Each takes the :class:`~ingest.isolation.forkserver.Line` to its worker first. Without isolation the worker calls them
+itself, with a line of its own. They know no Django.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import diagnosis.logs.reader  # noqa: F401  # loaded once, before readers are forked
+from diagnosis import archives, merge, parse
+from diagnosis import parsed as parsed_files
+from diagnosis.model import Parsed, ParseHints
+from diagnosis.pipeline import diagnose
+from diagnosis.report import to_json
+
+_BLOCK_BYTES = 1 << 20
+#: members that are told together
+_TOGETHER = 64
+_TOGETHER_BYTES = 32 << 20
+
+
+class _Watched:
+    """A file (or its next ``length`` bytes) that tells, as it is read, that the work goes on."""
+
+    def __init__(self, file: BinaryIO, line: Any, length: int | None) -> None:
+        self._file, self._line, self._left = file, line, length
+
+    def read(self, size: int = -1) -> bytes:
+        self._line.beat()
+        if self._left is not None:
+            size = self._left if size is None or size < 0 else min(size, self._left)
+        data = self._file.read(size)
+        if self._left is not None:
+            self._left -= len(data)
+        return data
+
+
+def read_file(
+    line: Any, *, source: str, start: int, length: int | None, path: str, hints: ParseHints, folder: str
+) -> dict[str, Any]:
+    """Parse the file ``source`` (from ``start`` on, ``length`` bytes) into ``folder``; what its row shows."""
+    with Path(source).open("rb") as file:
+        file.seek(start)
+        stream = _Watched(file, line, length)
+        result = parse(cast("BinaryIO", stream), path, hints, Path(folder))
+    return _kept(result, folder)
+
+
+def join_ranges(line: Any, *, parts: Sequence[str], sha256: str, folder: str) -> dict[str, Any] | None:
+    """Put the parsed ranges of one file together in ``folder``; None where a range held no line."""
+    loaded = [parsed_files.load(Path(part)) for part in parts]
+    line.beat()
+    try:
+        result = merge(loaded, Path(folder))
+    except ValueError:
+        return None
+    return _kept(Parsed(**{**_shallow(result), "sha256": sha256}), folder)
+
+
+def _shallow(result: Parsed) -> dict[str, Any]:
+    return {name: getattr(result, name) for name in Parsed.__dataclass_fields__}
+
+
+def _kept(result: Parsed, folder: str) -> dict[str, Any]:
+    parsed_files.save(result, Path(folder))
+    return {
+        "kind": result.kind.value,
+        "lines": result.lines,
+        "skipped": result.skipped,
+        "notes": list(result.notes),
+    }
+
+
+def unpack(line: Any, *, source: str, path: str, limits: archives.Limits, folder: str) -> None:
+    """Copy every member of an archive into ``folder`` and hand it over: ``taken`` gets rows ``["member", path, file,
+    sha256, bytes, note]`` and ``["problem", path, sentence]`` in the archive's order, some at a time.
+    """
+    rows: list[list[Any]] = []
+    waiting = count = 0
+
+    def problem(name: str, sentence: str) -> None:
+        rows.append(["problem", name, sentence])
+
+    def hand_over() -> None:
+        nonlocal waiting
+        line.ask("taken", rows)
+        rows.clear()
+        waiting = 0
+
+    with Path(source).open("rb") as file:
+        for member in archives.walk(cast("BinaryIO", _Seekable(file, line)), path, limits=limits, on_problem=problem):
+            copy = Path(folder) / f"{count:09d}"
+            count += 1
+            digest, size = hashlib.sha256(), 0
+            try:
+                with copy.open("wb") as out:
+                    while data := member.stream.read(_BLOCK_BYTES):
+                        out.write(data)
+                        digest.update(data)
+                        size += len(data)
+                        line.beat()
+            except archives.Refused as refusal:
+                copy.unlink()
+                problem(member.path, str(refusal))
+                continue
+            rows.append(["member", member.path, str(copy), digest.hexdigest(), size, member.note])
+            waiting += size
+            if len(rows) >= _TOGETHER or waiting > _TOGETHER_BYTES:
+                hand_over()
+    if rows:
+        hand_over()
+
+
+class _Seekable(_Watched):
+    """The same, read in any order."""
+
+    def __init__(self, file: BinaryIO, line: Any) -> None:
+        super().__init__(file, line, None)
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+
+def diagnose_job(line: Any, *, parsed: Sequence[Parsed], tables: str, **options: Any) -> dict[str, Any]:
+    """The report of all ``parsed`` artifacts; ``options`` are those of the engine.
+
+    Asks ``read`` for bytes of evidence, tells ``stage``.
+    """
+
+    def read(path: str, offset: int, length: int) -> bytes:
+        return cast("bytes", line.ask("read", path, offset, length))
+
+    def on_stage(stage: str, done: int = 0, total: int = 0) -> None:
+        line.tell("stage", stage, done, total)
+
+    diagnosis = diagnose(parsed, read=read, on_stage=on_stage, tables=Path(tables), **options)
+    return to_json(diagnosis)

@@ -1,0 +1,53 @@
+"""Calls of the engine from a run: in a reader apart, under the settings' limits, its life told on the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from diagnosis import ParseHints
+from ingest import storage
+from ingest.isolation import Limits, Lost, call
+from ingest.models import Artifact
+from ingest.services.runs import Work
+
+
+def engine_call(
+    work: Work, name: str, handlers: dict[str, Callable[..., Any]] | None = None, /, **arguments: Any
+) -> Any:
+    """Run ``ingest.isolation.inside.<name>`` for this run. Raises :class:`~ingest.isolation.Lost` with a sentence.
+
+    What the system ended for want of memory is tried once more: that may have been another's fault.
+    """
+    said: dict[str, Callable[..., Any]] = {"beat": work.beat, "stage": work.stage, **(handlers or {})}
+    try:
+        return call(name, said, limits(), **arguments)
+    except Lost as lost:
+        if not lost.is_foreign or not settings.READING_IS_APART:
+            raise
+    return call(name, said, limits(), **arguments)
+
+
+def artifact_read(
+    artifact: Artifact, work: Work, hints: ParseHints, folder: Path, *, length: int | None = None
+) -> dict[str, Any]:
+    """Parse an artifact, or ``length`` bytes of it from ``hints.offset`` on, into ``folder``."""
+    near = folder.with_name(f"{folder.name}-source")
+    source, start = storage.blob_local(artifact.blob_id, near, hints.offset, length)
+    said = {"path": artifact.path, "hints": hints, "folder": str(folder)}
+    try:
+        found: dict[str, Any] = engine_call(work, "read_file", source=str(source), start=start, length=length, **said)
+    finally:
+        if source.parent == near:
+            source.unlink(missing_ok=True)
+    return found
+
+
+def limits() -> Limits | None:
+    """What the settings allow one call."""
+    if not settings.READING_IS_APART:
+        return None
+    return Limits(settings.READING_MEMORY_BYTES, settings.READING_SILENCE_S, settings.READING_LIMIT_S)

@@ -1,0 +1,83 @@
+"""Calls for a reader that do what reading hostile bytes has done: see ``test_isolation``."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+
+def pid(line: Any) -> int:
+    return os.getpid()
+
+
+def crash(line: Any) -> None:
+    ctypes.string_at(0)
+
+
+def abort(line: Any) -> None:
+    os.abort()
+
+
+def killed(line: Any, marker: str) -> str:
+    """Ended by the system the first time."""
+    if not Path(marker).exists():
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "read"
+
+
+def exit_quietly(line: Any) -> None:
+    os._exit(0)
+
+
+def hang(line: Any) -> None:
+    time.sleep(600)
+
+
+def go_on_for_ever(line: Any) -> None:
+    while True:
+        time.sleep(0.01)
+        line.tell("beat")
+
+
+def take(line: Any, size: int) -> int:
+    return len(bytearray(size))
+
+
+def take_natively(line: Any, size: int) -> int:
+    import numpy as np
+
+    return int(np.ones(size // 8).sum())
+
+
+def grow(line: Any) -> int:
+    """Leaves memory behind, as fragments and caches do."""
+    _left.append(bytearray(600 << 20))
+    return os.getpid()
+
+
+_left: list[bytearray] = []
+
+
+def panic(line: Any) -> None:
+    import polars as pl
+
+    raise pl.exceptions.PanicException("range end index 2146303 out of range")
+
+
+def disk_full(line: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def answer_in_the_middle(line: Any) -> None:
+    line._worker.sendall(b"\0\0\0\0\0\0\0\x10half")
+    os._exit(1)
+
+
+def ask(line: Any, number: int) -> int:
+    return 1 + int(line.ask("double", number))

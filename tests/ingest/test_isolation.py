@@ -1,0 +1,127 @@
+"""Evidence is read in a process apart: whatever that process does, the worker goes on and says what became of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diagnosis.model import ParseHints
+from ingest.isolation import Limits, Lost, call
+from ingest.isolation.client import Keeper
+from tests.ingest.conftest import LOG
+
+PLENTY = Limits(memory_bytes=1 << 30, silence_s=60, wall_s=120)
+
+
+@pytest.fixture(scope="module")
+def keeper() -> Iterator[Keeper]:
+    made = Keeper("tests.ingest.hostile_calls")
+    yield made
+    made.stop()
+
+
+def ask(keeper: Keeper, name: str, limits: Limits = PLENTY, **arguments: Any) -> Any:
+    return keeper.call(name, {"beat": lambda: None, "double": lambda n: 2 * n}, limits, arguments)
+
+
+def test_a_reader_stays_for_the_next_call(keeper: Keeper) -> None:
+    assert ask(keeper, "pid") == ask(keeper, "pid") != os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("crash", "Segmentation fault"),
+        ("abort", "A library gave up on this"),
+        ("exit_quietly", "exit code 0"),
+        ("answer_in_the_middle", "exit code 1"),
+        ("panic", "PanicException: range end index"),
+    ],
+)
+def test_a_crash_costs_one_call_and_a_sentence(keeper: Keeper, name: str, told: str) -> None:
+    before = ask(keeper, "pid")
+    with pytest.raises(Lost, match=told):
+        ask(keeper, name)
+    assert ask(keeper, "pid") != before
+
+
+@pytest.mark.parametrize("name", ["take", "take_natively"])
+def test_memory_beyond_the_limit_costs_one_call_and_a_sentence(keeper: Keeper, name: str) -> None:
+    with pytest.raises(Lost, match=r"more memory than the 1\.0 GiB"):
+        ask(keeper, name, size=3 << 30)
+    assert ask(keeper, "take", size=1 << 20) == 1 << 20
+
+
+def test_a_reader_that_has_grown_makes_room_for_a_new_one(keeper: Keeper) -> None:
+    first = ask(keeper, "grow")
+    assert ask(keeper, "pid") != first
+
+
+def test_a_silent_reader_is_stopped_after_the_silence_allowed(keeper: Keeper) -> None:
+    began = time.monotonic()
+    with pytest.raises(Lost, match="made no progress for 1 seconds"):
+        ask(keeper, "hang", Limits(0, silence_s=1, wall_s=60))
+    assert time.monotonic() - began < 20
+
+
+def test_a_reader_that_never_ends_is_stopped_though_it_is_not_silent(keeper: Keeper) -> None:
+    with pytest.raises(Lost, match="longer than the 1 seconds"):
+        ask(keeper, "go_on_for_ever", Limits(0, silence_s=60, wall_s=1))
+
+
+def test_a_full_disk_is_no_fault_of_the_evidence(keeper: Keeper) -> None:
+    with pytest.raises(OSError, match="No space left") as raised:
+        ask(keeper, "disk_full")
+    assert raised.value.errno == 28
+
+
+def test_what_the_system_ended_may_succeed_another_time(keeper: Keeper, tmp_path: Path) -> None:
+    with pytest.raises(Lost) as raised:
+        ask(keeper, "killed", marker=str(tmp_path / "was-here"))
+    assert raised.value.is_foreign
+    assert ask(keeper, "killed", marker=str(tmp_path / "was-here")) == "read"
+
+
+def test_a_call_may_ask_its_worker(keeper: Keeper) -> None:
+    assert ask(keeper, "ask", number=20) == 41
+
+
+def test_what_a_worker_raises_while_it_is_asked_ends_the_call(keeper: Keeper) -> None:
+    def refuse(number: int) -> int:
+        raise LookupError("superseded")
+
+    before = ask(keeper, "pid")
+    with pytest.raises(LookupError, match="superseded"):
+        keeper.call("ask", {"double": refuse}, PLENTY, {"number": 1})
+    assert ask(keeper, "pid") != before
+
+
+def test_readers_end_with_their_worker(keeper: Keeper) -> None:
+    other = Keeper("tests.ingest.hostile_calls")
+    pid = ask(other, "pid")
+    assert other._control is not None
+    other._control.close()  # as when the worker is killed
+    for _ in range(200):
+        if not Path(f"/proc/{pid}").exists():
+            break
+        time.sleep(0.05)
+    assert not Path(f"/proc/{pid}").exists()
+    other.stop()
+
+
+def test_a_file_is_read_alike_in_a_process_apart_and_in_the_worker(tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(LOG)
+    said = {"source": str(tmp_path / "source"), "start": 0, "length": None, "path": "a.log", "hints": ParseHints()}
+    answers = [
+        call("read_file", {"beat": lambda: None}, limits, **said, folder=str(tmp_path / name))
+        for name, limits in (("apart", PLENTY), ("here", None))
+    ]
+    assert answers[0] == answers[1]
+    assert answers[0]["lines"] > 0
+    for name in ("columns.parquet", "uniques.parquet", "parsed.json"):
+        assert (tmp_path / "apart" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
