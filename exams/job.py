@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """``family``: the healthy jobs with the same word are its history. ``files``: path to bytes. ``truth``: the keys
     that the scorer reads (``exams/sealed/README.md``)."""
 
     name: str
     family: str
     files: dict[str, bytes]
-    truth: dict[str, Any] = field(default_factory=dict)
+    truth: dict[str, Any]

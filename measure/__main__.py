@@ -7,17 +7,14 @@ import importlib
 import sys
 from pathlib import Path
 
-#: Modules of this folder that others use and that print nothing.
-_HELPERS = ("__init__", "__main__", "desk_data", "running", "score", "site", "withheld")
-
 
 def commands() -> dict[str, str]:
-    """Name and first sentence of every command."""
+    """Name and first sentence of every command: a module of this folder with a ``main``."""
     found = {}
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        if path.stem not in _HELPERS:
-            text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-            found[path.stem] = " ".join(text.partition("\n\n")[0].split())
+    for path in sorted(p for p in Path(__file__).parent.glob("*.py") if p.stem != "__main__"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
+            found[path.stem] = " ".join((ast.get_docstring(tree) or "").partition("\n\n")[0].split())
     return found
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 import polars as pl
 
 from diagnosis.logs import signatures
-from measure.running import SHARED
+from measure.evidence import SHARED
 
 DATA = SHARED / "data"
 _NUMBER = re.compile(r"\d+")

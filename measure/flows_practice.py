@@ -17,7 +17,7 @@ from typing import Any
 
 from diagnosis.flows import diagnose_flows, parse_flow
 from diagnosis.model import ParseHints
-from measure.running import SHARED
+from measure.evidence import SHARED
 from measure.score import scorer
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from diagnosis.flows import diagnose_flows, parse_flow
 from diagnosis.model import ParseHints
-from measure.running import SHARED
+from measure.evidence import SHARED
 
 DATA = SHARED / "data"
 HEALTHY = ("healthy_ddp_a", "healthy_ddp_b", "healthy_pp2_a")

@@ -1,126 +1,138 @@
-"""Scores the engine on made-up jobs it was not written for: `python -m measure logs [--seed N] [--held-out] [--show]
-[CAUSE…]`.
+"""Scores the log engine on sets of jobs: `python -m measure logs SET… [--seed N…] [--show] [--only PART…]`.
 
-Without ``--held-out`` only the causes and frameworks that were open from the first are taken; the others were held
-out until their first figures stood, then read as well.
+Prints the mean of every figure, its 95 % interval (bootstrap over jobs) and what is asked of it. ``--show`` prints what
+was answered wrongly. Of a sealed set only figures are printed, of dice that are thrown anew each time; ``--open`` shows
+it, and records that it is open from then on. ``--without`` says what to leave out, to see what that is worth.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import random
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from diagnosis import report
 from diagnosis.history import History, learn
+from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import JobHints
 from diagnosis.pipeline import diagnose
-from exams.logs.job import Job
-from exams.logs.model import CAUSES, FRAMEWORKS, Cause, Framework
-from measure.running import read_job
-from measure.score import FIGURES, scorer
+from exams import sealed
+from exams.job import Job
+from measure import sets
+from measure.evidence import parse_files
+from measure.score import ASKED, CONFIDENCE, FLAWS, interval
+from measure.sets import JobSet
 from measure.withheld import without_own
 
-
-def fits(framework: Framework, cause: Cause) -> bool:
-    """Whether some wording of the cause belongs to the framework's vendor."""
-    return any(v.vendors == "any" or framework.vendor in v.vendors.split() for v in cause.variants)
+WITHOUT = ("history", "own-history", "description", "own-rules")
 
 
-def exam(seed: int) -> Iterator[tuple[str, Job, bool]]:
-    """Name, job and whether it is held out: every cause on one framework, the frameworks held out on eight causes."""
-    for number, cause in enumerate(CAUSES):
-        able = [f for f in FRAMEWORKS if fits(f, cause) and not f.is_held_out]
-        framework = able[(seed * 5 + number * 3) % len(able)]
-        name = f"{cause.subcategory}-{framework.name}"
-        yield name, Job(f"{seed}-{name}", framework, cause), cause.is_held_out
-    for framework in FRAMEWORKS:
-        if framework.is_held_out:
-            able_causes = [c for c in CAUSES if fits(framework, c)]
-            for k in range(8):
-                cause = able_causes[(seed * 7 + k * 5) % len(able_causes)]
-                name = f"{cause.subcategory}-{framework.name}"
-                yield name, Job(f"{seed}-{name}", framework, cause), True
-        for k in range(2):
-            name = f"healthy{k}-{framework.name}"
-            yield name, Job(f"{seed}-{name}", framework, None), framework.is_held_out
-
-
-def evidence(job: Job, work: Path) -> tuple[Any, Any]:
-    """The parsed files of a job and a reader of their bytes."""
-    path = work / "job.zip"
-    path.write_bytes(job.archive())
-    return read_job(path, work / "parsed")
-
-
-def history(seed: int) -> History:
-    """Three healthy jobs of every framework."""
+def history(jobs: Iterable[Job], kept: Path | None = None) -> History:
+    """Healthy jobs, learnt; ``kept``: parsed only once, below this directory."""
     known = []
-    for framework in FRAMEWORKS:
-        for k in range(3):
-            with tempfile.TemporaryDirectory() as work:
-                parsed, _ = evidence(Job(f"history-{seed}-{k}-{framework.name}", framework, None), Path(work))
-                known.append(
-                    learn(parsed, job_id=f"{framework.name}-{k}", family=framework.name, framework=framework.name)
-                )
+    for job in jobs:
+        with tempfile.TemporaryDirectory() as work:
+            parsed, _ = parse_files(job.files, kept / job.name if kept else Path(work), is_kept=kept is not None)
+            known.append(learn(parsed, job_id=job.name, family=job.family, framework=job.family))
     return History(tuple(known))
 
 
-def show(name: str, row: dict[str, Any], told: dict[str, Any], truth: dict[str, Any]) -> None:
-    """One miss, for reading."""
-    logs = told["logs"]
-    bad = {k: round(row[k], 2) for k, _ in FIGURES if row.get(k) is not None and row[k] < 1}
-    if not bad and not row.get("false_alarm") and not row.get("node_false_accusation"):
+def told(job: Job, of: JobSet, known: History, rules: SignatureSet | None = None) -> dict[str, Any]:
+    """The report of one job."""
+    hints = JobHints(job_id=job.name if of.is_alone else "", family=job.family)
+    with tempfile.TemporaryDirectory() as work:
+        parsed, read = parse_files(job.files, Path(work), kind=of.kind)
+        return report.to_json(diagnose(parsed, job=hints, history=known, read=read, rules=rules))
+
+
+def show(job: Job, found: dict[str, Any], said: dict[str, Any]) -> None:
+    """What was answered wrongly, for reading."""
+    held = {k: found[k] for k in ASKED if k not in CONFIDENCE and found.get(k) is not None}
+    bad = {k: round(v, 2) for k, v in held.items() if (v > 0 if k in FLAWS else v < 1)}
+    if not bad:
         return
-    flaws = [flaw for flaw in ("false_alarm", "node_false_accusation") if row.get(flaw)]
-    nodes = [(n["node"], n["suspect"]) for n in logs["nodes"][:3]]
-    said = ("outcome", "id", "symptom", "stage", "iteration")
-    print(f"{name}: {bad} {' '.join(flaws)}")
-    print(f"   said {' '.join(str(logs[k]) for k in said)} {nodes}")
-    if not truth["healthy"]:
-        true = ("subcategory", "symptom", "stage", "iteration", "faulty_nodes", "origin_nodes")
-        print(f"   true {' '.join(str(truth[k]) for k in true)}")
-        for t in truth["templates"]:
-            if t["role"] == "root":
-                print(f"      ROOT {t['examples'][0][:150]!r}")
-    for event in logs["events"][:6]:
+    logs, truth = said["logs"] or {}, job.truth
+    print(f"{job.name}: {bad}\n   {said['headline'][:220]}")
+    keys = ("outcome", "id", "subcategory", "symptom", "stage", "iteration")
+    nodes = [(n["node"], n["suspect"], round(n["score"], 2)) for n in logs.get("nodes", ())[:3]]
+    print(f"   said {' '.join(str(logs.get(k)) for k in keys)} {nodes}")
+    true = ("outcome", "category", "subcategory", "symptom", "stage", "iteration", "faulty_nodes", "origin_nodes")
+    print(f"   true {' '.join(str(truth[k]) for k in (*true, 'root_lines') if k in truth)}")
+    for t in truth.get("templates", ()):
+        if t["role"] == "root":
+            print(f"      ROOT {t['examples'][0][:150]!r}")
+    for event in (logs.get("events") or ())[:6]:
         print(f"      {event['role']:12} {event['signature']!s:26} n={event['count']} {event['example'][:130]!r}")
 
 
+def figures(rows: list[dict[str, Any]], names: list[str]) -> None:
+    """Every figure with its interval and what is asked."""
+    for name, asked in ASKED.items():
+        found = [(r[name], n) for r, n in zip(rows, names, strict=True) if r.get(name) is not None]
+        if found:
+            values = [float(v) for v, _ in found]
+            low, high = interval(values, [n for _, n in found])
+            wanted = "" if asked is None else f"   asked {asked:.2f}"
+            print(f"  {name:22} {sum(values) / len(values):.3f}  [{low:.2f}, {high:.2f}] of {len(values)}{wanted}")
+
+
 def main() -> None:
-    """Print the figures."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("causes", nargs="*")
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--held-out", action="store_true", help="take only what was held out at first")
-    options.add_argument("--show", action="store_true")
-    options.add_argument("--without-history", action="store_true")
-    options.add_argument("--without-description", action="store_true", help="leave out job.json everywhere")
-    options.add_argument("--without-own-rules", action="store_true", help="withhold the rules that know each cause")
+    """Score the sets asked for."""
+    known_sets = sets.load()
+    options = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(f"{s.name:18} {s.about}" for s in known_sets.values()),
+    )
+    options.add_argument("sets", nargs="+", choices=known_sets, metavar="SET")
+    options.add_argument("--seed", type=int, nargs="+", help="dice of made-up sets (default: 1; sealed: new ones)")
+    options.add_argument("--only", nargs="+", default=[""], help="jobs whose name contains one of these")
+    options.add_argument("--show", action="store_true", help="print what was answered wrongly")
+    options.add_argument("--open", action="store_true", help="look into a sealed set, and record that it is open")
+    options.add_argument("--without", nargs="+", choices=WITHOUT, default=[])
+    options.add_argument("--with-history", action="store_true", help="where a set is usually taken without")
+    options.add_argument("--out", type=Path, help="write the predictions of the last seed as JSON")
     chosen = options.parse_args()
-    wall, cpu, score = time.perf_counter(), time.process_time(), scorer()
-    known = History() if chosen.without_history else history(chosen.seed)
-    rows = []
-    for name, job, is_held_out in exam(chosen.seed):
-        if is_held_out != chosen.held_out or (chosen.causes and not any(c in name for c in chosen.causes)):
-            continue
-        job.has_description = job.has_description and not chosen.without_description
-        with tempfile.TemporaryDirectory() as work:
-            parsed, read = evidence(job, Path(work))
-            rules = without_own(job.truth()) if chosen.without_own_rules else None
-            hints = JobHints(family=job.framework.name)
-            told = report.to_json(diagnose(parsed, job=hints, history=known, read=read, rules=rules))
-        same = {k: (lambda x: score.norm(x)) for k in ("category", "subcategory", "symptom", "stage")}
-        row = score.score_log(job.truth(), told["logs"], same)
-        rows.append(row)
-        if chosen.show:
-            show(name, row, told, job.truth())
+    for name in chosen.sets:
+        score(known_sets[name], chosen)
+
+
+def score(of: JobSet, chosen: argparse.Namespace) -> None:
+    """Print the figures of one set."""
+    is_shut = of.is_sealed and not chosen.open
+    if is_shut and (chosen.show or chosen.out or chosen.only != [""]):
+        raise SystemExit(f"{of.name} is sealed: --show, --only and --out need --open, which is recorded")
+    if of.is_sealed and chosen.open:
+        sealed.record(of.name.removeprefix("sealed-"), datetime.now(UTC).date())
+    seeds = chosen.seed or ([random.SystemRandom().randrange(10**9)] if of.is_sealed else [1])
+    wall, cpu = time.perf_counter(), time.process_time()
+    rows, names, predictions = [], [], {}
+    has_history = not (of.is_alone and not chosen.with_history) and "history" not in chosen.without
+    for seed in seeds:
+        known = history(of.successes(seed)) if has_history else History()
+        for job in of.jobs(seed):
+            if not any(part in job.name for part in chosen.only):
+                continue
+            if "description" in chosen.without:
+                job = job._replace(files={k: v for k, v in job.files.items() if k != "job.json"})
+            pool = known
+            if "own-history" in chosen.without:
+                pool = History(tuple(j for j in known.jobs if j.family != job.family))
+            said = told(job, of, pool, without_own(job.truth) if "own-rules" in chosen.without else None)
+            found = of.row(job, said)
+            rows.append(found)
+            names.append(job.name)
+            predictions[job.name] = said["logs"]
+            if chosen.show:
+                show(job, found, said)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    part = "held out" if chosen.held_out else "open"
-    print(f"seed {chosen.seed}, {part}: {len(rows)} jobs, {wall:.0f} s wall, {cpu:.0f} s CPU")
-    for name in (*(n for n, _ in FIGURES), "event_top1_root", "detected", "node_false_accusation", "false_alarm"):
-        values = [r[name] for r in rows if r.get(name) is not None]
-        print(f"{name:22} {sum(values) / len(values):.3f} of {len(values)}" if values else f"{name:22} -")
+    print(f"{of.name}, seeds {' '.join(map(str, seeds))}: {len(rows)} jobs, {wall:.0f} s wall, {cpu:.0f} s CPU")
+    figures(rows, names)
+    if chosen.out:
+        chosen.out.write_text(json.dumps({"logs": predictions}))

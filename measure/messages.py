@@ -17,7 +17,7 @@ import polars as pl
 
 from diagnosis import taxonomy
 from diagnosis.logs import signatures
-from measure.running import SHARED
+from measure.evidence import SHARED
 
 #: Roles of the file -> roles that mean the same here. A "diagnostic" line informs: it is any role but a root.
 ROLES = {

@@ -2,14 +2,13 @@
 [--change NAME] [--show]`.
 
 Prints for each change how many answers stayed the same, field by field, and how often a machine was accused that has
-nothing to do with the failure. Sets: courses (default), unseen, practice, testbed.
+nothing to do with the failure. Sets: those of `python -m measure logs` whose truth names nodes.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-import json
 import random
 import tempfile
 import time
@@ -25,8 +24,11 @@ from diagnosis.model import JobHints, ParseHints
 from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose
 from exams.changes import LESS, SAME, Job
-from measure.running import SHARED, members
+from measure import sets
+from measure.logs import history
+from measure.sets import JobSet
 
+SETS = ("courses", "logs", "practice", "testbed-logs", "clusters")
 FIELDS = ("outcome", "id", "symptom", "stage", "iteration", "accused", "first")
 
 
@@ -57,57 +59,18 @@ def answer(report_: dict[str, Any], back: dict[str, str]) -> dict[str, Any]:
     return {k: logs.get(k) for k in FIELDS[:5]} | {"accused": accused, "first": first}
 
 
-def courses(seed: int) -> Iterator[tuple[str, Job, History, str]]:
-    """The jobs of ``measure.unseen_courses``, those held out as well: nothing of them is shown."""
-    from measure.courses import cases, history
-
-    known = history(seed)
-    for case in cases(seed, held_out=False):
-        t = case.truth
-        guilty = [*t.get("faulty_nodes", ()), *t.get("affected_nodes", ()), *t.get("origin_nodes", ())]
-        yield case.name, Job(case.files, (), frozenset(guilty)), known, case.voice
-
-
-def unseen(seed: int) -> Iterator[tuple[str, Job, History, str]]:
-    """The open jobs of ``measure.unseen``."""
-    from measure.logs import exam, history
-
-    known = history(seed)
-    for name, job, is_held_out in exam(seed):
-        if not is_held_out:
-            t = job.truth()
-            guilty = [*t.get("faulty_nodes", ()), *t.get("affected_nodes", ()), *t.get("origin_nodes", ())]
-            yield name, Job(job.files(), tuple(job.nodes), frozenset(guilty)), known, job.framework.name
-
-
-def practice(seed: int) -> Iterator[tuple[str, Job, History, str]]:
-    """The practice set."""
-    from measure.practice import history
-
-    base = SHARED / "data" / "practice"
-    exam = json.loads((base / "exam.json").read_text())
-    known = history(exam, base)
-    for row in exam["logs"]["cases"]:
-        t = json.loads((base / "truth" / "logs" / f"{row['job_id']}.json").read_text())
+def jobs(of: JobSet, seed: int) -> Iterator[tuple[str, Job, str]]:
+    """Name, files and family of every job; whoever the truth names may be accused, in whatever was lost."""
+    for job in of.jobs(seed):
+        t = job.truth
         guilty = [*(t.get("faulty_nodes") or ()), *(t.get("affected_nodes") or ()), *(t.get("origin_nodes") or ())]
-        yield row["job_id"], Job(dict(members(base / row["path"])), (), frozenset(guilty)), known, row["profile"]
-
-
-def testbed(seed: int) -> Iterator[tuple[str, Job, History, str]]:
-    """Our own recordings, their logs only."""
-    from measure.testbed import FAILURES, OTHERS, truth
-
-    for name in (*FAILURES, *OTHERS):
-        files = {p: d for p, d in members(SHARED / "data" / "testbed" / f"{name}.tar.gz") if "/flows/" not in p}
-        yield name, Job(files, (), frozenset(truth(name)["faulty_nodes"])), History(), ""
-
-
-SETS = {f.__name__: f for f in (courses, unseen, practice, testbed)}
+        yield job.name, Job(job.files, (), frozenset(guilty)), job.family
 
 
 def main() -> None:
     """Print the figures."""
     options = argparse.ArgumentParser(description=__doc__)
+    known_sets = {k: v for k, v in sets.load().items() if k in SETS}
     options.add_argument("--set", choices=SETS, default="courses")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--most", type=int, default=0, help="take an even sample of so many jobs")
@@ -116,13 +79,15 @@ def main() -> None:
     options.add_argument("jobs", nargs="*")
     chosen = options.parse_args()
     wall, cpu = time.perf_counter(), time.process_time()
-    jobs = [row for row in SETS[chosen.set](chosen.seed) if not chosen.jobs or any(j in row[0] for j in chosen.jobs)]
-    if chosen.most and len(jobs) > chosen.most:
-        jobs = [jobs[k * len(jobs) // chosen.most] for k in range(chosen.most)]
+    of = known_sets[chosen.set]
+    known = history(of.successes(chosen.seed))
+    taken = [row for row in jobs(of, chosen.seed) if not chosen.jobs or any(j in row[0] for j in chosen.jobs)]
+    if chosen.most and len(taken) > chosen.most:
+        taken = [taken[k * len(taken) // chosen.most] for k in range(chosen.most)]
     same: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     count: dict[str, int] = defaultdict(int)
     wrong: dict[str, int] = defaultdict(int)
-    for name, job, known, family in jobs:
+    for name, job, family in taken:
         base_report = told(job, known, family)
         base = answer(base_report, {})
         job.nodes = tuple(base_report["job"]["node_names"])
@@ -143,7 +108,7 @@ def main() -> None:
                 flips = ", ".join(f"{k} {base[k]} -> {found[k]}" for k in apart)
                 print(f"{name} {label}: {flips}{' WRONGLY ACCUSED' if strange else ''}")
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    print(f"{chosen.set} {chosen.seed}: {len(jobs)} jobs, {wall:.0f} s wall, {cpu:.0f} s CPU")
+    print(f"{chosen.set} {chosen.seed}: {len(taken)} jobs, {wall:.0f} s wall, {cpu:.0f} s CPU")
     print(f"{'change':20} {'jobs':>4} {'wrong':>5}  " + " ".join(f"{k:>9}" for k in FIELDS))
     for label in (*SAME, *LESS):
         if count[label]:

@@ -23,7 +23,7 @@ from typing import Any
 from diagnosis.model import Kind, Parsed, ParseHints
 from diagnosis.stacks import diagnose_stacks, parse_stack, sniff
 from exams.stacks.exam import PARTS, Dumps, exam, large
-from measure.running import SHARED
+from measure.evidence import SHARED
 
 
 def f1(found: set[Any], truth: set[Any]) -> float:

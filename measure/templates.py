@@ -25,7 +25,7 @@ from drain3.template_miner_config import TemplateMinerConfig
 
 from diagnosis import Kind, ParseHints, parse
 from diagnosis.logs import templates
-from measure.running import SHARED
+from measure.evidence import SHARED
 
 
 def systems(folder: Path, is_raw: bool) -> Iterator[tuple[str, list[str], list[str]]]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 import re
-import zipfile
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -339,14 +337,6 @@ class Job:
                 }
             ).encode()
         return data
-
-    def archive(self) -> bytes:
-        """The files as a zip."""
-        held = io.BytesIO()
-        with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as out:
-            for path, data in self.files().items():
-                out.writestr(zipfile.ZipInfo(path, (2026, 1, 1, 0, 0, 0)), data)
-        return held.getvalue()
 
     def truth(self) -> dict[str, Any]:
         """What ``score_log`` of the scorer reads."""

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from exams import clusters as fresh
+from exams.clusters import exam as clusters
 from exams.clusters.voices import NVIDIA, PATIENT, PYTHON, TORCH, VOICES
 from exams.clusters.world import WAYS
 from exams.courses import voices as known_voices
+from exams.job import Job
 
 pytestmark = pytest.mark.xdist_group("fresh exam")
 SHARED = Path(os.environ.get("FAULTLINE_SHARED", Path(__file__).resolve().parents[2].parent / "shared"))
@@ -40,15 +41,15 @@ STAGES = {
 
 
 @cache
-def exam() -> tuple[fresh.Job, ...]:
-    return tuple(fresh.jobs(3))
+def exam() -> tuple[Job, ...]:
+    return tuple(clusters.jobs(3))
 
 
-def failures() -> list[fresh.Job]:
+def failures() -> list[Job]:
     return [job for job in exam() if not job[3]["healthy"]]
 
 
-def digest(job: fresh.Job) -> str:
+def digest(job: Job) -> str:
     name, _, data, truth = job
     rows = [hashlib.sha256(held).hexdigest() + path for path, held in sorted(data.items())]
     return hashlib.sha256((name + "".join(rows) + json.dumps(truth, sort_keys=True)).encode()).hexdigest()
@@ -66,10 +67,10 @@ def told(truth: dict[str, Any], role: str) -> list[tuple[str, str, int]]:
 
 
 def test_the_same_seed_writes_the_same_bytes_and_another_seed_others() -> None:
-    again = fresh.jobs(3)
+    again = clusters.jobs(3)
     for job, _ in zip(exam(), range(16), strict=False):
         assert digest(next(again)) == digest(job)
-    assert digest(next(fresh.jobs(4))) != digest(exam()[0])
+    assert digest(next(clusters.jobs(4))) != digest(exam()[0])
 
 
 def test_every_line_that_a_truth_names_is_there_and_says_what_its_template_says() -> None:
@@ -150,7 +151,7 @@ def test_every_kind_of_course_is_among_them() -> None:
 
 def test_every_voice_is_new_and_speaks() -> None:
     assert not {v.name for v in VOICES} & {v.name for v in known_voices.VOICES}
-    named = {voice for _, _, voices in fresh.COURSES.values() for voice in voices}
+    named = {voice for _, _, voices in clusters.COURSES.values() for voice in voices}
     assert named == {v.name for v in VOICES}
     assert {*NVIDIA, *TORCH, *PATIENT, *PYTHON} <= named
     assert len({v.vendor for v in VOICES}) >= 5
@@ -161,10 +162,10 @@ def test_who_is_asked_to_wait_can_give_up() -> None:
 
 
 def test_a_history_holds_three_successes_of_every_voice_kept_in_known_ways() -> None:
-    held = list(fresh.successes(3))
+    held = list(clusters.successes(3))
     assert Counter(voice for _, voice, _, _ in held) == {v.name: 3 for v in VOICES}
     assert all(truth["healthy"] for _, _, _, truth in held)
-    assert {way for ways in fresh.KEPT.values() for way in ways} <= set(WAYS)
+    assert {way for ways in clusters.KEPT.values() for way in ways} <= set(WAYS)
 
 
 @pytest.mark.shared

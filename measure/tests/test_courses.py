@@ -19,7 +19,7 @@ from exams.courses.courses import COURSES
 from exams.courses.held_out import HELD
 from exams.courses.voices import VOICES
 from exams.courses.world import World
-from measure.courses import evidence
+from measure.evidence import parse_files
 from measure.stability import answer
 from measure.stability import told as told_files
 
@@ -34,7 +34,7 @@ def made(course: str, voice: str, collector: str, seed: str = "5") -> tuple[Worl
 
 
 def told(data: dict[str, bytes], work: Path) -> dict[str, object]:
-    parsed, read = evidence(data, work)
+    parsed, read = parse_files(data, work)
     found: dict[str, object] = report.to_json(diagnose(parsed, read=read))["logs"]
     return found
 
@@ -95,7 +95,7 @@ def test_checkpoints_tell_the_iteration_of_a_job_that_prints_no_other(tmp_path: 
 
 
 def told_job(data: dict[str, bytes], work: Path) -> dict[str, object]:
-    parsed, read = evidence(data, work)
+    parsed, read = parse_files(data, work)
     return report.to_json(diagnose(parsed, read=read))
 
 

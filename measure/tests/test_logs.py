@@ -10,16 +10,17 @@ import pytest
 from diagnosis import report
 from diagnosis.model import JobHints
 from diagnosis.pipeline import diagnose
+from exams.logs.exam import fits, made
 from exams.logs.job import Job
 from exams.logs.model import CAUSES, FRAMEWORKS
-from measure.logs import evidence, exam, fits
+from measure.evidence import parse_files
 
 FRAMEWORK = {f.name: f for f in FRAMEWORKS}
 CAUSE = {c.subcategory: c for c in CAUSES}
 
 
 def test_the_same_seed_makes_the_same_bytes_and_another_seed_others() -> None:
-    one, again, other = (Job(seed, FRAMEWORK["maxtext"], CAUSE["kernel_panic"]).archive() for seed in ("1", "1", "2"))
+    one, again, other = (Job(seed, FRAMEWORK["maxtext"], CAUSE["kernel_panic"]).files() for seed in ("1", "1", "2"))
     assert one == again
     assert one != other
 
@@ -32,7 +33,7 @@ def test_every_cause_fits_a_framework_and_a_third_of_them_is_held_out() -> None:
 
 
 def test_the_truth_of_every_failed_job_points_at_lines_that_exist_and_that_its_templates_quote() -> None:
-    for name, job, _ in exam(3):
+    for name, job, _ in made(3):
         truth = job.truth()
         if truth["healthy"]:
             continue
@@ -52,7 +53,7 @@ def test_the_truth_of_every_failed_job_points_at_lines_that_exist_and_that_its_t
 
 def told(tmp_path: Path, framework: str, cause: str | None, seed: str = "7") -> tuple[Job, dict[str, object]]:
     job = Job(seed, FRAMEWORK[framework], CAUSE[cause] if cause else None)
-    parsed, read = evidence(job, tmp_path)
+    parsed, read = parse_files(job.files(), tmp_path)
     return job, report.to_json(diagnose(parsed, job=JobHints(), read=read))["logs"]
 
 

@@ -1,0 +1,121 @@
+"""One large job as its logs really look: NeMo and Lightning, NCCL, data loaders, monitors, kernels, in many shapes.
+
+Some forty shapes of line (``large.tsv``) in eight voices, with warnings, tables, tracebacks that were caught, and a
+long tail of messages that appear once. A node's RDMA port fails at the end; its ranks report it, the others wait and
+time out. The same lines can be cut in one file a node or one a rank (eight a node). Same arguments, same bytes.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+RANKS = 8
+#: Different texts; nodes that share one differ in names, addresses, ranks and in their long tail.
+BODIES = 12
+_T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
+_STEP_S = 4.7
+#: A line in so many says something that no other line says.
+_TAIL = 150
+_WORDS = re.split(
+    r"\s+",
+    """shard cache bucket stream offset replica prefetch tokenizer worker segment index manifest epoch
+    sampler buffer pinned mmap lease quorum snapshot delta planner fused kernel autotune graph capture
+    stale evict warm cold retry backoff lane""",
+)
+
+
+class Line(NamedTuple):
+    """``at``: seconds since the start; ``rank``: of the node, 0 to 7."""
+
+    at: float
+    rank: int
+    text: str
+
+
+def _shapes() -> tuple[list[str], list[int]]:
+    """The shapes of lines and how often each comes."""
+    rows = (Path(__file__).parent / "large.tsv").read_text(encoding="utf-8").splitlines()
+    pairs = [row.split("\t", 1) for row in rows if not row.startswith("#")]
+    return [text.replace("\\n", "\n") for _, text in pairs], [int(weight) for weight, _ in pairs]
+
+
+def _filled(shape: str, rng: random.Random, n: int, r: int, t: datetime) -> str:
+    """One line of a shape: ``n`` the step, ``r`` the rank of the node, ``t`` its time. ``@NODE@``, ``@IP@`` and
+    ``@R<n>@`` stand for what a node's name, address and ranks are."""
+    return shape.format(
+        **{"n": n, "r": r, "p": 2100 + r, "q": 2400 + 7 * r, "rank": f"@R{r}@", "w": rng.choice(_WORDS)},
+        **{"a": rng.randrange(32), "b": rng.randrange(4096), "c": rng.randrange(10**6)},
+        **{"f": rng.random(), "g": rng.gauss(2.2, 0.1), "h": f"{rng.getrandbits(48):012x}"},
+        **{"iso": f"{t:%Y-%m-%dT%H:%M:%S.%f}Z", "log": f"{t:%Y-%m-%d %H:%M:%S},{t.microsecond // 1000:03d}"},
+        **{"sec": f"{t:%Y-%m-%d %H:%M:%S}", "glog": f"{t:%m%d %H:%M:%S.%f}", "kern": f"{t:%b %d %H:%M:%S}"},
+        **{"hour": f"{t:%H:%M:%S}", "unix": f"{t.timestamp():.3f}"},
+    )
+
+
+def body(seed: int, lines: int) -> list[Line]:
+    """One node's lines in order of time."""
+    rng, found = random.Random(f"large-{seed}"), list[Line]()
+    shapes, weights = _shapes()
+    chosen = rng.choices(shapes, weights, k=lines)
+    for number, shape in enumerate(chosen):
+        at = number * 3600 / max(lines, 1)
+        rank = 0 if shape is shapes[0] else rng.randrange(RANKS)
+        text = _filled(shape, rng, int(at / _STEP_S), rank, _T0 + timedelta(seconds=at))
+        found += [Line(at, rank, part) for part in text.split("\n")]
+    return found[:lines]
+
+
+def _tail(seed: int, node: int, count: int) -> list[Line]:
+    """Messages that nobody else says."""
+    rng = random.Random(f"tail-{seed}-{node}")
+    out = []
+    for _ in range(count):
+        at = rng.uniform(0, 3600)
+        words = " ".join(
+            "".join(rng.choices("bcdfghklmnprstvz", k=rng.randint(4, 8))) for _ in range(rng.randint(3, 7))
+        )
+        stamp = f"{_T0 + timedelta(seconds=at):%Y-%m-%d %H:%M:%S}"
+        out.append(Line(at, rng.randrange(RANKS), f"[NeMo I {stamp} exp_manager:{rng.randrange(999)}] {words}"))
+    return out
+
+
+def _end(is_guilty: bool, rank: int) -> list[str]:
+    """What a rank says of the failure."""
+    late = _T0 + timedelta(seconds=3605 if is_guilty else 4210)
+    glog, kern = f"{late:%m%d %H:%M:%S.%f}", f"{late:%b %d %H:%M:%S}"
+    if not is_guilty:
+        head = f"[rank@R{rank}@]:[E{glog} ProcessGroupNCCL.cpp:632] [Rank @R{rank}@] Watchdog caught collective"
+        work = "WorkNCCL(SeqNum=812, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000)"
+        return [f"{head} operation timeout: {work} ran for 600012 milliseconds before timing out."]
+    port = f"{kern} @NODE@ kernel: mlx5_core 0000:1a:00.0"
+    down = [f"{port}: Port module event: module 3, Cable error, unplugged", f"{port} eth3: Link down"]
+    warning = f"@NODE@:{2100 + rank}:{2400 + 7 * rank} [{rank}] NCCL WARN NET/IB: Got completion from peer @IP@<41234>"
+    status = f"status=12 opcode=0 len=0 vendor err 129 (Recv) localGid fe80::1 remoteGids fe80::2 hca mlx5_{rank}"
+    return [*(down if rank == 3 else ()), f"{warning} with {status}"]
+
+
+def write(directory: Path, nodes: int, lines: int, *, files_a_node: int = 1, seed: int = 1) -> int:
+    """Write the job; returns its bytes. ``lines`` a node, one in 150 of them said once; ``files_a_node``: 1 or 8."""
+    bodies = [body(seed * 100 + n, lines - lines // _TAIL) for n in range(min(BODIES, nodes))]
+    total = 0
+    for node in range(nodes):
+        rows = sorted([*bodies[node % len(bodies)], *_tail(seed, node, lines // _TAIL)], key=lambda x: x.at)
+        ends = [Line(9999.0, r, text) for r in range(RANKS) for text in _end(node == nodes // 3, r)]
+        for part in range(files_a_node):
+            mine = [x.text for x in (*rows, *ends) if files_a_node == 1 or x.rank == part]
+            text = (
+                "\n".join(mine).replace("@NODE@", f"gpu-{node:04d}").replace("@IP@", f"10.4.{node // 250}.{node % 250}")
+            )
+            for rank in range(RANKS):
+                text = text.replace(f"@R{rank}@", str(node * RANKS + rank))
+            name = f"gpu-{node:04d}.log" if files_a_node == 1 else f"gpu-{node:04d}/rank-{part}.log"
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            data = (text + "\n").encode()
+            path.write_bytes(data)
+            total += len(data)
+    return total

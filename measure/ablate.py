@@ -1,0 +1,211 @@
+"""What each part of the log engine is worth: `python -m measure ablate [--sets SET…] [--seed N…] [--most N]`.
+
+Switches off every step and every family of rules, one at a time, and moves every named number by 30 % both ways;
+diagnoses the jobs again and prints for each switch how many answers changed, what was gained and lost, and the change
+of a job's mean figure with its 95 % interval (bootstrap over jobs; the seeds of one course are drawn together).
+
+Jobs are parsed once and kept on disk, answers too, so that a second run goes on where the first one ended. A step is
+switched off only where it said anything, a family only where one of its rules matches. Numbers of one module are moved
+together first, and apart only on the jobs whose answer changed: two that cancel each other out are taken for idle.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from diagnosis import report
+from diagnosis.history import History
+from diagnosis.logs.signatures import load
+from diagnosis.model import JobHints, Parsed, ReadRange
+from diagnosis.pipeline import diagnose
+from exams.job import Job
+from measure import sets, switches
+from measure.evidence import parse_files
+from measure.logs import history
+from measure.score import interval, quality
+from measure.sets import JobSet
+from measure.switches import Switch
+
+KINDS = ("comparison", "step", "rules", "threshold")
+HISTORY = Switch("comparison", "cross-job (no history)")
+_DEFAULT = ("logs", "courses", "logs-held-out", "courses-held-out", "clusters")
+
+
+@dataclass(frozen=True)
+class Ready:
+    """One parsed job, ready to be diagnosed many times."""
+
+    key: str
+    of: JobSet
+    job: Job
+    parsed: list[Parsed]
+    read: ReadRange
+    known: History
+
+
+class Bench:
+    """Jobs, what is answered about them under switches, and the files that both are kept in."""
+
+    def __init__(self, work: Path) -> None:
+        self.parsed_dir = work / f"parsed-{switches.digest('diagnosis.parsing')}"
+        self.answers_file = work / f"answers-{switches.digest('diagnosis.pipeline')}.jsonl"
+        self.answers: dict[tuple[str, str], dict[str, Any]] = {}
+        self.runs = 0
+        work.mkdir(parents=True, exist_ok=True)
+        if self.answers_file.exists():
+            for line in self.answers_file.read_text(encoding="utf-8").splitlines():
+                row = json.loads(line)
+                self.answers[row["switch"], row["key"]] = row
+
+    def ready(self, of: JobSet, seed: int, most: int) -> Iterator[Ready]:
+        """An even sample of ``most`` jobs of a set, parsed."""
+        base = self.parsed_dir / f"{of.name}-{seed}"
+        learnt = base / f"history-{switches.digest('diagnosis.history')}.pickle"
+        if learnt.exists():
+            known = pickle.loads(learnt.read_bytes())
+        else:
+            known = History() if of.is_alone else history(of.successes(seed), base / "healthy")
+            base.mkdir(parents=True, exist_ok=True)
+            learnt.write_bytes(pickle.dumps(known))
+        jobs = list(of.jobs(seed))
+        if most and len(jobs) > most:
+            jobs = [jobs[k * len(jobs) // most] for k in range(most)]
+        for job in jobs:
+            folder = base / job.name.replace("/", "_")
+            parsed, read = parse_files(job.files, folder, kind=of.kind, is_kept=True)
+            yield Ready(f"{of.name}/{seed}/{job.name}", of, job, parsed, read, known)
+
+    def answer(self, ready: Ready, group: Sequence[Switch]) -> dict[str, Any]:
+        """What is said of a job under some switches: its quality, and what may not change."""
+        label = " + ".join(s.label for s in group)
+        if (label, ready.key) not in self.answers:
+            row = {"switch": label, "key": ready.key, **self._diagnosed(ready, group)}
+            self.answers[label, ready.key] = row
+            with self.answers_file.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(row) + "\n")
+        return self.answers[label, ready.key]
+
+    def _diagnosed(self, ready: Ready, group: Sequence[Switch]) -> dict[str, Any]:
+        self.runs += 1
+        hints = JobHints(job_id=ready.job.name if ready.of.is_alone else "", family=ready.job.family)
+        known = History() if HISTORY in group else ready.known
+        watched = switches.steps() if not group else ()
+        with switches.applied([s for s in group if s != HISTORY]) as rules, switches.traced(watched) as used:
+            try:
+                found = diagnose(ready.parsed, job=hints, history=known, read=ready.read, rules=rules)
+                told = {"logs": None, "suspects": [], **report.to_json(found)}
+                value = quality(ready.of.row(ready.job, told))
+            except Exception as error:  # a step that others cannot do without
+                return {"quality": 0.0, "said": f"raised {type(error).__name__}"}
+        logs = told["logs"] or {}
+        said = [logs.get(k) for k in ("outcome", "id", "symptom", "stage", "iteration")]
+        said += [sorted(s["entity"] for s in told["suspects"] if s["suspect"])]
+        said += [[[x["file"], x["line"]] for x in logs.get("lines", ())]]
+        row = {"quality": value, "said": json.dumps(said)}
+        if not group:
+            row["used"] = sorted(s.id for s in used)
+            row["families"] = sorted(_families(ready.parsed))
+        return row
+
+
+def _families(parsed: Sequence[Parsed]) -> set[str]:
+    """Families of which a rule matches a message."""
+    texts = pl.concat([pl.read_parquet(p.uniques, columns=["masked", "example"]) for p in parsed if p.uniques])
+    rules = load()
+    orders = rules.match(texts.unique("masked"), every=True)["order"].unique().to_list()
+    return {rules.signatures[order].id.partition(".")[0] for order in orders}
+
+
+def changed(bench: Bench, jobs: Sequence[Ready], group: Sequence[Switch]) -> dict[Switch, list[Ready]]:
+    """The jobs whose answer each switch of a group changes: all are tried at once, then halves of those that do."""
+    apart = [r for r in jobs if bench.answer(r, group)["said"] != bench.answer(r, ())["said"]]
+    if not apart:
+        return {switch: [] for switch in group}
+    if len(group) == 1:
+        return {group[0]: apart}
+    half = len(group) // 2
+    return {**changed(bench, apart, group[:half]), **changed(bench, apart, group[half:])}
+
+
+def tried(
+    bench: Bench, jobs: Sequence[Ready], kinds: Sequence[str], only: Sequence[str]
+) -> Iterator[tuple[Switch, list[Ready]]]:
+    """Every switch whose id contains one of ``only``, with the jobs whose answer it changes."""
+
+    def wanted(found: Sequence[Switch]) -> list[Switch]:
+        return [s for s in found if any(part in s.id for part in only)]
+
+    if "comparison" in kinds and wanted([HISTORY]):
+        yield from changed(bench, jobs, [HISTORY]).items()
+    for kind, found, key in (("step", switches.steps(), "used"), ("rules", switches.families(), "families")):
+        for switch in wanted(found) if kind in kinds else ():
+            yield from changed(bench, [r for r in jobs if switch.id in bench.answer(r, ())[key]], [switch]).items()
+    for factor in (0.7, 1.3) if "threshold" in kinds else ():
+        groups: dict[str, list[Switch]] = defaultdict(list)
+        for switch in wanted(switches.thresholds(factor)):
+            groups[switch.module].append(switch)
+        for group in groups.values():
+            yield from changed(bench, jobs, group).items()
+
+
+def line(bench: Bench, jobs: Sequence[Ready], switch: Switch, apart: Sequence[Ready]) -> tuple[float, str]:
+    """Change of the mean figure, and the row of the table."""
+    moved = {r.key: bench.answer(r, [switch])["quality"] - bench.answer(r, ())["quality"] for r in apart}
+    values = [moved.get(r.key, 0.0) for r in jobs]
+    mean = sum(values) / len(values)
+    low, high = interval(values, [r.job.name for r in jobs])
+    gained, lost = sum(v > 0.001 for v in values), sum(v < -0.001 for v in values)
+    row = (
+        f"| {switch.kind} | {switch.label} | {len(apart)} | {gained} | {lost} | {mean:+.4f} [{low:+.3f}, {high:+.3f}] |"
+    )
+    return mean, row
+
+
+def main() -> None:
+    """Print the table, the most valuable first."""
+    known = sets.load()
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--sets", nargs="+", choices=known, default=_DEFAULT, metavar="SET")
+    options.add_argument("--seed", type=int, nargs="+", default=[1])
+    options.add_argument("--most", type=int, default=12, help="jobs of each set and seed, an even sample; 0: all")
+    options.add_argument("--kind", nargs="+", choices=KINDS, default=KINDS)
+    options.add_argument("--only", nargs="+", default=[""], help="switches whose id contains one of these")
+    options.add_argument("--show", action="store_true", help="name the jobs whose answer changed (of open sets)")
+    options.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "faultline-ablate")
+    chosen = options.parse_args()
+    bench, cpu = Bench(chosen.work), time.process_time()
+    jobs = [r for s in chosen.sets for seed in chosen.seed for r in bench.ready(known[s], seed, chosen.most)]
+    base = [bench.answer(r, ())["quality"] for r in jobs]
+    low, high = interval(base, [r.job.name for r in jobs])
+    print(f"{len(jobs)} jobs of {', '.join(chosen.sets)}, seeds {' '.join(map(str, chosen.seed))}")
+    print(f"mean figure {sum(base) / len(base):.4f} [{low:.3f}, {high:.3f}]\n", flush=True)
+    print("| kind | switched off or moved | answers changed | better | worse | change of the mean figure |")
+    print("|---|---|---|---|---|---|")
+    idle: dict[str, list[str]] = defaultdict(list)
+    rows = []
+    for switch, apart in tried(bench, jobs, chosen.kind, chosen.only):
+        if not apart:
+            idle[switch.kind].append(switch.label)
+            continue
+        rows.append(line(bench, jobs, switch, apart))
+        print(f"  {rows[-1][1]}", file=sys.stderr, flush=True)
+        if chosen.show:
+            shown = [r.key for r in apart if not r.of.is_sealed]
+            print(f"  {switch.label}: {' '.join(shown)}", flush=True)
+    for _, row in sorted(rows):
+        print(row)
+    for kind, labels in idle.items():
+        print(f"\n{kind}: {len(labels)} changed no answer: {', '.join(labels)}")
+    print(f"\n{bench.runs} diagnoses, {time.process_time() - cpu:.0f} CPU s")

@@ -1,0 +1,251 @@
+"""Everything of the deciding part of the engine that can be switched off or moved, found in its source.
+
+Three kinds: a ``step`` is a public function whose neutral answer its annotation tells (its own argument back, None,
+False or nothing); a ``rules`` family is what signature ids begin with; a ``threshold`` is a number with a name.
+Deciding is what ``diagnosis.pipeline`` reaches and ``diagnosis.parsing`` does not: parsed logs need no second parsing.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import importlib
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+import diagnosis
+from diagnosis.logs.signatures import SignatureSet, load
+
+_ROOT = Path(diagnosis.__file__).parent.parent
+#: Names of units, versions and limits of memory: moving them measures nothing.
+_NOT_MOVED = ("SECOND", "FORMAT", "VERSION", "LIMIT", "HEAD")
+#: Modules that describe or store an answer and decide nothing.
+_TELLING = (
+    "diagnosis.advice",
+    "diagnosis.logs.sentences",
+    "diagnosis.logs.timeline",
+    "diagnosis.report",
+    "diagnosis.result",
+    "diagnosis.taxonomy",
+    "diagnosis.tried",
+)
+_NOTHING: dict[str, Callable[[], Any]] = {
+    "None": lambda: None,
+    "bool": lambda: False,
+    "list": list,
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+    "dict": dict,
+}
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One change: a function made neutral, a family of rules taken out, or a number set to another value."""
+
+    kind: str
+    id: str
+    module: str = ""
+    name: str = ""
+    value: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """How a table names it."""
+        return f"{self.id} = {self.value:g}" if self.kind == "threshold" else self.id
+
+
+@cache
+def _tree(module: str) -> ast.Module | None:
+    base = _ROOT / module.replace(".", "/")
+    path = next((p for p in (base.with_suffix(".py"), base / "__init__.py") if p.exists()), None)
+    return ast.parse(path.read_text(encoding="utf-8")) if path else None
+
+
+@cache
+def _imported(module: str) -> tuple[tuple[str, str, str], ...]:
+    """Module, name and local name of what ``module`` imports from the engine."""
+    return tuple(
+        (node.module or "", alias.name, alias.asname or alias.name)
+        for node in ast.walk(_tree(module) or ast.Module([], []))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("diagnosis")
+        for alias in node.names
+    )
+
+
+@cache
+def _places(module: str, name: str) -> tuple[tuple[str, str], ...]:
+    """Where a name is looked up: in its own module, and where others imported it by name."""
+    others = (
+        (other, local)
+        for other in sorted(reached("diagnosis.pipeline"))
+        for base, what, local in _imported(other)
+        if (base, what) == (module, name)
+    )
+    return ((module, name), *others)
+
+
+@cache
+def reached(module: str) -> frozenset[str]:
+    """The modules of the engine that ``module`` imports, directly or not, and itself."""
+    found: set[str] = set()
+    todo = [module]
+    while todo:
+        name = todo.pop()
+        if name not in found and _tree(name) is not None:
+            found.add(name)
+            todo += [part for base, what, _ in _imported(name) for part in (base, f"{base}.{what}")]
+    return frozenset(found)
+
+
+def deciding() -> list[str]:
+    """The modules in which the log engine decides."""
+    both = reached("diagnosis.pipeline") - reached("diagnosis.parsing")
+    return sorted(m for m in both if not m.startswith(("diagnosis.flows", "diagnosis.stacks")) and m not in _TELLING)
+
+
+def digest(of: str) -> str:
+    """A hash over the source that ``of`` reaches and the engine's data files: what was kept of another is stale."""
+    held = hashlib.sha256()
+    for module in sorted(reached(of)):
+        held.update(ast.dump(_tree(module) or ast.Module([], [])).encode())
+    for path in sorted(p for p in (_ROOT / "diagnosis").rglob("*") if p.suffix in {".toml", ".csv", ".json"}):
+        held.update(path.read_bytes())
+    return held.hexdigest()[:16]
+
+
+def thresholds(factor: float) -> list[Switch]:
+    """Every named number of a deciding module, times ``factor`` (whole ones by one at least)."""
+    found = []
+    for module in deciding():
+        for name in _typed(module):
+            value = getattr(importlib.import_module(module), name)
+            if name.strip("_").endswith(_NOT_MOVED) or not value:
+                continue
+            moved = value * factor
+            if isinstance(value, int):
+                moved = max(round(moved), value + 1) if factor > 1 else min(round(moved), value - 1)
+            short = module.removeprefix("diagnosis.").removeprefix("logs.")
+            found.append(Switch("threshold", f"{short}.{name}", module, name, moved))
+    return found
+
+
+def _typed(module: str) -> Iterator[str]:
+    """Names of the numbers that a module types in."""
+    for node in (_tree(module) or ast.Module([], [])).body:
+        if isinstance(node, ast.AnnAssign | ast.Assign) and isinstance(node.value, ast.Constant | ast.BinOp):
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            value = getattr(importlib.import_module(module), target.id) if isinstance(target, ast.Name) else None
+            if isinstance(target, ast.Name) and isinstance(value, int | float) and not isinstance(value, bool):
+                yield target.id
+
+
+def families() -> list[Switch]:
+    """The families of the built-in rules."""
+    names = dict.fromkeys(s.id.partition(".")[0] for s in load().signatures)
+    return [Switch("rules", name) for name in sorted(names)]
+
+
+def without_family(family: str) -> SignatureSet:
+    """The built-in rules without one family."""
+    return SignatureSet(s for s in load().signatures if s.id.partition(".")[0] != family)
+
+
+@cache
+def steps() -> list[Switch]:
+    """Public functions of deciding modules whose neutral answer is known."""
+    found = []
+    for module in deciding():
+        short = module.removeprefix("diagnosis.").removeprefix("logs.")
+        for node in (_tree(module) or ast.Module([], [])).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                function = getattr(importlib.import_module(module), node.name)
+                if inspect.isfunction(inspect.unwrap(function)) and _neutral(function) is not None:
+                    found.append(Switch("step", f"{short}.{node.name}", module, node.name))
+    return found
+
+
+def _neutral(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """What gives the neutral answer for the arguments of ``function``; None where its annotation tells none."""
+    signature = inspect.signature(function)
+    returned = str(signature.return_annotation)
+    for name, parameter in signature.parameters.items():
+        if str(parameter.annotation) == returned and "str" not in returned and "int" not in returned:
+            return lambda *args, **kwargs: signature.bind(*args, **kwargs).arguments[name]
+    parts = {part.strip().partition("[")[0] for part in returned.split("|")}
+    kind = "None" if "None" in parts else next((p for p in _NOTHING if p in parts), None)
+    return None if kind is None else lambda *_, **__: _NOTHING[kind]()
+
+
+@contextlib.contextmanager
+def patched(module: str, name: str, value: Any) -> Iterator[None]:
+    """``module.name`` is ``value``, also where other modules imported it by name."""
+    held = [(importlib.import_module(m), n) for m, n in _places(module, name)]
+    before = [getattr(m, n, None) for m, n in held]
+    for place, local in held:
+        setattr(place, local, value)
+    try:
+        yield
+    finally:
+        for (place, local), old in zip(held, before, strict=True):
+            setattr(place, local, old)
+
+
+@contextlib.contextmanager
+def applied(switches: Sequence[Switch]) -> Iterator[SignatureSet | None]:
+    """All of ``switches`` at once; gives the rules to diagnose with, None for the usual ones."""
+    with contextlib.ExitStack() as stack:
+        rules = None
+        for switch in switches:
+            if switch.kind == "rules":
+                rules = without_family(switch.id)
+            elif switch.kind == "threshold":
+                usual = getattr(importlib.import_module(switch.module), switch.name)
+                value = int(switch.value) if isinstance(usual, int) else switch.value
+                stack.enter_context(patched(switch.module, switch.name, value))
+            else:
+                function = getattr(importlib.import_module(switch.module), switch.name)
+                stack.enter_context(patched(switch.module, switch.name, _neutral(function)))
+        yield rules
+
+
+@contextlib.contextmanager
+def traced(switches: Sequence[Switch]) -> Iterator[set[Switch]]:
+    """The steps that answered anything but the neutral meanwhile: only they can be missed."""
+    used: set[Switch] = set()
+
+    def watched(switch: Switch, function: Callable[..., Any]) -> Callable[..., Any]:
+        neutral = _neutral(function)
+        assert neutral is not None
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found = function(*args, **kwargs)
+            if switch not in used and not _same(found, neutral(*args, **kwargs)):
+                used.add(switch)
+            return found
+
+        return call
+
+    with contextlib.ExitStack() as stack:
+        for switch in switches:
+            function = getattr(importlib.import_module(switch.module), switch.name)
+            stack.enter_context(patched(switch.module, switch.name, watched(switch, function)))
+        yield used
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if hasattr(one, "equals"):
+        return bool(one.equals(other))
+    try:
+        return bool(one == other)
+    except Exception:  # what cannot be compared counts as another answer
+        return False
