@@ -11,7 +11,8 @@ from django.contrib.auth.models import Group as Role
 from django.utils import timezone
 
 from ingest.models import Attempt, Cluster, Job, Team
-from triage.models import Diagnosis, Incident, Suspect
+from triage.models import Diagnosis, Incident, SearchEntry, Suspect
+from triage.search import words
 from triage.services.reading import week_of
 
 _count = itertools.count(1)
@@ -56,7 +57,7 @@ def make_incident(
     report: dict[str, Any] | None = None,
     **fields: Any,
 ) -> Incident:
-    """An incident with its diagnosis and its accused nodes."""
+    """An incident with its diagnosis and its accused nodes; ``said`` are lines that a search finds it by."""
     attempt = fields.pop("attempt", None) or make_attempt(job)
     ordinal = fields.pop("ordinal", attempt.incidents.count())
     diagnosis = attempt.diagnoses.order_by("-revision").first() if report is None else None
@@ -65,7 +66,7 @@ def make_incident(
     )
     fields.setdefault("headline", f"{accused[0] if accused else 'Something'} failed")
     fields.setdefault("standing_category", category)
-    fields.setdefault("search_text", fields["headline"].lower())
+    said = fields.pop("said", ())
     happened_at = at or timezone.now()
     fields.setdefault("week", week_of(happened_at))
     incident = Incident.objects.create(
@@ -80,6 +81,8 @@ def make_incident(
         happened_at=happened_at,
         **fields,
     )
+    about = words.entry([incident.headline, attempt.job.name, attempt.job.slug])
+    SearchEntry.objects.create(incident=incident, about=about, said=words.entry(said))
     for position, entity in enumerate(accused):
         node, _ = attempt.job.cluster.nodes.get_or_create(name=entity)
         Suspect.objects.create(

@@ -21,6 +21,7 @@ class TriageConfig(AppConfig):
         tidied.connect(_tidy, dispatch_uid="triage.webhooks.tidy")
         post_save.connect(_tell, sender=Activity, dispatch_uid="triage.webhooks.activity")
         post_save.connect(_follow_team, sender=Job, dispatch_uid="triage.team")
+        post_save.connect(_follow_name, sender=Job, dispatch_uid="triage.name")
         post_migrate.connect(roles_make, sender=self, dispatch_uid="triage.roles")
 
 
@@ -44,6 +45,13 @@ def _follow_team(instance: Any, created: bool, update_fields: Any = None, **_: A
 
     if not created and (update_fields is None or "team" in update_fields):
         team_follow(job=instance)
+
+
+def _follow_name(instance: Any, created: bool, update_fields: Any = None, **_: Any) -> None:
+    from triage.services.indexing import search_entries_rename  # noqa: PLC0415
+
+    if not created and (update_fields is None or "name" in update_fields):
+        search_entries_rename(job=instance)
 
 
 def _let_go(job: Any, user: Any, reason: str, **_: Any) -> None:

@@ -33,7 +33,7 @@ def three(db):
         confidence=0.9,
         opened_at=NOW - timedelta(hours=5),
         at=datetime(2026, 11, 1, 7, tzinfo=UTC),
-        search_text="CUDA error: uncorrectable ECC error".lower(),
+        said=("CUDA error: uncorrectable ECC error",),
     )
     make_incident(
         other,
@@ -141,8 +141,8 @@ def test_a_query_says_in_words_what_it_shows(text, words):
         ("colour:red", "Known keys: is, category, machine, node"),
         ("iter:many", "is not a number"),
         ("happened:yesterday", "write happened:2026-11-01"),
-        ("is:nothing", "use one of actioned, assigned"),
-        ("verdict:maybe", "use right or wrong"),
+        ("is:nothing", "Use one of actioned, assigned"),
+        ("verdict:maybe", "Use one of right, wrong"),
         ('"never closed', "is not closed"),
         ("symptom:[crash", "is not closed"),
         ("node:", "needs a value"),
@@ -167,7 +167,10 @@ def test_any_text_is_either_understood_or_refused_in_words(text):
         assert search.parse(str(query)).terms is not None
 
 
-@given(st.lists(st.tuples(st.sampled_from(["node", "job", ""]), st.text(min_size=1, max_size=20)), max_size=4))
+_SEARCHED = st.text(min_size=1, max_size=20).filter(lambda text: any(one.isalnum() for one in text) and "*" not in text)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["node", "job", ""]), _SEARCHED), max_size=4))
 def test_a_query_written_out_is_read_back_as_the_same(pairs):
     query = search.Query()
     for key, value in pairs:

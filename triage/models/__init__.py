@@ -3,6 +3,7 @@
 from triage.models.incident import Diagnosis, Finding, Group, GroupRule, Incident, Suspect
 from triage.models.knowledge import ClassifierVersion, CustomRule
 from triage.models.review import Activity, Decision
+from triage.models.search import SearchEntry
 from triage.models.view import SavedView
 from triage.models.webhook import Delivery, Webhook
 
@@ -18,6 +19,7 @@ __all__ = [
     "GroupRule",
     "Incident",
     "SavedView",
+    "SearchEntry",
     "Suspect",
     "Webhook",
 ]

@@ -120,8 +120,6 @@ class Incident(models.Model):
     node_count = models.PositiveIntegerField(null=True, blank=True)
     #: names of the accused, so that a list needs no further query
     accused = models.JSONField(default=list)
-    #: headline and root templates in lower case: what a search for words looks through
-    search_text = models.TextField(blank=True)
     #: when it happened, by the evidence, else when Faultline first knew; and the Monday of that week
     happened_at = models.DateTimeField(default=timezone.now, db_index=True)
     is_time_known = models.BooleanField(default=True)

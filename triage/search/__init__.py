@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -10,11 +10,13 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from triage.models import Incident
-from triage.search.grammar import SearchError, Term, quoted, terms_of
+from triage.search.evidence import is_exact, words_q
+from triage.search.grammar import Group, Item, SearchError, Term, items_of, quoted
 from triage.search.keys import ALL as KEYS
 from triage.search.keys import BY_NAME, JOB_LOOKUPS, Asker, key_of, text_q, visible_values
+from triage.search.meant import Hint, hints
 
-__all__ = ["KEYS", "Query", "SearchError", "Suggestion", "Term", "parse", "suggest"]
+__all__ = ["KEYS", "Group", "Hint", "Query", "SearchError", "Suggestion", "Term", "hints", "parse", "suggest"]
 
 MAX_TERMS = 40
 #: values and stars of a query: each is a condition, and SQLite takes no more than a thousand, several for each of ours
@@ -23,12 +25,17 @@ MAX_WEIGHT = 120
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query that was understood: apply it, say it in words, change it by one term."""
+    """A query that was understood: apply it, say it in words, change it by one term. All its items must hold."""
 
-    terms: tuple[Term, ...] = ()
+    terms: tuple[Item, ...] = ()
 
     def __str__(self) -> str:
         return " ".join(map(str, self.terms))
+
+    @property
+    def leaves(self) -> tuple[Term, ...]:
+        """Every term, those in brackets too."""
+        return tuple(leaf for item in self.terms for leaf in item.leaves)
 
     @property
     def is_personal(self) -> bool:
@@ -36,57 +43,45 @@ class Query:
         return "me" in self._said("assignee") or "mine" in self._said("is")
 
     def _said(self, key: str) -> set[str]:
-        return {value for term in self.terms if term.key == key for value in term.values}
+        return {value for term in self.leaves if term.key == key for value in term.values}
 
     def condition(self, *, user: Any = None, now: datetime | None = None) -> Q:
-        """All terms joined by *and*, for Incident."""
-        asker = Asker(getattr(user, "pk", None), now or timezone.now())
-        joined = Q()
-        for term in self.terms:
-            if term.key:
-                one = key_of(term).condition(term, asker)
-            else:
-                one = Q(search_text__contains=term.values[0].lower().replace("*", ""))
-            joined &= ~one if term.is_negated else one
-        return joined
+        """All items joined by *and*, for Incident."""
+        return _all(self.terms, Asker(getattr(user, "pk", None), now or timezone.now()))
 
     def job_condition(self) -> Q:
-        """The terms that speak of jobs, for Job: what run time is measured over."""
+        """What the query says of jobs, for Job: what run time is measured over. Never less than the query's jobs."""
         joined = Q()
-        for term in self.terms:
-            if lookups := JOB_LOOKUPS.get(term.key):
-                one = Q()
-                for value in term.values:
-                    for lookup in lookups:
-                        one |= text_q(lookup, value)
-                joined &= ~one if term.is_negated else one
+        for item in self.terms:
+            one = _of_jobs(item)
+            if one is not None:
+                joined &= one
         return joined
 
     def apply(
         self, incidents: QuerySet[Incident], *, user: Any = None, now: datetime | None = None
     ) -> QuerySet[Incident]:
         """The incidents that match. Withdrawn ones are left out unless asked for with ``is:withdrawn``."""
-        if not any(term.key == "is" and "withdrawn" in term.values for term in self.terms):
+        if "withdrawn" not in self._said("is"):
             incidents = incidents.filter(is_withdrawn=False)
         return incidents.filter(self.condition(user=user, now=now))
 
     def words(self) -> str:
         """What the query shows, as a sentence: “Incidents awaiting review, in Hardware › GPU, containing “Xid 79”.”"""
-        phrases = []
-        for term in self.terms:
-            said = key_of(term).phrase(term) if term.key else f"containing “{term.values[0]}”"
-            phrases.append(f"not {said}" if term.is_negated else said)
-        return f"Incidents {', '.join(phrases)}." if phrases else "All incidents."
+        return f"Incidents {', '.join(map(_phrase, self.terms))}." if self.terms else "All incidents."
 
     def values(self, key: str) -> frozenset[str]:
-        """The values that are asked for (not excluded) under ``key``."""
+        """The values that are asked for (not excluded) under ``key``, whatever else holds."""
         return frozenset(
-            value for term in self.terms if term.key == key and not term.is_negated for value in term.values
+            value
+            for term in self.terms
+            if isinstance(term, Term) and term.key == key and not term.is_negated
+            for value in term.values
         )
 
     def without(self, key: str) -> Query:
-        """The query with every term of ``key`` taken out."""
-        return Query(tuple(term for term in self.terms if term.key != key))
+        """The query with every term of ``key`` taken out that stands in no brackets."""
+        return Query(tuple(term for term in self.terms if not (isinstance(term, Term) and term.key == key)))
 
     def plus(self, key: str, value: str, *, is_negated: bool = False) -> Query:
         """The query with one more term, unless it is there already."""
@@ -99,19 +94,90 @@ class Query:
         kept = tuple(known for known in self.terms if not known.says(term))
         return Query(kept) if len(kept) < len(self.terms) else Query((*self.terms, term))
 
+    def instead(self, term: Term, values: tuple[str, ...]) -> Query:
+        """The query with ``term`` asking for ``values``, wherever it stands."""
+        return Query(tuple(_with(item, term, replace(term, values=values)) for item in self.terms))
+
+
+def _with(item: Item, old: Term, new: Term) -> Item:
+    if isinstance(item, Term):
+        return new if item == old else item
+    return replace(item, alternatives=tuple(tuple(_with(one, old, new) for one in row) for row in item.alternatives))
+
+
+def _all(items: tuple[Item, ...], asker: Asker) -> Q:
+    joined = Q()
+    plain: list[tuple[str, bool]] = []
+    for item in items:
+        if isinstance(item, Group):
+            one = Q()
+            for alternative in item.alternatives:
+                one |= _all(alternative, asker)
+        elif item.key:
+            one = key_of(item).condition(item, asker)
+        else:
+            word = (item.values[0], is_exact(item, item.values[0]))
+            if not item.is_negated:
+                plain.append(word)
+                continue
+            one = words_q([word])
+        joined &= ~one if item.is_negated else one
+    return joined & words_q(plain) if plain else joined
+
+
+def _of_jobs(item: Item) -> Q | None:
+    """What an item says of jobs, or None where jobs of any kind may match it."""
+    one = Q()
+    if isinstance(item, Group):
+        # negated, a condition on anything else lets every job through
+        if item.is_negated and any(leaf.key not in JOB_LOOKUPS for leaf in item.leaves):
+            return None
+        for alternative in item.alternatives:
+            known = [_of_jobs(each) for each in alternative]
+            if all(part is None for part in known):
+                return None
+            one |= Q(*(part for part in known if part is not None))
+    else:
+        lookups = JOB_LOOKUPS.get(item.key)
+        if not lookups:
+            return None
+        for value in item.values:
+            for lookup in lookups:
+                one |= text_q(lookup, value)
+    return ~one if item.is_negated else one
+
+
+def _phrase(item: Item) -> str:
+    if isinstance(item, Group):
+        sides = ", or ".join(" and ".join(map(_phrase, row)) for row in item.alternatives)
+        said = f"either {sides}" if len(item.alternatives) > 1 else f"({sides})"
+    elif item.key:
+        said = key_of(item).phrase(item)
+    else:
+        said = f"containing “{item.values[0]}”"
+    return f"not {said}" if item.is_negated else said
+
 
 def parse(text: str) -> Query:
-    """Understands ``text`` or raises SearchError with a message for its author. Linear in its length."""
-    terms = terms_of(text)
-    if len(terms) > MAX_TERMS:
-        raise SearchError(f"The search has {len(terms)} terms, at most {MAX_TERMS} are allowed: leave some out.")
-    weight = sum(1 + value.count("*") for term in terms for value in term.values)
+    """Understands ``text`` or raises SearchError with a message for its author. Linear in its length.
+
+    Where it is known what may have been meant, the error's ``meant`` is the whole query with that.
+    """
+    query = Query(items_of(text))
+    if len(query.leaves) > MAX_TERMS:
+        count = len(query.leaves)
+        raise SearchError(f"The search has {count} terms, at most {MAX_TERMS} are allowed: leave some out.")
+    weight = sum(1 + value.count("*") for term in query.leaves for value in term.values)
     if weight > MAX_WEIGHT:
         raise SearchError(
             f"The search has {weight} values and stars, at most {MAX_WEIGHT} are allowed: leave some out."
         )
-    query = Query(terms)
-    query.condition()  # values are understood here, so that no later use can fail
+    try:
+        query.condition()  # values are understood here, so that no later use can fail
+    except SearchError as error:
+        if error.meant:
+            error.meant = f"{text[: error.start]}{error.meant}{text[error.end :]}"
+        raise
     return query
 
 
@@ -133,8 +199,8 @@ def suggest(text: str, cursor: int, *, jobs: Any = None, limit: int = 12) -> lis
     cursor = max(0, min(cursor, len(text)))
     start = max(text.rfind(" ", 0, cursor) + 1, 0)
     token = text[start:cursor]
-    if token.startswith("!"):
-        start, token = start + 1, token[1:]
+    bare = token.lstrip("!(")
+    start, token = start + len(token) - len(bare), bare
     name, colon, typed = token.partition(":")
     if not colon:
         return [

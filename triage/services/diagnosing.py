@@ -21,6 +21,7 @@ from triage.lanes import folded
 from triage.models import Activity, Diagnosis, Finding, GroupRule, Incident, Suspect
 from triage.services import standing
 from triage.services.flow_tables import tables_keep
+from triage.services.indexing import search_entry_write
 from triage.services.learning import classifier_in_force
 from triage.services.reading import IncidentFacts, incident_of, moment, node_count_of, node_names_of, week_of
 from triage.services.rules import rules_in_force
@@ -152,7 +153,6 @@ def _incident_write(
         "fingerprint": facts.fingerprint,
         "node_count": facts.node_count,
         "accused": facts.accused,
-        "search_text": facts.search_text,
         "happened_at": happened_at,
         "is_time_known": facts.happened_at is not None,
         "week": week_of(happened_at),
@@ -191,6 +191,7 @@ def _incident_write(
         )
         for n, row in enumerate(facts.suspects)
     )
+    search_entry_write(incident=incident, job=job, facts=facts)
     if incident.regressed_from_id and is_new:
         Activity.objects.create(
             incident=incident,

@@ -11,7 +11,8 @@ from typing import Any
 from django.db import transaction
 
 from ingest.models import Attempt, Cluster, Job, Node
-from triage.models import Activity, Diagnosis, Incident, Suspect
+from triage.models import Activity, Diagnosis, Incident, SearchEntry, Suspect
+from triage.search import words
 from triage.services.reading import week_of
 
 #: words of a fault's description, in lower case, and the category they stand for; the first that fits wins
@@ -139,6 +140,10 @@ def _batch_import(job: Job, batch: tuple[tuple[int, Fault], ...], nodes: dict[st
         )
         for incident, (_, fault) in zip(incidents, batch, strict=True)
     )
+    SearchEntry.objects.bulk_create(
+        SearchEntry(incident=incident, about=words.entry([incident.headline, job.name, job.slug]))
+        for incident in incidents
+    )
     return len(incidents)
 
 
@@ -160,7 +165,6 @@ def _incident(job: Job, diagnosis: Diagnosis, fault: Fault) -> Incident:
         symptom="crash",
         node_count=1,
         accused=[fault.node],
-        search_text=headline.lower(),
         happened_at=fault.started_at,
         opened_at=fault.started_at,
         reviewed_at=fault.started_at,

@@ -72,11 +72,6 @@ class IncidentFacts:
     def accused(self) -> list[str]:
         return [suspect.entity for suspect in self.suspects if suspect.is_accused]
 
-    @property
-    def search_text(self) -> str:
-        roots = [finding.template for finding in self.findings if finding.role == "root"][:5]
-        return "\n".join([self.headline, *roots]).lower()[:4000]
-
 
 def incident_of(report: dict[str, Any]) -> IncidentFacts | None:
     """The episode that the report tells of, or None where nothing failed, hung or was slow."""

@@ -1,0 +1,30 @@
+"""What a search for words looks through."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from triage.models.incident import Incident
+
+
+class SearchEntry(models.Model):
+    """The words of one incident, cut by ``triage.search.words``; written in the transaction that stores its diagnosis.
+
+    The database itself keeps the indexes true (migration 0003): on SQLite the FTS5 tables ``triage_search_words`` and
+    ``triage_search_parts``, on PostgreSQL the column ``words`` (tsvector, weights A, B and C for the three fields) and
+    trigrams. Who may see an entry is who may see its incident.
+    """
+
+    incident = models.OneToOneField(Incident, on_delete=models.CASCADE, primary_key=True, related_name="search_entry")
+    #: headline, name and slug of the job
+    about = models.TextField(blank=True)
+    #: evidence lines and templates of root causes
+    said = models.TextField(blank=True)
+    #: ranks that are accused or that lines of a root cause name, and the signatures that matched
+    places = models.TextField(blank=True)
+
+    class Meta:
+        verbose_name_plural = "search entries"
+
+    def __str__(self) -> str:
+        return self.about.strip()[:80]

@@ -1,0 +1,127 @@
+"""Conditions on what was said: words of the index, ranks and signatures. The index is the database's own.
+
+A bare word asks for words that begin with it (``cud`` finds CUDA), words in quotes for exactly these in this order,
+``*`` for any text: at an end of a word by the index of words, else by trigrams, of which it needs one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from django.db import connection
+from django.db.models import Q
+from django.db.models.expressions import RawSQL
+
+from diagnosis import numbers
+from triage.search import words
+from triage.search.grammar import SearchError, Term, quoted
+
+#: fields of the index → weight on PostgreSQL; "" for all of them
+_WEIGHTS = {"": "", "about": "A", "said": "B", "places": "C"}
+#: shorter beginnings of words would be found in nearly everything
+_MIN_BEGUN = 3
+#: letters of a part that trigrams can look for
+_TRIGRAM = 3
+MAX_RANKS = 64
+
+_HAS_LETTER = re.compile(r"[^\W\d]")
+
+
+def words_q(terms: Iterable[tuple[str, bool]], field: str = "") -> Q:
+    """Entries with every one of the texts (each with whether it was quoted) in ``field``: one look into the index."""
+    asked: list[str] = []
+    joined = Q()
+    for text, is_exact in terms:
+        if "*" in text and not is_exact and not _is_beginning(text):
+            joined &= _parts_q(text, field)
+            continue
+        found = words.words_of(text)
+        if not found:
+            raise SearchError(f"“{text}” has neither letter nor digit: search for a word or a number.")
+        begun = text.endswith("*") or (len(found[-1]) >= _MIN_BEGUN and bool(_HAS_LETTER.search(found[-1])))
+        asked.append(_phrase(found, begun and not is_exact, field))
+    return joined & _matching(asked) if asked else joined
+
+
+def word_q(term: Term, field: str = "") -> Q:
+    """Entries that hold any of the term's values."""
+    joined = Q()
+    for value in term.values:
+        joined |= words_q([(value, is_exact(term, value))], field)
+    return joined
+
+
+def is_exact(term: Term, value: str) -> bool:
+    """Whether the value stands for itself: in quotes, whether it needs them or not."""
+    return term.is_exact or quoted(value) != value
+
+
+def _is_beginning(text: str) -> bool:
+    return text.endswith("*") and "*" not in text[:-1] and bool(words.words_of(text))
+
+
+def _phrase(found: list[str], is_begun: bool, field: str) -> str:
+    if connection.vendor == "sqlite":
+        phrase = f'"{" ".join(found)}"{"*" if is_begun else ""}'
+        return f"{field} : {phrase}" if field else phrase
+    weight = _WEIGHTS[field]
+    last = f":{'*' if is_begun else ''}{weight}" if is_begun or weight else ""
+    suffixes = [f":{weight}" if weight else ""] * (len(found) - 1) + [last]
+    return " <-> ".join(f"'{word}'{suffix}" for word, suffix in zip(found, suffixes, strict=True))
+
+
+def _matching(asked: list[str]) -> Q:
+    if connection.vendor == "sqlite":
+        sql, joint = "SELECT rowid FROM triage_search_words WHERE triage_search_words MATCH %s", " AND "
+    else:
+        sql, joint = "SELECT incident_id FROM triage_searchentry WHERE words @@ %s::tsquery", " & "
+    return _among(sql, [joint.join(f"({one})" for one in asked)])
+
+
+def _among(sql: str, parameters: list[str]) -> Q:
+    return Q(pk__in=RawSQL(sql, parameters))  # noqa: S611  # the statements are this module's, values are parameters
+
+
+def _parts_q(text: str, field: str) -> Q:
+    """Entries with the parts of the pattern one after the other, by trigrams."""
+    parts = [" ".join(words.words_of(part)) for part in text.split("*")]
+    if max(map(len, parts)) < _TRIGRAM:
+        raise SearchError(f"“{text}” needs three letters or digits beside a *: add some.")
+    first, last = (" " if parts[0] else ""), (" " if parts[-1] else "")
+    pattern = f"%{first}{'%'.join(part for part in parts if part)}{last}%"
+    table = "triage_search_parts" if connection.vendor == "sqlite" else "triage_searchentry"
+    key = "rowid" if connection.vendor == "sqlite" else "incident_id"
+    fields = [field] if field else ["about", "said"]
+    sql = " UNION ALL ".join(f"SELECT {key} FROM {table} WHERE {name} LIKE %s" for name in fields)  # noqa: S608
+    return _among(sql, [pattern] * len(fields))
+
+
+def rank_q(term: Term) -> Q:
+    """Incidents in which a rank is accused, or named by a line of a root cause: a number, or a range of them."""
+    joined = Q()
+    for value in term.values:
+        low, dots, high = value.partition("..")
+        first, last = numbers.whole(low, digits=9), numbers.whole(high if dots else low, digits=9)
+        if first is None or last is None or last < first or term.operator:
+            raise SearchError(f"“rank:{term.operator}{value}” is not a rank: write rank:5 or rank:0..7.")
+        if last - first >= MAX_RANKS:
+            raise SearchError(f"“rank:{value}” names more than {MAX_RANKS} ranks: write a shorter range.")
+        ranks = [_phrase([words.place_of(rank)], False, "places") for rank in range(first, last + 1)]
+        joined |= _matching([(" OR " if connection.vendor == "sqlite" else " | ").join(ranks)])
+    return joined
+
+
+def signature_q(term: Term) -> Q:
+    """Incidents with a finding that a rule matched: its id, or the beginning of ids before a ``*``."""
+    joined = Q()
+    for value in term.values:
+        found = words.words_of(value)
+        if not found or "*" in value[:-1] or term.operator:
+            raise SearchError(
+                f"“signature:{value}” is not the id of a rule: write signature:nvidia.xid.79 or nvidia.*."
+            )
+        is_begun = value.endswith("*")
+        phrase = [words.SIGNATURE, *found, *([] if is_begun else [words.LINE])]
+        joined |= _matching([_phrase(phrase, is_begun and value[-2:-1].isalnum(), "places")])
+    return joined

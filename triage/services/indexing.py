@@ -1,0 +1,95 @@
+"""The index behind the search: written with each diagnosis, built anew by a migration and by a command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import batched, groupby
+from operator import itemgetter
+from typing import Any
+
+from django.db import transaction
+
+from ingest.models import Job
+from triage.models import Finding, Incident, SearchEntry
+from triage.search import words
+from triage.services.reading import IncidentFacts
+
+BATCH = 500
+#: ranks that one entry names
+MAX_RANKS = 512
+_RANK = re.compile(r"(?:^|\brank[ _:-]*)(\d{1,9})$")
+
+
+def search_entry_write(*, incident: Incident, job: Job, facts: IncidentFacts) -> None:
+    """Write the words of an incident as its latest diagnosis tells them. Call inside the transaction that stores it."""
+    findings = [(row.role, row.template, row.example, row.lines, row.signature) for row in facts.findings]
+    fields = _fields(facts.headline, job.name, job.slug, findings, incident.diagnosis.report.get("suspects") or [])
+    SearchEntry.objects.update_or_create(incident=incident, defaults=fields)
+
+
+def search_entries_rename(*, job: Job) -> int:
+    """Give the entries of a job's incidents the job's present name; returns how many had another."""
+    changed = []
+    with transaction.atomic():
+        for row in SearchEntry.objects.filter(incident__job=job).select_related("incident"):
+            about = words.entry([row.incident.headline, job.name, job.slug])
+            if about != row.about:
+                row.about = about
+                changed.append(row)
+        SearchEntry.objects.bulk_update(changed, ["about"], batch_size=BATCH)
+    return len(changed)
+
+
+def search_entries_build(
+    incidents: Any = Incident, findings: Any = Finding, entries: Any = SearchEntry
+) -> Iterator[int]:
+    """Write all entries anew out of the stored rows, in batches; yields how many are written so far.
+
+    The models are arguments so that a migration can pass those of its time; only columns of migration 0001 are read.
+    Linear in findings, a batch in memory.
+    """
+    entries.objects.all().delete()
+    done = 0
+    for numbers in batched(incidents.objects.order_by("pk").values_list("pk", flat=True).iterator(5000), BATCH):
+        told: dict[int, list[tuple[Any, ...]]] = {}
+        columns = ("incident_id", "role", "template", "example", "lines", "signature")
+        rows = findings.objects.filter(incident__in=numbers).order_by("incident", "position").values_list(*columns)
+        for number, own in groupby(rows, key=itemgetter(0)):
+            told[number] = [row[1:] for row in own]
+        heads = incidents.objects.filter(pk__in=numbers).values_list(
+            *("pk", "headline", "job__name", "job__slug", "diagnosis__report__suspects")
+        )
+        entries.objects.bulk_create(
+            entries(incident_id=pk, **_fields(headline, name, slug, told.get(pk, []), suspects or []))
+            for pk, headline, name, slug, suspects in heads
+        )
+        done += len(numbers)
+        yield done
+
+
+def _fields(
+    headline: str, name: str, slug: str, findings: Iterable[tuple[Any, ...]], suspects: Iterable[dict[str, Any]]
+) -> dict[str, str]:
+    """``findings``: role, template, example, lines and signature of each; ``suspects`` as the report lists them."""
+    said: list[str] = []
+    ranks: dict[int, None] = {}
+    rules: dict[str, None] = {}
+    for role, template, example, lines, signature in findings:
+        if signature:
+            rules[f"{words.SIGNATURE}{signature}"] = None
+        said.append(example)
+        if role == "root" or not example:
+            said.append(template)
+        if role == "root":
+            ranks |= dict.fromkeys(rank for line in lines if isinstance(rank := line.get("rank"), int))
+    for suspect in suspects:
+        if suspect.get("suspect", True):
+            own = _RANK.search(str(suspect.get("entity") or "")) if suspect.get("kind") == "rank" else None
+            ranks |= dict.fromkeys([*([int(own[1])] if own else []), *(suspect.get("ranks") or [])])
+    named = [words.place_of(rank) for rank in list(ranks)[:MAX_RANKS]]
+    return {
+        "about": words.entry([headline, name, slug]),
+        "said": words.entry(said),
+        "places": words.entry([*named, *rules]),
+    }
