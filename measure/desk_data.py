@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from datetime import datetime, timedelta
+from functools import cache
 from itertools import batched
 from typing import Any
 
@@ -127,8 +129,15 @@ def _batch(
         for row in rows
         for n, name in enumerate(row.accused)
     )
+    spoken = _spoken()
     Finding.objects.bulk_create(
-        Finding(incident=row, position=n, template_id=event["id"], of_nodes=row.node_count or 1, **_columns(event))
+        Finding(
+            incident=row,
+            position=n,
+            template_id=event["id"],
+            of_nodes=row.node_count or 1,
+            **{**_columns(event), **_words(spoken, rng)},
+        )
         for row in rows
         for n, event in enumerate(listed)
     )
@@ -181,6 +190,23 @@ def events(count: int) -> list[dict[str, Any]]:
         }
         for n in range(count)
     ]
+
+
+@cache
+def _spoken() -> tuple[list[tuple[str, str]], list[float]]:
+    """Rule and example of every signature, and how often each is said: a few nearly always, most of them rarely."""
+    from diagnosis.logs import signatures
+
+    said = [(rule.id, text) for rule in signatures.load().signatures for text in rule.examples]
+    random.Random(1).shuffle(said)
+    return said, [1 / (n + 1) for n in range(len(said))]
+
+
+def _words(spoken: tuple[list[tuple[str, str]], list[float]], rng: random.Random) -> dict[str, str]:
+    """What one finding says: an example with numbers of its own."""
+    rule, text = rng.choices(*spoken)[0]
+    said = re.sub(r"\d{3,}", lambda found: str(rng.randrange(10 ** len(found[0][:9]))), text)
+    return {"example": said, "template": re.sub(r"\d+", "<NUM>", text), "signature": rule[:120]}
 
 
 def _columns(event: dict[str, Any]) -> dict[str, Any]:
@@ -251,7 +277,6 @@ def _incident(
         fingerprint=f"{rng.randrange(20_000):064x}",
         node_count=attempt.node_count,
         accused=accused,
-        search_text=f"{headline.lower()} nvrm: xid (pci:<pci>): 79 gpu has fallen off the bus",
         happened_at=happened_at,
         week=week_of(happened_at),
         opened_at=happened_at + timedelta(seconds=rng.expovariate(1 / 400)),

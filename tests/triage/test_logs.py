@@ -14,7 +14,7 @@ from tests.factories import make_user
 from triage.models import Incident
 from triage.selectors import logs, logsearch
 from triage.selectors.logmap import log_map
-from triage.selectors.logs import Filter, same_instant, shown, window
+from triage.selectors.logs import Filter, shown, window
 from triage.selectors.logsearch import find, templates_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -169,12 +169,6 @@ def test_the_messages_of_a_file_are_a_piece_of_its_page(page):
     text = page("templates").content.decode()
     assert "<html" not in text
     assert re.search(r"998</td>.*iteration &lt;NUM&gt; loss", text, re.S)
-
-
-def test_the_same_instant_takes_the_nearest_lines_of_every_writer(artifact):
-    moment = datetime(2026, 11, 21, 3, 5, 0, tzinfo=UTC)
-    lines = same_instant([artifact], moment, within_s=60, each=3)[0]["lines"]
-    assert [line.no for line in lines] == [299, 300, 301]
 
 
 def test_the_same_instant_in_all_logs_names_file_and_line(page):

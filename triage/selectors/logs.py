@@ -6,9 +6,9 @@ come by range.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import polars as pl
 
@@ -33,7 +33,7 @@ _FOLD_FROM = 3
 _FOLD_LINES = 50_000
 #: paths of a job looked at to see whether they number ranks or nodes
 _SCHEME_PATHS = 2_000
-_COLUMNS = ["line", "offset", "length", "time", "source", "level", "masked"]
+COLUMNS = ["line", "offset", "length", "time", "source", "level", "masked"]
 #: within a line they are no ends of it
 _ENDS = {10: 0x240A, 13: 0x240D}
 LEVELS = ("", "debug", "info", "warn", "error", "fatal")
@@ -111,15 +111,15 @@ def window(
     table = pl.scan_parquet(columns)
     total = artifact.lines
     start = max(1, min(start, total or 1))
-    sources = _sources(artifact)
+    sources = sources_of(artifact)
     near = table.filter(_passes(only, start, sources)) if only else table.slice(start - 1)
     if fold:
         lines, last = _folded(artifact, table, near, count, sources, marked)
     else:
-        rows = near.select(_COLUMNS).head(count).collect()
-        lines = _lines(artifact, rows, sources, frozenset(marked))
+        rows = near.select(COLUMNS).head(count).collect()
+        lines = lines_of(artifact, rows, sources, frozenset(marked))
         last = lines[-1].no if len(lines) >= count else total
-    names = sorted({who for source in sources if (who := _who(source))})[:MAX_WRITERS]
+    names = sorted({who for source in sources if (who := who_of(source))})[:MAX_WRITERS]
     return LogWindow(lines, total, start, last, marked, names)
 
 
@@ -137,33 +137,6 @@ def evidence_lines(artifact: Artifact) -> list[int]:
     return sorted(number for number in numbers if isinstance(number, int))
 
 
-def same_instant(
-    job_artifacts: list[Artifact], moment: datetime, *, within_s: float = 2.0, each: int = 4
-) -> list[dict[str, Any]]:
-    """What every writer of every log said within ``within_s`` seconds of ``moment``: the ``each`` nearest lines.
-
-    A log that said something but whose bytes are lost has no lines.
-    """
-    centre = int(moment.timestamp() * 1e9)
-    reach = int(within_s * 1e9)
-    found = []
-    for artifact in job_artifacts:
-        columns = evidence.columns_path(artifact)
-        if columns is None:
-            continue
-        near = pl.scan_parquet(columns).filter(pl.col("time").is_between(centre - reach, centre + reach))
-        distance = (pl.col("time") - centre).abs()
-        rows = near.select(_COLUMNS).collect()
-        if len(rows):
-            rows = rows.filter(distance.rank("ordinal").over("source") <= each).head(each * MAX_WRITERS).sort("line")
-            try:
-                lines = _lines(artifact, rows, _sources(artifact), frozenset())
-            except FileNotFoundError:  # its bytes are lost: one log must not hide the others
-                lines = []
-            found.append({"artifact": artifact, "lines": lines})
-    return found
-
-
 def _passes(only: Filter, start: int, sources: tuple[Source, ...]) -> pl.Expr:
     passed = pl.col("line") >= start
     if only.level:
@@ -172,14 +145,15 @@ def _passes(only: Filter, start: int, sources: tuple[Source, ...]) -> pl.Expr:
     if masked is not None and masked < 1 << 64:
         passed &= pl.col("masked") == masked
     if only.who:
-        ids = [n for n, source in enumerate(sources) if only.who.lower() in _who(source).lower()]
+        ids = [n for n, source in enumerate(sources) if only.who.lower() in who_of(source).lower()]
         passed &= pl.col("source").is_in(ids)
     return passed
 
 
-def _lines(
-    artifact: Artifact, rows: pl.DataFrame, sources: tuple[Source, ...], marked: frozenset[int]
+def lines_of(
+    artifact: Artifact, rows: pl.DataFrame, sources: tuple[Source, ...], marked: frozenset[int] = frozenset()
 ) -> list[LogLine]:
+    """The rows of a column file with their bytes, in order; raises FileNotFoundError where the bytes are lost."""
     if rows.is_empty():
         return []
     data = rows.to_dicts()
@@ -199,7 +173,7 @@ def _lines(
                 no=row["line"],
                 text=shown(raw, encoding),
                 time=datetime.fromtimestamp(row["time"] / 1e9, UTC) if row["time"] is not None else None,
-                who=_who(source),
+                who=who_of(source),
                 how=_how(source),
                 level=row["level"],
                 masked=str(row["masked"]),
@@ -246,17 +220,20 @@ def _folded(
     is_all = len(numbers) <= count and len(looked) < _FOLD_LINES
     end = artifact.lines if is_all else folds[last]["line"][-1] if last in folds else last
     wanted = pl.col("line").is_in(numbers[:count])
-    rows = table.slice(first - 1, last - first + 1).filter(wanted).select(_COLUMNS).collect()
+    rows = table.slice(first - 1, last - first + 1).filter(wanted).select(COLUMNS).collect()
     return [
         replace(line, folded=len(folds[line.no]["line"]) - 1, writers=folds[line.no]["writers"])
         if line.no in folds
         else line
-        for line in _lines(artifact, rows, sources, frozenset(marked))
+        for line in lines_of(artifact, rows, sources, frozenset(marked))
     ], end
 
 
-def _sources(artifact: Artifact) -> tuple[Source, ...]:
-    """Who wrote the lines of this file, as the diagnosis sees it."""
+def sources_of(artifact: Artifact, paths: Sequence[str] = ()) -> tuple[Source, ...]:
+    """Who wrote the lines of this file, as the diagnosis sees it: what the column ``source`` numbers.
+
+    ``paths`` are those of all the attempt's files, asked for where they are not given.
+    """
     try:
         folder = storage.directory_get(artifact.parsed_key, (parsed_files.NAME,))
         sources = parsed_files.load(folder).sources
@@ -264,13 +241,18 @@ def _sources(artifact: Artifact) -> tuple[Source, ...]:
         return ()
     if all(source.how != "path" and source.rank_how != "path" for source in sources):
         return sources
-    paths = Artifact.objects.filter(attempt=artifact.attempt_id, is_superseded=False).values_list("path", flat=True)
-    return schemed(sources, paths[:_SCHEME_PATHS])
+    return schemed(sources, paths or paths_of(artifact.attempt_id))
+
+
+def paths_of(attempt_id: int) -> list[str]:
+    """Paths of an attempt's files, as many as tell whether they number ranks or nodes."""
+    alive = Artifact.objects.filter(attempt=attempt_id, is_superseded=False)
+    return list(alive.values_list("path", flat=True)[:_SCHEME_PATHS])
 
 
 def _how(source: Source) -> str:
     """How the writer of a line is known, in words."""
-    if not _who(source):
+    if not who_of(source):
         return ""
     words = {"path": "from the file's path", "inventory": "from the inventory"}
     node = words.get(source.how, "as the line says") if source.node else ""
@@ -280,7 +262,8 @@ def _how(source: Source) -> str:
     return f"{'node and rank' if node and rank else 'node' if node else 'rank'} {node or rank}"
 
 
-def _who(source: Source) -> str:
+def who_of(source: Source) -> str:
+    """A writer as a reader calls it: node, rank, or both."""
     rank = f"rank {source.rank}" if source.rank is not None else ""
     return " ".join(part for part in (source.node or "", rank) if part)
 

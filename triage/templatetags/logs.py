@@ -40,3 +40,19 @@ def found(text: str, words: str) -> SafeString:
     return format_html_join(
         "", "{}", ((format_html("<mark>{}</mark>", part) if n % 2 else part,) for n, part in enumerate(parts))
     )
+
+
+@register.filter
+def after(seconds: float) -> str:
+    """Seconds after the chosen line, with as many digits as tell something: ``+0.350 s``, ``−12.0 s``, ``0``."""
+    size = abs(seconds)
+    if size < 0.0005:
+        return "0"
+    digits = 3 if size < 10 else 1
+    return f"{'−' if seconds < 0 else '+'}{size:,.{digits}f} s"
+
+
+@register.filter
+def file_name(path: str) -> str:
+    """The last part of a path."""
+    return path.rsplit("/", 1)[-1]

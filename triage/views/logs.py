@@ -10,16 +10,17 @@ from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.http import content_disposition_header
+from django.utils.http import content_disposition_header, urlencode
 from django.views.decorators.http import require_GET
 
 from diagnosis.model import LOG_KINDS, Kind
 from ingest import selectors as evidence
 from ingest.asked import instant, whole
 from ingest.models import Artifact, Job
+from triage.selectors.instant import EACH, EACH_ASKED, MAX_LINES, moment_of, same_instant
 from triage.selectors.jobs import artifact_for
 from triage.selectors.logmap import HEIGHT, log_map
-from triage.selectors.logs import WINDOW, Filter, LogLine, evidence_lines, same_instant, window
+from triage.selectors.logs import WINDOW, Filter, LogLine, evidence_lines, window
 from triage.selectors.logsearch import find, templates_of
 from triage.views.jobs import job_or_404
 from triage.views.records import records
@@ -90,6 +91,7 @@ def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpRespons
         "window": shown,
         "is_binary": artifact.kind not in LOG_KINDS and any("\u2400" in row.text for row in shown.lines[:3]),
         "line": line,
+        "here": here,
         "only": only,
         "fold": bool(request.GET.get("fold")),
         "words": words,
@@ -164,17 +166,38 @@ def log_find(request: HttpRequest, slug: str, attempt: int, path: str) -> JsonRe
 
 @require_GET
 def log_instant(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
-    """What every other log of the attempt said at the same time."""
+    """What all logs of the attempt said at the time ``at``, or at that of ``line``, in the order of time.
+
+    ``within`` seconds of it; ``level`` and ``who`` narrow it.
+    """
     job, artifact = _artifact(request, slug, attempt, path)
-    moment = instant(request.GET.get("at"))
+    line = _number(request, "line")
+    moment = (moment_of(artifact, line) if line else None) or instant(request.GET.get("at"))
     if moment is None:
         raise BadRequest("The address needs ?at=<time>, as in 2026-11-01T03:12:07+00:00.")
     logs = evidence.artifacts_of(job).filter(attempt=artifact.attempt, kind__in=LOG_KINDS)
     within = _number(request, "within", 2)
     within = within if within in WITHIN_S else 2
-    found = same_instant(list(logs[:MAX_LOGS]), moment, within_s=within)
-    context = {"nav": "jobs", "job": job, "artifact": artifact, "moment": moment, "found": found}
-    context |= {"within": within, "reaches": WITHIN_S, "at": request.GET["at"], "of": min(logs.count(), MAX_LOGS)}
+    only = Filter(_number(request, "level"), request.GET.get("who", "")[:200])
+    artifacts = list(logs[: MAX_LOGS + 1])
+    context = {
+        "nav": "jobs",
+        "job": job,
+        "artifact": artifact,
+        "line": line,
+        "moment": moment,
+        "found": same_instant(artifacts[:MAX_LOGS], artifact.attempt, moment, within_s=within, only=only),
+        "only": only,
+        "each": EACH_ASKED if only.who else EACH,
+        "limit": MAX_LINES,
+        "levels": LEVELS_SHOWN,
+        "within": within,
+        "reaches": WITHIN_S,
+        "at": moment.isoformat(),
+        "of": len(artifacts[:MAX_LOGS]),
+        "is_cut": len(artifacts) > MAX_LOGS,
+        "kept": urlencode({k: request.GET[k] for k in ("within", "level", "who") if request.GET.get(k)}),
+    }
     return render(request, "triage/log_instant.html", context)
 
 

@@ -1,0 +1,163 @@
+"""One moment in all logs of an attempt: what every node said about it, in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+
+from ingest import selectors as evidence
+from ingest.models import Artifact, Attempt
+from triage.models import Diagnosis, Suspect
+from triage.selectors.logs import COLUMNS, Filter, LogLine, lines_of, paths_of, sources_of, who_of
+
+#: lines of one writer, nearest first: few among many writers, more where one was asked for
+EACH = 4
+EACH_ASKED = 60
+#: lines shown in all, nearest first
+MAX_LINES = 600
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class InstantLine:
+    """A line with where it stands; ``after_s``: seconds after the moment, on the job's common clock."""
+
+    artifact: Artifact
+    line: LogLine
+    at: datetime
+    after_s: float
+    is_suspect: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """What all logs said; ``logs`` had lines in reach, ``lost`` of them have no bytes any more."""
+
+    lines: list[InstantLine]
+    logs: int
+    left_out: int
+    lost: list[str]
+    nodes: list[str]
+    #: nodes and files whose clock was put right
+    clocks: list[str] = field(default_factory=list)
+
+
+def same_instant(
+    artifacts: Sequence[Artifact],
+    attempt: Attempt,
+    moment: datetime,
+    *,
+    within_s: float = 2.0,
+    only: Filter | None = None,
+) -> Instant:
+    """Lines within ``within_s`` seconds of ``moment``, merged by time; lines of suspects first where times are equal.
+
+    Of each writer the EACH nearest lines, EACH_ASKED where ``only`` asks for a node. Three queries; cost follows the
+    number of logs and what stands in reach. Clocks that the diagnosis found off are put right.
+    """
+    only = only or Filter()
+    skews = _skews(attempt)
+    suspects = _suspects(attempt)
+    centre, reach = int(moment.timestamp() * _NS), int(within_s * _NS)
+    frames: list[pl.DataFrame] = []
+    nodes: set[str] = set()
+    logs = 0
+    paths = paths_of(attempt.pk)
+    for place, artifact in enumerate(artifacts):
+        columns = evidence.columns_path(artifact)
+        if columns is None:
+            continue
+        sources = sources_of(artifact, paths)
+        names = [who_of(source) for source in sources]
+        shifts = [skews.get(source.node or "", 0) + skews.get(artifact.path, 0) for source in sources]
+        near = pl.scan_parquet(columns)
+        if any(shifts):
+            moved = pl.col("source").replace_strict(dict(enumerate(shifts)), default=0, return_dtype=pl.Int64)
+            at = pl.col("time") - moved
+            # the stated times alone are in the column file: read what may be in reach, then look closely
+            low, high = min(shifts), max(shifts)
+            near = near.filter(pl.col("time").is_between(centre - reach + low, centre + reach + high))
+        else:
+            at = pl.col("time")
+        near = near.with_columns(at=at).filter(pl.col("at").is_between(centre - reach, centre + reach))
+        found = near.select([*COLUMNS, "at"]).collect()
+        if not len(found):
+            continue
+        logs += 1
+        nodes |= {names[n] for n in found["source"].unique() if n < len(names) and names[n]}
+        if only.level:
+            found = found.filter(pl.col("level") >= only.level)
+        if only.who:
+            ids = [n for n, name in enumerate(names) if only.who.lower() in name.lower()]
+            found = found.filter(pl.col("source").is_in(ids))
+        accused = [n for n, source in enumerate(sources) if _is_suspect(source, suspects)]
+        distance = (pl.col("at") - centre).abs()
+        each = EACH_ASKED if only.who else EACH
+        frames.append(
+            found.filter(distance.rank("ordinal").over("source") <= each).with_columns(
+                artifact=pl.lit(place), is_suspect=pl.col("source").is_in(accused)
+            )
+        )
+    if not frames:
+        return Instant([], logs, 0, [], sorted(nodes))
+    merged = pl.concat(frames)
+    total = len(merged)
+    merged = merged.sort((pl.col("at") - centre).abs(), maintain_order=True).head(MAX_LINES)
+    lines, lost = _with_bytes(artifacts, merged, centre, paths)
+    return Instant(lines, logs, total - len(merged), lost, sorted(nodes), sorted(skews))
+
+
+def moment_of(artifact: Artifact, line: int) -> datetime | None:
+    """When a line was written, on the job's common clock; None where it states no time."""
+    columns = evidence.columns_path(artifact)
+    if columns is None or line < 1:
+        return None
+    row = pl.scan_parquet(columns).slice(line - 1, 1).select("time", "source").collect().to_dicts()
+    if not row or row[0]["time"] is None:
+        return None
+    sources, skews = sources_of(artifact), _skews(artifact.attempt)
+    node = sources[row[0]["source"]].node if row[0]["source"] < len(sources) else None
+    time = row[0]["time"] - skews.get(node or "", 0) - skews.get(artifact.path, 0)
+    return datetime.fromtimestamp(time / _NS, UTC)
+
+
+def _with_bytes(
+    artifacts: Sequence[Artifact], merged: pl.DataFrame, centre: int, paths: Sequence[str]
+) -> tuple[list[InstantLine], list[str]]:
+    found: list[InstantLine] = []
+    lost: list[str] = []
+    for (place,), own in merged.partition_by("artifact", as_dict=True).items():
+        artifact, rows = artifacts[int(place)], own.sort("line")
+        try:
+            lines = lines_of(artifact, rows, sources_of(artifact, paths))
+        except FileNotFoundError:  # its bytes are lost: one log must not hide the others
+            lost.append(artifact.path)
+            continue
+        for line, at, is_suspect in zip(lines, rows["at"], rows["is_suspect"], strict=True):
+            moment = datetime.fromtimestamp(at / _NS, UTC)
+            found.append(InstantLine(artifact, line, moment, (at - centre) / _NS, is_suspect))
+    found.sort(key=lambda row: (row.after_s, not row.is_suspect, row.artifact.path, row.line.no))
+    return found, lost
+
+
+def _skews(attempt: Attempt) -> dict[str, int]:
+    """What to subtract from times, in ns, by node or by path, as the latest diagnosis tells it."""
+    clocks: Any = Diagnosis.objects.filter(attempt=attempt).values_list("report__clocks", flat=True).first()
+    return {
+        str(row.get("node") or row.get("file")): int(float(row["skew_s"]) * _NS)
+        for row in clocks or []
+        if row.get("skew_s")
+    }
+
+
+def _suspects(attempt: Attempt) -> set[str]:
+    named = Suspect.objects.filter(incident__attempt=attempt, is_accused=True).order_by()
+    return set(named.values_list("entity", flat=True))
+
+
+def _is_suspect(source: Any, suspects: set[str]) -> bool:
+    return source.node in suspects or f"rank {source.rank}" in suspects
