@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 import polars as pl
 
+from diagnosis import Source
 from ingest import selectors as evidence
 from ingest.models import Artifact, Attempt
 from triage.models import Diagnosis, Suspect
@@ -46,9 +48,34 @@ class Instant:
     clocks: list[str] = field(default_factory=list)
 
 
+class Common:
+    """What all files of an attempt share: clocks that are off and the scheme of paths. Asked for once, when needed."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.attempt = attempt
+
+    @cached_property
+    def skews(self) -> dict[str, int]:
+        """What to subtract from times, in ns, by node or by path, as the latest diagnosis tells it."""
+        told = Diagnosis.objects.filter(attempt=self.attempt)
+        clocks: Any = told.values_list("report__clocks", flat=True).first()
+        return {
+            str(row.get("node") or row.get("file")): int(float(row["skew_s"]) * _NS)
+            for row in clocks or []
+            if row.get("skew_s")
+        }
+
+    @cached_property
+    def paths(self) -> list[str]:
+        return paths_of(self.attempt.pk)
+
+    def sources(self, artifact: Artifact) -> tuple[Source, ...]:
+        return sources_of(artifact, self.paths)
+
+
 def same_instant(
     artifacts: Sequence[Artifact],
-    attempt: Attempt,
+    common: Common,
     moment: datetime,
     *,
     within_s: float = 2.0,
@@ -60,18 +87,17 @@ def same_instant(
     number of logs and what stands in reach. Clocks that the diagnosis found off are put right.
     """
     only = only or Filter()
-    skews = _skews(attempt)
-    suspects = _suspects(attempt)
+    skews = common.skews
+    suspects = _suspects(common.attempt)
     centre, reach = int(moment.timestamp() * _NS), int(within_s * _NS)
     frames: list[pl.DataFrame] = []
     nodes: set[str] = set()
     logs = 0
-    paths = paths_of(attempt.pk)
     for place, artifact in enumerate(artifacts):
         columns = evidence.columns_path(artifact)
         if columns is None:
             continue
-        sources = sources_of(artifact, paths)
+        sources = common.sources(artifact)
         names = [who_of(source) for source in sources]
         shifts = [skews.get(source.node or "", 0) + skews.get(artifact.path, 0) for source in sources]
         near = pl.scan_parquet(columns)
@@ -107,11 +133,11 @@ def same_instant(
     merged = pl.concat(frames)
     total = len(merged)
     merged = merged.sort((pl.col("at") - centre).abs(), maintain_order=True).head(MAX_LINES)
-    lines, lost = _with_bytes(artifacts, merged, centre, paths)
+    lines, lost = _with_bytes(artifacts, merged, centre, common)
     return Instant(lines, logs, total - len(merged), lost, sorted(nodes), sorted(skews))
 
 
-def moment_of(artifact: Artifact, line: int) -> datetime | None:
+def moment_of(artifact: Artifact, line: int, common: Common) -> datetime | None:
     """When a line was written, on the job's common clock; None where it states no time."""
     columns = evidence.columns_path(artifact)
     if columns is None or line < 1:
@@ -119,21 +145,21 @@ def moment_of(artifact: Artifact, line: int) -> datetime | None:
     row = pl.scan_parquet(columns).slice(line - 1, 1).select("time", "source").collect().to_dicts()
     if not row or row[0]["time"] is None:
         return None
-    sources, skews = sources_of(artifact), _skews(artifact.attempt)
+    sources, skews = common.sources(artifact), common.skews
     node = sources[row[0]["source"]].node if row[0]["source"] < len(sources) else None
     time = row[0]["time"] - skews.get(node or "", 0) - skews.get(artifact.path, 0)
     return datetime.fromtimestamp(time / _NS, UTC)
 
 
 def _with_bytes(
-    artifacts: Sequence[Artifact], merged: pl.DataFrame, centre: int, paths: Sequence[str]
+    artifacts: Sequence[Artifact], merged: pl.DataFrame, centre: int, common: Common
 ) -> tuple[list[InstantLine], list[str]]:
     found: list[InstantLine] = []
     lost: list[str] = []
     for (place,), own in merged.partition_by("artifact", as_dict=True).items():
         artifact, rows = artifacts[int(place)], own.sort("line")
         try:
-            lines = lines_of(artifact, rows, sources_of(artifact, paths))
+            lines = lines_of(artifact, rows, common.sources(artifact))
         except FileNotFoundError:  # its bytes are lost: one log must not hide the others
             lost.append(artifact.path)
             continue
@@ -142,16 +168,6 @@ def _with_bytes(
             found.append(InstantLine(artifact, line, moment, (at - centre) / _NS, is_suspect))
     found.sort(key=lambda row: (row.after_s, not row.is_suspect, row.artifact.path, row.line.no))
     return found, lost
-
-
-def _skews(attempt: Attempt) -> dict[str, int]:
-    """What to subtract from times, in ns, by node or by path, as the latest diagnosis tells it."""
-    clocks: Any = Diagnosis.objects.filter(attempt=attempt).values_list("report__clocks", flat=True).first()
-    return {
-        str(row.get("node") or row.get("file")): int(float(row["skew_s"]) * _NS)
-        for row in clocks or []
-        if row.get("skew_s")
-    }
 
 
 def _suspects(attempt: Attempt) -> set[str]:

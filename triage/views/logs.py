@@ -17,7 +17,7 @@ from diagnosis.model import LOG_KINDS, Kind
 from ingest import selectors as evidence
 from ingest.asked import instant, whole
 from ingest.models import Artifact, Job
-from triage.selectors.instant import EACH, EACH_ASKED, MAX_LINES, moment_of, same_instant
+from triage.selectors.instant import EACH, EACH_ASKED, MAX_LINES, Common, moment_of, same_instant
 from triage.selectors.jobs import artifact_for
 from triage.selectors.logmap import HEIGHT, log_map
 from triage.selectors.logs import WINDOW, Filter, LogLine, evidence_lines, window
@@ -172,7 +172,8 @@ def log_instant(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
     """
     job, artifact = _artifact(request, slug, attempt, path)
     line = _number(request, "line")
-    moment = (moment_of(artifact, line) if line else None) or instant(request.GET.get("at"))
+    common = Common(artifact.attempt)
+    moment = (moment_of(artifact, line, common) if line else None) or instant(request.GET.get("at"))
     if moment is None:
         raise BadRequest("The address needs ?at=<time>, as in 2026-11-01T03:12:07+00:00.")
     logs = evidence.artifacts_of(job).filter(attempt=artifact.attempt, kind__in=LOG_KINDS)
@@ -186,7 +187,7 @@ def log_instant(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
         "artifact": artifact,
         "line": line,
         "moment": moment,
-        "found": same_instant(artifacts[:MAX_LOGS], artifact.attempt, moment, within_s=within, only=only),
+        "found": same_instant(artifacts[:MAX_LOGS], common, moment, within_s=within, only=only),
         "only": only,
         "each": EACH_ASKED if only.who else EACH,
         "limit": MAX_LINES,
