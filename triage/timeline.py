@@ -21,11 +21,16 @@ from triage.selectors.incident import log_url
 COLUMNS = 480
 MAX_ROWS = 256
 MAX_MARKS = 1500
-#: What a lane shows at each moment: nothing was written, or a stage.
-STATES = ("silent", *STAGES)
+#: What a lane shows at each moment: nothing was written, a stage, or training that goes on without a step.
+SILENT, NO_PROGRESS = "silent", "no_progress"
+STATES = (SILENT, *STAGES, NO_PROGRESS)
+#: so many usual distances of steps may pass after the last one before its absence tells something
+PATIENCE = 2.0
 #: the lane of logs that name no node
 NAMELESS = "all logs"
 _NUMBER = {name: n for n, name in enumerate(STATES)}
+#: where lanes share a row the worst of them shows
+_WORSE = {NO_PROGRESS: 1, SILENT: 2}
 _ROLE_ORDER = {"root": 0, "cascade": 1, "confirmation": 2, "teardown": 3}
 Lane = dict[str, Any]
 
@@ -56,7 +61,8 @@ def timeline_figure(
         first, last = begin, max(end, begin + 1)
     groups = _groups(lanes, max(4, min(rows, MAX_ROWS)))
     stages = timeline.get("stages") or [{"stage": "training", "t0": begin, "t1": end}]
-    grid = _grid([members for _, members in groups], stages, np.linspace(first, last, COLUMNS + 1), end)
+    ends = _ends_of_progress(timeline, [lane for _, members in groups for lane in members], stages, end)
+    grid = _grid([members for _, members in groups], stages, np.linspace(first, last, COLUMNS + 1), end, ends)
     names = [name for name, _ in groups]
     return {
         "t0": first * 1000,
@@ -66,6 +72,7 @@ def timeline_figure(
         "stages": list(STATES),
         "z": grid.tolist(),
         "marks": _marks(groups, first, last, slug, attempt),
+        "last_steps": _last_steps(groups, ends, first, last),
         "iterations": _iterations(timeline, first, last),
         "lanes": len(lanes),
     }
@@ -88,11 +95,56 @@ def _groups(lanes: list[Lane], rows: int) -> list[tuple[str, list[Lane]]]:
     return [*((str(lane.get("node") or "?"), [lane]) for lane in alone), *named]
 
 
+def _ends_of_progress(
+    timeline: dict[str, Any], lanes: list[Lane], stages: list[dict[str, Any]], end: float
+) -> dict[int, float]:
+    """When progress ended, by the ``id`` of each lane on which training went on without it.
+
+    A lane's own last step counts where its node prints steps, else the job's. It tells something only where training
+    goes on for more than PATIENCE usual distances of steps after it.
+    """
+    times = sorted(row["t"] for row in timeline.get("iterations") or [] if row.get("t") is not None)
+    if not times:
+        return {}
+    usual = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+    found = {}
+    for lane in lanes:
+        own = lane.get("last_progress_at")
+        last = own if own is not None else times[-1]
+        quiet_from = lane.get("last_line_at")
+        until = end if quiet_from is None else min(end, quiet_from)
+        trained = [min(row["t1"], until) for row in _segments(lane, stages) if _is_training(row) and row["t1"] > last]
+        if trained and max(trained) - last > PATIENCE * usual:
+            found[id(lane)] = last
+    return found
+
+
+def _is_training(segment: dict[str, Any]) -> bool:
+    known = segment.get("t0") is not None and segment.get("t1") is not None
+    return known and segment.get("stage") == "training"
+
+
+def _last_steps(
+    groups: list[tuple[str, list[Lane]]], ends: dict[int, float], first: float, last: float
+) -> list[dict[str, Any]]:
+    """A mark for each row at the earliest end of progress of its lanes."""
+    found = []
+    for n, (_, members) in enumerate(groups):
+        known = [ends[id(lane)] for lane in members if id(lane) in ends]
+        if known and first <= min(known) <= last:
+            found.append({"t": min(known) * 1000, "row": n})
+    return found
+
+
 def _grid(
-    rows: list[list[Lane]], stages: list[dict[str, Any]], edges: np.ndarray[Any, Any], end: float
+    rows: list[list[Lane]],
+    stages: list[dict[str, Any]],
+    edges: np.ndarray[Any, Any],
+    end: float,
+    ends: dict[int, float],
 ) -> np.ndarray[Any, Any]:
-    """The number of the stage in each cell, -1 for none: a lane's segments (else the job's stages), silent after its
-    last line. Where several lanes share a row the last one shows.
+    """The number of the state in each cell, -1 for none: a lane's segments (else the job's stages), training without
+    progress from its last step on, silent after its last line. Where several lanes share a row the worst shows.
 
     Segments are placed all at once: there are a hundred thousand of them, and a search for each would take a second.
     """
@@ -101,17 +153,20 @@ def _grid(
     of_row = []
     for row, members in enumerate(rows):
         for lane in members:
-            segments = [*_segments(lane, stages), *_silence(lane, end)]
+            own = _segments(lane, stages)
+            segments = [*own, *_stalls(own, ends.get(id(lane))), *_silence(lane, end)]
             drawn += segments
             of_row += [row] * len(segments)
     begins = np.array([segment.get("t0") for segment in drawn], dtype=np.float64)
     ends = np.array([segment.get("t1") for segment in drawn], dtype=np.float64)
     stage = np.array([_NUMBER.get(segment.get("stage", ""), _NUMBER["training"]) for segment in drawn], dtype=np.int64)
-    # silence begins after the last line, not in the cell that holds it
-    left = np.where(stage == 0, np.searchsorted(edges, begins, "left"), np.searchsorted(edges, begins, "right") - 1)
+    # silence and want of progress begin after the last line or step, not in the cell that holds it
+    worse = np.array([_WORSE.get(segment.get("stage", ""), 0) for segment in drawn], dtype=np.int64)
+    left = np.where(worse > 0, np.searchsorted(edges, begins, "left"), np.searchsorted(edges, begins, "right") - 1)
     right = np.searchsorted(edges, ends, "left")
     seen = ~np.isnan(begins) & ~np.isnan(ends) & (right > 0) & (left < COLUMNS)
     spots = np.column_stack((of_row, np.maximum(left, 0), right, stage))[seen]
+    spots = spots[np.argsort(worse[seen], kind="stable")]
     for row, first, last, number in spots.tolist():
         grid[row, first:last] = number
     return grid
@@ -124,10 +179,18 @@ def _segments(lane: Lane, stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return lane.get("segments") or stages
 
 
+def _stalls(segments: list[dict[str, Any]], last: float | None) -> list[dict[str, Any]]:
+    """The parts of training after the last step."""
+    if last is None:
+        return []
+    late = [row for row in segments if _is_training(row) and row["t1"] > last]
+    return [{"stage": NO_PROGRESS, "t0": max(row["t0"], last), "t1": row["t1"]} for row in late]
+
+
 def _silence(lane: Lane, end: float) -> list[dict[str, Any]]:
     """What follows a lane's last line, as a segment; nothing where lines come to the end."""
     quiet_from = lane.get("last_line_at")
-    return [] if quiet_from is None or quiet_from >= end else [{"stage": "silent", "t0": quiet_from, "t1": math.inf}]
+    return [] if quiet_from is None or quiet_from >= end else [{"stage": SILENT, "t0": quiet_from, "t1": math.inf}]
 
 
 def _marks(

@@ -49,7 +49,12 @@ def _lanes(
     parts = cells.drop_nulls("node").partition_by("node", as_dict=True)
     names = dict(case.catalogue.events.select("event", "template").iter_rows())
     empty = cells.head(0)
-    return [_lane(case, node, parts.get((node,), empty), roles, spans, names) for node in nodes]
+    steps = cells.filter(pl.col("masked").is_in(list(case.progress.masked))).drop_nulls("node").group_by("node")
+    stepped = dict(steps.agg(pl.col("last_at").max()).iter_rows())
+    return [
+        {**_lane(case, node, parts.get((node,), empty), roles, spans, names), "last_progress_at": _s(stepped.get(node))}
+        for node in nodes
+    ]
 
 
 def _lane(

@@ -17,7 +17,7 @@
     return value;
   };
   // by name: each stage looks the same on every page, and no two that follow each other look alike
-  const STAGE_COLOURS = { silent: "line-strong", launch: "violet", rendezvous: "blue", model_build: "brown", checkpoint_load: "pink", training: "green", evaluation: "accent", checkpoint_save: "amber", shutdown: "cyan" };
+  const STAGE_COLOURS = { silent: "text", no_progress: "red", launch: "violet", rendezvous: "blue", model_build: "brown", checkpoint_load: "pink", training: "green", evaluation: "accent", checkpoint_save: "amber", shutdown: "cyan" };
   const stageColour = (name) => colour(STAGE_COLOURS[name] ?? "muted");
   const stageWords = (name) => name.replace("_", " ");
   const STAGE_OPACITY = 0.42;
@@ -44,7 +44,7 @@
     const x = data.z[0].map((_, i) => utc(data.t0 + width * (i + 0.5)));
     const traces = [{
       type: "heatmap", x, y: data.nodes.map((_, i) => i), z: data.z.map((row) => row.map((v) => (v < 0 ? null : v))), colorscale: scale, zmin: -0.5, zmax: n - 0.5, showscale: false, opacity: STAGE_OPACITY, ygap: data.nodes.length < 60 ? 2 : 0.01, // at 0 a style is set that the policy forbids
-      text: data.z.map((row, r) => row.map((v) => (v < 0 ? "" : `${data.nodes[r]}  ${stageWords(data.stages[v])}${v === 0 ? ": no more lines" : ""}`))), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
+      text: data.z.map((row, r) => row.map((v) => (v < 0 ? "" : `${data.nodes[r]}  ${stageWords(data.stages[v])}${{ silent: ": no more lines", no_progress: ": training without a step" }[data.stages[v]] ?? ""}`))), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
     }];
     Object.entries(ROLE).reverse().forEach(([role, [tone, symbol]], place) => { // roots are drawn last: nothing hides them
       const marks = data.marks.filter((mark) => mark.role === role);
@@ -53,6 +53,10 @@
         text: marks.map((m) => `${data.nodes[m.row]}  ${role}<br>${m.text.replace(/[<>&]/g, " ")}`), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
         cliponaxis: false, marker: { color: colour(tone), symbol, size: role === "root" ? 12 : 8, line: { width: 1, color: colour("surface") } },
       });
+    });
+    if (data.last_steps.length) traces.push({
+      type: "scatter", mode: "markers", name: "last step", x: data.last_steps.map((m) => utc(m.t)), y: data.last_steps.map((m) => m.row), text: data.last_steps.map((m) => `${data.nodes[m.row]}  last step`), hovertemplate: "%{text}<br>%{x|%H:%M:%S}<extra></extra>",
+      marker: { symbol: "line-ns", size: data.nodes.length < 60 ? 14 : 6, line: { width: 2, color: colour("text") } },
     });
     const used = new Set(data.z.flat());
     const stages = data.stages.map((name, i) => [name, i]).filter(([, i]) => used.has(i));

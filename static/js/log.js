@@ -105,68 +105,13 @@
     event.preventDefault();
     location.assign(`${base}?from=${part.dataset.first}&level=4`);
   });
-
-  // search: the server has found the messages; here the bytes are walked step by step
-  const form = document.querySelector("[data-find]");
-  const box = document.querySelector("[data-find-results]");
-  const part = (name) => box.querySelector(`[data-find-${name}]`);
-  const words = new URLSearchParams(location.search).get("find")?.trim();
-  const LIMIT = 500;
-  if (!words) return;
-  const key = `find ${base} ${words}`;
-  const already = JSON.parse(sessionStorage.getItem(key) ?? "null");
-  const state = already ?? { hits: [], offset: 0, done: 0, size: 0 };
-  const told = part("said").innerHTML;
-  let walk;
-  const add = (hits) => part("lines").append(...hits.map((hit) => {
-    const item = document.createElement("li");
-    item.dataset.cursor = "";
-    const link = Object.assign(document.createElement("a"), { href: `${base}?line=${hit.line}&find=${encodeURIComponent(words)}#L${hit.line}`, textContent: hit.line.toLocaleString("en") });
-    link.dataset.open = "";
-    item.append(link, " ", Object.assign(document.createElement("code"), { textContent: hit.text }));
-    return item;
-  }));
-  const tell = (isGoing, trouble = "") => {
-    const share = state.size ? Math.floor((100 * state.done) / state.size) : isGoing ? 0 : 100;
-    const count = document.createElement("span");
-    count.textContent = ` ${state.hits.length.toLocaleString("en")} line${state.hits.length === 1 ? "" : "s"} found in ${share} % of the bytes${trouble || (isGoing ? "…" : state.offset === null ? "." : ", stopped.")}`;
-    part("said").innerHTML = told;
-    part("said").append(count);
-    part("progress").value = share / 100;
-    part("progress").hidden = part("stop").hidden = !isGoing;
-    part("more").hidden = isGoing || state.offset === null;
-  };
-  const keep = () => { try { sessionStorage.setItem(key, JSON.stringify(state)); } catch { /* too much to remember: it is searched again */ } };
-  async function go() {
-    const mine = walk = new AbortController();
-    const until = state.hits.length + LIMIT;
-    try {
-      while (state.offset !== null && state.hits.length < until) {
-        tell(true);
-        const asked = new URLSearchParams({ words, offset: state.offset });
-        const reply = await fetch(`${form.dataset.find}?${asked}`, { signal: mine.signal });
-        if (reply.status === 410) { location.reload(); return; } // the bytes are lost: the page says so
-        const answer = await reply.json();
-        const seen = new Set(state.hits.slice(-1).map((hit) => hit.line));
-        const fresh = answer.lines.filter((hit) => !seen.has(hit.line));
-        add(fresh);
-        state.hits.push(...fresh);
-        Object.assign(state, { offset: answer.next, done: answer.done, size: answer.size });
-        keep();
-      }
-      tell(false);
-    } catch (error) { tell(false, error.name === "AbortError" ? ", stopped." : "; then the server did not answer. Go on to try again."); }
-  }
-  part("stop").addEventListener("click", () => walk?.abort());
-  part("more").addEventListener("click", go);
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && !part("stop").hidden) walk?.abort(); });
+  // lines that the search found (find.js): one that is here is marked, another one is opened
   document.addEventListener("logfound", (event) => {
     const here = range()?.[0] ?? Number(document.querySelector("#lines tr[id]")?.id.slice(1) ?? 1) - 1;
-    const hit = event.detail > 0 ? state.hits.find((one) => one.line > here) : state.hits.findLast((one) => one.line < here);
+    const found = [...document.querySelectorAll("[data-find-lines] li")].map((item) => ({ line: Number(item.dataset.line), link: item.querySelector("a") }));
+    const hit = event.detail > 0 ? found.find((one) => one.line > here) : found.findLast((one) => one.line < here);
     if (!hit) return;
     event.preventDefault();
-    if (document.getElementById(`L${hit.line}`)) show(hit.line, hit.line); else location.assign(`${base}?line=${hit.line}&find=${encodeURIComponent(words)}#L${hit.line}`);
+    if (document.getElementById(`L${hit.line}`)) show(hit.line, hit.line); else location.assign(hit.link.href);
   });
-  add(state.hits);
-  if (already) tell(false); else go();
 })();

@@ -15,7 +15,7 @@ from triage.models import Incident
 from triage.selectors import logs, logsearch
 from triage.selectors.logmap import log_map
 from triage.selectors.logs import Filter, shown, window
-from triage.selectors.logsearch import find, templates_of
+from triage.selectors.logsearch import Wanted, find, templates_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -121,7 +121,7 @@ def test_search_walks_the_bytes_in_steps_and_finds_every_line_once(artifact, mon
     monkeypatch.setattr(logsearch, "FIND_CHUNK", 7000)
     found, offset, steps = [], 0, 0
     while offset is not None:
-        answer = find(artifact, "ITERATION 9", offset=offset)
+        answer = find(artifact, Wanted("ITERATION 9"), offset=offset)
         found += [hit["line"] for hit in answer["lines"]]
         offset, steps = answer["next"], steps + 1
     assert found == [n for n in range(1, 1001) if str(n).startswith("9")]
@@ -131,16 +131,16 @@ def test_search_walks_the_bytes_in_steps_and_finds_every_line_once(artifact, mon
 def test_a_match_across_two_steps_is_found(artifact, monkeypatch):
     at = "\n".join(LINES).index("iteration 77 ") + 4
     monkeypatch.setattr(logsearch, "FIND_CHUNK", at)
-    assert [hit["line"] for hit in find(artifact, "iteration 77 ", offset=0)["lines"]] == [77]
+    assert [hit["line"] for hit in find(artifact, Wanted("iteration 77 "), offset=0)["lines"]] == [77]
 
 
 def test_templates_are_found_by_their_fixed_words_and_say_how_often(artifact):
-    found = templates_of(artifact, "ITERATION")
+    found = templates_of([artifact], Wanted("ITERATION"))
     assert found.total == 1
     assert (found.rows[0].count, found.rows[0].first_line) == (998, 1)
-    assert templates_of(artifact, "something").rows[0].level_word == "error"
-    assert templates_of(artifact, "iteration 77").rows == []
-    assert templates_of(artifact).total == 3
+    assert templates_of([artifact], Wanted("something")).rows[0].level_word == "error"
+    assert templates_of([artifact], Wanted("iteration 77")).rows == []
+    assert templates_of([artifact]).total == 3
 
 
 def test_a_search_is_in_the_address_and_its_messages_come_with_the_page(page):

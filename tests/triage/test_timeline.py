@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import groupby
 
 from tests.triage.report import T0, sample
 from triage.lanes import folded, unfolded
@@ -23,6 +24,63 @@ def test_a_troubled_node_comes_first_and_is_silent_after_its_last_line():
     assert row[-1] == "silent"
     assert row.count("silent") / COLUMNS > 0.5
     assert "silent" not in [STATES[v] for v in drawn["z"][1] if v >= 0]
+
+
+def states(drawn, row):
+    """What a row shows, each state once, in order."""
+    return [name for name, _ in groupby(STATES[v] for v in drawn["z"][row] if v >= 0)]
+
+
+def a_lane(node, *, last_line=T0 + 100, **more):
+    return {
+        "node": node,
+        "segments": [{"stage": "training", "t0": T0, "t1": last_line}],
+        "last_line_at": last_line,
+        **more,
+    }
+
+
+STEPS = [{"n": n, "t": T0 + n, "seconds": 1.0} for n in range(1, 41)]
+
+
+def test_a_lane_shows_no_progress_from_the_jobs_last_step_on_with_a_mark_there():
+    drawn = figure()
+    assert states(drawn, 1) == ["training", "no_progress"]
+    share = [STATES[v] for v in drawn["z"][1]].count("no_progress") / COLUMNS
+    assert abs(share - (1100 - 499) / 1100) < 0.01
+    assert {mark["row"] for mark in drawn["last_steps"]} == {1, 2, 3}
+    assert drawn["last_steps"][0]["t"] == (T0 + 499) * 1000
+
+
+def test_a_nodes_own_last_step_counts_where_it_prints_steps():
+    lanes = [a_lane("a", last_progress_at=T0 + 20), a_lane("b", last_progress_at=T0 + 40), a_lane("c")]
+    drawn = figure({"t0": T0, "t1": T0 + 100, "lanes": lanes, "iterations": STEPS})
+    assert [mark["t"] for mark in drawn["last_steps"]] == [(T0 + at) * 1000 for at in (20, 40, 40)]
+    shares = [[STATES[v] for v in row].count("no_progress") / COLUMNS for row in drawn["z"]]
+    assert [round(share, 1) for share in shares] == [0.8, 0.6, 0.6]
+
+
+def test_a_job_that_ends_with_its_last_step_wants_no_progress():
+    lanes = [a_lane("a", last_line=T0 + 41)]
+    drawn = figure({"t0": T0, "t1": T0 + 41, "lanes": lanes, "iterations": STEPS})
+    assert (states(drawn, 0), drawn["last_steps"]) == (["training"], [])
+
+
+def test_saving_after_the_last_step_is_not_called_want_of_progress():
+    ending = [
+        {"stage": "training", "t0": T0, "t1": T0 + 41},
+        {"stage": "checkpoint_save", "t0": T0 + 41, "t1": T0 + 100},
+    ]
+    lanes = [{"node": "a", "segments": ending, "last_line_at": T0 + 100}]
+    drawn = figure({"t0": T0, "t1": T0 + 100, "lanes": lanes, "iterations": STEPS})
+    assert states(drawn, 0) == ["training", "checkpoint_save"]
+
+
+def test_the_worst_lane_of_a_row_shows_so_that_silence_is_never_hidden():
+    lanes = [a_lane(f"n{n:03d}", last_line=T0 + (50 if n == 700 else 100)) for n in range(1024)]
+    drawn = figure({"t0": T0, "t1": T0 + 100, "lanes": lanes, "iterations": STEPS})
+    ends = [STATES[row[-1]] for row in drawn["z"]]
+    assert (ends.count("silent"), ends.count("no_progress")) == (1, len(ends) - 1)
 
 
 def test_silence_begins_after_the_cell_that_holds_the_last_line():

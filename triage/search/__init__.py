@@ -13,7 +13,8 @@ from triage.models import Incident
 from triage.search.evidence import is_exact, words_q
 from triage.search.grammar import Group, Item, SearchError, Term, items_of, quoted
 from triage.search.keys import ALL as KEYS
-from triage.search.keys import BY_NAME, JOB_LOOKUPS, Asker, key_of, text_q, visible_values
+from triage.search.keys import BY_NAME, key_of, visible_values
+from triage.search.kinds import JOB_LOOKUPS, Asker, text_q
 from triage.search.meant import Hint, hints
 
 __all__ = ["KEYS", "Group", "Hint", "Query", "SearchError", "Suggestion", "Term", "hints", "parse", "suggest"]

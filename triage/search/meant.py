@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from triage.search.grammar import Term
-from triage.search.keys import BY_NAME, CLOSED, closest, visible_values
+from triage.search.keys import BY_NAME, CLOSED, visible_values
+from triage.search.kinds import closest
 
 if TYPE_CHECKING:
     from triage.search import Query

@@ -1,12 +1,19 @@
-"""Looking for words in a log: its templates first, which are few, then its bytes, step by step."""
+"""Looking for words or a pattern in logs: their messages first, which are few, then their bytes, step by step.
+
+A pattern is of the dialect of Rust's regex crate, which takes time linear in the text whatever the pattern is.
+"""
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars.exceptions import PolarsError
 
 from ingest import selectors as evidence
 from ingest import storage
@@ -14,13 +21,70 @@ from ingest.models import Artifact
 from triage.selectors.logs import LEVELS, encoding_of, shown
 
 FIND_CHUNK = 64 << 20
+#: of a pattern smaller parts are looked through at a time: each line becomes a string
+PATTERN_CHUNK = 8 << 20
+#: longer lines are looked through so far
+MAX_LINE = 1 << 20
 FIND_LIMIT = 200
 TEMPLATE_LIMIT = 40
+#: how long one step through many files takes before it answers
+STEP_S = 2.0
+MAX_PATTERN = 300
+#: what all counted repetitions of a pattern make together: time is linear in the text, times this
+MAX_REPEATS = 1000
+_COUNTED = re.compile(r"\{([0-9]+)?(?:,([0-9]+)?)?\}")
+
+
+class UnreadablePattern(ValueError):
+    """A pattern that is not of the dialect; the message is fit to show to its author."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is looked for, in any case: ``words`` as they stand, or a regular expression."""
+
+    words: str
+    is_pattern: bool = False
+
+    @property
+    def pattern(self) -> str:
+        return f"(?i){self.words}" if self.is_pattern else f"(?i){re.escape(self.words)}"
+
+    def checked(self) -> Wanted:
+        """Itself; raises UnreadablePattern with what is wrong."""
+        if not self.is_pattern:
+            return self
+        if len(self.words) > MAX_PATTERN:
+            raise UnreadablePattern(f"The pattern has more than {MAX_PATTERN} characters: shorten it.")
+        repeats = 1
+        for low, high in _COUNTED.findall(self.words):
+            repeats *= max(1, int(low or 0), int(high or 0))
+        if repeats > MAX_REPEATS:
+            raise UnreadablePattern(
+                f"The pattern repeats up to {repeats:,} times, at most {MAX_REPEATS:,} are allowed."
+            )
+        try:
+            pl.Series([""]).str.contains(self.pattern)
+        except PolarsError as error:
+            said = str(error).splitlines()
+            why = next((line.removeprefix("error:").strip() for line in said if line.startswith("error:")), "")
+            why = f" ({why})" if why else ""
+            raise UnreadablePattern(
+                f"The pattern cannot be read{why}. Look-around and back-references are not of this dialect; a \\ before "
+                "a sign takes it as it stands."
+            ) from error
+        return self
+
+    def test(self, column: str) -> pl.Expr:
+        """Whether a text holds it."""
+        if self.is_pattern:
+            return pl.col(column).str.contains(self.pattern)
+        return pl.col(column).str.to_lowercase().str.contains(self.words.lower(), literal=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One masked message of a file: what it says, how often, where first."""
+    """One masked message: what it says, how often, where first, in how many files."""
 
     masked: str
     text: str
@@ -28,6 +92,8 @@ class Template:
     count: int
     level_word: str
     first_line: int
+    path: str = ""
+    files: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +109,29 @@ class Templates:
         return self.total - len(self.rows)
 
 
-def templates_of(artifact: Artifact, words: str = "") -> Templates:
-    """Templates whose text or first line holds ``words`` (any case); all without words. Cost follows their number."""
-    path = _uniques_path(artifact)
-    if path is None:
+def templates_of(artifacts: Sequence[Artifact], wanted: Wanted | None = None) -> Templates:
+    """Messages whose text or first line is ``wanted``; all without it. Cost follows their number."""
+    tables = [(artifact.path, path) for artifact in artifacts if (path := _uniques_path(artifact)) is not None]
+    if not tables:
         return Templates([], 0, 0)
-    table = pl.scan_parquet(path)
-    if words:
-        either = [
-            pl.col(name).str.to_lowercase().str.contains(words.lower(), literal=True) for name in ("text", "example")
-        ]
-        table = table.filter(either[0] | either[1])
     columns = ["masked", "text", "example", "count", "level", "first_line"]
-    found = table.select(columns).sort(["count", "first_line"], descending=[True, False]).collect()
+    places = {str(path): n for n, (_, path) in enumerate(tables)}
+    table = pl.scan_parquet([path for _, path in tables], include_file_paths="stored").select([*columns, "stored"])
+    if wanted is not None and wanted.words:
+        table = table.filter(wanted.test("text") | wanted.test("example"))
+    found = (
+        table.with_columns(place=pl.col("stored").replace_strict(places, default=None, return_dtype=pl.UInt32))
+        .sort(["count", "place"], descending=[True, False])
+        .group_by("masked", maintain_order=True)
+        .agg(
+            *(pl.col(name).first() for name in ("text", "example", "first_line", "place")),
+            pl.col("count").sum(),
+            pl.col("level").max(),
+            files=pl.len(),
+        )
+        .sort(["count", "first_line"], descending=[True, False])
+        .collect()
+    )
     rows = [
         Template(
             masked=str(row["masked"]),
@@ -64,34 +140,92 @@ def templates_of(artifact: Artifact, words: str = "") -> Templates:
             count=row["count"],
             level_word=LEVELS[row["level"]] if row["level"] < len(LEVELS) else "",
             first_line=row["first_line"],
+            path=tables[row["place"]][0] if row["place"] is not None else "",
+            files=row["files"],
         )
         for row in found.head(TEMPLATE_LIMIT).to_dicts()
     ]
     return Templates(rows, len(found), int(found["count"].sum()))
 
 
-def find(artifact: Artifact, words: str, *, offset: int = 0) -> dict[str, Any]:
-    """Lines that hold ``words`` (any case) in the next FIND_CHUNK bytes; ``next``: where to go on, or None."""
+def find(artifact: Artifact, wanted: Wanted, *, offset: int = 0) -> dict[str, Any]:
+    """Lines that hold ``wanted`` in the next bytes of a file; ``next``: where to go on, or None."""
     size = artifact.blob.size_bytes
-    needle = words.encode(encoding_of(artifact)).lower()
-    if not needle:
+    if not wanted.words:
         return {"lines": [], "next": None, "done": size, "size": size}
-    chunk = evidence.read_range(artifact, offset, FIND_CHUNK + len(needle))
-    low, at = chunk.lower(), -1
-    hits: list[int] = []
-    while len(hits) < FIND_LIMIT and (at := low.find(needle, at + 1)) >= 0:
-        hits.append(offset + at)
-        end = low.find(b"\n", at)
-        at = len(low) if end < 0 else end
-    full = len(hits) >= FIND_LIMIT
-    after = hits[-1] + 1 if full else offset + FIND_CHUNK
-    is_end = not full and offset + FIND_CHUNK >= size
+    hits, after = (_matched if wanted.is_pattern else _spelled)(artifact, wanted, offset)
+    is_end = after >= size
     return {
         "lines": _line_numbers(artifact, hits),
         "next": None if is_end else after,
         "done": min(after, size),
         "size": size,
     }
+
+
+def find_in_all(artifacts: Sequence[Artifact], wanted: Wanted, *, cursor: str = "") -> dict[str, Any]:
+    """The same through many files, in their order, until FIND_LIMIT lines or STEP_S seconds; lines name their ``path``.
+
+    ``cursor`` is what the step before gave as ``next``: the number of an artifact and an offset in it. A file whose
+    bytes are lost is passed over, and named under ``lost``.
+    """
+    began = time.monotonic()
+    number, _, text = cursor.partition(":")
+    places = {str(artifact.pk): n for n, artifact in enumerate(artifacts)}
+    at = places.get(number, 0)
+    offset = int(text) if text.isdecimal() and len(text) < 18 and number in places else 0
+    sizes = [artifact.blob.size_bytes for artifact in artifacts]
+    lines: list[dict[str, Any]] = []
+    lost: list[str] = []
+    while at < len(artifacts) and len(lines) < FIND_LIMIT and time.monotonic() - began < STEP_S:
+        artifact = artifacts[at]
+        try:
+            step = find(artifact, wanted, offset=offset)
+        except FileNotFoundError:
+            lost.append(artifact.path)
+            step = {"lines": [], "next": None}
+        lines += [{**row, "path": artifact.path} for row in step["lines"]]
+        at, offset = (at + 1, 0) if step["next"] is None else (at, step["next"])
+    is_end = at >= len(artifacts)
+    return {
+        "lines": lines,
+        "next": None if is_end else f"{artifacts[at].pk}:{offset}",
+        "done": sum(sizes[:at]) + offset,
+        "size": sum(sizes),
+        "lost": lost,
+    }
+
+
+def _spelled(artifact: Artifact, wanted: Wanted, offset: int) -> tuple[list[int], int]:
+    """Where the words stand, one place a line, and how far was looked."""
+    needle = wanted.words.encode(encoding_of(artifact)).lower()
+    low, at = evidence.read_range(artifact, offset, FIND_CHUNK + len(needle)).lower(), -1
+    hits: list[int] = []
+    while len(hits) < FIND_LIMIT and (at := low.find(needle, at + 1)) >= 0:
+        hits.append(offset + at)
+        end = low.find(b"\n", at)
+        at = len(low) if end < 0 else end
+    return hits, hits[-1] + 1 if len(hits) >= FIND_LIMIT else offset + FIND_CHUNK
+
+
+def _matched(artifact: Artifact, wanted: Wanted, offset: int) -> tuple[list[int], int]:
+    """Beginnings of the lines that match, and how far was looked: to the end of a line where there is one."""
+    chunk = evidence.read_range(artifact, offset, PATTERN_CHUNK)
+    size, encoding = artifact.blob.size_bytes, encoding_of(artifact)
+    newline = "\n".encode(encoding)
+    end = len(chunk) if offset + len(chunk) >= size else chunk.rfind(newline) + len(newline)
+    if end < len(newline):
+        end = len(chunk)  # one line fills it all
+    begins, texts, at = [], [], 0
+    for raw in chunk[:end].split(newline):
+        begins.append(at)
+        texts.append(raw[:MAX_LINE].decode(encoding, "replace"))
+        at += len(raw) + len(newline)
+    found = pl.Series(texts).str.contains(wanted.pattern).arg_true().to_list()
+    hits = [offset + begins[n] for n in found[:FIND_LIMIT]]
+    # the line of the last hit is not looked at again
+    full = len(found) > FIND_LIMIT
+    return hits, offset + (begins[found[FIND_LIMIT]] if full else max(end, 1))
 
 
 def _line_numbers(artifact: Artifact, offsets: list[int]) -> list[dict[str, Any]]:

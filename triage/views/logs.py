@@ -22,13 +22,12 @@ from triage.selectors.jobs import artifact_for
 from triage.selectors.logmap import HEIGHT, log_map
 from triage.selectors.logs import WINDOW, Filter, LogLine, evidence_lines, window
 from triage.selectors.logsearch import find, templates_of
+from triage.views.all_logs import MAX_LOGS, MAX_WORDS, wanted_of
 from triage.views.jobs import job_or_404
 from triage.views.records import records
 from triage.views.site import gone
 
 _BLOCK = 1 << 20
-#: logs of one attempt that are asked for the same instant
-MAX_LOGS = 2048
 #: lines above the one that a permalink names
 _LEAD = 60
 LEVELS_SHOWN = [(2, "info"), (3, "warning"), (4, "error"), (5, "fatal")]
@@ -73,7 +72,8 @@ def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpRespons
     """A window on the file: around ``line``, or from ``from`` on, at most ``count`` lines.
 
     Of a flow capture it is the table of its records.
-    ``level``, ``who``, ``masked``, ``fold`` narrow it, ``find`` searches, ``hide`` names columns that are not shown.
+    ``level``, ``who``, ``masked``, ``fold`` narrow it, ``find`` searches (``regex``: by a pattern), ``hide`` names
+    columns that are not shown.
     """
     job, artifact = _artifact(request, slug, attempt, path)
     if artifact.kind == Kind.FLOW and (answer := records(request, job, artifact)):
@@ -81,7 +81,8 @@ def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpRespons
     line, asked = _number(request, "line"), _number(request, "count") or WINDOW
     start = _number(request, "from") or max(1, line - _LEAD)
     only = Filter(_number(request, "level"), request.GET.get("who", ""), request.GET.get("masked", ""))
-    words, hidden = request.GET.get("find", "").strip()[:500], set(request.GET.getlist("hide"))
+    words, hidden = request.GET.get("find", "").strip()[:MAX_WORDS], set(request.GET.getlist("hide"))
+    wanted, problem = wanted_of(request)
     shown = window(artifact, start=start, count=min(asked, WINDOW), only=only, fold=bool(request.GET.get("fold")))
     here = line or start
     context = {
@@ -95,7 +96,10 @@ def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpRespons
         "only": only,
         "fold": bool(request.GET.get("fold")),
         "words": words,
-        "found": templates_of(artifact, words) if words else None,
+        "is_pattern": bool(request.GET.get("regex")),
+        "problem": problem,
+        "search_kept": urlencode({"find": words, **({"regex": "1"} if request.GET.get("regex") else {})}),
+        "found": templates_of([artifact], wanted) if wanted else None,
         "hidden": hidden,
         "rest": asked - WINDOW if "count" in request.GET and asked > WINDOW else 0,
         "before": max(1, shown.first - WINDOW),
@@ -121,7 +125,7 @@ def _moment(lines: list[LogLine], here: int) -> datetime | None:
 def log_templates(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
     """The messages of the whole file, parameters masked, the most frequent first: a piece of the log's page."""
     job, artifact = _artifact(request, slug, attempt, path)
-    context = {"job": job, "artifact": artifact, "found": templates_of(artifact, request.GET.get("find", "")[:500])}
+    context = {"job": job, "artifact": artifact, "found": templates_of([artifact], wanted_of(request)[0])}
     return render(request, "triage/log_templates.html", context)
 
 
@@ -161,7 +165,10 @@ def log_context(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
 def log_find(request: HttpRequest, slug: str, attempt: int, path: str) -> JsonResponse:
     """One step of a search through the bytes: matches, and where to go on."""
     _, artifact = _artifact(request, slug, attempt, path)
-    return JsonResponse(find(artifact, request.GET.get("words", ""), offset=_number(request, "offset")))
+    wanted, problem = wanted_of(request, "words")
+    if wanted is None:
+        return JsonResponse({"problem": problem or "Say what to look for."}, status=422)
+    return JsonResponse(find(artifact, wanted, offset=_number(request, "cursor")))
 
 
 @require_GET

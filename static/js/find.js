@@ -1,0 +1,70 @@
+// Search through the bytes of one log or of all: the server has found the messages; here the lines are walked, step by
+// step, and taken up again where the page was left.
+(() => {
+  const form = document.querySelector("[data-find]");
+  const box = document.querySelector("[data-find-results]");
+  const asked = new URLSearchParams(location.search);
+  const words = asked.get("find")?.trim();
+  if (!form || !box || box.hidden || !words) return;
+  const isPattern = asked.has("regex");
+  const base = form.getAttribute("action");
+  const part = (name) => box.querySelector(`[data-find-${name}]`);
+  const LIMIT = 500;
+  const key = `find ${base} ${isPattern ? "regex" : "words"} ${words}`;
+  const already = JSON.parse(sessionStorage.getItem(key) ?? "null");
+  const state = already ?? { hits: [], cursor: "", done: 0, size: 0 };
+  const told = part("said").innerHTML;
+  let walk;
+  // of all logs each line names its file, whose page lies beside this one
+  const pathOf = (hit) => hit.path.split("/").map(encodeURIComponent).join("/");
+  const pageOf = (hit) => (hit.path === undefined ? base : base.replace(/search\/(\d+)\/$/, (_, attempt) => `logs/${attempt}/${pathOf(hit)}`));
+  const kept = (hit) => (hit.path === undefined ? `&find=${encodeURIComponent(words)}${isPattern ? "&regex=1" : ""}` : "");
+  const add = (hits) => part("lines").append(...hits.map((hit) => {
+    const item = document.createElement("li");
+    item.dataset.cursor = "";
+    item.dataset.line = hit.line;
+    const name = hit.path === undefined ? hit.line.toLocaleString("en") : `${hit.path.split("/").at(-1)}:${hit.line}`;
+    const link = Object.assign(document.createElement("a"), { href: `${pageOf(hit)}?line=${hit.line}${kept(hit)}#L${hit.line}`, textContent: name, title: hit.path ?? "" });
+    link.dataset.open = "";
+    item.append(link, " ", Object.assign(document.createElement("code"), { textContent: hit.text }));
+    return item;
+  }));
+  const tell = (isGoing, trouble = "") => {
+    const share = state.size ? Math.floor((100 * state.done) / state.size) : isGoing ? 0 : 100;
+    const count = document.createElement("span");
+    count.textContent = ` ${state.hits.length.toLocaleString("en")} line${state.hits.length === 1 ? "" : "s"} found in ${share} % of the bytes${trouble || (isGoing ? "…" : state.cursor === null ? "." : ", stopped.")}`;
+    part("said").innerHTML = told;
+    part("said").append(count);
+    part("progress").value = share / 100;
+    part("progress").hidden = part("stop").hidden = !isGoing;
+    part("more").hidden = isGoing || state.cursor === null;
+  };
+  const keep = () => { try { sessionStorage.setItem(key, JSON.stringify(state)); } catch { /* too much to remember: it is searched again */ } };
+  async function go() {
+    const mine = walk = new AbortController();
+    const until = state.hits.length + LIMIT;
+    try {
+      while (state.cursor !== null && state.hits.length < until) {
+        tell(true);
+        const query = new URLSearchParams({ words, cursor: state.cursor, ...(isPattern ? { regex: 1 } : {}) });
+        const reply = await fetch(`${form.dataset.find}?${query}`, { signal: mine.signal });
+        if (reply.status === 410) { location.reload(); return; } // the bytes are lost: the page says so
+        if (!reply.ok) throw new Error(String(reply.status));
+        const answer = await reply.json();
+        const seen = new Set(state.hits.slice(-1).map((hit) => `${hit.path}:${hit.line}`));
+        const fresh = answer.lines.filter((hit) => !seen.has(`${hit.path}:${hit.line}`));
+        add(fresh);
+        state.hits.push(...fresh);
+        Object.assign(state, { cursor: answer.next, done: answer.done, size: answer.size });
+        keep();
+      }
+      tell(false);
+    } catch (error) { tell(false, error.name === "AbortError" ? ", stopped." : "; then the server did not answer. Go on to try again."); }
+  }
+  part("stop").addEventListener("click", () => walk?.abort());
+  part("more").addEventListener("click", go);
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && !part("stop").hidden) walk?.abort(); });
+  part("lines").replaceChildren(); // what the server showed for want of JavaScript is walked here
+  add(state.hits);
+  if (already) tell(false); else go();
+})();
