@@ -141,7 +141,7 @@ def _grid(
     stages: list[dict[str, Any]],
     edges: np.ndarray[Any, Any],
     end: float,
-    ends: dict[int, float],
+    stalled: dict[int, float],
 ) -> np.ndarray[Any, Any]:
     """The number of the state in each cell, -1 for none: a lane's segments (else the job's stages), training without
     progress from its last step on, silent after its last line. Where several lanes share a row the worst shows.
@@ -154,7 +154,7 @@ def _grid(
     for row, members in enumerate(rows):
         for lane in members:
             own = _segments(lane, stages)
-            segments = [*own, *_stalls(own, ends.get(id(lane))), *_silence(lane, end)]
+            segments = [*own, *_stalls(own, stalled.get(id(lane))), *_silence(lane, end)]
             drawn += segments
             of_row += [row] * len(segments)
     begins = np.array([segment.get("t0") for segment in drawn], dtype=np.float64)

@@ -70,8 +70,8 @@ class Wanted:
             why = next((line.removeprefix("error:").strip() for line in said if line.startswith("error:")), "")
             why = f" ({why})" if why else ""
             raise UnreadablePattern(
-                f"The pattern cannot be read{why}. Look-around and back-references are not of this dialect; a \\ before "
-                "a sign takes it as it stands."
+                f"The pattern cannot be read{why}. Look-around and back-references are not of this dialect; a \\ "
+                "before a sign takes it as it stands."
             ) from error
         return self
 

@@ -19,6 +19,7 @@ from ingest.services import cluster_delete
 from triage.models import Activity, Decision, Diagnosis, Incident, Suspect
 from triage.selectors.demonstration import PREFIX
 from triage.services.flow_tables import key_of, tables_forget
+from triage.services.indexing import search_entries_make
 from triage.services.made_up import NODES, STEP_S, Failure, Launch, MadeUpJob, history
 from triage.services.reading import week_of
 
@@ -64,6 +65,7 @@ def history_load(*, now: datetime | None = None) -> int:
     failed = [(diagnosis, launch.failure) for diagnosis, launch in pairs if launch.failure]
     incidents = Incident.objects.bulk_create(_incident(diagnosis, failure) for diagnosis, failure in failed)
     told = [(incident, failure) for incident, (_, failure) in zip(incidents, failed, strict=True)]
+    search_entries_make(incidents)
     Suspect.objects.bulk_create(
         _suspect(incident, failure, nodes[failure.node]) for incident, failure in told if failure.kind.is_of_a_node
     )
@@ -156,7 +158,6 @@ def _incident(diagnosis: Diagnosis, failure: Failure) -> Incident:
         iteration=failure.step,
         node_count=nodes,
         accused=[failure.node] if failure.kind.is_of_a_node else [],
-        search_text=failure.headline.lower(),
         happened_at=failure.at,
         week=week_of(failure.at),
         opened_at=diagnosis.attempt.ended_at or failure.at,

@@ -11,8 +11,8 @@ from typing import Any
 from django.db import transaction
 
 from ingest.models import Attempt, Cluster, Job, Node
-from triage.models import Activity, Diagnosis, Incident, SearchEntry, Suspect
-from triage.search import words
+from triage.models import Activity, Diagnosis, Incident, Suspect
+from triage.services.indexing import search_entries_make
 from triage.services.reading import week_of
 
 #: words of a fault's description, in lower case, and the category they stand for; the first that fits wins
@@ -140,10 +140,7 @@ def _batch_import(job: Job, batch: tuple[tuple[int, Fault], ...], nodes: dict[st
         )
         for incident, (_, fault) in zip(incidents, batch, strict=True)
     )
-    SearchEntry.objects.bulk_create(
-        SearchEntry(incident=incident, about=words.entry([incident.headline, job.name, job.slug]))
-        for incident in incidents
-    )
+    search_entries_make(incidents)
     return len(incidents)
 
 

@@ -28,6 +28,13 @@ def search_entry_write(*, incident: Incident, job: Job, facts: IncidentFacts) ->
     SearchEntry.objects.update_or_create(incident=incident, defaults=fields)
 
 
+def search_entries_make(incidents: Iterable[Incident]) -> None:
+    """Write the entries of incidents that no evidence is behind: what they are called, and their jobs."""
+    SearchEntry.objects.bulk_create(
+        SearchEntry(incident=row, about=words.entry([row.headline, row.job.name, row.job.slug])) for row in incidents
+    )
+
+
 def search_entries_rename(*, job: Job) -> int:
     """Give the entries of a job's incidents the job's present name; returns how many had another."""
     changed = []

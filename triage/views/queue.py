@@ -77,24 +77,23 @@ def incidents(request: HttpRequest) -> HttpResponse:
 def _listed(request: HttpRequest) -> dict[str, Any]:
     """What the list shows. A search that is refused shows no incident, so that nothing is there to act upon."""
     text, problem = _asked(request)
-    query, page, meant, found = None, None, "", []
+    shown: dict[str, Any] = {"page": None, "hints": [], "words": "", "meant": ""}
+    sort = request.GET.get("sort", "newest")
     try:
         query = search.parse(text)
     except search.SearchError as error:
-        problem, meant = str(error), error.meant
-    sort = request.GET.get("sort", "newest")
-    if query is not None and not problem:
-        page = incident_page(request.user, query, sort=sort, page=whole(request.GET.get("page"), 1))
-        found = search.hints(query, jobs=jobs_visible_to(request.user), is_empty=not page.total)
+        problem, shown["meant"] = str(error), error.meant
+    else:
+        if not problem:
+            page = incident_page(request.user, query, sort=sort, page=whole(request.GET.get("page"), 1))
+            hints = search.hints(query, jobs=jobs_visible_to(request.user), is_empty=not page.total)
+            shown |= {"page": page, "hints": hints, "words": query.words()}
+            shown |= _demonstrated(request, query, page.incidents)
     return {
-        **_demonstrated(request, query, page.incidents),
+        **shown,
         "nav": "incidents",
         "q": text,
-        "page": page,
         "problem": problem,
-        "meant": meant,
-        "hints": found,
-        "words": query.words() if query is not None and not problem else "",
         "sort": sort if sort in SORTS else "newest",
         "within": f"?{urlencode({'q': text, **({'sort': sort} if sort in SORTS and sort != 'newest' else {})})}",
         "sorts": SORTS,
