@@ -10,7 +10,7 @@ from triage.models.incident import Incident
 class SearchEntry(models.Model):
     """The words of one incident, cut by ``triage.search.words``; written in the transaction that stores its diagnosis.
 
-    The database itself keeps the indexes true (migration 0003): on SQLite the FTS5 tables ``triage_search_words`` and
+    The database itself keeps the indexes true (migration 0004): on SQLite the FTS5 tables ``triage_search_words`` and
     ``triage_search_parts``, on PostgreSQL the column ``words`` (tsvector, weights A, B and C for the three fields) and
     trigrams. Who may see an entry is who may see its incident.
     """

@@ -91,7 +91,7 @@ def fill(apps: Any, schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = (("triage", "0002_rules_of_a_cluster"),)
+    dependencies = (("triage", "0003_suspect_word_and_imported"),)
 
     operations = (
         migrations.CreateModel(
