@@ -16,7 +16,19 @@ from diagnosis.classify_model import Model, starter
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.logs import catalogue as catalogues
-from diagnosis.logs import clocks, events, frameworks, hosts, outcome, progress, roots, stages, standins, temporal
+from diagnosis.logs import (
+    clocks,
+    events,
+    frameworks,
+    hosts,
+    outcome,
+    progress,
+    roots,
+    roster,
+    stages,
+    standins,
+    temporal,
+)
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.events import LogTable
@@ -85,6 +97,8 @@ def open_case(
     table = events.build(parsed, (*inventory.nodes, *hints.nodes), inventory.home_of_rank())
     if not table.files or table.cells.is_empty():
         return None
+    table, listed = roster.applied(table, (*inventory.nodes, *hints.nodes), inventory.home_of_rank(), read)
+    homes_known = listed.home_of_rank() | inventory.home_of_rank()
     times = clocks.estimate(table)
     cells = times.correct(table.cells, "first_at", "last_at", "until_at")
     on_stage("cross-job", 1, 5)
@@ -99,7 +113,7 @@ def open_case(
     restarted_at = temporal.restarted_at(catalogue, marks, pace)
     survived, undated = _survived(catalogue, found, pace, restarted_at)
     on_stage("spatial", 3, 5)
-    alias = {n: n for n in catalogue.nodes} | dict(inventory.alias)
+    alias = {n: n for n in (*listed.nodes, *catalogue.nodes)} | dict(inventory.alias)
     consequence_at, is_dated = _consequence_at(catalogue, survived, pace)
     is_survived = pl.Series([e in survived for e in catalogue.events["event"]])
     since = _since(pace, consequence_at if is_dated else None)
@@ -114,7 +128,7 @@ def open_case(
         is_slow=pace.slow_from is not None,
         is_dated=is_dated,
     )
-    named = _named(table, catalogue, weights, alias, inventory.home_of_rank(), read)
+    named = _named(table, catalogue, weights, alias, homes_known, read)
     if not is_dated:
         weights = standins.without_reactions(catalogue.events, weights, named, len(catalogue.nodes))
     weights = standins.without_summaries(catalogue, standins.without_waiting(catalogue, weights))

@@ -1,0 +1,212 @@
+"""Machines and ranks as the job's own log states them: node lists, launchers' tables, libraries' start-up lines.
+
+A name that a scheduler, a launcher or a communication library states is a machine's, whatever it looks like. The
+statements are data (``rosters.toml``). Rank to node comes from tables and from tasks that the launcher names, or, where
+ranks per node are stated and the node list is whole, by arithmetic.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+import polars as pl
+
+from diagnosis import numbers
+from diagnosis.logs import homes, hosts, progress
+from diagnosis.logs.events import LogTable
+from diagnosis.model import ReadRange
+
+#: Nodes and ranks of one job: more than any job has, so that a stated range bounds no memory.
+MOST: Final = 65_536
+#: Lines read back for statements, and characters of each.
+LINES: Final = 4_096
+CHARACTERS: Final = 2_000
+_LOOKS_LIKE_ONE: Final = re.compile(r"(?=.*\d)[A-Za-z0-9][\w.:\-]{2,}")
+_RANGE: Final = re.compile(r"([^\[\],]*)(?:\[([\d,\-]+)\])?([^,\[\]]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One way in which logs name machines."""
+
+    id: str
+    needs: tuple[str, ...]
+    pattern: re.Pattern[str]
+    is_listed: bool = False
+    rank_below: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True)
+class Roster:
+    """``nodes`` in the order in which they are stated, ``node_of``: rank to node, ``task_of``: a launcher's task to
+    node, ``per_node``: ranks per node where stated."""
+
+    nodes: tuple[str, ...] = ()
+    node_of: Mapping[int, str] = field(default_factory=dict)
+    task_of: Mapping[int, str] = field(default_factory=dict)
+    per_node: int | None = None
+
+    def home_of_rank(self) -> dict[int, str]:
+        """Rank to node: as stated, the rest by arithmetic where the stated ones agree with it.
+
+        A launcher's tasks are ranks unless each starts the workers of a whole node: then they count nodes.
+        """
+        per = self.per_node
+        starts_a_node = bool(per and per > 1) and all(
+            task < len(self.nodes) and self.nodes[task] == node for task, node in self.task_of.items()
+        )
+        stated = dict(self.node_of) if starts_a_node else {**self.task_of, **self.node_of}
+        if not per or len(self.nodes) < 2:
+            return stated
+        counted = {rank: self.nodes[rank // per] for rank in range(min(per * len(self.nodes), MOST))}
+        if any(counted.get(rank, node) != node for rank, node in stated.items()):
+            return stated
+        return counted
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """``naming``: statements that name machines; ``counting``: that state ranks per node; ``no_name``: words that are
+    no names."""
+
+    naming: tuple[Statement, ...]
+    counting: tuple[Statement, ...]
+    no_name: frozenset[str]
+
+
+@cache
+def statements() -> Statements:
+    """The statements of ``rosters.toml``."""
+    data = tomllib.loads(resources.files("diagnosis.logs").joinpath("rosters.toml").read_text(encoding="utf-8"))
+    naming, counting = (tuple(map(_statement, data[key])) for key in ("statement", "per_node"))
+    return Statements(naming, counting, frozenset(data["no_name"]))
+
+
+def _statement(row: Mapping[str, Any]) -> Statement:
+    below = re.compile(row["rank_below"]) if "rank_below" in row else None
+    return Statement(row["id"], tuple(row["needs"]), re.compile(row["pattern"]), bool(row.get("is_listed")), below)
+
+
+def of_lines(lines: Iterable[str]) -> Roster:
+    """What these lines, in the order of their file, state. Linear in them; never more than :data:`MOST` names."""
+    said = statements()
+    nodes: dict[str, None] = {}
+    node_of: dict[int, str] = {}
+    task_of: dict[int, str] = {}
+    doubtful: list[tuple[str, int | None]] = []
+    per_node: set[int] = set()
+    open_table: tuple[str, re.Pattern[str]] | None = None
+    for line in lines:
+        lower = line.lower()
+        if open_table is not None and (found := open_table[1].search(line)):
+            _keep_rank(node_of, found["rank"], open_table[0])
+            open_table = None
+        for one in said.naming:
+            if not any(word in lower for word in one.needs):
+                continue
+            for found in one.pattern.finditer(line):
+                parts = found.groupdict()
+                names = [parts["node"]] if parts.get("node") else expand(parts.get("list") or "")
+                names = [n for n in (name.rstrip(".:,") for name in names) if n and n.lower() not in said.no_name]
+                rank = parts.get("rank")
+                if one.is_listed:
+                    doubtful += [(n, numbers.whole(rank) if rank else None) for n in names]
+                    continue
+                nodes.update(dict.fromkeys(names[: MOST - len(nodes)]))
+                for task in _numbers(parts["tasks"]) if parts.get("tasks") else [rank] if rank else []:
+                    if names:
+                        _keep_rank(node_of, str(task), names[0])
+                if one.rank_below is not None and names:
+                    open_table = (names[0], one.rank_below)
+        for one in said.counting:
+            if any(word in lower for word in one.needs):
+                per_node |= {int(found["count"]) for found in one.pattern.finditer(line)}
+    for name, number in doubtful:
+        if (name in nodes or _LOOKS_LIKE_ONE.fullmatch(name)) and len(nodes) < MOST:
+            nodes.setdefault(name)
+            if number is not None:
+                _keep_rank(node_of, str(number), name)
+    counts = per_node - {0}
+    return Roster(tuple(nodes), node_of, task_of, counts.pop() if len(counts) == 1 else None)
+
+
+def expand(text: str) -> list[str]:
+    """The names of a node list: ``gpu[001-003,7],login1``, or PBS's ``n3/0*8+n4/0*8``. At most :data:`MOST`."""
+    if "+" in text or "/" in text:
+        return list(dict.fromkeys(part.partition("/")[0] for part in text.split("+") if part))[:MOST]
+    out: list[str] = []
+    for found in _RANGE.finditer(text):
+        head, ranges, tail = found.groups()
+        if ranges is None:
+            out += [head + tail] if head + tail else []
+            continue
+        for part in ranges.split(","):
+            low, _, high = part.partition("-")
+            first, last = numbers.whole(low), numbers.whole(high or low)
+            if first is None or last is None:
+                continue
+            for number in range(first, min(last, first + MOST - len(out) - 1) + 1):
+                out.append(f"{head}{number:0{len(low)}d}{tail}")
+        if len(out) >= MOST:
+            break
+    return out[:MOST]
+
+
+def _numbers(text: str) -> list[int]:
+    return [n for name in expand(f"[{text.strip('[]')}]") if (n := numbers.whole(name)) is not None]
+
+
+def _keep_rank(node_of: dict[int, str], rank: str, node: str) -> None:
+    number = numbers.whole(rank)
+    if number is not None and number < MOST:
+        node_of.setdefault(number, node)
+
+
+def read(table: LogTable, read: ReadRange) -> Roster:
+    """What a job's logs state. Only lines whose message holds a telling word are read back, at most
+    :data:`LINES`."""
+    said = statements()
+    words = sorted({word for one in (*said.naming, *said.counting) for word in one.needs})
+    told = table.messages.filter(pl.col("example").str.to_lowercase().str.contains_any(words)).filter(_matches(said))
+    rows = table.rows(told["masked"].to_list(), limit=LINES).sort("file", "line")
+    return of_lines(progress.read_lines(rows, table.files, read, CHARACTERS))
+
+
+def _matches(said: Statements) -> pl.Expr:
+    """Messages whose example one of the statements matches: a word alone, such as "rank", is in every other line."""
+    every = [one.pattern for one in (*said.naming, *said.counting)]
+    every += [one.rank_below for one in said.naming if one.rank_below]
+    return pl.col("example").map_elements(
+        lambda text: any(pattern.search(text) for pattern in every), return_dtype=pl.Boolean
+    )
+
+
+def applied(
+    table: LogTable, known: Iterable[str], node_of: Mapping[int, str], read_: ReadRange
+) -> tuple[LogTable, Roster]:
+    """The table with writers on the machines that the log itself states, and the roster.
+
+    Args:
+        known: nodes of an inventory, which outrank the log.
+        node_of: rank to node as an inventory says.
+        read_: reads bytes of the evidence.
+    """
+    known = tuple(known)
+    found = read(table, read_)
+    if not found.nodes:
+        return table, found
+    home = found.home_of_rank() | dict(node_of)
+    names = known or found.nodes
+    settled = homes.settle(table.sources, table.files, names, home)
+    return replace(table, sources=settled), found
+
+
+def named_in(text: str, found: Roster) -> set[str]:
+    """Nodes of the roster whose whole name stands in a text."""
+    return hosts.names_in(text, {name: name for name in found.nodes})

@@ -1,0 +1,62 @@
+"""Machines and ranks that the job's own log states."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+
+import pytest
+
+from diagnosis.logs import roster
+
+DATA = tomllib.loads(resources.files("diagnosis.logs").joinpath("rosters.toml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("row", DATA["statement"], ids=lambda row: row["id"])
+def test_each_statement_gives_what_its_example_says_and_nothing_of_its_counter_example(row: dict) -> None:
+    found = roster.of_lines([row["example"]])
+    assert list(found.nodes) == row["nodes"]
+    assert found.home_of_rank() == {int(rank): node for rank, node in row.get("ranks", {}).items()}
+    if "counter" in row:
+        assert roster.of_lines([row["counter"]]).nodes == ()
+
+
+@pytest.mark.parametrize("row", DATA["per_node"], ids=lambda row: row["id"])
+def test_ranks_per_node_are_read(row: dict) -> None:
+    assert roster.of_lines([row["example"]]).per_node == row["count"]
+
+
+def test_the_rank_below_a_host_in_a_table_of_failures_lives_there() -> None:
+    table = [
+        "Root Cause (first observed failure):",
+        "  time      : 2026-03-22_14:03:59",
+        "  host      : 9TRBL31",
+        "  rank      : 37 (local_rank: 5)",
+        "  exitcode  : 1 (pid: 811)",
+    ]
+    assert roster.of_lines(table).node_of == {37: "9TRBL31"}
+
+
+def test_ranks_follow_by_arithmetic_from_a_whole_node_list_and_ranks_per_node() -> None:
+    found = roster.of_lines(["SLURM_JOB_NODELIST=ab[01-02],K7QXM02", "--nproc_per_node 8"])
+    home = found.home_of_rank()
+    assert (home[0], home[8], home[23]) == ("ab01", "ab02", "K7QXM02")
+
+
+def test_arithmetic_gives_way_to_a_stated_rank_that_contradicts_it() -> None:
+    lines = ["SLURM_JOB_NODELIST=ab[01-02]", "--nproc_per_node 8", "srun: error: ab01: task 15: Killed"]
+    assert roster.of_lines(lines).home_of_rank() == {15: "ab01"}
+
+
+def test_a_huge_range_of_a_node_list_is_cut() -> None:
+    assert len(roster.expand("n[0-999999999999]")) == roster.MOST
+
+
+def test_a_node_list_of_several_ranges_keeps_leading_zeros_and_tails() -> None:
+    assert roster.expand("x[009-010]-ib") == ["x009-ib", "x010-ib"]
+
+
+def test_tasks_that_start_the_workers_of_a_whole_node_count_nodes_not_ranks() -> None:
+    lines = ["SLURM_JOB_NODELIST=ab[01-04]", "--nproc_per_node 8", "srun: error: ab03: task 2: Exited with exit code 1"]
+    assert roster.of_lines(lines).home_of_rank()[2] == "ab01"
+    assert roster.of_lines(lines).home_of_rank()[17] == "ab03"
