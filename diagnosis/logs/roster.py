@@ -119,9 +119,10 @@ def of_lines(lines: Iterable[str]) -> Roster:
                     doubtful += [(n, numbers.whole(rank) if rank else None) for n in names]
                     continue
                 nodes.update(dict.fromkeys(names[: MOST - len(nodes)]))
-                for task in _numbers(parts["tasks"]) if parts.get("tasks") else [rank] if rank else []:
-                    if names:
-                        _keep_rank(node_of, str(task), names[0])
+                if names and rank:
+                    _keep_rank(node_of, rank, names[0])
+                for task in _numbers(parts["tasks"]) if names and parts.get("tasks") else ():
+                    _keep_rank(task_of, str(task), names[0])
                 if one.rank_below is not None and names:
                     open_table = (names[0], one.rank_below)
         for one in said.counting:
