@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from diagnosis import taxonomy
 from diagnosis.result import LogDiagnosis, Suspect, Verdict
+from diagnosis.stacks.cause import cause as stack_cause
 
 #: How much each kind of evidence is believed, measured on the practice sets (docs/log-engine.md).
 TRUST: Final = {"logs": 0.95, "stacks": 0.9, "flows": 0.85}
@@ -17,12 +18,6 @@ ACCUSED: Final = 0.5
 BELOW: Final = ACCUSED - 0.01
 #: Verdicts of the logs that name no cause.
 _OPEN: Final = ("unknown", "framework.collective.timeout")
-#: What the suspects' stacks do (``what`` of their group, a label of ``stacks.waits``), and the category that it means.
-TOLD_BY_STACKS: Final = {
-    "waiting for its data loader": "framework.dataloader",
-    "reading or writing a checkpoint": "platform.storage.outage",
-    "waiting for storage or the network": "platform.storage.outage",
-}
 BESIDE: Final = 0.5
 LISTED: Final = 32
 
@@ -57,19 +52,15 @@ def of_report(part: Mapping[str, Any] | None, source: str, logs: LogDiagnosis | 
 
 def with_stacks(logs: LogDiagnosis, stack_part: Mapping[str, Any]) -> LogDiagnosis:
     """``logs`` with the category that the stacks tell, where the logs leave it open; else unchanged."""
-    accused = set(stack_part.get("suspect_ranks") or ())
-    done = [g.get("what") for g in stack_part.get("groups") or () if accused & set(g.get("ranks") or ())]
-    told = next((TOLD_BY_STACKS[what] for what in done if what in TOLD_BY_STACKS), "")
-    is_open = logs.is_failure and logs.verdict.id in _OPEN
-    if not told or not is_open:
+    told = stack_cause(stack_part)
+    if told is None or not logs.is_failure or logs.verdict.id not in _OPEN:
         return logs
-    leaf = taxonomy.load().get(told)
+    leaf = taxonomy.load().get(told[0])
     other = (logs.verdict.id, min(logs.verdict.confidence, 0.2)) if logs.verdict.confidence > 0 else None
-    score = max((float(row.get("score") or 0.0) for row in stack_part.get("suspects") or []), default=0.6)
     reason = f"The stacks tell the cause: {stack_part.get('headline') or stack_part.get('reason')}"
     return replace(
         logs,
-        verdict=Verdict(leaf.id, leaf.category, leaf.subcategory, round(0.75 * score, 4), other),
+        verdict=Verdict(leaf.id, leaf.category, leaf.subcategory, told[1], other),
         inferred=(reason, *logs.inferred[1:]),
     )
 

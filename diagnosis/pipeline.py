@@ -74,7 +74,6 @@ def diagnose(
     stack_suspects = localize.of_report(stack_part, "stacks")
     if logs is not None:
         logs = localize.with_stacks(logs, stack_part)
-    stack_part.pop("suspects", None)
     on_stage("flows", 0, 1)
     flow_part = _guarded("network flows", lambda: _flows(parsed, known, on_stage, tables), lost)
     flow_suspects = localize.of_report(flow_part, "flows", logs)
@@ -84,6 +83,7 @@ def diagnose(
     concluded = conclude(
         logs, flow_part, stack_part, suspects, hints=hints, gpus=described["world_size"], least_gpu_s=least_gpu_s
     )
+    stack_part.pop("suspects", None)
     advised = _advice(logs, flow_part, stack_part, concluded, described)
     told = conclusion_json(replace(concluded, advice=advised))
     return Diagnosis(

@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from diagnosis import taxonomy
-from diagnosis.conclusion.model import Fault, Finding
+from diagnosis.conclusion.model import Finding
 from diagnosis.result import LogDiagnosis
+from diagnosis.stacks.cause import cause
 from diagnosis.taxonomy import UNKNOWN
 
 NONE: Final = "none"
-#: Leaves of a slowdown by what shows who is slow: transfers (network) or late senders (compute or input).
-_SLOW: Final = {"late": "performance.straggler", "transfers": "performance.network"}
 #: Conditions in which nothing is wrong now.
 QUIET: Final = ("healthy", "running", "recovered", "unknown")
 
 
 def shares(
-    condition: str, logs: LogDiagnosis | None, findings: Sequence[Finding], fault: Sequence[Fault]
+    condition: str, logs: LogDiagnosis | None, findings: Sequence[Finding], stacks: Mapping[str, Any]
 ) -> list[tuple[str, float]]:
     """Categories with their probabilities, the answer first."""
     if logs is not None and logs.is_failure:
@@ -37,8 +36,8 @@ def shares(
         return [(NONE, round(sure, 4))]
     if condition == "cancelled":
         return [("platform.scheduler.cancelled", 0.6)]
-    # a hang that only stacks show: the accused, if any, is all that is known
-    return [(UNKNOWN, 0.0)]
+    told = cause(stacks)
+    return [(UNKNOWN, 0.0)] if told is None else [told]
 
 
 def bounded(rows: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
@@ -62,13 +61,3 @@ def names_of(leaf_id: str) -> tuple[str, str]:
     """Category and subcategory of a leaf."""
     leaf: Any = taxonomy.load().get(leaf_id)
     return leaf.category, leaf.subcategory
-
-
-def title_of(leaf_id: str) -> str:
-    """The leaf's title for a sentence."""
-    return taxonomy.load().get(leaf_id).title
-
-
-def by_json(rows: Sequence[tuple[str, float]]) -> list[Mapping[str, Any]]:
-    """Alternatives as the report writes them."""
-    return [{"id": name, "p": p} for name, p in rows]

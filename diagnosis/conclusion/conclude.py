@@ -56,7 +56,7 @@ def conclude(
         *findings.of_stacks(stacks),
         *findings.of_uploader(hints),
     ]
-    shares = categories.shares(name, logs, said, accused)
+    shares = categories.shares(name, logs, said, stacks)
     leaf, sure = shares[0]
     top, sub = categories.names_of(leaf)
     chain = _chain(said, name)

@@ -167,6 +167,6 @@ def _slow_row(row: Mapping[str, Any], places: Sequence[Place]) -> Finding:
         until=float(row["t1"]),
         places=tuple(places[:PLACES]),
         p=float(row.get("confidence") or 0.5),
-        category="performance.network",
+        category="performance.straggler" if row.get("measure") == "late" else "performance.network",
         amount=float(row.get("factor") or 1.0),
     )

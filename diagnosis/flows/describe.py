@@ -228,6 +228,8 @@ def _slow(slow: Slow, capture: Capture) -> dict[str, Any]:
         out["members"] = [capture.names[m] for m in slow.members]
     if slow.culprits or slow.nodes:
         out["culprits"] = [*(capture.names[m] for m in slow.culprits), *slow.nodes]
+    if slow.measure:
+        out["measure"] = slow.measure
     if slow.step is not None:
         out["step"] = slow.step + 1
     return out

@@ -37,7 +37,7 @@ LATE = 0.025
 @dataclass(slots=True)
 class Slow:
     """One finding: ``kind`` slow_step, slow_group or slow_switch; times in capture seconds; members and culprits are
-    address ids or names.
+    address ids or names. ``measure`` says what shows it: ``late`` (a member computes or loads longer) or ``transfers``.
     """
 
     kind: str
@@ -52,6 +52,7 @@ class Slow:
     factor: float = 1.0
     confidence: float = 0.5
     step: int | None = None
+    measure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +219,7 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
                 culprits=guilty,
                 nodes=nodes,
                 factor=1.0 + delay / usual,
+                measure="late",
                 confidence=min(0.97, 0.7 + 0.05 * delay / float(np.max(limit))),
             )
         )
@@ -326,6 +328,7 @@ def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[Slo
                 culprits=members,
                 nodes=nodes,
                 factor=seconds / others,
+                measure="late",
                 confidence=0.8,
             )
         )
@@ -358,6 +361,7 @@ def lasting(steps: Steps, known: list[Slow], layout: Layout, times: StageTimes |
                     culprits=members,
                     nodes=nodes,
                     factor=factor,
+                    measure="late",
                     confidence=0.85,
                 )
             )

@@ -260,5 +260,6 @@ def _finding(
         culprits=members,
         nodes=nodes,
         factor=float(np.median(seconds)) / usual,
+        measure="late" if how == "stall" else "transfers",
         confidence=round(min(0.95, 0.35 + 0.5 * share + 0.02 * min(len(mine), 10)), 3),
     )

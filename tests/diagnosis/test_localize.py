@@ -10,6 +10,7 @@ from diagnosis.logs import attempts, protocol, spatial
 from diagnosis.model import JobHints
 from diagnosis.pipeline import diagnose
 from diagnosis.result import LogDiagnosis, Suspect, Verdict
+from diagnosis.stacks import cause as stack_cause
 from diagnosis.stacks import waits
 from tests.diagnosis.synthetic import Job, read_files
 from tests.diagnosis.test_log_engine import fallen_gpu
@@ -155,8 +156,10 @@ def test_what_the_suspects_stacks_do_names_a_cause_that_the_logs_leave_open_and_
 
 
 def test_every_cause_that_stacks_tell_is_one_of_their_labels_and_of_the_tree() -> None:
-    assert set(localize.TOLD_BY_STACKS) <= {label for label, _, _ in waits._HOST}
-    assert all(taxonomy.load().get(c).id == c for c in localize.TOLD_BY_STACKS.values())
+    assert set(stack_cause.BY_WHAT) <= {label for label, _, _ in waits._HOST}
+    assert all(
+        taxonomy.load().get(c).id == c for c in [*stack_cause.BY_WHAT.values(), *stack_cause.BY_ACTIVITY.values()]
+    )
 
 
 def test_suspects_stand_in_the_order_of_their_scores_and_whoever_is_accused_has_more() -> None:

@@ -1,0 +1,50 @@
+"""The category that a hang's stacks tell by what the accused ranks are doing (labels of ``stacks.waits``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from diagnosis.stacks.waits import COMM, COMPUTE, DEVICE, HOST, LOCAL, NOTHING
+
+#: What the accused do, and the cause that it means: their own words tell it.
+BY_WHAT: Final = {
+    "waiting for its data loader": "framework.dataloader",
+    "reading or writing a checkpoint": "platform.storage.outage",
+    "waiting for storage or the network": "platform.storage.outage",
+}
+#: Where no words tell it: the kind of what they do. A rank that stands in communication waits for others itself.
+BY_ACTIVITY: Final = {
+    DEVICE: "hardware.gpu.kernel",
+    COMPUTE: "hardware.host.stuck",
+    HOST: "hardware.host.stuck",
+    LOCAL: "hardware.host.stuck",
+    NOTHING: "hardware.host.stuck",
+}
+#: How much of the suspects' score the category gets: words tell more than a kind.
+SURE_WHAT: Final = 0.75
+SURE_ACTIVITY: Final = 0.55
+
+
+def cause(stacks: Mapping[str, Any]) -> tuple[str, float] | None:
+    """The leaf and its probability; None where nobody is accused or all the accused only wait for others."""
+    accused = set(stacks.get("suspect_ranks") or ())
+    if not accused:
+        return None
+    score = max((float(row.get("score") or 0.0) for row in stacks.get("suspects") or ()), default=0.6)
+    groups = [g for g in stacks.get("groups") or () if accused & set(g.get("ranks") or ())]
+    for group in groups:
+        if group.get("what") in BY_WHAT:
+            return BY_WHAT[str(group["what"])], round(SURE_WHAT * score, 4)
+    if stacks.get("is_moving"):
+        return "performance.straggler", round(SURE_WHAT * score, 4)
+    if accused & set(stacks.get("missing_ranks") or ()):
+        return "hardware.host.killed", round(SURE_ACTIVITY * score, 4)
+    if (stacks.get("collectives") or {}).get("mismatched") or stacks.get("rule") == "mismatch":
+        return "framework.collective.mismatch", round(SURE_ACTIVITY * score, 4)
+    for group in groups:
+        if group.get("activity") in BY_ACTIVITY:
+            return BY_ACTIVITY[str(group["activity"])], round(SURE_ACTIVITY * score, 4)
+    # a rank that stands in the same call as its peers and still holds them up was stopped in it
+    held = [g for g in groups if g.get("activity") == COMM]
+    return ("hardware.host.stuck", round(0.5 * SURE_ACTIVITY * score, 4)) if held else None
