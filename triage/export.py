@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 from diagnosis import taxonomy
@@ -85,8 +87,10 @@ def markdown(view: IncidentView, base_url: str) -> str:
         f"- Job: {_plain(job.name)} ({job.slug}), attempt {incident.attempt.number}, "
         f"{incident.node_count or '?'} nodes",
         f"- State: {incident.get_state_display()}",
-        f"- Machine: {' › '.join(tree.path(incident.category)) or incident.category} ({incident.confidence:.0%})",
+        *_machine(incident),
     ]
+    if job.disagreement:
+        lines.append(f"- {job.disagreement}")
     if incident.runner_up:
         lines.append(
             f"- Runner-up: {' › '.join(tree.path(incident.runner_up))} ({incident.runner_up_confidence or 0:.0%})"
@@ -114,6 +118,15 @@ def markdown(view: IncidentView, base_url: str) -> str:
         lines.append("")
     lines += [*_advice(view), *_list("Missing evidence", view.report.get("missing") or []), *_said(view)]
     return "\n".join(lines)
+
+
+def _machine(incident: Incident) -> list[str]:
+    """What the machine named, and how sure it is; a record that was imported is no word of the machine."""
+    path = " › ".join(taxonomy.load().path(incident.category)) or incident.category
+    if incident.is_imported:
+        return [f"- Imported record: {path}"]
+    is_named = incident.category != taxonomy.UNKNOWN
+    return [f"- Machine: {path} ({incident.confidence:.0%})" if is_named else "- Machine: no category was found"]
 
 
 def _advice(view: IncidentView) -> list[str]:
@@ -150,8 +163,13 @@ def _list(title: str, sentences: list[str]) -> list[str]:
     return [f"### {title}", "", *(f"- {_plain(sentence)}" for sentence in sentences), ""] if sentences else []
 
 
+#: what Markdown or a chat would take for markup, mentions or entities; an underscore inside a word is none
+_MARKUP = re.compile(r"[\\`*\[\]<>#|~&@]|(?<!\w)_|_(?!\w)")
+
+
 def _plain(text: str) -> str:
-    """Text that Markdown leaves as it is."""
-    for mark in "\\`*_[]<>#|":
-        text = text.replace(mark, f"\\{mark}")
-    return text.replace("\n", " ")
+    """Text that Markdown and chats show as it is: words with markup in them become code, nothing gets a backslash."""
+    runs = groupby(text.split(), key=lambda word: bool(_MARKUP.search(word)))
+    return " ".join(
+        f"`{' '.join(words).replace('`', chr(39))}`" if is_code else " ".join(words) for is_code, words in runs
+    )

@@ -16,6 +16,14 @@ class Outcome(models.TextChoices):
     CANCELLED = "cancelled", "cancelled"
 
 
+_PAST: dict[str, str] = {
+    Outcome.SUCCEEDED: "succeeded",
+    Outcome.FAILED: "failed",
+    Outcome.CANCELLED: "was cancelled",
+    Outcome.RUNNING: "is running",
+}
+
+
 class Job(models.Model):
     """A training run. ``family`` is the pool of comparable jobs; empty means framework and model together."""
 
@@ -55,6 +63,19 @@ class Job(models.Model):
     def pool(self) -> str:
         """The name of the job's family, given or derived."""
         return self.family or "/".join(part for part in (self.framework, self.model) if part)
+
+    @property
+    def disagreement(self) -> str:
+        """A sentence where people say another outcome than the evidence shows; empty where nobody contradicts."""
+        said, found = self.declared_outcome, self.outcome
+        if Outcome.UNKNOWN in (said, found) or said == found:
+            return ""
+        if found == Outcome.SUCCEEDED:
+            return (
+                f"Its uploader says that it {_PAST[said]}, but its evidence ends well: the failure came after the last "
+                "line that is here, or nothing that is here tells of it."
+            )
+        return f"Its uploader says that it {_PAST[said]}, but its evidence shows that it {_PAST[found]}."
 
 
 class Attempt(models.Model):

@@ -20,6 +20,9 @@ _STATE = """() => ({
 })"""
 
 
+_HOURS = "stamp => -new Date(stamp).getTimezoneOffset() / 60"
+
+
 def state(page: Page) -> Any:
     """Which folds are open, and what has the focus."""
     return page.evaluate(_STATE)
@@ -147,3 +150,30 @@ def test_what_opens_over_the_page_stays_inside_the_window(
             page.keyboard.press("Escape")
             page.keyboard.press("Escape")
             fold.evaluate("fold => { fold.open = false; }")
+
+
+def test_rows_of_lists_are_one_line_high_and_whole_on_hover(engineer: Page, samples_ready: None) -> None:
+    page = engineer
+    for address, rows in (("/", ".incident-row"), ("/incidents/", ".incident-row"), ("/jobs/", ".jobs tbody tr")):
+        page.goto(address)
+        expect(page.locator(rows).first).to_be_visible()
+        assert set(page.locator(rows).evaluate_all("all => all.map(e => e.getBoundingClientRect().height)")) == {36}
+    page.goto("/incidents/")
+    headline = page.locator(".incident-row a.headline").first
+    assert headline.get_attribute("title") == headline.inner_text()
+
+
+def test_times_are_shown_in_the_readers_zone_by_a_switch_that_is_kept(engineer: Page, samples_ready: None) -> None:
+    page = engineer  # in Europe/Berlin
+    open_sample(page)
+    time = page.locator(".incident-meta time").first
+    utc = time.inner_text()
+    page.get_by_role("button", name="Show local time").click()
+    expect(time).not_to_have_text(utc)
+    expect(page.locator("[data-times-said]")).to_contain_text("Europe/Berlin")
+    local = time.inner_text()
+    page.reload()
+    expect(time).to_have_text(local)
+    assert int(local[11:13]) == (int(utc[11:13]) + page.evaluate(_HOURS, time.get_attribute("datetime"))) % 24
+    page.get_by_role("button", name="Show UTC").click()
+    expect(time).to_have_text(utc)

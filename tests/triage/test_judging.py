@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from diagnosis import taxonomy
 from tests.factories import make_attempt, make_cluster, make_incident, make_job
-from tests.triage.report import sample
+from tests.triage.report import healthy, sample
+from triage.export import _plain
 from triage.models import Activity, Incident, Suspect
 from triage.selectors.incident import incident_view
 from triage.services.diagnosing import diagnosis_store
@@ -174,3 +175,47 @@ def test_suspects_stand_in_the_order_of_their_scores_with_bars_of_one_scale(clie
     listed = page[page.index('id="suspects-title"') :]
     assert listed.index("n2") < listed.index("n1")
     assert re.findall(r'class="bar".*?<rect width="100".*?<rect width="([\d.]+)"', listed)[:2] == ["80.0", "40.0"]
+
+
+def said(outcome, found, **fields):
+    return make_job(declared_outcome=outcome, outcome=found, **fields)
+
+
+def test_a_job_called_failed_whose_log_ends_well_says_so_first(client, ada):
+    attempt = make_attempt(said("failed", "succeeded", slug="doubtful"))
+    diagnosis_store(attempt=attempt, revision=1, report=healthy())
+    page = client.get(reverse("job", args=["doubtful"])).content.decode()
+    assert "Its uploader says that it failed, but its evidence ends well" in page
+    assert page.index("Said: failed. Found: succeeded.") < page.index("Events")
+    assert "Nothing failed here" not in page
+    listed = client.get(reverse("jobs"), {"outcome": "disputed"}).content.decode()
+    assert "said failed" in listed
+    assert "found succeeded" in listed
+
+
+def test_an_incident_of_a_job_called_succeeded_shows_both(client, ada, incident):
+    incident.job.declared_outcome = "succeeded"
+    incident.job.save()
+    sentence = "Its uploader says that it succeeded, but its evidence shows that it failed."
+    assert sentence in client.get(reverse("incident", args=[incident.pk])).content.decode()
+    assert f"- {sentence}" in client.get(reverse("incident-markdown", args=[incident.pk])).content.decode()
+
+
+@pytest.mark.parametrize(("outcome", "found"), [("failed", "failed"), ("unknown", "failed"), ("failed", "unknown")])
+def test_who_agrees_or_says_nothing_is_not_contradicted(client, ada, outcome, found):
+    said(outcome, found, slug="clear")
+    assert "Its uploader says" not in client.get(reverse("job", args=["clear"])).content.decode()
+    assert "No job matches" in client.get(reverse("jobs"), {"outcome": "disputed"}).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("rank_5 of gpu_node_02 failed", "rank_5 of gpu_node_02 failed"),
+        ("[rank5]: <b>no</b> space", "`[rank5]: <b>no</b>` space"),
+        ("at __w/pytorch and `x`", "at `__w/pytorch` and `'x'`"),
+        ("@channel *now*\n# no heading", "`@channel *now* #` no heading"),
+    ],
+)
+def test_markdown_for_chats_shows_words_as_they_are_without_backslashes(text, written):
+    assert _plain(text) == written

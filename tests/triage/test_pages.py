@@ -252,8 +252,8 @@ def test_markdown_of_an_incident_holds_verdict_evidence_advice_and_what_was_said
         "**Evict** gpu-0412",
         "```\nscontrol update NodeName=gpu-0412 State=DRAIN\n```",
         "### Missing evidence\n\n- No kernel log of gpu-0413.",
-        "ada confirmed the category: GPU lost from the PCIe bus: matches \\<DCGM\\>",
-        "ada commented: board \\*replaced\\*",
+        "ada confirmed the category: GPU lost from the PCIe bus: matches `<DCGM>`",
+        "ada commented: board `*replaced*`",
     ):
         assert words in text, words
 

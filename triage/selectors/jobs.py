@@ -9,6 +9,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
 from diagnosis.model import LOG_KINDS
 from ingest.models import Artifact, Attempt, Job, Run, RunLog, Upload
+from ingest.models.job import Outcome
 from triage.models import Diagnosis, Incident
 from triage.selectors.access import visible_cluster_ids
 
@@ -83,12 +84,19 @@ def job_runs(job: Job) -> list[Run]:
     return list(job.runs.order_by("-created_at", "-id")[:50])
 
 
+#: what people say of the outcome is not what the evidence shows
+DISPUTED = "disputed"
+
+
 def job_page(user: Any, *, words: str = "", outcome: str = "", page: int = 1) -> JobPage:
     """Newest first, with how many incidents each has and whether work on it goes on. Two queries."""
     jobs = jobs_visible_to(user)
     if words:
         jobs = jobs.filter(Q(name__icontains=words) | Q(slug__icontains=words) | Q(family__icontains=words))
-    if outcome:
+    if outcome == DISPUTED:
+        is_open = Q(outcome=Outcome.UNKNOWN) | Q(declared_outcome=Outcome.UNKNOWN)
+        jobs = jobs.exclude(is_open).exclude(declared_outcome=F("outcome"))
+    elif outcome:
         jobs = jobs.filter(outcome=outcome)
     total = jobs.count()
     page = max(1, min(page, -(-total // PAGE_SIZE) or 1))

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 
 from diagnosis import taxonomy
-from ingest.models import Run
+from ingest.models import Job, Run
 from ingest.roles import role_names
 from triage.charts import chart_json
 from triage.models import Incident
@@ -87,6 +87,15 @@ def state_chip(state: str) -> SafeString:
 
 
 @register.simple_tag
+def outcome_chips(job: Job) -> SafeString:
+    """How a job ended by its evidence; where people say otherwise, what they say comes first."""
+    if not job.disagreement:
+        return state_chip(job.outcome)
+    said = format_html('<span class="chip amber">{} said {}</span>', icon("person", 12), job.declared_outcome)
+    return format_html('{} <span class="chip">found {}</span>', said, job.outcome)
+
+
+@register.simple_tag
 def role_chip(role: str) -> SafeString:
     """The part an event plays."""
     return format_html('<span class="chip {}">{}</span>', _ROLE.get(role, ""), role)
@@ -107,7 +116,7 @@ def symptom_shape(symptom: str) -> SafeString:
 
 @register.simple_tag
 def utc(moment: datetime | float | None, style: str = "minute") -> SafeString | str:
-    """A time in UTC as ``<time>``; desk.js adds the reader's own on hover.
+    """A time in UTC as ``<time>``; desk.js adds the reader's own on hover, times.js shows it where that is wished.
 
     ``style``: minute, second, clock, milli, date, ago.
     """
@@ -125,7 +134,8 @@ def utc(moment: datetime | float | None, style: str = "minute") -> SafeString | 
         "ago": lambda: ago(moment),
     }[style]()
     whole = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-    return format_html('<time datetime="{}" title="{}">{}</time>', moment.isoformat(), whole, shown)
+    stamp = moment.isoformat()
+    return format_html('<time datetime="{}" title="{}" data-style="{}">{}</time>', stamp, whole, style, shown)
 
 
 @register.simple_tag

@@ -22,7 +22,7 @@ from triage.charts.iterations import iteration_curves
 from triage.search import Query
 from triage.selectors.deletion import deleted_job_words, deletion_refusal, losses_of
 from triage.selectors.demonstration import notice_of_job, notice_of_rows
-from triage.selectors.jobs import job_for, job_page, job_view
+from triage.selectors.jobs import DISPUTED, job_for, job_page, job_view
 from triage.services.demonstration import demonstration_remove
 from triage.services.samples import FIRST, sample_load
 from triage.timeline import MAX_ROWS, timeline_figure
@@ -45,7 +45,13 @@ def jobs(request: HttpRequest) -> HttpResponse:
     """All jobs, newest first."""
     words, outcome = request.GET.get("words", ""), request.GET.get("outcome", "")
     page = job_page(request.user, words=words, outcome=outcome, page=whole(request.GET.get("page"), 1))
-    context = {"nav": "jobs", "page": page, "words": words, "outcome": outcome, "outcomes": Outcome.choices}
+    context = {
+        "nav": "jobs",
+        "page": page,
+        "words": words,
+        "outcome": outcome,
+        "outcomes": [*Outcome.choices, (DISPUTED, "said otherwise")],
+    }
     count = sum(row.cluster.slug == DEMONSTRATION for row in page.jobs)
     context |= demonstration(request, notice_of_rows(Query(), request.user, count))
     return render(request, "triage/jobs.html", context)
