@@ -25,13 +25,13 @@ _KEPT_S = 2 * 86_400
 
 def part_path(name: str = "") -> Path:
     """Where a part file grows: under ``name`` if it is to outlive this process, else under one of its own."""
-    return _folder(PARTS) / (name or f"{_own()}-{uuid4().hex}.part")
+    return folder(PARTS) / (name or f"{_own()}-{uuid4().hex}.part")
 
 
 @contextlib.contextmanager
 def room() -> Iterator[Path]:
     """An empty directory, gone afterwards with what is left in it."""
-    path = _folder(WORK) / f"{_own()}-{uuid4().hex}"
+    path = folder(WORK) / f"{_own()}-{uuid4().hex}"
     path.mkdir()
     try:
         yield path
@@ -41,14 +41,14 @@ def room() -> Iterator[Path]:
 
 def copies() -> Path:
     """Where files of a remote storage are kept near for whoever reads them next; no other account may look."""
-    return _folder(COPIES)
+    return folder(COPIES)
 
 
 def clear() -> int:
     """Throw away what processes left that are gone; returns how many files and directories that were."""
     count = 0
-    for folder in (PARTS, WORK):
-        for path in _folder(folder).iterdir():
+    for name in (PARTS, WORK):
+        for path in folder(name).iterdir():
             if _is_left(path):
                 count += 1
                 if path.is_dir():
@@ -59,8 +59,8 @@ def clear() -> int:
 
 
 def _clear_copies() -> int:
-    count, folder = 0, copies()
-    for path in sorted(folder.rglob("*"), reverse=True):  # what lies in a directory comes before it
+    count = 0
+    for path in sorted(copies().rglob("*"), reverse=True):  # what lies in a directory comes before it
         if path.is_dir():
             with contextlib.suppress(OSError):  # others lie in it
                 path.rmdir()
@@ -99,7 +99,8 @@ def _own() -> str:
     return f"{_machine()}-{process.replace(':', '-')}"
 
 
-def _folder(name: str) -> Path:
-    folder = Path(settings.DATA_DIR) / name
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
+def folder(name: str) -> Path:
+    """A directory of this name beside the evidence, made if need be; no other account may look."""
+    place = Path(settings.DATA_DIR) / name
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return place

@@ -7,6 +7,7 @@ workers send more often than needed, which does no harm; a message that waited t
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from typing import Any
 
@@ -33,6 +34,14 @@ def ready(**_: Any) -> None:
     """Load the engine for the readers of each worker process before its first task comes."""
     if settings.READING_IS_APART:
         isolation.warm()
+
+
+@worker_init.connect
+def share(sender: Any = None, **_: Any) -> None:
+    """Keep one process free of long work."""
+    from ingest import places  # noqa: PLC0415  # needs the settings
+
+    places.share(int(getattr(sender, "concurrency", 0) or os.cpu_count() or 1))
 
 
 @worker_init.connect

@@ -12,7 +12,7 @@ from kombu.exceptions import KombuError, OperationalError
 
 from ingest.models import Run
 from ingest.services import sweeping
-from ingest.services.runs import run_do
+from ingest.services.queueing import work_next
 from ingest.services.unpacking import upload_unpack
 from ingest.signals import swept, tidied
 
@@ -27,14 +27,18 @@ _ask_again_at = 0.0
 
 @shared_task
 def unpack(run_id: int) -> None:
-    run_do(run_id, upload_unpack)
+    _work(run_id)
 
 
 @shared_task
 def parse(run_id: int) -> None:
+    _work(run_id)
+
+
+def _work(asked: int) -> None:
     from ingest.services.parsing import artifacts_parse  # noqa: PLC0415  # the site only sends this
 
-    run_do(run_id, artifacts_parse)
+    work_next({Run.Kind.UNPACK: upload_unpack, Run.Kind.PARSE: artifacts_parse}, asked=asked)
 
 
 @shared_task

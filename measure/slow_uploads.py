@@ -158,6 +158,7 @@ async def slow_readers(site: Site, slug: str, count: int) -> str:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port, limit=1024)
         writer.write(lines.encode())
         held.append((reader, writer))
+        await asyncio.sleep(0.05)  # the pages that answer are made one after another
     await asyncio.sleep(20)
     first = [await asyncio.wait_for(reader.read(12), 30) for reader, _ in held]
     for _, writer in held:

@@ -157,7 +157,7 @@ def web_command(host: str, port: int, processes: str) -> list[str]:
 def children(data: Path, env: dict[str, str], host: str, port: int) -> list[Child]:
     cores, logs, python = os.cpu_count() or 2, data / "log", sys.executable
     web_count = env.get("FAULTLINE_WEB_PROCESSES", str(min(cores, 4)))
-    worker_count = env.get("FAULTLINE_WORKER_PROCESSES", str(min(cores, 8)))
+    worker_count = env.get("FAULTLINE_WORKER_PROCESSES", str(max(2, min(cores, 8))))  # one is kept free of long work
     web = web_command(host, port, web_count)
     worker = [python, "-m", "celery", "-A", "triage.celery", "worker", "--queues", "parse,diagnose,notify"]
     worker += ["--concurrency", worker_count, "--beat", "--schedule", str(data / "celerybeat"), "--loglevel", "info"]

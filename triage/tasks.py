@@ -6,7 +6,8 @@ import uuid
 
 from celery import shared_task
 
-from ingest.services import run_do
+from ingest.models import Run
+from ingest.services.queueing import work_next
 from ingest.tasks import message_send
 from triage.services.delivering import delivery_send
 from triage.services.diagnosing import job_diagnose
@@ -18,7 +19,7 @@ _WAKE_EXPIRES_S = 60
 
 @shared_task
 def diagnose(run_id: int) -> None:
-    run_do(run_id, job_diagnose)
+    work_next({Run.Kind.DIAGNOSE: job_diagnose}, asked=run_id)
 
 
 @shared_task(name="triage.tasks.notify_learn")

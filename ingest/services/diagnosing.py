@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import Count, F, Q, Sum
 from django.utils import timezone
 
 from ingest.models import Artifact, Job, Run, Upload
@@ -15,6 +15,8 @@ from ingest.signals import artifact_ready
 
 #: an upload that stopped growing this long ago holds nothing up
 _STALLED = timedelta(minutes=2)
+#: a diagnosis of more than this takes long
+_LONG_FILES, _LONG_LINES = 2000, 2_000_000
 
 
 @transaction.atomic
@@ -51,7 +53,9 @@ def revision_close(*, job_id: int) -> Run | None:
     claimed = Job.objects.filter(pk=job.pk, revision=job.revision, diagnosing_revision__lt=job.revision)
     if not claimed.update(diagnosing_revision=job.revision, is_diagnosis_wanted=False):
         return None
-    run = Run.objects.create(job=job, kind=Run.Kind.DIAGNOSE, parameters={"revision": job.revision})
+    run = Run.objects.create(
+        job=job, kind=Run.Kind.DIAGNOSE, parameters={"revision": job.revision}, is_long=_is_long(job)
+    )
     ready_send(run)
     return run
 
@@ -82,6 +86,13 @@ def _is_settled(job: Job) -> bool:
         return False
     growing = Q(state=Upload.State.RECEIVING, updated_at__gt=timezone.now() - _STALLED)
     return not job.uploads.filter(growing | Q(state=Upload.State.RECEIVED)).exists()
+
+
+def _is_long(job: Job) -> bool:
+    held = Artifact.objects.filter(attempt__job=job, is_superseded=False).aggregate(
+        files=Count("pk"), lines=Sum("lines", default=0)
+    )
+    return bool(held["files"] > _LONG_FILES or held["lines"] > _LONG_LINES)
 
 
 def _is_diagnosing(job: Job) -> bool:

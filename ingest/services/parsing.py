@@ -16,7 +16,7 @@ from ingest.models import Artifact, RunLog
 from ingest.refusals import Refused
 from ingest.services import keeping, ranges
 from ingest.services.reading import artifact_read
-from ingest.services.runs import MAX_TRIES, Superseded, Work, tries_of
+from ingest.services.runs import MAX_TRIES, Postponed, Superseded, Work, tries_of
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +44,15 @@ def _artifacts_parse(work: Work, folder: Path) -> None:
         if artifact.range_runs.exists() if work.run.tries > 1 else ranges.is_worth_cutting(artifact):
             ranges.artifact_cut(artifact, work.run.job_id)
             continue
+        if ranges.is_large(artifact):
+            work.goes_on_long()
         _parse_or_give_up(artifact, work, folder / str(artifact.pk))
         settled.append(artifact)
         if len(settled) >= _BATCH or time.monotonic() - recorded_at > _RECORD_EVERY_S:
             _record(settled, work)
             settled, recorded_at = [], time.monotonic()
+            if work.has_had_its_share and done + 1 < len(todo):
+                raise Postponed(is_long=False)
     _record(settled, work)
 
 
@@ -74,7 +78,7 @@ def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path) -> None:
     except Lost as lost:
         log.warning("artifact %s cannot be parsed: %s", artifact.pk, lost)
         keeping.leave_out(artifact, str(lost))
-    except (OSError, Superseded, Refused):
+    except (OSError, Postponed, Superseded, Refused):
         raise
     except Exception as error:
         log.exception("artifact %s cannot be parsed", artifact.pk)

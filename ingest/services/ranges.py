@@ -27,9 +27,14 @@ _SEEK_BYTES = 1 << 20
 
 def is_worth_cutting(artifact: Artifact) -> bool:
     """Whether the file is a log so large that several workers should share it. Reads its head only."""
-    if artifact.blob.size_bytes <= WORTH_UNITS * settings.PARSE_UNIT_BYTES:
+    if not is_large(artifact):
         return False
     return is_divisible(storage.blob_range(artifact.blob_id, 0, sniff.HEAD_BYTES), artifact.path)
+
+
+def is_large(artifact: Artifact) -> bool:
+    """Whether reading it in one piece holds others up."""
+    return bool(artifact.blob.size_bytes > WORTH_UNITS * settings.PARSE_UNIT_BYTES)
 
 
 @transaction.atomic
@@ -101,6 +106,7 @@ def ranges_join(run: Run) -> None:
             kind=Run.Kind.PARSE,
             artifact=run.artifact,
             parameters={"join": done},
+            is_long=True,
         )
         run_enqueue(joining)
 

@@ -18,7 +18,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from diagnosis import faults
-from ingest import processes
+from ingest import places, processes
 from ingest.isolation import Lost
 from ingest.models import Artifact, Job, Run, RunLog, Upload
 from ingest.refusals import DATABASE_AWAY, Refused
@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 MAX_TRIES = 3
 #: after the longest silence that a reader is allowed, a run has this long to say that it goes on
 _GRACE = timedelta(minutes=5)
+#: work that takes longer than this holds others up
+SHORT_S = 3.0
 MAX_LOG_ROWS = 200
 _PROGRESS_EVERY_S = 1.0
 #: seconds between attempts to tell a database that is away that work goes back to the queue
@@ -48,11 +50,22 @@ class Superseded(Exception):
     """Another worker holds the run now: stop, write nothing."""
 
 
+class Postponed(Exception):
+    """The run goes back to the queue through no fault of its own: it took its share (others may be next), or, with
+    ``is_long``, it takes long and there is no place for long work."""
+
+    def __init__(self, *, is_long: bool) -> None:
+        super().__init__()
+        self.is_long = is_long
+
+
 class Work:
     """What a running piece of work may do with its run: tell its progress, write to its log."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, place: places.Place | None = None) -> None:
         self.run = run
+        self.place = place
+        self._began = time.monotonic()
         self._told_at = 0.0
         self._stage = ""
         self._rows = 0
@@ -60,10 +73,27 @@ class Work:
     def stage(self, stage: str, done: int = 0, total: int = 0) -> None:
         """Tell the progress; written at most once a second, a new stage at once. Fits the engine's ``on_stage``."""
         now = time.monotonic()
+        if self.run.kind == Run.Kind.UNPACK and self.has_had_its_share:  # how much an archive holds shows late
+            self.goes_on_long()
         if stage == self._stage and now - self._told_at < _PROGRESS_EVERY_S:
             return
         self._told_at, self._stage = now, stage
         self.write(stage=stage[:60], done=done, total=total)
+
+    @property
+    def has_had_its_share(self) -> bool:
+        """Whether the work has taken so long that it holds others up."""
+        return time.monotonic() - self._began > SHORT_S
+
+    def goes_on_long(self) -> None:
+        """Take a place for long work. Raises :class:`Postponed` where there is none."""
+        if self.place is None:
+            self.place = places.take()
+        if self.place is None:
+            raise Postponed(is_long=True)
+        if not self.run.is_long:
+            self.run.is_long = True
+            self.write(is_long=True)
 
     def beat(self) -> None:
         """Tell that the work goes on, at most every few seconds."""
@@ -91,15 +121,27 @@ class Work:
             RunLog.objects.create(run=self.run, level=RunLog.Level.WARNING, message=message)
 
 
-def run_do(run_id: int, act: Callable[[Work], None]) -> None:
+def run_do(run_id: int, act: Callable[[Work], None], place: places.Place | None = None) -> bool:
     """Claim the run, do its work, record the outcome. Without a claim (done, or in other hands) nothing happens.
+
+    ``place`` is for work that is known to be long; it is left afterwards. Returns whether one was held.
 
     An expected problem (:class:`Refused`) fails the run with its sentence; an unexpected one lets it be tried again.
     """
     run = run_claim(run_id)
-    if run is None:
-        return
-    work = Work(run)
+    work = Work(run, place) if run is not None else None
+    try:
+        if work is not None:
+            _work_do(work, act)
+    finally:
+        held = work.place if work is not None else place
+        if held is not None:
+            held.leave()
+    return held is not None
+
+
+def _work_do(work: Work, act: Callable[[Work], None]) -> None:
+    run = work.run
     try:
         RunLog.objects.filter(run=run).delete()
         act(work)
@@ -107,6 +149,8 @@ def run_do(run_id: int, act: Callable[[Work], None]) -> None:
         run_succeed(run)
     except Superseded:
         return
+    except Postponed as postponed:
+        _postpone(run, is_long=postponed.is_long)
     except Refused as refusal:
         run_fail(run, refusal.detail)
     except Lost as lost:
@@ -202,6 +246,16 @@ def run_release(run: Run, sentence: str) -> None:
     Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries).update(
         state=Run.State.QUEUED, sent_at=None, error=sentence, worker=""
     )
+
+
+def _postpone(run: Run, *, is_long: bool) -> None:
+    """Back to the queue; this try counts for nothing. Whoever leaves a place for long work wakes the next for it."""
+    parameters = {**run.parameters, _WAITS: int(run.parameters.get(_WAITS, 0)) + 1}
+    Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries).update(
+        state=Run.State.QUEUED, sent_at=timezone.now(), worker="", is_long=is_long, parameters=parameters
+    )
+    if not is_long:
+        run_enqueue(run)
 
 
 def _release_when_it_answers(run: Run, sentence: str) -> None:

@@ -1,0 +1,86 @@
+"""Which queued run is done next. The rows decide; a message only says that somebody may take one.
+
+Uploaders take turns: whoever has the fewest runs under way is next, then whoever waited longest for one. Among the
+jobs of one uploader the one that got least of the last hour is next, so that a small job does not wait for large ones
+that came before. One turn in eight takes the oldest run, whosesoever it is, so that nothing waits for ever.
+
+Long work (a large archive, file or diagnosis) needs a place (:mod:`ingest.places`): at least one process of each worker
+is left to short work. A run that turns out to be long after it began takes a place then, or goes back to the queue.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Count, F, Max, Min, Q
+from django.utils import timezone
+
+from ingest import places
+from ingest.models import Run
+from ingest.services.runs import Work, run_do
+
+_RECENT = timedelta(hours=1)
+_OLDEST_EVERY = 8
+_turns = itertools.count(1)
+
+type Act = Callable[[Work], None]
+
+
+def work_next(acts: Mapping[str, Act], *, asked: int) -> None:
+    """Do the run whose turn it is, of the kinds in ``acts``. ``asked`` is done where nothing else is queued: a run
+    whose worker died is still called running, and only the claim of it can tell."""
+    turn = next(_turns)
+    run_id = next_run(acts, oldest=turn % _OLDEST_EVERY == 0)
+    place = None
+    if run_id is not None and Run.objects.filter(pk=run_id, is_long=True).exists():
+        place = places.take()
+        if place is None:
+            run_id = next_run(acts, is_short=True)
+            if run_id is None:
+                return
+    kind = Run.objects.filter(pk=run_id or asked).values_list("kind", flat=True).first()
+    if kind is None or kind not in acts:
+        return
+    was_long = run_do(run_id or asked, acts[kind], place)
+    if was_long:
+        _wake_another(acts)
+
+
+def next_run(kinds: Mapping[str, Any], *, oldest: bool = False, is_short: bool = False) -> int | None:
+    """The id of the run whose turn it is; None where none waits. Three queries, for any number of runs."""
+    waiting = Run.objects.filter(state=Run.State.QUEUED, kind__in=list(kinds))
+    if is_short:
+        waiting = waiting.filter(is_long=False)
+    if oldest:
+        return waiting.order_by("pk").values_list("pk", flat=True).first()
+    rows = waiting.order_by().values("job_id", uploader=F("job__created_by")).annotate(first=Min("pk"))
+    jobs = list(rows)
+    if len(jobs) < 2:
+        return jobs[0]["first"] if jobs else None
+    begun = Run.objects.filter(started_at__gt=timezone.now() - _RECENT).order_by()
+    under_way = Count("pk", filter=Q(state=Run.State.RUNNING))
+    said = begun.values(uploader=F("job__created_by")).annotate(under_way=under_way, last=Max("started_at"))
+    uploaders = {row["uploader"]: (row["under_way"], row["last"].timestamp()) for row in said}
+    served = dict(begun.values_list("job_id").annotate(count=Count("pk")))
+
+    def turn(row: Any) -> tuple[Any, ...]:
+        return (*uploaders.get(row["uploader"], (0, 0.0)), served.get(row["job_id"], 0), row["first"])
+
+    return int(min(jobs, key=turn)["first"])
+
+
+def _wake_another(kinds: Mapping[str, Any]) -> None:
+    """A place is free: runs that found none have no message any more."""
+    from ingest.services.diagnosing import ready_send  # noqa: PLC0415  # diagnosing makes runs
+    from ingest.tasks import run_send  # noqa: PLC0415  # tasks call services
+
+    run = Run.objects.filter(state=Run.State.QUEUED, kind__in=list(kinds), is_long=True).order_by("pk").first()
+    if run is None:
+        return
+    if run.kind == Run.Kind.DIAGNOSE:
+        ready_send(run)
+    else:
+        run_send(run.pk)

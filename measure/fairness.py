@@ -1,0 +1,122 @@
+"""How long a job of one file waits while large archives of the same sender are read.
+
+    python -m measure fairness [--archives 10] [--members 50000] [--probes 20] [--database postgres]
+                               [--against CHECKOUT]
+
+Starts a site of its own, sends `--archives` archives of `--members` small files each (0.8 MB at 50,000) as jobs of
+their own, and then, one after another, `--probes` jobs of one file, each of which is asked to be diagnosed. Prints how
+long the file took to be read and the job to be diagnosed, from the moment it was sent, and how many members were read
+meanwhile. `--against` measures another checkout before, in the same run. Fails where the p95 of the time to read is
+above `--limit-s`, or nothing of the archives was read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import io
+import json
+import tarfile
+import time
+from pathlib import Path
+
+from measure.site import ROOT, Site, quantile, running
+from measure.upload import Api
+from scripts.services import postgres
+
+_LINE = b"2026-11-21 03:00:%02d,000 INFO iteration %d loss 2.5\n"
+#: a probe that is not read by then counts as this long
+_PATIENCE_S = 120.0
+
+
+def archive_of(members: int, number: int) -> bytes:
+    """A gzipped tar of so many one-line logs."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=6) as archive:
+        for n in range(members):
+            text = _LINE % (n % 60, n)
+            info = tarfile.TarInfo(f"a{number}/rank{n}.log")
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text))
+    return packed.getvalue()
+
+
+def send(api: Api, slug: str, path: str, data: bytes) -> None:
+    body = json.dumps({"name": slug, "slug": slug, "outcome": "failed"})
+    status, _, said = api.call("POST", "/api/v1/jobs/", body, **{"Content-Type": "application/json"})
+    assert status == 201, said
+    address = f"/api/v1/jobs/{slug}/artifacts/{hashlib.sha256(data).hexdigest()}?path={path}"
+    status, _, said = api.call("PUT", address, data)
+    assert status in (201, 202), said
+
+
+def probe(api: Api, number: int) -> tuple[float, float]:
+    """Seconds until the one file is read, and until its job is diagnosed."""
+    slug = f"one-{number}"
+    begun = time.monotonic()
+    send(api, slug, "a.log", b"".join(_LINE % (n % 60, n) for n in range(200)))
+    api.call("POST", f"/api/v1/jobs/{slug}/diagnose/")
+    read = 0.0
+    while time.monotonic() - begun < _PATIENCE_S:
+        steps = json.loads(api.call("GET", f"/api/v1/jobs/{slug}/")[2])["progress"]["steps"]
+        states = {step["name"]: step["state"] for step in steps}
+        if not read and states.get("parsing") == "done":
+            read = time.monotonic() - begun
+        if states.get("diagnosing") == "done":
+            return read, time.monotonic() - begun
+        time.sleep(0.2)
+    return read or _PATIENCE_S, _PATIENCE_S
+
+
+def members_read(api: Api, archives: int) -> int:
+    lines = 0
+    for number in range(archives):
+        steps = json.loads(api.call("GET", f"/api/v1/jobs/many-{number}/")[2])["progress"]["steps"]
+        said = next((step["text"] for step in steps if step["name"] == "parsing"), "0")
+        lines += int(said.split()[0].replace(",", ""))
+    return lines
+
+
+def measured(root: Path, given: argparse.Namespace) -> tuple[float, int]:
+    """The p95 of the seconds until a file is read, and how many members were read meanwhile."""
+    with contextlib.ExitStack() as stack:
+        variables = {"FAULTLINE_WORKER_PROCESSES": "2"}
+        if given.database == "postgres":
+            variables["DATABASE_URL"] = stack.enter_context(postgres())
+        site: Site = stack.enter_context(running(root, **variables))
+        api = Api(site.url, site.token)
+        for number in range(given.archives):
+            data = archive_of(given.members, number)
+            send(api, f"many-{number}", "all.tar.gz", data)
+        print(f"  {given.archives} archives of {given.members:,} members, {len(data) / 1e6:.1f} MB each")
+        time.sleep(5)
+        begun = time.monotonic()
+        took = [probe(api, number) for number in range(given.probes)]
+        count, seconds = members_read(api, given.archives), time.monotonic() - begun
+        for name, values in (("read", [t[0] for t in took]), ("diagnosed", [t[1] for t in took])):
+            figures = ", ".join(f"p{int(100 * q)} {quantile(values, q):.1f} s" for q in (0.5, 0.95))
+            print(f"  one file {name}: {figures}, at most {max(values):.1f} s ({len(values)} jobs)")
+        print(f"  members read meanwhile: {count:,} in {seconds:.0f} s", flush=True)
+    return quantile([t[0] for t in took], 0.95), count
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--archives", type=int, default=10)
+    parser.add_argument("--members", type=int, default=50_000)
+    parser.add_argument("--probes", type=int, default=20)
+    parser.add_argument("--limit-s", type=float, default=10.0)
+    parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
+    parser.add_argument("--against", type=Path, help="another checkout, measured first")
+    given = parser.parse_args()
+    if given.against:
+        print(f"{given.against}:")
+        measured(given.against.resolve(), given)
+    print("this checkout:")
+    worst, count = measured(ROOT, given)
+    return int(worst > given.limit_s or not count)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

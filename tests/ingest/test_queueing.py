@@ -1,0 +1,177 @@
+"""Whose run is next: uploaders take turns, small jobs pass large ones, and one process is kept free of long work."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from ingest import places, services
+from ingest.models import Artifact, Job, Run, Upload
+from ingest.services import queueing, runs
+from tests.archives import tar_of
+from tests.factories import make_job, make_user
+from tests.ingest.conftest import LOG
+
+pytestmark = pytest.mark.django_db(transaction=True)
+KINDS = {Run.Kind.PARSE: lambda work: None, Run.Kind.UNPACK: lambda work: None}
+
+
+def queued(job: Job, count: int = 1, **fields: Any) -> list[Run]:
+    return [Run.objects.create(job=job, kind=Run.Kind.PARSE, **fields) for _ in range(count)]
+
+
+def job_of(name: str) -> Job:
+    person = make_user(name, "engineer") if not Job.objects.filter(created_by__username=name).exists() else None
+    job: Job = make_job(created_by=person or Job.objects.filter(created_by__username=name)[0].created_by)
+    return job
+
+
+@pytest.fixture
+def one_place(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(places, "_count", None)
+    monkeypatch.setattr(places, "_owner", 0)
+    places.share(2)
+    yield
+
+
+@pytest.fixture(autouse=True)
+def first_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queueing, "_turns", itertools.count(1))
+
+
+def order(limit: int = 50) -> list[int]:
+    """The jobs in the order in which their runs are done by one worker."""
+    done: list[int] = []
+    while len(done) < limit and (run_id := queueing.next_run(KINDS)) is not None:
+        now = timezone.now()
+        Run.objects.filter(pk=run_id).update(state=Run.State.SUCCEEDED, started_at=now, ended_at=now)
+        done.append(Run.objects.get(pk=run_id).job_id)
+    return done
+
+
+def test_uploaders_take_turns_however_much_one_of_them_sent() -> None:
+    large, small = job_of("anna"), job_of("ben")
+    queued(large, 20)
+    queued(small, 2)
+    assert order()[:4].count(small.pk) == 2
+
+
+def test_a_small_job_passes_the_large_ones_of_the_same_uploader() -> None:
+    large = [job_of("anna") for _ in range(10)]
+    for job in large:
+        queued(job, 3)
+    order(limit=15)
+    small = job_of("anna")
+    queued(small)
+    assert order()[0] == small.pk
+
+
+def test_whoever_has_runs_under_way_waits_for_those_who_have_none() -> None:
+    busy, idle = job_of("anna"), job_of("ben")
+    queued(busy, state=Run.State.RUNNING, started_at=timezone.now() - timedelta(minutes=5))
+    queued(busy, 3)
+    (wanted,) = queued(idle)
+    assert queueing.next_run(KINDS) == wanted.pk
+
+
+def test_one_turn_in_eight_goes_to_the_oldest_run() -> None:
+    old, busy = job_of("anna"), job_of("ben")
+    (oldest,) = queued(old)
+    queued(old, 1, state=Run.State.RUNNING, started_at=timezone.now())
+    queued(busy, 20)
+    done: list[int] = []
+    acts = {Run.Kind.PARSE: lambda work: done.append(work.run.pk)}
+    for _ in range(8):
+        queueing.work_next(acts, asked=oldest.pk)
+    assert done.index(oldest.pk) == 7
+
+
+def test_a_message_for_a_run_that_is_done_already_does_another_one() -> None:
+    first, second = queued(make_job(), 2)
+    done: list[int] = []
+    acts = {Run.Kind.PARSE: lambda work: done.append(work.run.pk)}
+    for _ in range(3):
+        queueing.work_next(acts, asked=second.pk)
+    assert done == [first.pk, second.pk]
+
+
+def test_long_work_waits_for_a_place_and_short_work_passes_it(one_place: None) -> None:
+    (long,), (short,) = queued(job_of("anna"), is_long=True), queued(job_of("ben"))
+    place = places.take()
+    assert place is not None
+    assert places.take() is None
+    done: list[int] = []
+    acts = {Run.Kind.PARSE: lambda work: done.append(work.run.pk)}
+    queueing.work_next(acts, asked=long.pk)
+    queueing.work_next(acts, asked=short.pk)
+    assert done == [short.pk]
+    place.leave()
+    queueing.work_next(acts, asked=long.pk)
+    assert done == [short.pk, long.pk]
+    again = places.take()
+    assert again is not None
+    again.leave()
+
+
+def test_who_leaves_a_place_wakes_the_next_that_needs_one(one_place: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = queued(make_job(), 2, is_long=True)
+    woken: list[int] = []
+    monkeypatch.setattr("ingest.tasks.run_send", woken.append)
+    queueing.work_next(KINDS, asked=first.pk)
+    assert woken == [second.pk]
+
+
+def test_an_archive_that_turns_out_large_waits_for_a_place_and_is_read_then(
+    one_place: None, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = places.take()
+    assert place is not None
+    with monkeypatch.context() as slow:
+        slow.setattr(runs, "SHORT_S", -1.0)
+        data = tar_of({f"{n}.log": LOG + b"%d\n" % n for n in range(5)})
+        services.artifact_receive(job=job, path="all.tar", chunks=[data])
+    run = Run.objects.get(kind="unpack")
+    assert (run.state, run.is_long, runs.tries_of(run)) == ("queued", True, 0)
+    place.leave()
+    queueing.work_next({"unpack": _unpack()}, asked=run.pk)
+    assert Upload.objects.get().state == "settled"
+    assert Artifact.objects.count() == 5
+
+
+def _unpack() -> Any:
+    from ingest.services.unpacking import upload_unpack
+
+    return upload_unpack
+
+
+def test_a_unit_of_files_that_had_its_share_goes_on_later_and_loses_nothing(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ingest.services import parsing
+
+    monkeypatch.setattr(runs, "SHORT_S", -1.0)
+    monkeypatch.setattr(parsing, "_BATCH", 1)
+    monkeypatch.setattr("ingest.tasks.parse.apply_async", lambda *_, **__: None)
+    for n in range(3):
+        services.artifact_receive(job=job, path=f"{n}.log", chunks=[LOG + b"%d\n" % n])
+    counts = []
+    while Run.objects.filter(state="queued").exists():
+        queueing.work_next({"parse": parsing.artifacts_parse}, asked=0)
+        counts.append(Artifact.objects.filter(state="parsed").count())
+    assert counts == [1, 2, 3]
+
+
+def test_a_diagnosis_of_many_files_is_long_work(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ingest.services import diagnosing
+
+    monkeypatch.setattr(diagnosing, "_LONG_FILES", 1)
+    for n in range(2):
+        services.artifact_receive(job=job, path=f"{n}.log", chunks=[LOG + b"%d\n" % n])
+    run = services.diagnosis_request(job=job)
+    assert run is not None
+    assert run.is_long
