@@ -211,6 +211,8 @@ READING_LIMIT_S = env_int("FAULTLINE_READING_LIMIT_S", 6 * 3600, minimum=1)
 RUN_LIMIT_S = env_int("FAULTLINE_RUN_LIMIT_S", 24 * 3600, minimum=1)
 EVIDENCE_DAYS = env_int("FAULTLINE_EVIDENCE_DAYS", 0)
 DIAGNOSE_AFTER_S = env_int("FAULTLINE_DIAGNOSE_AFTER_S", 30)
+#: GPU-seconds beyond the usual from which on slow steps make an incident
+SLOW_LEAST_GPU_S = env_int("FAULTLINE_SLOW_LEAST_GPU_S", 20)
 # One form without JavaScript may carry a whole directory of rank files.
 DATA_UPLOAD_MAX_NUMBER_FILES = 5000
 # Bodies above 64 KiB: how slowly they may come, for how long, and how many at once in one web process.

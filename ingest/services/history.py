@@ -39,12 +39,15 @@ def history_for(job: Job) -> History:
     return _load(everything)
 
 
-def history_learn(job: Job, parsed: list[Parsed]) -> HistoryEntry | None:
-    """Keep what a healthy job printed; a job that turns out not to be one leaves the pool."""
+def history_learn(job: Job, parsed: list[Parsed], *, is_steady: bool = True) -> HistoryEntry | None:
+    """Keep what a healthy job printed; a job that turns out not to be one leaves the pool.
+
+    ``is_steady`` False: the diagnosis found it slow or restarted, so it is no example of what is normal.
+    """
     from diagnosis.history import History, learn  # noqa: PLC0415
     from diagnosis.logs.mask import VERSION  # noqa: PLC0415
 
-    if not is_healthy(job, parsed):
+    if not is_steady or not is_healthy(job, parsed):
         HistoryEntry.objects.filter(job=job).delete()
         return None
     events = learn(parsed, job_id=job.slug, family=job.pool, framework=job.framework)

@@ -29,6 +29,12 @@ def test_a_job_that_succeeded_joins_the_pool_and_leaves_it_when_it_turns_out_not
     assert not HistoryEntry.objects.exists()
 
 
+def test_a_job_that_was_slow_is_no_example_of_what_is_normal(tmp_path: Path) -> None:
+    job = a_job("one", tmp_path)
+    services.history_learn(job, selectors.parsed_for(job.attempts.get(), tmp_path), is_steady=False)
+    assert not HistoryEntry.objects.exists()
+
+
 def test_a_job_is_compared_with_its_family_and_never_with_itself(tmp_path: Path) -> None:
     mine = [a_job(f"llama {n}", tmp_path, family="llama") for n in range(4)]
     a_job("bert", tmp_path, family="bert")

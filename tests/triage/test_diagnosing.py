@@ -12,7 +12,7 @@ from tests.factories import make_attempt, make_cluster, make_user
 from tests.triage.report import T0, healthy, sample
 from triage.models import Activity, Diagnosis, Group, GroupRule, Incident
 from triage.services.diagnosing import diagnosis_store
-from triage.services.reading import incident_of, week_of
+from triage.services.reading import incident_of, is_steady, week_of
 from triage.services.reviewing import decision_make, incident_act
 
 pytestmark = pytest.mark.django_db
@@ -157,3 +157,39 @@ def test_odd_reports_are_read_without_complaint():
     report["logs"]["timeline"]["t1"] = 1e300
     report["logs"]["events"][0]["first_at"] = 1e300
     assert incident_of(report).happened_at is None
+
+
+SLOW = {"first": 25, "last": 32, "count": 8, "factor": 2.05, "lost_s": 40.0, "lost_gpu_s": 320.0}
+
+
+def concluded(condition: str, **fields: object) -> dict[str, object]:
+    told = {
+        "condition": condition,
+        "id": "performance.network",
+        "confidence": 0.6,
+        "sentence": "The job completed, but steps 25 to 32 took 2.05 times as long as usual. gpu-0413 held them up.",
+        "alternatives": [{"id": "performance.network", "p": 0.6}, {"id": "performance.step", "p": 0.4}],
+        "moment": {"t": T0 + 70, "until": T0 + 110, "stage": "training", "iteration": 25},
+        "slowdowns": [SLOW],
+        "fault": [{"kind": "node", "name": "gpu-0413", "p": 0.8, "reasons": ["answered late"]}],
+    }
+    return {**healthy(), "version": 2, "headline": told["sentence"], "conclusion": {**told, **fields}}
+
+
+def test_a_completed_job_that_was_slow_is_an_incident_that_costs_the_time_beyond_the_usual():
+    incident = store(make_attempt(), report=concluded("degraded"))
+    assert (incident.category, incident.symptom, incident.iteration) == ("performance.network", "slow", 25)
+    assert (incident.runner_up, incident.runner_up_confidence) == ("performance.step", 0.4)
+    assert incident.happened_at == datetime.fromtimestamp(T0 + 70, UTC)
+    assert incident.lost_s == 40.0
+
+
+@pytest.mark.parametrize("condition", ["healthy", "recovered", "running", "unknown"])
+def test_a_conclusion_that_nothing_is_wrong_makes_no_incident(condition):
+    assert incident_of(concluded(condition)) is None
+
+
+def test_only_steady_jobs_teach_what_is_normal():
+    assert is_steady(concluded("healthy"))
+    assert not is_steady(concluded("degraded"))
+    assert not is_steady(concluded("recovered"))

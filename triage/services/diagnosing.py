@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import KombuError
@@ -23,7 +24,7 @@ from triage.services import standing
 from triage.services.flow_tables import tables_keep
 from triage.services.indexing import search_entry_write
 from triage.services.learning import classifier_in_force
-from triage.services.reading import IncidentFacts, incident_of, moment, node_count_of, node_names_of, week_of
+from triage.services.reading import IncidentFacts, incident_of, is_steady, moment, node_count_of, node_names_of, week_of
 from triage.services.rules import rules_in_force
 
 log = logging.getLogger(__name__)
@@ -61,13 +62,14 @@ def job_diagnose(work: Work) -> None:
                 as_of=as_of,
                 rules=rules,
                 model=model,
+                least_gpu_s=settings.SLOW_LEAST_GPU_S,
                 tables=str(tables := Path(folder) / f"tables-{attempt.number}"),
             )
             work.stage("storing")
             stored = diagnosis_store(attempt=attempt, revision=revision, report=report)
             tables_keep(stored, tables)
             job.refresh_from_db()
-            history_learn(job, parsed)
+            history_learn(job, parsed, is_steady=is_steady(report))
 
 
 @transaction.atomic

@@ -111,6 +111,12 @@ def incident_of(report: dict[str, Any]) -> IncidentFacts | None:
     )
 
 
+def is_steady(report: dict[str, Any]) -> bool:
+    """Whether a job ran as jobs should: one that was slow, restarted or worse teaches nothing of what is normal."""
+    told = report.get("conclusion") or {}
+    return bool(told.get("condition", "healthy") not in (*OPEN, "recovered"))
+
+
 def node_count_of(report: dict[str, Any]) -> int | None:
     """How many nodes the job had, by its own word or by the lanes that were seen."""
     count = (report.get("job") or {}).get("nodes")
