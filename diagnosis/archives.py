@@ -20,6 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
+from diagnosis.archive_contents import Names, promised_entries, unlisted
 from diagnosis.archive_streams import (
     BLOCK_BYTES,
     DAMAGE,
@@ -188,7 +189,7 @@ class _Walk:
         except _UNREADABLE as error:
             self.on_problem(path, f"The archive cannot be opened ({why(error)}): send it again.")
             return
-        count, names, skipped = 0, _Names(), archive.skipped
+        count, names, skipped = 0, Names(), archive.skipped
         with closing(archive):
             while True:
                 before = skipped.bytes
@@ -224,7 +225,7 @@ class _Walk:
         prefix: str,
         depth: int,
         sent: SentBytes,
-        names: _Names,
+        names: Names,
     ) -> Iterator[Member]:
         name = self._name(info.name, prefix)
         if name and info.isreg():
@@ -245,7 +246,7 @@ class _Walk:
                         raise Refused(self._too_large())
                 file = spool
             try:
-                if _promised_entries(file) > self.limits.members:
+                if promised_entries(file) > self.limits.members:
                     raise Refused(self._too_many())
                 archive = zipfile.ZipFile(file)
             except (*_UNREADABLE, NotImplementedError) as error:
@@ -255,7 +256,7 @@ class _Walk:
                 infos = [info for info in archive.infolist() if not info.is_dir() or info.file_size]
                 if not infos:
                     self.on_problem(path, "The archive holds no files: nothing to read in it.")
-                names = _Names()
+                names = Names()
                 for info in infos:
                     if name := self._name(info.filename, prefix):
                         yield from self._zip_member(archive, info, names.free(name), depth)
@@ -311,7 +312,7 @@ class _Walk:
         if self.out_bytes > self.limits.total_bytes:
             raise Refused(self._too_large())
 
-    def _say_doubles(self, path: str, names: _Names) -> None:
+    def _say_doubles(self, path: str, names: Names) -> None:
         if names.doubles:
             first = f"{names.example!r} the first" if names.doubles > 1 else f"{names.example!r}"
             told = f"{names.doubles:,} members bear the name of an earlier one, {first}"
@@ -362,68 +363,3 @@ class _Tar(tarfile.TarFile):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.skipped = Skipped()
         super().__init__(*arguments, **options)
-
-
-class _Names:
-    """Names within one archive: one that comes again is told apart by ``~2`` before its suffix."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, int] = {}
-        self.doubles = 0
-        self.example = ""
-
-    def free(self, name: str) -> str:
-        count = self._seen.get(name, 0) + 1
-        self._seen[name] = count
-        if count == 1:
-            return name
-        self.doubles += 1
-        self.example = self.example or name
-        folder, slash, last = name.rpartition("/")
-        stem, dot, suffix = last.partition(".") if not last.startswith(".") else (last, "", "")
-        while (fresh := f"{folder}{slash}{stem}~{count}{dot}{suffix}") in self._seen:
-            count += 1
-        self._seen[name], self._seen[fresh] = count, 1
-        return fresh
-
-
-def unlisted(file: Any, archive: zipfile.ZipFile) -> int:
-    """Files within a zip archive that its directory does not list: local headers in gaps between those that it does.
-
-    One short read a member.
-    """
-    found = 0
-    begins = sorted({info.header_offset for info in archive.infolist()})
-    sizes = {info.header_offset: info.compress_size for info in archive.infolist()}
-    at = 0
-    try:
-        for begin in [*begins, archive.start_dir]:
-            found += _headers_between(file, at, begin)
-            file.seek(begin)
-            head = file.read(30)
-            if begin != archive.start_dir and head[:4] == b"PK\x03\x04":
-                at = begin + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
-                at += sizes[begin]
-    except (OSError, ValueError):
-        return found
-    return found
-
-
-def _headers_between(file: Any, at: int, end: int) -> int:
-    """Local headers from ``at`` to ``end``; a data descriptor of up to 24 bytes may stand there. Looks at 1 MiB."""
-    if end - at < 30:
-        return 0
-    file.seek(at)
-    return bytes(file.read(min(end - at, 1 << 20))).count(b"PK\x03\x04")
-
-
-def _promised_entries(file: Any) -> int:
-    """How many members the end record promises, read before the directory is loaded into memory."""
-    end = file.seek(0, io.SEEK_END)
-    file.seek(max(0, end - (1 << 16) - 22))
-    tail = file.read()
-    file.seek(0)
-    at = tail.rfind(b"PK\x05\x06")
-    count = int.from_bytes(tail[at + 10 : at + 12], "little") if at >= 0 else 0
-    at = tail.rfind(b"PK\x06\x06")
-    return int.from_bytes(tail[at + 32 : at + 40], "little") if count == 0xFFFF and at >= 0 else count

@@ -29,4 +29,4 @@ CELERY_TASK_EAGER_PROPAGATES = True
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":  # noqa: F405
     DATABASES["default"]["TEST"] = {"NAME": str(_data / "test.sqlite3")}  # noqa: F405
 # Most tests read evidence in their own process; `tests/ingest/test_isolation.py` and those with real workers do not.
-READING_IS_APART = False
+READING_IS_APART = env_bool("FAULTLINE_READING_IS_APART", False)  # noqa: F405

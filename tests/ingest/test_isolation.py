@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -10,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from diagnosis.model import ParseHints
+from diagnosis import archives
+from diagnosis.model import JobHints, ParseHints
 from ingest.isolation import Limits, Lost, call
 from ingest.isolation.client import Keeper
+from tests.archives import tar_of
 from tests.ingest.conftest import LOG
 
 PLENTY = Limits(memory_bytes=1 << 30, silence_s=60, wall_s=120)
@@ -125,3 +129,38 @@ def test_a_file_is_read_alike_in_a_process_apart_and_in_the_worker(tmp_path: Pat
     assert answers[0]["lines"] > 0
     for name in ("columns.parquet", "uniques.parquet", "parsed.json"):
         assert (tmp_path / "apart" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
+
+
+def test_a_job_is_diagnosed_alike_in_a_process_apart_and_in_the_worker(tmp_path: Path) -> None:
+    from diagnosis import parse
+    from diagnosis.history import History
+    from diagnosis.logs import signatures
+
+    files = {"n1/a.log": LOG, "n2/b.log": b"2026-03-01 08:00:00 RuntimeError: CUDA error: device-side assert\n" * 3}
+    parsed = [parse(io.BytesIO(data), path, ParseHints(), tmp_path / path) for path, data in files.items()]
+    stages: list[str] = []
+    handlers = {
+        "beat": lambda: None,
+        "stage": lambda stage, done, total: stages.append(stage),
+        "read": lambda path, offset, length: files[path][offset : offset + length],
+    }
+    said = {"parsed": parsed, "job": JobHints(job_id="7"), "history": History(), "rules": signatures.load()}
+    apart, here = (
+        call("diagnose_job", handlers, limits, **said, as_of=1772352000.0, model=None, tables=str(tmp_path / "t"))
+        for limits in (PLENTY, None)
+    )
+    assert apart == json.loads(json.dumps(here))
+    assert "stacks" in stages
+
+
+def test_an_archive_is_unpacked_alike_in_a_process_apart_and_in_the_worker(tmp_path: Path) -> None:
+    (tmp_path / "all.tar.gz").write_bytes(tar_of({"a.log": LOG, "../b.log": LOG, "c.log": b""}))
+    taken: dict[str, list[Any]] = {"apart": [], "here": []}
+    for name, limits in (("apart", PLENTY), ("here", None)):
+        (tmp_path / name).mkdir()
+        handlers = {"beat": lambda: None, "taken": taken[name].extend}
+        said = {"source": str(tmp_path / "all.tar.gz"), "path": "all.tar.gz", "limits": archives.Limits()}
+        call("unpack", handlers, limits, **said, folder=str(tmp_path / name))
+    apart, here = ([[row[0], row[1], *row[3:]] for row in taken[name]] for name in ("apart", "here"))
+    assert apart == here
+    assert [row[0] for row in apart] == ["member", "problem", "member"]

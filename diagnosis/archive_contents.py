@@ -1,0 +1,72 @@
+"""What an archive says of its own contents, checked: names that come twice, files that its directory leaves out."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any
+
+
+class Names:
+    """Names within one archive: one that comes again is told apart by ``~2`` before its suffix."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, int] = {}
+        self.doubles = 0
+        self.example = ""
+
+    def free(self, name: str) -> str:
+        count = self._seen.get(name, 0) + 1
+        self._seen[name] = count
+        if count == 1:
+            return name
+        self.doubles += 1
+        self.example = self.example or name
+        folder, slash, last = name.rpartition("/")
+        stem, dot, suffix = last.partition(".") if not last.startswith(".") else (last, "", "")
+        while (fresh := f"{folder}{slash}{stem}~{count}{dot}{suffix}") in self._seen:
+            count += 1
+        self._seen[name], self._seen[fresh] = count, 1
+        return fresh
+
+
+def unlisted(file: Any, archive: zipfile.ZipFile) -> int:
+    """Files within a zip archive that its directory does not list: local headers in gaps between those that it does.
+
+    One short read a member.
+    """
+    found = 0
+    begins = sorted({info.header_offset for info in archive.infolist()})
+    sizes = {info.header_offset: info.compress_size for info in archive.infolist()}
+    at = 0
+    try:
+        for begin in [*begins, archive.start_dir]:
+            found += _headers_between(file, at, begin)
+            file.seek(begin)
+            head = file.read(30)
+            if begin != archive.start_dir and head[:4] == b"PK\x03\x04":
+                at = begin + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+                at += sizes[begin]
+    except (OSError, ValueError):
+        return found
+    return found
+
+
+def _headers_between(file: Any, at: int, end: int) -> int:
+    """Local headers from ``at`` to ``end``; a data descriptor of up to 24 bytes may stand there. Looks at 1 MiB."""
+    if end - at < 30:
+        return 0
+    file.seek(at)
+    return bytes(file.read(min(end - at, 1 << 20))).count(b"PK\x03\x04")
+
+
+def promised_entries(file: Any) -> int:
+    """How many members the end record promises, read before the directory is loaded into memory."""
+    end = file.seek(0, io.SEEK_END)
+    file.seek(max(0, end - (1 << 16) - 22))
+    tail = file.read()
+    file.seek(0)
+    at = tail.rfind(b"PK\x05\x06")
+    count = int.from_bytes(tail[at + 10 : at + 12], "little") if at >= 0 else 0
+    at = tail.rfind(b"PK\x06\x06")
+    return int.from_bytes(tail[at + 32 : at + 40], "little") if count == 0xFFFF and at >= 0 else count
