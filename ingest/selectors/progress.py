@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db.models import Count, F, Q, Sum
+from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 
 from ingest.models import Artifact, Job, Run, RunLog, Upload
@@ -55,8 +56,9 @@ class Progress:
 
 
 def progress(job: Job) -> Progress:
-    """Six queries, whatever the number of files; one more where a diagnosis ended since ``job`` was read, whose
-    revisions are then read again: who asks until nothing is active must not be told that it failed.
+    """Six queries, whatever the number of files; one more while large files are read, and one where a diagnosis ended
+    since ``job`` was read, whose revisions are then read again: who asks until nothing is active must not be told that
+    it failed.
     """
     files = _files(job)
     uploads = list(job.uploads.filter(state__in=("receiving", "received")).order_by("created_at")[:50])
@@ -114,7 +116,7 @@ def _steps(
         done = settled == total
         text = f"{settled:,} of {total:,} file{'' if total == 1 else 's'} read, {files['lines']:,} lines"
         if pieces:
-            text += f"; {len(pieces):,} {'piece' if len(pieces) == 1 else 'pieces'} of large files to go"
+            text += f"; {_large(job)}"
         steps.append(Step("parsing", "done" if done and not unpacking else "active", text, settled, total))
     if diagnosing:
         stage = diagnosing.stage or ("queued" if diagnosing.state == Run.State.QUEUED else "starting")
@@ -125,6 +127,30 @@ def _steps(
     elif job.diagnosed_revision:
         steps.append(Step("diagnosing", "done", "done"))
     return steps
+
+
+def _large(job: Job) -> str:
+    """How far the files are that several workers share: bytes, lines, rate, time left. One query."""
+    ranges = job.runs.filter(parameters__has_key="part", artifact__settled_at=None).exclude(artifact=None)
+    rows = list(ranges.order_by("pk").values_list("state", "parameters", "started_at", "artifact__path"))
+    total = sum(parameters["length"] for _, parameters, _, _ in rows)
+    read = [parameters for state, parameters, _, _ in rows if state == Run.State.SUCCEEDED]
+    done, lines = sum(row["length"] for row in read), sum(row.get("lines", 0) for row in read)
+    names = list(dict.fromkeys(path for *_, path in rows))
+    what = names[0] if len(names) == 1 else f"{len(names):,} large files"
+    text = f"{what}: {filesizeformat(done)} of {filesizeformat(total)} and {lines:,} lines read".replace("\xa0", " ")
+    begun = min((at for _, _, at, _ in rows if at is not None), default=None)
+    seconds = (timezone.now() - begun).total_seconds() if begun else 0.0
+    if not done or seconds <= 0:
+        return text
+    if done == total:
+        return f"{text}, being put together"
+    rate = filesizeformat(done / seconds).replace("\xa0", " ")
+    return f"{text}, {rate} a second, about {_duration((total - done) * seconds / done)} left"
+
+
+def _duration(seconds: float) -> str:
+    return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"
 
 
 def _received(files: dict[str, Any], uploads: list[Upload], unpacking: Run | None) -> Step:

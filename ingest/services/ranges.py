@@ -115,8 +115,9 @@ def _read(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> No
     offset, length = work.run.parameters["offset"], work.run.parameters["length"]
     head = storage.blob_range(artifact.blob_id, 0, sniff.HEAD_BYTES)
     hints = replace(hints, kind=sniff.sniff(head, artifact.path), offset=offset)
-    artifact_read(artifact, work, hints, folder, length=length)
-    work.write()  # raises when the range is in other hands by now
+    said = artifact_read(artifact, work, hints, folder, length=length)
+    work.run.parameters["lines"] = said["lines"]
+    work.write(parameters=work.run.parameters)  # raises when the range is in other hands by now
     storage.directory_take(_part_key(artifact, hints, work.run.parameters["part"]), folder, storage.PARSED_FILES)
 
 

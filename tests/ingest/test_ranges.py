@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import io
+import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from django.test import override_settings
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
 from diagnosis import ParseHints, parse
 from ingest import selectors, services
 from ingest.isolation import inside
-from ingest.models import Artifact, Job, Run
+from ingest.models import Artifact, Blob, Job, Run
 from ingest.services import ranges
 from tests.archives import tar_of
 
@@ -108,3 +111,24 @@ def test_text_that_cannot_be_cut_is_read_in_one_piece(job: Job, small_units: Non
     services.artifact_receive(job=job, path="wide.log", chunks=[LOG.decode().encode("utf-16")])
     assert Artifact.objects.get().state == "parsed"
     assert not Run.objects.exclude(artifact=None).exists()
+
+
+def test_while_a_large_file_is_read_bytes_lines_rate_and_time_left_are_told(job: Any) -> None:
+    attempt = services.attempt_get(job=job)
+    Blob.objects.create(sha256="a" * 64, size_bytes=400 << 20)
+    artifact = Artifact.objects.create(attempt=attempt, path="rank0.log", blob_id="a" * 64, state="parsing")
+    begun = timezone.now() - timedelta(seconds=10)
+    for part, state in enumerate(("succeeded", "running", "queued", "queued")):
+        said = {"part": part, "parts": 4, "offset": part * (100 << 20), "length": 100 << 20}
+        said |= {"lines": 1_000_000} if state == "succeeded" else {}
+        Run.objects.create(
+            job=job,
+            kind="parse",
+            artifact=artifact,
+            parameters=said,
+            state=state,
+            started_at=begun if part < 2 else None,
+        )
+    step = next(step for step in selectors.progress(job).steps if step.name == "parsing")
+    assert "rank0.log: 100.0 MB of 400.0 MB and 1,000,000 lines read, " in step.text
+    assert re.search(r"(9\.\d|10\.0) MB a second, about 3\d s left$", step.text)
