@@ -42,13 +42,17 @@ def job_get(site: Site, fields: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     except Problem as problem:
         if problem.kind != "slug_in_use":
             raise
-    cluster = fields.get("cluster") or "default"
-    if cluster != "default" and not slug.startswith(f"{cluster}--"):  # as the site keeps it
-        slug = f"{cluster}--{slug}"[:120]
-    try:
-        job: dict[str, Any] = site.get(f"/jobs/{slug}/").data
-    except Problem:
-        raise Problem(409, f"The id {slug} is in use by a job that this token may not see: give --slug.", "") from None
+    # the site keeps the former in a team's cluster
+    slugs = (f"{fields.get('cluster') or 'default'}--{slug}"[:120], slug)
+    job: dict[str, Any] | None = None
+    for slug in slugs:
+        try:
+            job = site.get(f"/jobs/{slug}/").data
+            break
+        except Problem:
+            continue
+    if job is None:
+        raise Problem(409, f"The id {slugs[1]} is in use by a job that this token may not see: give --slug.", "")
     more = {key: value for key, value in fields.items() if key not in ("slug", "cluster", "time_zone", "name")}
     return (site.send("PATCH", f"/jobs/{slug}/", more).data if more else job), False
 

@@ -22,7 +22,7 @@ def job_create(
 ) -> Job:
     """A new job with its first attempt. Without a ``slug`` one is made of the name, unique by a number.
 
-    In a cluster other than the default one the slug begins with the cluster's, as in ``h100--night-run``: slugs are one
+    In a cluster that belongs to teams the slug begins with the cluster's, as in ``h100--night-run``: slugs are one
     set for all, and that one is taken must not tell of a job that the caller may not see.
 
     Without a ``team`` it is that of ``user``, where they are in one alone.
@@ -90,8 +90,8 @@ def attempt_get(*, job: Job, number: int = 0) -> Attempt:
 
 
 def _within(cluster: Cluster, slug: str) -> str:
-    """The slug as it is kept. Only jobs of a cluster have slugs that begin with its name."""
-    if cluster.slug != DEFAULT_CLUSTER:
+    """The slug as it is kept. Only jobs of a team's cluster have slugs that begin with its name."""
+    if cluster.teams.exists():
         prefix = f"{cluster.slug}{_OF_CLUSTER}"
         return slug if slug.startswith(prefix) else f"{prefix}{slug}"[:_MAX_SLUG]
     if _OF_CLUSTER in slug:
