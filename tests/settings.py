@@ -19,6 +19,7 @@ os.environ["REDIS_URL"] = f"unix://{_data / 'valkey.sock'}"
 # The browser's driver keeps an event loop in its thread, which Django would take for asynchronous code.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
 
+from triage.environment import env_bool  # noqa: E402
 from triage.settings import *  # noqa: E402, F403
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
@@ -29,4 +30,4 @@ CELERY_TASK_EAGER_PROPAGATES = True
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":  # noqa: F405
     DATABASES["default"]["TEST"] = {"NAME": str(_data / "test.sqlite3")}  # noqa: F405
 # Most tests read evidence in their own process; `tests/ingest/test_isolation.py` and those with real workers do not.
-READING_IS_APART = env_bool("FAULTLINE_READING_IS_APART", False)  # noqa: F405
+READING_IS_APART = env_bool("FAULTLINE_READING_IS_APART", False)
