@@ -26,7 +26,7 @@ PYTHON = sys.executable
 #: The checks speak of this checkout alone: what a shell has set for a server of its own must not steer them. Nor do
 #: the hundred processes that they start compile each module anew where a shell asks for that.
 UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
-PYTEST = [PYTHON, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup"]
+PYTEST = [PYTHON, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "--durations=10", "--durations-min=1"]
 
 
 @dataclass(frozen=True, slots=True)

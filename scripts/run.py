@@ -184,7 +184,7 @@ def serve(data: Path, host: str, port: int, url: str) -> None:
             running.append(child)
             process = child.start()
             if child is web:  # first, and alone on the processors until it answers: somebody waits for it
-                wait_until(lambda: answers(port, host), process, what=web.name, log=web.log, timeout_s=120)
+                wait_until(lambda: answers(port, host), process, what=web.name, log=web.log, timeout_s=600)
         say(f"\n  Faultline: {url}\n  Logs:      {data / 'log'}\n  Ctrl-C ends it.\n")
         load = [sys.executable, "manage.py", "samples"]
         samples = Child("Loading the sample jobs", load, data / "log" / "samples.log", env)

@@ -80,7 +80,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until(is_ready: Callable[[], bool], process: Process, *, what: str, log: Path, timeout_s: float = 20) -> None:
+def wait_until(is_ready: Callable[[], bool], process: Process, *, what: str, log: Path, timeout_s: float = 60) -> None:
     """Poll until ready; a child that ends or stays silent becomes a ServiceError with the last line of its log."""
     deadline = time.monotonic() + timeout_s
     while not is_ready():

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from scripts.services import spawn, start_valkey, stop, wait_until
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared"))
@@ -19,10 +20,22 @@ SHARED = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared"))
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs real servers runs in one process of a parallel run, so that they start once; the rest is spread."""
+    """Tests of one site, and those of one broker, share a process of a parallel run, so that each starts once.
+
+    The rest is spread. On PostgreSQL only what touches a database runs: all else is tested beside SQLite.
+    """
     for item in items:
-        if item.get_closest_marker("broker") or item.get_closest_marker("e2e"):
-            item.add_marker(pytest.mark.xdist_group("servers"))
+        if item.get_closest_marker("e2e"):
+            item.add_marker(pytest.mark.xdist_group("site"))
+        elif item.get_closest_marker("broker"):
+            item.add_marker(pytest.mark.xdist_group("broker"))
+    if os.environ.get("DATABASE_URL"):
+        items[:] = [item for item in items if _touches_database(item)]
+
+
+def _touches_database(item: pytest.Item) -> bool:
+    used = {"db", "transactional_db", "django_db_setup"} & set(getattr(item, "fixturenames", ()))
+    return bool(used) or item.get_closest_marker("django_db") is not None
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +108,9 @@ def start_worker(queued: None, transactional_db: None) -> Iterator[Callable[...,
         argv = [sys.executable, "-m", "celery", "-A", "triage.celery", "worker", "-Q", "parse,diagnose,notify"]
         process = spawn([*argv, "-c", "2", "--without-gossip", "--without-mingle", "-l", "info"], log=log, env=env)
         started.append(process)
-        wait_until(lambda: b" ready." in log.read_bytes(), process, what="The Celery worker", log=log, timeout_s=60)
+        wait_until(
+            lambda: b" ready." in log.read_bytes(), process, what="The Celery worker", log=log, timeout_s=PATIENCE_S
+        )
         return process
 
     yield start

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from faultline.main import parser
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 pytestmark = pytest.mark.django_db
@@ -33,7 +34,7 @@ def run(*argv: object, **env: str) -> subprocess.CompletedProcess[str]:
         env={"PATH": "/usr/bin:/bin", **env},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 

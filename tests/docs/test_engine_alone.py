@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.patience import WORK_S
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 SERVER_ONLY = (
     "django",
@@ -34,7 +36,7 @@ runpy.run_module("diagnosis", run_name="__main__", alter_sys=True)
 
 def diagnose(*arguments: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-c", PROGRAM, *arguments]
-    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=WORK_S, check=False)
 
 
 def test_a_failed_job_is_diagnosed_where_django_is_not_installed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.e2e.test_desk import open_sample
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -29,8 +31,10 @@ def hold_first(page: Page, address: str) -> list[Route]:
 
 
 def wait_for(page: Page, held: list[Any]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
     while not held:
-        page.wait_for_timeout(20)
+        assert time.monotonic() < deadline, "the request was never sent"
+        page.wait_for_timeout(20)  # the browser's events are handled meanwhile
 
 
 def take_all_back(page: Page) -> None:

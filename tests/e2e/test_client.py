@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.e2e.conftest import ROOT, Site
+from tests.patience import WORK_S
 
 pytestmark = pytest.mark.e2e
 
@@ -28,14 +29,14 @@ def test_an_epilog_sends_a_failed_job_and_is_told_what_failed(site: Site, engine
     with tarfile.open(ROOT / "samples" / "sigkill_rank5.tar.gz") as archive:
         archive.extractall(tmp_path / "logs", filter="data")
     argv = [sys.executable, "-I", str(program), "upload", str(tmp_path / "logs"), "--job", "Killed in the night"]
-    argv += ["--url", site.url, "--token-file", str(token), "--outcome", "failed", "--diagnose", "--wait", "150"]
-    done = subprocess.run([*argv, "--json"], capture_output=True, text=True, timeout=200, check=False)
+    argv += ["--url", site.url, "--token-file", str(token), "--outcome", "failed", "--diagnose", "--wait", str(WORK_S)]
+    done = subprocess.run([*argv, "--json"], capture_output=True, text=True, timeout=WORK_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     said = json.loads(done.stdout)
     assert (said["diagnosis"], len(said["incidents"])) == ("succeeded", 1)
     engineer.goto(said["incidents"][0]["url"])
     assert said["incidents"][0]["headline"] in engineer.locator("main").inner_text()
     again = json.loads(
-        subprocess.run([*argv, "--json"], capture_output=True, text=True, timeout=200, check=False).stdout
+        subprocess.run([*argv, "--json"], capture_output=True, text=True, timeout=WORK_S, check=False).stdout
     )
     assert (again["sent"], again["known"], again["is_new"]) == (0, said["sent"], False)

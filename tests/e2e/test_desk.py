@@ -8,6 +8,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from tests.patience import PATIENCE_S
+
 pytestmark = pytest.mark.e2e
 JOB = "/jobs/sample-sigkill-rank5/"
 
@@ -37,7 +39,7 @@ def test_a_queue_that_stays_open_shows_what_comes_and_keeps_the_focus(
     reading = page.evaluate("document.activeElement.href")
     waiting = int(page.locator("#queue-count").inner_text())
     colleague.keyboard.press("u")  # the word is taken back: it awaits review again
-    expect(row).to_be_visible(timeout=60_000)
+    expect(row).to_be_visible()
     expect(page.locator("[data-live-said]")).to_have_text("1 new")
     expect(page.locator("#queue-count")).to_have_text(str(waiting + 1))
     assert page.evaluate("document.activeElement.href") == reading
@@ -105,7 +107,7 @@ def test_a_queue_being_worked_on_is_left_alone(engineer: Page, samples_ready: No
     assert asked == []
     page.keyboard.press("Escape")
     expect(page.locator(".bulkbar")).not_to_be_visible()
-    with page.expect_response(lambda response: response.url.endswith("/"), timeout=20_000):
+    with page.expect_response(lambda response: response.url.endswith("/"), timeout=PATIENCE_S * 1000):
         pass
 
 

@@ -12,6 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Page, Response, expect
 
 from tests.e2e.conftest import SCHEMES, SIZES
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -84,7 +85,7 @@ def test_nothing_is_cut_off_or_scrolls_sideways_at_either_width(
 def _fits_either_width(page: Page) -> None:
     for size, viewport in SIZES.items():
         page.set_viewport_size(viewport)
-        deadline = time.monotonic() + 10  # a chart follows the window a moment later
+        deadline = time.monotonic() + PATIENCE_S  # a chart follows the window a moment later
         while (width := page.evaluate("document.documentElement.scrollWidth")) > viewport["width"]:
             assert time.monotonic() < deadline, f"{page.url} is {width} px wide on a {size} screen"
             page.wait_for_timeout(100)

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.patience import WORK_S
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLES = ROOT / "samples"
 #: from the end of the upload to the incident; parsing and diagnosing take seconds, a busy machine takes its time
-PATIENCE_MS = 180_000
+PATIENCE_MS = WORK_S * 1000
 
 pytestmark = pytest.mark.e2e
 

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from tests.patience import WORK_S
+
 pytestmark = pytest.mark.e2e
-PATIENCE_MS = 180_000
+PATIENCE_MS = WORK_S * 1000
 LINE = "2026-01-02 03:04:05 INFO iteration 1 of many, loss 2.5\n"
 
 

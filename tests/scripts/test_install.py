@@ -1,6 +1,6 @@
-import shutil
-import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +51,16 @@ def test_a_stamp_of_the_development_lock_serves_make_run_too_but_not_the_other_w
             "No matching distribution found for polars",
         ),
         ("", "no message"),
+        (
+            "  error: command 'gcc' failed: No such file or directory\nERROR: Failed building wheel for numba\n",
+            "numba is not ready-made for Python 3.",
+        ),
+        (
+            "  x Failed to build `drain3==0.9`\n  error: [Errno 2] unable to execute 'cc'\n",
+            "drain3 is not ready-made for Python 3.",
+        ),
+        ("fatal error: Python.h: No such file or directory\n", "no compiler is here to make it"),
+        ("error: failed to write: No space left on device (os error 28)", "disk is full"),
     ],
 )
 def test_a_failed_installation_is_told_in_one_line(output: str, words: str) -> None:
@@ -59,23 +69,23 @@ def test_a_failed_installation_is_told_in_one_line(output: str, words: str) -> N
     assert "\n" not in sentence
 
 
-def test_an_old_python_is_refused_with_one_line_that_says_what_to_do(tmp_path: Path) -> None:
-    """On a machine whose every Python is a shim that refuses to run, as version managers leave them."""
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for name in ("sh", "dirname", "mkdir"):
-        (tools / name).symlink_to(shutil.which(name) or name)
-    for name in ("python3", "python3.12", "python3.13", "python3.14"):
-        shim = tools / name
-        shim.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.9.2 && exit 0\nexit 1\n')
-        shim.chmod(0o755)
-    checkout = tmp_path / "checkout" / "scripts"
-    checkout.mkdir(parents=True)
-    (checkout / "bootstrap").write_text((ROOT / "scripts" / "bootstrap").read_text())
-    env = {"PATH": str(tools), "HOME": str(tmp_path), "PYENV_ROOT": str(tmp_path)}
-    done = subprocess.run(
-        ["/bin/sh", checkout / "bootstrap", "run"], env=env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "needs Python 3.12 or newer (found: Python 3.9.2)" in done.stderr
+def test_a_full_disk_is_told_before_anything_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(install.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(install, "NEEDED_BYTES", 2**80)
+    assert install.install("run").startswith("The disk is nearly full: ")
+
+
+def test_while_it_installs_it_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr(install, "TELL_EVERY_S", 0.05)
+    argv = [sys.executable, "-c", "import time; time.sleep(0.5); print('it fails'); raise SystemExit(3)"]
+    assert install.watched(argv, 90) == (3, "it fails\n")
+    told = capsys.readouterr().out.splitlines()
+    assert told
+    assert all("of 90 installed" in line or "downloading" in line for line in told)
+
+
+def test_the_lock_of_every_kind_is_told_apart_by_package() -> None:
+    found = install.entries(install.LOCKS["dev"].read_text())
+    assert found["uv"].startswith("uv==")
+    assert "--hash=sha256:" in found["uv"]
+    assert "\\" not in found["uv"]

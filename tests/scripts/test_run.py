@@ -9,13 +9,14 @@ import pytest
 
 from scripts import run
 from scripts.services import ROOT, ServiceError, free_port, wait_until
+from tests.patience import PATIENCE_S
 
 
 def start(tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "FAULTLINE_DATA_DIR": str(tmp_path), "FAULTLINE_PORT": str(free_port()), **variables}
     env.pop("REDIS_URL", None)
     argv = [sys.executable, "-m", "scripts.run"]
-    return subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def test_a_taken_port_is_one_line_that_proposes_another(tmp_path: Path) -> None:

@@ -1,4 +1,3 @@
-import os
 import signal
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts.services import ROOT, ServiceError, free_port, spawn, start_valkey, stop, valkey_url, wait_until
+from tests.patience import wait_for
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's parent-death signal is Linux's own")
 
@@ -17,15 +17,6 @@ def is_alive(pid: int) -> bool:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:
         return False
-
-
-def wait_for(condition, timeout_s: float = 10) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 @linux
@@ -40,7 +31,7 @@ def test_a_child_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
     assert is_alive(child)
     parent.kill()
     parent.wait()
-    assert wait_for(lambda: not is_alive(child))
+    wait_for(lambda: not is_alive(child), "the end of the child")
 
 
 def test_what_was_queued_survives_a_kill_of_valkey(tmp_path: Path) -> None:
@@ -81,11 +72,11 @@ def test_stopping_ends_children_of_the_child_that_ignore_the_polite_signal(tmp_p
         "time.sleep(60)\n"
     )
     process = spawn([sys.executable, "-c", program], log=log)
-    assert wait_for(lambda: log.read_text().strip().isdigit())
+    wait_for(lambda: log.read_text().strip().isdigit(), "the number of the grandchild")
     grandchild = int(log.read_text())
     stop(process, grace_s=0.2)
     assert process.returncode == -signal.SIGKILL
-    assert wait_for(lambda: not is_alive(grandchild)) or not hasattr(os, "fork")
+    wait_for(lambda: not is_alive(grandchild), "the end of the grandchild")
 
 
 def test_free_ports_differ_from_those_in_use() -> None:

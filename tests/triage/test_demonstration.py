@@ -1,7 +1,7 @@
 """The demonstration: a year that adds up, kept apart from real figures, gone with one button."""
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -57,7 +57,7 @@ def year(db):
 
 def figures(user, text=""):
     today = timezone.now().date()
-    period = Period(today.replace(year=today.year - 1, day=min(today.day, 28)), today)
+    period = Period(today - timedelta(days=364), today)
     query = settled(search.parse(text), user)
     return statistics_of(user=user, query=query, period=period, now=timezone.now())
 
@@ -88,6 +88,7 @@ def test_without_an_own_job_figures_are_those_of_the_demonstration_and_say_so(ye
 def test_figures_of_the_year_are_plausible(year):
     shown = figures(make_user("boss", "manager"))
     assert shown.total > 200
+    assert {one.before for one in shown.figures if one.key == "incidents"} == {0}, "all of it lies in the year"
     assert 0.9 < figure(shown, "ettr") < 1
     assert 0.8 < figure(shown, "right") < 1
     assert 3600 < figure(shown, "mtbf") < 86_400 * 20
@@ -117,6 +118,7 @@ def test_it_is_shown_when_asked_for_although_there_are_own_jobs(year, client):
     assert "<b>Demonstration.</b>" in client.get("/statistics/?q=cluster:demonstration").content.decode()
     assert "demo-118" in client.get("/nodes/?cluster=demonstration&sort=accused").content.decode()
     assert "<b>Demonstration.</b>" in client.get("/incidents/").content.decode()
+    assert "Leave it out" not in client.get("/").content.decode(), "the queue takes no search"
     assert "<b>Demonstration.</b>" not in client.get("/incidents/?q=!cluster:demonstration").content.decode()
 
 

@@ -12,6 +12,7 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ImproperlyConfigured
 
 from tests.factories import make_team, make_user
+from tests.patience import WORK_S
 from triage.environment import env_pairs
 from triage.models import Activity
 from triage.services.membership import membership_sync, roles_for
@@ -38,7 +39,7 @@ def test_with_a_provider_people_come_in_with_roles_and_teams_of_their_groups():
         env=env,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=WORK_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -75,13 +75,13 @@ def notice_of_figures(query: Query, user: Any) -> Notice | None:
     return Notice("The demonstration is counted among these figures.", True, *links)
 
 
-def notice_of_rows(query: Query, user: Any, rows: int) -> Notice | None:
-    """For a list of which ``rows`` are the demonstration's; None where none is."""
+def notice_of_rows(user: Any, rows: int, query: Query | None = None) -> Notice | None:
+    """For a list of which ``rows`` are the demonstration's, and the query that found them; None where none is."""
     if not rows or not is_there(user):
         return None
     said = "1 row is a recording or made up." if rows == 1 else f"{rows:,} rows are recordings or made up."
-    base = query.without("cluster")
-    return Notice(said, True, without=str(base.plus("cluster", DEMONSTRATION, is_negated=True)))
+    without = "" if query is None else str(query.without("cluster").plus("cluster", DEMONSTRATION, is_negated=True))
+    return Notice(said, True, without=without)
 
 
 def notice_of_machines(user: Any, clusters: list[int], named: str) -> Notice | None:

@@ -19,7 +19,6 @@ from ingest.selectors import artifacts_of
 from ingest.services import artifact_delete, diagnosis_request
 from triage.charts import chart_response
 from triage.charts.iterations import iteration_curves
-from triage.search import Query
 from triage.selectors.deletion import deleted_job_words, deletion_refusal, losses_of
 from triage.selectors.demonstration import notice_of_job, notice_of_rows
 from triage.selectors.jobs import DISPUTED, job_for, job_page, job_view
@@ -53,7 +52,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "outcomes": [*Outcome.choices, (DISPUTED, "said otherwise")],
     }
     count = sum(row.cluster.slug == DEMONSTRATION for row in page.jobs)
-    context |= demonstration(request, notice_of_rows(Query(), request.user, count))
+    context |= demonstration(request, notice_of_rows(request.user, count))
     return render(request, "triage/jobs.html", context)
 
 

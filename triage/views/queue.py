@@ -56,15 +56,15 @@ def queue(request: HttpRequest) -> HttpResponse:
     sections = queue_sections(request.user, timezone.now())
     context = {"nav": "queue", "sections": sections, "total": sum(len(rows) for _, rows in sections)}
     context["limit"] = QUEUE_SIZE
-    context |= _demonstrated(request, search.Query(), [row for _, rows in sections for row in rows])
+    context |= _demonstrated(request, [row for _, rows in sections for row in rows])
     return render(request, "triage/queue.html", context)
 
 
-def _demonstrated(request: HttpRequest, query: search.Query, rows: Sequence[Incident]) -> dict[str, Any]:
+def _demonstrated(request: HttpRequest, rows: Sequence[Incident], query: search.Query | None = None) -> dict[str, Any]:
     """The notice on the demonstration's incidents among the rows."""
     slugs = visible_clusters(request.user)
     count = sum(slugs.get(row.cluster_id) == DEMONSTRATION for row in rows)
-    return demonstration(request, notice_of_rows(query, request.user, count))
+    return demonstration(request, notice_of_rows(request.user, count, query))
 
 
 @require_GET
@@ -88,7 +88,7 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
             page = incident_page(request.user, query, sort=sort, page=whole(request.GET.get("page"), 1))
             hints = search.hints(query, jobs=jobs_visible_to(request.user), is_empty=not page.total)
             shown |= {"page": page, "hints": hints, "words": query.words()}
-            shown |= _demonstrated(request, query, page.incidents)
+            shown |= _demonstrated(request, page.incidents, query)
     return {
         **shown,
         "nav": "incidents",
