@@ -71,3 +71,36 @@ def test_the_page_shows_both_runs(client):
     page = client.get("/jobs/failed/compare/").content.decode()
     assert "Only in this run" in page
     assert "/jobs/failed/curves/good/" in page
+
+
+def of_shape(report, *, world_size, **layout):
+    return {**report, "job": {**report["job"], "world_size": world_size, "layout": layout}}
+
+
+def test_by_default_the_run_of_the_same_layout_and_world_size_is_picked_and_the_page_says_why(client):
+    client.force_login(make_user("ada", "engineer"))
+    run("failed", sample())
+    run("same", healthy())
+    run("wider", of_shape(healthy(), world_size=64, tp=8, pp=2, dp=4))
+    run("other-layout", of_shape(healthy(), world_size=32, tp=4, pp=4, dp=2))
+    page = client.get("/jobs/failed/compare/")
+    assert page.context["comparison"].other.slug == "same"
+    said = "Picked as the latest healthy run of the family “llama” with the same layout and world size."
+    assert said in page.content.decode()
+    assert 'data-testid="why"' not in client.get("/jobs/failed/compare/?with=wider").content.decode()
+
+
+def test_a_failed_run_of_the_same_shape_tells_more_than_a_healthy_one_of_another():
+    failed = run("failed", sample())
+    run("failed-too", sample())
+    run("healthy", of_shape(healthy(), world_size=8, dp=8))
+    found = comparison(make_user("ada", "engineer"), failed.job, failed)
+    assert found.other.slug == "failed-too"
+    assert found.why.startswith("Picked as the latest run of the family")
+
+
+def test_where_no_run_is_alike_the_page_says_what_differs():
+    failed = run("failed", sample())
+    run("healthy", of_shape(healthy(), world_size=8, dp=8))
+    found = comparison(make_user("ada", "engineer"), failed.job, failed)
+    assert found.why.endswith("; none has the same layout or world size.")

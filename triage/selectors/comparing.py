@@ -40,10 +40,16 @@ class Comparison:
     only_here: list[FindingFacts]
     in_both: list[tuple[FindingFacts, FindingFacts]]
     only_there: list[FindingFacts]
+    #: why the other run was picked; empty where the reader picked it
+    why: str = ""
 
 
 def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = "") -> Comparison:
-    """Compare with the named run, else with the family's latest healthy one, else its latest. Two queries."""
+    """Compare with the named run, else with the one that is most like this one. Three queries.
+
+    Most like is first a run of the same layout and world size, then of one of them, then a healthy one, then the
+    latest.
+    """
     family = jobs_visible_to(user).exclude(pk=job.pk).filter(diagnoses__isnull=False).distinct()
     if job.family:
         alike = Q(family=job.family)
@@ -51,8 +57,7 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
         alike = Q(framework=job.framework, model=job.model) if job.framework or job.model else Q()
     candidates = list(family.filter(alike).order_by("-created_at")[:CANDIDATES])
     named = [row for row in candidates if row.slug == other_slug]
-    healthy = [row for row in candidates if row.outcome == "succeeded"]
-    other = next(iter([*named, *healthy, *candidates]), None)
+    other, why = (named[0], "") if named else _most_alike(job, here, candidates)
     there = Diagnosis.objects.filter(job=other).first() if other else None
     if here is None or there is None:
         return Comparison(candidates, None, [], [], [], [])
@@ -64,7 +69,46 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
         [row for text, row in mine.items() if text not in theirs],
         [(row, theirs[text]) for text, row in mine.items() if text in theirs],
         [row for text, row in theirs.items() if text not in mine],
+        why,
     )
+
+
+def _most_alike(job: Job, here: Diagnosis | None, candidates: list[Job]) -> tuple[Job | None, str]:
+    """The candidate (latest first) that is most like the job, and why it is."""
+    if here is None or not candidates:
+        return None, ""
+    told = Diagnosis.objects.filter(job__in=candidates).order_by("created_at", "pk")
+    shapes: dict[int, tuple[str, str]] = {
+        pk: (_layout_words(layout), str(size or ""))
+        for pk, layout, size in told.values_list("job", "report__job__layout", "report__job__world_size")
+    }
+    mine = here.report.get("job") or {}
+    layout, size = _layout_words(mine.get("layout")), str(mine.get("world_size") or "")
+
+    def shared(row: Job) -> tuple[bool, bool]:
+        its_layout, its_size = shapes.get(row.pk, ("", ""))
+        return bool(layout) and its_layout == layout, bool(size) and its_size == size
+
+    def rank(row: Job) -> tuple[int, bool, bool]:
+        same = shared(row)
+        return -sum(same), not same[1], row.outcome != "succeeded"
+
+    best = min(candidates, key=rank)  # of equals the first, which is the latest
+    same = [word for word, is_same in zip(("layout", "world size"), shared(best), strict=True) if is_same]
+    known = [word for word, value in (("layout", layout), ("world size", size)) if value]
+    differs = [word for word in known if word not in same]
+    kind = "healthy run" if best.outcome == "succeeded" else "run"
+    of = f"of the family “{job.family}”" if job.family else "of the same framework and model"
+    with_same = f" with the same {' and '.join(same)}" if same else ""
+    without = f"; none has the same {' and '.join(differs)} as well" if same and differs else ""
+    without = without or (f"; none has the same {' or '.join(differs)}" if differs else "")
+    without = without or ("; layout and world size of this run are not known" if not known else "")
+    return best, f"Picked as the latest {kind} {of}{with_same}{without}."
+
+
+def _layout_words(layout: Any) -> str:
+    shown = layout if isinstance(layout, dict) else {}
+    return " ".join(f"{key}{shown[key]}" for key in ("tp", "pp", "dp", "ep", "cp") if shown.get(key))
 
 
 def _by_template(diagnosis: Diagnosis) -> dict[str, FindingFacts]:
@@ -81,7 +125,6 @@ def _facts(diagnosis: Diagnosis) -> dict[str, str]:
     logs, job = report.get("logs") or {}, report.get("job") or {}
     seconds = [row["seconds"] for row in timeline.get("iterations") or [] if row.get("seconds") is not None]
     t0, t1 = timeline.get("t0"), timeline.get("t1")
-    layout = job.get("layout") or {}
     return {
         "Outcome": str(logs.get("outcome") or "unknown"),
         "Stage reached": str(logs.get("stage") or "–").replace("_", " "),
@@ -92,6 +135,6 @@ def _facts(diagnosis: Diagnosis) -> dict[str, str]:
         "Nodes": number(node_count_of(report)),
         "Ranks": number(job.get("world_size")),
         "Framework": str(job.get("framework") or "–"),
-        "Layout": " ".join(f"{key}{layout[key]}" for key in ("tp", "pp", "dp", "ep", "cp") if layout.get(key)) or "–",
+        "Layout": _layout_words(job.get("layout")) or "–",
         "Engine": diagnosis.engine,
     }

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ingest.models import Artifact, Job
-from triage.charts.flows import map_chart, ranks_chart, steps_chart
+from triage.charts.flows import iso, map_chart, ranks_chart, steps_chart
 from triage.charts.flows_ports import port_chart, ports_chart
+from triage.charts.tables import Table, pairs_table, port_table, steps_table
 from triage.models import Activity, Diagnosis
 from triage.services.flow_tables import table_path
 
@@ -26,6 +27,7 @@ class PortsView:
     chosen: str
     lines: dict[str, Any] | None
     has_table: bool
+    table: Table | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,9 @@ class FlowsView:
     ports: PortsView | None = None
     #: which iteration of the logs the first step is, and what lies between their times
     aligned: dict[str, Any] | None = None
+    #: what the charts draw, for readers without JavaScript
+    steps_table: Table | None = None
+    pairs_table: Table | None = None
 
     @property
     def above_limit(self) -> int:
@@ -81,6 +86,8 @@ def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", 
         has_table=bool(job.get("table")) and table_path(diagnosis, job["table"]) is not None,
         ports=ports,
         aligned=aligned,
+        steps_table=steps_table(job, iso) if job.get("steps") else None,
+        pairs_table=pairs_table(job),
     )
 
 
@@ -106,7 +113,8 @@ def _ports(diagnosis: Diagnosis, captures: list[dict[str, Any]], counters: str, 
         return PortsView(row, captures, name, None, has_table=False)
     from diagnosis.flows.ports import port_lines  # noqa: PLC0415  # the engine is not imported with the site
 
-    return PortsView(row, captures, name, port_chart(name, port_lines(path, name)), has_table=True)
+    lines = port_lines(path, name)
+    return PortsView(row, captures, name, port_chart(name, lines), has_table=True, table=port_table(lines, iso))
 
 
 def flow_job(diagnosis: Diagnosis | None, chosen: str) -> tuple[dict[str, Any], Path] | None:
