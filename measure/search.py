@@ -90,10 +90,11 @@ def run(asked: argparse.Namespace) -> int:
     django.setup()
     from django.core.management import call_command
     from django.test import Client
-    from django.test.utils import override_settings
+    from django.test.utils import override_settings, setup_test_environment
 
     from triage.models import Finding, SearchEntry
 
+    setup_test_environment()  # answers tell what they were made of
     call_command("migrate", verbosity=0)
     user = filled(asked)
     rng = random.Random(asked.seed)
