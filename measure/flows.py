@@ -1,39 +1,83 @@
-"""An exam of its own for the flow engine: `python -m measure flows [--set SET] [--seed N]`.
+"""Scores the flow engine: `python -m measure flows [--set SET…] [--seed N]`.
 
-Captures of ``flows_world`` (other fabrics, layouts, collectives and exporters than the practice data), scored by the
-same scorer (``$FAULTLINE_SHARED/tools/score.py``). The held-out cases were never looked into while the engine was
-changed.
+Made-up captures (``exams.flows``: other fabrics, layouts, collectives and exporters than the practice data) and the
+practice set, scored by the same scorer. The held-out cases were never looked into while the engine was changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import io
 import json
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from diagnosis.flows import diagnose_flows, parse_flow
 from diagnosis.model import ParseHints
 from exams.flows.capture import Case, build
 from exams.flows.exam import SETS
+from measure.evidence import SHARED
 from measure.score import scorer
 
 
-def answer(case: Case) -> tuple[dict[str, Any], dict[str, Any], int, float]:
-    """Truth, the engine's flows object, records, CPU seconds of the engine."""
+class Capture(NamedTuple):
+    """One capture as uploaded, and its truth; ``arrays``: of each rank, where the practice set has them."""
+
+    name: str
+    file: str
+    data: bytes
+    inventory: list[dict[str, Any]]
+    truth: dict[str, Any]
+    arrays: Any = None
+
+
+def made(case: Case) -> Capture:
+    """The capture of a made-up case."""
     table, rows, truth = build(case)
     buffer = io.BytesIO()
     table.write_parquet(buffer)
-    buffer.seek(0)
+    return Capture(case.name, "flows.parquet", buffer.getvalue(), rows, truth)
+
+
+def practice(*, with_inventory: bool = True) -> Iterator[Capture]:
+    """The captures of the practice set (needs FAULTLINE_SHARED)."""
+    base = SHARED / "data" / "practice"
+    truth, arrays = scorer().load_truth(str(base))
+    for entry in json.loads((base / "exam.json").read_text())["flows"]:
+        name, path, known = entry["set_id"], base / entry["path"], base / entry["inventory"]
+        rows = list(csv.DictReader(known.open())) if with_inventory and known.exists() else []
+        yield Capture(name, path.name, path.read_bytes(), rows, truth["flows"][name], arrays.get(name))
+
+
+def captures(chosen: argparse.Namespace) -> Iterator[Capture]:
+    """What the options ask for; each made-up case with every throw of dice."""
+    for name in chosen.set or ["open"]:
+        if name == "practice":
+            yield from practice(with_inventory=not chosen.no_inventory)
+            continue
+        for case in SETS[name]():
+            if sum(t.world for t in case.tenants) <= chosen.most and _is_wanted(case.name, chosen.case):
+                for dice in range(chosen.seed, chosen.seed + 1000 * chosen.seeds, 1000):
+                    thrown = replace(case, tenants=tuple(replace(t, seed=t.seed + dice) for t in case.tenants))
+                    yield made(replace(thrown, name=f"{case.name} {dice}" if dice else case.name))
+
+
+def _is_wanted(name: str, parts: list[str] | None) -> bool:
+    return not parts or any(part in name for part in parts)
+
+
+def answer(capture: Capture) -> tuple[dict[str, Any], int, float]:
+    """The engine's flows object, records, CPU seconds of the engine."""
     began = time.process_time()
     with tempfile.TemporaryDirectory() as work:
-        parsed = parse_flow(buffer, "flows.parquet", ParseHints(), Path(work))
-        report = diagnose_flows([parsed], inventory=rows)
-    return truth, report, table.height, time.process_time() - began
+        parsed = parse_flow(io.BytesIO(capture.data), capture.file, ParseHints(), Path(work))
+        report = diagnose_flows([parsed], inventory=capture.inventory)
+    return report, parsed.facts["flow"]["records"], time.process_time() - began
 
 
 def _in_turn(truth: dict[str, Any], report: dict[str, Any]) -> None:
@@ -80,47 +124,41 @@ SHOWN = {
 PRECISION = ("slow_step", "slow_group", "slow_switch")
 
 
-def scored(case: Case, score: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], int, float]:
-    """The scorer's row with counts of findings, truth, report, records, CPU seconds."""
-    truth, report, records, seconds = answer(case)
-    _in_turn(truth, report)
-    row = score.score_flow(truth, report)
+def scored(capture: Capture) -> tuple[dict[str, Any], dict[str, Any], int, float]:
+    """The scorer's row with counts of findings, report, records, CPU seconds."""
+    report, records, seconds = answer(capture)
+    _in_turn(capture.truth, report)
+    row = scorer().score_flow(capture.truth, report, capture.arrays)
     told = [x["kind"] for job in report["jobs"] for x in job["diagnoses"]] + [x["kind"] for x in report["diagnoses"]]
     for kind in PRECISION:
         row[f"{kind}_tp"] = told.count(kind) - row[f"{kind}_fp"] - row[f"{kind}_explained"]
-    return row, truth, report, records, seconds
+    return row, report, records, seconds
 
 
-def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--set", choices=SETS, action="append", help="default: open")
+def main() -> None:
+    """Score the sets asked for."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--set", choices=(*SETS, "practice"), action="append", help="default: open")
     options.add_argument("--seed", type=int, default=0, help="added to every seed: the same worlds with other dice")
     options.add_argument("--seeds", type=int, default=1, help="so many times, each with other dice")
     options.add_argument("--most", type=int, default=10**9, help="leave out captures of more GPUs")
     options.add_argument("--case", action="append", help="only these (part of the name)")
+    options.add_argument("--no-inventory", action="store_true", help="of the practice set")
     options.add_argument("--misses", action="store_true", help="print what was answered wrongly")
     options.add_argument("--quiet", action="store_true", help="only the averages")
     chosen = options.parse_args()
-    score = scorer()
     results: list[dict[str, Any]] = []
     print(f"{'case':24}{'records':>9}{'CPU s':>7} " + " ".join(f"{v:>5}" for v in SHOWN.values()))
-    for case in (c for name in chosen.set or ["open"] for c in SETS[name]()):
-        if chosen.case and not any(part in case.name for part in chosen.case):
-            continue
-        if sum(t.world for t in case.tenants) > chosen.most:
-            continue
-        for dice in range(chosen.seed, chosen.seed + 1000 * chosen.seeds, 1000):
-            thrown = replace(case, tenants=tuple(replace(t, seed=t.seed + dice) for t in case.tenants))
-            row, truth, report, records, seconds = scored(thrown, score)
-            results.append(row | {"case": f"{case.name} {dice}" if dice else case.name})
-            wrong = row["slow_step_fp"] or row["slow_group_fp"] or row["job_exact"] < 1 or row["steps_missed"]
-            if not chosen.quiet or wrong:
-                cells = " ".join(f"{'-' if row.get(k) is None else format(row[k], '.3g'):>5}" for k in SHOWN)
-                print(f"{results[-1]['case']:24}{records:9}{seconds:7.1f} {cells}", flush=True)
-            if chosen.misses:
-                _explain(truth, report, row)
+    for capture in captures(chosen):
+        row, report, records, seconds = scored(capture)
+        results.append(row | {"case": capture.name})
+        wrong = row["slow_step_fp"] or row["slow_group_fp"] or row["job_exact"] < 1 or row["steps_missed"]
+        if not chosen.quiet or wrong:
+            cells = " ".join(f"{'-' if row.get(k) is None else format(row[k], '.3g'):>5}" for k in SHOWN)
+            print(f"{capture.name:24}{records:9}{seconds:7.1f} {cells}", flush=True)
+        if chosen.misses:
+            _explain(capture.truth, report, row)
     _summary(results)
-    return 0
 
 
 def _summary(results: list[dict[str, Any]]) -> None:

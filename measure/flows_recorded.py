@@ -1,4 +1,4 @@
-"""Flow engine on real recordings: `python -m measure flows_testbed`.
+"""Flow engine on real recordings: `python -m measure flows_recorded`.
 
 Testbed: mean step time against the recorded truth, ends of the gradient exchange in the pipeline job, slow steps of
 the two slow scenarios. ByteDance ST: step error and whether the last stage is named. Needs the data beside the
