@@ -194,10 +194,12 @@ def main() -> None:
     print("| kind | switched off or moved | answers changed | better | worse | change of the mean figure |")
     print("|---|---|---|---|---|---|")
     idle: dict[str, list[str]] = defaultdict(list)
+    heard = {x for r in jobs for key in ("used", "families") for x in bench.answer(r, ())[key]}
     rows = []
     for switch, apart in tried(bench, jobs, chosen.kind, chosen.only):
         if not apart:
-            idle[switch.kind].append(switch.label)
+            is_silent = switch.kind in ("step", "rules") and switch.id not in heard
+            idle[f"{switch.kind}, never heard in these jobs" if is_silent else switch.kind].append(switch.label)
             continue
         rows.append(line(bench, jobs, switch, apart))
         print(f"  {rows[-1][1]}", file=sys.stderr, flush=True)
