@@ -38,6 +38,7 @@ def diagnose(
     model: Model | None = None,
     tables: Path | None = None,
     least_gpu_s: float = LEAST_LOST_GPU_S,
+    without: frozenset[str] = frozenset(),
 ) -> Diagnosis:
     """Diagnose one job.
 
@@ -51,6 +52,7 @@ def diagnose(
         model: the learned part of classification; default: the one that ships.
         least_gpu_s: GPU-seconds beyond the usual from which on a slowdown is told.
         tables: directory for tables too large for the report (each rank's phases in each flow step); default: none.
+        without: ids of detectors and fallbacks of the logs that are switched off, to measure what each is worth.
 
     Deterministic. Memory follows the number of different (writer, message) pairs, time the number of lines.
     """
@@ -67,6 +69,7 @@ def diagnose(
         rules=rules,
         model=model,
         on_stage=on_stage,
+        without=without,
     )
     on_stage("stacks", 0, 1)
     lost: list[str] = []

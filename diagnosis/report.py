@@ -8,6 +8,7 @@ from diagnosis.plain import plain
 from diagnosis.result import Diagnosis, LineRef, LogDiagnosis, LogEvent, Suspect
 
 VERSION = 2
+_CLUE = ("detector", "about", "subject", "weight", "reason", "why")
 
 
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -70,6 +71,7 @@ def logs_json(logs: LogDiagnosis, advice: dict[str, Any] | None = None) -> dict[
             }
             for i in logs.indicators
         ],
+        "clues": [{**{name: getattr(c, name) for name in _CLUE}, "weight": round(c.weight, 4)} for c in logs.clues],
         "fingerprint": logs.fingerprint,
         "attempt": logs.attempt,
         "advice": advice,

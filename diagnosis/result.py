@@ -83,6 +83,19 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Clue:
+    """One thing that a detector saw: ``about`` is ``event``, ``node`` or ``category``, ``subject`` which one;
+    ``weight`` in [0, 1]; ``reason`` a sentence; ``why`` the detector believes that it tells something."""
+
+    detector: str
+    about: str
+    subject: str
+    weight: float
+    reason: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The category with its calibrated confidence in [0, 1], the runner-up and further labels that also apply."""
 
@@ -127,6 +140,7 @@ class LogDiagnosis:
     timeline: dict[str, Any] = field(default_factory=dict)
     clocks: tuple[dict[str, Any], ...] = ()
     missing: tuple[str, ...] = ()
+    clues: tuple[Clue, ...] = ()
     observed: tuple[str, ...] = ()
     inferred: tuple[str, ...] = ()
     culprits: tuple[Suspect, ...] = ()

@@ -7,8 +7,8 @@ report shows. Several leaves may share a pair; the first one in the file is the 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
@@ -25,7 +25,8 @@ class Category:
     """One node of the tree. ``advice``, ``category``, ``subcategory`` and ``words`` are empty for inner nodes.
 
     ``words`` are what the field says of this kind of failure, lower case: the learned part of classification starts
-    from them, nothing matches them.
+    from them, nothing matches them. What a category implies for the diagnosis (``blames``, ``traits``, ``stage``,
+    ``matter``) is explained at the top of the file and inherited from the parent.
     """
 
     id: str
@@ -35,6 +36,10 @@ class Category:
     category: str = ""
     subcategory: str = ""
     words: str = ""
+    blames: str = ""
+    traits: tuple[str, ...] = ()
+    stage: str = ""
+    matter: str = ""
 
     @property
     def is_leaf(self) -> bool:
@@ -70,6 +75,10 @@ class Taxonomy:
             category_id = category_id.rpartition(".")[0]
         return self.categories[UNKNOWN]
 
+    def having(self, trait: str, ids: Iterable[str | None]) -> list[str]:
+        """Those of ``ids`` whose category has this trait."""
+        return sorted({i for i in ids if i and trait in self.get(i).traits})
+
     def leaves(self) -> tuple[Category, ...]:
         """Every category that a verdict may name."""
         return tuple(node for node in self if node.is_leaf)
@@ -94,7 +103,7 @@ def parse(text: str) -> Taxonomy:
     """
     found: dict[str, Category] = {}
     for row in tomllib.loads(text).get("category", []):
-        node = Category(**row)
+        node = Category(**{**row, "traits": tuple(row.get("traits", ()))})
         if node.id in found:
             raise TaxonomyError(f"category {node.id} is there twice")
         if not (node.title and node.explanation):
@@ -104,10 +113,23 @@ def parse(text: str) -> Taxonomy:
         parent = found.get(node.id.rpartition(".")[0])
         if parent and parent.is_leaf:
             raise TaxonomyError(f"{node.id} lies below {parent.id}, which is a leaf")
-        found[node.id] = node
+        found[node.id] = _inherited(node, parent)
     if UNKNOWN not in found or NONE not in found:
         raise TaxonomyError(f"the tree needs the leaves {UNKNOWN!r} and {NONE!r}")
     return Taxonomy(found)
+
+
+def _inherited(node: Category, parent: Category | None) -> Category:
+    """``node`` with what it leaves open of its implications taken from its parent."""
+    matter = node.matter or (parent.matter if parent and node.id.count(".") > 1 else "")
+    matter = matter or (parent.matter if parent and parent.matter != parent.id else "") or node.id
+    return replace(
+        node,
+        blames=node.blames or (parent.blames if parent else "machine"),
+        traits=node.traits or (parent.traits if parent else ()),
+        stage=node.stage or (parent.stage if parent else ""),
+        matter=matter,
+    )
 
 
 @cache

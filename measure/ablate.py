@@ -38,7 +38,7 @@ from measure.score import interval, quality
 from measure.sets import JobSet
 from measure.switches import Switch
 
-KINDS = ("comparison", "step", "rules", "threshold")
+KINDS = ("comparison", "detector", "step", "rules", "threshold")
 HISTORY = Switch("comparison", "cross-job (no history)")
 _DEFAULT = ("logs", "courses", "logs-held-out", "courses-held-out", "clusters")
 
@@ -104,7 +104,9 @@ class Bench:
         watched = switches.steps() if not group else ()
         with switches.applied([s for s in group if s != HISTORY]) as rules, switches.traced(watched) as used:
             try:
-                found = diagnose(ready.parsed, job=hints, history=known, read=ready.read, rules=rules)
+                found = diagnose(
+                    ready.parsed, job=hints, history=known, read=ready.read, rules=rules, without=switches.off(group)
+                )
                 told = {"logs": None, "suspects": [], **report.to_json(found)}
                 value = quality(ready.of.row(ready.job, told))
             except Exception as error:  # a step that others cannot do without
@@ -152,6 +154,8 @@ def tried(
     for kind, found, key in (("step", switches.steps(), "used"), ("rules", switches.families(), "families")):
         for switch in wanted(found) if kind in kinds else ():
             yield from changed(bench, [r for r in jobs if switch.id in bench.answer(r, ())[key]], [switch]).items()
+    for switch in wanted(switches.detectors()) if "detector" in kinds else ():
+        yield from changed(bench, jobs, [switch]).items()
     for factor in (0.7, 1.3) if "threshold" in kinds else ():
         groups: dict[str, list[Switch]] = defaultdict(list)
         for switch in wanted(switches.thresholds(factor)):

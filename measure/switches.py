@@ -1,7 +1,8 @@
 """Everything of the deciding part of the engine that can be switched off or moved, found in its source.
 
-Three kinds: a ``step`` is a public function whose neutral answer its annotation tells (its own argument back, None,
-False or nothing); a ``rules`` family is what signature ids begin with; a ``threshold`` is a number with a name.
+Four kinds: a ``detector`` is a row of the tables of detectors and fallbacks; a ``step`` is a public function whose
+neutral answer its annotation tells (its own argument back, None, False or nothing); a ``rules`` family is what
+signature ids begin with; a ``threshold`` is a number with a name.
 Deciding is what ``diagnosis.pipeline`` reaches and ``diagnosis.parsing`` does not: parsed logs need no second parsing.
 """
 
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import diagnosis
+from diagnosis.logs import detectors as node_detectors
+from diagnosis.logs import fallbacks
 from diagnosis.logs.signatures import SignatureSet, load
 
 _ROOT = Path(diagnosis.__file__).parent.parent
@@ -183,6 +186,17 @@ def _neutral(function: Callable[..., Any]) -> Callable[..., Any] | None:
     return None if kind is None else lambda *_, **__: _NOTHING[kind]()
 
 
+def detectors() -> list[Switch]:
+    """The detectors of faulty nodes, and the rows of the tables of corrections and fallbacks."""
+    every = (*node_detectors.EVERY, *fallbacks.CORRECTIONS, *fallbacks.FALLBACKS)
+    return [Switch("detector", detector.id) for detector in every]
+
+
+def off(switches: Sequence[Switch]) -> frozenset[str]:
+    """The ids of detectors among ``switches``: ``diagnose`` takes them as ``without``."""
+    return frozenset(switch.id for switch in switches if switch.kind == "detector")
+
+
 @contextlib.contextmanager
 def patched(module: str, name: str, value: Any) -> Iterator[None]:
     """``module.name`` is ``value``, also where other modules imported it by name."""
@@ -209,7 +223,7 @@ def applied(switches: Sequence[Switch]) -> Iterator[SignatureSet | None]:
                 usual = getattr(importlib.import_module(switch.module), switch.name)
                 value = int(switch.value) if isinstance(usual, int) else switch.value
                 stack.enter_context(patched(switch.module, switch.name, value))
-            else:
+            elif switch.kind == "step":
                 function = getattr(importlib.import_module(switch.module), switch.name)
                 stack.enter_context(patched(switch.module, switch.name, _neutral(function)))
         yield rules

@@ -18,8 +18,8 @@ from diagnosis import inventory as inventories
 from diagnosis.classify_model import Model
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
-from diagnosis.logs import conclude, events, frameworks, place, protocol
-from diagnosis.logs.diagnose import Case, open_case
+from diagnosis.logs import events, frameworks, protocol, verdict
+from diagnosis.logs.case import Case, open_case
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import JobHints, Kind, OnStage, Parsed, ReadRange, silent
 from diagnosis.result import Attempt, LogDiagnosis
@@ -75,6 +75,7 @@ def diagnose_logs(
     rules: SignatureSet | None = None,
     model: Model | None = None,
     on_stage: OnStage = silent,
+    without: frozenset[str] = frozenset(),
 ) -> LogDiagnosis | None:
     """The report's ``logs``: of the last unsuccessful launch, or of the last; None without log lines."""
     logs = events.log_artifacts(parsed)
@@ -97,10 +98,11 @@ def diagnose_logs(
             rules=rules,
             model=model,
             on_stage=on_stage,
+            without=without,
         )
         if case is None:
             continue
-        result = _described(conclude.conclude(case), case)
+        result = _described(verdict.conclude(case), case)
         told.append(replace(result, attempt=number, attempts=tuple(replace(a, number=number) for a in result.attempts)))
     if not told:
         return None
@@ -144,12 +146,8 @@ def _described(result: LogDiagnosis, case: Case) -> LogDiagnosis:
         scheduler=frameworks.scheduler(case.table.messages["example"]),
         node_names=case.catalogue.nodes,
         world_size=_world(case),
-        protocol=_states(case) if result.is_failure else (),
+        protocol=tuple(protocol.states(case)) if result.is_failure else (),
     )
-
-
-def _states(case: Case) -> tuple[protocol.State, ...]:
-    return tuple(place.protocol_states(case))
 
 
 def _world(case: Case) -> int | None:

@@ -7,8 +7,9 @@ tell apart stay apart.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -27,6 +28,8 @@ SYSTEM: Final = (
     r"\bkernel: |\bdmesg: |^\[ *\d+\.\d{6}\] |^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\] |^\S* ?(Normal"
     r"|Warning) +[A-Z]\w+ +\w+/|^(srun|slurmstepd|slurmctld|slurmd|sbatch)\b"
 )
+#: What introduces the cause that a message quotes.
+INNER: Final = r"(?i)\b(?:(?:last error|root cause|reason|caused by)\b ?:\s*|(?:caused by|due to) previous )(.{6,600})"
 #: Lines that only frame an error: they belong to it but tell nothing.
 STRUCTURE: Final = r'^\W*(File "|frame #\d|#\d+ 0x|at [\w.]+\()|^\W*[~^]+\W*$|^\W*Traceback \(most recent'
 
@@ -45,6 +48,14 @@ class Catalogue:
         """The messages of one event."""
         return self.of.filter(pl.col("event") == event)["masked"].to_list()
 
+    def event(self, event: int) -> dict[str, Any]:
+        """The row of one event."""
+        return self.events.filter(pl.col("event") == event).row(0, named=True)
+
+    def nodes_of(self, events: Collection[int]) -> set[str]:
+        """The nodes that print any of these events. O(cells)."""
+        return set(self.cells.filter(pl.col("event").is_in(list(events)))["node"].drop_nulls().unique().to_list())
+
 
 def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool, node_hours: float) -> Catalogue:
     """All events of a job.
@@ -57,7 +68,7 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
     nodes = tuple(sorted(table.sources["node"].drop_nulls().unique().to_list()))
     messages = table.messages.with_columns(text=hosts.hide(table.messages["text"], nodes))
     template_of = _templates(messages, pool)
-    matched = rules.match(messages.select("masked", "text", "example"))
+    matched = _with_inner(rules.match(messages.select("masked", "text", "example")), messages, rules)
     joined = messages.join(
         matched.select("masked", "signature", "role", "strength", "category", "order"),
         on="masked",
@@ -108,6 +119,23 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
     found = crossjob.frequencies(template_of, pool)
     events = crossjob.weigh(described.join(where, on="event").sort("event"), found, len(pool.jobs), node_hours)
     return Catalogue(events, of, placed, nodes)
+
+
+def _with_inner(matched: pl.DataFrame, messages: pl.DataFrame, rules: SignatureSet) -> pl.DataFrame:
+    """``matched`` where a message that no rule takes for a cause quotes one ("Last error: out of memory"): the inner
+    cause is what happened, not the wrapper. O(messages)."""
+    role = dict(matched.select("masked", "role").iter_rows())
+    quoting = messages.select("masked", inner=pl.col("example").str.extract(INNER, 1)).drop_nulls("inner")
+    quoting = quoting.filter(~pl.col("masked").is_in([m for m, r in role.items() if r == Role.ROOT.value]))
+    found = []
+    for masked, rule_id in zip(quoting["masked"], rules.match_texts(quoting["inner"].to_list()), strict=True):
+        rule = rules.rule(rule_id) if rule_id else None
+        if rule is not None and rule.role is Role.ROOT and role.get(masked) != Role.BENIGN.value:
+            found.append((masked, rule.id, rule.role.value, rule.strength.value, rule.category, rule.order))
+    names = ["masked", "signature", "role", "strength", "category", "order"]
+    inner = pl.DataFrame(found, schema={n: matched.schema[n] for n in names}, orient="row")
+    kept = matched.select(names).filter(~pl.col("masked").is_in(inner["masked"].implode()))
+    return pl.concat([kept, inner])
 
 
 def _templates(messages: pl.DataFrame, pool: Pool) -> dict[str, str]:

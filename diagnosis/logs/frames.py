@@ -13,6 +13,7 @@ from typing import Final
 
 import polars as pl
 
+from diagnosis.logs import words
 from diagnosis.model import ReadRange
 
 #: Bytes above an exception in which its traceback is looked for, and frames, innermost first, that may name a library.
@@ -23,34 +24,6 @@ GAP: Final = 24
 _FRAME: Final = re.compile(r"""File ["“](?P<path>[^"”\n]{1,400})["”], line \d+(?:, in (?P<name>[\w<>.]+))?""")
 _OPENS: Final = re.compile(r"Traceback \(most recent call last\)")
 
-#: (what a path and function look like, the category that an exception raised there suggests).
-_LIBRARIES: Final = tuple(
-    (re.compile(pattern), category)
-    for pattern, category in (
-        (r"/torch/distributed/(?:elastic/)?rendezvous|:(?:init_process_group|_create_\w*store|_store_based_barrier)$",
-         "framework.rendezvous"),
-        (r"/jax/_src/distributed\.py", "framework.rendezvous"),
-        (r"/torch/distributed/checkpoint/|/dist_checkpointing/|/orbax/|/tensorstore/|/safetensors/"
-         r"|/torch/serialization\.py|:(?:load|save|_load|_save|restore|resume)_(?:checkpoint|state_dict|ckpt)\w*$",
-         "framework.checkpoint"),
-        (r"/(?:aiohttp|urllib3|requests|httpx|httpcore|fsspec|s3fs|gcsfs|adlfs|ossfs|botocore|aiobotocore|boto3|s3transfer"
-         r"|minio|smart_open)/|/google/(?:cloud/storage|resumable_media)/|/azure/(?:storage|core)/"
-         r"|/huggingface_hub/(?:file_download|hf_api|utils/_http)|/hdfs/|/pyarrow/_?(?:fs|hdfs)",
-         "platform.storage.outage"),
-        (r"/PIL/|/torchvision/(?:io|datasets)/|/soundfile|/librosa/|/torchaudio/|/cv2/|/json/decoder\.py|/csv\.py"
-         r"|/lmdb/|/h5py/|/tarfile\.py|/zipfile|/gzip\.py|/pyarrow/(?:parquet|ipc|feather|json|csv)|/pandas/io/"
-         r"|/webdataset/|/wids/|/tfrecord|/msgpack|/sentencepiece",
-         "user.data.invalid"),
-        (r"/argparse\.py|/absl/flags|/click/(?:parser|types)|/fire/core\.py:_Parse|/simple_parsing/|/tyro/",
-         "user.config.argument"),
-        (r"/hydra/(?:core|_internal/(?:config|defaults))|/(?:omegaconf|pydantic|pydantic_core|jsonargparse|yaml|toml|configparser|dacite|ml_collections|gin)[/.]",
-         "user.config.invalid"),
-        (r"importlib(?:/__init__\.py|\._bootstrap)|/pkg_resources/|/ctypes/__init__\.py", "user.environment.import"),
-        (r"/torch/cuda/__init__\.py:(?:_lazy_init|set_device|_check)|/torch_npu/npu/__init__\.py:_lazy",
-         "platform.container.device"),
-        (r"/(?:torch/_(?:inductor|dynamo|functorch)|triton|jaxlib|torch_xla/core)/", "framework.internal"),
-    )
-)  # fmt: skip
 #: Where libraries lie; a frame elsewhere is the program's own.
 _INSTALLED: Final = re.compile(r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<frozen ")
 #: Frames that only carry an exception from one process or thread to another.
@@ -82,9 +55,9 @@ def raised_in(text: str) -> str | None:
     """
     own = [(path, name) for path, name in frames(text) if not _CARRIERS.search(path)]
     for path, name in own[:INNERMOST]:
-        for pattern, category in _LIBRARIES:
-            if pattern.search(f"{path}:{name}"):
-                return category
+        for library in words.load("libraries"):
+            if re.search(library.pattern, f"{path}:{name}"):
+                return library.id
         if not _INSTALLED.search(path):
             break
     return None

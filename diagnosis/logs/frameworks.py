@@ -6,33 +6,22 @@ from typing import Final
 
 import polars as pl
 
-#: The most special first: torchtitan runs under torchrun, MindSpeed prints Megatron's lines.
-_FRAMEWORKS: Final = (
-    ("mindspeed", r"(?i)mindspeed|torch_npu|\bhccl\b|ascend"),
-    ("nemo", r"(?i)\bnemo\b|nemo_logging|exp_manager"),
-    ("torchtitan", r"(?i)torchtitan|\[titan\]"),
-    ("deepspeed", r"(?i)deepspeed"),
-    ("megatron", r"(?i)megatron|consumed samples|tensor-model-parallel"),
-    ("mlperf", r":::MLLOG|:::MLPv"),
-    ("hf", r"(?i)transformers|\*\*\*\*\* Running training|trainer_state"),
-    ("torchrun", r"(?i)torchrun|torch/distributed/elastic|torchelastic|torch\.distributed\.elastic"),
-)
-_SCHEDULERS: Final = (
-    ("slurm", r"(?i)\bsrun\b|slurmstepd|SLURM_|\bsbatch\b"),
-    ("kubernetes", r"(?i)\bpod/|pytorchjob|kubelet|kubernetes|\bkubectl\b"),
-)
+from diagnosis.logs import words
+
+#: Characters of a line in which a framework names itself.
+HEAD: Final = 400
 
 
 def framework(examples: pl.Series) -> str:
     """The framework that one line of each message gives away, or ``unknown``."""
-    return _first(examples, _FRAMEWORKS) or "unknown"
+    return _first(examples, "frameworks") or "unknown"
 
 
 def scheduler(examples: pl.Series) -> str:
     """``slurm``, ``kubernetes`` or empty."""
-    return _first(examples, _SCHEDULERS)
+    return _first(examples, "schedulers")
 
 
-def _first(examples: pl.Series, table: tuple[tuple[str, str], ...]) -> str:
-    heads = examples.str.head(400)
-    return next((name for name, pattern in table if heads.str.contains(pattern).any()), "")
+def _first(examples: pl.Series, name: str) -> str:
+    heads = examples.str.head(HEAD)
+    return next((word.id for word in words.load(name) if heads.str.contains(word.pattern).any()), "")

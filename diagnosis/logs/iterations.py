@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from diagnosis.logs.diagnose import Case
+from diagnosis.logs.case import Case
 
 WINDOW: Final = 10
 SIGMAS: Final = 3.0

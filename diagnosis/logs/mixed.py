@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis.logs.diagnose import Case
+from diagnosis.logs.case import Case
 
 _ID: Final = re.compile(
     r"(?i)(?:\bSTEP (\d{3,})\.|\bJOB (\d{3,}) ON\b|\bsrun: job (\d{3,})\b|\bJobId=(\d{3,})\b|pytorchjob/([\w-]+)\b"

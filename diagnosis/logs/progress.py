@@ -44,6 +44,9 @@ _NOT_A_BEAT: Final = (
 _MEASURES: Final = (
     r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|it/s|s/it|lr|learning[_ ]rate|grad[_ ]?norm|elapsed|ms)\b"
 )
+#: A counter and how many are planned; lines of the last counter that are asked.
+_OF: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./])")
+_LAST_LINES: Final = 4
 #: A speed of training.
 _SPEED: Final = r"(?i)\d ?(?:it|steps?|samples|tokens)/s(?:ec)?\b|(?:steps|samples|tokens)_per_second\W{1,4}\d"
 #: A duration of one step: what is timed, the unit, the number.
@@ -287,6 +290,20 @@ def _agreeing(beats: pl.DataFrame) -> pl.DataFrame:
         (pl.col("high") >= main["low"]) & (pl.col("low") <= main["high"]) & (pl.col("high") <= main["high"] * 1.2 + 10)
     )
     return beats.filter(pl.col("masked").is_in(same["masked"].implode()))
+
+
+def is_complete(progress: Progress, table: LogTable, read: ReadRange) -> bool:
+    """Whether a line of the last counter says that it is the last of as many as planned ("321/321", "step 9 of 9")."""
+    last = progress.last
+    if last is None:
+        return False
+    rows = progress.beats.filter(pl.col("n") == last).unique(["file", "line"]).sort("file", "line").tail(_LAST_LINES)
+    found = [
+        table.around(file, line, line).filter(pl.col("line") == line)
+        for file, line in rows.select("file", "line").iter_rows()
+    ]
+    lines = read_lines(pl.concat(found), table.files, read) if found else []
+    return any(int(a[:15]) == int(b[:15]) >= max(last, 2) for text in lines for a, b in _OF.findall(text))
 
 
 def has_begun(messages: pl.DataFrame) -> bool:

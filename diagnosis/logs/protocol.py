@@ -13,6 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+import polars as pl
+
+from diagnosis import stats
+from diagnosis.logs import progress
+from diagnosis.logs.case import Case
+
 _GROUP: Final = re.compile(
     r"\[PG (?:ID )?(?P<id>\d+)(?: PG GUID (?P<guid>[^\s(]+))?\s*(?:\((?P<name>[^)]*)\))?\s*Rank (?P<rank>\d+)\]"
 )
@@ -27,9 +33,9 @@ _COMPLETED: Final = re.compile(r"last completed(?: NCCL)? work: (-?\d+)")
 WATCHDOG: Final = (
     r"SeqNum=\d|last (enqueued|completed)( NCCL)? work|collective operation timeout|[Rr]eceived a dump signal"
 )
-#: Shares of a group: with fewer dissenters than this they are at fault, with more nothing is said.
-MINORITY: Final = 0.34
-FEW: Final = 0.2
+#: Lines of watchdogs that are read back, and bytes of each.
+READ_BACK: Final = 40_000
+LINE_BYTES: Final = 700
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,16 @@ class Suspicion:
     kind: str
     weight: float
     reason: str
+
+
+def states(case: Case) -> list[State]:
+    """What the watchdog lines of a case tell of each rank and process group."""
+    told = case.table.messages.filter(pl.col("example").str.contains(WATCHDOG))["masked"].to_list()
+    if not told:
+        return []
+    rows = case.placed(case.table.rows(told, limit=READ_BACK))
+    texts = progress.read_lines(rows, case.table.files, case.read, LINE_BYTES)
+    return read(zip(texts, rows["rank"], rows["node"], strict=True))
 
 
 def read(lines: Iterable[tuple[str, int | None, str | None]]) -> list[State]:
@@ -123,7 +139,7 @@ def suspicions(states: list[State], ranks: dict[int, str | None]) -> list[Suspic
     reporting = {s.rank for s in states}
     silent = sorted(set(ranks) - reporting)
     # only the whole world's watchdogs make silence telling; part of a world waits in its own groups
-    if reporting and silent and len(silent) <= max(1, MINORITY * len(ranks)):
+    if reporting and stats.minority(len(silent), len(ranks)):
         they = f"the time-out that {len(reporting)} of {len(ranks)} ranks report"
         found += [Suspicion(r, ranks[r], "silent", 0.5, f"rank {r} did not report {they}") for r in silent]
     return found
@@ -131,14 +147,12 @@ def suspicions(states: list[State], ranks: dict[int, str | None]) -> list[Suspic
 
 def _odd_ones(group: str, members: list[State]) -> list[Suspicion]:
     found = []
-    limit = max(1, MINORITY * len(members))
-    few = max(1, FEW * len(members))
     where = f"in group {group}" if group else "in its group"
     completed = Counter(s.completed for s in members if s.completed is not None)
     if completed:
         common, votes = completed.most_common(1)[0]
         behind = [s for s in members if s.completed is not None and s.completed < common]
-        if behind and len(behind) <= limit and votes > len(behind):
+        if stats.minority(len(behind), len(members)) and votes > len(behind):
             for s in behind:
                 is_idle = s.enqueued is not None and s.enqueued == s.completed
                 kind = "never_entered" if is_idle else "behind"
@@ -163,7 +177,7 @@ def _odd_ones(group: str, members: list[State]) -> list[Suspicion]:
         common_op, votes = ops.most_common(1)[0]
         odd = [s for s in same if s.op != common_op]
         # ranks of one group that stop at different numbers are not in one collective: nothing to compare
-        if len(odd) <= few and votes >= 3 and len(same) >= 0.8 * len(members):
+        if stats.minority(len(odd), len(same)) and votes >= 3 and stats.nearly_all(len(same), len(members)):
             said = f"as number {seq} {where}, its peers {common_op}"
             found += [Suspicion(s.rank, s.node, "mismatched", 0.85, f"rank {s.rank} called {s.op} {said}") for s in odd]
     return found

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from diagnosis import stats, taxonomy
 from diagnosis.history import POOL_MIN
 from diagnosis.logs.catalogue import STRUCTURE, Catalogue
 from diagnosis.logs.clocks import SECOND
@@ -27,6 +28,8 @@ UNKNOWN_EXCEPTION: Final = 0.3
 #: Weight of a line that no rule knows and no healthy job prints, from a kernel or a scheduler, or a warning, on few
 #: nodes, as the job failed.
 UNKNOWN_SIGN: Final = 0.15
+#: The machine on which a scheduler's step daemon writes that a job was ended, whoever was the reason.
+SAID_ON: Final = re.compile(r"(?i)\bON \S+ CANCELLED\b")
 #: What is left of a cancelling as a cause once consequences of something else have been seen.
 CANCELLED_AFTER: Final = 0.1
 RECOVERED: Final = 0.05
@@ -34,8 +37,7 @@ RECOVERED: Final = 0.05
 UNDATED: Final = 0.7
 #: A rank that a line names.
 RANK: Final = re.compile(r"(?i)\b(?:global )?rank(?: is)?[ :=#\[]{1,2}(\d{1,6})\b")
-#: Causes that peers of a dead process report; what is left of a weak one on many nodes.
-COMMUNICATION: Final = r"^(framework\.collective|framework\.rendezvous|network|hardware\.network)"
+#: What is left of a weak cause that peers of a dead process report, on many nodes.
 ECHO: Final = 0.15
 #: Words for something that goes wrong, in lines that state no level.
 ILL: Final = (
@@ -48,6 +50,10 @@ ILL: Final = (
 #: A line of source that a traceback quotes below its frame: as far in as only it stands, behind any prefix.
 QUOTED_CODE: Final = r"(?:^|[:|\]>]) {4,}\S"
 CANCELLED: Final = "platform.scheduler.cancelled"
+#: A leader lighter than this is only a sign: what silence and order tell counts beside it.
+DOUBTFUL: Final = 0.35
+#: Kernel boot banner.
+BOOT: Final = r"\bLinux version \d|\bBooting Linux\b"
 #: An event this long after the first consequence is one itself.
 LATE_S: Final = 45.0
 LATE: Final = 0.35
@@ -55,16 +61,10 @@ LATE: Final = 0.35
 SIGN_LATE_S: Final = 5.0
 #: Weights below this are no root at all; joining needs this share of the leader's weight.
 LEAST: Final = 0.08
-#: A link is told by a machine's port and by the network, lack of memory by who takes it and whom the kernel kills.
-TWO_LEVELS: Final = {
-    "network": r"network|hardware\.network",
-    "host memory": r"user\.memory\.host|hardware\.host\.oom",
-}
 SHARE: Final = 0.3
-#: Share of nodes up to which a cause is a matter of those nodes.
-CONCENTRATED: Final = 0.26
 #: Weight of a worker's death by a signal that no teardown sends: it names no cause, but nothing else can be it.
 KILLED: Final = 0.55
+DIED: Final = "hardware.host.killed"
 _SIGNALLED: Final = (
     r"(?i)code\s*[:=]?\s*-(4|7|8|9|11)\b|(code|status)\s*[:=]?\s*(132|135|136|137|139)\b|\bsignal (4|7|8|9|11)\b"
     r"|\bSIG(KILL|SEGV|BUS|ILL|FPE)\b"
@@ -81,7 +81,8 @@ AFTER_S: Final = 120.0
 @dataclass(frozen=True)
 class Roots:
     """``leader``: event number or None; ``members``: all root events; ``weights`` by event; ``nodes``: where the cause
-    lies (empty: everywhere or nowhere); ``is_wide``: seen on most nodes; ``t0``: when it began (ns)."""
+    lies (empty: everywhere or nowhere); ``is_wide``: seen on most nodes; ``t0``: when it began (ns); ``by``: the
+    fallback that found it, if one did."""
 
     leader: int | None = None
     members: tuple[int, ...] = ()
@@ -90,11 +91,12 @@ class Roots:
     is_wide: bool = False
     t0: int | None = None
     named: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    by: str = ""
 
 
-def few(count: int, total: int) -> bool:
-    """Whether so many nodes of so many are a matter of those nodes."""
-    return total > 1 and 0 < count <= max(1, int(CONCENTRATED * total))
+def has_trait(events: pl.DataFrame, trait: str) -> pl.Expr:
+    """Whether an event's category has a trait of the tree."""
+    return pl.col("category").fill_null("").is_in(taxonomy.load().having(trait, events["category"]))
 
 
 def weigh(
@@ -116,7 +118,7 @@ def weigh(
     so that cancelling it was no cause; ``is_dated``: the consequence's lines state their time, else it is the least
     possible one, and nothing is known to come after it.
     """
-    is_rare = (pl.col("n_nodes") > 0) & (pl.col("n_nodes") <= max(1, int(CONCENTRATED * total)))
+    is_rare = (pl.col("n_nodes") > 0) & (pl.col("n_nodes") <= stats.most_of_few(total))
     is_few = is_rare | (pl.col("n_nodes") == 0)
     by = pl.when("is_stamped").then(pl.col("first_at")).otherwise(pl.col("until_at").fill_null(2**62))
     is_late_enough = pl.lit(since is not None) & (by >= (since or 0))
@@ -137,7 +139,7 @@ def weigh(
         .then(pl.col("strength").replace_strict(STRENGTHS, default=0.4, return_dtype=pl.Float64))
         .when(
             pl.col("role").is_in([Role.CONFIRMATION.value, Role.TEARDOWN.value])
-            & pl.col("example").str.contains(_SIGNALLED)
+            & (pl.col("example").str.contains(_SIGNALLED) | (pl.col("category") == DIED))
             & is_few
         )
         .then(KILLED)
@@ -153,7 +155,7 @@ def weigh(
     )
     # everybody's word of broken communication beside everybody's known consequences is one more of them
     is_echo = (
-        pl.col("category").fill_null("").str.contains(COMMUNICATION)
+        has_trait(events, "communication")
         & (pl.col("strength") == "weak")
         & (pl.col("n_nodes") >= 2)
         & ~is_rare
@@ -176,12 +178,13 @@ def weigh(
     return events.select((base * pl.col("novelty") * late * again).fill_null(0.0).alias("weight")).to_series()
 
 
-def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[str, ...]]) -> Roots:
+def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[str, ...]], by: str = "") -> Roots:
     """Leader and members.
 
     Args:
         weights: of :func:`weigh`, in the order of the events.
         named: nodes that the lines of a node-less event name, by event.
+        by: the fallback that these weights come from.
     """
     events = catalogue.events.with_columns(weight=weights).filter(pl.col("weight") >= LEAST)
     by_event = dict(catalogue.events.with_columns(weight=weights).select("event", "weight").iter_rows())
@@ -196,7 +199,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
         ranked = [of_most[0], *(r for r in ranked if r is not of_most[0])]
     lead = ranked[0]
     home = _home(lead, ranked, places)
-    is_narrow = few(len(home), total)
+    is_narrow = stats.minority(len(home), total)
     if not is_narrow and len(home) > 1 and lead["signature"] is None and has_wide_echo(catalogue.events, len(home)):
         # an unknown error of many nodes beside a known consequence of as many is one more consequence
         return Roots(weights=by_event, named=named)
@@ -209,7 +212,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
         if is_narrow:
             joins = bool(here & home) or (not here and same_kind)
             # a wide weak error beside a narrow cause is its echo
-            joins = joins and (few(len(here), total) or same_kind)
+            joins = joins and (stats.minority(len(here), total) or same_kind)
         else:
             joins = same_kind or _begins_alike(row["template"], lead["template"])
         if joins:
@@ -229,6 +232,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
         is_wide=len(home) > 1 and not is_narrow,
         t0=min(times) if times else None,
         named=named,
+        by=by,
     )
 
 
@@ -327,11 +331,11 @@ def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) ->
     said: dict[str, float] = {}
     for row in rows:
         here = places[row["event"]]
-        for node in here if few(len(here), total) else ():
+        for node in here if stats.minority(len(here), total) else ():
             said[node] = said.get(node, 0.0) + row["weight"]
 
     def key(row: dict[str, Any]) -> tuple[float, bool, float, int, int]:
-        is_narrow = few(len(places[row["event"]]), total)
+        is_narrow = stats.minority(len(places[row["event"]]), total)
         at = row["until_at"] if row["first_at"] is None else row["first_at"]
         company = (
             max((said.get(n, 0.0) for n in places[row["event"]]), default=0.0) - row["weight"] if is_narrow else 0.0
@@ -348,9 +352,8 @@ def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) ->
 
 
 def _kind(category: str | None) -> str | None:
-    """Two first parts of a category id: causes of one kind; a few matters are told at two levels (TWO_LEVELS)."""
-    level = next((kind for kind, pattern in TWO_LEVELS.items() if re.match(pattern, category or "")), None)
-    return level or (".".join(category.split(".")[:2]) if category else None)
+    """The matter that a category speaks of: causes of one matter are of one kind."""
+    return taxonomy.load().get(category).matter if category else None
 
 
 def _begins_alike(one: str, other: str, words: int = 4) -> bool:
@@ -388,7 +391,3 @@ def _places(catalogue: Catalogue, events: list[int], named: Mapping[int, tuple[s
     )
     found = {event: set(nodes) for event, nodes in rows}
     return {e: found.get(e) or set(named.get(e, ())) for e in events}
-
-
-#: The machine on which a scheduler's step daemon writes that a job was ended, whoever was the reason.
-SAID_ON: Final = re.compile(r"(?i)\bON \S+ CANCELLED\b")

@@ -11,11 +11,11 @@ import polars as pl
 from diagnosis import taxonomy
 from diagnosis.classify import CONCLUSIVE
 from diagnosis.logs import messages, quotes
+from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
-from diagnosis.logs.diagnose import Case
-from diagnosis.logs.moment import Moment
-from diagnosis.logs.place import Place
-from diagnosis.logs.standins import first_consequence
+from diagnosis.logs.fallbacks import first_consequence
+from diagnosis.logs.locate import Place
+from diagnosis.logs.phase import Moment
 from diagnosis.model import Role
 from diagnosis.result import LogDiagnosis, LogEvent, Verdict
 
@@ -26,6 +26,8 @@ RHYTHM_MOST: Final = 200
 RANKS_LEAST: Final = 4
 SILENT_LEAST_S: Final = 5.0
 SILENT_BEATS: Final = 3.0
+#: Characters of a line in which the clause to quote is looked for.
+CLAUSE_FROM: Final = 600
 #: Confidence from which on the cause is said without reserve.
 SURE: Final = 0.8
 _STAGE: Final = {
@@ -92,7 +94,7 @@ def _quoted(logs: LogDiagnosis, roots: Sequence[LogEvent], said: str) -> str:
     if event is None:
         return ""
     fault = logs.indicators[0].text if logs.indicators and roots else quotes.quote(event.example, event.template)
-    clause = quotes.clause(event.example, fault)
+    clause = quotes.clause(quotes.quote(event.example, event.template, CLAUSE_FROM), fault)
     return f": “{clause}”" if clause and clause.lower() not in said.lower() else ""
 
 

@@ -203,6 +203,7 @@ def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace) -> pl.Serie
         ).to_series()
     else:
         by_time = pl.Series("is", [False] * catalogue.events.height)
+    by_time = by_time | _went_on(catalogue, progress)
     if times.len():
         return by_time
     # no clock at all: within the file that shows progress, lines before its last beats were survived
@@ -220,6 +221,20 @@ def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace) -> pl.Serie
         .fill_null(False)
         .rename("is")
     )
+
+
+def _went_on(catalogue: Catalogue, progress: Progress) -> pl.Series:
+    """For each event whether every writer of it made progress later, line by line, whatever the clocks say: an import
+    that was tried, a connection that was tried again."""
+    edges = (
+        progress.beats.sort("file", "line")
+        .group_by("file", "source")
+        .agg(edge=pl.col("line").tail(SURVIVED_BEATS).min(), beats=pl.len())
+        .filter(pl.col("beats") >= SURVIVED_BEATS)
+    )
+    mine = catalogue.cells.join(edges, on=["file", "source"], how="left")
+    done = mine.group_by("event").agg(is_over=(pl.col("last_line") < pl.col("edge")).fill_null(False).all())
+    return catalogue.events.join(done, on="event", how="left", maintain_order="left")["is_over"].fill_null(False)
 
 
 def restarted_at(catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace) -> int | None:

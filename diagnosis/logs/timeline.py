@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from diagnosis.logs import dating, temporal
+from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
-from diagnosis.logs.diagnose import Case
 from diagnosis.model import Role
 
 #: Nodes with a lane; the page groups them.

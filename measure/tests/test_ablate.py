@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.logs import roots, standins
+from diagnosis.logs import roots
 from measure import switches
 from measure.score import interval, quality
 from measure.switches import Switch
@@ -28,9 +28,16 @@ def test_a_whole_number_moves_by_one_at_least() -> None:
 
 
 def test_a_step_that_is_switched_off_gives_its_argument_back() -> None:
-    weights = object()
-    with switches.applied([found(switches.steps(), "standins.without_summaries")]):
-        assert standins.without_summaries(object(), weights) is weights  # type: ignore[arg-type, comparison-overlap]
+    rows = object()
+    with switches.applied([found(switches.steps(), "roots.without_summaries")]):
+        assert roots.without_summaries(rows) is rows  # type: ignore[arg-type, comparison-overlap]
+
+
+def test_detectors_and_fallbacks_are_switched_off_by_their_ids() -> None:
+    chosen = [found(switches.detectors(), "peers"), found(switches.detectors(), "odd_word")]
+    assert switches.off([*chosen, Switch("rules", "nvidia")]) == {"peers", "odd_word"}
+    with switches.applied(chosen) as rules:
+        assert rules is None
 
 
 def test_a_family_of_rules_is_left_out() -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from diagnosis import localize, report, taxonomy
-from diagnosis.logs import attempts, protocol, spatial
+from diagnosis.logs import attempts, protocol
+from diagnosis.logs.clues import shared_leaf
 from diagnosis.model import JobHints
 from diagnosis.pipeline import diagnose
 from diagnosis.result import LogDiagnosis, Suspect, Verdict
@@ -81,19 +82,9 @@ def test_two_hints_that_only_rank_may_together_accuse() -> None:
 
 def test_nodes_below_one_switch_name_the_switch() -> None:
     leaf = {f"n{i}": f"leaf-{i // 4}" for i in range(8)}
-    assert spatial.shared_leaf(["n0", "n1", "n2"], leaf) == "leaf-0"
-    assert spatial.shared_leaf(["n0", "n4"], leaf) is None
-    assert spatial.shared_leaf(["n0"], leaf) is None
-
-
-def test_peers_votes_need_a_clear_favourite() -> None:
-    nodes = {f"n{i}": f"n{i}" for i in range(6)}
-    clear = [(f"Connection closed by peer [n4]:{i}", f"n{i}") for i in range(4)]
-    assert [c.node for c in spatial.named_by_peers(clear, nodes)] == ["n4"]
-    assert (
-        spatial.named_by_peers([(f"Connection reset by peer [n{(i + 1) % 4}]:1", f"n{i}") for i in range(4)], nodes)
-        == []
-    )
+    assert shared_leaf(["n0", "n1", "n2"], leaf) == "leaf-0"
+    assert shared_leaf(["n0", "n4"], leaf) is None
+    assert shared_leaf(["n0"], leaf) is None
 
 
 def test_directories_of_launches_are_attempts_and_restarts_of_one_agent_are_not() -> None:

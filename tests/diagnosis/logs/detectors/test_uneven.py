@@ -2,7 +2,7 @@
 
 import pytest
 
-from diagnosis.logs.uneven import compare
+from diagnosis.logs.detectors.uneven import compare
 
 
 def lines(text: str, values: dict[str, float]) -> dict[str, list[str]]:

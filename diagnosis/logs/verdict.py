@@ -13,23 +13,25 @@ from diagnosis import classify, taxonomy
 from diagnosis.logs import catalogue as catalogues
 from diagnosis.logs import (
     dating,
+    explain,
+    fallbacks,
     frames,
     indicators,
     iterations,
+    locate,
     mixed,
-    moment,
-    place,
+    phase,
     progress,
     quotes,
     sentences,
-    standins,
     timeline,
 )
 from diagnosis.logs import events as tables
+from diagnosis.logs.case import Case, fingerprint
 from diagnosis.logs.clocks import SECOND
-from diagnosis.logs.diagnose import Case, fingerprint
-from diagnosis.logs.moment import Moment
-from diagnosis.logs.place import Place
+from diagnosis.logs.detectors.watchdogs import MISMATCH
+from diagnosis.logs.locate import Place
+from diagnosis.logs.phase import Moment
 from diagnosis.logs.roots import DEATH, without_summaries
 from diagnosis.model import Role
 from diagnosis.result import Attempt, Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
@@ -44,24 +46,24 @@ NODE_NAMES: Final = 64
 #: Rules that know an exception by its form alone.
 GENERIC: Final = ("code.exception", "code.assertion")
 INDICATORS: Final = 12
-#: A cause that the order of collectives alone tells, and what the lines of the same ranks are otherwise taken for.
-MISMATCH: Final = "framework.collective.mismatch"
+#: What the lines of ranks that called different collectives are otherwise taken for.
 NOT_ITS_CAUSE: Final = ("unknown", "framework.collective", "framework.collective.timeout")
 
 
 def conclude(case: Case) -> LogDiagnosis:
     """Everything the logs say of this attempt."""
     first = _classified(case, list(case.roots.members))
-    is_known = case.roots.leader is None or bool(_row(case, case.roots.leader)["signature"])
+    is_known = not case.lead or bool(case.lead["signature"])
     # what the echoes of an unknown cause suggest must not decide where to look
-    where = place.find(case, first.category.id if is_known else "unknown")
-    when = moment.find(case, where.mechanism, first.category.id if is_known else "")
+    where = locate.find(case, first.category.id if is_known else "unknown")
+    when = phase.find(case, where.mechanism, first.category.id if is_known else "")
     is_failure = _is_failure(case, when)
     if not is_failure:
         return _healthy(case)
     roots = _root_events(case, when, where)
     accused = {n.node for n in where.nodes if n.is_suspect}
-    verdict = _verdict(case, roots, where, when)
+    told = _classified(case, roots)
+    verdict = _verdict(case, roots, told, where, when)
     roles = _roles(case, roots)
     listed = _events(case, roots, roles, accused)
     lines = tuple(ref for e in listed if e.role == Role.ROOT.value for ref in e.lines) or _stand_in(case, listed)
@@ -87,6 +89,7 @@ def conclude(case: Case) -> LogDiagnosis:
         observed=(*sentences.observed(case, when, where, lead), *sentences.odd(odd)),
         inferred=sentences.inferred(case, when, where, verdict, lead),
         culprits=where.culprits,
+        clues=explain.clues(case, roots, told, where, verdict),
     )
 
 
@@ -135,7 +138,7 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
     if members:
         # a worker that died by a signal on the faulty node belongs to its cause
         ranked = sorted(members, key=lambda e: _precedence(case, e))
-        has_death = any(re.search(DEATH, _row(case, e)["example"]) for e in members)
+        has_death = any(re.search(DEATH, case.event(e)["example"]) for e in members)
         ranked = _first_word(case, ranked)
         return ranked + ([] if has_death else [e for e in _deaths_at(case) if e not in members])
     for masked in (case.ending.time_limit, case.ending.cancelled if case.ending.outcome == "cancelled" else ()):
@@ -153,8 +156,8 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
 
 def _stand_in(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef, ...]:
     """The lines to read where none names a cause: those of the first consequence; of several nodes' only the first."""
-    event = standins.first_consequence(case.catalogue, case.survived)
-    row = {} if event is None else _row(case, event)
+    event = fallbacks.first_consequence(case.catalogue, case.survived)
+    row = {} if event is None else case.event(event)
     told = (row.get("template"), row.get("signature"))
     lines = next((e.lines for e in listed if (e.template, e.signature) == told and e.role == Role.CASCADE.value), ())
     if len(case.catalogue.nodes) > 1:
@@ -164,8 +167,8 @@ def _stand_in(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef, ...]:
 
 def _first_word(case: Case, roots: list[int]) -> list[int]:
     """Of a scheduler's decisions only the first: ending the steps of a cancelled job follows from it."""
-    decided = [e for e in roots if (_row(case, e)["category"] or "").startswith("platform.scheduler")]
-    at = {e: _row(case, e)["first_at"] for e in decided}
+    decided = [e for e in roots if (case.event(e)["category"] or "").startswith("platform.scheduler")]
+    at = {e: case.event(e)["first_at"] for e in decided}
     known = [t for t in at.values() if t is not None]
     if len(decided) < 2 or not known:
         return roots
@@ -174,7 +177,7 @@ def _first_word(case: Case, roots: list[int]) -> list[int]:
 
 def _precedence(case: Case, event: int) -> tuple[float, float, int, int]:
     """Heaviest first; among equals the earliest."""
-    row = _row(case, event)
+    row = case.event(event)
     at = row["until_at"] if row["first_at"] is None else row["first_at"]
     when = float("inf") if at is None else float(at)
     return (-round(case.roots.weights[event], 2), when, row["first_line"], event)
@@ -188,7 +191,7 @@ def _deaths_at(case: Case) -> list[int]:
     )
     found = []
     for row in rows.iter_rows(named=True):
-        nodes = set(case.catalogue.cells.filter(pl.col("event") == row["event"])["node"].drop_nulls().to_list())
+        nodes = case.nodes_of([row["event"]])
         if nodes and nodes <= set(case.roots.nodes):
             found.append(row)
     return [int(r["event"]) for r in without_summaries(found)]
@@ -202,7 +205,7 @@ def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
         library = _raised_in(case, row) if place_ == 0 else ""
         hints.append(classify.Hint(row["template"], row["signature"], Role.ROOT, 1.0, place_ == 0, library))
     bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
-    elsewhere = standins.elsewhere(case.catalogue, case.roots.nodes)
+    elsewhere = fallbacks.elsewhere(case.catalogue, case.roots.nodes)
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
         if row["event"] in elsewhere:
             continue  # what another node confirms is another story
@@ -221,10 +224,9 @@ def _raised_in(case: Case, row: dict[str, Any]) -> str:
     return frames.raised_in(frames.above(rows, case.table.files, case.read)) or ""
 
 
-def _verdict(case: Case, roots: Sequence[int], where: Place, when: Moment) -> Verdict:
+def _verdict(case: Case, roots: Sequence[int], told: classify.Classification, where: Place, when: Moment) -> Verdict:
     tree = taxonomy.load()
-    known = [e for e in roots if _row(case, e)["signature"]]
-    told = _classified(case, roots)
+    known = [e for e in roots if case.event(e)["signature"]]
     mechanism = where.mechanism
     if not known and not mechanism:
         if case.ending.time_limit:
@@ -233,7 +235,7 @@ def _verdict(case: Case, roots: Sequence[int], where: Place, when: Moment) -> Ve
             mechanism = "performance.step"
         elif case.ending.outcome == "cancelled":
             mechanism = "platform.scheduler.cancelled"
-        elif roots and case.ending.cancelled and not _row(case, roots[0])["n_nodes"] and not where.nodes:
+        elif roots and case.ending.cancelled and not case.event(roots[0])["n_nodes"] and not where.nodes:
             # an unknown word of the launcher before the scheduler ends the job
             mechanism = "platform.scheduler.error"
     if mechanism == MISMATCH and told.category.id in NOT_ITS_CAUSE:
@@ -253,10 +255,6 @@ def _verdict(case: Case, roots: Sequence[int], where: Place, when: Moment) -> Ve
         leaf = tree["performance.step"]
     runner = (told.runner_up.id, told.runner_up_confidence) if told.runner_up else None
     return Verdict(leaf.id, leaf.category, leaf.subcategory, told.confidence, runner, tuple(c.id for c in told.also))
-
-
-def _row(case: Case, event: int) -> dict[str, Any]:
-    return case.catalogue.events.filter(pl.col("event") == event).row(0, named=True)
 
 
 def _roles(case: Case, roots: Sequence[int]) -> dict[int, str]:
@@ -313,9 +311,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
     names = sorted(mine["node"].drop_nulls().unique().to_list())
     is_root = role == Role.ROOT.value
     rows = case.table.rows(case.catalogue.masked(event), limit=ROOT_LINES if is_root else OTHER_LINES)
-    rows = rows.join(
-        case.table.sources.select("source", "node", "rank"), on="source", how="left", maintain_order="left"
-    )
+    rows = case.placed(rows)
     if is_root and home:
         # the same words elsewhere are the echo of the fault, not the fault
         at_home = rows.filter(pl.col("node").is_null() | pl.col("node").is_in(sorted(home)))

@@ -1,17 +1,20 @@
-"""The log engine: L4's three comparisons in their order, then where, when, what and how sure.
+"""One attempt of a job as a case: what its logs hold, and which events are the root of its failure.
 
-Reads like the paper's figure: events → cross-job → spatial → temporal → verdict. Each step lives in its own module.
+Reads like L4's figure: events, then across jobs, then in time, then across nodes. :func:`open_case` gathers the facts;
+each later step (:mod:`diagnosis.logs.locate`, ``phase``, ``verdict``) only reads them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import polars as pl
 
+from diagnosis import taxonomy
 from diagnosis.classify_model import Model, starter
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
@@ -19,6 +22,7 @@ from diagnosis.logs import catalogue as catalogues
 from diagnosis.logs import (
     clocks,
     events,
+    fallbacks,
     frameworks,
     hosts,
     outcome,
@@ -26,12 +30,12 @@ from diagnosis.logs import (
     roots,
     roster,
     stages,
-    standins,
     temporal,
 )
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.events import LogTable
+from diagnosis.logs.fallbacks import Scene
 from diagnosis.logs.mask import VERSION as MASK_VERSION
 from diagnosis.logs.outcome import Ending
 from diagnosis.logs.progress import Progress
@@ -41,42 +45,103 @@ from diagnosis.logs.signatures import load as load_signatures
 from diagnosis.logs.temporal import Pace
 from diagnosis.model import JobHints, OnStage, Parsed, ReadRange, Role, silent
 
-#: What is decided over a job: the nodes that it runs on are named, not meant.
-DECISIONS = tuple(f"platform.scheduler.{name}" for name in ("cancelled", "preemption", "time_limit"))
 #: Without progress, how long before the first consequence an unknown line may tell of its cause.
-BEFORE_S = 120.0
+BEFORE_S: Final = 120.0
+#: Around the beginning of a slowdown, the seconds and the intervals between progress lines that count to it.
+NEAR_S: Final = 30.0
+NEAR_BEATS: Final = 3
 #: Lines of one event that are read back to find node names and protocol state.
-READ_BACK = 2_000
+READ_BACK: Final = 2_000
+#: What a machine's silence tells.
+LOST: Final = "hardware.host.lost"
 
 
-@dataclass(frozen=True)
-class Case:
-    """Everything known of one attempt while it is being diagnosed; each step reads what the former ones left."""
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What the logs of one attempt hold, before anything is decided. ``listed``: nodes that the logs list themselves;
+    ``homes``: rank to node; ``scope`` and ``healthy``: which healthy jobs it is compared with, and how many;
+    ``is_complete``: the last step of as many as planned was reached."""
 
     table: LogTable
     catalogue: Catalogue
     inventory: Inventory
     hints: JobHints
     rules: SignatureSet
-    model: Model
-    read: ReadRange
     clocks: Clocks
     progress: Progress
     pace: Pace
     marks: pl.DataFrame
+    scope: str
+    healthy: int
+    is_complete: bool = False
+    listed: tuple[str, ...] = ()
+    homes: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case(Facts):
+    """Everything known of one attempt; ``without``: the ids of detectors and fallbacks that are switched off."""
+
+    model: Model
+    read: ReadRange
     survived: frozenset[int]
     consequence_at: int | None
     roots: Roots
     ending: Ending
-    scope: str
-    healthy: int
     alias: dict[str, str]
+    without: frozenset[str] = frozenset()
 
     @property
     def last_at(self) -> int | None:
         """The last time of any line (ns, job clock)."""
         at = self.catalogue.cells["last_at"].drop_nulls()
         return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
+
+    @property
+    def lead(self) -> dict[str, Any]:
+        """The leading event's row; empty without one."""
+        return {} if self.roots.leader is None else self.event(self.roots.leader)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the leading event is more than a sign."""
+        return self.roots.leader is not None and self.roots.weights[self.roots.leader] >= roots.DOUBTFUL
+
+    def event(self, event: int) -> dict[str, Any]:
+        """One event's row of the catalogue."""
+        return self.catalogue.event(event)
+
+    def nodes_of(self, events: Collection[int]) -> set[str]:
+        """The nodes that print any of these events. O(cells)."""
+        return self.catalogue.nodes_of(events)
+
+    def consequences(self, *wanted: Role) -> pl.DataFrame:
+        """Events of these roles (default: consequences) that no healthy job makes ordinary and training did not
+        outlive."""
+        return self.catalogue.events.filter(
+            pl.col("role").is_in([r.value for r in wanted or (Role.CASCADE,)])
+            & ~pl.col("is_ordinary")
+            & ~pl.col("event").is_in(sorted(self.survived))
+        )
+
+    def torn_down(self) -> pl.DataFrame:
+        """``node`` and ``at``, when its launcher first said that it ends its workers, earliest first."""
+        ends = self.catalogue.events.filter((pl.col("role") == Role.TEARDOWN.value) & ~pl.col("is_ordinary"))["event"]
+        cells = self.catalogue.cells.filter(pl.col("event").is_in(ends.implode())).drop_nulls("node")
+        return cells.group_by("node").agg(at=pl.col("first_at").min()).sort("at", "node")
+
+    def placed(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Lines with the ``node`` and ``rank`` of their writer."""
+        who = self.table.sources.select("source", "node", "rank")
+        return rows.join(who, on="source", how="left", maintain_order="left")
+
+    def ranks(self) -> dict[int, str | None]:
+        """Every rank known of the job with its node."""
+        known: dict[int, str | None] = dict(self.inventory.node_of_rank)
+        said = self.table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node")
+        for rank, node in said.iter_rows():
+            known.setdefault(int(rank), node)
+        return known
 
 
 def open_case(
@@ -90,15 +155,33 @@ def open_case(
     rules: SignatureSet | None = None,
     model: Model | None = None,
     on_stage: OnStage = silent,
+    without: frozenset[str] = frozenset(),
 ) -> Case | None:
-    """Steps one to five; None where no artifact holds log lines."""
+    """The case of one attempt; None where no artifact holds log lines."""
+    facts = gather(parsed, inventory=inventory, hints=hints, history=history, read=read, rules=rules, on_stage=on_stage)
+    if facts is None:
+        return None
+    return decide(facts, read=read, as_of=as_of, model=model, on_stage=on_stage, without=without)
+
+
+def gather(
+    parsed: Sequence[Parsed],
+    *,
+    inventory: Inventory,
+    hints: JobHints,
+    history: History,
+    read: ReadRange,
+    rules: SignatureSet | None = None,
+    on_stage: OnStage = silent,
+) -> Facts | None:
+    """Events, what history says of them, progress and stages. O(different messages × rules + cells)."""
     rules = rules or load_signatures()
     on_stage("events", 0, 5)
     table = events.build(parsed, (*inventory.nodes, *hints.nodes), inventory.home_of_rank())
     if not table.files or table.cells.is_empty():
         return None
     table, listed = roster.applied(table, (*inventory.nodes, *hints.nodes), inventory.home_of_rank(), read)
-    homes_known = listed.home_of_rank() | inventory.home_of_rank()
+    homes = listed.home_of_rank() | inventory.home_of_rank()
     times = clocks.estimate(table)
     cells = times.correct(table.cells, "first_at", "last_at", "until_at")
     on_stage("cross-job", 1, 5)
@@ -108,54 +191,65 @@ def open_case(
     catalogue = Catalogue(catalogues.resolve(catalogue.events, rules), catalogue.of, catalogue.cells, catalogue.nodes)
     on_stage("temporal", 2, 5)
     found = progress.find(table, read)
-    pace = temporal.pace(found, times)
-    marks = stages.mark(table.messages)
-    restarted_at = temporal.restarted_at(catalogue, marks, pace)
-    survived, undated = _survived(catalogue, found, pace, restarted_at)
+    return Facts(
+        table=table,
+        catalogue=catalogue,
+        inventory=inventory,
+        hints=hints,
+        rules=rules,
+        clocks=times,
+        progress=found,
+        pace=temporal.pace(found, times),
+        marks=stages.mark(table.messages),
+        scope=pool.scope,
+        healthy=len(pool.jobs),
+        is_complete=progress.is_complete(found, table, read),
+        listed=tuple(listed.nodes),
+        homes=homes,
+    )
+
+
+def decide(
+    facts: Facts,
+    *,
+    read: ReadRange,
+    as_of: float | None = None,
+    model: Model | None = None,
+    on_stage: OnStage = silent,
+    without: frozenset[str] = frozenset(),
+) -> Case:
+    """The root events and the outcome."""
+    catalogue, pace, table = facts.catalogue, facts.pace, facts.table
+    restarted_at = temporal.restarted_at(catalogue, facts.marks, pace)
+    survived, undated = _survived(catalogue, facts.progress, pace, restarted_at)
     on_stage("spatial", 3, 5)
-    alias = {n: n for n in (*listed.nodes, *catalogue.nodes)} | dict(inventory.alias)
+    alias = {n: n for n in (*facts.listed, *catalogue.nodes)} | dict(facts.inventory.alias)
     consequence_at, is_dated = _consequence_at(catalogue, survived, pace)
-    is_survived = pl.Series([e in survived for e in catalogue.events["event"]])
+    numbers = catalogue.events["event"].to_list()
     since = _since(pace, consequence_at if is_dated else None)
     weights = roots.weigh(
         catalogue.events,
-        is_survived,
-        pl.Series([e in undated for e in catalogue.events["event"]], dtype=pl.Boolean),
+        pl.Series([e in survived for e in numbers], dtype=pl.Boolean),
+        pl.Series([e in undated for e in numbers], dtype=pl.Boolean),
         consequence_at,
         total=len(catalogue.nodes),
-        healthy=len(pool.jobs),
+        healthy=facts.healthy,
         since=since,
         is_slow=pace.slow_from is not None,
         is_dated=is_dated,
     )
-    named = _named(table, catalogue, weights, alias, homes_known, read)
-    if not is_dated:
-        weights = standins.without_reactions(catalogue.events, weights, named, len(catalogue.nodes))
-    weights = standins.without_summaries(catalogue, standins.without_waiting(catalogue, weights))
-    weights = standins.rebooted(catalogue.events, weights, stopped_at=pace.last_at, total=len(catalogue.nodes))
-    chosen = roots.choose(catalogue, weights, named)
-    if chosen.leader is None and consequence_at is not None:
-        again = standins.flapped(
-            catalogue.events, weights, is_survived, consequence_at, len(catalogue.nodes), pace.last_at
-        )
-        chosen = roots.choose(catalogue, again, named)
-    if chosen.leader is None and consequence_at is not None:
-        again = standins.confirmed(
-            catalogue.events,
-            weights,
-            is_survived,
-            since=since,
-            consequence_at=consequence_at if is_dated else None,
-            total=len(catalogue.nodes),
-        )
-        chosen = roots.choose(catalogue, again, named)
-    if chosen.leader is None and consequence_at is not None and is_dated:
-        again = standins.spoken_alone(
-            catalogue, weights, silent_since=pace.last_at, consequence_at=consequence_at, healthy=len(pool.jobs)
-        )
-        chosen = roots.choose(catalogue, again, named)
-    if chosen.leader is None and consequence_at is not None:
-        chosen = roots.choose(catalogue, standins.odd_word(catalogue, weights, survived), named)
+    scene = Scene(
+        catalogue=catalogue,
+        survived=frozenset(survived),
+        since=since,
+        consequence_at=consequence_at,
+        is_dated=is_dated,
+        pace=pace,
+        healthy=facts.healthy,
+        named=_named(table, catalogue, weights, alias, dict(facts.homes), read),
+        without=without,
+    )
+    chosen = fallbacks.choose(scene, weights)
     stands = (
         chosen.leader is not None and chosen.weights[chosen.leader] >= roots.LEAST and chosen.leader not in survived
     )
@@ -169,26 +263,19 @@ def open_case(
         beat_s=pace.usual_s,
         as_of=as_of,
         unrecovered=set(bad) - survived,
+        is_cancelled=stands and catalogue.event(chosen.leader or 0)["category"] == roots.CANCELLED,
+        is_complete=facts.is_complete,
     )
     return Case(
-        table=table,
-        catalogue=catalogue,
-        inventory=inventory,
-        hints=hints,
-        rules=rules,
+        **{name: getattr(facts, name) for name in Facts.__dataclass_fields__},
         model=model or starter(),
         read=read,
-        clocks=times,
-        progress=found,
-        pace=pace,
-        marks=marks,
         survived=frozenset(survived),
         consequence_at=consequence_at,
         roots=chosen,
         ending=end,
-        scope=pool.scope,
-        healthy=len(pool.jobs),
         alias=alias,
+        without=without,
     )
 
 
@@ -220,7 +307,7 @@ def _survived(catalogue: Catalogue, found: Progress, pace: Pace, restarted_at: i
         undated = set()
     if pace.slow_from is not None and pace.slow_at is not None:
         # what began as the job became slow was not survived: the job still suffers from it
-        near = int(max(30.0, 3 * (pace.usual_s or 0.0)) * SECOND)
+        near = _near(pace)
         is_near = pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near)
         since = events.filter(is_near | pl.col("event").is_in(sorted(undated)))
         survived -= set(since["event"].to_list())
@@ -255,14 +342,18 @@ def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> tup
     return (None if rows.is_empty() else int(rows.min())), stamped.height > 0  # type: ignore[arg-type]
 
 
+def _near(pace: Pace) -> int:
+    return int(max(NEAR_S, NEAR_BEATS * (pace.usual_s or 0.0)) * SECOND)
+
+
 def _since(pace: Pace, consequence_at: int | None) -> int | None:
     """From when on an unknown line may tell of the failure: shortly before the last progress, or the beginning of a
     slowdown; without progress, shortly before the first consequence."""
     if pace.slow_at is not None:
-        return pace.slow_at - int(max(30.0, 3 * (pace.usual_s or 0.0)) * SECOND)
+        return pace.slow_at - _near(pace)
     if pace.last_at is None:
         return None if consequence_at is None else consequence_at - int(BEFORE_S * SECOND)
-    return pace.last_at - int((pace.usual_s or 30.0) * SECOND)
+    return pace.last_at - int((pace.usual_s or NEAR_S) * SECOND)
 
 
 def _outweighs(catalogue: Catalogue, chosen: Roots, messages: pl.DataFrame) -> bool:
@@ -303,9 +394,10 @@ def _named(
     )
     out = {}
     shapes = {_shape(n) for n in catalogue.nodes} - {""}
-    for event, category in homeless.select("event", "category").iter_rows():
-        if (category or "").startswith(DECISIONS):
-            continue
+    # a job that is ended for a decision names the nodes that it runs on, and means none
+    decisions = taxonomy.load().having("decision", homeless["category"])
+    homeless = homeless.filter(~pl.col("category").fill_null("").is_in(decisions))
+    for event in homeless["event"].to_list():
         rows = table.rows(catalogue.masked(event), limit=200)
         names: set[str] = set()
         for text in (roots.SAID_ON.sub(" ", line) for line in progress.read_lines(rows, table.files, read)):

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 
+from diagnosis import stats
 from diagnosis.logs import progress
-from diagnosis.logs.diagnose import Case
-from diagnosis.logs.spatial import Clue
+from diagnosis.logs.case import Case
+from diagnosis.logs.clues import Clue
 
-#: Nodes that must print a message, and their share of the job's.
+id: Final = "uneven"
+why: Final = "the late rank works longer or waits for nobody"
+needs: Final = "a slow job, and lines of one message with durations or rates on most nodes"
+
+#: Nodes that must print a message.
 NODES: Final = 4
-SHARE: Final = 0.6
 #: Messages, files and last lines of each writer that are read.
 MESSAGES: Final = 4
 FILES: Final = 512
@@ -31,8 +36,6 @@ RATIO: Final = 1.2
 SIGMAS: Final = 6.0
 #: Deviations below this share of the median are noise.
 NOISE: Final = 0.03
-#: Share of nodes up to which those that differ are the odd ones.
-FEW: Final = 0.15
 
 _TIMED: Final = (
     r"(?i)\d ?(ms|msec|s|secs?|seconds|us)\b|(time|elapsed|seconds|duration|tflops|throughput)\b[^\d]{0,12}\d|/s\b"
@@ -60,12 +63,13 @@ class Odd:
     weight: float
 
 
-def clues(case: Case) -> list[Clue]:
-    """Clues from :func:`find`."""
-    return [
-        Clue(o.node, o.weight, f"{o.node} prints {o.what} {o.value:,.4g}, the other nodes about {o.usual:,.4g}")
-        for o in find(case)
-    ]
+def look(case: Case) -> Iterator[Clue]:
+    """The nodes whose own measurements differ in a job that became slow."""
+    if case.pace.slow_from is None:
+        return
+    for o in find(case):
+        told = f"{o.node} prints {o.what} {o.value:,.4g}, the other nodes about {o.usual:,.4g}"
+        yield Clue(o.node, o.weight, told)
 
 
 def find(case: Case, since: int | None = None) -> list[Odd]:
@@ -81,7 +85,7 @@ def find(case: Case, since: int | None = None) -> list[Odd]:
     many = (
         cells.group_by("masked")
         .agg(nodes=pl.col("node").n_unique(), n=pl.col("n").sum())
-        .filter((pl.col("nodes") >= max(NODES, SHARE * total)) & (pl.col("n") >= 3 * pl.col("nodes")))
+        .filter((pl.col("nodes") >= max(NODES, stats.MINORITY * 2 * total)) & (pl.col("n") >= 3 * pl.col("nodes")))
         .sort("n", "masked", descending=[True, False])
         .head(MESSAGES)
     )
@@ -114,7 +118,7 @@ def compare(by_node: dict[str, list[str]], *, total: int) -> list[Odd]:
                     columns[place, sense][node].append(float(found.group(1)))
     out = []
     for (_, sense), values in sorted(columns.items()):
-        if len(values) >= max(NODES, SHARE * total):
+        if len(values) >= max(NODES, stats.MINORITY * 2 * total):
             out += _odd_ones({n: float(np.median(v)) for n, v in values.items()}, sense)
     return out
 
@@ -134,14 +138,14 @@ def _odd_ones(of_node: dict[str, float], sense: str) -> list[Odd]:
     usual = float(np.median(values))
     if usual <= 0:
         return []
-    spread = max(1.4826 * float(np.median(np.abs(values - usual))), NOISE * usual)
+    spread = max(stats.spread(values), NOISE * usual)
     is_long = sense == "work"
     odd = {
         node: v
         for node, v in sorted(of_node.items())
         if abs(v - usual) > SIGMAS * spread and (v > RATIO * usual if is_long else v < usual / RATIO)
     }
-    if not odd or len(odd) > max(1, FEW * len(of_node)):
+    if not stats.minority(len(odd), len(of_node)):
         return []
     what = {"work": "a time of work of", "wait": "a time of waiting of", "rate": "a rate of"}[sense]
     return [Odd(n, v, usual, what, {"work": 0.6, "wait": 0.4, "rate": 0.5}[sense]) for n, v in odd.items()]

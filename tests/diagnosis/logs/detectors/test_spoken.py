@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from diagnosis import ParseHints, parse
-from diagnosis.logs import spoken
+from diagnosis.logs.detectors import spoken
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 

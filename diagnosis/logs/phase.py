@@ -8,25 +8,17 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis.logs import progress, stages, temporal
+from diagnosis import taxonomy
+from diagnosis.logs import progress, roots, stages, temporal
+from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
-from diagnosis.logs.diagnose import Case
 from diagnosis.model import Role
 
 #: Root events whose surroundings are read back.
 ROOTS_READ: Final = 8
 #: Lines before an error line in which its traceback begins, at most.
 FRAMES_BACK: Final = 60
-#: Categories that are the death of a process or of a node, with or without an exception of its own.
-_DEATHS: Final = (
-    "hardware.host.oom",
-    "hardware.host.killed",
-    "hardware.host.lost",
-    "hardware.host.memory",
-    "hardware.host.panic",
-    "platform.scheduler",
-    "user.code.native",
-)
+#: How the death of a process or a node is told, with or without an exception of its own.
 _DEATH_WORDS: Final = (
     r"(?i)\bkilled\b|exit ?code|exited|segfault|segmentation|core dumped|\baborted?\b|fell off|fallen off|not ?ready"
     r"|node (down|fail)|terminated"
@@ -42,16 +34,6 @@ _BROKEN: Final = (
 #: How long a watchdog says it waited, and from how many seconds on that is a hang.
 _WAITED: Final = re.compile(r"(?i)\b(?:for|after|waited|timeout)[ :=(]+(\d+(?:\.\d+)?) ?(ms|milliseconds|s|sec\w*)\b")
 LONG_WAIT_S: Final = 60.0
-#: What ends a job that may have stopped before.
-DECIDED: Final = r"^platform\.scheduler\.(cancelled|time_limit)"
-#: Causes that belong to one stage of a job that has not trained yet, where no frames tell another.
-_STAGE_OF: Final = {
-    "framework.rendezvous": "rendezvous",
-    "framework.checkpoint": "checkpoint_load",
-    "user.config.argument": "launch",
-    "user.environment.import": "launch",
-    "platform.container": "launch",
-}
 _STATED: Final = re.compile(r"(?i)\b(?:iteration|iter|step|global_step)[ _:=#-]{0,3}0*(\d{1,15})\b")
 
 
@@ -88,7 +70,7 @@ def find(case: Case, mechanism: str = "", category: str = "") -> Moment:
         symptom = "slow"
     elif not has_trained and is_seen and stage in stages.BEFORE_TRAINING:
         symptom = "launch_failure"
-    elif stopped_by_hand or (is_wait and _has_hung(case, ended_at, _has_death(case) or mechanism.startswith(_DEATHS))):
+    elif stopped_by_hand or (is_wait and _has_hung(case, ended_at, _has_death(case) or _is_death(mechanism))):
         symptom = "hang"
     else:
         symptom = "crash"
@@ -118,7 +100,7 @@ def _has_hung(case: Case, ended_at: int | None, has_death: bool) -> bool:
 def _stopped_after_silence(case: Case) -> bool:
     """Whether somebody, or a limit, ended a job that had stopped by itself long before."""
     decided = case.catalogue.events.filter(
-        pl.col("category").fill_null("").str.contains(DECIDED) & pl.col("is_stamped") & ~pl.col("is_ordinary")
+        roots.has_trait(case.catalogue.events, "decision") & pl.col("is_stamped") & ~pl.col("is_ordinary")
     )
     at, last_at = decided["first_at"].min(), case.pace.last_at
     if at is None or last_at is None or case.pace.usual_s is None:
@@ -172,10 +154,13 @@ def _lead(rows: pl.DataFrame) -> tuple[int, int]:
 
 def _has_death(case: Case) -> bool:
     for row in case.catalogue.events.filter(pl.col("event").is_in(list(case.roots.members))).iter_rows(named=True):
-        category = row["category"] or ""
-        if row["is_exception"] or category.startswith(_DEATHS) or re.search(_DEATH_WORDS, row["example"]):
+        if row["is_exception"] or _is_death(row["category"]) or re.search(_DEATH_WORDS, row["example"]):
             return True
     return False
+
+
+def _is_death(category: str | None) -> bool:
+    return bool(category) and "death" in taxonomy.load().get(category or "").traits
 
 
 def _is_slow(case: Case) -> bool:
@@ -224,7 +209,7 @@ def _stage(
         marked = _last_mark(case, file, line, at)
         if marked:
             votes[marked] = votes.get(marked, 0.0) + 0.5
-    own = next((stage for head, stage in _STAGE_OF.items() if category.startswith(head)), None)
+    own = taxonomy.load().get(category).stage or None
     if own == "rendezvous" and not trained and not has_frames:
         # the markers before are of the ranks that came; what they waited for is told by the cause
         return own, True

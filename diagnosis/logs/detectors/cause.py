@@ -1,0 +1,43 @@
+"""The nodes that print the root events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from diagnosis.logs import quotes
+from diagnosis.logs.case import Case
+from diagnosis.logs.clues import Clue
+
+id: Final = "cause"
+why: Final = "a fault is printed where it happens"
+needs: Final = "root events of few nodes"
+
+#: Weight of a root's place by the strength of its rule; of one that no rule knows that of a weak one.
+PLACE: Final = {"decisive": 0.9, "strong": 0.8, "weak": 0.65}
+#: Root events of one node that are told.
+TOLD: Final = 4
+
+
+def look(case: Case) -> Iterator[Clue]:
+    """The heaviest root events of each node of the cause."""
+    roots = case.roots
+    cells = case.catalogue.cells.filter(pl.col("event").is_in(list(roots.members)))
+    for node in roots.nodes:
+        present = set(cells.filter(pl.col("node") == node)["event"].to_list())
+        present |= {e for e, names in roots.named.items() if node in names and e in roots.members}
+        for event in sorted(present, key=lambda e: (-roots.weights[e], e))[:TOLD]:
+            row = case.event(event)
+            places = row["n_nodes"] or len(roots.named.get(event, ()))
+            only = "the only node with" if places == 1 else f"one of {places} nodes with"
+            said = quotes.quote(row["example"], row["template"])
+            if not any(mark.isalnum() for mark in said):  # a ruled line is no reason that a reader can weigh
+                said = f"a line without words ({row['n']:,}×)"
+            yield Clue(node, place(row["strength"], roots.weights[event]), f"{node} is {only}: {said}")
+
+
+def place(strength: str | None, weight: float = 1.0) -> float:
+    """The weight of a root event's place."""
+    return PLACE[strength or "weak"] * min(1.0, 0.4 + weight)

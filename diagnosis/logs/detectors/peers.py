@@ -1,0 +1,51 @@
+"""The node that its peers name when they complain about a connection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import polars as pl
+
+from diagnosis.logs import progress
+from diagnosis.logs.case import READ_BACK, Case
+from diagnosis.logs.clues import Clue
+
+id: Final = "peers"
+why: Final = "whom several cannot reach is at fault, not those who say it"
+needs: Final = "consequences that name an address or a machine"
+
+PEER: Final = re.compile(
+    r"(?i)(?:closed by (?:remote )?peer|reset by (?:remote )?peer|remote(?: node| host| peer)?|peer"
+    r"|connect(?:ion)? to|from|host)[ :=]+\[?([A-Za-z0-9][\w.:-]*?)\]?(?:[<:]\d+|>|\]|,|\s|$)"
+)
+#: The store by which processes meet: all lose it as its host ends, whoever was at fault.
+STORE: Final = r"(?i)TCPStore|\bc10d\b|rendezvous store|key-?value store|\betcd\b"
+_CHARS: Final = 600
+
+
+def look(case: Case) -> Iterator[Clue]:
+    """The clear favourite among those whom consequences name."""
+    told = case.consequences().filter(~pl.col("example").str.contains(STORE))["event"].to_list()
+    masked = [m for e in told for m in case.catalogue.masked(e)]
+    rows = case.placed(case.table.rows(masked, limit=READ_BACK))
+    lines = progress.read_lines(rows, case.table.files, case.read, _CHARS)
+    yield from named(zip(lines, rows["node"], strict=True), case.alias)
+
+
+def named(lines: Iterable[tuple[str, str | None]], nodes: Mapping[str, str]) -> list[Clue]:
+    """The clue of (raw line, node that wrote it); none without a clear favourite."""
+    votes: dict[str, set[str]] = {}
+    for text, writer in lines:
+        for match in PEER.finditer(text):
+            word = match.group(1)
+            target = next((nodes[n] for n in (word, word.partition(":")[0], word.partition(".")[0]) if n in nodes), "")
+            if target and target != writer:
+                votes.setdefault(target, set()).add(writer or "?")
+    ranked = sorted(votes.items(), key=lambda item: (-len(item[1]), item[0]))
+    counts = [len(by) for _, by in ranked] + [0, 0]
+    if counts[0] < max(2, 2 * counts[1]):
+        return []
+    node, top = ranked[0][0], counts[0]
+    return [Clue(node, min(0.6, 0.25 + 0.1 * top), f"{top} nodes complain about their connection to {node}")]

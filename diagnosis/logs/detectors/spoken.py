@@ -1,0 +1,83 @@
+"""The node that the cause's lines speak of, where its writer is another: who writes need not be who is meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import polars as pl
+
+from diagnosis import taxonomy
+from diagnosis.logs import hosts, progress, quotes
+from diagnosis.logs.case import Case
+from diagnosis.logs.clues import Clue
+from diagnosis.logs.detectors import cause, peers
+
+id: Final = "spoken"
+why: Final = "a monitor reports of another machine"
+needs: Final = "a leading event that names one machine other than its writer"
+
+#: Lines of an event that are read, and characters of each.
+_LINES: Final = 200
+_CHARS: Final = 600
+#: Up to so many lines of an event, those before each are read too, as many, for the header of the house; within it the
+#: same part may be shifted by as many characters.
+_FEW: Final = 8
+#: Share of them that must name the same node.
+_AGREEING: Final = 0.8
+
+
+def look(case: Case) -> Iterator[Clue]:
+    """The node that the leading event speaks of, if it is a report of somebody else. A report of several lines may say
+    it in a later one."""
+    lead = case.lead
+    if not lead:
+        return
+    traits = taxonomy.load().get(lead["category"] or "").traits
+    if lead["n_nodes"] == 1 and len(case.catalogue.nodes) > 2 and "communication" in traits:
+        return  # whom only one cannot reach is not the one at fault
+    report = [lead["event"]]
+    if lead["n_nodes"] == 1 and lead["role"] is None:
+        report += [e for e in case.roots.members if e not in report]
+    for event in report:
+        node = _spoken_of(case, event)
+        if node is not None:
+            row = case.event(event)
+            said = quotes.quote(row["example"], row["template"])
+            yield Clue(node, cause.PLACE[row["strength"] or "weak"], f"{node} is the node that this speaks of: {said}")
+            return
+
+
+def _spoken_of(case: Case, event: int) -> str | None:
+    """The one node that most lines of an event name, if none names its own writer or several."""
+    rows = case.placed(case.table.rows(case.catalogue.masked(event), limit=_LINES))
+    votes: dict[str, int] = {}
+    lines = progress.read_lines(rows, case.table.files, case.read, _CHARS)
+    for number, (line, writer) in enumerate(zip(lines, rows["node"], strict=True)):
+        has_header = rows.height <= _FEW and writer is not None and writer in line
+        text = _message(case, line, writer, rows.row(number, named=True)) if has_header else line
+        others = {m.group(1).split(":")[0] for m in peers.PEER.finditer(text)}
+        named = hosts.names_in(text, {k: v for k, v in case.alias.items() if k not in others})
+        # a line that names its own writer, or several, reports of itself
+        if writer is None or len(named) != 1 or writer in named:
+            return None
+        votes[next(iter(named))] = votes.get(next(iter(named)), 0) + 1
+    if not votes:
+        return None
+    best = min(votes, key=lambda n: (-votes[n], n))
+    return best if votes[best] >= _AGREEING * rows.height else None
+
+
+def _message(case: Case, line: str, writer: str, row: dict[str, Any]) -> str:
+    """A line behind the name of its writer, where lines before it bear that name in the same place too: a house's own
+    header."""
+    before = case.table.around(row["file"], max(1, row["line"] - _FEW), row["line"] - 1)
+    before = before.filter(pl.col("source") == row["source"])
+    at = [
+        m.start()
+        for b in progress.read_lines(before, case.table.files, case.read, _CHARS)
+        for m in re.finditer(re.escape(writer), b)
+    ]
+    ends = [m.end() for m in re.finditer(re.escape(writer), line) if any(abs(m.start() - a) <= _FEW for a in at)]
+    return line[max(ends, default=0) :]

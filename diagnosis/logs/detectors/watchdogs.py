@@ -1,0 +1,23 @@
+"""Ranks that the state of collective watchdogs points at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from diagnosis.logs import protocol
+from diagnosis.logs.case import Case
+from diagnosis.logs.clues import Clue
+
+id: Final = "watchdogs"
+why: Final = "who is behind in the order of collectives, or called another, is who the others wait for"
+needs: Final = "lines of watchdogs with sequence numbers"
+
+MISMATCH: Final = "framework.collective.mismatch"
+
+
+def look(case: Case) -> Iterator[Clue]:
+    """The nodes of suspicious ranks."""
+    for s in protocol.suspicions(protocol.states(case), case.ranks()):
+        if s.node:
+            yield Clue(s.node, s.weight, s.reason, MISMATCH if s.kind == "mismatched" else "")

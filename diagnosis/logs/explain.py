@@ -1,0 +1,71 @@
+"""What a verdict rests on: every clue with the detector that saw it, for whoever asks why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from diagnosis import taxonomy
+from diagnosis.classify import Classification
+from diagnosis.logs import detectors, fallbacks, quotes
+from diagnosis.logs import events as tables
+from diagnosis.logs.case import Case
+from diagnosis.logs.locate import Place
+from diagnosis.result import Clue, Verdict
+
+#: Clues of each kind that a report lists.
+LISTED: Final = 24
+
+
+def clues(case: Case, roots: Sequence[int], told: Classification, where: Place, verdict: Verdict) -> tuple[Clue, ...]:
+    """About the root events, the nodes and the category, each heaviest first."""
+    return (*list(_of_events(case, roots))[:LISTED], *_of_nodes(where)[:LISTED], *_of_category(told, where, verdict))
+
+
+def _of_events(case: Case, roots: Sequence[int]) -> Iterator[Clue]:
+    stands_in = next((rule for rule in fallbacks.FALLBACKS if rule.id == case.roots.by), None)
+    for event in roots:
+        row = case.event(event)
+        weight = case.roots.weights.get(event, 0.0)
+        if stands_in is not None and event == case.roots.leader:
+            detector, why = stands_in.id, stands_in.why
+        elif row["signature"]:
+            detector, why = "rule", f"rule {row['signature']} knows it"
+        else:
+            detector, why = "unknown", "no rule knows it"
+        subject = tables.event_id(row["template"], row["signature"] or "")
+        yield Clue(detector, "event", subject, weight, f"{_said(row)}: {', '.join(_standing(case, row))}.", why)
+
+
+def _said(row: dict[str, Any]) -> str:
+    return f"“{quotes.quote(row['example'], row['template'], 100)}”"
+
+
+def _standing(case: Case, row: dict[str, Any]) -> Iterator[str]:
+    """How the comparisons of one event came out."""
+    total = len(case.catalogue.nodes)
+    if row["strength"]:
+        yield f"a {row['strength']} sign"
+    if row["n_nodes"]:
+        yield f"on {row['n_nodes']} of {total} nodes"
+    if case.healthy:
+        yield f"in {row['jobs_with_it']} of {case.healthy} healthy jobs"
+    if row["event"] in case.survived:
+        yield "training went on after it"
+    elif case.pace.last_at is not None:
+        yield "training did not go on after it"
+
+
+def _of_nodes(where: Place) -> list[Clue]:
+    why = {d.id: d.why for d in detectors.EVERY}
+    ordered = sorted(where.clues, key=lambda c: (-c.weight, c.node, c.reason))
+    return [Clue(c.detector, "node", c.node, c.weight, f"{c.reason}.", why.get(c.detector, "")) for c in ordered]
+
+
+def _of_category(told: Classification, where: Place, verdict: Verdict) -> Iterator[Clue]:
+    if verdict.id != told.category.id:
+        title = taxonomy.load().get(verdict.id).title
+        yield Clue("structure", "category", verdict.id, verdict.confidence, f"{title}: silence and order tell it.")
+        return
+    for reason in told.reasons[:LISTED]:
+        yield Clue("votes", "category", verdict.id, verdict.confidence, f"{reason}.", "root events vote for categories")

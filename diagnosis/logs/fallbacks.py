@@ -1,0 +1,309 @@
+"""Which root events lead once events are seen beside each other, and what stands in where none does.
+
+Two ordered tables. :data:`CORRECTIONS` change weights before the leader is chosen, for what an event alone cannot show.
+:data:`FALLBACKS` are tried in order where no event leads although the job broke: the first that finds a leader wins.
+Beside a cause of their own such lines only confirm it, and healthy jobs survive them; where a job stopped and nothing
+else explains why, they are what the others waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from diagnosis import stats
+from diagnosis.history import POOL_MIN
+from diagnosis.logs import roots, temporal
+from diagnosis.logs.catalogue import STRUCTURE, Catalogue
+from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.roots import Roots
+from diagnosis.logs.temporal import Pace
+from diagnosis.model import Role
+from diagnosis.taxonomy import UNKNOWN
+
+#: Weight of a confirmation that stands in for a cause, and of a machine's fault that training outlived at first.
+STANDS_IN: Final = 0.36
+FLAP: Final = 0.3
+#: How long after the first consequence a confirmation may come, since clocks differ by a little.
+AFTER_S: Final = 3.0
+#: How long before training stopped a fault may have come that it outlived at first.
+FLAP_S: Final = 300.0
+#: Silence before the first consequence from which on the only one that speaks is telling.
+SILENCE_S: Final = 60.0
+#: Writers of consequences needed to call one odd.
+WRITERS: Final = 4
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the rules look at. Times in ns: ``since`` when unknown signs count, ``consequence_at`` the first
+    consequence (``is_dated``: its lines state that time), ``stopped_at`` the last progress of ``pace``. ``healthy``:
+    jobs compared with; ``named``: nodes that the lines of a node-less event name; ``without``: ids of rules that are
+    switched off."""
+
+    catalogue: Catalogue
+    survived: frozenset[int]
+    since: int | None
+    consequence_at: int | None
+    is_dated: bool
+    pace: Pace
+    healthy: int
+    named: Mapping[int, tuple[str, ...]]
+    without: frozenset[str] = frozenset()
+
+    @property
+    def stopped_at(self) -> int | None:
+        return self.pace.last_at
+
+    @property
+    def has_times(self) -> bool:
+        return bool(self.catalogue.events["is_stamped"].any())
+
+    @property
+    def total(self) -> int:
+        return len(self.catalogue.nodes)
+
+    @property
+    def is_few(self) -> pl.Expr:
+        """Events of a minority of the nodes."""
+        return pl.col("n_nodes").is_between(1, stats.most_of_few(self.total))
+
+    @property
+    def is_survived(self) -> pl.Expr:
+        return pl.col("event").is_in(sorted(self.survived))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``act`` returns weights in the order of the events, or None where the rule does not apply."""
+
+    id: str
+    why: str
+    act: Callable[[Scene, pl.Series], pl.Series | None]
+
+
+def choose(scene: Scene, weights: pl.Series) -> Roots:
+    """The root events: by weight after corrections, else of the first fallback that finds a leader."""
+    for rule in CORRECTIONS:
+        changed = None if rule.id in scene.without else rule.act(scene, weights)
+        weights = weights if changed is None else changed
+    chosen = roots.choose(scene.catalogue, weights, scene.named)
+    if scene.consequence_at is None:
+        return chosen
+    for rule in FALLBACKS:
+        if chosen.leader is not None or rule.id in scene.without:
+            continue
+        changed = rule.act(scene, weights)
+        if changed is not None:
+            chosen = roots.choose(scene.catalogue, changed, scene.named, by=rule.id)
+    return chosen
+
+
+def _waiting(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """Where many nodes report that they wait for others, and the few that do not wait tell an error of their own, not
+    later, it is they who were waited for: the waiting loses its weight."""
+    catalogue = scene.catalogue
+    events = catalogue.events.with_columns(weight=weights)
+    is_root = (pl.col("role") == Role.ROOT.value) & (pl.col("weight") >= roots.LEAST)
+    waits = events.filter(is_root & roots.has_trait(events, "waits"))
+    echoes: list[int] = []
+    for wait in waits.iter_rows(named=True):
+        apart = set(catalogue.nodes) - catalogue.nodes_of([wait["event"]])
+        if scene.total < 3 or not stats.minority(len(apart), scene.total):
+            continue
+        # the same words at another place are of one more who waits
+        own = events.filter(is_root & (pl.col("signature") != wait["signature"]) & (pl.col("strength") != "weak"))
+        for row in own.iter_rows(named=True):
+            here = catalogue.nodes_of([row["event"]])
+            is_first = None in (row["first_at"], wait["first_at"]) or row["first_at"] <= wait["first_at"]
+            if here and here <= apart and is_first:
+                echoes.append(wait["event"])
+    return _set(scene, weights, pl.col("event").is_in(echoes), 0.0) if echoes else None
+
+
+def _stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """Somebody or a limit ended the job: what it prints while it stops is no cause. But where training had stalled, a
+    cause was seen or consequences came long before, the stop was only the end."""
+    events = scene.catalogue.events.with_columns(weight=weights, at=_order(scene))
+    is_stop = roots.has_trait(events, "decision") & (pl.col("weight") >= roots.LEAST) & (pl.col("jobs_with_it") == 0)
+    at = events.filter(is_stop)["at"].min()
+    if at is None:
+        return None
+    is_other = ~is_stop & (pl.col("weight") >= roots.DOUBTFUL)
+    slack = int(AFTER_S * SECOND) if scene.has_times else 0
+    before = events.filter(is_other & (pl.col("at") <= at + slack))  # type: ignore[operator]
+    waited = scene.consequence_at is not None and scene.is_dated and scene.has_times
+    is_late = waited and at - scene.consequence_at > roots.LATE_S * SECOND  # type: ignore[operator]
+    if before.height or is_late or (scene.has_times and temporal.is_hang(scene.pace, at, has_death=False)):  # type: ignore[arg-type]
+        return _set(scene, weights, is_stop, pl.lit(weights) * roots.CANCELLED_AFTER)
+    is_echo = ~is_stop & (events["at"] >= at)
+    return _set(scene, weights, is_echo, pl.lit(weights) * roots.RECOVERED)
+
+
+def _order(scene: Scene) -> pl.Expr:
+    """When events began: by their times, within one file without any by lines."""
+    if scene.has_times:
+        return pl.when("is_stamped").then("first_at")
+    is_one = scene.catalogue.cells["file"].n_unique() == 1
+    return pl.col("first_line").cast(pl.Int64) if is_one else pl.lit(None, pl.Int64)
+
+
+def _answers(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """Where consequences of most nodes have no time, what a launcher says in words that no rule knows, naming no node,
+    is taken for its answer to them."""
+    if scene.is_dated or not roots.has_wide_echo(scene.catalogue.events, scene.total):
+        return None
+    names_one = [event for event, nodes in scene.named.items() if nodes]
+    is_answer = (pl.col("n_nodes") == 0) & pl.col("role").is_null() & ~pl.col("event").is_in(names_one)
+    return _set(scene, weights, is_answer & (pl.lit(weights) <= roots.UNKNOWN_SIGN), 0.0)
+
+
+def _rebooted(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """A kernel of few nodes that boots anew after training stopped: whatever was, its machine went down."""
+    if scene.stopped_at is None:
+        return None
+    is_here = (
+        pl.col("is_system")
+        & pl.col("example").str.contains(roots.BOOT)
+        & pl.col("is_stamped")
+        & (pl.col("first_at") > scene.stopped_at)
+        & scene.is_few
+    )
+    return _set(scene, weights, is_here, roots.KILLED)
+
+
+def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """A part of a machine or of the network that failed on few nodes shortly before training stopped, or a machine's
+    end that was announced then, explains it, although training went on at first."""
+    assert scene.consequence_at is not None
+    end = scene.consequence_at if scene.stopped_at is None else min(scene.stopped_at, scene.consequence_at)
+    lead = end - pl.col("last_at")
+    events = scene.catalogue.events
+    is_machine = pl.col("category").fill_null("").str.contains("^(hardware|network)") & scene.is_few
+    is_announced = roots.has_trait(events, "announced") & (pl.col("n_nodes") <= stats.most_of_few(scene.total))
+    is_flap = (
+        scene.is_survived
+        & (pl.col("role") == Role.ROOT.value)
+        & (pl.col("strength") == "decisive")
+        & (is_machine | is_announced)
+        & lead.is_between(-int(roots.AFTER_S * SECOND), int(FLAP_S * SECOND))
+    )
+    return _set(scene, weights, is_flap, FLAP * pl.col("novelty").fill_null(0.0))
+
+
+def _confirmed(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """Confirmations of few nodes, no healthy job's, in the silence before the end."""
+    is_here = (
+        (pl.col("role") == Role.CONFIRMATION.value)
+        & pl.col("category").is_not_null()
+        & (pl.col("strength") != "weak")
+        & (pl.col("jobs_with_it") == 0)
+        & scene.is_few
+        & ~scene.is_survived
+        & ~pl.col("example").str.contains(roots.DEATH)
+        & pl.col("is_stamped")
+    )
+    if scene.is_dated and scene.consequence_at is not None:
+        is_here &= pl.col("first_at") <= scene.consequence_at + int(AFTER_S * SECOND)
+    if scene.since is not None:
+        is_here &= pl.col("first_at") >= scene.since
+    return _set(scene, weights, is_here, STANDS_IN)
+
+
+def _spoken_alone(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """Messages of one node alone, unknown to rules and healthy jobs, in a long silence."""
+    silent_since, end = scene.stopped_at, scene.consequence_at
+    if silent_since is None or end is None or not scene.is_dated or scene.healthy < POOL_MIN:
+        return None
+    if end - silent_since < SILENCE_S * SECOND:
+        return None
+    is_here = (
+        pl.col("role").is_null()
+        & (pl.col("jobs_with_it") == 0)
+        & (pl.col("n_nodes") == 1)
+        & pl.col("is_stamped")
+        & ~pl.col("is_system")
+        & pl.col("first_at").is_between(silent_since, end, closed="none")
+        & ~pl.col("template").str.contains(STRUCTURE)
+    )
+    said = scene.catalogue.events.filter(is_here.fill_null(False))["event"].to_list()
+    return _set(scene, weights, is_here, roots.UNKNOWN_SIGN) if len(scene.catalogue.nodes_of(said)) == 1 else None
+
+
+def _odd_word(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """Where only consequences are known: what few writers say of the end in other words than nearly all, whose words
+    they do not say. They did not see it from outside, as schedulers do. A silent node tells more."""
+    ends = _consequences(scene).filter(~pl.col("is_system"))
+    # a rank whose lines come under several headers is one writer
+    writer = pl.when(pl.col("rank").is_null()).then(-1 - pl.col("source").cast(pl.Int64)).otherwise(pl.col("rank"))
+    cells = scene.catalogue.cells
+    mine = cells.filter(pl.col("event").is_in(ends["event"].implode())).with_columns(writer=writer)
+    writers = mine["writer"].n_unique()
+    silent = set(scene.catalogue.nodes) - set(mine["node"].drop_nulls().to_list())
+    if writers < WRITERS or silent:
+        return None
+    said = list(mine.group_by("event").agg(pl.col("writer").unique()).iter_rows())
+    of_all = {w for _, by in said if stats.nearly_all(len(by), writers) for w in by}
+    odd = [e for e, by in said if stats.minority(len(by), writers) and of_all and not of_all & set(by)]
+    return _set(scene, weights, pl.col("event").is_in(odd), STANDS_IN)
+
+
+def _set(scene: Scene, weights: pl.Series, is_here: pl.Expr, weight: float | pl.Expr) -> pl.Series:
+    value = weight if isinstance(weight, pl.Expr) else pl.lit(weight)
+    chosen = pl.when(is_here.fill_null(False)).then(value).otherwise(pl.lit(weights))
+    events = scene.catalogue.events.with_columns(weight=weights)
+    return events.select(chosen.alias("weight")).to_series()
+
+
+def _consequences(scene: Scene) -> pl.DataFrame:
+    return unsurvived_consequences(scene.catalogue, scene.survived)
+
+
+def unsurvived_consequences(catalogue: Catalogue, survived: Collection[int]) -> pl.DataFrame:
+    """Consequences that no healthy job prints and training did not outlive, frames of errors left out."""
+    return catalogue.events.filter(
+        (pl.col("role") == Role.CASCADE.value)
+        & ~pl.col("is_ordinary")
+        & (pl.col("jobs_with_it") == 0)
+        & ~pl.col("event").is_in(sorted(survived))
+        & ~pl.col("template").str.contains(STRUCTURE)
+    )
+
+
+def first_consequence(catalogue: Catalogue, survived: Collection[int]) -> int | None:
+    """The event to read where a log holds consequences alone: of one writer the first that says what went wrong, else
+    the first at all; of several nodes the earliest, and None where none states its time.
+    """
+    rows = unsurvived_consequences(catalogue, survived).filter(pl.col("category") != UNKNOWN)
+    if len(catalogue.nodes) > 1:
+        found = rows.filter("is_stamped").drop_nulls("first_at").sort("first_at", "event")["event"]
+    else:
+        found = rows.with_columns(is_weak=pl.col("strength") == "weak").sort("is_weak", "first_line", "event")["event"]
+    return None if found.is_empty() else int(found[0])
+
+
+def elsewhere(catalogue: Catalogue, nodes: Collection[str]) -> set[int]:
+    """Confirmations that none of ``nodes``, where the cause lies, prints: they are of another story. O(cells)."""
+    if not nodes:
+        return set()
+    told = catalogue.events.filter(pl.col("role") == Role.CONFIRMATION.value)["event"]
+    cells = catalogue.cells.filter(pl.col("event").is_in(told.implode())).drop_nulls("node")
+    here = cells.group_by("event").agg(is_here=pl.col("node").is_in(list(nodes)).any())
+    return set(here.filter(~pl.col("is_here"))["event"].to_list())
+
+
+CORRECTIONS: Final = (
+    Rule("stopped", "what is printed while a job is stopped is no cause of the stop", _stopped),
+    Rule("answers", "a launcher answers to consequences in its own words", _answers),
+    Rule("waiting", "who waits is not who is waited for", _waiting),
+    Rule("rebooted", "a machine that boots anew went down", _rebooted),
+)
+FALLBACKS: Final = (
+    Rule("flapped", "a link that came back may have broken what stopped soon after", _flapped),
+    Rule("confirmed", "few nodes complained in the silence before the end", _confirmed),
+    Rule("spoken_alone", "one node alone spoke in a long silence", _spoken_alone),
+    Rule("odd_word", "one writer gives another reason than all others", _odd_word),
+)

@@ -1,0 +1,183 @@
+"""Where it failed: who is at fault, by rules in order over the clues of the detectors. The first that answers decides;
+"nobody" is a first-class answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from diagnosis import stats, taxonomy
+from diagnosis.logs import clues as weighing
+from diagnosis.logs import detectors, quotes, roots
+from diagnosis.logs.case import LOST, Case
+from diagnosis.logs.clues import Clue
+from diagnosis.logs.detectors import absent
+from diagnosis.model import Role
+from diagnosis.result import NodeSuspect, Suspect
+from diagnosis.taxonomy import Category
+
+#: Of the causes that blame nobody, the one that may be said of one machine: a check or a start that failed there.
+OF_ONE: Final = "platform.scheduler.error"
+#: Weight of a node that a scheduler names as lost.
+NAMED: Final = 0.75
+#: Scores of a switch: named by nodes that all complain, or shared by all nodes that are accused.
+SWITCH: Final = 0.8
+SHARED_SWITCH: Final = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``nodes`` ranked, ``answer`` the sentence over all of them, ``culprits`` other than nodes (a switch, ranks,
+    code), ``mechanism`` a category that structure alone tells, ``clues`` everything that was seen."""
+
+    nodes: tuple[NodeSuspect, ...]
+    answer: str
+    culprits: tuple[Suspect, ...] = ()
+    mechanism: str = ""
+    clues: tuple[Clue, ...] = ()
+
+
+def find(case: Case, category: str) -> Place:
+    """Who is at fault, given the category that the root events alone suggest."""
+    cause = taxonomy.load().get(category)
+    return next(place for rule in _RULES if (place := rule(case, cause)) is not None)
+
+
+def _no_failure(case: Case, cause: Category) -> Place | None:
+    is_well = case.ending.outcome in ("succeeded", "running")
+    if is_well and not case.roots.members and case.pace.slow_from is None:
+        return Place((), "no failure, so nobody is at fault")
+    return None
+
+
+def _outside(case: Case, cause: Category) -> Place | None:
+    """A decision of the scheduler; but a check that failed on one machine is said of that one."""
+    named = case.roots.nodes or case.roots.named.get(_leader(case), ())
+    of_one = cause.id == OF_ONE and len(named) == 1 and len(case.catalogue.nodes) > 1
+    if cause.blames == "nobody" and not of_one:
+        return Place((), "no faulty node: the cause lies outside the nodes")
+    return None
+
+
+def _named_lost(case: Case, cause: Category) -> Place | None:
+    """Several nodes that a scheduler or an agent names as lost, however many: unless it names most of the job, which
+    then lost something that all share."""
+    names = case.roots.named.get(_leader(case), ())
+    total = max(len(case.catalogue.nodes), len(case.inventory.nodes or case.hints.nodes))
+    if not cause.id.startswith("hardware.host") or len(names) < 2 or case.roots.nodes or 2 * len(names) > total:
+        return None
+    said = quotes.quote(case.lead["example"], case.lead["template"])
+    why = f"is one of {len(names)} nodes that this speaks of: {said}"
+    return _ranked(case, [Clue(n, NAMED, f"{n} {why}", detector="cause") for n in names], may_accuse=True)
+
+
+def _wide(case: Case, cause: Category) -> Place | None:
+    """A sure error of most nodes accuses none of them; below one switch it accuses the switch."""
+    if not case.roots.is_wide or not case.is_sure or _is_reported(case, cause) or _has_missing(case):
+        return None
+    seen = sorted(case.nodes_of(case.roots.members))
+    total = len(case.catalogue.nodes)
+    leaf = weighing.shared_leaf(seen, case.inventory.leaf_of)
+    if cause.matter == "link" and leaf:
+        said = quotes.quote(case.lead["example"], case.lead["template"])
+        reason = f"{len(seen)} nodes below {leaf} report it: {said}"
+        hangs = (f"hangs on {leaf}, which its neighbours complain about too",)
+        nodes = tuple(NodeSuspect(n, weighing.ACCUSED, len(seen) < total, hangs) for n in seen)
+        return Place(nodes, f"a switch or rail: {leaf}", (Suspect(leaf, "switch", SWITCH, ("logs",), (reason,)),))
+    if not seen:
+        return Place((), "no faulty node: the same error comes from many writers, and none of them names its node")
+    return Place((), f"no faulty node: {len(seen)} of {total} nodes show the same error")
+
+
+def _programme(case: Case, cause: Category) -> Place | None:
+    rows = case.catalogue.events.filter(pl.col("event").is_in(list(case.roots.members)))
+    has_place = bool(case.roots.nodes) or bool((rows["n_nodes"] > 0).any())
+    if cause.root == "user" and case.is_sure and not _has_missing(case) and not has_place:
+        return Place((), "no faulty node: an error of the programme, and its lines name no node")
+    return None
+
+
+def _by_clues(case: Case, cause: Category) -> Place:
+    """What the detectors see: those of the cause, else or beside a doubtful one those of structure."""
+    is_echo = _is_reported(case, cause) or case.roots.is_wide
+    found = [] if is_echo else detectors.first(detectors.OF_CAUSE, case)
+    mechanism = LOST if case.lead and re.search(roots.BOOT, case.lead["example"]) else ""
+    if not found or not case.is_sure:
+        # a node without any log explains what the others say of connections and order
+        more = detectors.seen(detectors.ABSENT, case) or detectors.seen(detectors.OF_STRUCTURE, case)
+        told = [clue.tells for clue in more if clue.tells]
+        # what the ranks called tells more than silence
+        mechanism = mechanism or ("" if found else next((t for t in told if t != LOST), told[0] if told else ""))
+        found += more
+    if not (case.is_sure and case.roots.nodes):
+        found += detectors.seen(detectors.LAST, case)
+    is_machine = cause.blames != "program" or not case.roots.nodes or _kernel_speaks(case)
+    return _ranked(case, found, may_accuse=is_machine, mechanism=mechanism)
+
+
+#: First answer wins; the last rule always answers.
+_RULES: Final[tuple[Callable[[Case, Category], Place | None], ...]] = (
+    _no_failure, _outside, _named_lost, _wide, _programme, _by_clues,
+)  # fmt: skip
+
+
+def _ranked(case: Case, found: Sequence[Clue], *, may_accuse: bool, mechanism: str = "") -> Place:
+    nodes = weighing.rank(found, may_accuse=may_accuse)
+    accused = [n.node for n in nodes if n.is_suspect]
+    leaf = weighing.shared_leaf(accused, case.inventory.leaf_of)
+    reason = f"all {len(accused)} suspected nodes hang on {leaf}"
+    switch = (Suspect(leaf, "switch", SHARED_SWITCH, ("logs",), (reason,)),) if leaf else ()
+    return Place(nodes, _answer(case, accused), switch, mechanism, tuple(found))
+
+
+def _answer(case: Case, accused: Sequence[str]) -> str:
+    if len(accused) == 1:
+        return f"one node: {accused[0]}"
+    if accused:
+        return f"{len(accused)} nodes: {', '.join(accused[:8])}"
+    if len(case.catalogue.nodes) < 2:
+        return "cannot say: the logs of one node only" if case.catalogue.nodes else "cannot say: the logs name no node"
+    if case.roots.members:
+        return "no faulty node"
+    return "cannot say: no line, silence or protocol state sets a node apart"
+
+
+def _leader(case: Case) -> int:
+    return -1 if case.roots.leader is None else case.roots.leader
+
+
+def _is_reported(case: Case, cause: Category) -> bool:
+    """Whether the nodes of the cause only report that they wait: not where nearly all others wait and these do not,
+    for then it is they who were waited for."""
+    if "waits" not in cause.traits:
+        return False
+    here = set(case.roots.nodes)
+    if not here:
+        return True
+    events = case.catalogue.events
+    waits = events.filter(
+        (pl.col("role") == Role.ROOT.value)
+        & (pl.col("signature") != case.lead["signature"])
+        & roots.has_trait(events, "waits")
+        & ~pl.col("event").is_in(list(case.roots.members))
+    )
+    waiting = case.nodes_of(waits["event"].to_list())
+    others = set(case.catalogue.nodes) - here
+    return bool(waiting & here) or not stats.nearly_all(len(waiting), len(others))
+
+
+def _has_missing(case: Case) -> bool:
+    """Whether a node wrote no log and no strong error explains more: then a weak error of nearly all is what they say
+    of the missing one."""
+    return case.lead.get("strength") in (None, "weak") and bool(absent.names(case))
+
+
+def _kernel_speaks(case: Case) -> bool:
+    """Whether a kernel's words of the same nodes belong to the cause: then what the programme met there was the
+    machine's."""
+    own = case.catalogue.events.filter(pl.col("event").is_in(list(case.roots.members)) & pl.col("is_system"))
+    return bool((own["n_nodes"] > 0).any())

@@ -1,0 +1,59 @@
+"""The statistics that the analyses of logs, flows and stacks share: who is a minority, what hints add up to, where a
+sequence changes. Pure numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+#: Share of a whole up to which its members are the odd ones; the others are then nearly all.
+MINORITY: Final = 0.25
+#: No hint is a proof.
+MOST: Final = 0.97
+#: A standard deviation by the median distance from the median, for normal noise.
+SIGMA: Final = 1.4826
+
+
+def most_of_few(total: int) -> int:
+    """How many of ``total`` may be odd at most: one of a small group, a quarter of a large one."""
+    return max(1, int(MINORITY * total))
+
+
+def minority(count: int, total: int) -> bool:
+    """Whether so many of so many are the odd ones."""
+    return total > 1 and 0 < count <= most_of_few(total)
+
+
+def nearly_all(count: int, total: int) -> bool:
+    """Whether so many of so many are all but the odd ones."""
+    return total > 0 and count >= (1 - MINORITY) * total
+
+
+def fuse(weights: Iterable[float]) -> float:
+    """Independent hints joined by noisy or: each weight in [0, 1] is the chance that its hint alone is right. O(n)."""
+    missed = 1.0
+    for weight in weights:
+        missed *= 1.0 - min(max(weight, 0.0), MOST)
+    return 1.0 - missed
+
+
+def spread(values: npt.ArrayLike) -> float:
+    """A robust standard deviation: unmoved by a quarter of wild values."""
+    array = np.asarray(values, dtype=float)
+    return SIGMA * float(np.median(np.abs(array - np.median(array)))) if array.size else 0.0
+
+
+def change_point(values: npt.NDArray[np.float64], least: int) -> int | None:
+    """Where one level gives way to another: the split with the least distance to the medians of its two sides, each of
+    ``least`` values or more; None where there are too few. O(n²).
+    """
+    cuts = range(least, len(values) - least + 1)
+
+    def distance(part: npt.NDArray[np.float64]) -> float:
+        return float(np.abs(part - np.median(part)).sum())
+
+    return min(cuts, key=lambda cut: distance(values[:cut]) + distance(values[cut:]), default=None)

@@ -1,0 +1,20 @@
+"""Cases of made-up jobs, for tests of one detector or rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from diagnosis import inventory
+from diagnosis.history import History
+from diagnosis.logs.case import Case, open_case
+from tests.diagnosis.synthetic import Job, read_files
+
+
+def case_of(job: Job, work: Path, without: frozenset[str] = frozenset()) -> Case:
+    """The case of a made-up job without history."""
+    parsed, read = read_files(job.files(), work / "job")
+    hints = job.hints()
+    known = inventory.read(parsed, hints)
+    case = open_case(parsed, inventory=known, hints=hints, history=History(), read=read, without=without)
+    assert case is not None
+    return case

@@ -1,0 +1,30 @@
+"""Ranks that the state of collective watchdogs points at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from diagnosis.logs.detectors import watchdogs
+from tests.diagnosis.cases import case_of
+from tests.diagnosis.synthetic import Job
+
+
+def stuck(op: str, tmp_path: Path) -> list[tuple[str, str]]:
+    """Sixteen ranks whose watchdogs report number 90; those of node 3 with ``op``."""
+    job = Job(nodes=8, gpus=2, iterations=12)
+    for rank in range(16):
+        said = op if rank == 6 else "ALLREDUCE"
+        text = (
+            f"[rank{rank}]: [PG ID 1 PG GUID 7(default_pg) Rank {rank}] Watchdog caught collective operation timeout: "
+            f"WorkNCCL(SeqNum=90, OpType={said}, NumelIn=4, NumelOut=4, Timeout(ms)=600000)"
+        )
+        job.say(job.ends + 600, rank // 2, text)
+    return [(clue.node, clue.tells) for clue in watchdogs.look(case_of(job, tmp_path))]
+
+
+def test_the_rank_that_called_something_else_is_seen_and_tells_the_cause(tmp_path: Path) -> None:
+    assert stuck("BROADCAST", tmp_path) == [("gpu-0003", "framework.collective.mismatch")]
+
+
+def test_ranks_that_agree_tell_nothing(tmp_path: Path) -> None:
+    assert stuck("ALLREDUCE", tmp_path) == []

@@ -1,0 +1,68 @@
+"""What real logs asked for: errors that were outlived, stops from outside, quoted causes, bare ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diagnosis.pipeline import diagnose
+from diagnosis.report import to_json
+from tests.diagnosis.synthetic import read_files
+
+STEPS = [f"2026-03-01 10:{n:02d}:00 INFO step {n} loss 2.{n}" for n in range(1, 9)]
+
+
+def logs_of(tmp_path: Path, *lines: str) -> dict[str, Any]:
+    parsed, read = read_files({"train.log": "\n".join([*lines, ""]).encode()}, tmp_path)
+    return dict(to_json(diagnose(parsed, read=read))["logs"])
+
+
+def test_an_import_that_was_only_tried_is_no_cause_beside_what_ended_the_process(tmp_path: Path) -> None:
+    steps = [f"step {n} loss 2.{n}" for n in range(1, 9)]
+    end = ["Traceback (most recent call last):", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"]
+    logs = logs_of(tmp_path, "ModuleNotFoundError: No module named 'fastpath'", *steps, *end)
+    assert logs["subcategory"] == "cuda_oom"
+    assert logs["lines"][0]["line"] == 11
+
+
+def test_what_is_printed_while_a_job_is_stopped_is_no_cause_of_the_stop(tmp_path: Path) -> None:
+    stop = [
+        "2026-03-01 10:08:20 slurmstepd: error: *** JOB 9 ON trn-1 CANCELLED AT 10:08:20 DUE TO TIME LIMIT ***",
+        "2026-03-01 10:08:21 ERROR RuntimeError: DataLoader worker (pid 42) exited unexpectedly with exit code 1",
+    ]
+    logs = logs_of(tmp_path, *STEPS, *stop)
+    assert logs["subcategory"] == "time_limit"
+    assert logs["lines"][0]["line"] == 9
+
+
+def test_a_limit_that_comes_after_a_cause_is_only_the_end(tmp_path: Path) -> None:
+    end = [
+        "2026-03-01 10:08:20 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+        "2026-03-01 12:00:00 slurmstepd: error: *** JOB 9 ON trn-1 CANCELLED AT 12:00:00 DUE TO TIME LIMIT ***",
+    ]
+    logs = logs_of(tmp_path, *STEPS, *end)
+    assert logs["subcategory"] == "cuda_oom"
+    assert logs["lines"][0]["line"] == 9
+
+
+@pytest.mark.parametrize(
+    ("line", "subcategory"),
+    [
+        ("RuntimeError: NCCL error in: a.cpp:1, unhandled cuda error. Last error: CUDA out of memory", "cuda_oom"),
+        ("NVRM: Xid (PCI:0000:4e:00): 45, pid=811, name=python3, Ch 00000010 caused by previous Xid 94", "gpu_ecc"),
+        ("./run.sh: line 12:  4242 Killed                  python train.py", "process_killed"),
+        ("Killed", "process_killed"),
+    ],
+    ids=["last error", "previous code", "shell", "bare"],
+)
+def test_the_inner_cause_is_classified_not_its_wrapper(line: str, subcategory: str, tmp_path: Path) -> None:
+    logs = logs_of(tmp_path, "step 1 loss 2.1", line)
+    assert logs["subcategory"] == subcategory
+    assert [ref["line"] for ref in logs["lines"]] == [2]
+
+
+def test_a_log_that_reaches_its_last_step_has_succeeded(tmp_path: Path) -> None:
+    logs = logs_of(tmp_path, *(f"step {n}/8 loss 2.{n}" for n in range(1, 9)))
+    assert logs["outcome"] == "succeeded"
