@@ -8,11 +8,15 @@ symptom takes no part: the same crash comes from hardware and from user code (L4
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cache
+from importlib import resources
+from typing import Any
 
-from diagnosis import taxonomy
+from diagnosis import stats, taxonomy
 from diagnosis.classify_model import Model
 from diagnosis.logs import signatures
 from diagnosis.logs.signatures import SignatureSet
@@ -21,23 +25,8 @@ from diagnosis.taxonomy import NONE, UNKNOWN, Category
 
 #: A verdict below this confidence is given, but called inconclusive.
 CONCLUSIVE = 0.45
-#: What a score turned out to mean where it was measured, on logs that the rules were not written from: (score, share
-#: of right verdicts), rising; between the points it is read off a line. ``docs/categories.md`` has the measurement.
-CURVE = (
-    (0.0, 0.0),
-    (0.1, 0.1),
-    (0.2, 0.35),
-    (0.3, 0.6),
-    (0.45, 0.72),
-    (0.6, 0.8),
-    (0.75, 0.88),
-    (0.9, 0.94),
-    (1.0, 1.0),
-)
 #: Most that can be said where no line names a cause: the category is that of a consequence.
 UNCAUSED = 0.44
-#: What a rival of equal score takes away, twice over.
-RIVAL = 0.9
 #: Further labels need this share of the winner's vote.
 MULTI_LABEL = 0.6
 #: What weighs against every vote: evidence that was never collected.
@@ -48,8 +37,6 @@ _ROLES = {Role.ROOT: 1.0, Role.CONFIRMATION: 0.5, Role.CASCADE: 0.12, Role.TEARD
 #: Heard only where no root says anything: they tell that something failed, not what.
 _CONSEQUENCES = frozenset({Role.CASCADE, Role.TEARDOWN})
 _SILENT = frozenset({UNKNOWN, NONE})
-#: A lone hint of no strength still has this share of the confidence of a decisive one.
-_LEAST = 0.4
 #: What the library that raised an exception says of its cause, where its words say nothing.
 _RAISED = 0.4
 _MODEL = 0.5
@@ -100,14 +87,16 @@ def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Mo
     O(hints × categories).
     """
     known = rules or signatures.load()
-    votes: dict[str, list[tuple[float, str]]] = {}
+    votes: dict[str, list[tuple[float, str, bool]]] = {}
     rows = list(hints)
     has_root = any(hint.role is Role.ROOT and _votes(hint, known) for hint in rows)
     for hint in rows:
         if has_root and hint.role in _CONSEQUENCES:
             continue
-        for category, weight, reason in (*_votes(hint, known), *_learned(hint, known, model)):
-            votes.setdefault(category, []).append((weight, reason))
+        for category, weight, reason in _votes(hint, known):
+            votes.setdefault(category, []).append((weight, reason, True))
+        for category, weight, reason in _learned(hint, known, model):
+            votes.setdefault(category, []).append((weight, reason, False))
     return _verdict(votes, model, 1.0 if has_root else UNCAUSED)
 
 
@@ -144,23 +133,20 @@ def _heard(hint: Hint) -> float:
     return min(1.0, weight * 1.25) if hint.role is Role.ROOT and hint.is_first else weight
 
 
-def _verdict(votes: dict[str, list[tuple[float, str]]], model: Model | None, most: float) -> Classification:
+def _verdict(votes: dict[str, list[tuple[float, str, bool]]], model: Model | None, most: float) -> Classification:
     tree = taxonomy.load()
-    scores = {category: _noisy_or([weight for weight, _ in rows]) for category, rows in votes.items()}
+    scores = {category: stats.fuse(weight for weight, *_ in rows) for category, rows in votes.items()}
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     if not ranked or ranked[0][1] <= 0:
         return Classification(tree[UNKNOWN], 0.0)
     total = sum(scores.values()) + DOUBT
-    rivalled = 1.0 - RIVAL * ranked[1][1] / (ranked[0][1] + ranked[1][1]) if len(ranked) > 1 else 1.0
-
-    def confidence(score: float) -> float:
-        raw = score / total * (_LEAST + (1 - _LEAST) * score)
-        told = min(most, rivalled, _measured(raw))
-        return round(model.calibrated(told) if model else told, 4)
-
     best, score = ranked[0]
     second = ranked[1] if len(ranked) > 1 else None
-    told = confidence(score)
+    rival = second[1] / (score + second[1]) if second else 0.0
+    by_rule = float(any(is_rule for _, _, is_rule in votes[best]))
+    probable = probability({"score": score, "share": score / total, "rival": rival, "by_rule": by_rule})
+    # of two equal candidates neither is likelier than not
+    told = round(min(most, 1.0 - 2 * rival**2, model.calibrated(probable) if model else probable), 4)
     # the candidates exclude each other: what the first leaves is shared by the others and by what nobody collected
     left = min(told, (1.0 - told) * second[1] / (total - score)) if second else 0.0
     return Classification(
@@ -169,23 +155,23 @@ def _verdict(votes: dict[str, list[tuple[float, str]]], model: Model | None, mos
         runner_up=tree.get(second[0]) if second else None,
         runner_up_confidence=round(left, 4),
         also=tuple(tree.get(name) for name, value in ranked[1:] if value >= MULTI_LABEL * score),
-        reasons=tuple(dict.fromkeys(text for _, text in sorted(votes[best], key=lambda row: (-row[0], row[1])))),
+        reasons=tuple(dict.fromkeys(text for _, text, _ in sorted(votes[best], key=lambda row: (-row[0], row[1])))),
     )
 
 
-def _measured(score: float) -> float:
-    """The score read off :data:`CURVE`."""
-    for (x0, y0), (x1, y1) in pairwise(CURVE):
-        if score <= x1:
-            return y0 + (y1 - y0) * (score - x0) / (x1 - x0)
-    return 1.0
+def probability(features: Mapping[str, float]) -> float:
+    """The chance that the winner is right: a logistic function of its ``score``, its ``share`` of all votes, how near a
+    ``rival`` is and whether a rule knows it (``by_rule``), fitted on messages that no rule was written from
+    (``confidence.json`` says by which command).
+    """
+    fitted = _fitted()
+    return 1 / (1 + math.exp(-fitted["intercept"] - sum(fitted["weights"][name] * x for name, x in features.items())))
 
 
-def _noisy_or(weights: Sequence[float]) -> float:
-    missed = 1.0
-    for weight in weights:
-        missed *= 1.0 - min(weight, 0.99)
-    return 1.0 - missed
+@cache
+def _fitted() -> dict[str, Any]:
+    text = resources.files("diagnosis").joinpath("confidence.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
 
 
 __all__ = ["Classification", "Hint", "classify"]

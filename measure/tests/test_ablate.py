@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.logs import roots
+from diagnosis.logs import hosts, roots
 from measure import switches
 from measure.score import interval, quality
 from measure.switches import Switch
@@ -28,9 +28,9 @@ def test_a_whole_number_moves_by_one_at_least() -> None:
 
 
 def test_a_step_that_is_switched_off_gives_its_argument_back() -> None:
-    rows = object()
-    with switches.applied([found(switches.steps(), "roots.without_summaries")]):
-        assert roots.without_summaries(rows) is rows  # type: ignore[arg-type, comparison-overlap]
+    texts = object()
+    with switches.applied([found(switches.steps(), "hosts.hide")]):
+        assert hosts.hide(texts, ()) is texts  # type: ignore[arg-type, comparison-overlap]
 
 
 def test_detectors_and_fallbacks_are_switched_off_by_their_ids() -> None:
