@@ -39,7 +39,7 @@ ELF = b"\x7fELF\x02\x01\x01" + bytes(9) + os.urandom(4000)
 JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF" + os.urandom(4000)
 
 
-@pytest.mark.parametrize(("name", "data"), [("python3", ELF), ("photo.log", JPEG)])
+@pytest.mark.parametrize(("name", "data"), [("python3", ELF), ("photo.log", JPEG)], ids=["program", "picture"])
 def test_what_is_no_log_is_left_out_and_the_logs_beside_it_are_read(job: Job, name: str, data: bytes) -> None:
     send(job, "all.zip", zip_of({name: data, "rank0.log": LOG}))
     assert states(job) == {name: "skipped", "rank0.log": "parsed"}
