@@ -297,6 +297,7 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Faultline",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
+    "ENFORCE_NON_BLANK_FIELDS": True,
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "ingest.api.schema.problems"],

@@ -18,8 +18,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
 
+from diagnosis import numbers
 from ingest.bodies import RECEIVED
 from ingest.models import Token
+from ingest.refusals import Refused
 from ingest.roles import can
 from ingest.services.idempotency import Answer, answer_once
 
@@ -125,6 +127,24 @@ class Cursor(CursorPagination):
     page_size = 50
     page_size_query_param = "page_size"
     max_page_size = 200
+
+    def get_page_size(self, request: Request) -> int | None:
+        """As asked for, from 1 to 200; anything else is refused, so that nobody takes a part for the whole."""
+        asked = request.query_params.get(self.page_size_query_param)
+        if asked is None:
+            return self.page_size
+        number = numbers.whole(asked, digits=9)
+        if number is None or not 1 <= number <= self.max_page_size:
+            sentence = f"page_size is a whole number from 1 to {self.max_page_size}: send one, or leave it out."
+            raise Refused(sentence, code="bad_number", status=400)
+        return number
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = super().get_schema_operation_parameters(view)
+        for parameter in found:
+            if parameter["name"] == self.page_size_query_param:
+                parameter["schema"] = {"type": "integer", "minimum": 1, "maximum": self.max_page_size}
+        return found
 
     def decode_cursor(self, request: Request) -> Any:
         """What a cursor says of a time is read here: a time that is none would break the query."""

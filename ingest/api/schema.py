@@ -14,6 +14,7 @@ _LIMITS = {
         ("Reset", "Seconds until the next minute begins"),
     )
 }
+_TEXT, _FILLED = r"^[^\u0000]*$", r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
 _COMMON: dict[str, dict[str, Any]] = {
     "401": {"description": "No token, or one that is not valid any more"},
     "403": {"description": "The token's scopes or its owner's role do not allow that"},
@@ -27,6 +28,7 @@ _COMMON: dict[str, dict[str, Any]] = {
 def problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Postprocessing hook of drf-spectacular: every operation may be refused with RFC 9457 problem details."""
     _head_of_upload(result["paths"])
+    _texts_of_requests(result)
     for address in result["paths"].values():
         for operation in address.values():
             responses = operation["responses"]
@@ -37,6 +39,17 @@ def problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
                     response["content"] = _PROBLEM
             operation["responses"] = dict(sorted(responses.items()))
     return result
+
+
+def _texts_of_requests(result: dict[str, Any]) -> None:
+    """No text of a request holds NUL, and one that must not be empty does not consist of blanks."""
+    bodies = (op.get("requestBody", {}).get("content", {}) for ops in result["paths"].values() for op in ops.values())
+    refs = {kind.get("schema", {}).get("$ref", "") for content in bodies for kind in content.values()}
+    for name in sorted(ref.rpartition("/")[2] for ref in refs if ref):
+        for said in result["components"]["schemas"][name].get("properties", {}).values():
+            text = said.get("items", said)
+            if "string" in text.get("type", "") and not {"enum", "format", "pattern"} & text.keys():
+                text["pattern"] = _FILLED if text.get("minLength") or text is not said else _TEXT
 
 
 def _head_of_upload(paths: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from drf_spectacular.utils import OpenApiResponse, extend_schema_field
 from rest_framework import serializers
 
+from ingest.api.strict import StrictSerializer
 from ingest.asked import layout_problem
 from ingest.models import Artifact, Job, Outcome, Run, RunLog, Upload
 from ingest.selectors import progress
@@ -46,7 +47,7 @@ class LayoutField(serializers.DictField):
         return kept
 
 
-class JobInSerializer(serializers.Serializer[Any]):
+class JobInSerializer(StrictSerializer):
     """A failure report: everything but the name is optional."""
 
     name = serializers.CharField(max_length=200)
@@ -73,7 +74,7 @@ class JobInSerializer(serializers.Serializer[Any]):
     comment = serializers.CharField(required=False, allow_blank=True, max_length=20_000)
 
 
-class JobChangeSerializer(serializers.Serializer[Any]):
+class JobChangeSerializer(StrictSerializer):
     """What may be said of a job later: all but its id, its cluster and the time zone that its evidence was read in."""
 
     name = serializers.CharField(max_length=200)
@@ -241,7 +242,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
         )
 
 
-class DiagnoseInSerializer(serializers.Serializer[Any]):
+class DiagnoseInSerializer(StrictSerializer):
     force = serializers.BooleanField(default=False, help_text="Diagnose again though nothing changed")
 
 

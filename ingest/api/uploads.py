@@ -31,6 +31,8 @@ TAGS = ["uploads"]
 TUS = "1.0.0"
 CHUNK_BYTES = 8 << 20
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+_COUNT = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
+_ATTEMPT = {"type": "integer", "minimum": 0, "maximum": 100_000}
 _RAW = {"application/octet-stream": OpenApiTypes.BINARY}
 
 
@@ -47,7 +49,7 @@ class ArtifactView(ApiView):
         request=_RAW,
         parameters=[
             OpenApiParameter("path", str, required=True, description="Name of the file within the job"),
-            OpenApiParameter("attempt", int, description="Global launch of the job, counted from 0"),
+            OpenApiParameter("attempt", _ATTEMPT, description="Global launch of the job, counted from 0"),
         ],
         responses={200: ReceiptSerializer, 201: ReceiptSerializer, 202: ReceiptSerializer, 422: PROBLEM},
     )
@@ -115,7 +117,7 @@ class UploadsView(TusView):
         description="`Upload-Metadata` holds base64 values of `job`, `path` and, if wanted, `attempt` and `sha256`.",
         request=None,
         parameters=[
-            OpenApiParameter("Upload-Length", int, OpenApiParameter.HEADER, required=True),
+            OpenApiParameter("Upload-Length", _COUNT, OpenApiParameter.HEADER, required=True),
             OpenApiParameter("Upload-Metadata", str, OpenApiParameter.HEADER, required=True),
         ],
         responses={
@@ -183,7 +185,7 @@ class UploadView(TusView):
         tags=TAGS,
         summary="Send bytes from an offset on (tus PATCH)",
         request={"application/offset+octet-stream": OpenApiTypes.BINARY},
-        parameters=[OpenApiParameter("Upload-Offset", int, OpenApiParameter.HEADER, required=True)],
+        parameters=[OpenApiParameter("Upload-Offset", _COUNT, OpenApiParameter.HEADER, required=True)],
         responses={
             204: OpenApiResponse(description="New `Upload-Offset`"),
             409: PROBLEM,

@@ -7,6 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from ingest.api.strict import StrictSerializer
 from triage.models import Decision, Incident
 from triage.selectors.advice import advice_now, tried_acts
 
@@ -56,7 +57,7 @@ class DecisionSerializer(serializers.ModelSerializer[Decision]):
         read_only_fields = fields
 
 
-class DecisionInSerializer(serializers.Serializer[Any]):
+class DecisionInSerializer(StrictSerializer):
     """What to say: ``value`` only with ``correct``; ``subject`` only for a suspect."""
 
     claim = serializers.ChoiceField(Decision.Claim.choices)

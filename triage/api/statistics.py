@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from ingest.api.base import ApiView
 from ingest.api.serializers import PROBLEM
-from ingest.asked import whole
+from ingest.api.uploads import number_of
 from ingest.refusals import Refused
 from ingest.roles import can
 from triage import search
@@ -97,12 +97,13 @@ class SearchView(ApiView):
         operation_id="search_suggest",
         tags=["search"],
         summary="What may stand where the cursor is: keys, or values of the key before it",
-        parameters=[OpenApiParameter("q", str), OpenApiParameter("cursor", int)],
+        parameters=[OpenApiParameter("q", str), OpenApiParameter("cursor", {"type": "integer", "minimum": 0})],
         responses={200: SuggestionSerializer(many=True)},
     )
     def get(self, request: Request) -> Response:
         text = request.query_params.get("q", "")
-        cursor = whole(request.query_params.get("cursor"), len(text))
+        asked = request.query_params.get("cursor")
+        cursor = len(text) if asked is None else number_of(asked, "cursor")
         found = search.suggest(text, cursor, jobs=jobs_visible_to(request.user))
         return Response(self.get_serializer(found, many=True).data)
 

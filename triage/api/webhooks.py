@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from ingest.api.base import IDEMPOTENCY_KEY, ApiView, Cursor
 from ingest.api.jobs import cluster_of
 from ingest.api.serializers import PROBLEM
+from ingest.api.strict import StrictSerializer
 from ingest.models import Token
 from triage.models import Delivery, Webhook
 from triage.selectors.webhooks import deliveries_of, webhooks_of
@@ -50,7 +51,7 @@ class WebhookSecretSerializer(WebhookSerializer):
         read_only_fields = fields
 
 
-class WebhookInSerializer(serializers.Serializer[Any]):
+class WebhookInSerializer(StrictSerializer):
     name = serializers.CharField(max_length=120)
     url = serializers.CharField(max_length=2000)
     events = serializers.ListField(child=serializers.ChoiceField(choices=_EVENTS), min_length=1, max_length=len(EVENTS))

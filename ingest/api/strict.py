@@ -1,0 +1,40 @@
+"""Requests are what the schema says: text is text and true is true, not a number or a word that could be read so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework import serializers
+
+#: kind of field -> the type of JSON that it takes, and its name
+_TYPES: tuple[tuple[tuple[type[Any], ...], type[Any], str], ...] = (
+    ((serializers.BooleanField,), bool, "true or false"),
+    ((serializers.CharField, serializers.ChoiceField, serializers.DateTimeField), str, "a text"),
+)
+
+
+class StrictSerializer(serializers.Serializer[Any]):
+    """A body of a request. Django REST framework alone would read 1 as a text, and "yes" as true."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            wrong = {
+                name: [f"This must be {said}."]
+                for name, field in self.fields.items()
+                if name in data and (said := _wanted(field, data[name]))
+            }
+            if wrong:
+                raise serializers.ValidationError(wrong)
+        return super().to_internal_value(data)
+
+
+def _wanted(field: Any, value: Any) -> str:
+    """What should stand here instead of ``value``; empty where its type fits, or the field says what is wrong."""
+    if value is None:
+        return ""
+    if isinstance(field, serializers.ListField):
+        if not isinstance(value, list):
+            return "a list"
+        return next((f"a list, each of it {said}" for one in value if (said := _wanted(field.child, one))), "")
+    return next((name for kinds, wanted, name in _TYPES if isinstance(field, kinds) and type(value) is not wanted), "")
