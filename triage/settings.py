@@ -298,6 +298,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "ENFORCE_NON_BLANK_FIELDS": True,
+    "GET_LIB_DOC_EXCLUDES": "ingest.api.schema.classes_for_programmers",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "ingest.api.schema.problems"],

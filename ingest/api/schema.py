@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.plumbing import get_lib_doc_excludes
+
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 _RETRY: dict[str, Any] = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}
 _LIMITS = {
@@ -25,6 +27,16 @@ _COMMON: dict[str, dict[str, Any]] = {
 }
 
 
+def classes_for_programmers() -> list[type[Any]]:
+    """Base classes whose docstrings speak to who writes code here, not to who reads the API's description."""
+    from ingest.api.base import ApiView  # noqa: PLC0415  # this is called while the classes are imported
+    from ingest.api.strict import StrictSerializer  # noqa: PLC0415
+    from ingest.api.uploads import TusView  # noqa: PLC0415
+
+    others: Any = get_lib_doc_excludes  # drf-spectacular says no types
+    return [*others(), ApiView, TusView, StrictSerializer]
+
+
 def problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Postprocessing hook of drf-spectacular: every operation may be refused with RFC 9457 problem details."""
     _head_of_upload(result["paths"])
@@ -32,6 +44,9 @@ def problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     for address in result["paths"].values():
         for operation in address.values():
             responses = operation["responses"]
+            body = operation.get("requestBody", {})
+            if any("octet-stream" in kind for kind in body.get("content", {})):
+                body["required"] = True  # the generator says so of forms only
             for status, response in _COMMON.items():
                 responses.setdefault(status, {**response, "content": _PROBLEM})
             for status, response in responses.items():
@@ -42,14 +57,24 @@ def problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
 
 
 def _texts_of_requests(result: dict[str, Any]) -> None:
-    """No text of a request holds NUL, and one that must not be empty does not consist of blanks."""
-    bodies = (op.get("requestBody", {}).get("content", {}) for ops in result["paths"].values() for op in ops.values())
+    """No text of a request holds NUL, and one that must not be empty does not consist of blanks.
+
+    A text of an answer may be empty: the generator reads "not empty" from the rules for requests.
+    """
+    operations = [operation for address in result["paths"].values() for operation in address.values()]
+    for parameter in (one for operation in operations for one in operation.get("parameters", ())):
+        if parameter["in"] != "header" and parameter["schema"] == {"type": "string"}:
+            parameter["schema"] = {"type": "string", "pattern": _TEXT}
+    bodies = (operation.get("requestBody", {}).get("content", {}) for operation in operations)
     refs = {kind.get("schema", {}).get("$ref", "") for content in bodies for kind in content.values()}
-    for name in sorted(ref.rpartition("/")[2] for ref in refs if ref):
-        for said in result["components"]["schemas"][name].get("properties", {}).values():
+    asked = {ref.rpartition("/")[2] for ref in refs}
+    for name, schema in result["components"]["schemas"].items():
+        for said in schema.get("properties", {}).values():
             text = said.get("items", said)
-            if "string" in text.get("type", "") and not {"enum", "format", "pattern"} & text.keys():
-                text["pattern"] = _FILLED if text.get("minLength") or text is not said else _TEXT
+            if name not in asked:
+                text.pop("minLength", None)
+            elif "string" in text.get("type", "") and not {"enum", "format", "pattern"} & text.keys():
+                text["pattern"] = _FILLED if text.get("minLength") else _TEXT
 
 
 def _head_of_upload(paths: dict[str, Any]) -> None:

@@ -31,7 +31,8 @@ TAGS = ["uploads"]
 TUS = "1.0.0"
 CHUNK_BYTES = 8 << 20
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
-_COUNT = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
+#: the numbers that `number_of` takes
+COUNT = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
 _ATTEMPT = {"type": "integer", "minimum": 0, "maximum": 100_000}
 _RAW = {"application/octet-stream": OpenApiTypes.BINARY}
 
@@ -117,7 +118,7 @@ class UploadsView(TusView):
         description="`Upload-Metadata` holds base64 values of `job`, `path` and, if wanted, `attempt` and `sha256`.",
         request=None,
         parameters=[
-            OpenApiParameter("Upload-Length", _COUNT, OpenApiParameter.HEADER, required=True),
+            OpenApiParameter("Upload-Length", COUNT, OpenApiParameter.HEADER, required=True),
             OpenApiParameter("Upload-Metadata", str, OpenApiParameter.HEADER, required=True),
         ],
         responses={
@@ -130,11 +131,12 @@ class UploadsView(TusView):
         said = metadata_of(request.headers.get("Upload-Metadata", ""))
         if "job" not in said:
             sentence = "Upload-Metadata names no job: send “job ” and the id of one in base64."
-            raise Refused(sentence, code="bad_metadata", status=400)
+            status = 422 if "Upload-Metadata" in request.headers else 400
+            raise Refused(sentence, code="bad_metadata", status=status)
         job = job_of(request, said["job"])
         if said.get("sha256") and not _SHA256.fullmatch(said["sha256"]):
             sentence = "Upload-Metadata: sha256 is not 64 hexadecimal digits: correct it, or leave it out."
-            raise Refused(sentence, code="bad_digest", status=400)
+            raise Refused(sentence, code="bad_digest")
         upload = resuming.upload_begin(
             job=job,
             path=said.get("path") or said.get("filename", ""),
@@ -185,7 +187,7 @@ class UploadView(TusView):
         tags=TAGS,
         summary="Send bytes from an offset on (tus PATCH)",
         request={"application/offset+octet-stream": OpenApiTypes.BINARY},
-        parameters=[OpenApiParameter("Upload-Offset", _COUNT, OpenApiParameter.HEADER, required=True)],
+        parameters=[OpenApiParameter("Upload-Offset", COUNT, OpenApiParameter.HEADER, required=True)],
         responses={
             204: OpenApiResponse(description="New `Upload-Offset`"),
             409: PROBLEM,
@@ -235,7 +237,5 @@ def metadata_of(header: str) -> dict[str, str]:
         try:
             said[key] = base64.b64decode(value, validate=True).decode()
         except (binascii.Error, UnicodeDecodeError) as error:
-            raise Refused(
-                f"Upload-Metadata: the value of “{key[:40]}” is not base64.", code="bad_metadata", status=400
-            ) from error
+            raise Refused(f"Upload-Metadata: the value of “{key[:40]}” is not base64.", code="bad_metadata") from error
     return said

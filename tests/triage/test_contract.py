@@ -158,7 +158,14 @@ def wrong_in(case: Any) -> set[str]:
 
 
 def test_walks_from_one_operation_to_the_next_hold_what_each_promises(rows: dict[str, Any]) -> None:
+    followed: list[str] = []
+
     class Walk(SCHEMA.as_state_machine()):  # type: ignore[misc]
+        def step(self, input: Any) -> Any:
+            if input.transition and input.is_applied:
+                followed.append(input.case.operation.label)
+            return super().step(input)
+
         def get_call_kwargs(self, case: Any) -> dict[str, Any]:
             return {"headers": {"Authorization": f"Bearer {rows['secret']}"}}
 
@@ -177,6 +184,7 @@ def test_walks_from_one_operation_to_the_next_hold_what_each_promises(rows: dict
             phases=[Phase.generate],
         ),
     )
+    assert followed, "no operation was called with what another one gave"
 
 
 def test_every_operation_is_refused_without_a_token(rows: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from ingest.api.base import ApiView
 from ingest.api.serializers import PROBLEM
-from ingest.api.uploads import number_of
+from ingest.api.uploads import COUNT, number_of
 from ingest.refusals import Refused
 from ingest.roles import can
 from triage import search
@@ -97,7 +97,7 @@ class SearchView(ApiView):
         operation_id="search_suggest",
         tags=["search"],
         summary="What may stand where the cursor is: keys, or values of the key before it",
-        parameters=[OpenApiParameter("q", str), OpenApiParameter("cursor", {"type": "integer", "minimum": 0})],
+        parameters=[OpenApiParameter("q", str), OpenApiParameter("cursor", COUNT)],
         responses={200: SuggestionSerializer(many=True)},
     )
     def get(self, request: Request) -> Response:
