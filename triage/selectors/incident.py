@@ -17,6 +17,7 @@ from triage.models import Activity, Decision, Incident, Suspect
 from triage.selectors.advice import TRIED_KINDS, tried_words
 from triage.selectors.incidents import incidents_visible_to
 from triage.selectors.memory import remembered, renewed
+from triage.selectors.strip import Strip, strip_of
 from triage.services import standing
 from triage.services.reading import FindingFacts, findings_of
 
@@ -77,6 +78,16 @@ class IncidentView:
     entries: list[dict[str, Any]]
     relatives: list[tuple[Incident, str]]
     is_outdated: bool
+    #: what followed what; None for a report without a conclusion
+    strip: Strip | None
+
+    @property
+    def disagreements(self) -> list[str]:
+        """Where kinds of evidence contradict each other, a sentence with both sides each; what people said of the
+        outcome is told beside it already."""
+        rows = (self.report.get("conclusion") or {}).get("disagreements") or []
+        said = [str(row.get("text") or "") for row in rows if row.get("about") != "outcome"]
+        return [text for text in said if text]
 
     @property
     def key_finding(self) -> FindingFacts | None:
@@ -161,6 +172,7 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
             and category_word.diagnosis_id != incident.diagnosis_id
             and category_word.machine_value != incident.category
         ),
+        strip=strip_of(report),
     )
 
 
