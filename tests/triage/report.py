@@ -90,6 +90,24 @@ _REPORT: dict[str, Any] = {
         "indicators": [
             {"text": "GPU has fallen off the bus", "file": LOG, "line": 812, "parameters": {"pci": "0000:9b:00"}}
         ],
+        "clues": [
+            {
+                "detector": "cause",
+                "about": "node",
+                "subject": "trn-gpu-017",
+                "weight": 0.9,
+                "reason": "trn-gpu-017 is the only node with: GPU has fallen off the bus.",
+                "why": "a fault is printed where it happens",
+            },
+            {
+                "detector": "votes",
+                "about": "category",
+                "subject": "hardware.gpu.off_bus",
+                "weight": 0.94,
+                "reason": "The GPU has fallen off the bus.",
+                "why": "root events vote for categories",
+            },
+        ],
         "fingerprint": "3fa9" * 4,
         "timeline": {
             "t0": T0,

@@ -87,6 +87,16 @@ def test_the_menu_offers_what_the_state_allows(client, ada, incident):
     assert offered() == ["actioned", "reopened", "woken"]
 
 
+def test_a_verdict_is_explained_by_the_clues_behind_it(client, ada, incident):
+    client.force_login(ada)
+    page = client.get(reverse("incident", args=[incident.pk])).content.decode()
+    why = page[page.index('data-testid="why-verdict"') :]
+    why = why[: why.index("</details>")]
+    assert "Explain this verdict (2 clues)" in why
+    assert "a fault is printed where it happens" in why
+    assert why.index("the only node with") < why.index("The GPU has fallen off the bus.")
+
+
 def test_an_incident_is_resolved_only_after_a_verdict_and_reopens(client, ada, incident):
     url = reverse("incident-act", args=[incident.pk])
     assert "Say first what it was" in client.post(url, {"act": "resolved"}, follow=True).content.decode()
