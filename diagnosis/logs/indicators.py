@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from diagnosis.logs import words
 from diagnosis.logs.signatures import SignatureSet, load
 
 #: Longest line that is looked at, in characters.
@@ -42,49 +43,8 @@ class Indication:
     spans: tuple[Span, ...]
 
 
-_ERRNO_NAME = (
-    r"\b(E(?:IO|NOSPC|DQUOT|ROFS|PERM|ACCES|NOENT|AGAIN|INVAL|NOMEM|BUSY|PIPE|STALE|TIMEDOUT"
-    r"|CONNREFUSED|CONNRESET|HOSTUNREACH))\b"
-)
-_DEVICE = (
-    r"\b((?:mlx[45]|irdma|bnxt_re|hns|efa|rdmap|nvme|hfi1|ibp|rocep)_?\d[\w.]*"
-    r"|(?:ib|eth|bond|ens|enp|eno)\d\w*|sd[a-z]{1,2}\d?|nvidia-nvswitch\d+)\b"
-)
 # Kinds in order of precedence: a later kind never takes characters that an earlier one holds.
-_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (kind, re.compile(pattern))
-    for kind, pattern in (
-        ("pci", r"\b((?:[0-9a-fA-F]{4,8}:)[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\b"),
-        ("xid", r"\bS?X(?:ID|id)\b(?: \([^)]*\))?[:= ]+(\d{1,6})\b"),
-        ("source", r"([\w./-]+\.(?:py|cc|cpp|cu|cuh|c|h|go|rs):\d+)\b"),
-        ("path", r"(?<![\w:/.])((?:[\w.-]+@)?(?:\w+://)?/?(?:[\w.@=+-]+/)+[\w.@=+-]+)"),
-        ("path", r"(?<![\w/])(/[\w.@=+-]+)(?![\w/])"),
-        ("address", r"(?<![\w.])((?:\d{1,3}\.){3}\d{1,3}(?:[:<]\d{1,5}>?)?)(?![\w.])"),
-        ("exception", r"\b((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Warning))\b"),
-        ("errno", r"(?i:\berrno[ :=\]]*)(-?\d{1,3})\b"),
-        (
-            "errno",
-            _ERRNO_NAME,
-        ),
-        ("signal", r"\b(SIG[A-Z]{2,6})\b"),
-        ("signal", r"(?i:\bsignal[ :=]+)(\d{1,2})\b"),
-        ("exit_code", r"(?i:\bexit(?:ed|s)?[ _]?(?:with )?(?:code|status|value)?[ :=]+)(-?\d{1,3})\b"),
-        ("rank", r"(?i:\brank[ :=#]?\s?)(\d{1,6})\b"),
-        ("gpu", r"(?i:\b(?:gpu|npu|tpu|cuda|hpu|card|accelerator)[ :=#]?\s?)(\d{1,3})\b"),
-        ("gpu", r"(?i:\bdevice(?:[ _]?id)?[ :=#]{1,2})(\d{1,3})\b"),
-        ("gpu_uuid", r"\b((?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b"),
-        ("device", _DEVICE),
-        ("link", r"(?i:\blink[ :=#]?\s?)(\d{1,3})\b"),
-        ("port", r"(?i:\bport[ :=#]?\s?)(\d{1,5})\b"),
-        ("node", r"(?i:\b(?:node|host|hostname|nodename)[ :=]+['\"]?)([A-Za-z][\w.-]*\d[\w.-]*)"),
-        ("iteration", r"(?i:\b(?:iteration|iter|step|global_step|batch)[ :=#]+)(\d+)\b"),
-        ("bytes", r"\b(\d+(?:\.\d+)? ?(?:[KMGTP]i?B|[kKMGT]?bytes|B))\b"),
-        ("duration", r"\b(\d+(?:\.\d+)? ?(?:ms|milliseconds|seconds|secs|minutes|hours|s|min|h))\b"),
-        ("process", r"(?i:\bpid[ :='\"]{1,2})(\d+)\b"),
-        ("temperature", r"\b(\d{1,3} ?(?:°C|degC|degrees? C))"),
-        ("quoted", r"'([^']{1,80})'"),
-    )
-)
+_KINDS = tuple((word.id, re.compile(word.pattern)) for word in words.load("parameters"))
 
 # Words that tell of a fault, by how much. Stems, matched at the start of a word, case ignored.
 _FAULT = re.compile(

@@ -94,9 +94,9 @@ _REPORT: dict[str, Any] = {
             {
                 "detector": "cause",
                 "about": "node",
-                "subject": "trn-gpu-017",
+                "subject": "gpu-0412",
                 "weight": 0.9,
-                "reason": "trn-gpu-017 is the only node with: GPU has fallen off the bus.",
+                "reason": "gpu-0412 is the only node with: GPU has fallen off the bus.",
                 "why": "a fault is printed where it happens",
             },
             {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 import pytest
 
@@ -12,12 +14,14 @@ from diagnosis.logs.words import Word
 FOLDED = {"stages"}
 #: Files whose patterns say themselves whether case matters.
 EXACT = {"libraries", "frameworks", "schedulers"}
-NAMES = ("outcome", "stages", "frames", "libraries", "frameworks", "schedulers")
+NAMES = ("outcome", "stages", "frames", "libraries", "frameworks", "schedulers", "parameters")
 ROWS = [(name, n, word) for name in NAMES for n, word in enumerate(words.load(name))]
 
 
 def found(name: str, word: Word, line: str) -> bool:
-    """Whether the row finds the line, with the linear-time engine."""
+    """Whether the row finds the line, with the engine that uses it."""
+    if name == "parameters":
+        return re.search(word.pattern, line) is not None
     pattern = word.pattern if word.pattern.startswith("(?i)") or name in EXACT else f"(?i){word.pattern}"
     text = line.lower() if name in FOLDED else line
     return bool(pl.Series([text]).str.contains(pattern)[0])
