@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import taxonomy
-from diagnosis.logs import progress, roots, stages, temporal
+from diagnosis.logs import progress, roots, stages, temporal, words
 from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Role
@@ -18,19 +18,10 @@ from diagnosis.model import Role
 ROOTS_READ: Final = 8
 #: Lines before an error line in which its traceback begins, at most.
 FRAMES_BACK: Final = 60
-#: How the death of a process or a node is told, with or without an exception of its own.
-_DEATH_WORDS: Final = (
-    r"(?i)\bkilled\b|exit ?code|exited|segfault|segmentation|core dumped|\baborted?\b|fell off|fallen off|not ?ready"
-    r"|node (down|fail)|terminated"
-)
-_WAIT_ENDS: Final = (
-    r"(?i)operation timeout|timed out|times out|timeout at |time-?out (waiting|after|expired)|signal:? 15|sigterm"
-    r"|cancel|due to time|watchdog (got|caught)"
-)
-_BROKEN: Final = (
-    r"(?i)connection (was )?(closed|reset|refused|aborted)|remote process exited|network error|async exception|cuda "
-    r"error|segfault"
-)
+_DEATH_WORDS: Final = words.pattern("phrases", "process_died")
+_START_FAILED: Final = words.pattern("phrases", "start_failed")
+_WAIT_ENDS: Final = words.pattern("phrases", "wait_ended")
+_BROKEN: Final = words.pattern("phrases", "connection_broke")
 #: How long a watchdog says it waited, and from how many seconds on that is a hang.
 _WAITED: Final = re.compile(r"(?i)\b(?:for|after|waited|timeout)[ :=(]+(\d+(?:\.\d+)?) ?(ms|milliseconds|s|sec\w*)\b")
 LONG_WAIT_S: Final = 60.0
@@ -210,6 +201,8 @@ def _stage(
         if marked:
             votes[marked] = votes.get(marked, 0.0) + 0.5
     own = taxonomy.load().get(category).stage or None
+    if any(re.search(_START_FAILED, lines[-1]) for _, _, _, lines in texts if lines):
+        own = own or "launch"
     if own == "rendezvous" and not trained and not has_frames:
         # the markers before are of the ranks that came; what they waited for is told by the cause
         return own, True

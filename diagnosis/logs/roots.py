@@ -17,6 +17,7 @@ import polars as pl
 
 from diagnosis import stats, taxonomy
 from diagnosis.history import POOL_MIN
+from diagnosis.logs import words
 from diagnosis.logs.catalogue import STRUCTURE, Catalogue
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Level, Role
@@ -40,20 +41,14 @@ RANK: Final = re.compile(r"(?i)\b(?:global )?rank(?: is)?[ :=#\[]{1,2}(\d{1,6})\
 #: What is left of a weak cause that peers of a dead process report, on many nodes.
 ECHO: Final = 0.15
 #: Words for something that goes wrong, in lines that state no level.
-ILL: Final = (
-    r"(?i)\b(fail(s|ed|ure|ing)?|lost|loss|down|dead|died|abort\w*|fatal|corrupt\w*|unreachable|unavailable"
-    r"|unhealthy|kill(ed)?|crash\w*|panic|hang|hung|stuck|stall\w*|fault\w*|error|invalid|inconsistent|mismatch|missing|leak\w*|throttl\w*"
-    r"|degrad\w*|slow\w*|slower|longer than|straggl\w*|lag(s|ged|ging)|behind|bottleneck|congest\w*|below expected"
-    r"|above (the )?limit|evict\w*|reset|offline|denied|exhausted|suspect\w*|not respond\w*|timed? ?out"
-    r"|giv\w+ up|exceed\w*)\b"
-)
+ILL: Final = words.pattern("phrases", "ill")
 #: A line of source that a traceback quotes below its frame: as far in as only it stands, behind any prefix.
-QUOTED_CODE: Final = r"(?:^|[:|\]>]) {4,}\S"
+QUOTED_CODE: Final = words.pattern("phrases", "quoted_code")
 CANCELLED: Final = "platform.scheduler.cancelled"
 #: A leader lighter than this is only a sign: what silence and order tell counts beside it.
 DOUBTFUL: Final = 0.35
 #: Kernel boot banner.
-BOOT: Final = r"\bLinux version \d|\bBooting Linux\b"
+BOOT: Final = words.pattern("phrases", "kernel_boot")
 #: An event this long after the first consequence is one itself.
 LATE_S: Final = 45.0
 LATE: Final = 0.35
@@ -65,12 +60,9 @@ SHARE: Final = 0.3
 #: Weight of a worker's death by a signal that no teardown sends: it names no cause, but nothing else can be it.
 KILLED: Final = 0.55
 DIED: Final = "hardware.host.killed"
-_SIGNALLED: Final = (
-    r"(?i)code\s*[:=]?\s*-(4|7|8|9|11)\b|(code|status)\s*[:=]?\s*(132|135|136|137|139)\b|\bsignal (4|7|8|9|11)\b"
-    r"|\bSIG(KILL|SEGV|BUS|ILL|FPE)\b"
-)
+_SIGNALLED: Final = words.pattern("phrases", "killed_by_signal")
 #: How a launcher tells that a worker ended with a code or by a signal.
-DEATH: Final = r"(?i)exit ?code|\bsignal \d+|\(SIG[A-Z]+\)"
+DEATH: Final = words.pattern("phrases", "worker_ended")
 #: How much a root gains by other errors of the same node that few nodes share.
 COMPANY: Final = 0.2
 #: Events of one cause lie within this of the leader, before and after.

@@ -203,7 +203,10 @@ def applied(
     if not found.nodes:
         return table, found
     home = found.home_of_rank() | dict(node_of)
-    names = known or found.nodes
+    seen = table.sources["node"].drop_nulls().unique().to_list()
+    # a report of one machine ("rank 8 on r03-n02 computes wrong results") is no list of the job's machines
+    listed = found.nodes if len(found.nodes) >= len(seen) else tuple(sorted({*found.nodes, *seen}))
+    names = known or listed
     settled = homes.settle(table.sources, table.files, names, home)
     return replace(table, sources=settled), found
 

@@ -2,7 +2,8 @@
 
 ``knowledge/outcome.toml``: how jobs say that they ended. ``stages.toml``: which stage a line begins or ends.
 ``frames.toml``: which stage a traceback's frames tell. ``libraries.toml``: what the library that raised an exception
-suggests. ``frameworks.toml`` and ``schedulers.toml``: what gives them away. A row has an ``id`` (what a match means), a
+suggests. ``phrases.toml``: deaths, waits and broken connections in any words. ``parameters.toml``: what a line is
+about. ``frameworks.toml`` and ``schedulers.toml``: what gives them away. A row has an ``id`` (what a match means), a
 ``pattern`` of the linear-time dialect, an ``example`` that it finds and a ``counter`` that it does not;
 ``tests/diagnosis/logs/test_words.py`` holds every row to both.
 """
@@ -37,5 +38,5 @@ def load(name: str) -> tuple[Word, ...]:
 
 
 def pattern(name: str, word_id: str) -> str:
-    """All patterns of one meaning, joined."""
-    return "|".join(f"(?:{word.pattern})" for word in load(name) if word.id == word_id)
+    """The pattern of one meaning. Raises ``StopIteration`` for a meaning that the file lacks."""
+    return next(word.pattern for word in load(name) if word.id == word_id)

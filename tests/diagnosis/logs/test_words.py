@@ -13,8 +13,8 @@ from diagnosis.logs.words import Word
 #: Files whose lines are compared in lower case.
 FOLDED = {"stages"}
 #: Files whose patterns say themselves whether case matters.
-EXACT = {"libraries", "frameworks", "schedulers"}
-NAMES = ("outcome", "stages", "frames", "libraries", "frameworks", "schedulers", "parameters")
+EXACT = {"libraries", "frameworks", "schedulers", "phrases"}
+NAMES = ("outcome", "stages", "frames", "libraries", "frameworks", "schedulers", "parameters", "phrases")
 ROWS = [(name, n, word) for name in NAMES for n, word in enumerate(words.load(name))]
 
 

@@ -53,6 +53,11 @@ def test_a_report_of_several_lines_accuses_the_machine_that_its_last_one_names(t
     assert accused(logs) == ["r3-n03"]
 
 
+def test_a_report_that_names_one_rank_and_its_machine_is_no_list_of_the_jobs_machines(tmp_path: Path) -> None:
+    report = ["replica check failed after step 29", "stopping, rank 16 on r3-n03 computes wrong results"]
+    assert accused(told(logs_of(report), tmp_path)) == ["r3-n03"]
+
+
 def test_a_machine_that_reports_of_itself_is_accused_itself(tmp_path: Path) -> None:
     report = [
         "replica check failed on r3-n01, r3-n03 agrees with the others",
