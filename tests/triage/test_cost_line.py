@@ -20,7 +20,7 @@ def mara(client):
 
 def line(client, address):
     page = client.get(reverse("statistics") + address).content.decode()
-    return page.partition('data-testid="cost-line">')[2].partition("</p>")[0]
+    return " ".join(page.partition('data-testid="cost-line">')[2].partition("</p>")[0].split())
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,17 @@ class Here:
         loop.join()
 
 
+@pytest.fixture(autouse=True)
+def own_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Bodies on their way lie in a directory of this test, where no other test leaves any."""
+    monkeypatch.setattr(scratch, "folder", lambda name: made(tmp_path / name))
+
+
+def made(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 @pytest.fixture
 def site(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
     front = Front(limits=Limits(per_person=2))
