@@ -96,6 +96,8 @@ RULES: dict[str, Rule] = {
     **{f"GET /jobs/<slug>/{tab}": Rule(TEAM) for tab in ("stacks/", "work/", "timeline/<attempt>/", "curves/<other>/")},
     **{f"GET /jobs/<slug>/{act}/{_LOG}": Rule(TEAM) for act in ("logs", "context", "raw", "map", "templates")},
     f"GET /jobs/<slug>/find/{_LOG}": Rule(TEAM, query="words=iteration"),
+    "GET /jobs/<slug>/search/<attempt>/": Rule(TEAM, query="find=iteration&cursor="),
+    "GET /jobs/<slug>/search/<attempt>/step/": Rule(TEAM, query="words=iteration"),
     f"GET /jobs/<slug>/instant/{_LOG}": Rule(TEAM, query="at=2026-11-21T03:00:00Z"),
     **{f"GET /jobs/<slug>/search/<attempt>/{step}": Rule(TEAM, query="words=iteration") for step in ("", "step/")},
     "GET /jobs/<slug>/timeline/<attempt>/trace.json.gz": Rule(TEAM),
