@@ -101,8 +101,11 @@ class IncidentView:
 
     @property
     def main_findings(self) -> list[FindingFacts]:
-        """What is shown at once: the roots, and the first of the rest."""
+        """What is shown at once: the roots, and the first of the rest; beside a strip, which tells of consequences and
+        teardown already, the roots and what confirms them."""
         further = self.further_findings
+        if self.strip is not None:
+            return [row for row in further if row.role in ("root", "confirmation")]
         return further[: max(MAIN_FINDINGS, sum(row.role == "root" for row in further))]
 
     @property
@@ -113,7 +116,8 @@ class IncidentView:
 
     @property
     def late_findings(self) -> list[FindingFacts]:
-        return self.further_findings[len(self.main_findings) :]
+        shown = {id(row) for row in self.main_findings}
+        return [row for row in self.further_findings if id(row) not in shown]
 
     @property
     def late_words(self) -> str:

@@ -5,46 +5,26 @@ Pure: no query, no clock, no address. Everything is bounded by the constants bel
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from diagnosis.conclusion.model import WHAT
 from triage.selectors.strip_axis import Axis, Tick
+from triage.selectors.strip_entries import Entry, entries_of, is_rank, listed, place_of, share_of, time_of
 from triage.services.reading import node_count_of
-from triage.wording import duration
 
 #: Findings of the chain that are looked at; lanes of places; marks of the picture.
 FINDINGS: Final = 60
 LANES: Final = 6
 MARKS: Final = 16
-#: Findings of one kind and source that get a mark of their own; the rest of them joins the last of these.
-ALONE: Final = {"slow": 3, "root": 3, "silent": 3, "waited_for": 3, "flows_ceased": 3, "restart": 3}
-#: Characters of one text.
-TEXT: Final = 400
-#: Places that a row lists.
-PLACES: Final = 4
 #: Marks of one lane that are closer than this share of the axis are drawn on several levels.
 CLOSE: Final = 0.09
 #: Height of one level, space between lanes and above the first, in pixels.
-LEVEL: Final = 26
+LEVEL: Final = 28
 SPACE: Final = 8
-#: The year 9999: later seconds have no date.
-_LAST_SECOND: Final = 253_402_300_799.0
 #: Marks that are kept where there are too many, first to last.
 _KEPT_FIRST: Final = ("root", "progress", "waited_for", "slow", "restart", "silent", "flows_ceased", "outcome")
 _ANOMALIES: Final = ("slow", "root", "silent", "waited_for", "flows_ceased", "consequence")
-_NAMES: Final = {
-    "slow": "slow",
-    "progress": "last step",
-    "root": "root cause",
-    "silent": "fell silent",
-    "waited_for": "waited for",
-    "flows_ceased": "flows ceased",
-    "stacks": "stacks taken",
-    "outcome": "end",
-}
 _LANE_KINDS: Final = ("node", "switch", "link")
 
 
@@ -63,49 +43,6 @@ class Lane:
     def is_place(self) -> bool:
         """Whether it has a name of its own."""
         return self.kind not in ("job", "others")
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One mark and one row: a finding, or several of one kind. ``more``: the texts and evidence of the others."""
-
-    what: str
-    source: str
-    text: str
-    at: float | None
-    until: float | None
-    nodes: tuple[str, ...]
-    where: str
-    evidence: dict[str, Any] | None
-    more: tuple[Entry, ...] = ()
-    number: int = 0
-    is_first: bool = False
-    #: in the picture: left end in percent of the axis, width, heights in pixels; lanes that it touches beside its own
-    x: str = "0"
-    width: str = "0"
-    y: int = 0
-    touches: tuple[int, ...] = ()
-    #: how the time is written, a style of the ``utc`` tag
-    style: str = "clock"
-
-    @property
-    def lasts_s(self) -> float | None:
-        """How long it lasted; of the last step None, whose stretch is the silence after it."""
-        if self.at is None or self.until is None or self.what == "progress":
-            return None
-        return self.until - self.at
-
-    @property
-    def name(self) -> str:
-        return _NAMES.get(self.what, self.what.replace("_", " "))
-
-    @property
-    def bar_y(self) -> int:
-        return self.y - 3
-
-    @property
-    def bottom(self) -> int:
-        return max(self.touches, default=self.y)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +71,9 @@ class Strip:
 def strip_of(report: Mapping[str, Any]) -> Strip | None:
     """The strip of a report; None where it has no conclusion or an empty chain. O(findings × lanes)."""
     told = report.get("conclusion") or {}
-    found = [_entry(row, told) for row in (told.get("chain") or [])[:FINDINGS]]
-    if not found:
+    entries = entries_of(told, FINDINGS)
+    if not entries:
         return None
-    entries = _ordered(_joined(_stalled(found, str(told.get("condition")))))
     dated = [entry for entry in entries if entry.at is not None]
     shown = _most_telling(dated)
     undated = [entry for entry in entries if entry.at is None]
@@ -147,7 +83,7 @@ def strip_of(report: Mapping[str, Any]) -> Strip | None:
     lanes = _lanes(report, told, numbered)
     lanes, marks = _placed(lanes, numbered[: len(shown)], axis)
     moment = told.get("moment") or {}
-    begun = _time(moment.get("t"))
+    begun = time_of(moment.get("t"))
     return Strip(
         lanes=tuple(lanes),
         marks=tuple(marks),
@@ -162,99 +98,13 @@ def strip_of(report: Mapping[str, Any]) -> Strip | None:
     )
 
 
-def _entry(row: Mapping[str, Any], told: Mapping[str, Any]) -> Entry:
-    places = [p for p in row.get("places") or () if isinstance(p, Mapping)]
-    at, until = _time(row.get("t")), _time(row.get("until"))
-    evidence = next((e for e in row.get("evidence") or () if isinstance(e, Mapping) and e.get("file")), None)
-    what = str(row.get("what") or "")
-    text = str(row.get("text") or "")[:TEXT].strip()
-    if what == "outcome":
-        text = f"The job's outcome: {text}" if row.get("source") != "uploader" else f"The uploader says: {text}"
-    return Entry(
-        what=what,
-        source=str(row.get("source") or ""),
-        text=text + _cost(row, told),
-        at=at,
-        until=until if at is not None and until is not None and until > at else None,
-        nodes=tuple(dict.fromkeys(_lane_name(p) for p in places)),
-        where=_where(places),
-        evidence=dict(evidence) if evidence else None,
-    )
-
-
-def _stalled(entries: list[Entry], condition: str) -> list[Entry]:
-    """Of a hung job the last step lasts until something ended it: the time in which nothing went on."""
-    if condition != "hung":
-        return entries
-    out = []
-    for entry in entries:
-        ends = [e.at for e in entries if e.at is not None and e.what in ("teardown", "outcome", "restart")]
-        later = [t for t in ends if entry.at is not None and t > entry.at]
-        if entry.what != "progress" or not later:
-            out.append(entry)
-            continue
-        stood = duration(min(later) - (entry.at or 0.0))
-        out.append(replace(entry, until=min(later), text=f"{entry.text}; no step in the {stood} after it"))
-    return out
-
-
-def _cost(row: Mapping[str, Any], told: Mapping[str, Any]) -> str:
-    """What a slow stretch cost, where the conclusion says it of the same steps."""
-    steps = row.get("steps")
-    if not steps:
-        return ""
-    for slow in told.get("slowdowns") or ():
-        if [slow.get("first"), slow.get("last")] == list(steps) and slow.get("source") == row.get("source"):
-            lost = slow.get("lost_gpu_s")
-            return f"; it cost {lost:,.0f} GPU-seconds" if isinstance(lost, int | float) else ""
-    return ""
-
-
-def _joined(entries: Sequence[Entry]) -> list[Entry]:
-    """Findings of one kind and source as few entries: the first ones alone, the others behind the last of these."""
-    groups: dict[tuple[str, str, bool], list[Entry]] = {}
-    for entry in entries:
-        groups.setdefault((entry.what, entry.source, entry.at is None), []).append(entry)
-    out: list[Entry] = []
-    for (what, _, _), rows in groups.items():
-        rows.sort(key=lambda e: e.at or 0.0)
-        alone = ALONE.get(what, 1)
-        out += rows[: alone - 1] if len(rows) > alone else rows[:alone]
-        if len(rows) > alone:
-            out.append(_group(rows[alone - 1 :]))
-    return out
-
-
-def _group(rows: Sequence[Entry]) -> Entry:
-    ends = [e.until or e.at for e in rows if e.at is not None]
-    last, lead = max((t for t in ends if t is not None), default=None), rows[0]
-    nodes = tuple(dict.fromkeys(name for e in rows for name in e.nodes))
-    until = last if lead.at is not None and last is not None and last > lead.at else None
-    names = [name for name in nodes if not name.startswith("rank ")] or list(nodes)
-    return replace(lead, until=until, nodes=nodes, where=_listed(names), more=tuple(rows[1:]))
-
-
-def _ordered(entries: Iterable[Entry]) -> list[Entry]:
-    """By time; within one second that any stamp gives without its fraction, in the order in which such things follow
-    each other: a cause stamped .299 is not later than its consequence that says the second alone."""
-    rows = list(entries)
-    coarse = {e.at for e in rows if e.at is not None and e.at == math.floor(e.at)}
-    order = {what: n for n, what in enumerate(WHAT)}
-
-    def key(e: Entry) -> tuple[bool, float, int, float, int, str]:
-        second, place = math.floor(e.at or 0.0), order.get(e.what, len(order))
-        return (e.at is None, second, place if second in coarse else 0, e.at or 0.0, place, e.text)
-
-    return sorted(rows, key=key)
-
-
 def _is_anomaly(entry: Entry, told: Mapping[str, Any]) -> bool:
     """Whether the strip may call it the first anomaly: slow steps only within a stretch that the conclusion tells,
     because the flows of healthy jobs have slow steps too."""
     if entry.what != "slow" or entry.at is None:
         return entry.what in _ANOMALIES
     begin, end = entry.at, entry.until or entry.at
-    spans = [(_time(row.get("t")), _time(row.get("until"))) for row in told.get("slowdowns") or ()]
+    spans = [(time_of(row.get("t")), time_of(row.get("until"))) for row in told.get("slowdowns") or ()]
     return any(t is not None and t <= end and (until or t) >= begin for t, until in spans)
 
 
@@ -270,7 +120,7 @@ def _lanes(report: Mapping[str, Any], told: Mapping[str, Any], entries: Sequence
     """The job, who is at fault, where it was seen, and one lane for all other nodes."""
     fault, seen = list(told.get("fault") or ()), list(told.get("seen") or ())
     found: dict[str, Lane] = {}
-    for row, p in [(row, _share(row.get("p"))) for row in fault] + [(row, None) for row in seen]:
+    for row, p in [(row, share_of(row.get("p"))) for row in fault] + [(row, None) for row in seen]:
         kind, name = str(row.get("kind") or ""), str(row.get("name") or "")[:200]
         if not name or kind not in _LANE_KINDS or name in found:
             continue
@@ -280,12 +130,12 @@ def _lanes(report: Mapping[str, Any], told: Mapping[str, Any], entries: Sequence
         for row in [*fault, *seen]:
             if row.get("kind") == "rank":
                 name = f"rank {str(row.get('name') or '')[:12]}"
-                found.setdefault(name, Lane(name, "rank", "", _share(row.get("p"))))
+                found.setdefault(name, Lane(name, "rank", "", share_of(row.get("p"))))
     own = list(found.values())[:LANES]
     named = {lane.name for lane in own}
     beyond = {lane.name for lane in list(found.values())[LANES:] if lane.kind == "node"}
     others = beyond | {
-        n for e in entries for one in (e, *e.more) for n in one.nodes if n not in named and not _is_rank(n)
+        n for e in entries for one in (e, *e.more) for n in one.nodes if n not in named and not is_rank(n)
     }
     total = node_count_of(dict(report)) or 0
     count = max(len(others), total - sum(lane.kind == "node" for lane in own))
@@ -303,7 +153,7 @@ def _placed(lanes: list[Lane], entries: Sequence[Entry], axis: Axis) -> tuple[li
     ends: list[list[float]] = [[] for _ in lanes]
     for entry in entries:
         at = entry.at or 0.0
-        all_own = sorted({of.get(n, others) for n in entry.nodes if n in of or not _is_rank(n)} or {0})
+        all_own = sorted({of.get(n, others) for n in entry.nodes if n in of or not is_rank(n)} or {0})
         lane, begin = all_own[0], axis.x(at) / 100
         end = axis.x(entry.until) / 100 if entry.until is not None else begin
         free = [n for n, taken in enumerate(ends[lane]) if taken + CLOSE <= begin]
@@ -335,43 +185,5 @@ def _seen(told: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     for row in told.get("seen") or ():
         why = str(row.get("why") or "")
         if why not in reasons:
-            by.setdefault(why[:160], []).append(_place(row))
-    return tuple((why, _listed(names)) for why, names in list(by.items())[:LANES])
-
-
-def _where(places: Sequence[Mapping[str, Any]]) -> str:
-    names = [_place(p) for p in places if p.get("kind") != "rank"]
-    ranks = [_place(p) for p in places if p.get("kind") == "rank"]
-    if len(names) <= 1 and len(ranks) == 1:
-        return ", ".join([*names, *ranks])
-    return _listed(names or ranks)
-
-
-def _listed(names: Sequence[str]) -> str:
-    unique = list(dict.fromkeys(names))
-    more = len(unique) - PLACES
-    return ", ".join(unique[:PLACES]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _place(place: Mapping[str, Any]) -> str:
-    name = str(place.get("name") or "?")[:120]
-    return f"rank {name}" if place.get("kind") == "rank" else name
-
-
-def _lane_name(place: Mapping[str, Any]) -> str:
-    return f"rank {str(place.get('name') or '')[:12]}" if place.get("kind") == "rank" else str(place.get("name"))[:200]
-
-
-def _is_rank(name: str) -> bool:
-    return name.startswith("rank ")
-
-
-def _share(value: Any) -> float | None:
-    return min(1.0, max(0.0, float(value))) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def _time(value: Any) -> float | None:
-    """Seconds since the epoch that a calendar holds, else None."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LAST_SECOND:
-        return None
-    return float(value)
+            by.setdefault(why[:160], []).append(place_of(row))
+    return tuple((why, listed(names)) for why, names in list(by.items())[:LANES])

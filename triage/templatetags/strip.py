@@ -8,7 +8,7 @@ from django import template
 from django.urls import reverse
 
 from triage.selectors.incident import log_url
-from triage.selectors.strip import Entry
+from triage.selectors.strip_entries import Entry
 from triage.wording import percent
 
 register = template.Library()
@@ -47,7 +47,7 @@ def mark_title(entry: Entry) -> str:
 @register.filter
 def blame(p: float | None) -> str:
     """How probably a lane's place is at fault; empty for one that is not accused."""
-    return "" if p is None else f"at fault {percent(p)}"
+    return "" if p is None else f"{percent(p)} at fault"
 
 
 def _line(evidence: dict[str, Any]) -> int | None:

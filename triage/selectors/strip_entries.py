@@ -1,0 +1,203 @@
+"""Findings of a conclusion's chain as entries of the causal strip: read, joined where they are of one kind, ordered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from diagnosis.conclusion.model import WHAT
+from triage.wording import duration
+
+#: Findings of one kind and source that get a mark of their own; the rest of them joins the last of these.
+ALONE: Final = {"slow": 3, "root": 3, "silent": 3, "waited_for": 3, "flows_ceased": 3, "restart": 3}
+#: Characters of one text.
+TEXT: Final = 400
+#: Places that a row lists.
+PLACES: Final = 4
+#: The year 9999: later seconds have no date.
+_LAST_SECOND: Final = 253_402_300_799.0
+_NAMES: Final = {
+    "slow": "slow",
+    "progress": "last step",
+    "root": "root cause",
+    "silent": "fell silent",
+    "waited_for": "waited for",
+    "flows_ceased": "flows ceased",
+    "stacks": "stacks taken",
+    "outcome": "end",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One mark and one row: a finding, or several of one kind. ``more``: the texts and evidence of the others."""
+
+    what: str
+    source: str
+    text: str
+    at: float | None
+    until: float | None
+    nodes: tuple[str, ...]
+    where: str
+    evidence: dict[str, Any] | None
+    more: tuple[Entry, ...] = ()
+    number: int = 0
+    is_first: bool = False
+    #: in the picture: left end in percent of the axis, width, heights in pixels; lanes that it touches beside its own
+    x: str = "0"
+    width: str = "0"
+    y: int = 0
+    touches: tuple[int, ...] = ()
+    #: how the time is written, a style of the ``utc`` tag
+    style: str = "clock"
+
+    @property
+    def lasts_s(self) -> float | None:
+        """How long it lasted; of the last step None, whose stretch is the silence after it."""
+        if self.at is None or self.until is None or self.what == "progress":
+            return None
+        return self.until - self.at
+
+    @property
+    def name(self) -> str:
+        return _NAMES.get(self.what, self.what.replace("_", " "))
+
+    @property
+    def bar_y(self) -> int:
+        return self.y - 3
+
+    @property
+    def bottom(self) -> int:
+        return max(self.touches, default=self.y)
+
+
+def entries_of(told: Mapping[str, Any], most: int) -> list[Entry]:
+    """What of the first ``most`` findings gets a mark or a row, by time, those without a time last. O(n log n)."""
+    found = [_entry(row, told) for row in (told.get("chain") or [])[:most]]
+    return _ordered(_joined(_stalled(found, str(told.get("condition")))))
+
+
+def _entry(row: Mapping[str, Any], told: Mapping[str, Any]) -> Entry:
+    places = [p for p in row.get("places") or () if isinstance(p, Mapping)]
+    at, until = time_of(row.get("t")), time_of(row.get("until"))
+    evidence = next((e for e in row.get("evidence") or () if isinstance(e, Mapping) and e.get("file")), None)
+    what = str(row.get("what") or "")
+    text = str(row.get("text") or "")[:TEXT].strip()
+    if what == "outcome":
+        text = f"The job's outcome: {text}" if row.get("source") != "uploader" else f"The uploader says: {text}"
+    return Entry(
+        what=what,
+        source=str(row.get("source") or ""),
+        text=text + _cost(row, told),
+        at=at,
+        until=until if at is not None and until is not None and until > at else None,
+        nodes=tuple(dict.fromkeys(lane_name(p) for p in places)),
+        where=_where(places),
+        evidence=dict(evidence) if evidence else None,
+    )
+
+
+def _stalled(entries: list[Entry], condition: str) -> list[Entry]:
+    """Of a hung job the last step lasts until something ended it: the time in which nothing went on."""
+    if condition != "hung":
+        return entries
+    out = []
+    for entry in entries:
+        ends = [e.at for e in entries if e.at is not None and e.what in ("teardown", "outcome", "restart")]
+        later = [t for t in ends if entry.at is not None and t > entry.at]
+        if entry.what != "progress" or not later:
+            out.append(entry)
+            continue
+        stood = duration(min(later) - (entry.at or 0.0))
+        out.append(replace(entry, until=min(later), text=f"{entry.text}; no step in the {stood} after it"))
+    return out
+
+
+def _cost(row: Mapping[str, Any], told: Mapping[str, Any]) -> str:
+    """What a slow stretch cost, where the conclusion says it of the same steps."""
+    steps = row.get("steps")
+    if not steps:
+        return ""
+    for slow in told.get("slowdowns") or ():
+        if [slow.get("first"), slow.get("last")] == list(steps) and slow.get("source") == row.get("source"):
+            lost = slow.get("lost_gpu_s")
+            return f"; it cost {lost:,.0f} GPU-seconds" if isinstance(lost, int | float) else ""
+    return ""
+
+
+def _joined(entries: Sequence[Entry]) -> list[Entry]:
+    """Findings of one kind and source as few entries: the first ones alone, the others behind the last of these."""
+    groups: dict[tuple[str, str, bool], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.what, entry.source, entry.at is None), []).append(entry)
+    out: list[Entry] = []
+    for (what, _, _), rows in groups.items():
+        rows.sort(key=lambda e: e.at or 0.0)
+        alone = ALONE.get(what, 1)
+        out += rows[: alone - 1] if len(rows) > alone else rows[:alone]
+        if len(rows) > alone:
+            out.append(_group(rows[alone - 1 :]))
+    return out
+
+
+def _group(rows: Sequence[Entry]) -> Entry:
+    ends = [e.until or e.at for e in rows if e.at is not None]
+    last, lead = max((t for t in ends if t is not None), default=None), rows[0]
+    nodes = tuple(dict.fromkeys(name for e in rows for name in e.nodes))
+    until = last if lead.at is not None and last is not None and last > lead.at else None
+    names = [name for name in nodes if not name.startswith("rank ")] or list(nodes)
+    return replace(lead, until=until, nodes=nodes, where=listed(names), more=tuple(rows[1:]))
+
+
+def _ordered(entries: Iterable[Entry]) -> list[Entry]:
+    """By time; within one second that any stamp gives without its fraction, in the order in which such things follow
+    each other: a cause stamped .299 is not later than its consequence that says the second alone."""
+    rows = list(entries)
+    coarse = {e.at for e in rows if e.at is not None and e.at == math.floor(e.at)}
+    order = {what: n for n, what in enumerate(WHAT)}
+
+    def key(e: Entry) -> tuple[bool, float, int, float, int, str]:
+        second, place = math.floor(e.at or 0.0), order.get(e.what, len(order))
+        return (e.at is None, second, place if second in coarse else 0, e.at or 0.0, place, e.text)
+
+    return sorted(rows, key=key)
+
+
+def _where(places: Sequence[Mapping[str, Any]]) -> str:
+    names = [place_of(p) for p in places if p.get("kind") != "rank"]
+    ranks = [place_of(p) for p in places if p.get("kind") == "rank"]
+    if len(names) <= 1 and len(ranks) == 1:
+        return ", ".join([*names, *ranks])
+    return listed(names or ranks)
+
+
+def listed(names: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(names))
+    more = len(unique) - PLACES
+    return ", ".join(unique[:PLACES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def place_of(place: Mapping[str, Any]) -> str:
+    name = str(place.get("name") or "?")[:120]
+    return f"rank {name}" if place.get("kind") == "rank" else name
+
+
+def lane_name(place: Mapping[str, Any]) -> str:
+    return f"rank {str(place.get('name') or '')[:12]}" if place.get("kind") == "rank" else str(place.get("name"))[:200]
+
+
+def is_rank(name: str) -> bool:
+    return name.startswith("rank ")
+
+
+def share_of(value: Any) -> float | None:
+    return min(1.0, max(0.0, float(value))) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def time_of(value: Any) -> float | None:
+    """Seconds since the epoch that a calendar holds, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LAST_SECOND:
+        return None
+    return float(value)
