@@ -14,9 +14,13 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from diagnosis.model import OnStage
 
 EXIT_DIAGNOSED, EXIT_FAILED, EXIT_UNUSABLE, EXIT_SUSPECT = 0, 1, 2, 3
 _COMMANDS = ("learn", "templates", "diagnose")
@@ -103,7 +107,6 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
     from diagnosis.history import History, HistoryError
     from diagnosis.logs import signatures
     from diagnosis.model import ParseHints
-    from diagnosis.terminal import Progress, summarise
 
     try:
         history = History.load(options.history) if options.history else None
@@ -111,7 +114,7 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
     except (HistoryError, ValueError, UnicodeDecodeError) as error:
         raise Unusable(str(error)) from error
     extra = [path for path in (options.inventory, options.layout) if path is not None]
-    with Progress() as progress:
+    with _progress() as progress:
         hints = ParseHints(time_zone=options.time_zone)
         found = evidence.gather([*options.paths, *extra], work, hints=hints, on_stage=progress)
         if not any(evidence.is_readable(parsed) for parsed in found.parsed):
@@ -119,6 +122,7 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
         diagnosis = pipeline.diagnose(
             found.parsed, history=history, as_of=options.as_of, read=found.read, rules=rules, on_stage=progress
         )
+        found.close()
     data = report.to_json(diagnosis)
     data["inputs"] += [
         {"path": path, "kind": "other", "sha256": "", "lines": 0, "skipped": why} for path, why in found.problems
@@ -127,9 +131,22 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
         json.dump(data, sys.stdout, ensure_ascii=False, allow_nan=False)
         print()
     else:
+        from diagnosis.terminal import summarise
+
         summarise(data)
     is_accused = any(suspect.get("suspect", True) for suspect in data.get("suspects", []))
     return EXIT_SUSPECT if options.fail_on_suspect and is_accused else EXIT_DIAGNOSED
+
+
+def _progress() -> AbstractContextManager[OnStage]:
+    """Draws the progress where someone watches; elsewhere nothing waits for the library that draws."""
+    if not sys.stderr.isatty():
+        from diagnosis.model import silent
+
+        return nullcontext(silent)
+    from diagnosis.terminal import Progress
+
+    return Progress()
 
 
 def _learn(options: argparse.Namespace, work: Path) -> int:

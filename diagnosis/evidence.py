@@ -8,19 +8,17 @@ the working directory, since raw lines are read again by offset when the diagnos
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from diagnosis import archives
+from diagnosis import archives, parse_pool
 from diagnosis.model import Kind, OnStage, Parsed, ParseHints, silent
 from diagnosis.parsing import parse
-
-#: Opens the bytes of one artifact.
-Opener = Callable[[], BinaryIO]
 
 
 @dataclass(slots=True)
@@ -32,15 +30,35 @@ class Evidence:
     parsed: list[Parsed] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
     _files: dict[str, Path] = field(default_factory=dict)
+    _taken: int = 0  # artifacts that have a number
+    _opened: tuple[Path, BinaryIO] | None = None  # what was read last: thousands of lines of one file are asked for
+
+    def _reserve(self, name: str, argument: str, file: Path) -> tuple[int, str]:
+        """A number and a name for the artifact in ``file``: ``name``, or with the argument's name before it if another
+        artifact has that name already.
+        """
+        path = f"{argument}/{name}" if name in self._files else name
+        self._files[path] = file
+        self._taken += 1
+        return self._taken - 1, path
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """At most ``length`` bytes of the artifact ``path`` from ``offset`` on; none for an unknown one."""
         file = self._files.get(path)
         if file is None:
             return b""
-        with file.open("rb") as stream:
-            stream.seek(offset)
-            return stream.read(length)
+        if self._opened is None or self._opened[0] != file:
+            self.close()
+            self._opened = file, file.open("rb")
+        stream = self._opened[1]
+        stream.seek(offset)
+        return stream.read(length)
+
+    def close(self) -> None:
+        """Closes the file that was read last; a later ``read`` opens it again."""
+        if self._opened is not None:
+            self._opened[1].close()
+            self._opened = None
 
 
 def gather(
@@ -56,9 +74,12 @@ def gather(
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist: give a directory, an archive or a file that does")
         files = sorted(_files(path, evidence))
-        for number, (name, file) in enumerate(files):
-            on_stage("parse", number, len(files))
-            _one(evidence, name, file, path.name, hints or ParseHints(), work)
+        done = 0
+        for is_archive, group in itertools.groupby(files, key=lambda file: _is_archive(*file)):
+            read = _archives if is_archive else _plain
+            for _ in read(evidence, list(group), path.name, hints or ParseHints(), work):
+                on_stage("parse", done, len(files))
+                done += 1
         on_stage("parse", len(files), len(files))
     return evidence
 
@@ -93,48 +114,60 @@ def _files(path: Path, evidence: Evidence) -> Iterator[tuple[str, Path]]:
                 evidence.problems.append((inside, "This is a link or a device, not a file: it was left out."))
 
 
-def _one(evidence: Evidence, name: str, file: Path, argument: str, hints: ParseHints, work: Path) -> None:
-    """Parses one file, or each member of it if it is an archive."""
+def _is_archive(name: str, file: Path) -> bool:
     try:
-        stream = file.open("rb")
-    except OSError as error:
-        evidence.problems.append((name, f"The file cannot be read ({error.strerror}): it was left out."))
-        return
-    with stream:
-        kind = archives.format_of(stream.read(archives.HEAD_BYTES), name)
-        stream.seek(0)
-        if not kind:
-            _parse(evidence, stream, _free(evidence, name, argument), hints, work, file)
-            return
-
-        def problem(path: str, sentence: str) -> None:
-            evidence.problems.append((path, sentence))
-
-        for member in archives.walk(stream, name, on_problem=problem):
-            path = _free(evidence, member.path, argument)
-            copy = work / f"copy-{len(evidence.parsed):06d}"
-            with copy.open("wb") as out:
-                copied = _Copied(member.stream, out)
-                parsed = _parse(evidence, cast("BinaryIO", copied), path, hints, work, copy)
-            if copied.refusal:
-                evidence.parsed.pop()
-                problem(path, copied.refusal)
-            elif member.note:
-                evidence.parsed[-1] = replace(parsed, notes=(*parsed.notes, member.note))
+        with file.open("rb") as stream:
+            return bool(archives.format_of(stream.read(archives.HEAD_BYTES), name))
+    except OSError:
+        return False  # whoever reads it says why it cannot be read
 
 
-def _free(evidence: Evidence, name: str, argument: str) -> str:
-    """``name``, or with the argument's name before it if another artifact has that name already."""
-    if all(parsed.path != name for parsed in evidence.parsed[-1:]) and name not in evidence._files:
-        return name
-    return f"{argument}/{name}"
+def _plain(
+    evidence: Evidence, files: Sequence[tuple[str, Path]], argument: str, hints: ParseHints, work: Path
+) -> Iterator[None]:
+    """Parses files that are no archives, on all cores where they are large together."""
+    named = [(evidence._reserve(name, argument, file), file) for name, file in files]
+    tasks = [parse_pool.Task(file, path, hints, work / f"artifact-{number:06d}") for (number, path), file in named]
+    results = parse_pool.parse_all(tasks, parse_pool.workers_for([_size(file) for _, file in files]))
+    for (name, _), result in zip(files, results, strict=True):
+        yield
+        if isinstance(result, str):
+            evidence.problems.append((name, result))
+        else:
+            evidence.parsed.append(result)
 
 
-def _parse(evidence: Evidence, stream: BinaryIO, path: str, hints: ParseHints, work: Path, file: Path) -> Parsed:
-    parsed = parse(stream, path, hints, work / f"artifact-{len(evidence.parsed):06d}")
-    evidence.parsed.append(parsed)
-    evidence._files[path] = file
-    return parsed
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _archives(
+    evidence: Evidence, files: Sequence[tuple[str, Path]], argument: str, hints: ParseHints, work: Path
+) -> Iterator[None]:
+    """Parses each member of each archive."""
+    for name, file in files:
+        yield
+        with file.open("rb") as stream:
+            _members(evidence, stream, name, argument, hints, work)
+
+
+def _members(evidence: Evidence, stream: BinaryIO, name: str, argument: str, hints: ParseHints, work: Path) -> None:
+    def problem(path: str, sentence: str) -> None:
+        evidence.problems.append((path, sentence))
+
+    for member in archives.walk(stream, name, on_problem=problem):
+        copy = work / f"copy-{evidence._taken:06d}"
+        number, path = evidence._reserve(member.path, argument, copy)
+        with copy.open("wb") as out:
+            copied = _Copied(member.stream, out)
+            parsed = parse(cast("BinaryIO", copied), path, hints, work / f"artifact-{number:06d}")
+        if copied.refusal:
+            problem(path, copied.refusal)
+        else:
+            evidence.parsed.append(replace(parsed, notes=(*parsed.notes, member.note)) if member.note else parsed)
 
 
 class _Copied:

@@ -222,6 +222,20 @@ def blocks(
     memory a small multiple of ``block_bytes``. What ``stream.read`` raises passes through.
     """
     cutter = _Cutter(encoding, offset, is_wrapped)
-    while chunk := stream.read(block_bytes):
+    while chunk := _filled(stream, block_bytes):
         yield from cutter.blocks(chunk, False)
     yield from cutter.blocks(b"", True)
+
+
+def _filled(stream: BinaryIO, size: int) -> bytes:
+    """The next ``size`` bytes of a stream that may give fewer at a time; fewer only at its end. Each block costs the
+    same few milliseconds however small it is.
+    """
+    first = stream.read(size)
+    if not first or len(first) >= size:
+        return first
+    pieces, held = [first], len(first)
+    while held < size and (more := stream.read(size - held)):
+        pieces.append(more)
+        held += len(more)
+    return b"".join(pieces)

@@ -8,6 +8,7 @@ general detector, L4 section 3.4 gives rules for known frameworks only).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -78,6 +79,8 @@ _SAVED: Final = re.compile(
 _NOT_SAVED: Final = r"(?i)every|interval|fail|error|unable|could not|cannot|will |load|restor|resum|shard|delet|remov"
 #: Bytes read back and lines looked at, at most, of one job.
 LINES_PER_FILE = 4_000
+#: Lines of one message without a duration from which on no other is looked for in it: its words are always the same.
+UNTIMED_LINES = 64
 FILES_READ = 12
 
 
@@ -241,6 +244,7 @@ def _beats(
         .head(FILES_READ)
     )
     parts = []
+    untimed: Counter[int] = Counter()  # lines of a message until one states a duration; below zero once one did
     for file in sorted(busiest.to_list()):
         rows = table.rows(masked, files=[file])
         if rows.height > LINES_PER_FILE:
@@ -250,10 +254,14 @@ def _beats(
             rows = pl.concat([rows.head(rows.height - tail).gather_every(step), rows.tail(tail)])
         texts = read_lines(rows, table.files, read)
         found = [counted(t.rsplit("\r", 1)[-1] if "\r" in t else t) for t in texts]
+        took: list[float | None] = []
+        for message, text in zip(rows["masked"], texts, strict=True):
+            took.append(seconds(text) if untimed[message] < UNTIMED_LINES else None)
+            untimed[message] += 1 if took[-1] is None else -rows.height
         parts.append(
             rows.select("file", "line", "at", "source", "masked").with_columns(
                 n=pl.Series([f[1] if f else None for f in found], dtype=pl.Int64),
-                seconds=pl.Series([seconds(t) for t in texts], dtype=pl.Float64),
+                seconds=pl.Series(took, dtype=pl.Float64),
             )
         )
     return pl.concat(parts).drop_nulls("n")

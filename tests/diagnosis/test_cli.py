@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -118,3 +120,14 @@ def test_own_rules_are_asked_before_the_built_in_ones(tmp_path: Path, capsys: py
     told = report_of([str(folder), "--rules", str(rules)], capsys)["logs"]
     assert told["id"] == "platform.storage.outage"  # type: ignore[index]
     assert told["events"][0]["signature"] == "site.fence"  # type: ignore[index]
+
+
+def test_one_small_log_loads_no_library_that_it_has_no_use_for(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("2026-03-01 08:00:00 INFO step 1 loss 2.0\nRuntimeError: CUDA error\n", encoding="utf-8")
+    script = (
+        "import sys; from diagnosis.__main__ import main; main([sys.argv[1], '--json']);"
+        "print([m for m in ('scipy.linalg', 'sklearn', 'rich', 'pandas') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, log], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stderr.strip() == "[]"

@@ -7,10 +7,13 @@ with a Trigram Index").
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 MIN_LENGTH = 3
 _CLASS_ESCAPES = frozenset("dDwWsS")
+# Characters that stand for themselves, once each, are most of a pattern: they are taken in one step.
+_PLAIN = re.compile(r"[^\\()\[\]|.^$*+?{}]+(?![*+?{])")
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v"}
 
 
@@ -52,6 +55,10 @@ class _Reader:
         found: list[frozenset[str]] = []
         run, is_exact = "", True
         while (char := self.peek()) and char not in "|)":
+            if plain := _PLAIN.match(self.pattern, self.at):
+                run += "".join(map(str.lower, plain.group()))
+                self.at = plain.end()
+                continue
             part = self.atom()
             least, is_fixed = self.repetition()
             if least == 0:

@@ -52,14 +52,19 @@ class SignatureSet:
                 self.rules.setdefault(f"{sig.id}.{code}", _coded(sig, code, order))
 
     @cached_property
+    def _required(self) -> list[frozenset[str]]:
+        """The literals of which each rule needs one."""
+        return [required(sig.pattern) for sig in self.signatures]
+
+    @cached_property
     def _literals(self) -> pl.DataFrame:
         """Which literal may announce which rule: ``literal``, ``order``. Rules without literals are in ``_always``."""
-        pairs = [(text, order) for order, sig in enumerate(self.signatures) for text in sorted(required(sig.pattern))]
+        pairs = [(text, order) for order, texts in enumerate(self._required) for text in sorted(texts)]
         return pl.DataFrame(pairs, schema={"literal": pl.String, "order": pl.UInt32}, orient="row")
 
     @cached_property
     def _always(self) -> tuple[int, ...]:
-        return tuple(order for order, sig in enumerate(self.signatures) if not required(sig.pattern))
+        return tuple(order for order, texts in enumerate(self._required) if not texts)
 
     def rule(self, rule_id: str) -> Rule | None:
         """The rule of this id, as the column ``signature`` of a match names it."""

@@ -1,0 +1,63 @@
+"""Files parsed in several processes: the order of results, the same tables, and one file that ends its process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PosixPath
+from typing import Any
+
+import polars as pl
+from polars.testing import assert_frame_equal
+
+from diagnosis.model import Parsed, ParseHints
+from diagnosis.parse_pool import LEAST_BYTES, Task, parse_all, workers_for
+
+
+class Deadly(PosixPath):
+    """A file whose opening ends the process, as a crash of a native library would."""
+
+    def open(self, *_: Any, **__: Any) -> Any:
+        os._exit(9)
+
+
+class Odd(PosixPath):
+    """A file that cannot be opened."""
+
+    def open(self, *_: Any, **__: Any) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+
+def _tasks(folder: Path, work: str, **kinds: type[PosixPath]) -> list[Task]:
+    tasks = []
+    for name in ("a", "b", "c", "d"):
+        file = folder / f"{name}.log"
+        file.write_text("".join(f"2026-03-01 08:00:{n:02d} INFO {name} step {n}\n" for n in range(60)), "utf-8")
+        made = kinds.get(name, PosixPath)(file)
+        tasks.append(Task(made, file.name, ParseHints(), folder / work / name))
+    return tasks
+
+
+def test_two_processes_give_what_one_gives_in_the_same_order(tmp_path: Path) -> None:
+    alone, beside = (list(parse_all(_tasks(tmp_path, str(n)), n)) for n in (1, 2))
+    for one, other in zip(alone, beside, strict=True):
+        assert isinstance(one, Parsed) and isinstance(other, Parsed)
+        assert (one.path, one.sha256, one.lines, one.facts) == (other.path, other.sha256, other.lines, other.facts)
+        assert one.columns and other.columns and one.uniques and other.uniques
+        assert_frame_equal(pl.read_parquet(one.columns), pl.read_parquet(other.columns))
+        assert_frame_equal(pl.read_parquet(one.uniques), pl.read_parquet(other.uniques))
+
+
+def test_a_file_that_ends_its_process_or_cannot_be_opened_costs_itself_alone(tmp_path: Path) -> None:
+    found = list(parse_all(_tasks(tmp_path, "work", b=Deadly, d=Odd), 2))
+    assert [one if isinstance(one, str) else one.path for one in found] == [
+        "a.log",
+        "The process that read this file was ended by the system: it was left out. Split it or give more memory.",
+        "c.log",
+        "The file cannot be read (Permission denied): it was left out.",
+    ]
+
+
+def test_processes_are_started_for_many_bytes_in_several_files_only() -> None:
+    assert workers_for([LEAST_BYTES - 1]) == 1
+    assert workers_for([2 * LEAST_BYTES]) == 1
+    assert workers_for([LEAST_BYTES] * 2) <= 2
