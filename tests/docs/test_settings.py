@@ -11,7 +11,9 @@ READ = re.compile(
     r"""(?:env_\w+\(|environ(?:\.get\()?\[?|env\.get\()\s*["']([A-Z][A-Z0-9_]{2,})["']|\$\{([A-Z_]+):-\}"""
 )
 #: of the operating system or of the libraries, not of ours
-FOREIGN = {"DJANGO_SETTINGS_MODULE", "DJANGO_ALLOW_ASYNC_UNSAFE", "DEBIAN_FRONTEND", "PATH", "PYTHONUNBUFFERED"}
+FOREIGN = {"DJANGO_SETTINGS_MODULE", "DJANGO_ALLOW_ASYNC_UNSAFE", "DEBIAN_FRONTEND", "PATH", "PYTHONUNBUFFERED"} | {
+    "PYTEST_XDIST_TESTRUNUID"
+}
 
 
 def sources() -> list[Path]:
