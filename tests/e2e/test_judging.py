@@ -86,8 +86,9 @@ def test_the_last_own_act_is_taken_back_by_key_after_a_reload_too(engineer: Page
     acted(page, "u", "you confirmed the category")
     expect(words).to_contain_text("inconclusive")
     page.goto("/")
-    acted(page, "u", "inconclusive the category")
-    acted(page, "u", "Nothing that you did")
+    acted(page, "u", "you found inconclusive: the category")
+    open_sample(page)
+    expect(words).to_have_count(0)
 
 
 def test_a_category_is_found_by_typing(engineer: Page, samples_ready: None) -> None:
