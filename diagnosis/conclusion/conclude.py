@@ -59,7 +59,7 @@ def conclude(
     shares = categories.shares(name, logs, said, stacks)
     leaf, sure = shares[0]
     top, sub = categories.names_of(leaf)
-    chain = _chain(said, name)
+    chain = _chain(said)
     return Conclusion(
         condition=name,
         id=leaf,
@@ -73,15 +73,13 @@ def conclude(
         moment=_moment(name, why, logs, slow, chain),
         chain=chain,
         disagreements=disagreements.found(said, logs, suspects),
-        slowdowns=slow if name not in ("healthy",) else (),
+        slowdowns=slow,
     )
 
 
-def _chain(said: Sequence[Finding], name: str) -> tuple[Finding, ...]:
+def _chain(said: Sequence[Finding]) -> tuple[Finding, ...]:
     """What followed what: dated findings by time, undated ones of the cause before them."""
     kept = [f for f in said if f.what != "outcome" or f.source != "uploader"]
-    if name in categories.QUIET:
-        kept = [f for f in kept if f.what != "root"]
     kept.sort(key=lambda f: (f.at is None, f.at or 0.0, _ORDER.get(f.what, len(_ORDER)), f.text))
     return tuple(kept[:CHAIN])
 

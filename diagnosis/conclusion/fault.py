@@ -67,7 +67,10 @@ def seen(
         found.setdefault(Place("node", str(name)), "the others wait for a rank of it")
     for row in fault:
         found.setdefault(row.place, row.reasons[0] if row.reasons else "accused")
-    return tuple(found.items())[:LISTED]
+    each: dict[tuple[str, str], tuple[Place, str]] = {}
+    for place, why in found.items():  # a machine is listed once, whether or not one rank of it is known
+        each.setdefault((place.kind, place.name), (place, why))
+    return tuple(each.values())[:LISTED]
 
 
 def _place(suspect: Suspect) -> Place:

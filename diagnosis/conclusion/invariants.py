@@ -1,4 +1,4 @@
-"""What a conclusion may never say, in one place. Tests and measurements hold every report against it."""
+"""What a conclusion may never say, in one place. A test holds made-up findings against it, without advice."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_a_worker_killed_while_parsing_has_its_work_done_by_the_next_and_nothing
     assert time.monotonic() - begun < lease().total_seconds(), "the dead one was not waited for"
     assert Artifact.objects.count() == 40
     tries = Run.objects.filter(kind="parse").values_list("tries", flat=True)
-    assert max(tries) >= 2  # a unit of files that made way for another job has been claimed once more
+    assert max(tries) >= 2  # three were seen once; why is not known
     job.refresh_from_db()
     assert job.revision == 1
 
