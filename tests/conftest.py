@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from scripts.services import spawn, start_valkey, stop, wait_until
 from tests.patience import PATIENCE_S
+
+#: A run of the tests says the same of the same code. New examples are drawn on purpose: ``--hypothesis-profile fresh``.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("fresh", derandomize=False, deadline=None, max_examples=3000)
+settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared"))

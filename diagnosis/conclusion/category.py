@@ -21,6 +21,8 @@ def shares(
 ) -> list[tuple[str, float]]:
     """Categories with their probabilities, the answer first."""
     if logs is not None and logs.is_failure:
+        if logs.verdict.id == NONE:
+            return [(UNKNOWN, 0.0)]
         rows = [(logs.verdict.id, logs.verdict.confidence)]
         if logs.verdict.runner_up is not None:
             rows.append(logs.verdict.runner_up)

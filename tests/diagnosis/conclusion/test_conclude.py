@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from diagnosis.conclusion import conclude, violations
@@ -202,7 +202,11 @@ def log_diagnoses(draw: st.DrawFn) -> LogDiagnosis:
     )
 
 
-@settings(max_examples=150, deadline=None)
+def test_a_failed_job_never_has_the_category_no_failure() -> None:
+    told = reported(replace(FAILED, verdict=Verdict("none", "none", "none", 0.3)))["conclusion"]
+    assert (told["condition"], told["id"], told["confidence"]) == ("failed", "unknown", 0.0)
+
+
 @given(
     logs=st.none() | log_diagnoses(),
     suspects=st.lists(SUSPECTS, max_size=6, unique_by=lambda s: (s.kind, s.entity)),
