@@ -1,1 +1,1 @@
-"""The site as a server sees it: bodies arrive without a thread, pages are made by a few threads (ARCHITECTURE.md)."""
+"""The site as a server sees it: bodies are received without a thread, a few threads make pages. See ``front``."""
