@@ -75,6 +75,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("ingest.api.urls")),
     path("api/v1/", include("triage.api.urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="api-schema"),
+    path("glossary/", site.glossary, name="glossary"),
     path("api/docs/", site.api_docs, name="api-docs"),
     path("admin/", admin.site.urls),
     path("", include("triage.urls_accounts")),

@@ -62,6 +62,12 @@ def test_the_list_keeps_its_budget_however_long_it_is(client, ada, incident):
     assert "Failure number 5" in budget(client, "/incidents/?page=2")
 
 
+def test_a_word_of_a_page_leads_to_its_meaning(client, ada, incident):
+    page = client.get(f"/incidents/{incident.pk}/").content.decode()
+    assert '<a class="term" href="/glossary/#symptom" title="How the failure showed' in page
+    assert '<div id="symptom"><dt>Symptom</dt><dd>How the failure showed' in client.get("/glossary/").content.decode()
+
+
 def test_a_search_is_said_in_words_and_its_facets_count(client, ada, incident):
     make_incident(category="network.link.down", headline="Link is gone")
     page = budget(client, "/incidents/?q=category:network")

@@ -21,6 +21,7 @@ from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from ingest.problems import problem_of
 from ingest.refusals import Refused, of_database
+from triage.glossary import terms
 from triage.selectors.health import broker_answers, metrics_lines
 
 
@@ -49,6 +50,13 @@ def metrics(request: HttpRequest) -> HttpResponse:
 _DOCS_POLICY: dict[str, Any] = {**settings.SECURE_CSP, "style-src": [CSP.SELF, CSP.UNSAFE_INLINE]}
 _docs = SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name="triage/api_docs.html")
 api_docs = login_required(csp_override(_DOCS_POLICY)(_docs))
+
+
+@login_required
+@require_GET
+def glossary(request: HttpRequest) -> HttpResponse:
+    """The words of the pages with their meanings; tooltips link here."""
+    return render(request, "triage/glossary.html", {"terms": terms().values()})
 
 
 def _said(exception: Any, default: str) -> str:

@@ -1,0 +1,19 @@
+"""docs/glossary.md is triage/glossary.toml, which pages show as tooltips: ``python -m scripts.glossary``."""
+
+from __future__ import annotations
+
+from scripts.services import ROOT
+from triage.glossary import terms
+
+KEPT = ROOT / "docs" / "glossary.md"
+
+
+def document() -> str:
+    made = "The words of the pages. Made from `triage/glossary.toml` by `python -m scripts.glossary`."
+    lines = ["# Glossary", "", made, "", "| word | meaning |", "|---|---|"]
+    lines += [f"| {term.title} | {term.meaning} |" for term in terms().values()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    KEPT.write_text(document(), encoding="utf-8")
