@@ -25,6 +25,7 @@ FACTS = {
     "category": "first level of the taxonomy",
     "subcategory": "leaf of the taxonomy",
     "confidence": "of the category, 0 to 1",
+    "is_cause_known": "the category is not unknown",
     "is_machine_event": "the leaf is an event that condemns a machine by itself",
     "is_network_event": "the leaf is a network event, which mostly heals",
     "is_input_error": "configuration, input, quota",
@@ -42,10 +43,11 @@ FACTS = {
     "suspect_score": "score of the first of them",
     "stack_suspects": "ranks accused by the stacks",
     "stack_who": "the same in words (rank 5; ranks 0/82)",
-    "stack_nodes": "their nodes",
+    "stack_nodes": "their nodes, as far as the conclusion accuses them",
     "evict_nodes": "nodes of the parallel group that explains the outliers",
+    "is_group_due": "the whole group is accused, or its accused members were taken out in vain",
     "evict_share": "their share of the job's nodes",
-    "switches": "switches named by flows or by the fused ranking",
+    "switches": "switches that are accused",
     "has_conflict": "logs and stacks accuse different nodes",
     "has_tie": "several parallel groups explain the outliers equally well",
     "tried_evict": "machines were taken out and it failed again",
@@ -159,12 +161,14 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
     slow = {
         str(d.get("switch")) for d in flows.get("diagnoses") or () if d.get("kind") == "slow_switch" and d.get("switch")
     }
-    switches = [str(s["entity"]) for s in fused if s.get("kind") == "switch"] or sorted(slow)
+    switches = [str(s["entity"]) for s in fused if s.get("kind") == "switch"] or ([] if told else sorted(slow))
     # Stacks are dumped of jobs that stand still or crawl: without logs that alone tells the symptom.
     has_stacks = bool(stacks.get("ranks") or stacks.get("suspect_ranks") or stacks.get("reason"))
     symptom = str(logs.get("symptom") or ("" if not has_stacks else "slow" if stacks.get("is_moving") else "hang"))
     symptom = SYMPTOM_OF.get(str(told.get("condition")), symptom)
-    stack_nodes = list(stacks.get("suspect_nodes") or ())
+    accused = {str(s["entity"]) for s in fused if s.get("kind") == "node"}
+    named = list(stacks.get("suspect_nodes") or ())
+    stack_nodes = [n for n in named if n in accused] if told else named
     evicted = list(stacks.get("evict_nodes") or ())
     everyone = {r.get("node") for r in stacks.get("ranks") or () if r.get("node")} | set(
         (parts.get("job") or {}).get("node_names") or ()
@@ -177,6 +181,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
         "symptom": symptom,
         "category": category,
         "subcategory": leaf,
+        "is_cause_known": leaf not in ("", "unknown"),
         "confidence": float((told or logs).get("confidence") or 0.0),
         "is_machine_event": leaf in rungs.leaves.get("machine_events", ()),
         "is_network_event": leaf in rungs.leaves.get("network_events", ()),
@@ -197,10 +202,11 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
         "stack_who": who(stacks.get("suspect_ranks") or ()),
         "stack_nodes": stack_nodes,
         "evict_nodes": evicted,
+        "is_group_due": bool(evicted) and (set(evicted) <= accused or "evict" in tried),
         "evict_share": len(evicted) / max(1, len(everyone)),
         "switches": switches,
         "has_conflict": bool(
-            stack_nodes and logged and not set(stack_nodes) & set(logged) and not set(evicted) & set(logged)
+            named and logged and not set(named) & set(logged) and not set(evicted) & set(logged)
         ),
         "has_tie": bool(stacks.get("tie")),
         **{f"tried_{a}": a in tried for a in ("evict", "stop_time_check", "reattempt", "rollback")},

@@ -87,8 +87,8 @@ def diagnose(
         logs, flow_part, stack_part, suspects, hints=hints, gpus=described["world_size"], least_gpu_s=least_gpu_s
     )
     stack_part.pop("suspects", None)
-    advised = _advice(logs, flow_part, stack_part, concluded, described)
-    told = conclusion_json(replace(concluded, advice=advised))
+    advice_ = advised(logs, flow_part, stack_part, concluded, described)
+    told = conclusion_json(replace(concluded, advice=advice_))
     return Diagnosis(
         engine=ENGINE,
         inputs=tuple(_input(p) for p in sorted(parsed, key=lambda p: p.path)),
@@ -99,7 +99,7 @@ def diagnose(
         stacks=stack_part or None,
         suspects=suspects,
         conclusion=told,
-        advice=advised,
+        advice=advice_,
         missing=(*lost, *_missing(parsed, logs)),
         observed=logs.observed if logs else (),
         inferred=(*(logs.inferred if logs else ()), *(d["text"] for d in concluded.disagreements)),
@@ -144,13 +144,14 @@ def _flows(parsed: Sequence[Parsed], known: Inventory, on_stage: OnStage, tables
     return dict(flows.diagnose_flows(mine, inventory=rows, on_stage=on_stage, tables=tables))
 
 
-def _advice(
+def advised(
     logs: LogDiagnosis | None,
     flow_part: dict[str, Any],
     stack_part: dict[str, Any],
     concluded: Conclusion,
     job: dict[str, Any],
 ) -> dict[str, Any] | None:
+    """What to do about a conclusion; None without evidence."""
     if logs is None and not stack_part and not flow_part:
         return None
     parts = {

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+from diagnosis.conclusion.invariants import violations
 from diagnosis.plain import plain
 from diagnosis.result import Diagnosis, LineRef, LogDiagnosis, LogEvent, Suspect
 
 VERSION = 2
+log = logging.getLogger(__name__)
 _CLUE = ("detector", "about", "subject", "weight", "reason", "why")
 
 
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The report as plain dicts, lists, strings and finite numbers; the same diagnosis gives the same bytes."""
+    """The report as plain dicts, lists, strings and finite numbers; the same diagnosis gives the same bytes.
+
+    A report that contradicts itself is given all the same, and each contradiction is logged as an error.
+    """
     report: dict[str, Any] = {
         "version": VERSION,
         "engine": diagnosis.engine,
@@ -36,6 +42,8 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
     if diagnosis.advice is not None:
         report["advice"] = diagnosis.advice
     told: dict[str, Any] = plain(report)
+    for text in violations(told) if diagnosis.conclusion else ():
+        log.error("The report contradicts itself: %s.", text)
     return told
 
 

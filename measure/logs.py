@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from diagnosis import report
+from diagnosis.conclusion import violations
 from diagnosis.history import History, learn
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import JobHints
@@ -59,6 +60,8 @@ def show(job: Job, found: dict[str, Any], said: dict[str, Any]) -> None:
         return
     logs, truth = said["logs"] or {}, job.truth
     print(f"{job.name}: {bad}\n   {said['headline'][:220]}")
+    for text in violations(said):
+        print(f"   contradiction: {text}")
     keys = ("outcome", "id", "subcategory", "symptom", "stage", "iteration")
     nodes = [(n["node"], n["suspect"], round(n["score"], 2)) for n in logs.get("nodes", ())[:3]]
     print(f"   said {' '.join(str(logs.get(k)) for k in keys)} {nodes}")
@@ -125,7 +128,7 @@ def score(of: JobSet, chosen: argparse.Namespace) -> None:
             if "own-history" in chosen.without:
                 pool = History(tuple(j for j in known.jobs if j.family != job.family))
             said = told(job, of, pool, without_own(job.truth) if "own-rules" in chosen.without else None)
-            found = of.row(job, said)
+            found = {**of.row(job, said), "contradictions": len(violations(said))}
             rows.append(found)
             names.append(job.name)
             predictions[job.name] = said["logs"]

@@ -32,9 +32,10 @@ ASKED: dict[str, float | None] = {
     "false_alarm": 0.0,
     "brier": 0.09,
     "overconfident": 0.03,
+    "contradictions": 0.0,
 }
 #: Figures of which less is better.
-FLAWS = ("node_false_accusation", "false_alarm", "brier", "overconfident")
+FLAWS = ("node_false_accusation", "false_alarm", "brier", "overconfident", "contradictions")
 #: Figures that are not one job's right or wrong.
 CONFIDENCE = ("brier", "overconfident")
 #: Real logs that say too little for an outcome.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -51,6 +52,29 @@ def forgetful() -> None:
         from django.core.cache import cache  # tests of the library run without Django
 
         cache.clear()
+
+
+@pytest.fixture(autouse=True)
+def consistent() -> Iterator[None]:
+    """No report that a test makes contradicts itself (``diagnosis.conclusion.invariants``)."""
+    told: list[str] = []
+    listener = _Listener(told)
+    reports = logging.getLogger("diagnosis.report")
+    reports.addHandler(listener)
+    yield
+    reports.removeHandler(listener)
+    assert told == []
+
+
+class _Listener(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self, told: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self.told = told
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.told.append(record.getMessage())
 
 
 @pytest.fixture(scope="session")

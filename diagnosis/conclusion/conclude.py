@@ -48,10 +48,12 @@ def conclude(
     slow = slowdowns.told(of_logs, slowdowns.of_flows(flows, gpus), least_gpu_s)
     situation = Situation(logs, flows, stacks, slow, hints.outcome)
     name, why = condition(situation)
-    accused = faults.accused(suspects, name) if name not in categories.QUIET else ()
+    accused: tuple[Fault, ...] = ()
+    if name not in categories.QUIET:
+        accused = faults.accused(suspects, name, faults.homes(logs, stacks), faults.writers(logs))
     said = [
         *findings.of_logs(logs),
-        *findings.of_flows(flows),
+        *_told_slow(findings.of_flows(flows), name, slow),
         *findings.of_slowdowns(slow),
         *findings.of_stacks(stacks),
         *findings.of_uploader(hints),
@@ -82,6 +84,14 @@ def _chain(said: Sequence[Finding]) -> tuple[Finding, ...]:
     kept = [f for f in said if f.what != "outcome" or f.source != "uploader"]
     kept.sort(key=lambda f: (f.at is None, f.at or 0.0, _ORDER.get(f.what, len(_ORDER)), f.text))
     return tuple(kept[:CHAIN])
+
+
+def _told_slow(rows: Sequence[Finding], condition: str, slow: Sequence[Slowdown]) -> list[Finding]:
+    """What flows say of slow machines, within the stretches that are told: healthy jobs have slow steps too."""
+    if condition == "degraded" and not any(s.at is not None for s in slow):
+        return list(rows)
+    spans = [(s.at, s.until or s.at) for s in slow if s.at is not None]
+    return [f for f in rows if any(t <= (f.until or f.at or 0.0) and (f.at or 0.0) <= u for t, u in spans)]
 
 
 def _moment(

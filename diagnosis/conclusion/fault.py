@@ -1,7 +1,7 @@
 """Who is at fault: the fused suspects as one list with probabilities, most probable first.
 
 The suspects of logs, flows and stacks are fused before (``diagnosis.localize``). Here they become a statement: the
-accused, or the smallest set of which one is meant, or nobody.
+accused, or the smallest set of which one is meant, or nobody. A machine and a rank of it are one culprit, named once.
 """
 
 from __future__ import annotations
@@ -20,15 +20,82 @@ LISTED: Final = 64
 CANDIDATES: Final = 8
 
 
-def accused(suspects: Iterable[Suspect], condition: str) -> tuple[Fault, ...]:
-    """The accused, or of a degraded job the few of which one is slow. O(suspects)."""
+def accused(
+    suspects: Iterable[Suspect],
+    condition: str,
+    node_of: Mapping[int, str] | None = None,
+    wrote: Mapping[str, set[int]] | None = None,
+) -> tuple[Fault, ...]:
+    """The accused, or of a degraded job the few of which one is slow.
+
+    Args:
+        suspects: the fused ranking.
+        condition: the job's condition.
+        node_of: the node of each rank that evidence tells (:func:`homes`).
+        wrote: the ranks of a node that wrote what tells the cause (:func:`writers`).
+
+    O(suspects).
+    """
     rows = [s for s in suspects if s.kind in KINDS]
     named = [s for s in rows if s.is_suspect]
     if condition == "degraded" and not named:
         named = candidates(rows)
-    found = [Fault(_place(s), round(min(1.0, max(0.0, s.score)), 4), tuple(s.reasons), tuple(s.sources)) for s in named]
+    found = [_joined(same, wrote or {}) for same in _once(named, node_of or {})]
     found.sort(key=lambda f: (-f.p, f.place))
     return tuple(found[:LISTED])
+
+
+def homes(logs: LogDiagnosis | None, stacks: Mapping[str, Any] | None) -> dict[int, str]:
+    """The node of each rank, as the stacks' table and the lines of the logs' events tell it; the first word stands."""
+    found: dict[int, str] = {}
+    for row in (stacks or {}).get("ranks") or ():
+        if row.get("rank") is not None and row.get("node"):
+            found.setdefault(int(row["rank"]), str(row["node"]))
+    for event in logs.events if logs is not None else ():
+        for line in event.lines:
+            if line.rank is not None and line.node:
+                found.setdefault(line.rank, line.node)
+    return found
+
+
+def writers(logs: LogDiagnosis | None) -> dict[str, set[int]]:
+    """The ranks of each node that wrote root lines."""
+    found: dict[str, set[int]] = {}
+    for event in logs.events if logs is not None else ():
+        for line in event.lines if event.role == Role.ROOT.value else ():
+            if line.rank is not None and line.node:
+                found.setdefault(line.node, set()).add(line.rank)
+    return found
+
+
+def _once(named: Sequence[Suspect], node_of: Mapping[int, str]) -> list[list[Suspect]]:
+    """The accused in groups of one culprit each: a node with those of its ranks that are accused as well."""
+    at = {s.entity: [s] for s in named if s.kind == "node"}
+    home = {**node_of, **{r: s.entity for s in named if s.kind == "node" for r in s.ranks}}
+    alone = []
+    for s in named:
+        if s.kind == "node":
+            continue
+        rank = _place(s).rank if s.kind == "rank" else None
+        mine = at.get(home.get(rank, "")) if rank is not None else None
+        if mine is None:
+            alone.append([s])
+        else:
+            mine.append(s)
+    return [*at.values(), *alone]
+
+
+def _joined(same: Sequence[Suspect], wrote: Mapping[str, set[int]]) -> Fault:
+    """One culprit. Its rank is told where one alone is accused or wrote of the cause; the parts share their evidence,
+    so the most probable of them counts."""
+    place = _place(same[0])
+    ranks = {r for r in (_place(s).rank for s in same[1:]) if r is not None} or set(same[0].ranks)
+    ranks = ranks or set(wrote.get(place.name, ()))
+    if place.kind == "node":
+        place = Place("node", place.name, ranks.pop() if len(ranks) == 1 else None)
+    p = max(min(1.0, max(0.0, s.score)) for s in same)
+    reasons = tuple(dict.fromkeys(r for s in same for r in s.reasons))
+    return Fault(place, round(p, 4), reasons, tuple(dict.fromkeys(source for s in same for source in s.sources)))
 
 
 def candidates(rows: Sequence[Suspect]) -> list[Suspect]:

@@ -1,4 +1,8 @@
-"""What a conclusion may never say, in one place. A test holds made-up findings against it, without advice."""
+"""What a conclusion may never say, in one place.
+
+``diagnosis.report.to_json`` asks it of every report and logs what it finds; no test and no measuring command lets such
+a line pass.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import Any, Final
 from diagnosis.conclusion.category import NONE, QUIET
 from diagnosis.conclusion.model import CONDITIONS, KINDS
 from diagnosis.conclusion.sentence import names
+from diagnosis.taxonomy import UNKNOWN
 from diagnosis.tried import TAKES_MACHINES
 
 EPSILON: Final = 1e-6
@@ -69,20 +74,18 @@ def _quiet(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
     return out
 
 
-def _advice(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
+def _advice(c: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
     advice = c.get("advice") or {}
     if not advice:
         return []
-    out = []
-    if c["condition"] in QUIET and advice.get("targets"):
+    out = [] if report.get("advice", advice) == advice else ["the report's advice is not the conclusion's"]
+    targets = advice.get("targets") or ()
+    if c["condition"] in QUIET and targets:
         out.append("machines are named in the advice though nothing is wrong")
-    if advice.get("action") == "evict":
-        named = {f["name"] for f in c["fault"]} | {s["name"] for s in c["seen"]}
-        strangers = [t for t in advice.get("targets") or () if t not in named]
-        if strangers:
-            out.append(f"the advice takes out {strangers[0]}, who is not accused")
-    if advice.get("action") in TAKES_MACHINES and c["id"] == "unknown" and not c["fault"]:
-        out.append("the advice takes out machines though neither cause nor culprit is known")
+    named = {f["name"] for f in c["fault"]}
+    out += [f"the advice names {t}, who is not accused" for t in targets if t not in named][:1]
+    if advice.get("action") in TAKES_MACHINES and c["id"] == UNKNOWN:
+        out.append("the advice takes out machines though the cause is unknown")
     return out
 
 
@@ -91,10 +94,25 @@ def _places(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
     return [f"{f['name']} is accused but was seen nowhere" for f in c["fault"] if (f["kind"], f["name"]) not in seen]
 
 
+def _once(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
+    named = [(f["kind"], f["name"]) for f in c["fault"]]
+    out = [f"{name} is accused twice" for kind, name in named if named.count((kind, name)) > 1][:1]
+    on_nodes = {f["rank"] for f in c["fault"] if f["kind"] == "node" and f["rank"] is not None}
+    twice = [f for f in c["fault"] if f["kind"] == "rank" and f["rank"] in on_nodes]
+    return out + [f"rank {f['rank']} is accused once with its node and once alone" for f in twice]
+
+
+def _stretches(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
+    """Slow steps below the least cost are no part of the story."""
+    if c["condition"] == "degraded" or c["slowdowns"]:
+        return []
+    return ["the chain tells of slow steps that no stretch covers"] if any(f["what"] == "slow" for f in c["chain"]) else []
+
+
 def _disagreements(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
     return [
         f"a disagreement about {d['about']} shows only one side" for d in c["disagreements"] if len(d["sides"]) != 2
     ]
 
 
-RULES: Final = (_vocabulary, _probabilities, _sentence, _quiet, _advice, _places, _disagreements)
+RULES: Final = (_vocabulary, _probabilities, _sentence, _quiet, _advice, _places, _once, _stretches, _disagreements)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from diagnosis.conclusion.findings import slow_words
-from diagnosis.conclusion.model import Fault, Slowdown
+from diagnosis.conclusion.model import Fault, Place, Slowdown
 from diagnosis.flows.headline import headline as flow_headline
 from diagnosis.logs import sentences
 from diagnosis.result import LogDiagnosis
@@ -29,8 +29,7 @@ def sentence(
 ) -> str:
     """One or two short sentences as an engineer would write them. ``said``: the uploader's word of the outcome."""
     if logs is not None and logs.is_failure:
-        nodes = [f.place.name for f in fault if f.place.kind == "node"]
-        text = sentences.headline(logs, nodes, str(stacks.get("headline") or ""))
+        text = sentences.headline(logs, _nodes(fault), str(stacks.get("headline") or ""))
     elif condition == "degraded" and slowdowns:
         text = _degraded(logs, slowdowns)
     elif condition == "recovered":
@@ -44,6 +43,12 @@ def sentence(
     else:
         text = "Nothing to diagnose: no logs, flows or stacks could be read."
     return _naming(sentences.beside_said(said, logs, text), fault)
+
+
+def _nodes(fault: Sequence[Fault]) -> list[str]:
+    """The accused nodes as words: those that the evidence which accuses the first of them accuses as well."""
+    nodes = [f for f in fault if f.place.kind == "node"]
+    return [called(f.place) for f in nodes if set(f.sources) & set(nodes[0].sources)]
 
 
 def _degraded(logs: LogDiagnosis | None, slowdowns: Sequence[Slowdown]) -> str:
@@ -71,12 +76,18 @@ def _naming(text: str, fault: Sequence[Fault]) -> str:
         return text
     lead = fault[0]
     if lead.p >= NAMED:
-        return f"{text} Most probably at fault: {_KIND[lead.place.kind]}{lead.place.name}."
+        return f"{text} Most probably at fault: {called(lead.place)}."
     same = [f for f in fault if f.p >= lead.p - 1e-6]
-    shown = ", ".join(f"{_KIND[f.place.kind]}{f.place.name}" for f in same[:LISTED])
+    shown = ", ".join(called(f.place) for f in same[:LISTED])
     if len(same) == 1:
         return f"{text} Perhaps at fault: {shown}."
     return f"{text} One of {len(same)} may be at fault: {shown}{' and others' if len(same) > LISTED else ''}."
+
+
+def called(place: Place) -> str:
+    """A place as a sentence calls it: ``node-3 (rank 5)``, ``rank 5``, ``switch leaf-2``."""
+    rank = f" (rank {place.rank})" if place.kind != "rank" and place.rank is not None else ""
+    return f"{_KIND[place.kind]}{place.name}{rank}"
 
 
 def names(text: str, name: str) -> bool:

@@ -42,11 +42,11 @@ _STAGE: Final = {
 }
 
 
-def headline(logs: LogDiagnosis, fused: Sequence[str] = (), stacks: str = "") -> str:
+def headline(logs: LogDiagnosis, accused: Sequence[str] = (), stacks: str = "") -> str:
     """One sentence as an engineer would write it.
 
-    ``fused``: nodes that all evidence together accuses, named where the logs accuse none. ``stacks``: what the stacks
-    say, which leads where no line of the logs names a cause.
+    ``accused``: the nodes that all evidence together accuses. ``stacks``: what the stacks say, which leads where no
+    line of the logs names a cause.
     """
     if not logs.is_failure:
         return {
@@ -55,7 +55,6 @@ def headline(logs: LogDiagnosis, fused: Sequence[str] = (), stacks: str = "") ->
             else "The job completed; no failure found.",
             "running": f"The job is running{_at(logs.iteration)}; no failure so far.",
         }.get(logs.outcome, "No failure found, and no sign of how the job ended.")
-    accused = [n.node for n in logs.nodes if n.is_suspect] or list(fused)
     switch = next((c.entity for c in logs.culprits if c.kind == "switch"), None)
     title = taxonomy.load().get(logs.verdict.id).title
     cause = title[:1].upper() + title[1:] if logs.verdict.id != "unknown" else "Unknown cause"

@@ -12,6 +12,7 @@ from diagnosis.conclusion import conclude, violations
 from diagnosis.conclusion.category import bounded
 from diagnosis.conclusion.conclude import to_json
 from diagnosis.model import JobHints
+from diagnosis.pipeline import advised
 from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent, Suspect, Verdict
 from diagnosis.taxonomy import load as load_taxonomy
 
@@ -50,9 +51,12 @@ FAILED = LogDiagnosis(
 
 
 def reported(logs: LogDiagnosis | None, *suspects: Suspect, **more: Any) -> dict[str, Any]:
-    """The conclusion as a report holds it, with the headline."""
-    told = to_json(conclude(logs, more.get("flows"), more.get("stacks"), suspects, **_known(more)))
-    return {"headline": told["sentence"], "conclusion": told}
+    """The conclusion as a report holds it, with headline and advice."""
+    flows, stacks = more.get("flows") or {}, more.get("stacks") or {}
+    concluded = conclude(logs, flows, stacks, suspects, **_known(more))
+    advice = advised(logs, flows, stacks, concluded, {"node_names": [], "gpus_per_node": 8})
+    told = to_json(replace(concluded, advice=advice))
+    return {"headline": told["sentence"], "conclusion": told, "advice": advice}
 
 
 def _known(more: dict[str, Any]) -> dict[str, Any]:
@@ -175,10 +179,11 @@ SHARE = st.floats(0.0, 1.0)
 NAMES = st.text("abcxyz0123456789-.", min_size=1, max_size=12)
 SUSPECTS = st.builds(
     Suspect,
-    entity=NAMES,
+    entity=NAMES | st.sampled_from(["a", "b", "rank 3"]),
     kind=st.sampled_from(["node", "rank", "group", "switch", "code", "data"]),
     score=SHARE,
     sources=st.lists(st.sampled_from(["logs", "flows", "stacks"]), min_size=1, max_size=3, unique=True).map(tuple),
+    ranks=st.lists(st.integers(0, 9), max_size=2, unique=True).map(tuple),
     is_suspect=st.booleans(),
 )
 
@@ -202,21 +207,70 @@ def log_diagnoses(draw: st.DrawFn) -> LogDiagnosis:
     )
 
 
+def test_a_machine_and_the_rank_on_it_are_one_culprit() -> None:
+    node = Suspect("node-3", "node", 0.8, ("stacks",), ("rank 5 is stuck",), ranks=(4, 5))
+    rank = Suspect("rank 5", "rank", 0.8, ("stacks",), ("rank 5 is stuck",), ranks=(5,))
+    report = reported(replace(FAILED, symptom="hang"), node, rank)
+    (fault,) = report["conclusion"]["fault"]
+    assert (fault["kind"], fault["name"], fault["rank"], fault["p"]) == ("node", "node-3", 5, 0.8)
+    assert "on node-3 (rank 5) in training" in report["headline"]
+
+
+def test_a_rank_joins_its_machine_by_the_table_of_the_stacks() -> None:
+    stacks = {"reason": "Rank 5 waits.", "ranks": [{"rank": 5, "node": "node-3"}, {"rank": 9, "node": "node-4"}]}
+    named = [Suspect("node-3", "node", 0.6, ("logs",)), Suspect("rank 5", "rank", 0.7, ("stacks",), ranks=(5,))]
+    apart = Suspect("rank 9", "rank", 0.55, ("stacks",), ranks=(9,))
+    told = reported(None, *named, apart, stacks=stacks)["conclusion"]
+    assert [(f["kind"], f["name"], f["rank"], f["p"]) for f in told["fault"]] == [
+        ("node", "node-3", 5, 0.7),
+        ("rank", "9", 9, 0.55),
+    ]
+    assert told["fault"][0]["from"] == ["logs", "stacks"]
+
+
+def test_slow_machines_of_flows_are_no_part_of_a_story_without_slow_stretch() -> None:
+    flows = steps([1.0] * 40)
+    row = {"kind": "slow_group", "culprits": ["a"], "t0": 3.0, "t1": 4.0, "reason": "a was late", "measure": "late"}
+    flows["jobs"][0]["diagnoses"] = [row]
+    told = reported(FAILED, flows=flows, gpus=8)["conclusion"]
+    assert [f for f in told["chain"] if f["what"] == "slow"] == []
+
+
 def test_a_failed_job_never_has_the_category_no_failure() -> None:
     told = reported(replace(FAILED, verdict=Verdict("none", "none", "none", 0.3)))["conclusion"]
     assert (told["condition"], told["id"], told["confidence"]) == ("failed", "unknown", 0.0)
+
+
+STACKS = st.fixed_dictionaries(
+    {
+        "reason": st.just("Rank 3 stands elsewhere."),
+        "suspect_ranks": st.lists(st.integers(0, 9), max_size=3, unique=True),
+        "suspect_nodes": st.lists(st.sampled_from("abc"), max_size=3, unique=True),
+        "evict_nodes": st.lists(st.sampled_from("abcdef"), max_size=4, unique=True),
+        "is_moving": st.booleans(),
+        "rule": st.sampled_from(["", "mismatch"]),
+        "ranks": st.just([{"rank": r, "node": "abcdefghij"[r]} for r in range(10)]),
+        "groups": st.just([{"ranks": [3], "activity": "compute"}]),
+    }
+)
 
 
 @given(
     logs=st.none() | log_diagnoses(),
     suspects=st.lists(SUSPECTS, max_size=6, unique_by=lambda s: (s.kind, s.entity)),
     lengths=st.lists(st.sampled_from([1.0, 1.0, 1.0, 1.1, 3.0, 50.0]), max_size=30),
+    stacks=st.none() | STACKS,
     said=st.sampled_from(["", "failed", "succeeded", "running", "cancelled"]),
     gpus=st.none() | st.integers(1, 10_000),
 )
 def test_no_findings_make_a_conclusion_that_contradicts_itself(
-    logs: LogDiagnosis | None, suspects: list[Suspect], lengths: list[float], said: str, gpus: int | None
+    logs: LogDiagnosis | None,
+    suspects: list[Suspect],
+    lengths: list[float],
+    stacks: dict[str, Any] | None,
+    said: str,
+    gpus: int | None,
 ) -> None:
     flows = steps(lengths) if lengths else None
-    report = reported(logs, *suspects, flows=flows, hints=JobHints(outcome=said), gpus=gpus)
+    report = reported(logs, *suspects, flows=flows, stacks=stacks, hints=JobHints(outcome=said), gpus=gpus)
     assert violations(report) == []

@@ -1,0 +1,41 @@
+"""What is concluded from recordings of real training; that no report contradicts itself, ``conftest`` sees to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diagnosis import report
+from diagnosis.evidence import gather
+from diagnosis.pipeline import diagnose
+
+SAMPLES = Path(__file__).parents[3] / "samples"
+#: What happened in each sample: condition, and who is accused first.
+TRUE = {
+    "delay_100ms_node": ("degraded", "gpu-node-03"),
+    "disk_full_ckpt": ("failed", "gpu-node-03"),
+    "exc_one_rank_shape": ("failed", None),
+    "hang_dataloader": ("hung", "gpu-node-02"),
+    "healthy_ddp_a": ("healthy", None),
+    "healthy_ddp_b": ("healthy", None),
+    "sigkill_rank5": ("failed", "gpu-node-02"),
+}
+
+
+def concluded(path: Path, work: Path) -> dict[str, Any]:
+    """The conclusion on one recording."""
+    evidence = gather([path], work)
+    try:
+        told: dict[str, Any] = report.to_json(diagnose(evidence.parsed, read=evidence.read))["conclusion"]
+    finally:
+        evidence.close()
+    return told
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_each_sample_is_concluded_as_it_happened(name: str, tmp_path: Path) -> None:
+    told = concluded(SAMPLES / f"{name}.tar.gz", tmp_path)
+    first = told["fault"][0]["name"] if told["fault"] else None
+    assert (told["condition"], first) == TRUE[name]
