@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from diagnosis.conclusion.model import OPEN
+from diagnosis.conclusion.model import OPEN, SYMPTOM_OF
 from diagnosis.stacks.blame import who
 from diagnosis.tried import ACTIONS, TAKES_MACHINES, is_spent, tried_of
 
@@ -56,8 +56,6 @@ FACTS = {
     "tried_rollback": "a rollback of code failed again",
 }
 
-#: Conditions that tell the symptom by themselves.
-SYMPTOM_OF = {"degraded": "slow", "hung": "hang"}
 _SAFE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?")
 _SLURM_ID = re.compile(r"[0-9]+(?:_[0-9]+)?")
 _NETWORK_WINDOW_S = 300.0

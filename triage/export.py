@@ -16,7 +16,7 @@ from triage.selectors.incident import IncidentView, log_url
 
 CSV_COLUMNS = (
     *("incident", "headline", "job", "attempt", "cluster", "team", "state", "category", "machine_category"),
-    *("confidence", "symptom", "stage", "iteration", "nodes", "accused", "happened_at", "opened_at"),
+    *("confidence", "condition", "symptom", "stage", "iteration", "nodes", "accused", "happened_at", "opened_at"),
     *("reviewed_at", "resolved_at", "gpu_hours_lost", "assignee", "fingerprint"),
 )
 #: a spreadsheet takes a cell that begins so for a formula
@@ -60,6 +60,7 @@ def csv_row(incident: Incident) -> list[Any]:
         incident.standing_category,
         incident.category,
         f"{incident.confidence:.3f}",
+        incident.condition,
         incident.symptom,
         incident.stage,
         incident.iteration,
@@ -89,6 +90,9 @@ def markdown(view: IncidentView, base_url: str) -> str:
         f"- State: {incident.get_state_display()}",
         *_machine(incident),
     ]
+    if incident.condition:
+        lines.append(f"- Condition: {incident.condition}")
+    lines += [f"- {_plain(sentence)}" for sentence in view.disagreements]
     if job.disagreement:
         lines.append(f"- {job.disagreement}")
     if incident.runner_up:

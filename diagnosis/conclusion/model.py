@@ -9,6 +9,8 @@ from typing import Any, Final
 CONDITIONS: Final = ("failed", "hung", "degraded", "recovered", "cancelled", "healthy", "running", "unknown")
 #: Conditions that need somebody's attention.
 OPEN: Final = ("failed", "hung", "degraded", "cancelled")
+#: Conditions that tell the symptom by themselves.
+SYMPTOM_OF: Final = {"degraded": "slow", "hung": "hang"}
 #: What can be named as a place. A conclusion never accuses code or data as if they were machines.
 KINDS: Final = ("node", "rank", "device", "link", "switch")
 

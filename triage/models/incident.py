@@ -113,6 +113,9 @@ class Incident(models.Model):
     runner_up_confidence = models.FloatField(null=True, blank=True)
     #: … and the one that stands after review (the same until a human corrects it)
     standing_category = models.CharField(max_length=120, db_index=True)
+    #: how the job stands by all evidence: a word of ``diagnosis.conclusion.model.CONDITIONS``; empty where the report
+    #: of a former version does not say it
+    condition = models.CharField(max_length=16, blank=True, default="")
     symptom = models.CharField(max_length=40, blank=True)
     stage = models.CharField(max_length=40, blank=True)
     iteration = models.BigIntegerField(null=True, blank=True)

@@ -10,6 +10,7 @@ from diagnosis import metrics
 from diagnosis.tried import ACTIONS, DOABLE, TAKES_MACHINES
 from triage.charts.stacks import unfold
 from triage.models import Activity, Incident
+from triage.services.reading import suspects_of
 from triage.services.tried import OUTCOMES
 
 TRIED_KINDS = ("tried", "untried")
@@ -129,10 +130,9 @@ def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int
     """What each way of evicting takes out: the suspects alone, then the candidate groups of the stacks, best first."""
     stacks = report.get("stacks") or {}
     node_of = {row["rank"]: row["node"] for row in stacks.get("ranks") or [] if row.get("node")}
-    accused = {
-        row["entity"] for row in report.get("suspects") or [] if row.get("suspect") and row.get("kind") == "node"
-    }
-    accused |= set(stacks.get("suspect_nodes") or [])
+    accused = {row.entity for row in suspects_of(report) if row.is_accused and row.kind == "node"}
+    if not report.get("conclusion"):
+        accused |= set(stacks.get("suspect_nodes") or [])
     advised = set(advice.get("targets") or []) if advice.get("action") in TAKES_MACHINES else set()
     on: dict[str, int] = {}
     for node in node_of.values():

@@ -126,6 +126,7 @@ def _facts(diagnosis: Diagnosis) -> dict[str, str]:
     seconds = [row["seconds"] for row in timeline.get("iterations") or [] if row.get("seconds") is not None]
     t0, t1 = timeline.get("t0"), timeline.get("t1")
     return {
+        "Condition": str((report.get("conclusion") or {}).get("condition") or "–"),
         "Outcome": str(logs.get("outcome") or "unknown"),
         "Stage reached": str(logs.get("stage") or "–").replace("_", " "),
         "Last iteration": number(logs.get("iteration")),

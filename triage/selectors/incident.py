@@ -90,6 +90,20 @@ class IncidentView:
         return [text for text in said if text]
 
     @property
+    def answer(self) -> str:
+        """Why nobody is accused: where it was seen, in a report of version 1 the logs' own words."""
+        told = self.report.get("conclusion")
+        if told is None:
+            return str((self.report.get("logs") or {}).get("answer") or "")
+        nodes = [str(row["name"]) for row in told["seen"] if row["kind"] == "node"]
+        ranks = [str(row["name"]) for row in told["seen"] if row["kind"] == "rank"]
+        parts = [", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")] if nodes else []
+        if ranks:
+            word = "rank" if len(ranks) == 1 else "ranks"
+            parts.append(f"{word} {', '.join(ranks[:4])}{' and more' if len(ranks) > 4 else ''}")
+        return f"it was seen on {', '.join(parts)}" if parts else ""
+
+    @property
     def key_finding(self) -> FindingFacts | None:
         """The event that tells most in one line: the first root, else the first sign that is not mere teardown."""
         return next((row for row in self.findings if row.role != "teardown"), None)

@@ -87,6 +87,7 @@ def incident_told(incident: Incident) -> dict[str, Any]:
         "category": incident.category,
         "confidence": incident.confidence,
         "standing_category": incident.standing_category,
+        "condition": incident.condition,
         "symptom": incident.symptom,
         "stage": incident.stage,
         "iteration": incident.iteration,

@@ -149,6 +149,7 @@ def _incident_write(
         "runner_up": facts.runner_up,
         "runner_up_confidence": facts.runner_up_confidence,
         "standing_category": standing.category_of(facts.category, decisions),
+        "condition": facts.condition,
         "symptom": facts.symptom,
         "stage": facts.stage,
         "iteration": facts.iteration,

@@ -24,7 +24,8 @@ _RANK = re.compile(r"(?:^|\brank[ _:-]*)(\d{1,9})$")
 def search_entry_write(*, incident: Incident, job: Job, facts: IncidentFacts) -> None:
     """Write the words of an incident as its latest diagnosis tells them. Call inside the transaction that stores it."""
     findings = [(row.role, row.template, row.example, row.lines, row.signature) for row in facts.findings]
-    fields = _fields(facts.headline, job.name, job.slug, findings, incident.diagnosis.report.get("suspects") or [])
+    ranks = _accused_ranks(*(incident.diagnosis.report.get(key) for key in ("conclusion", "suspects")))
+    fields = _fields(facts.headline, job.name, job.slug, findings, ranks)
     SearchEntry.objects.update_or_create(incident=incident, defaults=fields)
 
 
@@ -65,20 +66,21 @@ def search_entries_build(
         for number, own in groupby(rows, key=itemgetter(0)):
             told[number] = [row[1:] for row in own]
         heads = incidents.objects.filter(pk__in=numbers).values_list(
-            *("pk", "headline", "job__name", "job__slug", "diagnosis__report__suspects")
+            *("pk", "headline", "job__name", "job__slug"),
+            *("diagnosis__report__conclusion", "diagnosis__report__suspects"),
         )
         entries.objects.bulk_create(
-            entries(incident_id=pk, **_fields(headline, name, slug, told.get(pk, []), suspects or []))
-            for pk, headline, name, slug, suspects in heads
+            entries(incident_id=pk, **_fields(headline, name, slug, told.get(pk, []), _accused_ranks(*accused)))
+            for pk, headline, name, slug, *accused in heads
         )
         done += len(numbers)
         yield done
 
 
 def _fields(
-    headline: str, name: str, slug: str, findings: Iterable[tuple[Any, ...]], suspects: Iterable[dict[str, Any]]
+    headline: str, name: str, slug: str, findings: Iterable[tuple[Any, ...]], accused: Iterable[int]
 ) -> dict[str, str]:
-    """``findings``: role, template, example, lines and signature of each; ``suspects`` as the report lists them."""
+    """``findings``: role, template, example, lines and signature of each; ``accused``: ranks."""
     said: list[str] = []
     ranks: dict[int, None] = {}
     rules: dict[str, None] = {}
@@ -90,13 +92,22 @@ def _fields(
             said.append(template)
         if role == "root":
             ranks |= dict.fromkeys(rank for line in lines if isinstance(rank := line.get("rank"), int))
-    for suspect in suspects:
-        if suspect.get("suspect", True):
-            own = _RANK.search(str(suspect.get("entity") or "")) if suspect.get("kind") == "rank" else None
-            ranks |= dict.fromkeys([*([int(own[1])] if own else []), *(suspect.get("ranks") or [])])
+    ranks |= dict.fromkeys(accused)
     named = [words.place_of(rank) for rank in list(ranks)[:MAX_RANKS]]
     return {
         "about": words.entry([headline, name, slug]),
         "said": words.entry(said),
         "places": words.entry([*named, *rules]),
     }
+
+
+def _accused_ranks(conclusion: dict[str, Any] | None, suspects: list[dict[str, Any]] | None) -> list[int]:
+    """The ranks that the conclusion accuses, in a report of version 1 those of its suspects."""
+    if conclusion:
+        return [row["rank"] for row in conclusion.get("fault") or [] if isinstance(row.get("rank"), int)]
+    ranks: list[int] = []
+    for suspect in suspects or []:
+        if suspect.get("suspect", True):
+            own = _RANK.search(str(suspect.get("entity") or "")) if suspect.get("kind") == "rank" else None
+            ranks += [*([int(own[1])] if own else []), *(suspect.get("ranks") or [])]
+    return ranks

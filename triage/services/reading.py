@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from diagnosis.conclusion.model import OPEN
+from diagnosis.conclusion.model import OPEN, SYMPTOM_OF
 
 #: more rows than a reader would look at; the report itself keeps all
 MAX_FINDINGS = 60
@@ -58,6 +58,7 @@ class IncidentFacts:
     confidence: float
     runner_up: str
     runner_up_confidence: float | None
+    condition: str
     symptom: str
     stage: str
     iteration: int | None
@@ -91,7 +92,7 @@ def incident_of(report: dict[str, Any]) -> IncidentFacts | None:
     if told:  # shares of one whole, unlike those of a report of version 1
         runner_up = next(({"id": a["id"], "confidence": a["p"]} for a in told["alternatives"][1:]), {})
     begun = (told or {}).get("moment") or {}
-    suspects = _suspects(report, logs)
+    suspects = suspects_of(report)
     headline = report.get("headline") or logs.get("headline") or _plain_headline(category, suspects)
     return IncidentFacts(
         headline=headline[:MAX_HEADLINE],
@@ -99,6 +100,7 @@ def incident_of(report: dict[str, Any]) -> IncidentFacts | None:
         confidence=confidence,
         runner_up=runner_up.get("id") or "",
         runner_up_confidence=runner_up.get("confidence"),
+        condition=str((told or {}).get("condition") or ""),
         symptom=_symptom(report, logs, category),
         stage=str(begun.get("stage") or logs.get("stage") or ""),
         iteration=begun.get("iteration") if told else logs.get("iteration"),
@@ -173,8 +175,8 @@ def _beyond_logs(report: dict[str, Any]) -> tuple[str, float]:
 
 def _symptom(report: dict[str, Any], logs: dict[str, Any], category: str) -> str:
     told = report.get("conclusion") or {}
-    if told.get("condition") == "degraded":
-        return "slow"
+    if told.get("condition") in SYMPTOM_OF:
+        return SYMPTOM_OF[told["condition"]]
     if logs.get("symptom") and logs["symptom"] != "none":
         return str(logs["symptom"])
     return _plain_symptom(report, category)
@@ -250,7 +252,43 @@ def findings_of(report: dict[str, Any]) -> list[FindingFacts]:
     return facts
 
 
-def _suspects(report: dict[str, Any], logs: dict[str, Any]) -> list[SuspectFacts]:
+def suspects_of(report: dict[str, Any]) -> list[SuspectFacts]:
+    """Whom the conclusion accuses, most probable first, then who is only ranked."""
+    told = report.get("conclusion")
+    if not told:
+        return _suspects_of_version_1(report, report.get("logs") or {})
+    facts = [_accused(row) for row in told["fault"]]
+    held = {fact.entity for fact in facts} | {f"rank {row.get('rank')}" for row in told["fault"]}
+    for row in report.get("suspects") or []:
+        if str(row.get("entity") or "") in held:
+            continue
+        facts.append(
+            SuspectFacts(
+                entity=str(row.get("entity") or "")[:200],
+                kind=(row.get("kind") or "node")[:10],
+                score=float(row.get("score") or 0),
+                is_accused=False,
+                reasons=row.get("reasons") or [],
+                sources=row.get("from") or ["logs"],
+            )
+        )
+    return facts[:MAX_SUSPECTS]
+
+
+def _accused(row: dict[str, Any]) -> SuspectFacts:
+    """One entry of ``fault``; a rank is called by its kind, since its name is a number."""
+    is_rank = row["kind"] == "rank"
+    return SuspectFacts(
+        entity=(f"rank {row['name']}" if is_rank else str(row["name"]))[:200],
+        kind=str(row["kind"])[:10],
+        score=float(row["p"]),
+        is_accused=True,
+        reasons=list(row.get("reasons") or []),
+        sources=list(row.get("from") or ["logs"]),
+    )
+
+
+def _suspects_of_version_1(report: dict[str, Any], logs: dict[str, Any]) -> list[SuspectFacts]:
     ranked = {row.get("node"): row for row in logs.get("nodes") or []}
     facts = []
     for row in report.get("suspects") or []:
