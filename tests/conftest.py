@@ -120,7 +120,7 @@ def start_worker(queued: None, transactional_db: None) -> Iterator[Callable[...,
     from django.conf import settings
     from django.db import connection
 
-    started = []
+    started: list[Any] = []
     name = connection.settings_dict["NAME"]
     url = os.environ.get("DATABASE_URL", "").replace("/postgres?", f"/{name}?")
     database = f"sqlite:///{name}" if connection.vendor == "sqlite" else url

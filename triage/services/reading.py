@@ -258,7 +258,7 @@ def suspects_of(report: dict[str, Any]) -> list[SuspectFacts]:
     if not told:
         return _suspects_of_version_1(report, report.get("logs") or {})
     facts = [_accused(row) for row in told["fault"]]
-    held = {fact.entity for fact in facts} | {f"rank {row.get('rank')}" for row in told["fault"]}
+    held = {fact.entity for fact in facts} | {f"rank {row.get('rank')}" for row in told["fault"]}  # each once
     for row in report.get("suspects") or []:
         if str(row.get("entity") or "") in held:
             continue
