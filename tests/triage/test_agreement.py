@@ -1,0 +1,134 @@
+"""Every page, file and message says the same of an incident: condition, category, first suspect, headline."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from diagnosis import report, taxonomy
+from diagnosis.conclusion import conclude, violations
+from diagnosis.conclusion.conclude import to_json
+from diagnosis.pipeline import advised
+from diagnosis.result import Diagnosis, LogDiagnosis, Suspect, Verdict
+from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, steps
+from tests.factories import make_attempt, make_job
+from tests.triage.report import sample
+from triage.models import Incident
+from triage.services.announcing import incident_told
+from triage.services.diagnosing import diagnosis_store
+
+pytestmark = pytest.mark.django_db
+
+NODE = Suspect("node-3", "node", 0.8, ("logs",), ("its GPU fell off the bus",))
+STACKS = {
+    "reason": "Rank 5 waits for its data loader.",
+    "headline": "Rank 5 waits for its data loader (node-2).",
+    "suspect_ranks": [5],
+    "suspect_nodes": ["node-2"],
+    "evict_nodes": ["node-2"],
+    "ranks": [{"rank": r, "node": f"node-{r // 2}", "path": "", "line": 1, "round": 0} for r in range(8)],
+    "groups": [{"ranks": [5], "what": "waiting for its data loader", "frames": ["f"], "activity": "host"}],
+    "suspects": [{"score": 0.8}],
+}
+STUCK = (
+    Suspect("node-2", "node", 0.8, ("stacks",), ("rank 5 waits",), (5,)),
+    Suspect("rank 5", "rank", 0.8, ("stacks",), ("rank 5 waits",), (5,)),
+)
+SLOW = steps([1.0] * 20 + [3.0] * 8 + [1.0] * 20)
+OPEN_HANG = replace(FAILED, symptom="hang", events=(), lines=(), verdict=Verdict("unknown", "unknown", "unknown", 0.0))
+OOM = Verdict("user.memory.cuda_oom", "user", "cuda_oom", 0.9)
+#: Six kinds of incident: what the logs say, who is suspected, flows, stacks.
+KINDS: dict[str, tuple[LogDiagnosis | None, tuple[Suspect, ...], dict[str, Any], dict[str, Any]]] = {
+    "a broken machine": (FAILED, (NODE,), {}, {}),
+    "an error of the code, nobody accused": (replace(FAILED, verdict=OOM), (), {}, {}),
+    "a hang that the stacks explain": (OPEN_HANG, STUCK, {}, STACKS),
+    "stacks alone": (None, STUCK, {}, STACKS),
+    "a job that completed late": (HEALTHY, (replace(NODE, sources=("flows",)),), SLOW, {}),
+    "a cancelled job": (replace(FAILED, outcome="cancelled", events=()), (), {}, {}),
+}
+
+
+def told(kind: str) -> dict[str, Any]:
+    """The report that the engine makes of one kind."""
+    logs, suspects, flows, stacks = KINDS[kind]
+    job = {**sample()["job"], "node_names": [], "gpus_per_node": 8}
+    concluded = conclude(logs, flows, stacks, suspects, gpus=8)
+    advice = advised(logs, flows, stacks, concluded, job)
+    shown = {k: v for k, v in stacks.items() if k != "suspects"} or None
+    made = Diagnosis(
+        engine="test",
+        inputs=(),
+        job=job,
+        headline=concluded.sentence,
+        logs=logs,
+        stacks=shown,
+        suspects=suspects,
+        conclusion=to_json(replace(concluded, advice=advice)),
+        advice=advice,
+    )
+    found: dict[str, Any] = report.to_json(made)
+    assert violations(found) == []
+    return found
+
+
+@pytest.fixture(params=KINDS)
+def pair(request: Any) -> tuple[dict[str, Any], Incident]:
+    """The conclusion and the incident that is made of it."""
+    attempt = make_attempt(make_job("llama"))
+    found = told(request.param)
+    diagnosis_store(attempt=attempt, revision=1, report=found)
+    return found["conclusion"], attempt.incidents.get()
+
+
+def words_of(page: str) -> str:
+    """What a reader of the page sees, in one line."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def test_all_pages_and_messages_say_what_the_conclusion_says(client, ada, pair):
+    conclusion, incident = pair
+    title = taxonomy.load().get(conclusion["id"]).title
+    first = conclusion["fault"][0] if conclusion["fault"] else None
+    name = "" if first is None else first["name"] if first["kind"] == "node" else f"rank {first['name']}"
+    headline = " ".join(conclusion["sentence"].split())
+
+    page = client.get(reverse("incident", args=[incident.pk])).content.decode()
+    assert headline in words_of(page)
+    assert words_of(page.partition('data-testid="condition">')[2].partition("</dd>")[0]) == conclusion["condition"]
+    assert title in words_of(page.partition('data-testid="verdict"')[2].partition("</p>")[0])
+    suspect = page.partition('data-testid="suspect-1"')[2].partition("</div>")[0]
+    assert (f"<b>{name}</b>" in suspect or f">{name}</b>" in suspect) if name else "Nobody is accused" in page
+
+    for address in (reverse("incidents"), reverse("queue")):
+        row = client.get(address).content.decode().partition(f'id="incident-{incident.pk}"')[2].partition("</li>")[0]
+        assert headline in words_of(row)
+        assert title in words_of(row)
+        assert not name or f'mono" title="{name}' in row
+
+    assert headline in words_of(client.get(reverse("job", args=[incident.job.slug])).content.decode())
+
+    text = client.get(reverse("incident-markdown", args=[incident.pk])).content.decode()
+    assert f"Condition: {conclusion['condition']}" in text
+    assert title in text or conclusion["id"] == "unknown"
+    if name:
+        suspects = text.partition("### Suspects")[2]
+        assert suspects.split()[:2] == ["1.", f"**{name.split()[0]}" + ("**" if " " not in name else "")]
+
+    api = client.get(f"/api/v1/incidents/{incident.pk}/").json()
+    message = json.loads(json.dumps(incident_told(incident)))
+    for row in (api, message):
+        assert (row["condition"], row["category"], row["headline"]) == (
+            conclusion["condition"],
+            conclusion["id"],
+            conclusion["sentence"],
+        )
+        assert row["accused"][:1] == ([name] if name else [])
+    assert api["report"]["conclusion"] == conclusion
+    assert api["advice"] == conclusion["advice"]
+    assert message["advice"]["targets"] == (conclusion["advice"] or {}).get("targets", [])
