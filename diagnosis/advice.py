@@ -203,9 +203,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
         "is_group_due": bool(evicted) and (set(evicted) <= accused or "evict" in tried),
         "evict_share": len(evicted) / max(1, len(everyone)),
         "switches": switches,
-        "has_conflict": bool(
-            named and logged and not set(named) & set(logged) and not set(evicted) & set(logged)
-        ),
+        "has_conflict": bool(named and logged and not set(named) & set(logged) and not set(evicted) & set(logged)),
         "has_tie": bool(stacks.get("tie")),
         **{f"tried_{a}": a in tried for a in ("evict", "stop_time_check", "reattempt", "rollback")},
     }

@@ -104,9 +104,9 @@ def _once(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
 
 def _stretches(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
     """Slow steps below the least cost are no part of the story."""
-    if c["condition"] == "degraded" or c["slowdowns"]:
+    if c["condition"] == "degraded" or c["slowdowns"] or all(f["what"] != "slow" for f in c["chain"]):
         return []
-    return ["the chain tells of slow steps that no stretch covers"] if any(f["what"] == "slow" for f in c["chain"]) else []
+    return ["the chain tells of slow steps that no stretch covers"]
 
 
 def _disagreements(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:

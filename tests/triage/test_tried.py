@@ -155,7 +155,8 @@ def test_each_candidate_group_shows_what_evicting_it_takes_out(client, ada):
 
 def test_without_anything_to_evict_there_is_no_table(client, ada):
     nobody = {**sample()["logs"], "nodes": []}
-    found = incident_of(make_job("plain"), logs=nobody, suspects=[], advice={"action": "fix_input", "rule": "fix.input"})
+    advice = {"action": "fix_input", "rule": "fix.input"}
+    found = incident_of(make_job("plain"), logs=nobody, suspects=[], advice=advice)
     assert 'data-testid="eviction"' not in client.get(reverse("incident", args=[found.pk])).content.decode()
 
 

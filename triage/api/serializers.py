@@ -25,7 +25,8 @@ class IncidentSerializer(serializers.ModelSerializer[Incident]):
         model = Incident
         fields: Any = (
             *("number", "url", "headline", "job", "cluster", "state", "category", "confidence", "runner_up"),
-            *("runner_up_confidence", "standing_category", "condition", "symptom", "stage", "iteration", "node_count", "accused"),
+            *("runner_up_confidence", "standing_category", "condition"),
+            *("symptom", "stage", "iteration", "node_count", "accused"),
             *("fingerprint", "happened_at", "opened_at", "reviewed_at", "resolved_at", "gpu_hours", "node_hours"),
             *("assignee", "group", "regressed_from", "snoozed_until", "is_withdrawn"),
         )
