@@ -115,10 +115,12 @@ class UploadsView(TusView):
         operation_id="uploads_create",
         tags=TAGS,
         summary="Begin a resumable upload (tus creation)",
-        description="`Upload-Metadata` holds base64 values of `job`, `path` and, if wanted, `attempt` and `sha256`.",
+        description="`Upload-Metadata` holds base64 values of `job`, `path` and, if wanted, `attempt` and `sha256`. "
+        "`Upload-Defer-Length: 1` instead of `Upload-Length` begins a file that still grows (docs/live.md).",
         request=None,
         parameters=[
-            OpenApiParameter("Upload-Length", COUNT, OpenApiParameter.HEADER, required=True),
+            OpenApiParameter("Upload-Length", COUNT, OpenApiParameter.HEADER),
+            OpenApiParameter("Upload-Defer-Length", str, OpenApiParameter.HEADER, enum=["1"]),
             OpenApiParameter("Upload-Metadata", str, OpenApiParameter.HEADER, required=True),
         ],
         responses={
@@ -140,7 +142,7 @@ class UploadsView(TusView):
         upload = resuming.upload_begin(
             job=job,
             path=said.get("path") or said.get("filename", ""),
-            size_bytes=number_of(request.headers.get("Upload-Length", ""), "Upload-Length"),
+            size_bytes=_length_of(request),
             attempt=number_of(said.get("attempt", "0"), "attempt"),
             sha256=said.get("sha256", ""),
             user=request.user,
@@ -148,13 +150,14 @@ class UploadsView(TusView):
         if upload.size_bytes == 0:
             resuming.upload_finish(upload=upload, offset=0)
         location = reverse("api-upload", args=[upload.pk])
-        return HttpResponse(status=201, headers={"Location": location, "Upload-Offset": "0"})
+        offset = str(resuming.upload_offset(upload) if upload.size_bytes is None else 0)
+        return HttpResponse(status=201, headers={"Location": location, "Upload-Offset": offset})
 
     @extend_schema(exclude=True)
     def options(self, request: Any, *_: Any, **__: Any) -> Any:
         headers = {
             "Tus-Version": TUS,
-            "Tus-Extension": "creation,termination",
+            "Tus-Extension": "creation,creation-defer-length,termination",
             "Tus-Max-Size": str(settings.UPLOAD_MAX_BYTES),
         }
         return HttpResponse(status=204, headers=headers)
@@ -175,9 +178,10 @@ class UploadView(TusView):
     )
     def head(self, request: Request, pk: str) -> HttpResponse:
         upload = self._upload(request, pk)
+        is_live = upload.size_bytes is None
         headers = {
             "Upload-Offset": str(resuming.upload_resume(upload)),
-            "Upload-Length": str(upload.size_bytes or 0),
+            **({"Upload-Defer-Length": "1"} if is_live else {"Upload-Length": str(upload.size_bytes or 0)}),
             "Cache-Control": "no-store",
         }
         return HttpResponse(status=200, headers=headers)
@@ -187,7 +191,11 @@ class UploadView(TusView):
         tags=TAGS,
         summary="Send bytes from an offset on (tus PATCH)",
         request={"application/offset+octet-stream": OpenApiTypes.BINARY},
-        parameters=[OpenApiParameter("Upload-Offset", COUNT, OpenApiParameter.HEADER, required=True)],
+        description="`Upload-Length` states the size of a file that grew: the request that reaches it is the last.",
+        parameters=[
+            OpenApiParameter("Upload-Offset", COUNT, OpenApiParameter.HEADER, required=True),
+            OpenApiParameter("Upload-Length", COUNT, OpenApiParameter.HEADER),
+        ],
         responses={
             204: OpenApiResponse(description="New `Upload-Offset`"),
             409: PROBLEM,
@@ -200,7 +208,9 @@ class UploadView(TusView):
             raise Refused("The Content-Type must be application/offset+octet-stream.", code="media_type", status=415)
         upload = self._upload(request, pk)
         begin = number_of(request.headers.get("Upload-Offset", ""), "Upload-Offset")
-        piece = received(request._request, lambda length: resuming.Piece(upload, begin, length))
+        stated = request.headers.get("Upload-Length")
+        size = None if stated is None else number_of(stated, "Upload-Length")
+        piece = received(request._request, lambda length: resuming.Piece(upload, begin, length, size_bytes=size))
         if isinstance(piece, GoAhead):
             return piece
         with contextlib.closing(piece), told():
@@ -219,6 +229,17 @@ class UploadView(TusView):
     def delete(self, request: Request, pk: str) -> HttpResponse:
         resuming.upload_abort(upload=self._upload(request, pk))
         return HttpResponse(status=204)
+
+
+def _length_of(request: Request) -> int | None:
+    """The announced size; None for a file that still grows."""
+    deferred = request.headers.get("Upload-Defer-Length")
+    if deferred is None:
+        return number_of(request.headers.get("Upload-Length", ""), "Upload-Length")
+    if deferred != "1" or "Upload-Length" in request.headers:
+        sentence = "Send either Upload-Length or Upload-Defer-Length: 1."
+        raise Refused(sentence, code="bad_length", status=400)
+    return None
 
 
 def number_of(text: str, name: str) -> int:

@@ -154,7 +154,12 @@ def _duration(seconds: float) -> str:
 
 
 def _received(files: dict[str, Any], uploads: list[Upload], unpacking: Run | None) -> Step:
-    growing = [upload for upload in uploads if upload.state == Upload.State.RECEIVING]
+    receiving = [upload for upload in uploads if upload.state == Upload.State.RECEIVING]
+    growing = [upload for upload in receiving if upload.size_bytes is not None]
+    if receiving and not growing:
+        size = sum(upload.offset_bytes for upload in receiving)
+        files_s = "" if len(receiving) == 1 else "s"
+        return Step("following", "active", f"{len(receiving):,} growing file{files_s}, {size:,} bytes so far", 0, 0)
     if growing:
         done = sum(upload.offset_bytes for upload in growing)
         whole = sum(upload.size_bytes or 0 for upload in growing)

@@ -84,7 +84,8 @@ def _is_settled(job: Job) -> bool:
     states = (Artifact.State.RECEIVED, Artifact.State.PARSING)
     if Artifact.objects.filter(attempt__job=job, state__in=states).exists():
         return False
-    growing = Q(state=Upload.State.RECEIVING, updated_at__gt=timezone.now() - _STALLED)
+    # a live upload holds nothing up: a job is diagnosed while it runs
+    growing = Q(state=Upload.State.RECEIVING, updated_at__gt=timezone.now() - _STALLED, size_bytes__isnull=False)
     return not job.uploads.filter(growing | Q(state=Upload.State.RECEIVED)).exists()
 
 

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from django.conf import settings
 from django.utils import timezone
 
 from ingest import scratch, storage
@@ -18,11 +19,21 @@ from ingest.services.receiving import Receipt, mismatch, path_checked, size_chec
 
 
 def upload_begin(
-    *, job: Job, path: str, size_bytes: int, attempt: int = 0, sha256: str = "", user: Any = None
+    *, job: Job, path: str, size_bytes: int | None, attempt: int = 0, sha256: str = "", user: Any = None
 ) -> Upload:
-    """An upload of ``size_bytes`` to come. Raises :class:`Refused` for a bad name or one larger than the limit."""
+    """An upload of ``size_bytes`` to come; None: a file that still grows (*live*), its size is stated at its end.
+
+    Raises :class:`Refused` for a bad name or one larger than the limit. A live upload of that path that is open already
+    is given back: two followers of one file then meet the same offset.
+    """
     path = path_checked(path)
-    size_checked(path, size_bytes)
+    size_checked(path, size_bytes or 0)
+    if size_bytes is None:
+        open_already = Upload.objects.filter(
+            job=job, attempt__number=attempt, path=path, size_bytes=None, state=Upload.State.RECEIVING
+        )
+        if (known := open_already.order_by("created_at").first()) is not None and _part(known).exists():
+            return known
     upload = Upload.objects.create(
         job=job,
         attempt=attempt_get(job=job, number=attempt),
@@ -80,13 +91,19 @@ class Piece:
     What arrived stays, however the request ends. Memory is one block.
     """
 
-    def __init__(self, upload: Upload, offset: int, length: int = 0) -> None:
-        """Raises :class:`Refused` before anything of the ``length`` bytes is read: 409 for another offset than the
-        part file's, 423 while another request writes, 413 beyond the announced size."""
+    def __init__(self, upload: Upload, offset: int, length: int = 0, *, size_bytes: int | None = None) -> None:
+        """``size_bytes`` states the size of a live upload with its last bytes.
+
+        Raises :class:`Refused` before anything of the ``length`` bytes is read: 409 for another offset than the part
+        file's, 423 while another request writes, 413 beyond the announced size, 400 for a second size.
+        """
         if upload.state != Upload.State.RECEIVING:
             raise _complete_already()
         self.upload = upload
-        self.size_bytes = upload.size_bytes or 0
+        if size_bytes is not None and upload.size_bytes not in (None, size_bytes):
+            raise Refused("The size of this upload is stated already.", code="bad_length", status=400)
+        self.stated = upload.size_bytes if size_bytes is None else size_bytes
+        self.size_bytes = settings.UPLOAD_MAX_BYTES if self.stated is None else self.stated
         self._file = _locked(_part(upload))
         self.have = self._file.seek(0, os.SEEK_END)
         if offset != self.have:
@@ -111,9 +128,15 @@ class Piece:
 
     def finish(self) -> tuple[int, Receipt | None]:
         """The new offset and, with the last byte, what became of the file. Reads the whole file once, for its digest;
-        the part file is locked meanwhile."""
+        the part file is locked meanwhile. A live upload is synced to the disk before its offset is acknowledged."""
+        is_live = self.upload.size_bytes is None
+        if is_live:
+            os.fsync(self._file.fileno())
+            if self.stated is not None:
+                self.upload.size_bytes = self.stated
+                Upload.objects.filter(pk=self.upload.pk).update(size_bytes=self.stated)
         self.tell()
-        if self.have < self.size_bytes:
+        if self.stated is None or self.have < self.stated:
             return self.have, None
         os.fsync(self._file.fileno())
         return self.have, _complete(self.upload)
@@ -123,7 +146,18 @@ class Piece:
         self._file.close()
 
     def _too_many(self) -> Refused:
-        return Refused(f"More bytes came than the {self.size_bytes:,} announced.", code="too_large", status=413)
+        limit = "announced" if self.stated is not None else "that this server takes of one file"
+        return Refused(f"More bytes came than the {self.size_bytes:,} {limit}.", code="too_large", status=413)
+
+
+def upload_close(*, upload: Upload) -> None:
+    """End a live upload where it stands: its file is what has arrived. Used when its sender has been silent for long.
+
+    Raises what :class:`Piece` raises.
+    """
+    have = upload_offset(upload)
+    with told(), closing(Piece(upload, have, size_bytes=have)) as piece:
+        piece.finish()
 
 
 def upload_abort(*, upload: Upload) -> None:

@@ -11,7 +11,9 @@ from django.utils import timezone
 
 from ingest import scratch, storage
 from ingest.models import Blob, IdempotencyKey, Run, Upload
+from ingest.refusals import Refused
 from ingest.services.diagnosing import jobs_due, ready_send, revision_close
+from ingest.services.resuming import upload_close
 from ingest.services.retention import removal_finish
 from ingest.services.runs import TOO_LONG, is_abandoned, is_overdue, run_fail, run_release
 
@@ -22,6 +24,8 @@ _LOST_AFTER = timedelta(minutes=10)
 #: in an idle queue, where a message is taken up at once, it is lost sooner
 _IDLE_AFTER = timedelta(seconds=15)
 _PART_KEPT = timedelta(days=2)
+#: a live upload that got nothing for so long has lost its sender: what has arrived is its file
+_LIVE_SILENT = timedelta(hours=6)
 _BLOB_KEPT = timedelta(hours=1)
 _ANSWERS_KEPT = timedelta(days=1)
 _AT_ONCE = 200
@@ -61,6 +65,12 @@ def tidy() -> None:
     scratch.clear()
     removal_finish()
     IdempotencyKey.objects.filter(created_at__lt=now - _ANSWERS_KEPT).delete()
+    silent = Upload.objects.filter(state=Upload.State.RECEIVING, size_bytes=None, updated_at__lt=now - _LIVE_SILENT)
+    for upload in silent.select_related("job", "attempt")[:_AT_ONCE]:
+        try:
+            upload_close(upload=upload)
+        except Refused as refusal:
+            log.warning("live upload %s stays open: %s", upload.pk, refusal.detail)
     for upload in Upload.objects.filter(state=Upload.State.RECEIVING, updated_at__lt=now - _PART_KEPT)[:_AT_ONCE]:
         scratch.part_path(f"{upload.pk}.part").unlink(missing_ok=True)
         upload.state = Upload.State.REFUSED

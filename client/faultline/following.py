@@ -1,0 +1,278 @@
+"""``faultline follow``: files that grow are sent as they grow, by tus uploads whose length is stated at their end.
+
+The site's offset is the truth and the files themselves are the spool: what the site has not acknowledged is read again
+from the disk, after any kind of break. Memory is one chunk.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Callable
+
+from faultline.files import Source
+from faultline.site import Piece, Problem, Site
+
+#: bytes of one request
+CHUNK_BYTES = 1 << 20
+#: files kept open at once; more are opened for each look
+_OPEN_FILES = 512
+
+
+class Followed:
+    """One file: which one on the disk, and the upload that its bytes from ``base`` on go into."""
+
+    def __init__(
+        self, name: str, path: Path, inode: tuple[int, int], *, base: int = 0, upload: str = "", sent: int = 0
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.inode = inode
+        self.base = base
+        self.upload = upload
+        self.sent = sent
+        self.file: Any = None
+        self.is_over = False
+
+    @property
+    def position(self) -> int:
+        """Bytes of the file that need not be read again."""
+        return self.base + self.sent
+
+    def opened(self) -> Any:
+        """The file as it was found, wherever it was moved since. Raises OSError where it is gone."""
+        if self.file is None:
+            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+            file = os.fdopen(descriptor, "rb", buffering=0)
+            if _inode(os.fstat(descriptor)) != self.inode:
+                file.close()
+                raise FileNotFoundError(str(self.path))
+            self.file = file
+        return self.file
+
+    def close(self) -> None:
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+
+class Follower:
+    """Sends what files gain to one attempt of one job. One thread; a look costs one ``stat`` for each file."""
+
+    def __init__(
+        self,
+        site: Site,
+        slug: str,
+        found: Callable[[], Iterable[Source]],
+        *,
+        attempt: int = 0,
+        state: Path | None = None,
+        bytes_per_s: float = 0.0,
+        note: Callable[[str], None] = lambda words: None,
+    ) -> None:
+        self._site = site
+        self._slug = slug
+        self._found = found
+        self._attempt = attempt
+        self._state = state
+        self._bytes_per_s = bytes_per_s
+        self._note = note
+        self._files: dict[tuple[int, int], Followed] = {}
+        self._names: set[str] = set()
+        self._refused: set[tuple[int, int]] = set()
+        self._saved: list[dict[str, Any]] | None = None
+        self._load()
+
+    def run(self, stop: threading.Event, *, every_s: float) -> None:
+        """Look and send until ``stop`` is set, then once more. Raises what the site's client raises."""
+        while not stop.is_set():
+            began = time.monotonic()
+            sent = self.look()
+            pause_s = max(0.0, every_s - (time.monotonic() - began))
+            if self._bytes_per_s:
+                pause_s = max(pause_s, sent / self._bytes_per_s)
+            stop.wait(pause_s)
+        self.look()
+
+    def look(self) -> int:
+        """Find new files, send what all of them gained; returns the bytes sent."""
+        present = self._discover()
+        sent = 0
+        for followed in list(self._files.values()):
+            if not followed.is_over:
+                sent += self._send_new(followed, is_there=followed.inode in present)
+        self._save()
+        return sent
+
+    def finish(self) -> None:
+        """State the length of every file: the site takes them in."""
+        for followed in self._files.values():
+            if not followed.is_over:
+                self._end(followed)
+        self._save()
+        if self._state is not None:
+            with suppress(OSError):
+                self._state.unlink()
+
+    def _discover(self) -> set[tuple[int, int]]:
+        present = set()
+        for source in self._found():
+            try:
+                inode = _inode(source.path.stat())
+            except OSError:
+                continue
+            present.add(inode)
+            if inode in self._files or inode in self._refused:
+                continue
+            self._files[inode] = Followed(self._free_name(source.name), source.path, inode)
+        return present
+
+    def _free_name(self, name: str) -> str:
+        """A file that took the place of a rotated one gets a name of its own: both are evidence."""
+        free, count = name, 1
+        while free in self._names:
+            count += 1
+            free = f"{name}.{count}"
+        self._names.add(free)
+        return free
+
+    def _send_new(self, followed: Followed, *, is_there: bool) -> int:
+        try:
+            file = followed.opened()
+            size = os.fstat(file.fileno()).st_size
+        except OSError:
+            self._end(followed)  # deleted: what was sent is all there will be
+            return 0
+        if size < followed.position:  # truncated in place: what comes now is another file
+            self._end(followed)
+            followed = self._replace(followed, base=0)
+            file = followed.opened()
+        before = followed.position
+        while followed.position < size and not followed.is_over:
+            if not followed.upload and not self._begin(followed):
+                return 0
+            length = min(CHUNK_BYTES, size - followed.position)
+            if not self._patch(followed, Piece(file, followed.position, length)):
+                break
+        if not is_there and followed.position >= os.fstat(file.fileno()).st_size:  # rotated away or deleted, all sent
+            self._end(followed)
+        elif len(self._files) > _OPEN_FILES:
+            followed.close()
+        return max(0, followed.position - before)
+
+    def _replace(self, followed: Followed, *, base: int) -> Followed:
+        """The same file goes on in another upload, from ``base`` on."""
+        again = Followed(self._free_name(followed.name), followed.path, followed.inode, base=base)
+        again.file, followed.file = followed.file, None
+        self._files[followed.inode] = again
+        return again
+
+    def _begin(self, followed: Followed) -> bool:
+        said = {"job": self._slug, "path": followed.name, "attempt": str(self._attempt)}
+        metadata = ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in said.items())
+        headers = {"Tus-Resumable": "1.0.0", "Upload-Defer-Length": "1", "Upload-Metadata": metadata}
+        try:
+            made = self._site.ask("POST", "/uploads/", b"", headers)
+        except Problem as problem:
+            self._refuse(followed, problem)
+            return False
+        followed.upload = made.headers["location"].rstrip("/").rpartition("/")[2]
+        followed.sent = int(made.headers.get("upload-offset", "0"))
+        return True
+
+    def _patch(self, followed: Followed, piece: Piece | None, size: int | None = None) -> bool:
+        """Send one piece, or state the size. False where this look can do no more for the file."""
+        headers = {
+            "Tus-Resumable": "1.0.0",
+            "Upload-Offset": str(followed.sent),
+            "Content-Type": "application/offset+octet-stream",
+        }
+        if size is not None:
+            headers["Upload-Length"] = str(size)
+        try:
+            body = b"" if piece is None else piece
+            reply = self._site.ask("PATCH", f"/uploads/{followed.upload}", body, headers)
+            followed.sent = int(reply.headers["upload-offset"])
+        except Problem as problem:
+            if problem.kind in ("offset_mismatch", "locked"):  # a try that broke off had brought some of it
+                followed.sent = self._offset(followed)
+                return problem.kind == "offset_mismatch"
+            if problem.kind == "changed":  # it became shorter while it was read: the next look sees that
+                return False
+            if problem.kind == "complete":  # the site ended it after a long silence, and has all that was acknowledged
+                self._replace(followed, base=followed.position)
+            elif problem.kind == "gone" or problem.status == 404:
+                self._replace(followed, base=followed.base)
+            else:
+                self._refuse(followed, problem)
+            followed.is_over = True
+            return False
+        return True
+
+    def _offset(self, followed: Followed) -> int:
+        reply = self._site.ask("HEAD", f"/uploads/{followed.upload}", headers={"Tus-Resumable": "1.0.0"})
+        return int(reply.headers["upload-offset"])
+
+    def _end(self, followed: Followed) -> None:
+        """State the length: the site takes the file in."""
+        while followed.upload and not followed.is_over:
+            if self._patch(followed, None, size=followed.sent):
+                break
+        followed.is_over = True
+        followed.close()
+
+    def _refuse(self, followed: Followed, problem: Problem) -> None:
+        self._note(f"{followed.name} is not followed: {problem.detail}")
+        followed.is_over = True
+        self._refused.add(followed.inode)
+        followed.close()
+
+    def _load(self) -> None:
+        """Go on where a former process stopped; a state that cannot be read costs nothing but a new name."""
+        if self._state is None:
+            return
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            for row in json.loads(self._state.read_text())["files"]:
+                inode = (int(row["inode"][0]), int(row["inode"][1]))
+                known = {"base": int(row["base"]), "upload": str(row["upload"]), "sent": int(row["sent"])}
+                followed = Followed(row["name"], Path(row["path"]), inode, **known)
+                followed.is_over = bool(row["is_over"])
+                self._files[inode] = followed
+                self._names.add(followed.name)
+
+    def _save(self) -> None:
+        if self._state is None:
+            return
+        rows = [
+            {
+                "name": f.name,
+                "path": str(f.path),
+                "inode": list(f.inode),
+                "base": f.base,
+                "upload": f.upload,
+                "sent": f.sent,
+                "is_over": f.is_over,
+            }
+            for f in self._files.values()
+        ]
+        if rows == self._saved:
+            return
+        self._saved = rows
+        try:
+            self._state.parent.mkdir(parents=True, exist_ok=True)
+            near = self._state.with_name(self._state.name + ".new")
+            near.write_text(json.dumps({"files": rows}))
+            near.replace(self._state)
+        except OSError as error:
+            self._note(f"{self._state} cannot be written ({error.strerror}): a restart sends these files anew.")
+            self._state = None
+
+
+def _inode(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

@@ -1,0 +1,170 @@
+"""``faultline follow`` and ``faultline run``: the evidence of a job that still runs."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Callable
+
+from faultline import files, sending
+from faultline.following import Follower
+from faultline.options import fields_of
+from faultline.site import Denied, Problem, Site, Unreachable
+from faultline.words import DONE, WRONG_CALL, Usage, Words
+
+#: how long the end of a program waits for the site, if --retry-for does not say less
+_END_S = 60.0
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The client's own arguments, and behind ``--`` the program that ``run`` starts."""
+    words = list(arguments)
+    if words[:1] != ["run"] or "--" not in words:
+        return words, []
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+def follow(asked: argparse.Namespace, site: Site, say: Words) -> int:
+    """Follow files until the process is told to end (SIGTERM, SIGINT), then close the job."""
+    _check(asked)
+    slug = _begin(asked, site, say)
+    state = Path(asked.state) if asked.state else _state_of(slug, asked.attempt, asked.prefix)
+    follower = Follower(
+        site, slug, _found(asked), attempt=asked.attempt, state=state, bytes_per_s=asked.rate, note=say.note
+    )
+    if asked.once:
+        follower.look()
+        return say.end(DONE)
+    stop = threading.Event()
+    _on_signals(lambda number: stop.set())
+    follower.run(stop, every_s=asked.every)
+    follower.finish()
+    _close(site, slug, asked.outcome, say)
+    return say.end(DONE)
+
+
+def run(asked: argparse.Namespace, connect: Callable[[], Site], say: Words) -> int:
+    """Start the program, follow what it prints, return its exit code.
+
+    The program runs whatever becomes of the site: where it cannot be reached, only the following is lost, with a note.
+    """
+    _check(asked)
+    if not asked.program:
+        raise Usage("Which program? Put it behind --: faultline run --job NAME -- torchrun train.py.")
+    output = Path(asked.output) if asked.output else Path(tempfile.mkdtemp(prefix="faultline-")) / "output.log"
+    output.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        child = subprocess.Popen(asked.program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # noqa: S603
+    except OSError as error:
+        return say.end(WRONG_CALL, f"{asked.program[0]} cannot be started: {error.strerror}.")
+    _on_signals(child.send_signal)
+    stop, ended = threading.Event(), threading.Event()
+    codes: list[int] = []
+    sender = threading.Thread(target=_send, args=(asked, connect, say, output, stop, codes), daemon=True)
+    copier = threading.Thread(target=_copy, args=(child, output, ended), daemon=True)
+    copier.start()
+    sender.start()
+    code = child.wait()
+    ended.wait(5.0)  # a grandchild may hold the pipe open for ever
+    codes.append(code)
+    stop.set()
+    sender.join(min(_END_S, asked.retry_for))
+    if sender.is_alive():
+        say.note(f"the site does not answer: the last lines were not sent, they are in {output}")
+    return code if code >= 0 else 128 - code
+
+
+def _send(
+    asked: argparse.Namespace,
+    connect: Callable[[], Site],
+    say: Words,
+    output: Path,
+    stop: threading.Event,
+    codes: list[int],
+) -> None:
+    """The thread that follows; nothing that goes wrong here reaches the program."""
+    try:
+        site = connect()
+        slug = _begin(asked, site, say)
+        found = _found(asked, files.Source(output, output.resolve().parent, f"{asked.prefix}output.log"))
+        follower = Follower(site, slug, found, attempt=asked.attempt, bytes_per_s=asked.rate, note=say.note)
+        follower.run(stop, every_s=asked.every)
+        follower.finish()
+        _close(site, slug, asked.outcome or ("failed" if any(codes) else "succeeded"), say)
+    except (Usage, ValueError, Denied, Problem, Unreachable, OSError) as error:
+        say.note(f"this job is not followed: {error}")
+
+
+def _copy(child: subprocess.Popen[bytes], output: Path, ended: threading.Event) -> None:
+    """What the program prints goes where it went before, and into a file."""
+    out = sys.stdout.buffer
+    with output.open("ab", buffering=0) as file:
+        while block := os.read(child.stdout.fileno(), 1 << 16):  # type: ignore[union-attr]
+            for target in (file, out):
+                with suppress(OSError):  # a full disk or a closed terminal must not stop the program
+                    target.write(block)
+                    target.flush()
+    ended.set()
+
+
+def _check(asked: argparse.Namespace) -> None:
+    if asked.attempt < 0 or asked.every <= 0 or asked.rate < 0:
+        raise Usage("--attempt counts from 0; --every is more than 0; --rate is not negative.")
+    missing = [path for path in asked.paths if not Path(path).exists()]
+    if missing:
+        raise Usage(f"There is no {missing[0]}.")
+
+
+def _begin(asked: argparse.Namespace, site: Site, say: Words) -> str:
+    """The job, made if there is none, and said to be running."""
+    fields = fields_of(asked)
+    fields.setdefault("outcome", "running")
+    job, is_made = sending.job_get(site, fields)
+    slug: str = job["slug"]
+    say.result.update(job=slug, url=f"{site.url}/jobs/{slug}/", is_new=is_made)
+    say.note(f"following this job at {site.url}/jobs/{slug}/")
+    return slug
+
+
+def _close(site: Site, slug: str, outcome: str | None, say: Words) -> None:
+    """Say how the job ended, and have it diagnosed."""
+    site.send("PATCH", f"/jobs/{slug}/", {"outcome": outcome or "unknown"})
+    say.result["diagnosis"] = sending.diagnose(site, slug)["state"]
+
+
+def _found(asked: argparse.Namespace, *more: files.Source) -> Callable[[], Iterable[files.Source]]:
+    """Looks for files each time it is called."""
+
+    def look() -> Iterable[files.Source]:
+        yield from more
+        for source in files.found(asked.paths, prefix=asked.prefix, exclude=asked.exclude):
+            name = source.name[len(asked.prefix) :]
+            if not asked.include or any(
+                fnmatch.fnmatch(name, wanted) or fnmatch.fnmatch(source.path.name, wanted) for wanted in asked.include
+            ):
+                yield source
+
+    return look
+
+
+def _state_of(slug: str, attempt: int, prefix: str) -> Path:
+    """Where a follower remembers; followers of several nodes may share a home directory."""
+    base = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
+    name = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in f"{slug}-{attempt}-{prefix}")
+    return base / "faultline" / f"{name[:150]}-{os.uname().nodename}.json"
+
+
+def _on_signals(act: Callable[[int], Any]) -> None:
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda caught, frame: act(caught))

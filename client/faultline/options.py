@@ -1,0 +1,141 @@
+"""What may be typed: the commands with their options, and what they say of a job."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import time
+from typing import Any
+
+from faultline import __version__, files
+from faultline.words import CODES, Usage
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="faultline", epilog=CODES, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--version", action="version", version=__version__)
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--url", default=os.environ.get("FAULTLINE_URL", ""), help="the site; default: FAULTLINE_URL")
+    common.add_argument(
+        "--token-file",
+        help="file that holds the token; default: FAULTLINE_TOKEN, FAULTLINE_TOKEN_FILE, ~/.config/faultline/token",
+    )
+    common.add_argument("--ca-file", help="certificates to trust instead of the system's")
+    common.add_argument(
+        "--retry-for",
+        type=float,
+        default=900,
+        metavar="S",
+        help="how long to be patient with a site that is away or busy; default: 900",
+    )
+    common.add_argument("--quiet", "-q", action="store_true", help="say only what went wrong")
+    common.add_argument("--json", action="store_true", help="print one JSON object to standard output")
+
+    def command(name: str, meaning: str) -> argparse.ArgumentParser:
+        shape = argparse.RawDescriptionHelpFormatter
+        return commands.add_parser(name, help=meaning, epilog=CODES, formatter_class=shape, parents=[common])
+
+    upload = command("upload", "send the evidence of a job")
+    upload.add_argument("paths", nargs="+", metavar="PATH", help="directories, files, archives")
+    upload.add_argument(
+        "--job", required=True, metavar="NAME", help="the job's name; run again, the same job gets what it lacks"
+    )
+    upload.add_argument("--slug", help="the job's id in addresses; default: made of the name")
+    upload.add_argument("--attempt", type=int, default=0, metavar="N", help="global launch of the job, counted from 0")
+    upload.add_argument(
+        "--prefix", default="", metavar="P", help="put this before each file's name, for instance $(hostname)/"
+    )
+    upload.add_argument("--exclude", action="append", default=[], metavar="GLOB", help="leave out; may be given again")
+    upload.add_argument("--follow", action="store_true", help="also send what links lead to outside the directory")
+    upload.add_argument("--parallel", type=int, default=4, metavar="N", help="files at a time; default: 4")
+    _describes(upload)
+    upload.add_argument("--diagnose", action="store_true", help="diagnose as soon as the evidence is read")
+    _waits(upload)
+
+    follow = command("follow", "send files of a running job as they grow")
+    follow.add_argument("paths", nargs="+", metavar="PATH", help="directories and files")
+    _grows(follow)
+    follow.add_argument("--once", action="store_true", help="send what is there now and leave the files open")
+    follow.add_argument(
+        "--state", metavar="FILE", help="where to remember what was sent; default: in ~/.local/state/faultline"
+    )
+
+    launch = command("run", "start a program and follow what it prints: faultline run --job NAME -- torchrun …")
+    launch.add_argument("paths", nargs="*", metavar="PATH", help="directories of further logs to follow")
+    _grows(launch)
+    launch.add_argument("--output", metavar="FILE", help="keep what the program prints here; default: a temporary file")
+
+    status = command("status", "how a job does")
+    status.add_argument("slug")
+    _waits(status)
+
+    command("check", "whether site and token work")
+    return made
+
+
+def _waits(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--wait",
+        nargs="?",
+        type=float,
+        const=3600.0,
+        metavar="S",
+        help="wait for the diagnosis, at most so many seconds; default: 3600",
+    )
+
+
+def _grows(command: argparse.ArgumentParser) -> None:
+    """Options of what follows growing files."""
+    command.add_argument("--job", required=True, metavar="NAME", help="the job's name")
+    command.add_argument("--slug", help="the job's id in addresses; default: made of the name")
+    command.add_argument("--attempt", type=int, default=0, metavar="N", help="global launch of the job, counted from 0")
+    command.add_argument("--prefix", default="", metavar="P", help="put this before each file's name: $(hostname)/")
+    command.add_argument("--include", action="append", default=[], metavar="GLOB", help="follow these files only")
+    command.add_argument("--exclude", action="append", default=[], metavar="GLOB", help="leave out; may be given again")
+    command.add_argument("--every", type=float, default=2.0, metavar="S", help="look every so many seconds; default: 2")
+    command.add_argument(
+        "--rate", type=float, default=0.0, metavar="B", help="bytes a second at most; default: no limit"
+    )
+    _describes(command)
+
+
+def _describes(command: argparse.ArgumentParser) -> None:
+    """Options that say what kind of job it is."""
+    for name, meaning in (
+        ("cluster", "slug of the cluster"),
+        ("family", "pool of comparable jobs"),
+        ("framework", "megatron, deepspeed, …"),
+        ("model", "what is trained"),
+        ("comment", "a remark"),
+        ("time-zone", "zone of time stamps that name none, such as Europe/Berlin"),
+        ("started", "when it started, ISO 8601 or seconds since 1970"),
+        ("ended", "when it ended"),
+        ("nodes", "names, comma separated; gpu[01-16] is spelled out"),
+    ):
+        command.add_argument(f"--{name}", help=meaning)
+    command.add_argument("--outcome", choices=("unknown", "running", "succeeded", "failed", "cancelled"))
+
+
+def fields_of(asked: argparse.Namespace) -> dict[str, Any]:
+    name = " ".join(asked.job.split())
+    slug = asked.slug or re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")[:100]
+    if not name or not slug or not re.fullmatch(r"[A-Za-z0-9_-]{1,120}", slug):
+        raise Usage("Give the job a --slug of letters, digits, - and _, at most 120.")
+    fields: dict[str, Any] = {"name": name[:200], "slug": slug}
+    for key in ("cluster", "family", "framework", "model", "comment", "time_zone", "outcome"):
+        if getattr(asked, key):
+            fields[key] = getattr(asked, key)
+    for key, said in (("started_at", asked.started), ("ended_at", asked.ended)):
+        if said:
+            fields[key] = _moment(said)
+    if asked.nodes:
+        fields["nodes"] = files.nodes_of(asked.nodes)
+    return fields
+
+
+def _moment(text: str) -> str:
+    if re.fullmatch(r"\d{9,11}(\.\d+)?", text):
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(float(text)))
+    return text

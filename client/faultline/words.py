@@ -1,0 +1,106 @@
+"""What the client says, and how it ends: exit codes, notes, progress, results."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+from faultline import sending
+
+DONE, SOME_REFUSED, WRONG_CALL, DENIED, UNREACHABLE, NOT_DIAGNOSED, WAITED_OUT = range(7)
+CODES = """exit codes:
+  0  everything is there (and with --wait: diagnosed)
+  1  some files were refused or could not be read; the rest is there
+  2  wrong call
+  3  the site does not accept the token, or its owner may not do this
+  4  the site could not be reached, or was busy for longer than --retry-for; run it again, it goes on where it stopped
+  5  --wait: the diagnosis failed, or there was nothing to diagnose
+  6  --wait: not done in time; it goes on by itself
+
+environment: FAULTLINE_URL, FAULTLINE_TOKEN, FAULTLINE_TOKEN_FILE; proxies as usual (https_proxy, no_proxy)"""
+
+
+class Usage(Exception):
+    """A wrong call, told in one sentence."""
+
+
+class Words:
+    """What is said: notes and progress on standard error, the result on standard output."""
+
+    def __init__(self, *, is_quiet: bool, is_json: bool) -> None:
+        self.result: dict[str, Any] = {}
+        self.refused: list[sending.Outcome] = []
+        self._is_quiet = is_quiet
+        self._is_json = is_json
+        self._is_live = sys.stderr.isatty() and not is_quiet
+        self._counts = {"sent": 0, "known": 0, "refused": 0}
+        self._files = 0
+        self._bytes = 0
+        self._shown_at = 0.0
+        self._shown = ""
+        self._lock = threading.Lock()
+
+    def note(self, words: str) -> None:
+        self._clear()
+        print(f"faultline: {words}", file=sys.stderr, flush=True)
+
+    def line(self, words: str) -> None:
+        if words and not self._is_quiet and not self._is_json:
+            self._clear()
+            print(words, flush=True)
+
+    def begin(self, count: int) -> None:
+        self._files = count
+
+    def bytes(self, count: int) -> None:
+        with self._lock:
+            self._bytes += count
+            done = sum(self._counts.values())
+        self.progress(f"{done:,} of {self._files:,} files, {_size(self._bytes)}")
+
+    def file(self, outcome: sending.Outcome) -> None:
+        self._counts[outcome.state] += 1
+        if outcome.problem:
+            self.refused.append(outcome)
+            self.note(outcome.problem)
+
+    def progress(self, words: str) -> None:
+        if self._is_live and time.monotonic() - self._shown_at > 0.2:
+            self._shown_at, self._shown = time.monotonic(), words
+            print(f"\r\x1b[K{words}", end="", file=sys.stderr, flush=True)
+
+    def summary(self) -> None:
+        counts = self._counts
+        self.result.update(
+            sent=counts["sent"],
+            known=counts["known"],
+            refused=[{"path": row.name, "problem": row.problem} for row in self.refused],
+            bytes=self._bytes,
+        )
+        there = f", {counts['known']:,} were there already" if counts["known"] else ""
+        refused = f", {counts['refused']:,} refused" if counts["refused"] else ""
+        self.line(f"{counts['sent']:,} sent{there}{refused}: {self.result['url']}")
+
+    def end(self, code: int, problem: str = "") -> int:
+        if problem:
+            self.note(problem)
+            self.result["error"] = problem
+        if self._is_json:
+            print(json.dumps({"code": code, **self.result}), flush=True)
+        return code
+
+    def _clear(self) -> None:
+        if self._shown:
+            self._shown = ""
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

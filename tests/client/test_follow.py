@@ -1,0 +1,209 @@
+"""``faultline follow`` and ``faultline run`` against a running site: growing, rotated, truncated and deleted files."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultline import files
+from faultline import main as command
+from faultline.following import Follower
+from faultline.site import Site
+from ingest import services, signals
+from ingest.models import Artifact, Job, Upload
+from ingest.services import resuming
+from ingest.storage import blob_range
+from tests.factories import make_user
+from tests.ingest.conftest import LOG
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture(autouse=True)
+def token(db: None, live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    engineer = make_user("engineer", "engineer")
+    _, secret = services.token_create(user=engineer, name="side-car", scopes=["upload", "read"])
+    monkeypatch.setattr(signals.artifact_ready, "receivers", [])
+    monkeypatch.setenv("FAULTLINE_TOKEN", secret)
+    monkeypatch.setenv("FAULTLINE_URL", live_server.url)
+    monkeypatch.setenv("no_proxy", "*")
+    return secret
+
+
+@pytest.fixture
+def job(db: None) -> Job:
+    return services.job_create(name="Night run")
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def follower(live_server: Any, token: str, job: Job, logs: Path, tmp_path: Path) -> Callable[[], Follower]:
+    """Makes a follower of ``logs``; each has the state that the one before left."""
+
+    def make() -> Follower:
+        site = Site(live_server.url, token, retry_for_s=20)
+        return Follower(site, job.slug, lambda: files.found([str(logs)]), state=tmp_path / "state.json")
+
+    return make
+
+
+def evidence() -> dict[str, bytes]:
+    return {a.path: blob_range(a.blob_id, 0, 1 << 30) for a in Artifact.objects.filter(is_superseded=False)}
+
+
+def append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def test_a_growing_file_arrives_as_it_grows_and_is_taken_in_at_the_end(
+    follower: Callable[[], Follower], logs: Path
+) -> None:
+    following = follower()
+    append(logs / "a.log", LOG[:1000])
+    following.look()
+    assert Upload.objects.get().offset_bytes == 1000
+    append(logs / "a.log", LOG[1000:1500])
+    append(logs / "late.log", b"hello\n")
+    following.look()
+    assert sorted(Upload.objects.values_list("path", "offset_bytes")) == [("a.log", 1500), ("late.log", 6)]
+    append(logs / "a.log", LOG[1500:])
+    following.look()
+    following.finish()
+    assert evidence() == {"a.log": LOG, "late.log": b"hello\n"}
+
+
+def test_a_follower_that_was_killed_goes_on_where_it_stopped(follower: Callable[[], Follower], logs: Path) -> None:
+    append(logs / "a.log", LOG[:1000])
+    follower().look()  # and is gone
+    append(logs / "a.log", LOG[1000:])
+    second = follower()
+    second.look()
+    second.finish()
+    assert evidence() == {"a.log": LOG}
+
+
+def test_a_follower_without_its_state_meets_the_upload_that_is_open(
+    follower: Callable[[], Follower], logs: Path, tmp_path: Path
+) -> None:
+    append(logs / "a.log", LOG[:1000])
+    follower().look()
+    (tmp_path / "state.json").unlink()
+    append(logs / "a.log", LOG[1000:])
+    second = follower()
+    second.look()
+    second.finish()
+    assert evidence() == {"a.log": LOG}
+
+
+def test_a_rotated_file_and_its_successor_are_both_whole(follower: Callable[[], Follower], logs: Path) -> None:
+    following = follower()
+    append(logs / "a.log", LOG[:1000])
+    following.look()
+    append(logs / "a.log", LOG[1000:2000])
+    (logs / "a.log").rename(logs / "a.log.1")
+    append(logs / "a.log", LOG[2000:])
+    following.look()
+    following.finish()
+    assert evidence() == {"a.log": LOG[:2000], "a.log.2": LOG[2000:]}
+
+
+def test_a_file_that_is_truncated_in_place_begins_anew(follower: Callable[[], Follower], logs: Path) -> None:
+    following = follower()
+    append(logs / "a.log", LOG[:1000])
+    following.look()
+    (logs / "a.log").write_bytes(LOG[:500])
+    following.look()
+    following.finish()
+    assert evidence() == {"a.log": LOG[:1000], "a.log.2": LOG[:500]}
+
+
+def test_a_deleted_file_is_taken_in_as_far_as_it_was_sent(follower: Callable[[], Follower], logs: Path) -> None:
+    following = follower()
+    append(logs / "a.log", LOG[:1000])
+    following.look()
+    append(logs / "a.log", LOG[1000:1100])  # the open file still has it
+    (logs / "a.log").unlink()
+    following.look()
+    assert evidence() == {"a.log": LOG[:1100]}
+
+
+def test_what_comes_after_the_site_ended_a_silent_file_is_not_lost(
+    follower: Callable[[], Follower], logs: Path
+) -> None:
+    following = follower()
+    append(logs / "a.log", LOG[:1000])
+    following.look()
+    resuming.upload_close(upload=Upload.objects.select_related("job", "attempt").get())
+    append(logs / "a.log", LOG[1000:])
+    following.look()
+    following.look()
+    following.finish()
+    assert evidence() == {"a.log": LOG[:1000], "a.log.2": LOG[1000:]}
+
+
+def test_a_followed_job_is_running_until_it_ends(logs: Path, token: str, live_server: Any, tmp_path: Path) -> None:
+    append(logs / "a.log", LOG)
+    words = ["follow", str(logs), "--job", "Night", "--every", "0.1", "--outcome", "running"]
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": str(ROOT / "client"),
+        "FAULTLINE_URL": live_server.url,
+        "FAULTLINE_TOKEN": token,
+        "XDG_STATE_HOME": str(tmp_path),
+        "no_proxy": "*",
+    }
+    child = subprocess.Popen([sys.executable, "-m", "faultline", *words], env=env)
+    try:
+        end = time.monotonic() + PATIENCE_S
+        while not Upload.objects.filter(offset_bytes=len(LOG)).exists():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        assert Job.objects.get(slug="night").declared_outcome == "running"
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(PATIENCE_S) == 0
+    finally:
+        child.kill()
+    assert evidence() == {"a.log": LOG}
+
+
+def run(*words: str) -> int:
+    return command.main(["run", "--every", "0.1", "--retry-for", "20", *words])
+
+
+def test_a_program_runs_with_its_output_followed_and_its_exit_code_kept(capfd: Any) -> None:
+    script = "import sys; print('iteration 1'); print('boom', file=sys.stderr); sys.exit(3)"
+    assert run("--job", "Tiny", "--", sys.executable, "-u", "-c", script) == 3
+    assert "iteration 1\nboom\n" in capfd.readouterr().out
+    job = Job.objects.get(slug="tiny")
+    assert job.declared_outcome == "failed"
+    assert job.is_diagnosis_wanted or job.diagnosing_revision
+    assert evidence() == {"output.log": b"iteration 1\nboom\n"}
+
+
+def test_a_program_runs_though_the_site_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    monkeypatch.setenv("FAULTLINE_URL", "http://127.0.0.1:9")
+    assert command.main(["run", "--retry-for", "0.5", "--job", "x", "--", sys.executable, "-c", "print(7)"]) == 0
+    said = capfd.readouterr()
+    assert said.out == "7\n"
+    assert "this job is not followed" in said.err
+
+
+def test_without_a_program_the_call_is_wrong(capfd: Any) -> None:
+    assert run("--job", "x") == 2
+    assert "Which program?" in capfd.readouterr().err
