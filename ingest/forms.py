@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from django import forms
 from django.db.models import QuerySet
 
-from ingest.asked import MAX_LAYOUT_BYTES, layout_problem, whole
 from ingest.models import DEMONSTRATION, Cluster, Job, Outcome, Team
+from ingest.parameters import MAX_LAYOUT_BYTES, layout_problem, whole
 
 
 class ManyFilesInput(forms.ClearableFileInput):

@@ -15,10 +15,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from diagnosis import numbers
 from ingest import selectors, services
 from ingest.api.uploads import CHUNK_BYTES
-from ingest.asked import whole
 from ingest.bodies import ADMISSION, admitted, takes_bytes
 from ingest.forms import DescriptionForm, JobForm, described
 from ingest.models import Job, Run, ServiceAccount, Team, Token
+from ingest.parameters import whole
 from ingest.refusals import Refused, told
 from ingest.roles import can
 from ingest.services import accounts

@@ -8,8 +8,8 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema_field
 from rest_framework import serializers
 
 from ingest.api.strict import StrictSerializer
-from ingest.asked import layout_problem
 from ingest.models import Artifact, Job, Outcome, Run, RunLog, Upload
+from ingest.parameters import layout_problem
 from ingest.selectors import progress
 
 STEP_STATES = [(name, name) for name in ("waiting", "active", "done", "failed")]

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from ingest.asked import seconds, whole
+from ingest.parameters import seconds, whole
 from ingest.services import artifact_receive
 from tests.factories import make_attempt, make_job, make_user
 from tests.triage.report import sample

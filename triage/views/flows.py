@@ -9,7 +9,7 @@ from django.http import FileResponse, Http404, HttpRequest, HttpResponse, JsonRe
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
-from ingest.asked import seconds
+from ingest.parameters import seconds
 from triage.charts import chart_response
 from triage.models import Activity, Diagnosis
 from triage.selectors.flows import flow_job, ports_heat, ranks_view

@@ -17,7 +17,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
 from diagnosis.model import STAGES
-from ingest.asked import whole
+from ingest.parameters import whole
 from triage import search
 from triage.export import markdown
 from triage.models import Decision, Incident

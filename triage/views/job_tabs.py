@@ -9,8 +9,8 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
-from ingest.asked import seconds, whole
 from ingest.models import Artifact, Job
+from ingest.parameters import seconds, whole
 from ingest.selectors import progress
 from triage.charts.cost import job_chart
 from triage.selectors.comparing import comparison

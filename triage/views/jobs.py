@@ -11,9 +11,9 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from ingest import services
-from ingest.asked import seconds, whole
 from ingest.models import DEMONSTRATION
 from ingest.models.job import Outcome
+from ingest.parameters import seconds, whole
 from ingest.refusals import Refused
 from ingest.selectors import artifacts_of
 from ingest.services import artifact_delete, diagnosis_request

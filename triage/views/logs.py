@@ -15,8 +15,8 @@ from django.views.decorators.http import require_GET
 
 from diagnosis.model import LOG_KINDS, Kind
 from ingest import selectors as evidence
-from ingest.asked import instant, whole
 from ingest.models import Artifact, Job
+from ingest.parameters import instant, whole
 from triage.selectors.instant import EACH, EACH_ASKED, MAX_LINES, Common, moment_of, same_instant
 from triage.selectors.jobs import artifact_for
 from triage.selectors.logmap import HEIGHT, log_map

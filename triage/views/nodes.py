@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ingest.asked import whole
+from ingest.parameters import whole
 from ingest.roles import can
 from triage.selectors.demonstration import clusters_counted, notice_of_machines
 from triage.selectors.memory import remembered

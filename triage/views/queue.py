@@ -16,8 +16,8 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
-from ingest.asked import whole
 from ingest.models import DEMONSTRATION
+from ingest.parameters import whole
 from ingest.selectors import people_who_see
 from triage import search
 from triage.export import CSV_COLUMNS, csv_lines, csv_row

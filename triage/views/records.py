@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from ingest.asked import whole
 from ingest.models import Artifact, Job
+from ingest.parameters import whole
 from triage.selectors.records import records_page
 
 
