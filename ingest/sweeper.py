@@ -37,11 +37,11 @@ def ready(**_: Any) -> None:
 
 
 @worker_init.connect
-def share(sender: Any = None, **_: Any) -> None:
+def configure_slots(sender: Any = None, **_: Any) -> None:
     """Keep one process free of long work."""
-    from ingest import places  # noqa: PLC0415  # needs the settings
+    from ingest import slots  # noqa: PLC0415  # needs the settings
 
-    places.share(int(getattr(sender, "concurrency", 0) or os.cpu_count() or 1))
+    slots.configure(int(getattr(sender, "concurrency", 0) or os.cpu_count() or 1))
 
 
 @worker_init.connect

@@ -97,7 +97,7 @@ class Run(models.Model):
     stage = models.CharField(max_length=60, blank=True)
     done = models.BigIntegerField(default=0)
     total = models.BigIntegerField(default=0)
-    #: it holds up short work, and needs a place of its own (:mod:`ingest.places`)
+    #: it holds up short work, and needs a slot (:mod:`ingest.slots`)
     is_long = models.BooleanField(default=False)
     #: {"revision": 3} of a diagnose run; {"offset": …, "length": …, "part": 1, "parts": 4} of a range
     parameters = models.JSONField(default=dict, blank=True)

@@ -4,8 +4,8 @@ Uploaders take turns: whoever has the fewest runs under way is next, then whoeve
 jobs of one uploader the one that got least of the last hour is next, so that a small job does not wait for large ones
 that came before. One turn in eight takes the oldest run, whosesoever it is, so that nothing waits for ever.
 
-Long work (a large archive, file or diagnosis) needs a place (:mod:`ingest.places`): at least one process of each worker
-is left to short work. A run that turns out to be long after it began takes a place then, or goes back to the queue.
+Long work (a large archive, file or diagnosis) needs a slot (:mod:`ingest.slots`): at least one process of each worker
+is left to short work. A run that turns out to be long after it began takes a slot then, or goes back to the queue.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from django.db.models import Count, F, Max, Min, Q
 from django.utils import timezone
 
-from ingest import places
+from ingest import slots
 from ingest.models import Run
 from ingest.services.runs import Work, run_do
 
@@ -34,17 +34,17 @@ def work_next(acts: Mapping[str, Act], *, asked: int) -> None:
     whose worker died is still called running, and only the claim of it can tell."""
     turn = next(_turns)
     run_id = next_run(acts, oldest=turn % _OLDEST_EVERY == 0)
-    place = None
+    slot = None
     if run_id is not None and Run.objects.filter(pk=run_id, is_long=True).exists():
-        place = places.take()
-        if place is None:
+        slot = slots.take()
+        if slot is None:
             run_id = next_run(acts, is_short=True)
             if run_id is None:
                 return
     kind = Run.objects.filter(pk=run_id or asked).values_list("kind", flat=True).first()
     if kind is None or kind not in acts:
         return
-    was_long = run_do(run_id or asked, acts[kind], place)
+    was_long = run_do(run_id or asked, acts[kind], slot)
     if was_long:
         _wake_another(acts)
 
@@ -73,7 +73,7 @@ def next_run(kinds: Mapping[str, Any], *, oldest: bool = False, is_short: bool =
 
 
 def _wake_another(kinds: Mapping[str, Any]) -> None:
-    """A place is free: runs that found none have no message any more."""
+    """A slot is free: runs that found none have no message any more."""
     from ingest.services.diagnosing import ready_send  # noqa: PLC0415  # diagnosing makes runs
     from ingest.tasks import run_send  # noqa: PLC0415  # tasks call services
 

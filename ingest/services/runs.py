@@ -18,7 +18,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from diagnosis import faults
-from ingest import places, processes
+from ingest import processes, slots
 from ingest.isolation import Lost
 from ingest.models import Artifact, Job, Run, RunLog, Upload
 from ingest.refusals import DATABASE_AWAY, Refused
@@ -52,7 +52,7 @@ class Superseded(Exception):
 
 class Postponed(Exception):
     """The run goes back to the queue through no fault of its own: it took its share (others may be next), or, with
-    ``is_long``, it takes long and there is no place for long work."""
+    ``is_long``, it takes long and there is no slot for long work."""
 
     def __init__(self, *, is_long: bool) -> None:
         super().__init__()
@@ -62,9 +62,9 @@ class Postponed(Exception):
 class Work:
     """What a running piece of work may do with its run: tell its progress, write to its log."""
 
-    def __init__(self, run: Run, place: places.Place | None = None) -> None:
+    def __init__(self, run: Run, slot: slots.Slot | None = None) -> None:
         self.run = run
-        self.place = place
+        self.slot = slot
         self._began = time.monotonic()
         self._told_at = 0.0
         self._stage = ""
@@ -86,10 +86,10 @@ class Work:
         return time.monotonic() - self._began > SHORT_S
 
     def goes_on_long(self) -> None:
-        """Take a place for long work. Raises :class:`Postponed` where there is none."""
-        if self.place is None:
-            self.place = places.take()
-        if self.place is None:
+        """Take a slot for long work. Raises :class:`Postponed` where there is none."""
+        if self.slot is None:
+            self.slot = slots.take()
+        if self.slot is None:
             raise Postponed(is_long=True)
         if not self.run.is_long:
             self.run.is_long = True
@@ -121,22 +121,22 @@ class Work:
             RunLog.objects.create(run=self.run, level=RunLog.Level.WARNING, message=message)
 
 
-def run_do(run_id: int, act: Callable[[Work], None], place: places.Place | None = None) -> bool:
+def run_do(run_id: int, act: Callable[[Work], None], slot: slots.Slot | None = None) -> bool:
     """Claim the run, do its work, record the outcome. Without a claim (done, or in other hands) nothing happens.
 
-    ``place`` is for work that is known to be long; it is left afterwards. Returns whether one was held.
+    ``slot`` is for work that is known to be long; it is left afterwards. Returns whether one was held.
 
     An expected problem (:class:`Refused`) fails the run with its sentence; an unexpected one lets it be tried again.
     """
     run = run_claim(run_id)
-    work = Work(run, place) if run is not None else None
+    work = Work(run, slot) if run is not None else None
     try:
         if work is not None:
             _work_do(work, act)
     finally:
-        held = work.place if work is not None else place
+        held = work.slot if work is not None else slot
         if held is not None:
-            held.leave()
+            held.release()
     return held is not None
 
 
@@ -249,7 +249,7 @@ def run_release(run: Run, sentence: str) -> None:
 
 
 def _postpone(run: Run, *, is_long: bool) -> None:
-    """Back to the queue; this try counts for nothing. Whoever leaves a place for long work wakes the next for it."""
+    """Back to the queue; this try counts for nothing. Whoever leaves a slot for long work wakes the next for it."""
     parameters = {**run.parameters, _WAITS: int(run.parameters.get(_WAITS, 0)) + 1}
     Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries).update(
         state=Run.State.QUEUED, sent_at=timezone.now(), worker="", is_long=is_long, parameters=parameters

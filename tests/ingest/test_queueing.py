@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from ingest import places, services
+from ingest import services, slots
 from ingest.models import Artifact, Job, Run, Upload
 from ingest.services import queueing, runs
 from tests.archives import tar_of
@@ -32,10 +32,10 @@ def job_of(name: str) -> Job:
 
 
 @pytest.fixture
-def one_place(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(places, "_count", None)
-    monkeypatch.setattr(places, "_owner", 0)
-    places.share(2)
+def one_slot(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(slots, "_count", None)
+    monkeypatch.setattr(slots, "_owner", 0)
+    slots.configure(2)
     yield
 
 
@@ -100,25 +100,25 @@ def test_a_message_for_a_run_that_is_done_already_does_another_one() -> None:
     assert done == [first.pk, second.pk]
 
 
-def test_long_work_waits_for_a_place_and_short_work_passes_it(one_place: None) -> None:
+def test_long_work_waits_for_a_slot_and_short_work_passes_it(one_slot: None) -> None:
     (long,), (short,) = queued(job_of("anna"), is_long=True), queued(job_of("ben"))
-    place = places.take()
-    assert place is not None
-    assert places.take() is None
+    slot = slots.take()
+    assert slot is not None
+    assert slots.take() is None
     done: list[int] = []
     acts = {Run.Kind.PARSE: lambda work: done.append(work.run.pk)}
     queueing.work_next(acts, asked=long.pk)
     queueing.work_next(acts, asked=short.pk)
     assert done == [short.pk]
-    place.leave()
+    slot.release()
     queueing.work_next(acts, asked=long.pk)
     assert done == [short.pk, long.pk]
-    again = places.take()
+    again = slots.take()
     assert again is not None
-    again.leave()
+    again.release()
 
 
-def test_who_leaves_a_place_wakes_the_next_that_needs_one(one_place: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_releases_a_slot_wakes_the_next_that_needs_one(one_slot: None, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = queued(make_job(), 2, is_long=True)
     woken: list[int] = []
     monkeypatch.setattr("ingest.tasks.run_send", woken.append)
@@ -126,18 +126,18 @@ def test_who_leaves_a_place_wakes_the_next_that_needs_one(one_place: None, monke
     assert woken == [second.pk]
 
 
-def test_an_archive_that_turns_out_large_waits_for_a_place_and_is_read_then(
-    one_place: None, job: Job, monkeypatch: pytest.MonkeyPatch
+def test_an_archive_that_turns_out_large_waits_for_a_slot_and_is_read_then(
+    one_slot: None, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = places.take()
-    assert place is not None
+    slot = slots.take()
+    assert slot is not None
     with monkeypatch.context() as slow:
         slow.setattr(runs, "SHORT_S", -1.0)
         data = tar_of({f"{n}.log": LOG + b"%d\n" % n for n in range(5)})
         services.artifact_receive(job=job, path="all.tar", chunks=[data])
     run = Run.objects.get(kind="unpack")
     assert (run.state, run.is_long, runs.tries_of(run)) == ("queued", True, 0)
-    place.leave()
+    slot.release()
     queueing.work_next({"unpack": _unpack()}, asked=run.pk)
     assert Upload.objects.get().state == "settled"
     assert Artifact.objects.count() == 5

@@ -1,6 +1,6 @@
-"""Places for long work: a Celery worker keeps one of its processes free of it, so that short work never waits long.
+"""Slots for long work. A Celery worker keeps one of its processes free of long work, so that short work starts soon.
 
-A place is a locked file. The system lets go of the lock when its process ends, however it ends.
+A slot is a locked file. The system releases the lock when the process that holds it ends, however it ends.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import BinaryIO
 
 from ingest import processes, scratch
 
-_FOLDER = "places"
-#: how many processes of this worker may do long work at once; None outside a worker: as many as like
+_FOLDER = "slots"
+#: how many processes of this worker may do long work at once; None outside a worker: no limit
 _count: int | None = None
 _owner = 0
 
 
-def share(processes_of_worker: int) -> None:
-    """Called once by the worker that will fork the processes. With a single process it does long work, too."""
+def configure(processes_of_worker: int) -> None:
+    """Called once by the worker, before it forks its processes. A single process does long work, too."""
     global _count, _owner  # facts of the worker, known to its forks
     _count, _owner = max(1, processes_of_worker - 1), os.getpid()
     for path in scratch.folder(_FOLDER).iterdir():
@@ -26,10 +26,10 @@ def share(processes_of_worker: int) -> None:
             path.unlink(missing_ok=True)
 
 
-def take() -> Place | None:
-    """A free place; None where all are taken."""
+def take() -> Slot | None:
+    """A free slot; None if all are taken."""
     if _count is None:
-        return Place(None)
+        return Slot(None)
     for number in range(_count):
         file = (scratch.folder(_FOLDER) / f"{_owner}-{number}").open("wb")
         try:
@@ -37,15 +37,15 @@ def take() -> Place | None:
         except BlockingIOError:
             file.close()
         else:
-            return Place(file)
+            return Slot(file)
     return None
 
 
-class Place:
+class Slot:
     def __init__(self, file: BinaryIO | None) -> None:
         self._file = file
 
-    def leave(self) -> None:
-        """Make room for others. May be called again."""
+    def release(self) -> None:
+        """Free the slot for other processes. May be called again."""
         if self._file is not None:
             self._file.close()
