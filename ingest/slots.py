@@ -9,7 +9,7 @@ import fcntl
 import os
 from typing import BinaryIO
 
-from ingest import processes, scratch
+from ingest import processes, temp_files
 
 _FOLDER = "slots"
 #: how many processes of this worker may do long work at once; None outside a worker: no limit
@@ -21,7 +21,7 @@ def configure(processes_of_worker: int) -> None:
     """Called once by the worker, before it forks its processes. A single process does long work, too."""
     global _count, _owner  # facts of the worker, known to its forks
     _count, _owner = max(1, processes_of_worker - 1), os.getpid()
-    for path in scratch.folder(_FOLDER).iterdir():
+    for path in temp_files.folder(_FOLDER).iterdir():
         if not processes.started(int(path.name.partition("-")[0])):
             path.unlink(missing_ok=True)
 
@@ -31,7 +31,7 @@ def take() -> Slot | None:
     if _count is None:
         return Slot(None)
     for number in range(_count):
-        file = (scratch.folder(_FOLDER) / f"{_owner}-{number}").open("wb")
+        file = (temp_files.folder(_FOLDER) / f"{_owner}-{number}").open("wb")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -19,7 +19,7 @@ from uuid import uuid4
 from django.core.files import File
 from django.core.files.storage import FileSystemStorage, Storage, storages
 
-from ingest import scratch
+from ingest import temp_files
 from ingest.models import Blob
 
 BLOCK_BYTES = 1 << 20
@@ -31,7 +31,7 @@ class Part:
     """A growing file with a running digest. Closing it removes it unless it was kept by :func:`blob_put`."""
 
     def __init__(self) -> None:
-        self.path = scratch.part_path()
+        self.path = temp_files.part_path()
         self.size_bytes = 0
         self._digest = hashlib.sha256()
         self._file = self.path.open("wb")
@@ -198,7 +198,7 @@ def directory_get(key: str, names: Iterable[str], work: Path | None = None) -> P
     storage = storages["parsed"]
     if isinstance(storage, FileSystemStorage):
         return Path(storage.path(key))
-    target = (work or scratch.copies()) / key
+    target = (work or temp_files.copies()) / key
     target.mkdir(parents=True, exist_ok=True)
     for name in names:
         if not (target / name).exists() and storage.exists(f"{key}/{name}"):

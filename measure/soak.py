@@ -224,7 +224,7 @@ def _complaints(sent: Sent, data: Path) -> list[str]:
     django.setup()
     from django.db.models import Count, F
 
-    from ingest import scratch
+    from ingest import temp_files
     from ingest.models import Artifact, Job, Run, Upload
     from triage.models import Diagnosis
 
@@ -249,9 +249,9 @@ def _complaints(sent: Sent, data: Path) -> list[str]:
         found.append(f"{job.slug}: diagnosed {job.diagnosed_revision} of revision {job.revision}")
     again = Diagnosis.objects.values("attempt", "revision").annotate(n=Count("pk")).filter(n__gt=1).count()
     found += [f"{again} revisions were diagnosed twice"] if again else []
-    scratch.clear()
+    temp_files.remove_abandoned()
     kept = {f"{pk}.part" for pk in Upload.objects.filter(state=Upload.State.RECEIVING).values_list("pk", flat=True)}
-    left = [p for place in (scratch.PARTS, scratch.WORK) for p in (data / place).iterdir() if p.name not in kept]
+    left = [p for place in (temp_files.PARTS, temp_files.WORK) for p in (data / place).iterdir() if p.name not in kept]
     found += [f"left over: {path}" for path in left]
     hidden = [p for p in (data / "blobs").rglob("*") if p.is_file() and len(p.name) != 64]
     return found + [f"no blob: {path}" for path in hidden]

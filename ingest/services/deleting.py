@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from ingest import scratch
+from ingest import temp_files
 from ingest.models import Cluster, HistoryEntry, Job, Run, Upload
 from ingest.refusals import Refused
 from ingest.signals import job_deleting
@@ -72,4 +72,4 @@ def _files_delete(history: list[str], parts: list[str]) -> None:
     for key in history:
         storages["parsed"].delete(key)
     for name in parts:
-        scratch.part_path(name).unlink(missing_ok=True)
+        temp_files.part_path(name).unlink(missing_ok=True)

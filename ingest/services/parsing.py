@@ -10,7 +10,7 @@ from pathlib import Path
 from django.db import transaction
 from django.utils import timezone
 
-from ingest import scratch
+from ingest import temp_files
 from ingest.isolation import Lost
 from ingest.models import Artifact, RunLog
 from ingest.refusals import Refused
@@ -31,7 +31,7 @@ def artifacts_parse(work: Work) -> None:
     if work.run.artifact_id is not None:
         ranges.range_parse(work)
         return
-    with scratch.room() as folder:
+    with temp_files.temp_dir() as folder:
         _artifacts_parse(work, folder)
 
 

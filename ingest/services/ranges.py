@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from diagnosis import ParseHints, sniff
 from diagnosis.parsing import is_divisible
-from ingest import scratch, storage
+from ingest import storage, temp_files
 from ingest.models import Artifact, Run
 from ingest.services import keeping
 from ingest.services.reading import artifact_read, engine_call
@@ -86,7 +86,7 @@ def range_parse(work: Work) -> None:
     if artifact.state in (Artifact.State.PARSED, Artifact.State.SKIPPED):
         return
     hints = keeping.hints_of(artifact, work.run.job)
-    with scratch.room() as folder:
+    with temp_files.temp_dir() as folder:
         if "part" in work.run.parameters:
             _read(artifact, hints, work, folder / "part")
         else:

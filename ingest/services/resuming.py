@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from django.conf import settings
 from django.utils import timezone
 
-from ingest import scratch, storage
+from ingest import storage, temp_files
 from ingest.models import Job, Upload
 from ingest.refusals import Refused, told
 from ingest.services.jobs import attempt_get
@@ -191,7 +191,7 @@ def _complete_already() -> Refused:
 
 
 def _part(upload: Upload) -> Path:
-    return scratch.part_path(f"{upload.pk}.part")
+    return temp_files.part_path(f"{upload.pk}.part")
 
 
 def _locked(part: Path) -> BinaryIO:

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
-from ingest import scratch, storage
+from ingest import storage, temp_files
 from ingest.models import Blob, IdempotencyKey, Run, Upload
 from ingest.refusals import Refused
 from ingest.services.diagnosing import jobs_due, ready_send, revision_close
@@ -41,7 +41,7 @@ def sweep() -> None:
             run_fail(run, TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
     left = [run for run in running if is_abandoned(run)]
     if left:
-        scratch.clear()
+        temp_files.remove_abandoned()
     for run in left:
         log.warning("run %s was left by its worker %s", run.pk, run.worker)
         run_release(run, "The worker that did this died or went silent; it is done again.")
@@ -62,7 +62,7 @@ def sweep() -> None:
 def tidy() -> None:
     """Throw away part files of abandoned uploads, blobs that nothing refers to any more, answers kept for repeats."""
     now = timezone.now()
-    scratch.clear()
+    temp_files.remove_abandoned()
     removal_finish()
     IdempotencyKey.objects.filter(created_at__lt=now - _ANSWERS_KEPT).delete()
     silent = Upload.objects.filter(state=Upload.State.RECEIVING, size_bytes=None, updated_at__lt=now - _LIVE_SILENT)
@@ -72,7 +72,7 @@ def tidy() -> None:
         except Refused as refusal:
             log.warning("live upload %s stays open: %s", upload.pk, refusal.detail)
     for upload in Upload.objects.filter(state=Upload.State.RECEIVING, updated_at__lt=now - _PART_KEPT)[:_AT_ONCE]:
-        scratch.part_path(f"{upload.pk}.part").unlink(missing_ok=True)
+        temp_files.part_path(f"{upload.pk}.part").unlink(missing_ok=True)
         upload.state = Upload.State.REFUSED
         upload.problem = f"{upload.path} was never sent to its end: send it again."
         upload.save(update_fields=["state", "problem", "updated_at"])

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from diagnosis import archives
-from ingest import scratch, storage
+from ingest import storage, temp_files
 from ingest.isolation import Lost
 from ingest.models import RunLog, Upload
 from ingest.refusals import told
@@ -29,7 +29,7 @@ def upload_unpack(work: Work) -> None:
     if upload.blob_id is None:
         return
     taking = _Taking(upload, work)
-    with told(), scratch.room() as folder:
+    with told(), temp_files.temp_dir() as folder:
         source, _ = storage.blob_local(upload.blob_id, folder / "source")
         (folder / "members").mkdir()
         said = {"source": str(source), "path": upload.path, "limits": limits(), "folder": str(folder / "members")}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingest import scratch
+from ingest import temp_files
 from ingest.models import Artifact, Upload
 from ingest.services import resuming
 from tests.archives import tar_of
@@ -106,7 +106,7 @@ def test_an_empty_file_needs_no_second_request(api: Any, job: Any) -> None:
 
 def test_a_file_whose_process_died_at_its_last_byte_is_taken_in_when_asked_for(api: Any, job: Any) -> None:
     url = begin(api, job, LOG)["Location"]
-    scratch.part_path(f"{Upload.objects.get().pk}.part").write_bytes(LOG)
+    temp_files.part_path(f"{Upload.objects.get().pk}.part").write_bytes(LOG)
     assert Artifact.objects.count() == 0
     assert api.head(url)["Upload-Offset"] == str(len(LOG))
     assert Artifact.objects.get().lines == 200
@@ -123,7 +123,7 @@ def test_who_asks_while_another_request_takes_the_file_in_hears_that_all_is_here
 def test_an_upload_whose_bytes_are_gone_says_so_to_whoever_asks_where_to_go_on(api: Any, job: Any) -> None:
     url = begin(api, job, LOG)["Location"]
     assert api.head(url)["Upload-Offset"] == "0"
-    scratch.part_path(f"{Upload.objects.get().pk}.part").unlink()
+    temp_files.part_path(f"{Upload.objects.get().pk}.part").unlink()
     assert api.head(url).status_code == 410
     assert patch(api, url, LOG, 0).status_code == 410
     again = begin(api, job, LOG)["Location"]
@@ -134,7 +134,7 @@ def test_an_upload_whose_bytes_are_gone_says_so_to_whoever_asks_where_to_go_on(a
 def test_what_is_given_up_leaves_no_bytes(api: Any, job: Any) -> None:
     url = begin(api, job, LOG)["Location"]
     patch(api, url, LOG[:100], 0)
-    part = scratch.part_path(f"{Upload.objects.get().pk}.part")
+    part = temp_files.part_path(f"{Upload.objects.get().pk}.part")
     assert part.exists()
     assert api.delete(url).status_code == 204
     assert not part.exists()

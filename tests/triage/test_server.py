@@ -16,7 +16,7 @@ from django.core.signals import request_finished, request_started
 from django.db import close_old_connections
 from django.http import StreamingHttpResponse
 
-from ingest import scratch, services
+from ingest import services, temp_files
 from ingest.models import Artifact, Upload
 from tests.factories import make_job, make_user
 from tests.ingest.conftest import LOG, sha
@@ -106,7 +106,7 @@ class Here:
 @pytest.fixture(autouse=True)
 def own_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Bodies on their way lie in a directory of this test, where no other test leaves any."""
-    monkeypatch.setattr(scratch, "folder", lambda name: made(tmp_path / name))
+    monkeypatch.setattr(temp_files, "folder", lambda name: made(tmp_path / name))
 
 
 def made(path: Path) -> Path:
@@ -133,7 +133,7 @@ def token(db: None) -> str:
 
 
 def parts() -> list[Path]:
-    return list(scratch.part_path("x").parent.iterdir())
+    return list(temp_files.part_path("x").parent.iterdir())
 
 
 def put(job: Any, *blocks: bytes, **headers: Any) -> Line:

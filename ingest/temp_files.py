@@ -1,8 +1,8 @@
-"""Unfinished files and local copies, on the disk of the data directory so that finished ones are moved, not copied.
+"""Temporary files and local copies. They lie on the disk of the data directory: a finished file is moved, not copied.
 
-Each bears the name of the process that makes it. What a process leaves behind that was killed is found by that name and
-thrown away; what another machine's left, after two days. So are copies
-of what lies in a remote storage, two days after they were last asked for.
+The name of each file contains the machine and process that writes it. The sweep removes files of ended processes of
+this machine at once, files of other machines after two days, and local copies of a remote storage two days after
+their last use.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _KEPT_S = 2 * 86_400
 
 
 def part_path(name: str = "") -> Path:
-    """Where a part file grows: under ``name`` if it is to outlive this process, else under one of its own."""
+    """The path of a part file: ``name`` for a file that outlives this process, else a new name of this process."""
     return folder(PARTS) / (name or f"{_own()}-{uuid4().hex}.part")
 
 
 @contextlib.contextmanager
-def room() -> Iterator[Path]:
-    """An empty directory, gone afterwards with what is left in it."""
+def temp_dir() -> Iterator[Path]:
+    """An empty directory; it is deleted with its content afterwards, also after an error."""
     path = folder(WORK) / f"{_own()}-{uuid4().hex}"
     path.mkdir()
     try:
@@ -40,12 +40,12 @@ def room() -> Iterator[Path]:
 
 
 def copies() -> Path:
-    """Where files of a remote storage are kept near for whoever reads them next; no other account may look."""
+    """The directory of local copies of a remote storage. Other accounts cannot read it."""
     return folder(COPIES)
 
 
-def clear() -> int:
-    """Throw away what processes left that are gone; returns how many files and directories that were."""
+def remove_abandoned() -> int:
+    """Delete what ended processes left; returns the number of files and directories."""
     count = 0
     for name in (PARTS, WORK):
         for path in folder(name).iterdir():
@@ -60,9 +60,9 @@ def clear() -> int:
 
 def _clear_copies() -> int:
     count = 0
-    for path in sorted(copies().rglob("*"), reverse=True):  # what lies in a directory comes before it
+    for path in sorted(copies().rglob("*"), reverse=True):  # the content of a directory comes before it
         if path.is_dir():
-            with contextlib.suppress(OSError):  # others lie in it
+            with contextlib.suppress(OSError):  # it is not empty
                 path.rmdir()
         elif _is_old(path):
             path.unlink(missing_ok=True)
@@ -71,11 +71,11 @@ def _clear_copies() -> int:
 
 
 def _is_left(path: Path) -> bool:
-    place, mark, rest = path.name.partition("-")
+    machine, mark, rest = path.name.partition("-")
     process, _, number = rest.rpartition("-")
-    if not mark or len(place) != _DIGITS or len(number.partition(".")[0]) != 32:  # an upload that goes on some time
+    if not mark or len(machine) != _DIGITS or len(number.partition(".")[0]) != 32:  # a paused upload
         return False
-    if place == _machine():
+    if machine == _machine():
         return bool(processes.is_gone(f"{processes.machine()}#{process.replace('-', ':')}"))
     return _is_old(path)
 
@@ -100,7 +100,7 @@ def _own() -> str:
 
 
 def folder(name: str) -> Path:
-    """A directory of this name beside the evidence, made if need be; no other account may look."""
-    place = Path(settings.DATA_DIR) / name
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return place
+    """The directory ``name`` in the data directory, created if missing. Other accounts cannot read it."""
+    path = Path(settings.DATA_DIR) / name
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
