@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from django.http import HttpRequest, HttpResponse
 
 from ingest import storage
-from ingest.refusals import Refused, told
+from ingest.refusals import Refused, translate_storage_errors
 
 #: keys of the WSGI environment; a client cannot set them
 ADMISSION = "faultline.admission"
@@ -67,7 +67,7 @@ def admitted(request: HttpRequest, *, limit_bytes: int) -> HttpResponse:
         sentence = f"This is {length:,} bytes, more than the {limit_bytes:,} that are taken here in one request."
         return HttpResponse(f"{sentence}\n", status=413, content_type="text/plain; charset=utf-8")
     try:
-        with told():
+        with translate_storage_errors():
             return GoAhead(storage.Part(), getattr(request.user, "pk", None))
     except Refused as refusal:
         return HttpResponse(f"{refusal.detail}\n", status=refusal.status, content_type="text/plain; charset=utf-8")
@@ -88,7 +88,7 @@ def received[S: Sink](request: HttpRequest, make: Callable[[int], S]) -> S | GoA
     there: Received | None = request.META.get(RECEIVED)
     if there is not None:
         if there.problem is not None:
-            with told():
+            with translate_storage_errors():
                 raise there.problem
         sink: S = there.sink
         return sink
@@ -98,7 +98,7 @@ def received[S: Sink](request: HttpRequest, make: Callable[[int], S]) -> S | GoA
     if ADMISSION in request.META:
         return GoAhead(sink, getattr(request.user, "pk", None))
     try:
-        with told():
+        with translate_storage_errors():
             while block := request.read(_READ_BYTES):
                 sink.write(block)
     except OSError as error:

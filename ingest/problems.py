@@ -11,7 +11,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
-from ingest.refusals import Refused, of_database
+from ingest.refusals import Refused, database_refusal
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _DO = {
 
 def problem_json(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's exception handler: ``application/problem+json`` for every error of the API."""
-    if refused := of_database(error):
+    if refused := database_refusal(error):
         log.warning("database: %s", error)
         error = refused
     if isinstance(error, Refused):

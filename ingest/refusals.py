@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from django.db import InterfaceError, OperationalError
 
 #: what Django raises when the database is not there, locked or full
-DATABASE_AWAY = (OperationalError, InterfaceError)
+DATABASE_ERRORS = (OperationalError, InterfaceError)
 
 BUSY = "The database is busy with other work: nothing was lost, send this again in a few seconds."
 AWAY = "The database does not answer: nothing was lost, send this again in a few seconds."
@@ -30,7 +30,7 @@ class Refused(Exception):
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def translate_storage_errors() -> Iterator[None]:
     """Turns a full disk and a database that is locked or away into a sentence."""
     try:
         yield
@@ -38,18 +38,18 @@ def told() -> Iterator[None]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise Refused(DISK_FULL, code="disk_full", status=507) from error
-    except DATABASE_AWAY as error:
-        if refused := of_database(error):
+    except DATABASE_ERRORS as error:
+        if refused := database_refusal(error):
             raise refused from error
         raise
 
 
-def of_database(error: BaseException | None) -> Refused | None:
+def database_refusal(error: BaseException | None) -> Refused | None:
     """What a database that does not do its work is to be called: full, busy, or away. None for any other error; a
     table that is not there is a mistake of ours, which waiting does not mend.
     """
     said = str(error).lower()
-    if not isinstance(error, DATABASE_AWAY) or said.startswith("no such"):
+    if not isinstance(error, DATABASE_ERRORS) or said.startswith("no such"):
         return None
     if "is full" in said or "no space left" in said:
         return Refused(DISK_FULL, code="disk_full", status=507)

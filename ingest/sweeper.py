@@ -45,7 +45,7 @@ def configure_slots(sender: Any = None, **_: Any) -> None:
 
 
 @worker_init.connect
-def hush(**_: Any) -> None:
+def quiet_sweep_logging(**_: Any) -> None:
     """Keep Celery's two lines per sweep out of the log: they would bury everything else."""
     for name in ("celery.app.trace", "celery.worker.strategy"):
         logging.getLogger(name).addFilter(lambda record: "ingest.tasks.sweep" not in record.getMessage())

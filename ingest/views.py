@@ -19,7 +19,7 @@ from ingest.bodies import ADMISSION, admitted, takes_bytes
 from ingest.forms import DescriptionForm, JobForm, described
 from ingest.models import Job, Run, ServiceAccount, Team, Token
 from ingest.parameters import whole
-from ingest.refusals import Refused, told
+from ingest.refusals import Refused, translate_storage_errors
 from ingest.roles import can
 from ingest.services import accounts
 
@@ -45,7 +45,7 @@ def upload(request: HttpRequest) -> HttpResponse:
             form.fields["name"].required = False
         if form.is_valid():
             try:
-                with told():
+                with translate_storage_errors():
                     job = target or services.job_create(user=request.user, **form.job_fields())
                     return _take(request, job, form.cleaned_data["files"], is_script=is_script)
             except Refused as refusal:

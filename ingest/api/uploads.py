@@ -24,7 +24,7 @@ from ingest.api.jobs import job_of
 from ingest.api.serializers import PROBLEM, CapabilitiesSerializer, ReceiptSerializer
 from ingest.bodies import GoAhead, received
 from ingest.models import Upload
-from ingest.refusals import Refused, told
+from ingest.refusals import Refused, translate_storage_errors
 from ingest.services import receiving, resuming
 
 TAGS = ["uploads"]
@@ -63,7 +63,7 @@ class ArtifactView(ApiView):
 
         def part_of(length: int) -> storage.Part:
             receiving.size_checked(path, length)
-            with told():
+            with translate_storage_errors():
                 return storage.Part()
 
         part = received(request._request, part_of)
@@ -213,7 +213,7 @@ class UploadView(TusView):
         piece = received(request._request, lambda length: resuming.Piece(upload, begin, length, size_bytes=size))
         if isinstance(piece, GoAhead):
             return piece
-        with contextlib.closing(piece), told():
+        with contextlib.closing(piece), translate_storage_errors():
             offset, receipt = piece.finish()
         headers = {"Upload-Offset": str(offset)}
         if receipt is not None:

@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from diagnosis import archives
 from ingest import storage
 from ingest.models import Artifact, Attempt, Blob, Job, Run, Upload
-from ingest.refusals import Refused, told
+from ingest.refusals import Refused, translate_storage_errors
 from ingest.services.artifacts import Incoming, artifacts_add
 from ingest.services.jobs import attempt_get
 from ingest.services.runs import run_enqueue
@@ -42,7 +42,7 @@ def artifact_receive(
 ) -> Receipt:
     """:func:`part_receive` for bytes that come block by block; those beyond the limit are not kept."""
     path = path_checked(path)
-    with told(), storage.Part() as part:
+    with translate_storage_errors(), storage.Part() as part:
         for chunk in chunks:
             part.write(chunk)
             size_checked(path, part.size_bytes)
@@ -67,7 +67,7 @@ def part_receive(
     size_checked(path, part.size_bytes)
     if not isinstance(attempt, Attempt):
         attempt = attempt_get(job=job, number=attempt)
-    with told():
+    with translate_storage_errors():
         sha256 = part.finish(is_synced=True)
         if expected_sha256 and sha256 != expected_sha256.lower():
             upload_refuse(job=job, attempt=attempt, path=path, sentence=mismatch(path, sha256, expected_sha256))

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from ingest import storage, temp_files
 from ingest.models import Job, Upload
-from ingest.refusals import Refused, told
+from ingest.refusals import Refused, translate_storage_errors
 from ingest.services.jobs import attempt_get
 from ingest.services.receiving import Receipt, mismatch, path_checked, size_checked, upload_take_in
 
@@ -42,7 +42,7 @@ def upload_begin(
         sha256=sha256.lower(),
         created_by=user,
     )
-    with told():
+    with translate_storage_errors():
         _part(upload).touch()
     return upload
 
@@ -81,7 +81,7 @@ def upload_resume(upload: Upload) -> int:
 
 def upload_finish(*, upload: Upload, offset: int) -> None:
     """Take in an upload whose bytes are all there. Raises what :class:`Piece` raises."""
-    with told(), closing(Piece(upload, offset)) as piece:
+    with translate_storage_errors(), closing(Piece(upload, offset)) as piece:
         piece.finish()
 
 

@@ -21,7 +21,7 @@ from diagnosis import faults
 from ingest import processes, slots
 from ingest.isolation import Lost
 from ingest.models import Artifact, Job, Run, RunLog, Upload
-from ingest.refusals import DATABASE_AWAY, Refused
+from ingest.refusals import DATABASE_ERRORS, Refused
 from ingest.signals import run_failed
 
 log = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ def _work_do(work: Work, act: Callable[[Work], None]) -> None:
         run_fail(run, refusal.detail)
     except Lost as lost:
         run_fail(run, str(lost))
-    except DATABASE_AWAY as error:
+    except DATABASE_ERRORS as error:
         log.warning("run %s waits for the database: %s", run.pk, error)
         _release_when_it_answers(run, f"The database did not answer ({error}). This goes on by itself when it does.")
     except BaseException as error:
@@ -267,7 +267,7 @@ def _release_when_it_answers(run: Run, sentence: str) -> None:
             if not connection.in_atomic_block:
                 connection.close_if_unusable_or_obsolete()
             held.update(state=Run.State.QUEUED, sent_at=None, error=sentence, worker="", parameters=parameters)
-        except DATABASE_AWAY:
+        except DATABASE_ERRORS:
             if pause is None:
                 raise
             time.sleep(pause)

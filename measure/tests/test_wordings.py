@@ -12,7 +12,7 @@ ROWS = wordings.load()
 
 
 @pytest.fixture(scope="module")
-def told() -> list[wordings.Told]:
+def translate_storage_errors() -> list[wordings.Told]:
     return list(wordings.told(ROWS, signatures.load(), starter()))
 
 

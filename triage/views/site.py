@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from ingest.problems import problem_of
-from ingest.refusals import Refused, of_database
+from ingest.refusals import Refused, database_refusal
 from triage.glossary import terms
 from triage.selectors.health import broker_answers, metrics_lines
 
@@ -118,7 +118,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
     A database that is locked, away or full is told as that (come back): nothing is broken.
     """
-    refused = of_database(sys.exc_info()[1]) or _BROKEN
+    refused = database_refusal(sys.exc_info()[1]) or _BROKEN
     status, title, said = refused.status, _TITLES[refused.code], refused.detail
     if request.path.startswith("/api/v1/"):
         problem = problem_of(status, refused.code, said)
