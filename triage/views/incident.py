@@ -22,11 +22,11 @@ from triage import search
 from triage.export import markdown
 from triage.models import Decision, Incident
 from triage.selectors.advice import advice_view
-from triage.selectors.beside import beside_in_list, beside_in_queue
 from triage.selectors.demonstration import notice_of_job
 from triage.selectors.grouping import grouping_of
 from triage.selectors.incident import frequent_categories, incident_view
 from triage.selectors.incidents import incidents_visible_to
+from triage.selectors.neighbours import neighbour_in_list, neighbour_in_queue
 from triage.services import reviewing
 from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.reviewing import ReviewError
@@ -77,7 +77,7 @@ def _within(request: HttpRequest) -> dict[str, str]:
 
 
 @require_GET
-def beside(request: HttpRequest, number: int, *, is_next: bool) -> HttpResponse:
+def neighbour(request: HttpRequest, number: int, *, is_next: bool) -> HttpResponse:
     """Go on to the next incident of the queue, or of the list that the address names; or back to the one before."""
     found, within = incident_or_404(request, number), _within(request)
     if within:
@@ -86,9 +86,9 @@ def beside(request: HttpRequest, number: int, *, is_next: bool) -> HttpResponse:
         except search.SearchError as error:
             raise BadRequest(str(error)) from error
         sort = within.get("sort", "")
-        to = beside_in_list(request.user, found, query, sort=sort, is_next=is_next)
+        to = neighbour_in_list(request.user, found, query, sort=sort, is_next=is_next)
     else:
-        to = beside_in_queue(request.user, found, is_next=is_next, now=timezone.now())
+        to = neighbour_in_queue(request.user, found, is_next=is_next, now=timezone.now())
     kept = f"?{urlencode(within)}" if within else ""
     if to is not None:
         return redirect(reverse("incident", args=[to]) + kept)

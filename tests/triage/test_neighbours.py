@@ -12,8 +12,8 @@ from django.utils import timezone
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from triage import search
 from triage.models import Incident
-from triage.selectors.beside import beside_in_list, beside_in_queue
 from triage.selectors.incidents import SORTS, incident_page, queue_sections
+from triage.selectors.neighbours import neighbour_in_list, neighbour_in_queue
 from triage.services.reviewing import decision_make
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +50,7 @@ def test_a_walk_through_a_list_meets_each_once_in_its_order_and_back(ada, many, 
     assert len(listed) == 24
 
     def step(is_next):
-        return lambda one: beside_in_list(ada, one, query, sort=sort, is_next=is_next)
+        return lambda one: neighbour_in_list(ada, one, query, sort=sort, is_next=is_next)
 
     assert walk(step(True), listed[0]) == listed
     assert walk(step(False), listed[-1]) == listed[::-1]
@@ -60,7 +60,7 @@ def test_a_walk_through_the_queue_meets_each_once_in_its_order_and_back(ada, man
     listed = [row.pk for _, rows in queue_sections(ada, NOW) for row in rows]
     assert len(listed) == 24
     for is_next, expected in ((True, listed), (False, listed[::-1])):
-        step = lambda one, way=is_next: beside_in_queue(ada, one, is_next=way, now=NOW)  # noqa: E731
+        step = lambda one, way=is_next: neighbour_in_queue(ada, one, is_next=way, now=NOW)  # noqa: E731
         assert walk(step, expected[0]) == expected
 
 
@@ -71,14 +71,14 @@ def test_what_was_judged_and_left_the_list_leads_on_from_where_it_stood(ada, man
     for pk in {listed[5], queue[5]}:
         decision_make(incident=Incident.objects.get(pk=pk), claim="category", word="confirm", by=ada)
     judged = Incident.objects.get(pk=listed[5])
-    assert beside_in_list(ada, judged, query, sort="cost", is_next=True) == next(
+    assert neighbour_in_list(ada, judged, query, sort="cost", is_next=True) == next(
         pk for pk in listed[6:] if pk != queue[5]
     )
     judged = Incident.objects.get(pk=queue[5])
     rest = [pk for pk in queue if pk != listed[5]]
     at = rest.index(queue[5])
-    assert beside_in_queue(ada, judged, is_next=True, now=NOW) == rest[at + 1]
-    assert beside_in_queue(ada, judged, is_next=False, now=NOW) == rest[at - 1]
+    assert neighbour_in_queue(ada, judged, is_next=True, now=NOW) == rest[at + 1]
+    assert neighbour_in_queue(ada, judged, is_next=False, now=NOW) == rest[at - 1]
 
 
 def test_nobody_is_led_to_what_they_may_not_see(ada):
@@ -86,8 +86,8 @@ def test_nobody_is_led_to_what_they_may_not_see(ada):
     make_team("red", clusters=[private])
     seen = make_incident(opened_at=NOW - timedelta(hours=2))
     make_incident(make_job(cluster=private), opened_at=NOW - timedelta(hours=3))
-    assert beside_in_list(ada, seen, search.parse(""), sort="newest", is_next=True) is None
-    assert beside_in_queue(ada, seen, is_next=True, now=NOW) is None
+    assert neighbour_in_list(ada, seen, search.parse(""), sort="newest", is_next=True) is None
+    assert neighbour_in_queue(ada, seen, is_next=True, now=NOW) is None
 
 
 def test_the_page_leads_on_in_the_list_it_was_opened_from(client, ada, django_assert_max_num_queries):

@@ -26,7 +26,7 @@ _COLUMNS = {
 }
 
 
-def beside_in_queue(user: Any, incident: Incident, *, is_next: bool, now: datetime) -> int | None:
+def neighbour_in_queue(user: Any, incident: Incident, *, is_next: bool, now: datetime) -> int | None:
     """The number of the next (else: the previous) incident of the queue; None at its end. One query."""
     own = queue_key(incident, now)
     rows = [row for _, section in queue_sections(user, now) for row in section if row.pk != incident.pk]
@@ -34,7 +34,7 @@ def beside_in_queue(user: Any, incident: Incident, *, is_next: bool, now: dateti
     return (after[0] if is_next else after[-1]).pk if after else None
 
 
-def beside_in_list(user: Any, incident: Incident, query: Query, *, sort: str, is_next: bool) -> int | None:
+def neighbour_in_list(user: Any, incident: Incident, query: Query, *, sort: str, is_next: bool) -> int | None:
     """The number of the next (else: the previous) incident that the query finds; None at its end. One query."""
     column, is_falling, is_latest_first = _COLUMNS[sort if sort in SORTS else "newest"]
     value = getattr(incident, column)
