@@ -15,7 +15,7 @@ from triage.search.grammar import Group, Item, SearchError, Term, items_of, quot
 from triage.search.keys import ALL as KEYS
 from triage.search.keys import BY_NAME, key_of, visible_values
 from triage.search.kinds import JOB_LOOKUPS, Asker, text_q
-from triage.search.meant import Hint, hints
+from triage.search.suggestions import Hint, hints
 
 __all__ = ["KEYS", "Group", "Hint", "Query", "SearchError", "Suggestion", "Term", "hints", "parse", "suggest"]
 
