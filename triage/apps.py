@@ -41,7 +41,7 @@ def _tell(instance: Any, created: bool, raw: bool = False, **_: Any) -> None:
 
 
 def _follow_team(instance: Any, created: bool, update_fields: Any = None, **_: Any) -> None:
-    from triage.services.belonging import team_follow  # noqa: PLC0415
+    from triage.services.ownership import team_follow  # noqa: PLC0415
 
     if not created and (update_fields is None or "team" in update_fields):
         team_follow(job=instance)

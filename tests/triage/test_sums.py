@@ -9,9 +9,9 @@ from tests.triage.report import T0, healthy, sample
 from triage.models import Activity, Incident
 from triage.selectors.sums import Period, pieces_of
 from triage.services import reviewing
-from triage.services.belonging import team_follow
 from triage.services.diagnosing import diagnosis_store
 from triage.services.importing import Fault, faults_import
+from triage.services.ownership import team_follow
 
 pytestmark = pytest.mark.django_db
 
