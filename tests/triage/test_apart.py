@@ -13,7 +13,7 @@ from ingest.services import token_create
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.triage.report import sample
 from triage.models import Incident, SavedView
-from triage.services import grouping, reviewing, viewing
+from triage.services import grouping, reviewing, saved_views
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db
@@ -110,24 +110,24 @@ def test_nobody_uploads_into_a_default_cluster_that_belongs_to_others(client, pe
 
 
 def test_a_shared_search_is_shared_with_team_mates(people):
-    viewing.view_create(name="Flux", query='"quantum flux"', by=people["red"], is_shared=True)
+    saved_views.view_create(name="Flux", query='"quantum flux"', by=people["red"], is_shared=True)
     assert [v.name for v in views(people["mate"])] == ["Flux"]
     assert views(people["blue"]) == [] and len(views(people["admin"])) == 1
     lone = make_user("lone", "engineer")
     assert views(lone) == []
-    viewing.view_create(name="Of all", query="is:open", by=people["admin"], is_shared=True)
+    saved_views.view_create(name="Of all", query="is:open", by=people["admin"], is_shared=True)
     assert [v.name for v in views(people["blue"])] == [v.name for v in views(lone)] == ["Of all"]
 
 
 def test_the_address_of_a_search_does_not_tell_of_a_strangers(people):
-    viewing.view_create(name="Flux", query="is:open", by=people["red"])
-    assert viewing.view_create(name="Flux", query="is:mine", by=people["blue"]).slug == "flux"
-    assert viewing.view_create(name="Flux!", query="is:mine", by=people["blue"]).slug == "flux-2"
+    saved_views.view_create(name="Flux", query="is:open", by=people["red"])
+    assert saved_views.view_create(name="Flux", query="is:mine", by=people["blue"]).slug == "flux"
+    assert saved_views.view_create(name="Flux!", query="is:mine", by=people["blue"]).slug == "flux-2"
     assert SavedView.objects.filter(slug="flux").count() == 2
 
 
 def views(user: Any) -> list[SavedView]:
-    from triage.selectors.views import saved_views
+    from triage.selectors.saved_views import saved_views
 
     return saved_views(user)
 

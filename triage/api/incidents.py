@@ -23,7 +23,7 @@ from triage.api.serializers import (
 )
 from triage.models import Decision, Incident
 from triage.selectors.incidents import incidents_visible_to
-from triage.selectors.views import saved_view_query
+from triage.selectors.saved_views import saved_view_query
 from triage.services import reviewing
 from triage.services.reading import findings_of
 

@@ -27,11 +27,11 @@ from triage.selectors.demonstration import notice_of_rows
 from triage.selectors.incident import activity_words
 from triage.selectors.incidents import QUEUE_SIZE, SORTS, incident_page, incidents_visible_to, queue_sections
 from triage.selectors.jobs import jobs_visible_to
-from triage.selectors.views import saved_view_query, saved_views
+from triage.selectors.saved_views import saved_view_query, saved_views
 from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.reviewing import ReviewError, incidents_assign, incidents_decide, nobody_called
+from triage.services.saved_views import view_create, view_forget
 from triage.services.undoing import act_undo, last_act_undo
-from triage.services.viewing import view_create, view_forget
 from triage.views.common import ability_required, back, complain, demonstration, incident_or_404, say
 
 #: an act on more is refused: narrow the search, so that a slip stays small

@@ -9,7 +9,7 @@ from django.utils.text import slugify
 
 from triage import search
 from triage.models import SavedView
-from triage.selectors.views import views_usable_by
+from triage.selectors.saved_views import views_usable_by
 from triage.services.reviewing import ReviewError
 
 
