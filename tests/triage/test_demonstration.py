@@ -23,7 +23,7 @@ from triage.services import demonstration, samples, standing
 from triage.services.demonstration import demonstration_remove, history_load
 from triage.services.digest import digest_of
 from triage.services.learning import records_confirmed
-from triage.services.made_up import NODES, history
+from triage.services.synthetic_history import NODES, history
 
 END = datetime(2026, 11, 22, 8, tzinfo=UTC)
 PAGES = ("/", "/incidents/", "/jobs/", "/nodes/", "/statistics/", "/statistics/planning/")

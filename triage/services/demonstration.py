@@ -20,8 +20,8 @@ from triage.models import Activity, Decision, Diagnosis, Incident, Suspect
 from triage.selectors.demonstration import PREFIX
 from triage.services.flow_tables import key_of, tables_forget
 from triage.services.indexing import search_entries_make
-from triage.services.made_up import NODES, STEP_S, Failure, Launch, MadeUpJob, history
 from triage.services.reading import week_of
+from triage.services.synthetic_history import NODES, STEP_S, Failure, Launch, SyntheticJob, history
 
 ENGINE = "made up"
 #: who said the made-up words; nobody can sign in as it
@@ -52,12 +52,12 @@ def history_load(*, now: datetime | None = None) -> int:
         return 0
     Node.objects.bulk_create([Node(cluster=cluster, name=name) for name in NODES], ignore_conflicts=True)
     nodes = {node.name: node for node in cluster.nodes.all()}
-    made_up = list(history(now))
-    jobs = Job.objects.bulk_create(_job(one, cluster) for one in made_up)
-    launches = [launch for one in made_up for launch in one.launches]
+    synthetic = list(history(now))
+    jobs = Job.objects.bulk_create(_job(one, cluster) for one in synthetic)
+    launches = [launch for one in synthetic for launch in one.launches]
     attempts = Attempt.objects.bulk_create(
         _attempt(job, number, launch, nodes=one.park.nodes)
-        for job, one in zip(jobs, made_up, strict=True)
+        for job, one in zip(jobs, synthetic, strict=True)
         for number, launch in enumerate(one.launches)
     )
     diagnoses = Diagnosis.objects.bulk_create(map(_diagnosis, attempts, launches))
@@ -95,15 +95,15 @@ def demonstration_remove(*, user: Any = None) -> bool:
     return cluster is not None
 
 
-def _job(made_up: MadeUpJob, cluster: Cluster) -> Job:
-    first, last = made_up.launches[0], made_up.launches[-1]
-    outcome = "succeeded" if made_up.is_over else "running"
+def _job(synthetic: SyntheticJob, cluster: Cluster) -> Job:
+    first, last = synthetic.launches[0], synthetic.launches[-1]
+    outcome = "succeeded" if synthetic.is_over else "running"
     return Job(
-        slug=f"{PREFIX}{made_up.park.model}-{made_up.number}",
-        name=f"Demonstration: {made_up.park.model}, run {made_up.number}",
-        family=f"{PREFIX}{made_up.park.model}",
-        framework=made_up.park.framework,
-        model=made_up.park.model,
+        slug=f"{PREFIX}{synthetic.park.model}-{synthetic.number}",
+        name=f"Demonstration: {synthetic.park.model}, run {synthetic.number}",
+        family=f"{PREFIX}{synthetic.park.model}",
+        framework=synthetic.park.framework,
+        model=synthetic.park.model,
         cluster=cluster,
         started_at=first.started_at,
         ended_at=last.ended_at,
@@ -208,7 +208,7 @@ def _date(cluster: Cluster) -> None:
     """Set the times that rows otherwise take from the clock: jobs and diagnoses are as old as what they tell of."""
     judged = Incident.objects.filter(pk=OuterRef("incident")).values("reviewed_at")
     ended = Attempt.objects.filter(pk=OuterRef("attempt")).values("ended_at")
-    made_up = Job.objects.filter(cluster=cluster, slug__startswith=PREFIX)
-    made_up.update(created_at=F("started_at"))
+    synthetic = Job.objects.filter(cluster=cluster, slug__startswith=PREFIX)
+    synthetic.update(created_at=F("started_at"))
     Diagnosis.objects.filter(engine=ENGINE, attempt__ended_at__isnull=False).update(created_at=Subquery(ended))
     Decision.objects.filter(incident__cluster=cluster, made_by__username=SPEAKER).update(made_at=Subquery(judged))

@@ -123,7 +123,7 @@ class Launch:
 
 
 @dataclass(slots=True)
-class MadeUpJob:
+class SyntheticJob:
     """One job with its attempts; ``is_over`` unless it still runs at the end of the year."""
 
     park: Park
@@ -132,7 +132,7 @@ class MadeUpJob:
     is_over: bool = True
 
 
-def history(end: datetime) -> Iterator[MadeUpJob]:
+def history(end: datetime) -> Iterator[SyntheticJob]:
     """The jobs of the year that ends at ``end``, park by park. O(jobs + failures), a few hundred of each."""
     start, first = end - timedelta(days=DAYS), 0
     for park in _PARKS:
@@ -142,14 +142,14 @@ def history(end: datetime) -> Iterator[MadeUpJob]:
         at, number = start, 0
         while at < end:
             number += 1
-            job = MadeUpJob(park, number)
+            job = SyntheticJob(park, number)
             at = _run(job, names, at, start, end, dice)
             yield job
             at += timedelta(hours=2 + dice.expovariate(1 / 8))
 
 
 def _run(
-    job: MadeUpJob, names: tuple[str, ...], at: datetime, start: datetime, end: datetime, dice: random.Random
+    job: SyntheticJob, names: tuple[str, ...], at: datetime, start: datetime, end: datetime, dice: random.Random
 ) -> datetime:
     """Fill the job with attempts until its steps are done or the year is over; returns when it ended."""
     needed, done = int(dice.uniform(*job.park.hours) * 3600 / STEP_S), 0
