@@ -76,7 +76,7 @@ def _deliver(**_: Any) -> None:
 
 def _tidy(**_: Any) -> None:
     from triage.services.delivering import deliveries_tidy  # noqa: PLC0415
-    from triage.services.retaining import old_evidence_remove  # noqa: PLC0415
+    from triage.services.retention import old_evidence_remove  # noqa: PLC0415
 
     deliveries_tidy()
     old_evidence_remove()

@@ -13,8 +13,8 @@ from ingest import storage, temp_files
 from ingest.models import Blob, IdempotencyKey, Run, Upload
 from ingest.refusals import Refused
 from ingest.services.diagnosing import jobs_due, ready_send, revision_close
+from ingest.services.evidence_removal import removal_finish
 from ingest.services.resuming import upload_close
-from ingest.services.retention import removal_finish
 from ingest.services.runs import TOO_LONG, is_abandoned, is_overdue, run_fail, run_release
 
 log = logging.getLogger(__name__)

@@ -15,12 +15,12 @@ from django.utils import timezone
 
 from ingest import selectors, services, storage
 from ingest.models import Artifact, Job, Run
-from ingest.services import retention, sweeping
+from ingest.services import evidence_removal, sweeping
 from ingest.services.rereading import artifacts_reread
 from tests.factories import make_incident, make_user
 from triage.models import Activity, Incident
 from triage.services.diagnosing import job_diagnose
-from triage.services.retaining import old_evidence_remove
+from triage.services.retention import old_evidence_remove
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,7 +38,7 @@ def aged(name: str, files: dict[str, bytes], *, days: int = 100) -> Job:
 @pytest.fixture(autouse=True)
 def long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes that were put by the test itself count as old."""
-    monkeypatch.setattr(retention, "_JUST_PUT", timedelta(0))
+    monkeypatch.setattr(evidence_removal, "_JUST_PUT", timedelta(0))
 
 
 def stored(folder: str) -> set[str]:
@@ -88,7 +88,7 @@ def test_what_stopped_half_way_is_finished_by_the_next_tidying(monkeypatch: pyte
     job = aged("old", {"a.log": LOG})
     with monkeypatch.context() as broken, pytest.raises(OSError, match="away"):
         broken.setattr(storage, "blob_delete", lambda sha256: (_ for _ in ()).throw(OSError("away")))
-        retention.evidence_remove(job=job)
+        evidence_removal.evidence_remove(job=job)
     artifact = Artifact.objects.get()
     assert (artifact.state, storage.blob_exists(artifact.blob_id)) == ("removed", True)
     sweeping.tidy()

@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from ingest.models import Job
-from ingest.services import retention
+from ingest.services import evidence_removal
 from triage.models import Activity, Incident
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class Freed(NamedTuple):
 
 def jobs_to_free(*, days: int, with_unreviewed: bool = False) -> QuerySet[Job]:
     """Jobs whose evidence is older than ``days``; those with an incident that awaits review only if asked for."""
-    jobs = retention.jobs_with_old_evidence(before=timezone.now() - timedelta(days=days))
+    jobs = evidence_removal.jobs_with_old_evidence(before=timezone.now() - timedelta(days=days))
     if with_unreviewed:
         return jobs
     waiting = Incident.objects.filter(job=OuterRef("pk"), state=Incident.State.AWAITING_REVIEW, is_withdrawn=False)
@@ -40,7 +40,7 @@ def jobs_to_free(*, days: int, with_unreviewed: bool = False) -> QuerySet[Job]:
 def evidence_free(jobs: QuerySet[Job]) -> Iterator[Freed]:
     """Remove the evidence of these jobs, one after another, each with a row in its activity log."""
     for job in jobs:
-        files, size = retention.evidence_remove(job=job)
+        files, size = evidence_removal.evidence_remove(job=job)
         with transaction.atomic():
             Activity.objects.create(job=job, kind="evidence_removed", data={"files": files, "bytes": size})
         log.info("evidence of %s removed: %s files, %s bytes", job.slug, files, size)
