@@ -21,7 +21,7 @@ from ingest.models import Artifact, Upload
 from tests.factories import make_job, make_user
 from tests.ingest.conftest import LOG, sha
 from triage.server import front as fronts
-from triage.server.arriving import Pace, TooSlow, Waiting
+from triage.server.body_reader import Pace, TooSlow, Waiting
 from triage.server.environ import body_length, environ_of
 from triage.server.front import Front, Limits
 from triage.server.pages import _in_pieces, _whole

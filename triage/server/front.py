@@ -24,7 +24,7 @@ from django.db import close_old_connections
 from ingest.bodies import ADMISSION, RECEIVED, GoAhead, Received, Sink
 from ingest.problems import problem_of
 from triage.server.admission import admission_of
-from triage.server.arriving import BrokenOff, Pace, Receive, TooSlow, Waiting, blocks
+from triage.server.body_reader import BrokenOff, Pace, Receive, TooSlow, Waiting, blocks
 from triage.server.environ import Scope, body_length, environ_of
 from triage.server.pages import Answer, Pages
 
