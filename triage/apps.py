@@ -26,15 +26,15 @@ class TriageConfig(AppConfig):
 
 
 def _diagnose(run_id: int, job_id: int, revision: int, **_: Any) -> None:
-    from triage.services.announcing import evidence_announce  # noqa: PLC0415
     from triage.services.diagnosing import diagnosis_send  # noqa: PLC0415
+    from triage.services.webhook_events import evidence_announce  # noqa: PLC0415
 
     diagnosis_send(run_id)
     evidence_announce(job_id=job_id, revision=revision)
 
 
 def _tell(instance: Any, created: bool, raw: bool = False, **_: Any) -> None:
-    from triage.services.announcing import activity_announce  # noqa: PLC0415
+    from triage.services.webhook_events import activity_announce  # noqa: PLC0415
 
     if created and not raw:
         activity_announce(instance)
@@ -61,13 +61,13 @@ def _let_go(job: Any, user: Any, reason: str, **_: Any) -> None:
 
 
 def _tell_failure(run_id: int, **_: Any) -> None:
-    from triage.services.announcing import failure_announce  # noqa: PLC0415
+    from triage.services.webhook_events import failure_announce  # noqa: PLC0415
 
     failure_announce(run_id)
 
 
 def _deliver(**_: Any) -> None:
-    from triage.services.delivering import deliveries_due  # noqa: PLC0415
+    from triage.services.webhook_delivery import deliveries_due  # noqa: PLC0415
     from triage.tasks import delivery_wake  # noqa: PLC0415
 
     for pk in deliveries_due():
@@ -75,8 +75,8 @@ def _deliver(**_: Any) -> None:
 
 
 def _tidy(**_: Any) -> None:
-    from triage.services.delivering import deliveries_tidy  # noqa: PLC0415
     from triage.services.retention import old_evidence_remove  # noqa: PLC0415
+    from triage.services.webhook_delivery import deliveries_tidy  # noqa: PLC0415
 
     deliveries_tidy()
     old_evidence_remove()

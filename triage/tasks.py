@@ -9,9 +9,9 @@ from celery import shared_task
 from ingest.models import Run
 from ingest.services.queueing import work_next
 from ingest.tasks import message_send
-from triage.services.delivering import delivery_send
 from triage.services.diagnosing import job_diagnose
 from triage.services.learning import classifier_train, is_learning_due
+from triage.services.webhook_delivery import delivery_send
 
 #: the sweep wakes it again as long as it is due: old wakes need not pile up in a busy queue
 _WAKE_EXPIRES_S = 60

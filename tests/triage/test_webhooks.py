@@ -17,7 +17,7 @@ from tests.patience import wait_for
 from tests.triage.receiver import verify
 from tests.triage.report import sample
 from triage.models import Activity, Decision, Delivery, Webhook
-from triage.services import delivering, outbound, reviewing, webhooks
+from triage.services import outbound, reviewing, webhook_delivery, webhooks
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -178,7 +178,7 @@ def test_a_worker_that_read_a_message_before_another_tried_it_leaves_it_alone(ho
     webhooks.ping(hook=hook)
     message = Delivery.objects.get().pk
     Delivery.objects.update(due_at=timezone.now())
-    others = iter([delivering.delivery_send])
+    others = iter([webhook_delivery.delivery_send])
 
     def claiming(name):
         for other in others:
@@ -186,7 +186,7 @@ def test_a_worker_that_read_a_message_before_another_tried_it_leaves_it_alone(ho
         return F(name)
 
     monkeypatch.setattr(delivering, "F", claiming)
-    delivering.delivery_send(message)
+    webhook_delivery.delivery_send(message)
     assert (len(receiver.got), Delivery.objects.get().tries) == (2, 2), "once by ping, once by the other"
 
 
@@ -199,11 +199,11 @@ def test_a_worker_that_was_taken_for_dead_does_not_overrule_who_sent_the_message
     def slow(*request):
         monkeypatch.setattr(outbound, "post", post)
         Delivery.objects.update(due_at=timezone.now())  # as the sweep does once the lease has passed
-        delivering.delivery_send(message)
+        webhook_delivery.delivery_send(message)
         return outbound.Answer(500, "too late", "", 90_000)
 
     monkeypatch.setattr(outbound, "post", slow)
-    delivering.delivery_send(message)
+    webhook_delivery.delivery_send(message)
     delivery = Delivery.objects.get()
     assert (delivery.state, [row["status"] for row in delivery.attempts]) == ("delivered", [500, 200])
 
@@ -231,10 +231,10 @@ def test_a_receiver_that_asks_for_an_odd_or_endless_pause_gets_the_usual_or_the_
 def test_after_the_last_try_a_message_is_given_up_and_can_be_sent_again_by_hand(hook, receiver):
     receiver.answers = [(500, {}, b"")]
     webhooks.ping(hook=hook)
-    for _ in delivering.BACKOFF_S:
+    for _ in webhook_delivery.BACKOFF_S:
         due_now()
     delivery = Delivery.objects.get()
-    assert (delivery.state, len(receiver.got)) == ("given_up", len(delivering.BACKOFF_S) + 1)
+    assert (delivery.state, len(receiver.got)) == ("given_up", len(webhook_delivery.BACKOFF_S) + 1)
     receiver.answers = [(200, {}, b"")]
     webhooks.redeliver(delivery=delivery)
     delivery.refresh_from_db()
@@ -245,14 +245,14 @@ def test_two_workers_send_one_message_once(hook, receiver, monkeypatch):
     webhooks.ping(hook=hook)
     delivery = Delivery.objects.get()
     Delivery.objects.update(state="waiting", due_at=timezone.now(), tries=0)
-    real = delivering._post
+    real = webhook_delivery._post
 
     def meanwhile(*given):
-        delivering.delivery_send(delivery.pk)
+        webhook_delivery.delivery_send(delivery.pk)
         return real(*given)
 
     monkeypatch.setattr(delivering, "_post", meanwhile)
-    delivering.delivery_send(delivery.pk)
+    webhook_delivery.delivery_send(delivery.pk)
     assert len(receiver.got) == 2, "the ping and one more"
 
 
@@ -262,10 +262,10 @@ def test_a_receiver_that_is_gone_or_never_answers_switches_its_webhook_off_with_
     hook.refresh_from_db()
     assert (hook.is_active, hook.problem) == (False, "The receiver answered 410 Gone.")
     webhooks.webhook_save(by=manager, existing=hook, name=hook.name, url=hook.url, events=hook.events)
-    Webhook.objects.update(given_up=delivering.GIVEN_UP_MAX - 1)
+    Webhook.objects.update(given_up=webhook_delivery.GIVEN_UP_MAX - 1)
     receiver.answers = [(500, {}, b"")]
     reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
-    for _ in delivering.BACKOFF_S:
+    for _ in webhook_delivery.BACKOFF_S:
         due_now()
     hook.refresh_from_db()
     assert not hook.is_active
@@ -273,7 +273,7 @@ def test_a_receiver_that_is_gone_or_never_answers_switches_its_webhook_off_with_
 
 
 def test_only_messages_given_up_in_a_row_count(hook, receiver, manager):
-    Webhook.objects.update(given_up=delivering.GIVEN_UP_MAX - 1)
+    Webhook.objects.update(given_up=webhook_delivery.GIVEN_UP_MAX - 1)
     reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
     hook.refresh_from_db()
     assert (hook.given_up, hook.is_active) == (0, True)

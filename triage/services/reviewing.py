@@ -17,8 +17,8 @@ from diagnosis.model import STAGES
 from ingest.selectors import people_who_see
 from triage.models import Activity, Decision, Incident
 from triage.services import standing
-from triage.services.announcing import activities_announce
 from triage.services.learning import learning_consider
+from triage.services.webhook_events import activities_announce
 
 MAX_REASON = 2000
 MAX_COMMENT = 20_000
