@@ -14,7 +14,7 @@ from ingest import temp_files
 from ingest.isolation import Lost
 from ingest.models import Artifact, RunLog
 from ingest.refusals import Refused
-from ingest.services import keeping, ranges
+from ingest.services import parse_results, ranges
 from ingest.services.reading import artifact_read
 from ingest.services.runs import MAX_TRIES, Postponed, Superseded, Work, tries_of
 
@@ -72,17 +72,17 @@ def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path) -> None:
         return
     if artifact.blob.size_bytes > 1 << 20 or work.run.tries > 1:  # so that the one that ends a worker is known
         Artifact.objects.filter(pk=artifact.pk).update(state=Artifact.State.PARSING)
-    hints = keeping.hints_of(artifact, work.run.job)
+    hints = parse_results.parse_hints(artifact, work.run.job)
     try:
-        keeping.keep(artifact, artifact_read(artifact, work, hints, folder), hints, folder)
+        parse_results.store(artifact, artifact_read(artifact, work, hints, folder), hints, folder)
     except Lost as lost:
         log.warning("artifact %s cannot be parsed: %s", artifact.pk, lost)
-        keeping.leave_out(artifact, str(lost))
+        parse_results.mark_failed(artifact, str(lost))
     except (OSError, Postponed, Superseded, Refused):
         raise
     except Exception as error:
         log.exception("artifact %s cannot be parsed", artifact.pk)
-        keeping.leave_out(
+        parse_results.mark_failed(
             artifact,
             f"Reading this failed unexpectedly ({type(error).__name__}: {error}). The rest of the job was read; "
             "retry it, and report the file if it stays.",
@@ -95,7 +95,7 @@ def _record(settled: list[Artifact], work: Work) -> None:
         return
     with transaction.atomic():
         work.write()  # raises when another worker holds the run by now
-        keeping.rows_write(settled)
+        parse_results.rows_write(settled)
     for artifact in settled:
         if artifact.problem:
             work.log(artifact.problem, level=RunLog.Level.WARNING, path=artifact.path)

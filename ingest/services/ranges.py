@@ -16,7 +16,7 @@ from diagnosis import ParseHints, sniff
 from diagnosis.parsing import is_divisible
 from ingest import storage, temp_files
 from ingest.models import Artifact, Run
-from ingest.services import keeping
+from ingest.services import parse_results
 from ingest.services.reading import artifact_read, engine_call
 from ingest.services.runs import Work, run_enqueue
 
@@ -85,7 +85,7 @@ def range_parse(work: Work) -> None:
     artifact = Artifact.objects.select_related("blob", "attempt", "upload").get(range_runs=work.run)
     if artifact.state in (Artifact.State.PARSED, Artifact.State.SKIPPED):
         return
-    hints = keeping.hints_of(artifact, work.run.job)
+    hints = parse_results.parse_hints(artifact, work.run.job)
     with temp_files.temp_dir() as folder:
         if "part" in work.run.parameters:
             _read(artifact, hints, work, folder / "part")
@@ -130,11 +130,11 @@ def _join(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> No
     said = engine_call(work, "join_ranges", parts=parts, sha256=artifact.blob_id, folder=str(whole))
     if said is None:  # a range in which nothing was a line: read the file in one piece
         said = artifact_read(artifact, work, hints, whole)
-    keeping.keep(artifact, said, hints, whole)
+    parse_results.store(artifact, said, hints, whole)
     artifact.settled_at = timezone.now()
     with transaction.atomic():
         work.write()
-        artifact.save(update_fields=keeping.FIELDS)
+        artifact.save(update_fields=parse_results.FIELDS)
         transaction.on_commit(lambda: _forget(keys))
 
 
@@ -144,4 +144,4 @@ def _forget(keys: list[str]) -> None:
 
 
 def _part_key(artifact: Artifact, hints: ParseHints, part: int) -> str:
-    return f"{keeping.key_of(artifact, hints)}-parts/{part:05d}"
+    return f"{parse_results.key_of(artifact, hints)}-parts/{part:05d}"

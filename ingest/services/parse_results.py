@@ -18,11 +18,11 @@ from ingest.models import Artifact, Job
 FIELDS = ("state", "kind", "lines", "problem", "notes", "parsed_key", "settled_at")
 
 
-def hints_of(artifact: Artifact, job: Job) -> ParseHints:
+def parse_hints(artifact: Artifact, job: Job) -> ParseHints:
     return ParseHints(attempt=artifact.attempt.number, time_zone=job.time_zone, bytes_total=artifact.blob.size_bytes)
 
 
-def keep(artifact: Artifact, said: dict[str, Any], hints: ParseHints, folder: Path) -> None:
+def store(artifact: Artifact, said: dict[str, Any], hints: ParseHints, folder: Path) -> None:
     """Store the files that a reader left in ``folder`` and fill the artifact's columns; saving the row is the
     caller's.
     """
@@ -38,7 +38,7 @@ def keep(artifact: Artifact, said: dict[str, Any], hints: ParseHints, folder: Pa
     artifact.state = Artifact.State.SKIPPED if artifact.problem else Artifact.State.PARSED
 
 
-def leave_out(artifact: Artifact, sentence: str) -> None:
+def mark_failed(artifact: Artifact, sentence: str) -> None:
     """The artifact could not be read through no fault of the rest: fill its columns with why."""
     artifact.state = Artifact.State.FAILED
     artifact.problem = text(sentence)
