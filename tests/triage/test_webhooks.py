@@ -185,7 +185,7 @@ def test_a_worker_that_read_a_message_before_another_tried_it_leaves_it_alone(ho
             other(message)
         return F(name)
 
-    monkeypatch.setattr(delivering, "F", claiming)
+    monkeypatch.setattr(webhook_delivery, "F", claiming)
     webhook_delivery.delivery_send(message)
     assert (len(receiver.got), Delivery.objects.get().tries) == (2, 2), "once by ping, once by the other"
 
@@ -251,7 +251,7 @@ def test_two_workers_send_one_message_once(hook, receiver, monkeypatch):
         webhook_delivery.delivery_send(delivery.pk)
         return real(*given)
 
-    monkeypatch.setattr(delivering, "_post", meanwhile)
+    monkeypatch.setattr(webhook_delivery, "_post", meanwhile)
     webhook_delivery.delivery_send(delivery.pk)
     assert len(receiver.got) == 2, "the ping and one more"
 
