@@ -1,1 +1,1 @@
-"""Receives evidence, checks it, stores it once, parses it once."""
+"""Receives evidence, checks it, stores each file once and parses it once."""

@@ -1,4 +1,4 @@
-"""``Authorization: Bearer fl_…`` for programs; people use their session."""
+"""API authentication by token: ``Authorization: Bearer fl_…``. People use their session."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
     name = "token"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
-        return {"type": "http", "scheme": "bearer", "description": "A token of yours, as “Bearer fl_…”."}
+        return {"type": "http", "scheme": "bearer", "description": "An API token, sent as “Bearer fl_…”."}

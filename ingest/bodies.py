@@ -1,8 +1,8 @@
-"""Bodies that are received before their view runs: who may send one, and where its bytes go.
+"""Request bodies that the server receives before the view runs: who may send one, and where its bytes go.
 
-The server asks the view first, by a request without a body (*admission*): the view checks caller, address and headers
-and answers with :class:`GoAhead` or with its refusal. Only then are bytes read, into the sink of that answer. When they
-are there, the same request is made again and the view finds the filled sink (``docs/operations.md``).
+The server first sends the view a request without a body (*admission*). The view checks user, address and headers and
+answers with :class:`GoAhead` or a refusal. Only then the server reads bytes, into the sink of that answer. After the
+last byte it sends the same request again, and the view gets the filled sink (``docs/operations.md``).
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ _READ_BYTES = 256 << 10
 
 
 class Sink(Protocol):
-    """Where the bytes of one body go. Used by one thread at a time, not always the same one."""
+    """The destination of one body's bytes. One thread at a time uses it, not always the same one."""
 
     def write(self, data: bytes) -> object: ...
 
-    def tell(self) -> None:
-        """Write down how far it is, for whoever watches; called every few seconds."""
+    def save_progress(self) -> None:
+        """Store how many bytes have arrived, for progress displays. Called every few seconds."""
 
     def close(self) -> None:
-        """Let go of it, whatever has arrived. May be called again."""
+        """Release the file, complete or not. May be called again."""
 
 
 class Received(NamedTuple):
-    """A body that is there, or what went wrong while it was written."""
+    """A received body, or the error that happened while it was written."""
 
     sink: Any
     problem: Exception | None = None
 
 
 class GoAhead(HttpResponse):
-    """The answer of an admission: send the body, it goes into ``sink``. ``who`` is counted for the limit on bodies
-    at once."""
+    """The answer to an admission: send the body, it goes into ``sink``. The limit on simultaneous bodies counts by
+    ``who``.
+    """
 
     def __init__(self, sink: Sink, who: object) -> None:
         super().__init__(status=202)
@@ -51,7 +52,7 @@ class GoAhead(HttpResponse):
 
 
 def takes_bytes(*methods: str) -> Callable[[Any], Any]:
-    """Says that a view answers admissions of these methods, and that their bodies may be of any size."""
+    """Mark a view that answers admissions of these methods; their bodies may have any size."""
 
     def mark(view: Any) -> Any:
         view.takes_bytes = methods
@@ -61,10 +62,10 @@ def takes_bytes(*methods: str) -> Callable[[Any], Any]:
 
 
 def admitted(request: HttpRequest, *, limit_bytes: int) -> HttpResponse:
-    """The answer to an admission of a form: its body is kept in a part file until Django reads it from there."""
+    """The answer to the admission of a form. A part file keeps the body until Django reads it from there."""
     length = length_of(request)
     if length > limit_bytes:
-        sentence = f"This is {length:,} bytes, more than the {limit_bytes:,} that are taken here in one request."
+        sentence = f"This is {length:,} bytes, more than the {limit_bytes:,} that one request may have."
         return HttpResponse(f"{sentence}\n", status=413, content_type="text/plain; charset=utf-8")
     try:
         with translate_storage_errors():
@@ -74,16 +75,16 @@ def admitted(request: HttpRequest, *, limit_bytes: int) -> HttpResponse:
 
 
 def length_of(request: HttpRequest) -> int:
-    """What the request says of its body's length; 0 where it says nothing."""
+    """The Content-Length of the request; 0 without one."""
     said = request.META.get("CONTENT_LENGTH") or ""
     return int(said) if said.isdecimal() else 0
 
 
 def received[S: Sink](request: HttpRequest, make: Callable[[int], S]) -> S | GoAhead:
-    """The sink with the whole body in it, or the go-ahead that an admission is answered with.
+    """The sink with the whole body, or the go-ahead for an admission.
 
-    ``make`` opens the sink for so many bytes. A server that did not receive the body before (Django's own, the test
-    client) has it read here. Raises :class:`Refused`: 411 without a length, 400 for a connection that broke off.
+    ``make`` opens a sink for a number of bytes. If the server did not receive the body before (Django's own server, the
+    test client), it is read here. Raises :class:`Refused`: 411 without a length, 400 for a broken connection.
     """
     there: Received | None = request.META.get(RECEIVED)
     if there is not None:
@@ -93,7 +94,9 @@ def received[S: Sink](request: HttpRequest, make: Callable[[int], S]) -> S | GoA
         sink: S = there.sink
         return sink
     if not request.META.get("CONTENT_LENGTH") and request.headers.get("Transfer-Encoding", "").lower() == "chunked":
-        raise Refused("Send a Content-Length: this server takes no chunked bodies.", code="length_required", status=411)
+        raise Refused(
+            "Send a Content-Length: this server does not accept chunked bodies.", code="length_required", status=411
+        )
     sink = make(length_of(request))
     if ADMISSION in request.META:
         return GoAhead(sink, getattr(request.user, "pk", None))
@@ -103,7 +106,7 @@ def received[S: Sink](request: HttpRequest, make: Callable[[int], S]) -> S | GoA
                 sink.write(block)
     except OSError as error:
         sink.close()
-        raise Refused("The connection broke off: send it again.", code="broken", status=400) from error
+        raise Refused("The connection broke: send it again.", code="broken", status=400) from error
     except BaseException:
         sink.close()
         raise

@@ -1,4 +1,4 @@
-"""The upload form, in the shape of a failure report: all optional but a name."""
+"""The upload form, in the order of a failure report. Only the name is required."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ManyFilesInput(forms.ClearableFileInput):
 
 
 class ManyFilesField(forms.FileField):
-    """Any number of files; empty ones pass, because the engine says best what is wrong with a file."""
+    """Any number of files. Empty files pass: the engine has the better message for them."""
 
     widget = ManyFilesInput
 
@@ -27,7 +27,7 @@ class ManyFilesField(forms.FileField):
 
 
 class DescriptionForm(forms.Form):
-    """What is said of a job: before its evidence comes, or later. ``teams`` are those that may be named."""
+    """The description of a job, for a new job or a later change. ``teams``: the teams that the user may choose."""
 
     name = forms.CharField(max_length=200, label="Name", widget=forms.TextInput(attrs={"autocomplete": "off"}))
     outcome = forms.ChoiceField(
@@ -46,7 +46,10 @@ class DescriptionForm(forms.Form):
         queryset=Team.objects.none(), required=False, to_field_name="slug", empty_label="none", label="Team"
     )
     nodes_text = forms.CharField(
-        required=False, label="Nodes", widget=forms.Textarea(attrs={"rows": 2}), help_text="One a line, or with commas."
+        required=False,
+        label="Nodes",
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="One per line, or separated by commas.",
     )
     layout = forms.CharField(
         required=False, label="Layout", max_length=MAX_LAYOUT_BYTES, help_text="Such as tp=8 pp=2 dp=4, or JSON."
@@ -58,7 +61,7 @@ class DescriptionForm(forms.Form):
         required=False, label="End (UTC)", widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"})
     )
     time_zone = forms.CharField(
-        required=False, label="Time zone", max_length=64, help_text="Of time stamps that name none; UTC if left empty."
+        required=False, label="Time zone", max_length=64, help_text="For time stamps without a zone. Empty means UTC."
     )
     comment = forms.CharField(required=False, label="Comment", widget=forms.Textarea(attrs={"rows": 3}))
 
@@ -81,7 +84,7 @@ class DescriptionForm(forms.Form):
         try:
             ZoneInfo(zone)
         except (ZoneInfoNotFoundError, ValueError) as error:
-            sentence = f"“{zone}” is no time zone: use a name such as Europe/Berlin, or UTC."
+            sentence = f"“{zone}” is not a time zone: use a name such as Europe/Berlin, or UTC."
             raise forms.ValidationError(sentence) from error
         return zone
 
@@ -111,22 +114,22 @@ class DescriptionForm(forms.Form):
         cleaned = super().clean() or {}
         start, end = cleaned.get("started_at"), cleaned.get("ended_at")
         if start and end and end < start:
-            self.add_error("ended_at", "The end lies before the start: check both.")
+            self.add_error("ended_at", "The end is before the start: check both.")
         return cleaned
 
     def job_fields(self) -> dict[str, Any]:
-        """What :func:`ingest.services.job_create` and ``job_change`` take."""
+        """The arguments of :func:`ingest.services.job_create` and ``job_change``."""
         fields = {name: value for name, value in self.cleaned_data.items() if name not in ("files", "outcome")}
         fields["declared_outcome"] = self.cleaned_data["outcome"] or Outcome.UNKNOWN
         return fields
 
 
 class JobForm(DescriptionForm):
-    """Makes a job. ``files`` is used by browsers without JavaScript; with it, files are sent one by one."""
+    """Creates a job. Browsers without JavaScript send ``files`` here; with JavaScript, files are sent one by one."""
 
     files = ManyFilesField(required=False, label="Evidence")  # type: ignore[assignment]  # read only when cleaned
     slug = forms.SlugField(
-        max_length=120, required=False, label="Id", help_text="In addresses; made of the name if left empty."
+        max_length=120, required=False, label="Id", help_text="Used in addresses. Made from the name if left empty."
     )
     cluster = forms.ModelChoiceField(
         queryset=Cluster.objects.none(), required=False, to_field_name="slug", empty_label="default", label="Cluster"
@@ -142,16 +145,16 @@ class JobForm(DescriptionForm):
     def clean_cluster(self) -> Cluster | None:
         cluster: Cluster | None = self.cleaned_data["cluster"]
         if cluster is None and not self._may_use_default:
-            raise forms.ValidationError("Choose a cluster: the default one is not open to you.")
+            raise forms.ValidationError("Choose a cluster: you have no access to the default one.")
         return cluster
 
 
-#: sizes of a layout in the order in which people write them
+#: sizes of a layout in their usual order
 _USUAL = ("tp", "pp", "dp", "cp", "ep")
 
 
-def described(job: Job) -> dict[str, Any]:
-    """The initial values of :class:`DescriptionForm` for a job that is there."""
+def initial_values(job: Job) -> dict[str, Any]:
+    """The initial values of :class:`DescriptionForm` for an existing job."""
     is_flat = all(isinstance(value, (int, str)) and " " not in str(value) for value in job.layout.values())
     sizes = [key for key in _USUAL if key in job.layout]  # PostgreSQL keeps no order
     keys = [*sizes, *sorted(job.layout.keys() - set(_USUAL))]

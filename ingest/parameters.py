@@ -1,4 +1,6 @@
-"""What addresses, forms and the API ask for: numbers that cannot be used are passed over, layouts refused in words."""
+"""Reads parameters of addresses, forms and the API: ignores numbers that it cannot use, refuses layouts with a
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,18 @@ from typing import Any
 from diagnosis import numbers
 
 MAX_LAYOUT_BYTES = 20_000
-#: of nanoseconds in 64 bits
+#: the range of nanoseconds in 64 bits
 _FIRST_YEAR, _LAST_YEAR = 1678, 2261
 
 
 def whole(text: str | None, default: int = 0) -> int:
-    """A whole number from 0 on; ``default`` for anything else."""
+    """A whole number, 0 or more; ``default`` for anything else."""
     number = numbers.whole(text or "")
     return default if number is None else number
 
 
 def seconds(text: str | None) -> float | None:
-    """Seconds since the epoch; None for what is no finite number."""
+    """Seconds since the epoch; None for anything but a finite number."""
     try:
         value = float(text or "")
     except ValueError:
@@ -30,7 +32,7 @@ def seconds(text: str | None) -> float | None:
 
 
 def instant(text: str | None) -> datetime | None:
-    """A time with its zone, in UTC, that 64 bits of nanoseconds can tell (1678 to 2261); None for anything else."""
+    """A time with a zone, in UTC, within the range of nanoseconds in 64 bits (1678 to 2261); None for anything else."""
     try:
         moment = datetime.fromisoformat((text or "").replace(" ", "+")).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -39,7 +41,7 @@ def instant(text: str | None) -> datetime | None:
 
 
 def layout_problem(layout: dict[Any, Any]) -> str:
-    """Why no database keeps this parallel layout, in a sentence; nothing where one does."""
+    """Why the database cannot store this parallel layout, as a sentence; empty if it can."""
     try:
         raw = json.dumps(layout, ensure_ascii=False).encode()
     except (UnicodeEncodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""The shape of an API error: RFC 9457 problem details."""
+"""API errors in the format of RFC 9457, problem details."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ingest.refusals import Refused, database_refusal
 
 log = logging.getLogger(__name__)
 
-_NOT_THERE = "There is nothing at this address, or it is not for you: check the id, and which clusters you may see."
-#: what to do about refusals whose own words do not say it; {} is those words
+_NOT_THERE = "There is nothing at this address, or you have no access to it: check the id and your clusters."
+#: instructions for errors whose own text gives none; {} is that text
 _DO = {
-    "not_authenticated": "This needs a token: send “Authorization: Bearer fl_…”, made on the page API tokens.",
+    "not_authenticated": "This needs a token: send “Authorization: Bearer fl_…”, create one on the page API tokens.",
     "unsupported_media_type": "{} Send JSON, with Content-Type: application/json.",
-    "parse_error": "The body is not JSON that can be read: {}. Send it again, whole.",
+    "parse_error": "The body is not valid JSON: {}. Send it again, complete.",
     "throttled": "{} Wait as long as Retry-After says.",
 }
 

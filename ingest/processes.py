@@ -1,4 +1,4 @@
-"""Which process holds what: names of processes that tell, later, whether they are still there."""
+"""Names of processes, which later show whether the process still runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 
 def own() -> str:
-    """This process: its machine, ``#``, its id and start time."""
+    """The name of this process: its machine, ``#``, its id and start time."""
     return f"{machine()}#{started(os.getpid())}"
 
 
 def is_gone(name: str) -> bool | None:
-    """Whether the process that :func:`own` named has ended. None where another machine must know."""
+    """Whether the process that :func:`own` named has ended. None for a process of another machine."""
     place, _, process = name.rpartition("#")
     if place != machine():
         return None
@@ -24,7 +24,7 @@ def is_gone(name: str) -> bool | None:
 
 @cache
 def machine() -> str:
-    """Host and process namespace: two containers may share a name, but not their process ids."""
+    """Host and process namespace: two containers may have the same host name, but not the same process ids."""
     try:
         space = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -33,8 +33,8 @@ def machine() -> str:
 
 
 def started(pid: int) -> str:
-    """Process id and start time, so that a reused id is not taken for the old process; just the id where the system
-    does not tell; empty where there is no such process.
+    """Process id and start time, because the system reuses ids. Only the id if the system does not tell the time; empty
+    if no such process runs.
     """
     try:
         when = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]

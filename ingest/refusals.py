@@ -1,4 +1,4 @@
-"""What is wrong with what was sent, as a sentence for whoever sent it."""
+"""Refused input: what is wrong with it, as a sentence for the sender."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from contextlib import contextmanager
 
 from django.db import InterfaceError, OperationalError
 
-#: what Django raises when the database is not there, locked or full
+#: what Django raises if the database is unreachable, locked or full
 DATABASE_ERRORS = (OperationalError, InterfaceError)
 
 BUSY = "The database is busy with other work: nothing was lost, send this again in a few seconds."
 AWAY = "The database does not answer: nothing was lost, send this again in a few seconds."
 DISK_FULL = (
-    "The server's disk is full: what was sent now was not kept. Ask an administrator to free space, then send it again."
+    "The server's disk is full: what you sent was not stored. Ask an administrator to free space, then send it again."
 )
 
 
 class Refused(Exception):
-    """Input that cannot be taken. ``detail`` says what is wrong and what to do, ``code`` names the kind of problem."""
+    """Input that is refused. ``detail`` says what is wrong and what to do, ``code`` names the kind of problem."""
 
     def __init__(self, detail: str, *, code: str = "refused", status: int = 422, fields: dict[str, str] | None = None):
         super().__init__(detail)
@@ -31,7 +31,7 @@ class Refused(Exception):
 
 @contextmanager
 def translate_storage_errors() -> Iterator[None]:
-    """Turns a full disk and a database that is locked or away into a sentence."""
+    """Turn a full disk and a locked or unreachable database into :class:`Refused`."""
     try:
         yield
     except OSError as error:
@@ -45,8 +45,8 @@ def translate_storage_errors() -> Iterator[None]:
 
 
 def database_refusal(error: BaseException | None) -> Refused | None:
-    """What a database that does not do its work is to be called: full, busy, or away. None for any other error; a
-    table that is not there is a mistake of ours, which waiting does not mend.
+    """The refusal for a database that is full, busy or unreachable; None for any other error. A missing table is our
+    own mistake, and waiting does not help.
     """
     said = str(error).lower()
     if not isinstance(error, DATABASE_ERRORS) or said.startswith("no such"):

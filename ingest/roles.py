@@ -1,10 +1,10 @@
-"""What a signed-in person may do. Roles are Django groups; what each may do stands here and nowhere else."""
+"""What a signed-in person may do. Roles are Django groups; this is the only table of their abilities."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: viewer reads what its teams may see; the others read too
+#: a viewer reads what their teams may see; so do all other roles
 ABILITIES: dict[str, frozenset[str]] = {
     "viewer": frozenset(),
     "engineer": frozenset({"upload", "review", "statistics"}),
@@ -14,7 +14,7 @@ ABILITIES: dict[str, frozenset[str]] = {
 
 
 def role_names(user: Any) -> frozenset[str]:
-    """The names of the user's roles; a superuser is an admin. One query per user object, then remembered on it."""
+    """The names of the user's roles; a superuser is an admin. One query per user object, which then caches them."""
     if not user.is_authenticated:
         return frozenset()
     names: frozenset[str] | None = getattr(user, "_role_names", None)
@@ -27,5 +27,5 @@ def role_names(user: Any) -> frozenset[str]:
 
 
 def can(user: Any, ability: str) -> bool:
-    """Whether a role gives the user an ability: one of those above."""
+    """Whether one of the user's roles has this ability."""
     return any(ability in ABILITIES[name] for name in role_names(user))

@@ -1,20 +1,20 @@
-"""The words that go upward."""
+"""Signals to the layers above."""
 
 from django.dispatch import Signal
 
-#: All evidence of a job's revision has settled: diagnose it. Sent after commit with ``job_id``, ``revision`` and
-#: ``run_id`` (a queued diagnose run); may be sent again for the same run, whose claim sees to it that it is done once.
+#: All evidence of a job's revision is read: diagnose it. Sent after commit with ``job_id``, ``revision`` and ``run_id``
+#: (a queued diagnose run). It may be sent again for the same run; claiming the run ensures one diagnosis.
 artifact_ready = Signal()
 
-#: A job is about to be deleted, in this transaction. Sent with ``job``, ``user`` and ``reason``; a receiver that raises
-#: ``Refused`` keeps it.
+#: A job is about to be deleted, in this transaction. Sent with ``job``, ``user`` and ``reason``. A receiver that raises
+#: ``Refused`` prevents it.
 job_deleting = Signal()
 
-#: A run was given up for good. Sent after commit with ``run_id``.
+#: A run failed for good. Sent after commit with ``run_id``.
 run_failed = Signal()
 
-#: Sent every few seconds by some worker, for whatever must be looked after now and then. Receivers must be quick.
+#: Sent every few seconds by some worker, for periodic work. Receivers must be quick.
 swept = Signal()
 
-#: The same every half hour or so.
+#: Sent about every half hour by some worker, for periodic work.
 tidied = Signal()

@@ -1,7 +1,7 @@
-"""Bytes in and out of the ``blobs`` and ``parsed`` storages; the only code that knows where they lie.
+"""Bytes in and out of the ``blobs`` and ``parsed`` storages. No other code knows their paths.
 
-Bytes arrive in a part file on the receiving machine's disk with a running SHA-256, and move to the storage when they
-are whole: by renaming where both are one file system, through the storage's own ``save`` elsewhere.
+Bytes arrive in a part file on the receiving machine's disk with a running SHA-256. A complete file moves to the
+storage: by renaming on the same file system, else through the storage's ``save``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ingest import temp_files
 from ingest.models import Blob
 
 BLOCK_BYTES = 1 << 20
-#: what parsing one artifact leaves; the last tells that the others are there
+#: the files that parsing one artifact writes; the last one shows that the others are complete
 PARSED_FILES = ("columns.parquet", "uniques.parquet", "parsed.json")
 
 
 class Part:
-    """A growing file with a running digest. Closing it removes it unless it was kept by :func:`blob_put`."""
+    """A growing file with a running digest. Closing it deletes it, unless :func:`blob_put` moved it before."""
 
     def __init__(self) -> None:
         self.path = temp_files.part_path()
@@ -43,8 +43,8 @@ class Part:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file, and of its bytes where nobody kept them. May be called again."""
-        with contextlib.suppress(OSError):  # what cannot be flushed any more is thrown away
+        """Close the file, and delete it if it was not moved. May be called again."""
+        with contextlib.suppress(OSError):  # bytes that cannot be flushed are deleted anyway
             self._file.close()
         self.path.unlink(missing_ok=True)
 
@@ -53,16 +53,16 @@ class Part:
         self._digest.update(data)
         self.size_bytes += len(data)
 
-    def tell(self) -> None:
-        """Nothing: no row knows of it yet."""
+    def save_progress(self) -> None:
+        """Does nothing: no row has this body's progress."""
 
     def reader(self) -> BinaryIO:
-        """The bytes from the first on."""
+        """The bytes from the start."""
         self._file.flush()
         return self.path.open("rb")
 
     def finish(self, *, is_synced: bool = False) -> str:
-        """Flush (to the platter with ``is_synced``) and tell the digest."""
+        """Flush (to the disk with ``is_synced``) and return the digest."""
         self._file.flush()
         if is_synced:
             os.fsync(self._file.fileno())
@@ -77,16 +77,16 @@ def digest_of(path: Path) -> str:
 
 
 def blob_put(part: Path, sha256: str) -> None:
-    """Move a whole part file to its place as a blob.
+    """Move a complete part file into the storage as a blob.
 
-    One that is there already is replaced by the same bytes: its time of change then tells the sweep that it is in use.
+    An existing blob is replaced by the same bytes: its new change time shows the sweep that it is in use.
     """
     put(storages["blobs"], Blob.key_of(sha256), part)
     part.unlink(missing_ok=True)
 
 
 def put(storage: Storage, key: str, source: Path) -> None:
-    """Store a file whole or not at all, over whatever is there. ``source`` may be moved away."""
+    """Store a file completely or not at all; replaces an existing one. ``source`` may be moved."""
     if not isinstance(storage, FileSystemStorage):
         with source.open("rb") as file:
             if not getattr(storage, "file_overwrite", False) and storage.exists(key):
@@ -121,7 +121,7 @@ def blob_open(sha256: str) -> Iterator[BinaryIO]:
 
 
 def blob_local(sha256: str, folder: Path, offset: int = 0, length: int | None = None) -> tuple[Path, int]:
-    """A local file with the blob's bytes and where they begin in it: the blob itself, or a copy in ``folder``."""
+    """A local file with the blob's bytes and the offset where they begin: the blob itself, or a copy in ``folder``."""
     storage, key = storages["blobs"], Blob.key_of(sha256)
     if isinstance(storage, FileSystemStorage):
         return Path(storage.path(key)), offset
@@ -140,7 +140,7 @@ def blob_local(sha256: str, folder: Path, offset: int = 0, length: int | None = 
 
 
 def blob_range(sha256: str, offset: int, length: int) -> bytes:
-    """``length`` bytes from ``offset`` on, fewer at the end. Cost follows ``length``, not the blob's size."""
+    """``length`` bytes from ``offset`` on, fewer at the end. Cost grows with ``length``, not with the blob's size."""
     storage, key = storages["blobs"], Blob.key_of(sha256)
     offset, length = max(0, offset), max(0, length)
     if hasattr(storage, "bucket"):
@@ -151,7 +151,7 @@ def blob_range(sha256: str, offset: int, length: int) -> bytes:
 
 
 def _object_range(storage: Any, key: str, offset: int, length: int) -> bytes:
-    """A range of an S3 object: opening it through the storage would fetch all of it first."""
+    """A range of an S3 object. Opening it through the storage would fetch the whole object first."""
     from botocore.exceptions import ClientError  # noqa: PLC0415  # only with the extra s3
 
     if not length:
@@ -170,30 +170,30 @@ def _object_range(storage: Any, key: str, offset: int, length: int) -> bytes:
 
 
 def directory_put(key: str, files: Iterable[Path]) -> None:
-    """Store files under ``key/`` in the ``parsed`` storage, in order: the last one tells that all are there."""
+    """Store files under ``key/`` in the ``parsed`` storage, in order: the last one shows that all are complete."""
     for file in files:
         put(storages["parsed"], f"{key}/{file.name}", file)
 
 
 def directory_take(key: str, folder: Path, names: Sequence[str]) -> None:
-    """Store the files ``names`` of ``folder`` under ``key/`` in the ``parsed`` storage, those that are there, the last
-    one last. A local folder that holds nothing else is moved as it is.
+    """Store the existing files among ``names`` of ``folder`` under ``key/`` in the ``parsed`` storage, the last one
+    last. A local folder without other files is moved as a whole.
     """
     found = [name for name in names if (folder / name).exists()]
     storage = storages["parsed"]
     if isinstance(storage, FileSystemStorage) and len(found) == sum(1 for _ in folder.iterdir()):
         target = Path(storage.path(key))
         target.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(OSError):  # another file system, or it is there already
+        with contextlib.suppress(OSError):  # another file system, or it exists already
             folder.rename(target)
             return
     directory_put(key, [folder / name for name in found])
 
 
 def directory_get(key: str, names: Iterable[str], work: Path | None = None) -> Path:
-    """A local directory with the files of ``key/``: the stored one where it is local, else a copy.
+    """A local directory with the files of ``key/``: the stored one if it is local, else a copy.
 
-    The copy lies in ``work``, and without one where it is kept for whoever asks next.
+    The copy is in ``work``; without ``work`` it is in the directory of local copies and later calls use it.
     """
     storage = storages["parsed"]
     if isinstance(storage, FileSystemStorage):
@@ -205,9 +205,9 @@ def directory_get(key: str, names: Iterable[str], work: Path | None = None) -> P
             near = target / f".{name}.{uuid4().hex}"
             with storage.open(f"{key}/{name}", "rb") as source, near.open("wb") as copy:
                 shutil.copyfileobj(source, copy, BLOCK_BYTES)
-            near.replace(target / name)  # whoever looks at the same time sees none or all of it
+            near.replace(target / name)  # concurrent readers see either no file or the complete one
         elif (target / name).exists():
-            os.utime(target / name)  # it is still wanted
+            os.utime(target / name)  # marks it as used
     return target
 
 
@@ -221,7 +221,7 @@ def directory_delete(key: str, names: Iterable[str]) -> None:
 
 
 def directory_names(key: str) -> list[str]:
-    """The files below ``key/`` in the ``parsed`` storage; none where it is not there."""
+    """The files below ``key/`` in the ``parsed`` storage; empty if there are none."""
     try:
         return storages["parsed"].listdir(key)[1]
     except FileNotFoundError:
@@ -229,9 +229,9 @@ def directory_names(key: str) -> list[str]:
 
 
 def blob_changed_at(sha256: str) -> datetime:
-    """When the blob was last put; long ago for one that is not there."""
+    """When the blob was last stored; the epoch if it does not exist."""
     storage, key = storages["blobs"], Blob.key_of(sha256)
     try:
         return storage.get_modified_time(key) if storage.exists(key) else datetime.fromtimestamp(0, UTC)
-    except OSError:  # gone in between
+    except OSError:  # deleted in between
         return datetime.fromtimestamp(0, UTC)

@@ -1,7 +1,7 @@
 """Makes every Celery worker send the periodic tasks, so that no separate beat process is needed.
 
-A thread that only sends messages: it touches no database, because pool processes are forked from this process. Several
-workers send more often than needed, which does no harm; a message that waited too long expires.
+A thread only sends messages. It does not touch the database, because pool processes are forked from this process.
+Several workers send more often than needed, which does no harm: a message that waited too long expires.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _stopped = threading.Event()
 
 @worker_init.connect
 def warm(**_: Any) -> None:
-    """Load what tasks use before processes are forked: they share its memory, and no task waits for it."""
+    """Import what tasks use before processes are forked: they share the memory, and no task waits for the import."""
     import ingest.services.parsing  # noqa: F401, PLC0415  # not in the site's processes, which load this module too
 
 
 @worker_process_init.connect
 def ready(**_: Any) -> None:
-    """Load the engine for the readers of each worker process before its first task comes."""
+    """Load the engine for the readers of each worker process before its first task."""
     if settings.READING_IS_APART:
         isolation.warm()
 
@@ -46,7 +46,7 @@ def configure_slots(sender: Any = None, **_: Any) -> None:
 
 @worker_init.connect
 def quiet_sweep_logging(**_: Any) -> None:
-    """Keep Celery's two lines per sweep out of the log: they would bury everything else."""
+    """Keep Celery's two lines per sweep out of the log: they would hide all other lines."""
     for name in ("celery.app.trace", "celery.worker.strategy"):
         logging.getLogger(name).addFilter(lambda record: "ingest.tasks.sweep" not in record.getMessage())
 
@@ -70,7 +70,7 @@ def _send_forever() -> None:
         for task in due:
             try:
                 task.apply_async(queue="notify", retry=False, expires=3 * SWEEP_EVERY_S)
-            except Exception as error:  # the broker is away; whatever it raises, the next turn tries again
+            except Exception as error:  # the broker is unreachable; the next turn tries again after any error
                 log.info("the sweep waits for the broker: %s", error)
         turn += 1
         if _stopped.wait(SWEEP_EVERY_S):

@@ -1,4 +1,4 @@
-"""Celery tasks: an id in, a service called. The messages only wake workers up; ``Run`` rows hold the truth."""
+"""Celery tasks: they take an id and call a service. Messages only wake workers; ``Run`` rows hold the truth."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ingest.signals import swept, tidied
 
 log = logging.getLogger(__name__)
 
-#: what a broker that is down raises when a message is sent
+#: what sending a message raises if the broker is down
 _BROKER_DOWN = (OperationalError, KombuError, OSError)
-#: finding out that the broker is down takes its client seconds: after that, nobody asks for this long
+#: a client needs seconds to find that the broker is down: after a failure, nobody tries again for this long
 _ASK_AGAIN_S = 15.0
 _ask_again_at = 0.0
 
@@ -54,7 +54,7 @@ def tidy() -> None:
 
 
 def run_send(run_id: int) -> None:
-    """Send a run's message. Without a broker the run stays queued, and the sweep sends it when there is one again."""
+    """Send a run's message. Without a broker the run stays queued, and a later sweep sends it."""
     run = Run.objects.filter(pk=run_id).first()
     if run is None or time.monotonic() < _ask_again_at:
         return
@@ -65,7 +65,7 @@ def run_send(run_id: int) -> None:
 
 
 def message_send(task: Any, *arguments: Any, **options: Any) -> bool:
-    """Send a task's message once. False without a broker, and for a while after: only the first caller waits for it."""
+    """Send a task's message once. False without a broker; for a while after a failure it returns False at once."""
     global _ask_again_at  # noqa: PLW0603  # one fact of the process, not of a request
     if time.monotonic() < _ask_again_at:
         return False
@@ -79,14 +79,14 @@ def message_send(task: Any, *arguments: Any, **options: Any) -> bool:
 
 
 def queue_length(queue: str = "parse") -> int | None:
-    """Messages waiting in a queue; None when the broker is down."""
+    """The number of messages in a queue; None if the broker is down."""
     if current_app.conf.task_always_eager:
         return 0
     with current_app.connection_for_read() as connection:
         try:
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=3)
             return int(connection.default_channel.queue_declare(queue, passive=True).message_count)
-        except connection.channel_errors:  # nothing waits in it, so it is not there
+        except connection.channel_errors:  # an empty queue may not exist
             return 0
         except (*connection.connection_errors, *_BROKER_DOWN):
             return None

@@ -1,4 +1,4 @@
-"""Addresses of the evidence pages."""
+"""URLs of the evidence pages."""
 
 from django.urls import path
 

@@ -16,7 +16,7 @@ from diagnosis import numbers
 from ingest import selectors, services
 from ingest.api.uploads import CHUNK_BYTES
 from ingest.bodies import ADMISSION, admitted, takes_bytes
-from ingest.forms import DescriptionForm, JobForm, described
+from ingest.forms import DescriptionForm, JobForm, initial_values
 from ingest.models import Job, Run, ServiceAccount, Team, Token
 from ingest.parameters import whole
 from ingest.refusals import Refused, translate_storage_errors
@@ -27,9 +27,9 @@ from ingest.services import accounts
 @takes_bytes("POST")
 @require_http_methods(["GET", "POST"])
 def upload(request: HttpRequest) -> HttpResponse:
-    """The upload page. POST makes the job and takes the form's files.
+    """The upload page. POST creates the job and stores the form's files.
 
-    With JavaScript it answers JSON, and the files follow one by one through the resumable API.
+    Requests of JavaScript get JSON, and send the files one by one through the resumable API.
     """
     if not can(request.user, "upload"):
         raise PermissionDenied("Your role may not upload: ask an administrator for the engineer role.")
@@ -60,23 +60,25 @@ def upload(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def describe(request: HttpRequest, slug: str) -> HttpResponse:
-    """Says better what was said of a job; it is diagnosed again, since its family, layout and outcome weigh in that."""
+    """Change the description of a job. It is diagnosed again, because family, layout and outcome influence the
+    diagnosis.
+    """
     if not can(request.user, "upload"):
         raise PermissionDenied("Your role may not change jobs: ask an administrator for the engineer role.")
     job = get_object_or_404(selectors.jobs_visible_to(request.user).select_related("team"), slug=slug)
-    teams = selectors.teams_of(request.user) | Team.objects.filter(jobs=job)  # the job's own may stay
-    form = DescriptionForm(request.POST or None, initial=described(job), teams=teams.distinct())
+    teams = selectors.teams_of(request.user) | Team.objects.filter(jobs=job)  # the job may keep its own team
+    form = DescriptionForm(request.POST or None, initial=initial_values(job), teams=teams.distinct())
     if request.method == "POST" and form.is_valid():
         services.job_change(job=job, **form.job_fields())
         services.diagnosis_request(job=job, user=request.user, is_forced=True)
-        messages.success(request, "Saved. The job is being diagnosed again with it.")
+        messages.success(request, "Saved. The job is being diagnosed again.")
         return redirect(f"/jobs/{job.slug}/")
     context = {"form": form, "job": job, "nav": "jobs"}
     return render(request, "ingest/describe.html", context, status=422 if form.errors else 200)
 
 
 def _target(request: HttpRequest) -> Job | None:
-    """The job that evidence is added to, if the address names one."""
+    """The job in the address, which gets the evidence; None without one."""
     slug = request.GET.get("job")
     return get_object_or_404(selectors.jobs_visible_to(request.user), slug=slug) if slug else None
 
@@ -88,7 +90,7 @@ def _take(request: HttpRequest, job: Job, files: list[Any], *, is_script: bool) 
         try:
             receipt = services.artifact_receive(job=job, path=file.name, chunks=file.chunks(), user=request.user)
             if not receipt.is_new:
-                messages.info(request, f"{file.name} was here already: nothing new was made of it.")
+                messages.info(request, f"{file.name} was uploaded before: nothing changed.")
         except Refused as refusal:
             messages.error(request, refusal.detail)
     services.diagnosis_request(job=job, user=request.user)
@@ -97,33 +99,33 @@ def _take(request: HttpRequest, job: Job, files: list[Any], *, is_script: bool) 
 
 @require_GET
 def job_progress(request: HttpRequest, slug: str) -> HttpResponse:
-    """The fragment that a job's page polls; it carries the next poll while anything will still change by itself."""
+    """The fragment that a job's page polls. It contains the next poll while anything can still change."""
     job = get_object_or_404(selectors.jobs_visible_to(request.user), slug=slug)
     found = selectors.progress(job)
     if request.GET.get("was") == "settled" and not found.is_active:
         return render(request, "ingest/_progress_told.html", {"progress": found})
     response = render(request, "ingest/_progress.html", {"progress": found})
     if not found.is_active and request.headers.get("HX-Request"):
-        response["HX-Refresh"] = "true"  # the page around it has something to show now
+        response["HX-Refresh"] = "true"  # the rest of the page has new content now
     return response
 
 
 @require_POST
 def run_retry(request: HttpRequest, pk: int) -> HttpResponse:
-    """Try failed work again."""
+    """Retry failed work."""
     if not can(request.user, "upload"):
         raise PermissionDenied
     run = Run.objects.select_related("job").filter(pk=pk, job__in=selectors.jobs_visible_to(request.user)).first()
     if run is None:
         raise Http404
     if not services.run_retry(run=run):
-        messages.info(request, "That work has not failed: there is nothing to retry.")
+        messages.info(request, "This work has not failed: there is nothing to retry.")
     return redirect(f"/jobs/{run.job.slug}/")
 
 
 @require_http_methods(["GET", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
-    """A person's keys to the API. A new one's secret is shown in the answer that makes it, and never again."""
+    """A person's API tokens. The secret of a new token is shown only in the answer that creates it."""
     secret, error = "", ""
     if request.method == "POST":
         own = Token.objects.filter(user__username=request.user.get_username())
@@ -144,9 +146,9 @@ def tokens(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def service_accounts(request: HttpRequest) -> HttpResponse:
-    """Machines and their keys, for administrators."""
+    """Service accounts and their tokens, for administrators."""
     if not can(request.user, "administer"):
-        raise PermissionDenied("Service accounts are made by administrators: ask one.")
+        raise PermissionDenied("Only administrators create service accounts: ask one.")
     secret, error = "", ""
     asked = request.POST
     if request.method == "POST":
@@ -189,7 +191,7 @@ def _token_of_form(request: HttpRequest, user: Any) -> str:
     said = request.POST.get("days", "").strip()
     days = numbers.whole(said, digits=5)
     if said and days is None:
-        raise Refused("Give the days as a whole number, or leave them out.", code="invalid")
+        raise Refused("Give the days as a whole number, or leave them empty.", code="invalid")
     _, secret = services.token_create(
         user=user,
         name=request.POST.get("name", ""),
@@ -206,6 +208,6 @@ def _revoke(request: HttpRequest, among: QuerySet[Token], back: str) -> HttpResp
 
 
 def _scopes_for(user: Any) -> list[tuple[str, Any]]:
-    """Scopes that would open anything for this person."""
+    """Scopes that allow this person anything."""
     needed = {Token.Scope.UPLOAD: "upload", Token.Scope.REVIEW: "review", Token.Scope.MANAGE: "webhooks"}
     return [(s.value, s.label) for s in Token.Scope if s not in needed or can(user, needed[s])]

@@ -1,4 +1,4 @@
-"""Who may see and do what. Here, not in triage, because both layers ask."""
+"""Who may see and do what. It is here, not in triage, because both layers need it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import hashlib
 from django.conf import settings
 from django.db import models
 
-#: slug of the cluster that holds recordings and made-up history: no job of anybody's own goes there
+#: slug of the cluster with recordings and generated history; users' jobs cannot be in it
 DEMONSTRATION = "demonstration"
 
 
 class Cluster(models.Model):
-    """A machine park. One without teams is open to every signed-in user; ``default`` is such a one."""
+    """A machine park. A cluster without teams is open to every signed-in user, such as ``default``."""
 
     slug = models.SlugField(max_length=64, unique=True)
     title = models.CharField(max_length=120, blank=True)
@@ -48,7 +48,7 @@ class Team(models.Model):
 
 
 class ServiceAccount(models.Model):
-    """A user that is a machine: nobody signs in as it, its tokens go on when the people who made them leave."""
+    """The user of a program. Nobody signs in with it. Its tokens stay valid when the people who made them leave."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="service_account")
     purpose = models.CharField(max_length=300, blank=True)
@@ -63,7 +63,7 @@ class ServiceAccount(models.Model):
 
 
 class Token(models.Model):
-    """A key to the API: kept only as a digest, shown once, told apart by its prefix."""
+    """An API token. Only its digest is stored; the secret is shown once; the prefix identifies it."""
 
     class Scope(models.TextChoices):
         UPLOAD = "upload", "Upload"
@@ -79,7 +79,7 @@ class Token(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
-    #: from then on it opens nothing; empty: until it is revoked
+    #: the token is invalid from this time on; empty: valid until revoked
     expires_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -90,18 +90,18 @@ class Token(models.Model):
 
     @staticmethod
     def digest_of(secret: str) -> str:
-        """SHA-256 is enough: the secret is 256 random bits, nothing a dictionary holds."""
+        """SHA-256 is enough: the secret is 256 random bits, no dictionary contains it."""
         return hashlib.sha256(secret.encode()).hexdigest()
 
 
 class IdempotencyKey(models.Model):
-    """The answer to a request that named a key, so that sending it again gives the same answer and nothing new."""
+    """The stored answer to a request with a key: the same request again gets the same answer and changes nothing."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=128)
-    #: SHA-256 of method, address and body: the same key with another request is a mistake
+    #: SHA-256 of method, address and body: another request with the same key is refused
     request_digest = models.CharField(max_length=64)
-    #: empty while the first request is still being answered
+    #: empty until the first request is answered
     status = models.PositiveIntegerField(null=True, blank=True)
     response = models.JSONField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)

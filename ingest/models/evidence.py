@@ -1,4 +1,4 @@
-"""Bytes, what they are called, and the work done on them."""
+"""Evidence: bytes, their paths, and the work on them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Blob(models.Model):
 
     @staticmethod
     def key_of(sha256: str) -> str:
-        """The name in storage; two levels of folders keep directories small."""
+        """The key in the storage. Two levels of directories keep each of them small."""
         return f"{sha256[:2]}/{sha256[2:4]}/{sha256}"
 
 
 class Artifact(models.Model):
-    """A path within an attempt that points to a blob. The same path and bytes again is the same artifact."""
+    """A path within an attempt that points to a blob. The same path with the same bytes is the same artifact."""
 
     class State(models.TextChoices):
         RECEIVED = "received", "received"
@@ -39,7 +39,7 @@ class Artifact(models.Model):
         PARSED = "parsed", "parsed"
         SKIPPED = "skipped", "skipped"
         FAILED = "failed", "failed"
-        REMOVED = "removed", "removed"  # its bytes made room for others
+        REMOVED = "removed", "removed"  # its bytes were deleted to free space
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="artifacts")
     path = models.CharField(max_length=1024)
@@ -47,14 +47,14 @@ class Artifact(models.Model):
     kind = models.CharField(max_length=12, blank=True)
     state = models.CharField(max_length=10, choices=State.choices, default=State.RECEIVED)
     lines = models.BigIntegerField(default=0)
-    #: why nothing was read from it, or what went wrong, as a sentence for the uploader
+    #: why nothing was read from it, or what failed, as a sentence for the uploader
     problem = models.TextField(blank=True)
     notes = models.JSONField(default=list, blank=True)
     #: directory in the ``parsed`` storage that holds parsed.json, columns.parquet, uniques.parquet
     parsed_key = models.CharField(max_length=200, blank=True)
-    #: an artifact of the same path with other bytes came later and took this one's place
+    #: a later artifact of the same path with other bytes replaced this one
     is_superseded = models.BooleanField(default=False)
-    #: the upload it came in by; an archive's members share one
+    #: the upload that brought it; members of one archive share it
     upload = models.ForeignKey("Upload", on_delete=models.SET_NULL, null=True, blank=True, related_name="artifacts")
     #: the parse run that reads it, alone or in a batch
     run = models.ForeignKey("Run", on_delete=models.SET_NULL, null=True, blank=True, related_name="artifacts")
@@ -73,7 +73,7 @@ class Artifact(models.Model):
 
 
 class Run(models.Model):
-    """A piece of background work with stages, progress, its own log, and retry."""
+    """A piece of background work with stages, progress, a log and retries."""
 
     class Kind(models.TextChoices):
         UNPACK = "unpack", "unpack"
@@ -89,24 +89,24 @@ class Run(models.Model):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs")
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, null=True, blank=True, related_name="runs")
     kind = models.CharField(max_length=10, choices=Kind.choices)
-    #: what an unpack run opens
+    #: the upload that an unpack run opens
     upload = models.ForeignKey("Upload", on_delete=models.CASCADE, null=True, blank=True, related_name="runs")
-    #: the huge plain file of which a parse run reads one range, or puts the ranges together
+    #: the large plain file of which a parse run reads one range or joins the ranges
     artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, null=True, blank=True, related_name="range_runs")
     state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED, db_index=True)
     stage = models.CharField(max_length=60, blank=True)
     done = models.BigIntegerField(default=0)
     total = models.BigIntegerField(default=0)
-    #: it holds up short work, and needs a slot (:mod:`ingest.slots`)
+    #: it delays short work, so that it needs a slot (:mod:`ingest.slots`)
     is_long = models.BooleanField(default=False)
     #: {"revision": 3} of a diagnose run; {"offset": …, "length": …, "part": 1, "parts": 4} of a range
     parameters = models.JSONField(default=dict, blank=True)
     error = models.TextField(blank=True)
     #: counts claims; also the fencing token: only the latest claim may record an outcome
     tries = models.PositiveIntegerField(default=0)
-    #: host, process and its start, so that a dead worker is told from a slow one
+    #: host, process and its start time: they tell a dead worker from a slow one
     worker = models.CharField(max_length=200, blank=True)
-    #: when its message was last handed to the broker; empty when the broker could not be reached
+    #: when its message was last sent to the broker; empty if the broker could not be reached
     sent_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
@@ -125,7 +125,7 @@ class Run(models.Model):
 
 
 class RunLog(models.Model):
-    """One sentence of a run's own log: what it met, about which path."""
+    """One sentence of a run's log: what happened, and with which path."""
 
     class Level(models.TextChoices):
         INFO = "info", "info"
@@ -146,7 +146,7 @@ class RunLog(models.Model):
 
 
 class Upload(models.Model):
-    """Bytes on their way in: a part file that grows until it is whole, then a blob that is taken in."""
+    """Bytes that are being received: a part file until it is complete, then a blob."""
 
     class State(models.TextChoices):
         RECEIVING = "receiving", "receiving"
@@ -160,9 +160,9 @@ class Upload(models.Model):
     path = models.CharField(max_length=1024)
     size_bytes = models.BigIntegerField(null=True, blank=True)
     offset_bytes = models.BigIntegerField(default=0)
-    #: of the bytes as sent: declared while they arrive, verified when they are whole
+    #: of the bytes as sent: stated while they arrive, verified when they are complete
     sha256 = models.CharField(max_length=64, blank=True)
-    #: the bytes as sent; let go once an archive's members stand on their own
+    #: the bytes as sent; cleared when all members of the archive are artifacts
     blob = models.ForeignKey(Blob, on_delete=models.SET_NULL, null=True, blank=True, related_name="uploads")
     is_archive = models.BooleanField(default=False)
     state = models.CharField(max_length=10, choices=State.choices, default=State.RECEIVING)

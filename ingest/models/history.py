@@ -1,4 +1,4 @@
-"""What healthy jobs print: the pool that cross-job comparison reads."""
+"""Event tables of healthy jobs, for the comparison across jobs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ingest.models.job import Job
 
 
 class HistoryEntry(models.Model):
-    """One healthy job's event table, kept as a file in the ``parsed`` storage; a job can be taken out of the pool."""
+    """The event table of one healthy job, a file in the ``parsed`` storage. People can exclude a job."""
 
     job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="history_entry")
     family = models.CharField(max_length=120, db_index=True)

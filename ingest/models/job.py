@@ -1,4 +1,4 @@
-"""What ran where: jobs, their global launches, their nodes."""
+"""What ran where: jobs, attempts and nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PAST: dict[str, str] = {
 
 
 class Job(models.Model):
-    """A training run. ``family`` is the pool of comparable jobs; empty means framework and model together."""
+    """A training run. ``family`` names the pool of comparable jobs; if empty, framework and model do."""
 
     slug = models.SlugField(max_length=120, unique=True)
     name = models.CharField(max_length=200)
@@ -42,12 +42,12 @@ class Job(models.Model):
     declared_outcome = models.CharField(max_length=12, choices=Outcome.choices, default=Outcome.UNKNOWN)
     outcome = models.CharField(max_length=12, choices=Outcome.choices, default=Outcome.UNKNOWN)
     comment = models.TextField(blank=True)
-    #: counts up with every change of evidence; a diagnosis is of one revision
+    #: increases with every change of evidence; a diagnosis belongs to one revision
     revision = models.PositiveIntegerField(default=0)
-    #: the revision that was last claimed by a diagnose task (compare-and-set coalesces them)
+    #: the last revision that a diagnose run claimed (compare-and-set: one diagnosis per revision)
     diagnosing_revision = models.PositiveIntegerField(default=0)
     diagnosed_revision = models.PositiveIntegerField(default=0)
-    #: someone asked: diagnose as soon as the evidence has settled, without the usual wait
+    #: a person requested it: diagnose as soon as all evidence is read, without the usual delay
     is_diagnosis_wanted = models.BooleanField(default=False)
     evidence_changed_at = models.DateTimeField(null=True, blank=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
@@ -61,31 +61,33 @@ class Job(models.Model):
 
     @property
     def pool(self) -> str:
-        """The name of the job's family, given or derived."""
+        """The name of the job's family, given or derived from framework and model."""
         return self.family or "/".join(part for part in (self.framework, self.model) if part)
 
     @property
     def disagreement(self) -> str:
-        """A sentence where people say another outcome than the evidence shows; empty where nobody contradicts."""
+        """A sentence if the stated outcome contradicts the evidence; else empty."""
         said, found = self.declared_outcome, self.outcome
         if Outcome.UNKNOWN in (said, found) or said == found:
             return ""
         if found == Outcome.SUCCEEDED:
             return (
                 f"Its uploader says that it {_PAST[said]}, but its evidence ends well: the failure came after the last "
-                "line that is here, or nothing that is here tells of it."
+                "uploaded line, or no uploaded file shows it."
             )
         return f"Its uploader says that it {_PAST[said]}, but its evidence shows that it {_PAST[found]}."
 
 
 class Attempt(models.Model):
-    """One global launch of a job. A per-node restart counter (torchrun's ``attempt_N``) is not one."""
+    """One launch of the job over all its nodes. A restart counter of one node (torchrun's ``attempt_N``) is not an
+    attempt.
+    """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
     number = models.PositiveIntegerField(default=0)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
-    #: seconds from start to end, kept so that statistics add them up without arithmetic on times
+    #: seconds from start to end, stored so that statistics can sum them without date arithmetic
     ran_s = models.FloatField(null=True, blank=True)
     outcome = models.CharField(max_length=12, choices=Outcome.choices, default=Outcome.UNKNOWN)
     node_count = models.PositiveIntegerField(null=True, blank=True)
@@ -93,7 +95,7 @@ class Attempt(models.Model):
     class Meta:
         ordering = ("job", "number")
         constraints = (models.UniqueConstraint(fields=("job", "number"), name="attempt_number_once_a_job"),)
-        # all that run times are added up from, so that they are read from the index
+        # covers the sum of run times, so that it reads the index alone
         indexes = (models.Index(fields=("ended_at", "job", "ran_s", "node_count"), name="attempt_ran"),)
 
     def __str__(self) -> str:
@@ -101,7 +103,7 @@ class Attempt(models.Model):
 
 
 class Node(models.Model):
-    """A machine of a cluster, made when evidence first names it."""
+    """A machine of a cluster, created when evidence first names it."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="nodes")
     name = models.CharField(max_length=200)

@@ -1,4 +1,4 @@
-"""Reads of the evidence layer: each returns exactly what one page, endpoint or the engine needs."""
+"""Reads of the evidence layer: each function returns exactly what one page, endpoint or the engine needs."""
 
 from ingest.selectors.access import clusters_visible_to, jobs_visible_to, people_who_see, teams_of
 from ingest.selectors.evidence import (

@@ -1,4 +1,4 @@
-"""Who may see which evidence: object checks live here, so that every page, endpoint and count has the same ones."""
+"""Who may see which evidence. Every page, endpoint and count uses these checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from ingest.roles import can
 
 
 def clusters_visible_to(user: Any) -> QuerySet[Cluster]:
-    """Clusters open to all (those without teams) and those of the user's teams; an administrator sees every one."""
+    """Clusters without teams, which are open to all, and clusters of the user's teams. Administrators see every
+    cluster.
+    """
     if not user.is_authenticated:
         return Cluster.objects.none()
     if can(user, "administer"):
@@ -24,7 +26,7 @@ def clusters_visible_to(user: Any) -> QuerySet[Cluster]:
 
 
 def people_who_see(clusters: Iterable[int]) -> QuerySet[Any]:
-    """Everybody who may sign in and see all of these clusters, by name: the other side of clusters_visible_to."""
+    """Everybody who may sign in and see all of these clusters, by name: the reverse of clusters_visible_to."""
     people = get_user_model().objects.filter(is_active=True)
     member = Q()
     for cluster in Cluster.objects.filter(pk__in=set(clusters)).exclude(teams=None).order_by("pk").distinct():
@@ -34,10 +36,10 @@ def people_who_see(clusters: Iterable[int]) -> QuerySet[Any]:
 
 
 def teams_of(user: Any) -> QuerySet[Team]:
-    """The teams that the user may name as a job's: their own; an administrator's are all."""
+    """The teams that the user may give a job: their own; for administrators all."""
     return Team.objects.all() if can(user, "administer") else Team.objects.filter(members=user)
 
 
 def jobs_visible_to(user: Any) -> QuerySet[Job]:
-    """Jobs of the clusters that the user may see. One query, as a subselect."""
+    """Jobs of the clusters that the user may see. One query with a subselect."""
     return Job.objects.filter(cluster__in=clusters_visible_to(user).order_by().values("pk"))

@@ -1,4 +1,4 @@
-"""A job's evidence as the engine and the log viewer read it."""
+"""A job's evidence, for the engine and the log viewer."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _READ = (Artifact.State.PARSED, Artifact.State.SKIPPED)
 
 
 def artifacts_of(job: Job) -> QuerySet[Artifact]:
-    """The job's standing artifacts by attempt and path, blobs with them."""
+    """The job's current artifacts by attempt and path, with their blobs."""
     standing = Artifact.objects.filter(attempt__job=job, is_superseded=False)
     return standing.select_related("attempt", "blob").order_by("attempt__number", "path", "pk")
 
 
 def parsed_for(attempt: Attempt, work: Path) -> list[Parsed]:
-    """What the engine diagnoses: every read artifact of the attempt, by path.
+    """What the engine diagnoses: every parsed artifact of the attempt, by path.
 
-    Column files are copied below ``work`` only where they are not local. One query; memory holds no tables.
+    Copies column files below ``work`` only if they are in a remote storage. One query; loads no tables into memory.
     """
     found = Artifact.objects.filter(attempt=attempt, is_superseded=False, state__in=_READ).exclude(parsed_key="")
     return [
@@ -34,22 +34,22 @@ def parsed_for(attempt: Attempt, work: Path) -> list[Parsed]:
 
 
 def is_removed(attempt: Attempt) -> bool:
-    """Whether evidence of the attempt made room for other: what is left of it tells less than its diagnosis."""
+    """Whether evidence of the attempt was removed: a new diagnosis of the rest would know less than the stored one."""
     return Artifact.objects.filter(attempt=attempt, is_superseded=False, state=Artifact.State.REMOVED).exists()
 
 
 def read_range(artifact: Artifact, offset: int, length: int) -> bytes:
-    """``length`` raw bytes from ``offset`` on, fewer at the end. Cost follows ``length``, not the file's size."""
+    """``length`` raw bytes from ``offset`` on, fewer at the end. Cost grows with ``length``, not the file's size."""
     return storage.blob_range(artifact.blob_id, offset, length)
 
 
 def columns_path(artifact: Artifact) -> Path | None:
-    """A local path to the table of a log's lines; None for what was not read as a log. Remote ones are copied once."""
+    """A local path to the table of a log's lines; None if the file is not a log. A remote file is copied once."""
     return _table(artifact) if artifact.kind in LOG_KINDS else None
 
 
 def records_path(artifact: Artifact) -> Path | None:
-    """The same for the records of a flow capture."""
+    """A local path to the records of a flow capture; None if the file is not one. A remote file is copied once."""
     return _table(artifact) if artifact.kind == Kind.FLOW else None
 
 
@@ -61,7 +61,7 @@ def _table(artifact: Artifact) -> Path | None:
 
 
 def reader_for(attempt: Attempt) -> Callable[[str, int, int], bytes]:
-    """The engine's way to raw bytes: ``read(path, offset, length)``; empty for a path it does not hold."""
+    """How the engine reads raw bytes: ``read(path, offset, length)``; empty for an unknown path."""
     blobs = dict(Artifact.objects.filter(attempt=attempt, is_superseded=False).values_list("path", "blob_id"))
 
     def read(path: str, offset: int, length: int) -> bytes:
@@ -72,7 +72,7 @@ def reader_for(attempt: Attempt) -> Callable[[str, int, int], bytes]:
 
 
 def hints_for(job: Job) -> JobHints:
-    """What people said of the job, for the engine."""
+    """What people stated about the job, for the engine."""
     world = job.layout.get("world_size") if isinstance(job.layout, dict) else None
     return JobHints(
         job_id=job.slug,

@@ -1,4 +1,4 @@
-"""How far the work on a job's evidence is, and what was wrong with it, as its page tells it."""
+"""The progress of the work on a job's evidence, and its problems, for the job's page."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ingest.models import Artifact, Job, Run, RunLog, Upload
 
 PROBLEMS_SHOWN = 50
 _WAITING = (Artifact.State.RECEIVED, Artifact.State.PARSING)
-#: work that is queued for longer than this is worth a word
+#: work that waits longer than this gets a sentence
 _SOON = timedelta(seconds=20)
 _OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One line of progress. ``state`` is ``waiting``, ``active``, ``done`` or ``failed``; ``total`` 0 where unknown."""
+    """One line of progress. ``state`` is ``waiting``, ``active``, ``done`` or ``failed``; ``total`` is 0 if unknown."""
 
     name: str
     state: str
@@ -32,7 +32,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A sentence about one path; ``run_id`` where the work may be tried again."""
+    """A sentence about one path. ``run_id`` is set if the work can be retried."""
 
     path: str
     sentence: str
@@ -42,7 +42,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the page polls: ``is_active`` while anything will still change by itself."""
+    """What the page polls. ``is_active`` while anything can still change without a user."""
 
     job: Job
     steps: list[Step]
@@ -51,14 +51,15 @@ class Progress:
     failed: list[Run]
     is_active: bool
     is_diagnosed: bool
-    #: why nothing moves, when it should
+    #: why nothing moves although it should
     waiting: str = ""
 
 
 def progress(job: Job) -> Progress:
-    """Six queries, whatever the number of files; one more while large files are read, and one where a diagnosis ended
-    since ``job`` was read, whose revisions are then read again: who asks until nothing is active must not be told that
-    it failed.
+    """The progress of a job. Six queries for any number of files, one more while large files are read.
+
+    One more query if a diagnosis ended after ``job`` was read: its revisions are read again, so that the last poll does
+    not report a failure that did not happen.
     """
     files = _files(job)
     uploads = list(job.uploads.filter(state__in=("receiving", "received")).order_by("created_at")[:50])
@@ -81,16 +82,16 @@ def progress(job: Job) -> Progress:
 
 
 def _waiting(active: list[Run]) -> str:
-    """A sentence when work has been queued for a while and nobody took it up."""
+    """A sentence if work has been queued for a while and no worker took it; else empty."""
     if not active or any(run.state == Run.State.RUNNING for run in active):
         return ""
     if said := next((run.error for run in active if run.error), ""):
         return said
     long_ago = timezone.now() - _SOON
     if any(run.sent_at is None and run.created_at < long_ago for run in active):
-        return "The queue cannot be reached: what was sent is kept, and is read as soon as the queue is back."
+        return "The queue cannot be reached: your files are stored and will be read when the queue is back."
     if all(run.created_at < long_ago for run in active):
-        return "No worker has taken this up yet: they are busy with other jobs, or none is running."
+        return "No worker has started this yet: all are busy with other jobs, or none is running."
     return ""
 
 
@@ -122,7 +123,7 @@ def _steps(
         stage = diagnosing.stage or ("queued" if diagnosing.state == Run.State.QUEUED else "starting")
         steps.append(Step("diagnosing", "active", stage.replace("_", " "), diagnosing.done, diagnosing.total))
     elif is_pending and settled == total and not uploads:
-        text = "begins now" if job.is_diagnosis_wanted else "begins when nothing more has come for a while"
+        text = "begins now" if job.is_diagnosis_wanted else "starts when no more files arrive"
         steps.append(Step("diagnosing", "waiting", text))
     elif job.diagnosed_revision:
         steps.append(Step("diagnosing", "done", "done"))
@@ -130,7 +131,7 @@ def _steps(
 
 
 def _large(job: Job) -> str:
-    """How far the files are that several workers share: bytes, lines, rate, time left. One query."""
+    """The progress of files that several workers read: bytes, lines, rate, time left. One query."""
     ranges = job.runs.filter(parameters__has_key="part", artifact__settled_at=None).exclude(artifact=None)
     rows = list(ranges.order_by("pk").values_list("state", "parameters", "started_at", "artifact__path"))
     total = sum(parameters["length"] for _, parameters, _, _ in rows)
@@ -144,7 +145,7 @@ def _large(job: Job) -> str:
     if not done or seconds <= 0:
         return text
     if done == total:
-        return f"{text}, being put together"
+        return f"{text}, being joined"
     rate = filesizeformat(done / seconds).replace("\xa0", " ")
     return f"{text}, {rate} a second, about {_duration((total - done) * seconds / done)} left"
 
@@ -173,7 +174,7 @@ def _received(files: dict[str, Any], uploads: list[Upload], unpacking: Run | Non
 
 
 def _problems(job: Job, files: dict[str, Any]) -> tuple[list[Problem], int]:
-    """Refused uploads, members left out while unpacking, files that could not be read: worst first."""
+    """Refused uploads, members skipped while unpacking, files that could not be read: worst first."""
     refused = [Problem(u.path, u.problem, True) for u in job.uploads.exclude(problem="").filter(state="refused")[:20]]
     left_out = (
         RunLog.objects.filter(run__job=job, run__kind=Run.Kind.UNPACK).exclude(level=RunLog.Level.INFO).exclude(path="")

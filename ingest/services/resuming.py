@@ -122,7 +122,7 @@ class Piece:
         self._file.flush()  # what a killed process had not written would have to be sent again
         self.have += len(data)
 
-    def tell(self) -> None:
+    def save_progress(self) -> None:
         """Write the offset down, for whoever watches and for the diagnosis that waits for uploads that grow."""
         Upload.objects.filter(pk=self.upload.pk).update(offset_bytes=self.have, updated_at=timezone.now())
 
@@ -135,7 +135,7 @@ class Piece:
             if self.stated is not None:
                 self.upload.size_bytes = self.stated
                 Upload.objects.filter(pk=self.upload.pk).update(size_bytes=self.stated)
-        self.tell()
+        self.save_progress()
         if self.stated is None or self.have < self.stated:
             return self.have, None
         os.fsync(self._file.fileno())

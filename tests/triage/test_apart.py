@@ -104,7 +104,7 @@ def test_nobody_uploads_into_a_default_cluster_that_belongs_to_others(client, pe
     make_team("green", clusters=[make_cluster("default")])
     client.force_login(people["blue"])
     page = client.post("/upload/", {"name": "x", "outcome": "unknown"})
-    assert page.status_code == 422 and "not open to you" in page.content.decode()
+    assert page.status_code == 422 and "no access to the default one" in page.content.decode()
     assert client.post("/api/v1/jobs/", {"name": "x"}, content_type="application/json").status_code == 422
     assert not Job.objects.exists()
 

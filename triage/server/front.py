@@ -243,7 +243,7 @@ async def _linger(receive: Receive, limit_bytes: int, limit_s: float) -> None:
 
 def _tell(sink: Sink) -> None:
     close_old_connections()
-    sink.tell()
+    sink.save_progress()
 
 
 def _let_go(sink: Sink) -> None:
