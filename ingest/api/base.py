@@ -1,4 +1,4 @@
-"""What every endpoint shares: who may call it, how often, and how lists are cut into pages."""
+"""What all endpoints share: permissions, rate limits, idempotency and pagination."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ from ingest.roles import can
 from ingest.services.idempotency import Answer, answer_once
 
 IDEMPOTENCY_KEY = OpenApiParameter(
-    "Idempotency-Key", str, OpenApiParameter.HEADER, description="Sent again with the same key, the answer is the same"
+    "Idempotency-Key",
+    str,
+    OpenApiParameter.HEADER,
+    description="A repeated request with the same key gets the same answer",
 )
 _SAFE = ("GET", "HEAD", "OPTIONS")
-#: the ability that a person needs beside the scope that a token needs
+#: the ability that a person needs, in addition to the token's scope
 _ABILITY = {
     Token.Scope.UPLOAD.value: "upload",
     Token.Scope.REVIEW.value: "review",
@@ -38,7 +41,7 @@ _ABILITY = {
 
 
 class HasScope(BasePermission):
-    """A token needs the scope of the endpoint; whoever calls needs the role for it."""
+    """Checks that the token has the endpoint's scope, and that its user's role allows the endpoint."""
 
     message = "Your role or this token does not allow that: ask an administrator, or make a token with the right scope."
 
@@ -51,9 +54,9 @@ class HasScope(BasePermission):
 
 
 class Throttle(BaseThrottle):
-    """So many requests a minute for each token or person, counted in fixed windows; its headers tell where one stands.
+    """Limits requests per minute of each token or person, in fixed windows. Headers show the remaining number.
 
-    A cache that is down limits nobody: uploads matter more than limits.
+    Without a cache it limits nobody: uploads matter more than limits.
     """
 
     window_s = 60
@@ -63,10 +66,10 @@ class Throttle(BaseThrottle):
         who = request.auth.pk if isinstance(request.auth, Token) else request.user.pk or self.get_ident(request)
         window = int(time.time()) // self.window_s
         key = f"rate:{view.rate}:{type(request.auth).__name__}:{who}:{window}"
-        step = 0 if RECEIVED in request.META else 1  # a body's admission was counted
+        step = 0 if RECEIVED in request.META else 1  # the admission of this body was counted
         try:
             count = step if cache.add(key, step, self.window_s + 5) else cache.incr(key, step)
-        except Exception:  # whatever the cache's client raises
+        except Exception:  # any error of the cache's client
             return True
         self.reset_s = (window + 1) * self.window_s - int(time.time())
         view.rate_headers = {
@@ -81,18 +84,19 @@ class Throttle(BaseThrottle):
 
 
 class ApiView(GenericAPIView[Any]):
-    """Base of all endpoints. ``write_scope`` is needed for everything that changes something, ``read_scope`` for the
-    rest; None: any token will do. ``ability`` is what the caller's role must allow for both."""
+    """Base of all endpoints. Requests that change something need ``write_scope``, others ``read_scope``; None: any
+    token. ``ability`` is what the caller's role must allow for both.
+    """
 
     permission_classes = (IsAuthenticated, HasScope)
     throttle_classes = (Throttle,)
     read_scope: str | None = Token.Scope.READ.value
     write_scope: str | None = Token.Scope.UPLOAD.value
     ability = ""
-    #: name of the setting that limits requests a minute
+    #: name of the setting with the limit of requests per minute
     rate = "API_PER_MINUTE"
-    metadata_class = None  # OPTIONS says which methods there are, no more: docs/openapi.yaml says the rest
-    rate_headers: dict[str, str] = {}  # noqa: RUF012  # replaced on the instance by the throttle, never changed
+    metadata_class = None  # OPTIONS only lists the methods; docs/openapi.yaml describes them
+    rate_headers: dict[str, str] = {}  # noqa: RUF012  # the throttle replaces it on the instance and never changes it
 
     def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
         return Response(status=204, headers={"Allow": ", ".join(self.allowed_methods)})
@@ -104,7 +108,7 @@ class ApiView(GenericAPIView[Any]):
         return response
 
     def once(self, request: Request, fields: Any, answer: Callable[[], Answer]) -> Response:
-        """The answer to a request that changes something; the same one again for the same ``Idempotency-Key``."""
+        """The answer to a request that changes something; the same ``Idempotency-Key`` gets the same answer again."""
         said = repr(sorted(fields.items()) if isinstance(fields, dict) else fields)
         (status, body), is_repeated = answer_once(
             user=request.user,
@@ -122,14 +126,14 @@ class ApiView(GenericAPIView[Any]):
 class Cursor(CursorPagination):
     """Newest first by (time, id), stable while rows are added. ``?page_size=`` up to 200."""
 
-    invalid_cursor_message = "This cursor is none that was given out: begin again without it."
+    invalid_cursor_message = "This cursor is not valid: begin again without it."
     ordering = ("-created_at", "-id")
     page_size = 50
     page_size_query_param = "page_size"
     max_page_size = 200
 
     def get_page_size(self, request: Request) -> int | None:
-        """As asked for, from 1 to 200; anything else is refused, so that nobody takes a part for the whole."""
+        """The requested size, 1 to 200. Refuses anything else, so that no caller takes one page for the whole list."""
         asked = request.query_params.get(self.page_size_query_param)
         if asked is None:
             return self.page_size
@@ -147,7 +151,7 @@ class Cursor(CursorPagination):
         return found
 
     def decode_cursor(self, request: Request) -> Any:
-        """What a cursor says of a time is read here: a time that is none would break the query."""
+        """Checks the time in the cursor: an invalid one would break the query."""
         cursor = super().decode_cursor(request)
         if cursor is not None and cursor.position is not None:
             try:

@@ -1,4 +1,4 @@
-"""``/api/v1/jobs/…``: make a job, see how it does, ask for its diagnosis."""
+"""``/api/v1/jobs/…``: create a job, see its progress, request its diagnosis."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ TAGS = ["jobs"]
 
 
 def job_of(request: Any, slug: str) -> Job:
-    """The job, if the caller may see it; to a stranger it does not exist."""
+    """The job, if the caller may see it; else 404."""
     job = selectors.jobs_visible_to(request.user).select_related("cluster", "team").filter(slug=slug).first()
     if job is None:
         raise Http404(
-            f"There is no job “{slug[:120]}” that you may see: check its id, or make it by POST /api/v1/jobs/."
+            f"There is no job “{slug[:120]}” that you may see: check its id, or create it with POST /api/v1/jobs/."
         )
     return job
 
@@ -43,18 +43,18 @@ def cluster_of(request: Any, slug: str) -> Cluster:
     """The cluster, if the caller may see it; else a refusal of the field."""
     cluster = selectors.clusters_visible_to(request.user).filter(slug=slug).first()
     if cluster is None:
-        sentence = "There is no such cluster for you: leave it out, or ask an administrator."
+        sentence = "There is no such cluster, or you have no access to it: leave it out, or ask an administrator."
         raise Refused(sentence, code="invalid", fields={"cluster": sentence})
     return cluster
 
 
 def _fields_of(request: Any, said: dict[str, Any]) -> dict[str, Any]:
-    """The model's fields of what was said; of teams only the caller's own can be named."""
+    """The model's fields for these values. The caller may only name their own teams."""
     fields = dict(said)
     if fields.get("team"):
         team = selectors.teams_of(request.user).filter(slug=fields["team"]).first()
         if team is None:
-            sentence = f"“{fields['team']}” is none of your teams: name one that you are in, or leave it out."
+            sentence = f"“{fields['team']}” is not one of your teams: name a team that you are in, or leave it out."
             raise Refused(sentence, code="invalid", fields={"team": sentence})
         fields["team"] = team
     if "nodes" in fields:
@@ -94,7 +94,7 @@ class JobsView(ApiView):
         fields = dict(fields)
         cluster = fields.pop("cluster", services.DEFAULT_CLUSTER)
         if cluster == DEMONSTRATION:
-            sentence = "“demonstration” holds recordings and made-up jobs alone: choose another cluster."
+            sentence = "“demonstration” holds only recordings and generated jobs: choose another cluster."
             raise Refused(sentence, code="invalid", fields={"cluster": sentence})
         if cluster != services.DEFAULT_CLUSTER or Cluster.objects.filter(slug=cluster).exists():
             cluster = cluster_of(request, cluster)
@@ -105,16 +105,14 @@ class JobsView(ApiView):
 class JobView(ApiView):
     serializer_class = JobDetailSerializer
 
-    @extend_schema(
-        operation_id="jobs_read", tags=TAGS, summary="A job, its progress and what was wrong with its evidence"
-    )
+    @extend_schema(operation_id="jobs_read", tags=TAGS, summary="A job, its progress and the problems of its evidence")
     def get(self, request: Request, slug: str) -> Response:
         return Response(self.get_serializer(job_of(request, slug)).data)
 
     @extend_schema(
         operation_id="jobs_change",
         tags=TAGS,
-        summary="Say more of a job: how it ended, when, on which nodes",
+        summary="Change the description of a job: outcome, times, nodes",
         request=JobChangeSerializer(partial=True),
         responses={200: JobDetailSerializer},
     )
@@ -128,10 +126,10 @@ class JobView(ApiView):
     @extend_schema(
         operation_id="jobs_delete",
         tags=TAGS,
-        summary="Delete a job with its evidence, its incidents and all that was said of them",
-        description="For whoever made the job, while nobody else worked on its incidents, and for administrators. "
-        "There is no way back; that it was deleted stays on record. 409 while work on it goes on.",
-        parameters=[OpenApiParameter("reason", str, description="Why: kept in the record")],
+        summary="Delete a job with its evidence, incidents and decisions",
+        description="For administrators, and for the creator of the job while nobody else worked on its incidents. "
+        "This cannot be undone; the deletion stays on record. 409 while work on the job is running.",
+        parameters=[OpenApiParameter("reason", str, description="The reason, for the record")],
         responses={204: None, 403: PROBLEM, 409: PROBLEM},
     )
     def delete(self, request: Request, slug: str) -> Response:
@@ -182,7 +180,7 @@ class JobUploadsView(ApiView):
     @extend_schema(
         operation_id="jobs_uploads",
         tags=TAGS,
-        summary="What was sent to a job, the latest first: names, digests, and why some were refused",
+        summary="Uploads of a job, the latest first: names, digests, and reasons of refusals",
         responses=UploadSerializer(many=True),
     )
     def get(self, request: Request, slug: str) -> Response:

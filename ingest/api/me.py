@@ -1,4 +1,4 @@
-"""``/api/v1/me/``: who a token speaks for, and giving it up."""
+"""``/api/v1/me/``: the caller of a token, and its revocation."""
 
 from __future__ import annotations
 
@@ -27,19 +27,21 @@ class TokenSerializer(serializers.ModelSerializer[Token]):
 
 
 class MeSerializer(serializers.Serializer[Any]):
-    """Who calls, and what may be done."""
+    """The caller and their abilities."""
 
     username = serializers.CharField()
     roles = serializers.ListField(child=serializers.CharField())
-    clusters = serializers.ListField(child=serializers.CharField(), help_text="Slugs of those that may be seen")
-    token = TokenSerializer(allow_null=True, help_text="null: called by a browser's session")
+    clusters = serializers.ListField(
+        child=serializers.CharField(), help_text="Slugs of the clusters that the caller may see"
+    )
+    token = TokenSerializer(allow_null=True, help_text="null for a browser's session")
 
 
 class MeView(ApiView):
     serializer_class = MeSerializer
     read_scope = None
 
-    @extend_schema(operation_id="me_read", tags=["me"], summary="Who calls, with which roles, clusters and token")
+    @extend_schema(operation_id="me_read", tags=["me"], summary="The caller: roles, clusters and token")
     def get(self, request: Request) -> Response:
         clusters = selectors.clusters_visible_to(request.user).order_by("slug").values_list("slug", flat=True)
         answer = {
@@ -58,14 +60,14 @@ class MeTokenView(ApiView):
     @extend_schema(
         operation_id="me_token_revoke",
         tags=["me"],
-        summary="Revoke the token that this request carries",
+        summary="Revoke the token of this request",
         responses={
             204: None,
-            409: OpenApiResponse(ProblemSerializer, description="The request carries no token"),
+            409: OpenApiResponse(ProblemSerializer, description="The request has no token"),
         },
     )
     def delete(self, request: Request) -> Response:
         if not isinstance(request.auth, Token):
-            raise Refused("This request carries no token: revoke yours on the page API tokens.", status=409)
+            raise Refused("This request has no token: revoke yours on the page API tokens.", status=409)
         services.token_revoke(token=request.auth)
         return Response(status=204)

@@ -1,4 +1,4 @@
-"""What reads the bodies of requests. Apart from the views, which ask the settings for it when they are loaded."""
+"""Parsers of request bodies. A module of its own, because views read the settings that name it when they are loaded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rest_framework.parsers import JSONParser
 
 
 class Json(JSONParser):
-    """JSON that is nested deeper than a program can follow is refused like JSON that cannot be read."""
+    """Refuses JSON that is nested too deep for the parser, like invalid JSON."""
 
     def parse(self, *args: Any, **kwargs: Any) -> Any:
         try:

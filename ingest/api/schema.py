@@ -1,4 +1,4 @@
-"""What every operation of the schema has in common, said once: refusals are problems, and limits have headers."""
+"""Adds to the schema what all operations share: refusals are problems, and rate limits have headers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LIMITS = {
 }
 _TEXT, _FILLED = r"^[^\u0000]*$", r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
 _COMMON: dict[str, dict[str, Any]] = {
-    "401": {"description": "No token, or one that is not valid any more"},
-    "403": {"description": "The token's scopes or its owner's role do not allow that"},
-    "404": {"description": "Not there, or not for the caller"},
+    "401": {"description": "No token, or one that is not valid"},
+    "403": {"description": "The token's scopes or its owner's role do not allow this"},
+    "404": {"description": "It does not exist, or the caller has no access"},
     "429": {"description": "Too many requests in this minute", "headers": {**_RETRY, **_LIMITS}},
     "503": {"description": "Busy: nothing was lost, try again", "headers": _RETRY},
     "default": {"description": "What is wrong and what to do"},
@@ -28,17 +28,17 @@ _COMMON: dict[str, dict[str, Any]] = {
 
 
 def classes_for_programmers() -> list[type[Any]]:
-    """Base classes whose docstrings speak to who writes code here, not to who reads the API's description."""
+    """Base classes whose docstrings address programmers of this project, not readers of the API's description."""
     from ingest.api.base import ApiView  # noqa: PLC0415  # this is called while the classes are imported
     from ingest.api.strict import StrictSerializer  # noqa: PLC0415
     from ingest.api.uploads import TusView  # noqa: PLC0415
 
-    others: Any = get_lib_doc_excludes  # drf-spectacular says no types
+    others: Any = get_lib_doc_excludes  # drf-spectacular has no types
     return [*others(), ApiView, TusView, StrictSerializer]
 
 
 def problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Postprocessing hook of drf-spectacular: every operation may be refused with RFC 9457 problem details."""
+    """Postprocessing hook of drf-spectacular: every operation may answer RFC 9457 problem details."""
     _head_of_upload(result["paths"])
     _texts_of_requests(result)
     for address in result["paths"].values():
@@ -46,7 +46,7 @@ def problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
             responses = operation["responses"]
             body = operation.get("requestBody", {})
             if any("octet-stream" in kind for kind in body.get("content", {})):
-                body["required"] = True  # the generator says so of forms only
+                body["required"] = True  # the generator writes this only for forms
             for status, response in _COMMON.items():
                 responses.setdefault(status, {**response, "content": _PROBLEM})
             for status, response in responses.items():
@@ -57,9 +57,9 @@ def problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
 
 
 def _texts_of_requests(result: dict[str, Any]) -> None:
-    """No text of a request holds NUL, and one that must not be empty does not consist of blanks.
+    """Texts of requests contain no NUL, and a required text is not blank.
 
-    A text of an answer may be empty: the generator reads "not empty" from the rules for requests.
+    Texts of answers may be empty: the generator derives "not empty" from the rules for requests.
     """
     operations = [operation for address in result["paths"].values() for operation in address.values()]
     for parameter in (one for operation in operations for one in operation.get("parameters", ())):
@@ -78,7 +78,7 @@ def _texts_of_requests(result: dict[str, Any]) -> None:
 
 
 def _head_of_upload(paths: dict[str, Any]) -> None:
-    """The generator knows no HEAD, but tus asks for the offset by it."""
+    """tus asks for the offset with HEAD, which the generator does not know."""
     address = next(path for path in paths if path.startswith("/api/v1/uploads/{"))
     patch = paths[address]["patch"]
     shared = {name: patch[name] for name in ("tags", "security")}

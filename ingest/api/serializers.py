@@ -1,4 +1,4 @@
-"""Shapes of the evidence API."""
+"""Schemas of the evidence API."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ class FieldProblemSerializer(serializers.Serializer[Any]):
 
 
 class ProblemSerializer(serializers.Serializer[Any]):
-    """RFC 9457 problem details, the shape of every error."""
+    """RFC 9457 problem details, the format of every error."""
 
-    type = serializers.CharField(help_text="urn:faultline:problem:…, the same for the same kind of problem")
+    type = serializers.CharField(help_text="urn:faultline:problem:…, equal for problems of the same kind")
     title = serializers.CharField()
     status = serializers.IntegerField()
     detail = serializers.CharField(help_text="What is wrong and what to do, for people")
-    errors = FieldProblemSerializer(  # type: ignore[assignment]  # what DRF itself calls errors is not asked of it
-        many=True, required=False, help_text="Field by field, where fields are wrong"
+    errors = FieldProblemSerializer(  # type: ignore[assignment]  # it replaces DRF's own errors, which nobody uses here
+        many=True, required=False, help_text="One entry for each invalid field"
     )
 
 
-#: what a refusal answers, for the schema
+#: the answer of a refusal, for the schema
 PROBLEM = OpenApiResponse(ProblemSerializer, description="What is wrong and what to do")
 
 
 class LayoutField(serializers.DictField):
-    """A layout as programs print it. What no database keeps as text (NUL, half a character) is refused."""
+    """A layout as programs print it. Refuses text that the database cannot store (NUL, half a surrogate pair)."""
 
     def to_internal_value(self, data: Any) -> dict[Any, Any]:
         kept: dict[Any, Any] = super().to_internal_value(data)
@@ -48,16 +48,14 @@ class LayoutField(serializers.DictField):
 
 
 class JobInSerializer(StrictSerializer):
-    """A failure report: everything but the name is optional."""
+    """A failure report. Only the name is required."""
 
     name = serializers.CharField(max_length=200)
     slug = serializers.SlugField(
-        max_length=120, required=False, help_text="The id in addresses; made of the name if left out"
+        max_length=120, required=False, help_text="The id in addresses; made from the name if left out"
     )
     cluster = serializers.SlugField(required=False, help_text="Slug of a cluster; `default` if left out")
-    team = serializers.SlugField(
-        required=False, help_text="Slug of one of your teams; whoever is in one alone may leave it out"
-    )
+    team = serializers.SlugField(required=False, help_text="Slug of one of your teams; optional if you have only one")
     family = serializers.CharField(
         max_length=120, required=False, allow_blank=True, help_text="Pool of comparable jobs"
     )
@@ -66,7 +64,7 @@ class JobInSerializer(StrictSerializer):
     nodes = serializers.ListField(child=serializers.CharField(max_length=200), required=False, max_length=20_000)
     layout = LayoutField(required=False, help_text='{"tp": 8, "pp": 2, "dp": 4}')
     time_zone = serializers.CharField(
-        max_length=64, required=False, help_text="Of time stamps that name none; UTC if left out"
+        max_length=64, required=False, help_text="For time stamps without a zone; UTC if left out"
     )
     started_at = serializers.DateTimeField(required=False, allow_null=True)
     ended_at = serializers.DateTimeField(required=False, allow_null=True)
@@ -75,7 +73,9 @@ class JobInSerializer(StrictSerializer):
 
 
 class JobChangeSerializer(StrictSerializer):
-    """What may be said of a job later: all but its id, its cluster and the time zone that its evidence was read in."""
+    """Changes of a job's description: all but its id, its cluster and its time zone, which was used to read the
+    evidence.
+    """
 
     name = serializers.CharField(max_length=200)
     team = serializers.SlugField(allow_null=True, help_text="Slug of one of your teams; null for none")
@@ -105,21 +105,21 @@ class JobProblemSerializer(serializers.Serializer[Any]):
 
 
 class ProgressSerializer(serializers.Serializer[Any]):
-    """How far the work is; ask again while `is_active`."""
+    """The progress of the work; poll while `is_active`."""
 
     is_active = serializers.BooleanField()
     is_diagnosed = serializers.BooleanField()
     steps = StepSerializer(many=True)
     problems = JobProblemSerializer(many=True)
     problem_count = serializers.IntegerField()
-    waiting = serializers.CharField(help_text="Why nothing moves, when it should; else empty")
+    waiting = serializers.CharField(help_text="Why nothing moves although it should; else empty")
 
 
 class JobSerializer(serializers.ModelSerializer[Job]):
     cluster = serializers.CharField(source="cluster.slug")
     team = serializers.CharField(source="team.slug", default=None, allow_null=True)
     nodes = serializers.SerializerMethodField()
-    outcome = serializers.CharField(help_text="What the evidence says; `declared_outcome` is what people say")
+    outcome = serializers.CharField(help_text="What the evidence shows; `declared_outcome` is what people stated")
     url = serializers.SerializerMethodField()
 
     class Meta:
@@ -157,7 +157,7 @@ class JobDetailSerializer(JobSerializer):
     progress = serializers.SerializerMethodField()
 
     class Meta(JobSerializer.Meta):
-        # progress comes first: it brings the revisions up to date that are told beside it
+        # progress comes first: it refreshes the revisions that the later fields show
         fields = ("progress", *JobSerializer.Meta.fields)  # type: ignore[assignment]
 
     @extend_schema_field(ProgressSerializer)
@@ -188,7 +188,7 @@ class ArtifactSerializer(serializers.ModelSerializer[Artifact]):
 
 
 class UploadSerializer(serializers.ModelSerializer[Upload]):
-    """What was sent. Of an archive, the members become artifacts in the background."""
+    """A received upload. The members of an archive become artifacts in the background."""
 
     job = serializers.CharField(source="job.slug")
     attempt = serializers.IntegerField(source="attempt.number")
@@ -243,7 +243,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
 
 
 class DiagnoseInSerializer(StrictSerializer):
-    force = serializers.BooleanField(default=False, help_text="Diagnose again though nothing changed")
+    force = serializers.BooleanField(default=False, help_text="Diagnose again even if nothing changed")
 
 
 class DiagnoseOutSerializer(serializers.Serializer[Any]):
@@ -253,7 +253,7 @@ class DiagnoseOutSerializer(serializers.Serializer[Any]):
 
 
 class CapabilitiesSerializer(serializers.Serializer[Any]):
-    """What this server takes."""
+    """The limits of this server."""
 
     max_bytes = serializers.IntegerField()
     chunk_bytes = serializers.IntegerField(help_text="A good size for one PATCH")

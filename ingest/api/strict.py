@@ -1,4 +1,4 @@
-"""Requests are what the schema says: text is text and true is true, not a number or a word that could be read so."""
+"""Requests must have the types of the schema: text is text and true is true; numbers and words are not converted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-#: kind of field -> the type of JSON that it takes, and its name
+#: kind of field -> the JSON type that it accepts, and its name
 _TYPES: tuple[tuple[tuple[type[Any], ...], type[Any], str], ...] = (
     ((serializers.BooleanField,), bool, "true or false"),
     ((serializers.CharField, serializers.ChoiceField, serializers.DateTimeField), str, "a text"),
@@ -15,7 +15,7 @@ _TYPES: tuple[tuple[tuple[type[Any], ...], type[Any], str], ...] = (
 
 
 class StrictSerializer(serializers.Serializer[Any]):
-    """A body of a request. Django REST framework alone would read 1 as a text, and "yes" as true."""
+    """The body of a request. Django REST framework alone would read 1 as a text, and "yes" as true."""
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):
@@ -30,7 +30,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
 
 def _wanted(field: Any, value: Any) -> str:
-    """What should stand here instead of ``value``; empty where its type fits, or the field says what is wrong."""
+    """What the field needs instead of ``value``; empty if the type is right, or if the field itself reports it."""
     if value is None:
         return ""
     if isinstance(field, serializers.ListField):

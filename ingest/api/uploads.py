@@ -1,4 +1,4 @@
-"""Bytes over the API: one file by its digest in one request, or resumable by tus 1.0. Bodies are streamed."""
+"""Uploads by API: one file by its digest in one request, or resumable with tus 1.0. Bodies are streamed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TAGS = ["uploads"]
 TUS = "1.0.0"
 CHUNK_BYTES = 8 << 20
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
-#: the numbers that `number_of` takes
+#: the numbers that `number_of` accepts
 COUNT = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
 _ATTEMPT = {"type": "integer", "minimum": 0, "maximum": 100_000}
 _RAW = {"application/octet-stream": OpenApiTypes.BINARY}
@@ -46,11 +46,11 @@ class ArtifactView(ApiView):
         operation_id="artifacts_put",
         tags=TAGS,
         summary="Send one file or archive by its SHA-256",
-        description="Sent again it makes nothing new (200). Archives are opened in the background (202).",
+        description="Sending it again changes nothing (200). Archives are opened in the background (202).",
         request=_RAW,
         parameters=[
             OpenApiParameter("path", str, required=True, description="Name of the file within the job"),
-            OpenApiParameter("attempt", _ATTEMPT, description="Global launch of the job, counted from 0"),
+            OpenApiParameter("attempt", _ATTEMPT, description="Launch of the job, counted from 0"),
         ],
         responses={200: ReceiptSerializer, 201: ReceiptSerializer, 202: ReceiptSerializer, 422: PROBLEM},
     )
@@ -82,7 +82,7 @@ class ArtifactView(ApiView):
 class CapabilitiesView(ApiView):
     serializer_class = CapabilitiesSerializer
 
-    @extend_schema(operation_id="uploads_capabilities", tags=TAGS, summary="What this server takes")
+    @extend_schema(operation_id="uploads_capabilities", tags=TAGS, summary="The limits of this server")
     def get(self, request: Request) -> Response:
         return Response(
             {
@@ -115,8 +115,8 @@ class UploadsView(TusView):
         operation_id="uploads_create",
         tags=TAGS,
         summary="Begin a resumable upload (tus creation)",
-        description="`Upload-Metadata` holds base64 values of `job`, `path` and, if wanted, `attempt` and `sha256`. "
-        "`Upload-Defer-Length: 1` instead of `Upload-Length` begins a file that still grows (docs/live.md).",
+        description="`Upload-Metadata` holds base64 values of `job`, `path` and, optionally, `attempt` and `sha256`. "
+        "`Upload-Defer-Length: 1` instead of `Upload-Length` begins the upload of a file that still grows (docs/live.md).",
         request=None,
         parameters=[
             OpenApiParameter("Upload-Length", COUNT, OpenApiParameter.HEADER),
@@ -223,7 +223,7 @@ class UploadView(TusView):
     @extend_schema(
         operation_id="uploads_delete",
         tags=TAGS,
-        summary="Give an unfinished upload up (tus termination)",
+        summary="Abort an unfinished upload (tus termination)",
         responses={204: None},
     )
     def delete(self, request: Request, pk: str) -> HttpResponse:
@@ -246,7 +246,7 @@ def number_of(text: str, name: str) -> int:
     number = numbers.whole(text, digits=18)
     if number is None:
         said = f"is “{text[:40]}”" if text else "is missing"
-        raise Refused(f"{name} {said}: send a whole number from 0 on.", code="bad_number", status=400)
+        raise Refused(f"{name} {said}: send a whole number, 0 or more.", code="bad_number", status=400)
     return number
 
 

@@ -1,4 +1,4 @@
-"""Addresses of the evidence API, below ``/api/v1/``."""
+"""URLs of the evidence API, below ``/api/v1/``."""
 
 from django.urls import path
 

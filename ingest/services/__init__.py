@@ -1,4 +1,4 @@
-"""Writes of the evidence layer: one function a deed, keyword arguments, side effects on commit."""
+"""Writes of the evidence layer: one function per action, keyword arguments, side effects on commit."""
 
 from ingest.refusals import Refused
 from ingest.services.artifacts import artifact_delete

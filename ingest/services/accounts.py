@@ -1,4 +1,4 @@
-"""Service accounts: users that are machines, whose tokens do not end when a person leaves."""
+"""Service accounts: users of programs. Their tokens stay valid when a person leaves."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ingest.models import ServiceAccount, Team
 from ingest.refusals import Refused
 from ingest.services.tokens import tokens_revoke
 
-#: what a machine may be: it never administers
+#: the roles that a service account may have; it never administers
 ROLES = ("engineer", "viewer", "manager")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,60}")
 
 
 @transaction.atomic
 def account_create(*, by: Any, name: str, role: str, teams: Iterable[Team] = (), purpose: str = "") -> ServiceAccount:
-    """A user that nobody can sign in as, with one role, seeing what its teams see."""
+    """A user without sign-in, with one role; it sees what its teams see."""
     name = name.strip().lower()
     if not _NAME.fullmatch(name):
         _refuse("name", "Name it with 2 to 61 of a–z, 0–9, dot, dash and underscore.")
@@ -29,7 +29,7 @@ def account_create(*, by: Any, name: str, role: str, teams: Iterable[Team] = (),
         _refuse("role", f"A service account is one of {', '.join(ROLES)}.")
     model = get_user_model()
     if model.objects.filter(username__iexact=name).exists():
-        _refuse("name", f"There is a person or service called {name} already: take another name.")
+        _refuse("name", f"There is a person or service called {name} already: choose another name.")
     user = model(username=name)
     user.set_unusable_password()
     user.save()
@@ -41,7 +41,7 @@ def account_create(*, by: Any, name: str, role: str, teams: Iterable[Team] = (),
 
 @transaction.atomic
 def account_close(*, account: ServiceAccount) -> None:
-    """It may do nothing any more and its tokens are revoked. The user stays, because what it did names it."""
+    """Disable the account and revoke its tokens. The user row stays, because records of its actions name it."""
     user = account.user
     user.is_active = False
     user.save(update_fields=["is_active"])

@@ -1,4 +1,4 @@
-"""Artifacts: added in bulk, replaced by later bytes of the same path, cut into units of parsing work."""
+"""Artifacts: added in bulk, replaced by later bytes of the same path, grouped into units of parsing work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ingest import storage
 from ingest.models import Artifact, Blob, Job, Run, Upload
 from ingest.services.runs import run_enqueue
 
-#: small files are cheap in bytes, not in rows: a unit ends here too
+#: small files have few bytes but many rows: a unit also ends at this number
 UNIT_MEMBERS = 500
 
 
@@ -27,10 +27,10 @@ class Incoming(NamedTuple):
 
 @transaction.atomic
 def artifacts_add(*, upload: Upload, incoming: Sequence[Incoming]) -> list[Artifact]:
-    """Artifacts for stored blobs, in order, queued for parsing; those that are there already stay as they are.
+    """Create artifacts for stored blobs, in order, and queue them for parsing. Existing ones do not change.
 
-    A path that another upload of the attempt brought with other bytes is kept apart under this archive's name; a path
-    sent again by the same name replaces the older artifact. O(1) queries for any number of files.
+    If another upload of the attempt has other bytes under a path, the new file is stored under its archive's name. A
+    path sent again by the same name replaces the older artifact. O(1) queries for any number of files.
     """
     job = Job.objects.select_for_update().get(pk=upload.job_id)
     incoming = _kept_apart(upload, incoming)
@@ -72,15 +72,15 @@ def artifacts_add(*, upload: Upload, incoming: Sequence[Incoming]) -> list[Artif
 
 
 def evidence_changed(job: Job) -> None:
-    """A new revision begins."""
+    """Begin a new revision."""
     now = timezone.now()
     Job.objects.filter(pk=job.pk).update(revision=F("revision") + 1, evidence_changed_at=now)
 
 
 def parse_queue(*, job: Job, attempt_id: int, artifacts: Sequence[Artifact], sizes: dict[str, int]) -> None:
-    """Cut artifacts into units of about ``PARSE_UNIT_BYTES`` and queue a run for each.
+    """Group artifacts into units of about ``PARSE_UNIT_BYTES`` and queue a run for each.
 
-    A unit that still waits takes more in, so that thousands of small files sent one by one do not mean as many tasks.
+    A unit that is still queued takes more artifacts: thousands of small files sent one by one become few tasks.
     """
     unit, room, members, is_open = _open_unit(job, attempt_id)
     joined: dict[int, list[int]] = {}
@@ -102,7 +102,7 @@ def parse_queue(*, job: Job, attempt_id: int, artifacts: Sequence[Artifact], siz
 
 
 def _open_unit(job: Job, attempt_id: int) -> tuple[Run | None, int, int, bool]:
-    """A queued unit with room (locked against being claimed), its free bytes, its members."""
+    """A queued unit with room (its row is locked, so that no worker claims it), its free bytes and its members."""
     waiting = Run.objects.select_for_update().filter(
         job=job, attempt_id=attempt_id, kind=Run.Kind.PARSE, state=Run.State.QUEUED, artifact=None, tries=0
     )
@@ -114,7 +114,7 @@ def _open_unit(job: Job, attempt_id: int) -> tuple[Run | None, int, int, bool]:
 
 
 def _kept_apart(upload: Upload, incoming: Sequence[Incoming]) -> list[Incoming]:
-    """Two archives may each hold a ``dmesg.txt``: neither takes the other's place."""
+    """Two archives may each contain a ``dmesg.txt``: both stay, under different paths."""
     if not upload.is_archive:
         return list(incoming)
     others = dict(
@@ -132,7 +132,9 @@ def _kept_apart(upload: Upload, incoming: Sequence[Incoming]) -> list[Incoming]:
 
 @transaction.atomic
 def artifact_delete(*, artifact: Artifact, user: Any = None) -> None:
-    """Take a file out of its job: a new revision without it. Its bytes go with the next tidying, unless shared."""
+    """Remove a file from its job: a new revision without it. The next tidying deletes its bytes unless another file
+    shares them.
+    """
     job = Job.objects.select_for_update().get(attempts__artifacts=artifact)
     Upload.objects.filter(attempt_id=artifact.attempt_id, path=artifact.path, sha256=artifact.blob_id).delete()
     artifact.delete()
@@ -140,6 +142,6 @@ def artifact_delete(*, artifact: Artifact, user: Any = None) -> None:
 
 
 def column_files_forget(instance: Artifact, **_: Any) -> None:
-    """After an artifact was deleted, alone or with its job: its column files go too."""
+    """Delete the column files of a deleted artifact, whether it was deleted alone or with its job."""
     if key := instance.parsed_key:
         transaction.on_commit(lambda: storage.directory_delete(key, storage.PARSED_FILES))

@@ -1,4 +1,4 @@
-"""A job that should never have been: taken away with all that hangs on it."""
+"""Deletes a job or cluster with everything that belongs to it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ingest.models import Cluster, HistoryEntry, Job, Run, Upload
 from ingest.refusals import Refused
 from ingest.signals import job_deleting
 
-#: an upload that nothing was added to for so long is not waited for
+#: an upload without new bytes for this long delays nothing
 _STILL_COMING = timedelta(minutes=10)
 
 
 @transaction.atomic
 def job_delete(*, job: Job, user: Any, reason: str = "") -> None:
-    """Delete the job's rows and files. Bytes that other jobs hold too stay; the others go with the next tidying.
+    """Delete the job's rows and files. Bytes that other jobs share stay; the next tidying deletes the others.
 
-    Whoever listens to ``job_deleting`` may refuse, and records what is lost.
+    Receivers of ``job_deleting`` may refuse, and record what is lost.
 
     Raises:
-        Refused: (409) while its evidence arrives or is worked on; whatever a receiver of the signal refuses.
+        Refused: (409) while its evidence arrives or is read; whatever a receiver of the signal refuses.
     """
     job = Job.objects.select_for_update().get(pk=job.pk)
     job_deleting.send(sender=Job, job=job, user=user, reason=reason)
@@ -37,10 +37,10 @@ def job_delete(*, job: Job, user: Any, reason: str = "") -> None:
 
 @transaction.atomic
 def cluster_delete(*, cluster: Cluster) -> None:
-    """Delete a cluster with its nodes and all its jobs, their rows and files; nothing of them stays on record.
+    """Delete a cluster with its nodes and jobs, their rows and files. No record of them remains.
 
     Raises:
-        Refused: (409) while evidence of one of its jobs arrives or is worked on.
+        Refused: (409) while evidence of one of its jobs arrives or is read.
     """
     jobs = Job.objects.filter(cluster=cluster)
     runs, uploads = Run.objects.filter(job=OuterRef("pk")), Upload.objects.filter(job=OuterRef("pk"))
@@ -59,12 +59,12 @@ def _jobs_delete(jobs: QuerySet[Job]) -> None:
 
 
 def busy_with(job: Job) -> str:
-    """A sentence on what is going on with the job's evidence; empty where nothing is."""
+    """A sentence about current work on the job's evidence; empty if there is none."""
     if Run.objects.filter(job=job, state__in=(Run.State.QUEUED, Run.State.RUNNING)).exists():
-        return "Work on the job goes on: wait until that is done, then delete the job."
+        return "Work on the job is running: wait until it is done, then delete the job."
     coming = Upload.objects.filter(job=job, state=Upload.State.RECEIVING)
     if coming.filter(updated_at__gt=timezone.now() - _STILL_COMING).exists():
-        return "Evidence of the job is being sent: wait until that is done, then delete the job."
+        return "Evidence of the job is being sent: wait until it is complete, then delete the job."
     return ""
 
 

@@ -1,4 +1,4 @@
-"""When a job is diagnosed: its evidence has settled and somebody asked, or nothing more came for a while."""
+"""When a job is diagnosed: all its evidence is read, and somebody requested it or no more files arrive."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from django.utils import timezone
 from ingest.models import Artifact, Job, Run, Upload
 from ingest.signals import artifact_ready
 
-#: an upload that stopped growing this long ago holds nothing up
+#: an upload that stopped growing this long ago delays nothing
 _STALLED = timedelta(minutes=2)
-#: a diagnosis of more than this takes long
+#: a diagnosis of more files or lines than this is long work
 _LONG_FILES, _LONG_LINES = 2000, 2_000_000
 
 
 @transaction.atomic
 def diagnosis_request(*, job: Job, user: Any = None, is_forced: bool = False) -> Run | None:
-    """Diagnose the job's evidence as soon as it has settled; ``is_forced``: also when this revision was before.
+    """Diagnose the job's evidence as soon as it is read; with ``is_forced`` even if this revision was diagnosed.
 
-    Returns the diagnose run that is queued, running or done for the present evidence; None while evidence is still
-    being read (the run follows by itself).
+    Returns the diagnose run of the current revision, queued, running or done; None while evidence is being read (the
+    run follows automatically).
     """
     job = Job.objects.select_for_update().get(pk=job.pk)
     if is_forced and job.diagnosing_revision >= job.revision and not _is_diagnosing(job):
@@ -38,7 +38,7 @@ def diagnosis_request(*, job: Job, user: Any = None, is_forced: bool = False) ->
 
 @transaction.atomic
 def revision_close(*, job_id: int) -> Run | None:
-    """Queue the one diagnosis of the present revision if it is due. Called whenever something may have made it so."""
+    """Queue the one diagnosis of the current revision if it is due. Called after every change that can make it due."""
     job = Job.objects.select_for_update().get(pk=job_id)
     if job.revision <= job.diagnosing_revision or not _is_settled(job) or _is_diagnosing(job):
         return None
@@ -61,7 +61,7 @@ def revision_close(*, job_id: int) -> Run | None:
 
 
 def ready_send(run: Run) -> None:
-    """Tell the upper layer, once committed, that a diagnose run waits."""
+    """After commit, signal the upper layer that a diagnose run is queued."""
     Run.objects.filter(pk=run.pk).update(sent_at=timezone.now())
     revision = run.parameters.get("revision", 0)
     transaction.on_commit(
@@ -70,7 +70,7 @@ def ready_send(run: Run) -> None:
 
 
 def jobs_due() -> list[int]:
-    """Jobs with evidence that no diagnosis was begun for: the sweep asks each whether it is due."""
+    """Jobs with evidence but no diagnosis of the current revision: the sweep checks whether each is due."""
     waiting = Job.objects.filter(revision__gt=F("diagnosing_revision")).exclude(_unsettled())
     return list(waiting.order_by("evidence_changed_at").values_list("pk", flat=True)[:200])
 

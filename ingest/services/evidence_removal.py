@@ -1,4 +1,4 @@
-"""Old evidence makes room: its bytes and column files go, its rows stay, and so does what was diagnosed from it."""
+"""Removes old evidence: its bytes and column files are deleted; its rows, diagnoses and verdicts stay."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ingest.models import Artifact, Blob, Job, Run, Upload
 
 log = logging.getLogger(__name__)
 
-#: bytes that were put again just now may be about to be used
+#: bytes that were stored again just now may be about to be used
 _JUST_PUT = timedelta(hours=1)
 _AT_ONCE = 500
-#: in place of a key of column files where there are none: the bytes are still to be deleted
+#: stands for the key of column files if there are none: the bytes still have to be deleted
 _REMOVING = "removing"
 
 
@@ -30,7 +30,7 @@ class Removed(NamedTuple):
 
 
 def jobs_with_old_evidence(*, before: datetime) -> QuerySet[Job]:
-    """Jobs that nothing was sent for since ``before``, on which no work waits, and that hold evidence; oldest first."""
+    """Jobs that hold evidence, got no file since ``before`` and have no queued or running work; oldest first."""
     held = Artifact.objects.filter(attempt__job=OuterRef("pk")).exclude(state=Artifact.State.REMOVED)
     busy = Run.objects.filter(job=OuterRef("pk"), state__in=(Run.State.QUEUED, Run.State.RUNNING))
     coming = Upload.objects.filter(job=OuterRef("pk"), state__in=(Upload.State.RECEIVING, Upload.State.RECEIVED))
@@ -40,16 +40,16 @@ def jobs_with_old_evidence(*, before: datetime) -> QuerySet[Job]:
 
 
 def evidence_size(job: Job) -> Removed:
-    """What :func:`evidence_remove` would free at most: bytes that other jobs hold too are counted."""
+    """The most that :func:`evidence_remove` can free: includes bytes that other jobs share."""
     sizes = _held(job).values_list("blob_id", "blob__size_bytes").distinct()
     return Removed(_held(job).count(), sum(size for _, size in sizes))
 
 
 def evidence_remove(*, job: Job) -> Removed:
-    """Free the bytes of a job's files, but those that files of other jobs share, and its column files.
+    """Delete the column files of a job, and the bytes of its files that no other job shares.
 
-    The rows are marked first, then the files deleted, then the marks completed: whatever ends it in between, the next
-    :func:`removal_finish` goes on.
+    Marks the rows first, then deletes the files, then completes the marks. After an interruption the next
+    :func:`removal_finish` continues.
     """
     with transaction.atomic():
         Job.objects.select_for_update().get(pk=job.pk)
@@ -80,9 +80,9 @@ def _held(job: Job) -> QuerySet[Artifact]:
 
 
 def _blobs_free(sha256s: Iterable[str]) -> int:
-    """Delete the bytes that no file needs any more; returns how many bytes that were. The rows of blobs stay."""
+    """Delete the bytes that no artifact needs; returns how many. The rows of blobs stay."""
     needed = Artifact.objects.filter(blob=OuterRef("pk")).exclude(state=Artifact.State.REMOVED)
-    waiting = Upload.objects.filter(blob=OuterRef("pk"), state=Upload.State.RECEIVED)  # an archive to be opened
+    waiting = Upload.objects.filter(blob=OuterRef("pk"), state=Upload.State.RECEIVED)  # an unopened archive
     unused = Blob.objects.filter(~Exists(needed), ~Exists(waiting), sha256__in=list(sha256s))
     freed = 0
     for sha256, size in unused.values_list("sha256", "size_bytes"):

@@ -1,4 +1,4 @@
-"""The pool of healthy jobs: grows by itself with every job that succeeded. Each cluster has its own."""
+"""The pool of healthy jobs of each cluster. Every job that succeeded joins it automatically."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from django.db.models import Q, QuerySet
 from ingest import storage
 from ingest.models import HistoryEntry, Job, Outcome
 
-if TYPE_CHECKING:  # the engine is heavy: imported where workers use it, not when the site starts
+if TYPE_CHECKING:  # the engine is heavy: workers import it, the site does not
     from diagnosis import Parsed
     from diagnosis.history import History, JobEvents
 
-#: the newest healthy jobs of a family are compared with; more cost time and change nothing
+#: a job is compared with the newest healthy jobs of its family; more of them cost time and change nothing
 POOL_MAX = 100
 
 
 def history_for(job: Job) -> History:
-    """The healthy jobs this one is compared with: of its family, or if there are too few its framework, or all; of its
-    own cluster, and of others only where an administrator lets both share.
+    """The healthy jobs that this one is compared with: of its family; if there are too few, of its framework; then all.
+
+    Of its own cluster; of other clusters only if an administrator lets both share.
     """
     from diagnosis.history import POOL_MIN  # noqa: PLC0415
     from diagnosis.logs.mask import VERSION  # noqa: PLC0415
@@ -40,9 +41,9 @@ def history_for(job: Job) -> History:
 
 
 def history_learn(job: Job, parsed: list[Parsed], *, is_steady: bool = True) -> HistoryEntry | None:
-    """Keep what a healthy job printed; a job that turns out not to be one leaves the pool.
+    """Store what a healthy job printed. A job that is no longer healthy leaves the pool.
 
-    ``is_steady`` False: the diagnosis found it slow or restarted, so it is no example of what is normal.
+    ``is_steady`` False: the diagnosis found the job slow or restarted, so it is no example of normal behaviour.
     """
     from diagnosis.history import History, learn  # noqa: PLC0415
     from diagnosis.logs.mask import VERSION  # noqa: PLC0415
@@ -71,10 +72,10 @@ def history_learn(job: Job, parsed: list[Parsed], *, is_steady: bool = True) -> 
 
 
 def is_healthy(job: Job, parsed: list[Parsed]) -> bool:
-    """Whether others may be compared with this job: its evidence says that it succeeded and nobody says otherwise.
+    """Whether other jobs may be compared with this one: its evidence shows success and nobody contradicts.
 
-    Where the evidence does not say how it ended, the uploader's word counts, but only beside logs without an error that
-    no rule calls harmless: else whoever uploads anything could make the failures of others look ordinary.
+    If the evidence does not show how the job ended, the uploader's statement counts, but only if the logs have no error
+    except known harmless ones. Else any upload could make failures of others look normal.
     """
     from diagnosis.history import unexplained_errors  # noqa: PLC0415
 
@@ -94,6 +95,6 @@ def _load(entries: QuerySet[HistoryEntry]) -> History:
         try:
             with storages["parsed"].open(key, "rb") as file:
                 jobs.extend(History.from_json(json.load(file)).jobs)
-        except (OSError, ValueError):  # removed by hand: the pool is smaller by one
+        except (OSError, ValueError):  # deleted by hand: the pool has one job less
             continue
     return History(tuple(jobs))

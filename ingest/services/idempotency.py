@@ -1,4 +1,4 @@
-"""A request that names a key is answered once; sent again it gets the same answer and makes nothing new."""
+"""Answers a request with an idempotency key once. The same request again gets the same answer and changes nothing."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ingest.models import IdempotencyKey
 from ingest.refusals import Refused
 
 MAX_KEY = 128
-#: an answer that never came (its process died) may be asked for again after this
+#: if no answer came (its process died), the request may be sent again after this time
 _GIVEN_UP = timedelta(minutes=2)
 
 type Answer = tuple[int, Any]
 
 
 def answer_once(*, user: Any, key: str, request: bytes, answer: Callable[[], Answer]) -> tuple[Answer, bool]:
-    """The answer, and whether it is a repeated one. Without a ``key`` it is simply made.
+    """The answer, and whether it is a stored one. Without a ``key`` nothing is stored.
 
-    Raises :class:`Refused`: 422 for a key used with another request, 409 while the first is still being answered.
+    Raises :class:`Refused`: 422 for a key of another request, 409 while the first request is still being answered.
     """
     if not key:
         return answer(), False

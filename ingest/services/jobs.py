@@ -1,4 +1,4 @@
-"""Jobs and their attempts: made, described, changed."""
+"""Jobs and their attempts: create, describe, change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ingest.models import Attempt, Cluster, Job, Team
 from ingest.refusals import Refused
 
 DEFAULT_CLUSTER = "default"
-#: parts a cluster's name from a job's; slugs made of names hold no two dashes in a row
+#: separates the cluster's name from the job's; slugs made from names never contain two dashes in a row
 _OF_CLUSTER = "--"
 _MAX_SLUG = 120
 
@@ -20,14 +20,14 @@ _MAX_SLUG = 120
 def job_create(
     *, name: str, user: Any = None, slug: str = "", cluster: Cluster | str | None = None, **fields: Any
 ) -> Job:
-    """A new job with its first attempt. Without a ``slug`` one is made of the name, unique by a number.
+    """A new job with its first attempt. Without a ``slug``, one is made from the name, unique by a number.
 
-    In a cluster that belongs to teams the slug begins with the cluster's, as in ``h100--night-run``: slugs are one
-    set for all, and that one is taken must not tell of a job that the caller may not see.
+    In a cluster of teams the slug begins with the cluster's slug, as in ``h100--night-run``. All jobs share one set of
+    slugs, and a refused slug must not reveal a job that the caller may not see.
 
-    Without a ``team`` it is that of ``user``, where they are in one alone.
+    Without a ``team``, it is the only team of ``user``, if they have exactly one.
 
-    Raises :class:`Refused` (409) when a given slug is in use, (422) for an empty name or a time zone nobody knows.
+    Raises :class:`Refused`: (409) for a slug in use, (422) for an empty name or an unknown time zone.
     """
     name = " ".join(name.split())
     if not name:
@@ -36,7 +36,7 @@ def job_create(
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError) as error:
-        sentence = f"“{zone}” is no time zone: use a name such as Europe/Berlin, or UTC."
+        sentence = f"“{zone}” is not a time zone: use a name such as Europe/Berlin, or UTC."
         raise Refused(sentence, code="invalid", fields={"time_zone": sentence}) from error
     fields["time_zone"] = zone
     if not isinstance(cluster, Cluster):
@@ -58,13 +58,13 @@ def job_create(
 
 
 def _only_team(user: Any) -> Team | None:
-    """The team of somebody who is in one; of several nobody but them knows which is meant."""
+    """The team of a person with exactly one team; else None."""
     teams = list(Team.objects.filter(members=user)[:2]) if user is not None else []
     return teams[0] if len(teams) == 1 else None
 
 
 def job_change(*, job: Job, **fields: Any) -> Job:
-    """Say more of a job. Evidence is not read again: what was said counts from its next diagnosis on."""
+    """Change a job's description. Evidence is not read again; the next diagnosis uses the description."""
     for name, value in fields.items():
         setattr(job, name, value)
     job.save(update_fields=list(fields))
@@ -72,7 +72,7 @@ def job_change(*, job: Job, **fields: Any) -> Job:
 
 
 def cluster_get(slug: str) -> Cluster:
-    """The cluster of that slug; the default one is made when it is first needed."""
+    """The cluster with this slug; the default one is created on first use."""
     if slug == DEFAULT_CLUSTER:
         return Cluster.objects.get_or_create(slug=slug, defaults={"title": "Default"})[0]
     cluster = Cluster.objects.filter(slug=slug).first()
@@ -83,27 +83,27 @@ def cluster_get(slug: str) -> Cluster:
 
 
 def attempt_get(*, job: Job, number: int = 0) -> Attempt:
-    """The attempt of that number, made when evidence first names it."""
+    """The attempt with this number, created when evidence first names it."""
     if not 0 <= number <= 100_000:
         raise Refused(f"Attempt {number} is not a number from 0 to 100,000: send a smaller one.", code="invalid")
     return Attempt.objects.get_or_create(job=job, number=number)[0]
 
 
 def _within(cluster: Cluster, slug: str) -> str:
-    """The slug as it is kept. Only jobs of a team's cluster have slugs that begin with its name."""
+    """The stored slug. Only slugs of jobs in a team's cluster begin with the cluster's slug."""
     if cluster.teams.exists():
         prefix = f"{cluster.slug}{_OF_CLUSTER}"
         return slug if slug.startswith(prefix) else f"{prefix}{slug}"[:_MAX_SLUG]
     if _OF_CLUSTER in slug:
         sentence = (
-            f"The id “{slug}” holds “{_OF_CLUSTER}”, which parts the name of a cluster from the rest: leave it out."
+            f"The id “{slug}” holds “{_OF_CLUSTER}”, which separates the cluster's name from the rest: remove it."
         )
         raise Refused(sentence, code="invalid", fields={"slug": sentence})
     return slug
 
 
 def _slugs(cluster: Cluster, name: str) -> list[str]:
-    """Slugs to try in turn: of the name, then with a number, of which the next free one is not far."""
+    """Slugs to try in order: from the name, then with numbers."""
     base = _within(cluster, slugify(name)[:100] or "job")[: _MAX_SLUG - 10]
     taken = set(Job.objects.filter(slug__startswith=base).values_list("slug", flat=True))
     free = (f"{base}-{n}" for n in range(2, len(taken) + 100))

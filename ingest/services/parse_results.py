@@ -1,4 +1,4 @@
-"""What the engine said of an artifact, on its way into storage and onto its row."""
+"""Stores what the engine found in an artifact: column files in the storage, columns on its row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from diagnosis.plain import text
 from ingest import storage
 from ingest.models import Artifact, Job
 
-#: the columns of an artifact that reading it decides
+#: the columns of an artifact that parsing sets
 FIELDS = ("state", "kind", "lines", "problem", "notes", "parsed_key", "settled_at")
 
 
@@ -23,9 +23,7 @@ def parse_hints(artifact: Artifact, job: Job) -> ParseHints:
 
 
 def store(artifact: Artifact, said: dict[str, Any], hints: ParseHints, folder: Path) -> None:
-    """Store the files that a reader left in ``folder`` and fill the artifact's columns; saving the row is the
-    caller's.
-    """
+    """Store the files that a reader wrote to ``folder`` and set the artifact's columns. The caller saves the row."""
     key = key_of(artifact, hints)
     storage.directory_take(key, folder, storage.PARSED_FILES)
     is_empty_member = artifact.blob.size_bytes == 0 and artifact.upload is not None and artifact.upload.is_archive
@@ -33,20 +31,21 @@ def store(artifact: Artifact, said: dict[str, Any], hints: ParseHints, folder: P
     artifact.lines = said["lines"]
     artifact.parsed_key = key
     artifact.notes = list(dict.fromkeys([*artifact.notes, *map(text, said["notes"])]))
-    # an empty stderr in a tree is the usual thing
+    # an empty stderr in an archive is normal
     artifact.problem = "" if is_empty_member else text(said["skipped"] or "")
     artifact.state = Artifact.State.SKIPPED if artifact.problem else Artifact.State.PARSED
 
 
 def mark_failed(artifact: Artifact, sentence: str) -> None:
-    """The artifact could not be read through no fault of the rest: fill its columns with why."""
+    """Set the columns of an artifact that could not be read; ``sentence`` says why."""
     artifact.state = Artifact.State.FAILED
     artifact.problem = text(sentence)
 
 
 def rows_write(artifacts: Sequence[Artifact]) -> None:
-    """Save the columns of :data:`FIELDS` of many rows: one prepared statement, where a save each would cost as much as
-    reading a small log, and ``bulk_update`` builds a CASE for every cell.
+    """Save the columns of :data:`FIELDS` of many rows with one prepared statement.
+
+    One save per row would cost as much as reading a small log, and ``bulk_update`` builds a CASE for every cell.
     """
     fields = [field for field in Artifact._meta.concrete_fields if field.name in FIELDS]
     quoted = connection.ops.quote_name
@@ -61,6 +60,6 @@ def rows_write(artifacts: Sequence[Artifact]) -> None:
 
 
 def key_of(artifact: Artifact, hints: ParseHints) -> str:
-    """The same bytes read in the same way lie at the same place: doing it again overwrites, and adds nothing."""
+    """Equal bytes, parsed in the same way, have equal keys: parsing again overwrites the files."""
     said = f"{parsed.FORMAT} {artifact.blob_id} {artifact.path} {hints.attempt} {hints.time_zone}"
     return f"{artifact.pk % 1000:03d}/{artifact.pk}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"

@@ -1,4 +1,4 @@
-"""Reads artifacts once, through the engine, and keeps what it says: column files in storage, counts in the database."""
+"""Parses artifacts once, through the engine: column files go to the storage, counts to the database."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ingest.services.runs import MAX_TRIES, Postponed, Superseded, Work, tries_o
 
 log = logging.getLogger(__name__)
 
-#: outcomes are written in batches of this many
+#: results are saved in batches of this size
 _BATCH = 100
-#: and at least this often, so that whoever watches sees it go on
+#: and at least this often, so that progress displays move
 _RECORD_EVERY_S = 1.0
 
 
 def artifacts_parse(work: Work) -> None:
-    """Read the artifacts of a unit, one after another. Those that are settled already are passed over."""
+    """Parse the artifacts of a unit, one after another. Skips those that are parsed already."""
     if work.run.artifact_id is not None:
         ranges.range_parse(work)
         return
@@ -61,7 +61,7 @@ def _artifacts(work: Work) -> Iterator[Artifact]:
 
 
 def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path) -> None:
-    # A worker may die for reasons of its own; twice over the same file, the file is the reason.
+    # A worker may die for other reasons. If two die over the same file, the file is the reason.
     if tries_of(work.run) >= MAX_TRIES and artifact.state == Artifact.State.PARSING:
         artifact.state = Artifact.State.FAILED
         artifact.problem = (
@@ -70,7 +70,7 @@ def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path) -> None:
         )
         artifact.settled_at = timezone.now()
         return
-    if artifact.blob.size_bytes > 1 << 20 or work.run.tries > 1:  # so that the one that ends a worker is known
+    if artifact.blob.size_bytes > 1 << 20 or work.run.tries > 1:  # the database then knows which file ends a worker
         Artifact.objects.filter(pk=artifact.pk).update(state=Artifact.State.PARSING)
     hints = parse_results.parse_hints(artifact, work.run.job)
     try:
@@ -94,7 +94,7 @@ def _record(settled: list[Artifact], work: Work) -> None:
     if not settled:
         return
     with transaction.atomic():
-        work.write()  # raises when another worker holds the run by now
+        work.write()  # raises if another worker holds the run now
         parse_results.rows_write(settled)
     for artifact in settled:
         if artifact.problem:

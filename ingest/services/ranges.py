@@ -1,4 +1,4 @@
-"""A huge plain file is read by several workers: cut at line ends, its ranges parsed apart, put together by the last."""
+"""Several workers read a large plain file: it is cut at line ends, the ranges are parsed, then joined."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from ingest.services import parse_results
 from ingest.services.reading import artifact_read, engine_call
 from ingest.services.runs import Work, run_enqueue
 
-#: a file of fewer units than this is not worth the cutting
+#: a smaller file is not worth cutting; in units of parsing work
 WORTH_UNITS = 2
 _SEEK_BYTES = 1 << 20
 
 
 def is_worth_cutting(artifact: Artifact) -> bool:
-    """Whether the file is a log so large that several workers should share it. Reads its head only."""
+    """Whether the file is a log large enough for several workers. Reads only its head."""
     if not is_large(artifact):
         return False
     return is_divisible(storage.blob_range(artifact.blob_id, 0, sniff.HEAD_BYTES), artifact.path)
 
 
 def is_large(artifact: Artifact) -> bool:
-    """Whether reading it in one piece holds others up."""
+    """Whether reading it in one piece would delay other work."""
     return bool(artifact.blob.size_bytes > WORTH_UNITS * settings.PARSE_UNIT_BYTES)
 
 
 @transaction.atomic
 def artifact_cut(artifact: Artifact, job_id: int) -> None:
-    """Queue a run for each range. Called again it finds them there."""
+    """Queue a run for each range. A second call changes nothing."""
     Artifact.objects.select_for_update().filter(pk=artifact.pk).update(state=Artifact.State.PARSING)
     if artifact.range_runs.exists():
         return
@@ -59,7 +59,7 @@ def artifact_cut(artifact: Artifact, job_id: int) -> None:
 def cut_offsets(file: BinaryIO, size: int, unit: int) -> Iterator[int]:
     """Where to cut: 0, then the first line start at or after each multiple of ``unit``, then ``size``.
 
-    A line longer than a unit lies whole in one range. Reads little more than the lines at the cuts.
+    A line longer than a unit stays in one range. Reads little more than the lines at the cuts.
     """
     yield 0
     at = 0
@@ -81,7 +81,7 @@ def cut_offsets(file: BinaryIO, size: int, unit: int) -> Iterator[int]:
 
 
 def range_parse(work: Work) -> None:
-    """Read one range, or put the ranges together."""
+    """Parse one range, or join the ranges."""
     artifact = Artifact.objects.select_related("blob", "attempt", "upload").get(range_runs=work.run)
     if artifact.state in (Artifact.State.PARSED, Artifact.State.SKIPPED):
         return
@@ -94,7 +94,9 @@ def range_parse(work: Work) -> None:
 
 
 def ranges_join(run: Run) -> None:
-    """Queue the joining when the last range is read. The caller holds the artifact's row: one is the last."""
+    """Queue the joining after the last range is parsed. The caller locks the artifact's row, so that exactly one is the
+    last.
+    """
     if run.artifact is None or "part" not in run.parameters:
         return
     ranges = Run.objects.filter(artifact=run.artifact)
@@ -117,7 +119,7 @@ def _read(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> No
     hints = replace(hints, kind=sniff.sniff(head, artifact.path), offset=offset)
     said = artifact_read(artifact, work, hints, folder, length=length)
     work.run.parameters["lines"] = said["lines"]
-    work.write(parameters=work.run.parameters)  # raises when the range is in other hands by now
+    work.write(parameters=work.run.parameters)  # raises if another worker holds the range now
     storage.directory_take(_part_key(artifact, hints, work.run.parameters["part"]), folder, storage.PARSED_FILES)
 
 
@@ -128,7 +130,7 @@ def _join(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> No
     work.stage("joining", 0, count)
     whole = folder / "whole"
     said = engine_call(work, "join_ranges", parts=parts, sha256=artifact.blob_id, folder=str(whole))
-    if said is None:  # a range in which nothing was a line: read the file in one piece
+    if said is None:  # one range has no complete line: read the file in one piece
         said = artifact_read(artifact, work, hints, whole)
     parse_results.store(artifact, said, hints, whole)
     artifact.settled_at = timezone.now()

@@ -1,4 +1,4 @@
-"""Calls of the engine from a run: in a reader apart, under the settings' limits, its life told on the run."""
+"""Calls of the engine from a run: in a separate reader, with the limits of the settings; progress goes to the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def engine_call(
 ) -> Any:
     """Run ``ingest.isolation.inside.<name>`` for this run. Raises :class:`~ingest.isolation.Lost` with a sentence.
 
-    What the system ended for want of memory is tried once more: that may have been another's fault.
+    If the system killed the reader for lack of memory, it tries once more: another process may be the reason.
     """
     said: dict[str, Callable[..., Any]] = {"beat": work.beat, "stage": work.stage, **(handlers or {})}
     try:
@@ -47,7 +47,7 @@ def artifact_read(
 
 
 def limits() -> Limits | None:
-    """What the settings allow one call."""
+    """The limits of one call, from the settings."""
     if not settings.READING_IS_APART:
         return None
     return Limits(settings.READING_MEMORY_BYTES, settings.READING_SILENCE_S, settings.READING_LIMIT_S)

@@ -1,4 +1,4 @@
-"""From bytes on the wire to an artifact or, for archives and compressed files, to an upload waiting to be opened."""
+"""From received bytes to an artifact or, for archives and compressed files, to an upload that waits to be opened."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ingest.services.runs import run_enqueue
 
 log = logging.getLogger(__name__)
 
-#: members of an opened archive whose bytes are looked for when it is sent again
+#: how many members of a known archive are checked for lost bytes when it is sent again
 _ASKED_MEMBERS = 100
 
 
 class Receipt(NamedTuple):
-    """What became of received bytes. ``artifact`` is None for an archive: its members follow in the background."""
+    """The result of receiving bytes. ``artifact`` is None for an archive: its members follow in the background."""
 
     upload: Upload
     artifact: Artifact | None
@@ -40,7 +40,7 @@ def artifact_receive(
     expected_sha256: str | None = None,
     user: Any = None,
 ) -> Receipt:
-    """:func:`part_receive` for bytes that come block by block; those beyond the limit are not kept."""
+    """:func:`part_receive` for bytes that arrive in blocks. Bytes beyond the limit are not stored."""
     path = path_checked(path)
     with translate_storage_errors(), storage.Part() as part:
         for chunk in chunks:
@@ -58,10 +58,9 @@ def part_receive(
     expected_sha256: str | None = None,
     user: Any = None,
 ) -> Receipt:
-    """Store one file whose bytes are in ``part``, and queue its reading. The same path and bytes again change nothing.
+    """Store one file whose bytes are in ``part``, and queue its parsing. The same path and bytes again change nothing.
 
-    Raises :class:`Refused` for a name that cannot be, too many bytes, a digest that is not the announced one, a full
-    disk.
+    Raises :class:`Refused` for an impossible name, too many bytes, a digest other than the announced one, a full disk.
     """
     path = path_checked(path)
     size_checked(path, part.size_bytes)
@@ -76,9 +75,9 @@ def part_receive(
 
 
 def upload_take_in(*, upload: Upload, part: Any, sha256: str) -> Receipt:
-    """A whole part file becomes a blob, and the blob an artifact or an unpack run. Moves the part file away.
+    """Turn a complete part file into a blob, and the blob into an artifact or an unpack run. Moves the part file.
 
-    The same again changes nothing, unless the stored bytes were lost meanwhile: then these take their place.
+    The same upload again changes nothing, unless the stored bytes were lost: then it replaces them.
     """
     known = _same(upload, sha256)
     if known is not None and not _is_lost(known):
@@ -91,7 +90,7 @@ def upload_take_in(*, upload: Upload, part: Any, sha256: str) -> Receipt:
     try:
         with transaction.atomic():
             return _record(known or upload, Incoming(upload.path, sha256, size), is_archive=bool(kind))
-    except IntegrityError:  # the same file on another connection was a moment faster
+    except IntegrityError:  # another connection stored the same file in between
         known = _same(upload, sha256)
         if known is None:
             raise
@@ -99,7 +98,7 @@ def upload_take_in(*, upload: Upload, part: Any, sha256: str) -> Receipt:
 
 
 def upload_refuse(*, job: Job, attempt: Attempt, path: str, sentence: str, code: str = "digest_mismatch") -> None:
-    """Keep the sentence with the job, where its people look, and raise it for the sender."""
+    """Record the sentence on the job, for its readers, and raise it for the sender."""
     Upload.objects.create(job=job, attempt=attempt, path=path, state=Upload.State.REFUSED, problem=sentence)
     raise Refused(sentence, code=code)
 
@@ -114,12 +113,12 @@ def path_checked(path: str) -> str:
 def mismatch(path: str, got: str, expected: str) -> str:
     return (
         f"{path}: the bytes that arrived have SHA-256 {got[:12]}…, announced was {expected[:12].lower()}…: the file "
-        "changed while it was sent, or was damaged on its way. Send it again."
+        "changed while it was sent, or was damaged in transit. Send it again."
     )
 
 
 def size_checked(path: str, size_bytes: int) -> None:
-    """Raises :class:`Refused` for more bytes than this server takes of one file."""
+    """Raises :class:`Refused` if a file has more bytes than this server accepts."""
     if size_bytes > settings.UPLOAD_MAX_BYTES:
         sentence = (
             f"{path} is larger than {settings.UPLOAD_MAX_BYTES:,} bytes, the limit of this server: send it in parts."
@@ -144,22 +143,22 @@ def _record(upload: Upload, incoming: Incoming, *, is_archive: bool) -> Receipt:
 
 
 def _same(upload: Upload, sha256: str) -> Upload | None:
-    """The upload that already brought these bytes under this path, still standing."""
+    """The earlier upload that brought these bytes under this path, if it is still current."""
     known = Upload.objects.filter(
         attempt=upload.attempt, path=upload.path, sha256=sha256, state__in=("received", "settled")
     ).first()
     if known is not None and not known.is_archive:
         artifact = _artifact_of(known)
-        if artifact is None or artifact.is_superseded:  # deleted, or replaced since: sent anew on purpose
+        if artifact is None or artifact.is_superseded:  # deleted or replaced since then: the sender wants it back
             known.delete()
             return None
     return known
 
 
 def _is_lost(known: Upload) -> bool:
-    """Whether stored bytes of it are gone: a disk was lost, or they were removed by hand.
+    """Whether stored bytes of this upload are missing: a disk was lost, or somebody deleted them.
 
-    Of an opened archive the first members tell, because asking a remote storage takes a round trip each.
+    Of an opened archive it checks only the first members, because each costs a round trip to a remote storage.
     """
     if known.is_archive and known.state == Upload.State.SETTLED:
         blobs = Artifact.objects.filter(upload=known, is_superseded=False).values_list("blob_id", flat=True)

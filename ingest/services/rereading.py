@@ -1,4 +1,4 @@
-"""Column files that are lost, or that another version of the engine wrote, are made again from the evidence."""
+"""Parses evidence again if its column files are lost or were written by another version of the engine."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _READ = (Artifact.State.PARSED, Artifact.State.SKIPPED)
 
 
 def artifacts_reread(*, job: Job, is_forced: bool = False) -> int:
-    """Queue the reading of the job's files whose column files cannot be used (``is_forced``: of all), and a diagnosis
-    after it. Returns how many. One small file of the store is opened for each.
+    """Queue parsing of the job's files with unusable column files (``is_forced``: of all files), then a diagnosis.
+
+    Returns how many. Opens one small file of the storage for each.
     """
     standing = Artifact.objects.filter(attempt__job=job, state__in=_READ, is_superseded=False).exclude(parsed_key="")
     wanted = [row for row in standing.select_related("blob") if is_forced or not is_usable(row)]
@@ -36,7 +37,7 @@ def artifacts_reread(*, job: Job, is_forced: bool = False) -> int:
 
 
 def is_usable(artifact: Artifact) -> bool:
-    """Whether the artifact's column files are there and of this engine's format."""
+    """Whether the artifact's column files exist and have the format of this engine."""
     try:
         with storages["parsed"].open(f"{artifact.parsed_key}/{parsed.NAME}", "rb") as file:
             return bool(json.load(file).get("format") == parsed.FORMAT)

@@ -1,4 +1,4 @@
-"""Uploads that survive a broken connection: begun, continued where they stopped, given up (tus 1.0)."""
+"""Resumable uploads (tus 1.0): begin, continue after a broken connection, abort."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ingest.services.receiving import Receipt, mismatch, path_checked, size_chec
 def upload_begin(
     *, job: Job, path: str, size_bytes: int | None, attempt: int = 0, sha256: str = "", user: Any = None
 ) -> Upload:
-    """An upload of ``size_bytes`` to come; None: a file that still grows (*live*), its size is stated at its end.
+    """A new upload of ``size_bytes``; None for a file that still grows (*live*), whose size is stated at its end.
 
-    Raises :class:`Refused` for a bad name or one larger than the limit. A live upload of that path that is open already
-    is given back: two followers of one file then meet the same offset.
+    Returns an open live upload of the same path: two followers of one file then share its offset. Raises
+    :class:`Refused` for an impossible name or a size over the limit.
     """
     path = path_checked(path)
     size_checked(path, size_bytes or 0)
@@ -48,7 +48,7 @@ def upload_begin(
 
 
 def upload_offset(upload: Upload) -> int:
-    """How many bytes are safe: the part file's size, whatever the row says. All of them once it is taken in."""
+    """How many bytes are stored: the size of the part file, or all of a finished upload. The row may be older."""
     if upload.state != Upload.State.RECEIVING:
         return upload.size_bytes or 0
     part = _part(upload)
@@ -56,20 +56,21 @@ def upload_offset(upload: Upload) -> int:
 
 
 def upload_resume(upload: Upload) -> int:
-    """Where to go on. A file whose last byte arrived just before its process died is taken in now: whoever asks would
-    take it for done.
+    """The offset to continue at.
 
-    Raises :class:`Refused` (410) where the part file is gone, as it is when the database never heard that it was
-    taken in: whoever went on at byte 0 would be refused for ever.
+    If the last byte arrived just before its process died, the upload is finished now: the sender thinks it is complete.
+
+    Raises :class:`Refused` (410) if the part file is missing, for example because the database never recorded that the
+    upload was finished. A sender that continued at byte 0 would be refused every time.
     """
     offset = upload_offset(upload)
     if upload.state == Upload.State.RECEIVING and offset == upload.size_bytes:
         try:
             upload_finish(upload=upload, offset=offset)
         except Refused as refusal:
-            if refusal.code not in ("locked", "complete"):  # another request is at it
+            if refusal.code not in ("locked", "complete"):  # another request is writing to it
                 raise
-    elif offset == 0:  # nothing yet, or taken in since the row was read
+    elif offset == 0:  # no byte yet, or finished since the row was read
         upload.state = (
             Upload.objects.filter(pk=upload.pk).values_list("state", flat=True).first() or Upload.State.SETTLED
         )
@@ -80,22 +81,22 @@ def upload_resume(upload: Upload) -> int:
 
 
 def upload_finish(*, upload: Upload, offset: int) -> None:
-    """Take in an upload whose bytes are all there. Raises what :class:`Piece` raises."""
+    """Finish an upload whose bytes have all arrived. Raises what :class:`Piece` raises."""
     with translate_storage_errors(), closing(Piece(upload, offset)) as piece:
         piece.finish()
 
 
 class Piece:
-    """Bytes of one request, from ``offset`` on, written to the upload's part file while no other request may.
+    """The bytes of one request, from ``offset`` on, written to the upload's part file, which is locked meanwhile.
 
-    What arrived stays, however the request ends. Memory is one block.
+    Arrived bytes stay, however the request ends. Memory is one block.
     """
 
     def __init__(self, upload: Upload, offset: int, length: int = 0, *, size_bytes: int | None = None) -> None:
         """``size_bytes`` states the size of a live upload with its last bytes.
 
-        Raises :class:`Refused` before anything of the ``length`` bytes is read: 409 for another offset than the part
-        file's, 423 while another request writes, 413 beyond the announced size, 400 for a second size.
+        Raises :class:`Refused` before it reads any of the ``length`` bytes: 409 if ``offset`` is not the part file's
+        size, 423 while another request writes, 413 beyond the announced size, 400 for a second size.
         """
         if upload.state != Upload.State.RECEIVING:
             raise _complete_already()
@@ -108,7 +109,7 @@ class Piece:
         self.have = self._file.seek(0, os.SEEK_END)
         if offset != self.have:
             self._file.close()
-            sentence = f"{self.have:,} bytes are here, this request begins at {offset:,}: continue at {self.have:,}."
+            sentence = f"{self.have:,} bytes arrived, this request begins at {offset:,}: continue at {self.have:,}."
             raise Refused(sentence, code="offset_mismatch", status=409)
         if offset + length > self.size_bytes:
             self._file.close()
@@ -119,16 +120,17 @@ class Piece:
         if self.have + len(data) > self.size_bytes:
             raise self._too_many()
         self._file.write(data)
-        self._file.flush()  # what a killed process had not written would have to be sent again
+        self._file.flush()  # else a killed process loses its buffer, and the sender repeats it
         self.have += len(data)
 
     def save_progress(self) -> None:
-        """Write the offset down, for whoever watches and for the diagnosis that waits for uploads that grow."""
+        """Store the offset, for progress displays and for diagnoses that wait for growing uploads."""
         Upload.objects.filter(pk=self.upload.pk).update(offset_bytes=self.have, updated_at=timezone.now())
 
     def finish(self) -> tuple[int, Receipt | None]:
-        """The new offset and, with the last byte, what became of the file. Reads the whole file once, for its digest;
-        the part file is locked meanwhile. A live upload is synced to the disk before its offset is acknowledged."""
+        """The new offset and, after the last byte, the receipt. Reads the whole file once for its digest, with the part
+        file locked. A live upload is synced to the disk before its offset is acknowledged.
+        """
         is_live = self.upload.size_bytes is None
         if is_live:
             os.fsync(self._file.fileno())
@@ -142,7 +144,7 @@ class Piece:
         return self.have, _complete(self.upload)
 
     def close(self) -> None:
-        """Unlock the part file; the bytes in it stay."""
+        """Unlock the part file; its bytes stay."""
         self._file.close()
 
     def _too_many(self) -> Refused:
@@ -161,14 +163,14 @@ def upload_close(*, upload: Upload) -> None:
 
 
 def upload_abort(*, upload: Upload) -> None:
-    """Give an unfinished upload up and free its bytes."""
+    """Abort an unfinished upload and delete its bytes."""
     if upload.state == Upload.State.RECEIVING:
         _part(upload).unlink(missing_ok=True)
         upload.delete()
 
 
 def _complete(upload: Upload) -> Receipt:
-    """The digest is taken of the whole file: a running one cannot outlive the process that began it."""
+    """Computes the digest from the whole file: a running digest would not survive the process that began it."""
     part, announced = _part(upload), upload.sha256
     sha256 = storage.digest_of(part)
     if announced and announced != sha256:
@@ -177,13 +179,13 @@ def _complete(upload: Upload) -> Receipt:
         upload.save(update_fields=["state", "problem", "updated_at"])
         raise Refused(upload.problem, code="digest_mismatch", status=460)
     receipt = upload_take_in(upload=upload, part=part, sha256=sha256)
-    if receipt.upload.pk != upload.pk:  # these bytes were here already
+    if receipt.upload.pk != upload.pk:  # these bytes were stored before
         upload.delete()
     return receipt
 
 
 def _gone() -> Refused:
-    return Refused("The bytes of this upload are gone: begin a new one.", code="gone", status=410)
+    return Refused("The bytes of this upload are lost: begin a new one.", code="gone", status=410)
 
 
 def _complete_already() -> Refused:
@@ -195,14 +197,14 @@ def _part(upload: Upload) -> Path:
 
 
 def _locked(part: Path) -> BinaryIO:
-    """The part file, to be written by nobody else until it is closed."""
+    """The part file, open for writing and locked against other writers until it is closed."""
     try:
         file = part.open("r+b")
     except FileNotFoundError as error:
         raise _gone() from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not part.exists():  # taken in while this request waited to open it
+        if not part.exists():  # finished while this request waited to open it
             raise _complete_already()
     except BlockingIOError as error:
         file.close()

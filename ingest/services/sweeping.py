@@ -1,4 +1,4 @@
-"""Puts right what lost messages, dead workers and brokers that were down left behind. Safe to run at any time."""
+"""Repairs the effects of lost messages, dead workers and an unreachable broker. Safe to run at any time."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ingest.services.runs import TOO_LONG, is_abandoned, is_overdue, run_fail, r
 
 log = logging.getLogger(__name__)
 
-#: a message that was sent is given this long in a busy queue before it is taken for lost
+#: in a busy queue, a sent message counts as lost after this time
 _LOST_AFTER = timedelta(minutes=10)
-#: in an idle queue, where a message is taken up at once, it is lost sooner
+#: in an idle queue, where workers take messages at once, it counts as lost sooner
 _IDLE_AFTER = timedelta(seconds=15)
 _PART_KEPT = timedelta(days=2)
 #: a live upload that got nothing for so long has lost its sender: what has arrived is its file
@@ -32,7 +32,7 @@ _AT_ONCE = 200
 
 
 def sweep() -> None:
-    """Runs of dead workers go back to the queue, unsent messages are sent, due jobs are diagnosed."""
+    """Requeue the runs of dead workers, send unsent messages, diagnose due jobs."""
     from ingest.tasks import queue_length, run_send  # noqa: PLC0415  # tasks call services
 
     running = list(Run.objects.filter(state=Run.State.RUNNING).order_by("pk")[:_AT_ONCE])
@@ -60,7 +60,7 @@ def sweep() -> None:
 
 
 def tidy() -> None:
-    """Throw away part files of abandoned uploads, blobs that nothing refers to any more, answers kept for repeats."""
+    """Delete part files of abandoned uploads, unused blobs and old idempotency answers."""
     now = timezone.now()
     temp_files.remove_abandoned()
     removal_finish()
@@ -74,7 +74,7 @@ def tidy() -> None:
     for upload in Upload.objects.filter(state=Upload.State.RECEIVING, updated_at__lt=now - _PART_KEPT)[:_AT_ONCE]:
         temp_files.part_path(f"{upload.pk}.part").unlink(missing_ok=True)
         upload.state = Upload.State.REFUSED
-        upload.problem = f"{upload.path} was never sent to its end: send it again."
+        upload.problem = f"{upload.path} was not sent completely: send it again."
         upload.save(update_fields=["state", "problem", "updated_at"])
     unused = Blob.objects.filter(artifacts=None, uploads=None, created_at__lt=now - _BLOB_KEPT)
     for blob in unused[:_AT_ONCE]:

@@ -1,4 +1,4 @@
-"""Keys to the API: made, used, revoked."""
+"""API tokens: create, use, revoke."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ _USED_EVERY = timedelta(minutes=1)
 
 
 def token_create(*, user: Any, name: str, scopes: Iterable[str], days: int | None = None) -> tuple[Token, str]:
-    """A new token and its secret, shown this once and kept only as a digest. It ends after ``days``, if given."""
+    """A new token and its secret. Only the digest is stored, so the secret is shown only now. Expires after ``days``,
+    if given.
+    """
     wanted = sorted(set(scopes))
     if not wanted or not set(wanted) <= set(Token.Scope.values):
-        raise Refused(f"A token needs scopes out of {', '.join(Token.Scope.values)}.", code="invalid")
+        raise Refused(f"A token needs scopes from {', '.join(Token.Scope.values)}.", code="invalid")
     if days is not None and not 1 <= days <= _MAX_DAYS:
-        raise Refused(f"A token lasts from 1 to {_MAX_DAYS:,} days, or until it is revoked.", code="invalid")
+        raise Refused(f"A token lasts from 1 to {_MAX_DAYS:,} days, or until somebody revokes it.", code="invalid")
     expires_at = timezone.now() + timedelta(days=days) if days is not None else None
     secret = _MARK + secrets.token_urlsafe(32)
     token = Token.objects.create(
@@ -39,17 +41,17 @@ def token_create(*, user: Any, name: str, scopes: Iterable[str], days: int | Non
 
 
 def token_revoke(*, token: Token) -> None:
-    """From now on it opens nothing. Revoking twice keeps the first time."""
+    """Revoke a token. A second call keeps the first time."""
     Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())
 
 
 def tokens_revoke(*, user: Any) -> int:
-    """Revoke all of a person's tokens; returns how many there were."""
+    """Revoke all tokens of a person; returns how many."""
     return Token.objects.filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
 
 
 def token_use(*, secret: str) -> Token | None:
-    """The live token of that secret, with its user; notes the use at most once a minute."""
+    """The valid token with this secret, with its user. Records its use at most once a minute."""
     if not secret.startswith(_MARK):
         return None
     token = Token.objects.select_related("user").filter(digest=Token.digest_of(secret), revoked_at=None).first()

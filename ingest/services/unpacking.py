@@ -1,4 +1,4 @@
-"""Opens an archive or a compressed file: one artifact per member, one sentence per member that cannot be taken."""
+"""Opens an archive or a compressed file: one artifact per member, one sentence per member that is skipped."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ingest.services.artifacts import Incoming, artifacts_add
 from ingest.services.reading import engine_call
 from ingest.services.runs import Work
 
-#: members recorded by one transaction
+#: members recorded in one transaction
 _BATCH = 500
 _EMPTY = "Nothing in {path} could be read as evidence; see the messages about its members."
 
 
 def upload_unpack(work: Work) -> None:
-    """Store every member as a blob, in batches. Done twice it finds all that is there already and adds nothing."""
+    """Store every member as a blob, in batches. A second call finds them stored and adds nothing."""
     upload = Upload.objects.select_related("job").get(runs=work.run)
     if upload.blob_id is None:
         return
@@ -47,7 +47,7 @@ def upload_unpack(work: Work) -> None:
 
 
 class _Taking:
-    """What a reader hands over, on its way into storage and onto rows. ``own`` is said of the archive as a whole."""
+    """Takes members from the reader into the storage and onto rows. ``own`` are sentences about the whole archive."""
 
     def __init__(self, upload: Upload, work: Work) -> None:
         self.upload, self.work = upload, work
@@ -88,7 +88,7 @@ class _Taking:
 
 
 def limits() -> archives.Limits:
-    """What the settings allow of an archive."""
+    """The limits of an archive, from the settings."""
     return archives.Limits(
         members=settings.ARCHIVE_MAX_MEMBERS,
         total_bytes=settings.ARCHIVE_MAX_BYTES,
@@ -98,4 +98,4 @@ def limits() -> archives.Limits:
 
 
 def _summary(found: int, refused: int) -> str:
-    return f"{refused:,} of {found + refused:,} members were left out; see the messages." if refused else ""
+    return f"{refused:,} of {found + refused:,} members were skipped; see the messages." if refused else ""

@@ -315,7 +315,7 @@ def test_a_job_is_given_to_one_of_the_callers_teams_and_to_no_other(api: Any, en
     assert (made.status_code, made.json()["team"]) == (201, "red")
     refused = api.post("/api/v1/jobs/", {"name": "b", "team": far.slug}, format="json")
     assert refused.status_code == 422
-    assert "none of your teams" in refused.json()["detail"]
+    assert "not one of your teams" in refused.json()["detail"]
     changed = api.patch(f"/api/v1/jobs/{made.json()['slug']}/", {"team": None}, format="json")
     assert changed.json()["team"] is None
     assert Job.objects.get(slug=made.json()["slug"]).team != red

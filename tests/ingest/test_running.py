@@ -425,4 +425,4 @@ def test_an_upload_that_was_never_finished_is_tidied_away_with_a_sentence(job: J
     sweeping.tidy()
     upload.refresh_from_db()
     assert upload.state == "refused"
-    assert "never sent to its end" in upload.problem
+    assert "not sent completely" in upload.problem

@@ -94,7 +94,7 @@ def test_the_id_of_a_strangers_job_is_as_free_as_any_other(client, people):
 
 
 def test_nobody_takes_an_id_that_looks_like_one_of_a_cluster(people):
-    with pytest.raises(services.Refused, match="parts the name of a cluster"):
+    with pytest.raises(services.Refused, match="separates the cluster"):
         services.job_create(name="x", slug="private--night-run", user=people["blue"])
     kept = services.job_create(name="x", slug="private--night-run", cluster="private")
     assert kept.slug == "private--night-run"

@@ -136,7 +136,7 @@ def test_it_is_refused_while_work_goes_on_and_nothing_is_half_done(client, ada, 
     run = Run.objects.create(job=job, kind="parse")
     url = reverse("job-delete", args=[job.slug])
     page = client.get(url)
-    assert "Work on the job goes on" in page.content.decode()
+    assert "Work on the job is running" in page.content.decode()
     answer = client.post(url, {"expected": page.context["losses"].told})
     assert answer.status_code == 409
     run.delete()
@@ -221,7 +221,7 @@ def test_the_administration_counts_refuses_and_records_alike(client, job):
     client.force_login(make_user("root", "admin", is_staff=True, is_superuser=True))
     url = reverse("admin:ingest_job_delete", args=[job.pk])
     run = Run.objects.create(job=job, kind="parse")
-    assert "Work on the job goes on" in client.get(url).content.decode()
+    assert "Work on the job is running" in client.get(url).content.decode()
     client.post(url, {"post": "yes"})
     assert Job.objects.filter(pk=job.pk).exists()
     run.delete()

@@ -190,7 +190,7 @@ def test_a_site_in_use_gets_no_made_up_history(db, monkeypatch):
 def test_it_is_not_removed_while_a_recording_is_read(year):
     job = Job.objects.filter(cluster__slug=DEMONSTRATION).first()
     Run.objects.create(job=job, kind=Run.Kind.DIAGNOSE)
-    with pytest.raises(Refused, match="wait until that is done"):
+    with pytest.raises(Refused, match="wait until it is"):
         demonstration_remove()
 
 
