@@ -158,7 +158,7 @@ def upload_close(*, upload: Upload) -> None:
     Raises what :class:`Piece` raises.
     """
     have = upload_offset(upload)
-    with told(), closing(Piece(upload, have, size_bytes=have)) as piece:
+    with translate_storage_errors(), closing(Piece(upload, have, size_bytes=have)) as piece:
         piece.finish()
 
 
