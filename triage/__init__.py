@@ -1,4 +1,4 @@
-"""Incidents, reviews, statistics: the project package and the Django app on top."""
+"""Incidents, reviews and statistics: the project package and the upper Django app."""
 
 from triage.celery import app as celery_app
 

@@ -1,4 +1,4 @@
-"""Accounts of people: sign-in, passwords, the second step. allauth does the work; here stands what is ours of it."""
+"""Accounts of people: sign-in, passwords, second factor. allauth does the work; this is our part."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ingest.services import tokens_revoke
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ships no types
-    """Nobody makes an account by a form. Letters lead to the site's own address, whatever host a request named."""
+    """Nobody can create an account by a form. Links in e-mails use the site's own address, not the request's host."""
 
     error_messages = {  # noqa: RUF012  # as allauth has it
         **DefaultAccountAdapter.error_messages,
-        "username_password_mismatch": "User name or password is wrong. Check both; capitals matter.",
+        "username_password_mismatch": "User name or password is wrong. Check both, also upper and lower case.",
         "too_many_login_attempts": "Too many attempts for this account or from your address. Wait five minutes.",
-        "enter_current_password": "This is not your password of now.",
+        "enter_current_password": "This is not your current password.",
         "incorrect_password": "This is not your password.",
         "rate_limited": "Too many attempts. Wait five minutes.",
     }
@@ -70,7 +70,7 @@ class SignIn(forms.LoginForm):  # type: ignore[misc]
 
 
 class _Revoking(django_forms.Form):
-    """Whoever changes a password because it leaked wants keys gone too; whoever does so by habit does not."""
+    """Optionally revokes API tokens: useful after a leak, unwanted at a routine change of the password."""
 
     revoke_tokens = django_forms.BooleanField(required=False)
     user: Any
@@ -81,15 +81,15 @@ class _Revoking(django_forms.Form):
 
 
 class ChangePassword(_Revoking, forms.ChangePasswordForm):  # type: ignore[misc]
-    """The old password, the new one twice, and whether tokens go too."""
+    """The old password, the new one twice, and whether to revoke tokens."""
 
 
 class NewPassword(_Revoking, forms.ResetPasswordKeyForm):  # type: ignore[misc]
-    """The same by a link from a letter."""
+    """A new password through the link of an e-mail."""
 
 
 class ResetPassword(forms.ResetPasswordForm):  # type: ignore[misc]
-    """Letters go to people who have a password here: those of a sign-in provider change theirs there."""
+    """E-mails go only to people with a password here. People of a sign-in provider change their password there."""
 
     users: list[Any]
 
@@ -100,14 +100,19 @@ class ResetPassword(forms.ResetPasswordForm):  # type: ignore[misc]
 
 
 def no_password(request: HttpRequest) -> HttpResponse:
-    """For people who sign in by a provider: their password is not kept here."""
-    where = settings.OIDC_NAME if settings.OIDC_ISSUER else "whoever runs this site"
-    context = {"code": 409, "title": "There is no password here", "link": reverse("queue"), "label": "Go to the queue"}
-    context["said"] = f"You sign in by {where}: change your password there."
+    """For people who sign in with a provider: their password is not stored here."""
+    where = settings.OIDC_NAME if settings.OIDC_ISSUER else "the operator of this site"
+    context = {
+        "code": 409,
+        "title": "Your password is not stored here",
+        "link": reverse("queue"),
+        "label": "Go to the queue",
+    }
+    context["said"] = f"You sign in with {where}: change your password there."
     return render(request, "triage/error.html", context, status=409)
 
 
 def too_often(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """429: more attempts than a person makes."""
+    """429: too many attempts."""
     said = "Too many attempts from your address. Wait five minutes, then try again."
     return render(request, "triage/error.html", {"code": 429, "title": "Too many attempts", "said": said}, status=429)

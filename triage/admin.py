@@ -1,4 +1,4 @@
-"""What administrators may look at and mend. Decisions, diagnoses and activity are read only: they are kept for good."""
+"""What administrators may view and change. Decisions, diagnoses and activity are read only: they are permanent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ else:
 
 
 class ReadOnlyAdmin(Base):
-    """Shown, never changed."""
+    """Read only."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -58,7 +58,7 @@ class JobAdmin(Base):
     raw_id_fields = ("created_by",)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """What the job's own page counts, instead of every row; what refuses there is refused here, too."""
+        """The counts of the job's own page instead of every row. Refuses whatever that page refuses."""
         told, sums, refused = [], Counter[str](), []
         for job in objs:
             losses = losses_of(job)

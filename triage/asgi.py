@@ -1,4 +1,4 @@
-"""What the production server serves."""
+"""The ASGI application of the production server."""
 
 import os
 import resource
@@ -12,7 +12,7 @@ from django.conf import settings  # noqa: E402
 
 from triage.server.front import Front, Limits  # noqa: E402
 
-# Each sender holds a connection and a file.
+# Each sender needs a connection and a file.
 _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))
 

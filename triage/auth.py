@@ -1,4 +1,4 @@
-"""Signing in: Django's own, with the person's roles, visible clusters and the version of the data read by one query."""
+"""Sign-in: Django's own backend, which also reads roles, visible clusters and the data version in the same query."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ingest.models import Cluster
 from ingest.roles import ABILITIES
 from triage.selectors.memory import data_version
 
-#: stands for the person's number in the statement that is kept
+#: placeholder for the user's id in the cached statement
 _SOMEBODY = -1
 
 
 class Backend(ModelBackend):
-    """Every page asks for roles and clusters, many for the version of what they count: one query instead of four."""
+    """Every page needs roles and clusters, many need the data version: one query instead of four."""
 
     def get_user(self, user_id: Any) -> Any:
         sql, params = _statement()
@@ -39,7 +39,7 @@ class Backend(ModelBackend):
 
 @cache
 def _statement() -> tuple[str, tuple[Any, ...]]:
-    """The query as SQL, put together once a process: that takes longer than the database takes to answer it."""
+    """The query as SQL, built once per process: building takes longer than the database needs to answer."""
     comma = Value(",")
     open_to = Cluster.objects.filter(Q(teams=None) | Q(teams__members=OuterRef("pk"))).order_by()
     named = Concat(Cast("pk", CharField()), Value(":"), Cast("slug", CharField()), output_field=CharField())

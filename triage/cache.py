@@ -1,4 +1,4 @@
-"""The cache, of which nothing here depends: one that is away forgets."""
+"""The cache. Nothing depends on it: an unreachable cache behaves like an empty one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ log = logging.getLogger(__name__)
 
 
 class Forgiving(RedisCache):
-    """Redis, or Valkey; while it does not answer, a cache that is always empty.
+    """Redis or Valkey; an empty cache while the server does not answer.
 
-    Sign-in and limits ask it: that it is away must lock nobody out. Nothing is counted then, so nothing is limited.
+    Sign-in and rate limits use it, and an outage must lock nobody out. During an outage nothing is counted, so nothing
+    is limited.
     """
 
     def add(self, *args: Any, **kwargs: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The Celery application: queues ``parse``, ``diagnose`` and ``notify``; only ids pass through the broker."""
+"""The Celery application with the queues ``parse``, ``diagnose`` and ``notify``. Messages contain only ids."""
 
 import os
 

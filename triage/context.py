@@ -1,4 +1,4 @@
-"""What every page shows around its content. Lazy: an error page that shows none of it asks the database nothing."""
+"""Template context of every page. Lazy: an error page that shows none of it makes no query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triage.selectors.incidents import queue_count
 
 
 def site(request: HttpRequest) -> dict[str, Any]:
-    """``queue_count`` and ``may`` (what the signed-in person may do, by ability)."""
+    """``queue_count`` and ``may`` (the abilities of the signed-in person)."""
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return {

@@ -1,4 +1,4 @@
-"""Typed reading of environment variables; a wrong value names its variable and says what would be right."""
+"""Typed environment variables. An error names the variable and a valid value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 
 def env_str(name: str, default: str = "") -> str:
-    """The variable, or the first line of the file that ``<name>_FILE`` names (how secrets are mounted)."""
+    """The variable, or the first line of the file in ``<name>_FILE`` (mounted secrets)."""
     path = os.environ.get(f"{name}_FILE")
     if path:
         try:
@@ -44,12 +44,13 @@ def env_int(name: str, default: int, *, minimum: int = 0) -> int:
 
 
 def reading_memory_bytes() -> int:
-    """What one reading of evidence may take unless a setting says: a share of this machine's (or container's) memory,
-    so that all worker processes of a machine of up to five cores may take it at once; at least 1 GiB.
+    """The default memory limit of one reading: a share of this machine's (or container's) memory, at least 1 GiB.
+
+    All worker processes of a machine with up to five cores can use it at the same time.
     """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for place in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError):  # "max": none
+        with contextlib.suppress(OSError, ValueError):  # "max" means no limit
             total = min(total, int(Path(place).read_text()))
     return max(1 << 30, int(0.8 * total) // min(max(os.cpu_count() or 2, 2), 5))
 
@@ -59,7 +60,9 @@ def env_list(name: str, default: str = "") -> list[str]:
 
 
 def env_pairs(name: str, known: tuple[str, ...] = ()) -> dict[str, set[str]]:
-    """``engineer=users,engineer=sre`` as ``{"engineer": {"users", "sre"}}``; left sides out of ``known``, if given."""
+    """``engineer=users,engineer=sre`` as ``{"engineer": {"users", "sre"}}``. If ``known`` is given, other left sides
+    are errors.
+    """
     pairs: dict[str, set[str]] = {}
     for part in env_list(name):
         left, equals, right = (word.strip() for word in part.partition("="))
@@ -72,7 +75,7 @@ def env_pairs(name: str, known: tuple[str, ...] = ()) -> dict[str, set[str]]:
 
 
 def env_secret(name: str, path: Path) -> str:
-    """The variable, else the secret kept at ``path``, made there (mode 600) the first time."""
+    """The variable, else the secret in the file ``path``, created on first use (mode 600)."""
     value = env_str(name)
     if value:
         return value
@@ -83,6 +86,6 @@ def env_secret(name: str, path: Path) -> str:
     try:
         with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
             file.write(value)
-    except FileExistsError:  # another process was first
+    except FileExistsError:  # another process created it first
         value = path.read_text().strip()
     return value

@@ -1,4 +1,4 @@
-"""Incidents as CSV and as Markdown, and how any table becomes CSV."""
+"""Incidents as CSV and as Markdown; any table as CSV."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ CSV_COLUMNS = (
     *("confidence", "condition", "symptom", "stage", "iteration", "nodes", "accused", "happened_at", "opened_at"),
     *("reviewed_at", "resolved_at", "gpu_hours_lost", "assignee", "fingerprint"),
 )
-#: a spreadsheet takes a cell that begins so for a formula
+#: a spreadsheet reads a cell that begins with one of these as a formula
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class _Echo:
-    """What csv.writer writes to; it gives each line back, so that rows leave as they are made."""
+    """The target of csv.writer: returns each line, so that rows are streamed."""
 
     def write(self, line: str) -> str:
         return line
 
 
 def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
-    """Lines of a CSV file, in which no text acts.
+    """Lines of a CSV file without active content.
 
-    What a spreadsheet would take for a formula gets an apostrophe before it; control characters are shown as signs.
+    Cells that a spreadsheet would read as a formula get an apostrophe first; control characters become visible signs.
     """
     writer = csv.writer(_Echo())
     yield writer.writerow(columns)
@@ -48,7 +48,7 @@ def _cell(value: Any) -> Any:
 
 
 def csv_row(incident: Incident) -> list[Any]:
-    """One incident in the order of CSV_COLUMNS; needs job, attempt, cluster, team and assignee selected."""
+    """One incident in the order of CSV_COLUMNS. Needs job, attempt, cluster, team and assignee selected."""
     return [
         incident.pk,
         incident.headline,
@@ -77,7 +77,7 @@ def csv_row(incident: Incident) -> list[Any]:
 
 
 def markdown(view: IncidentView, base_url: str) -> str:
-    """The incident for a chat or a ticket: verdict, suspects, evidence with permalinks, advice, who said what."""
+    """The incident for a chat or ticket: verdict, suspects, evidence with permalinks, advice, decisions of people."""
     incident, tree = view.incident, taxonomy.load()
     job = incident.job
     lines = [
@@ -125,7 +125,7 @@ def markdown(view: IncidentView, base_url: str) -> str:
 
 
 def _machine(incident: Incident) -> list[str]:
-    """What the machine named, and how sure it is; a record that was imported is no word of the machine."""
+    """The machine's category and confidence. An imported record is not the machine's."""
     path = " › ".join(taxonomy.load().path(incident.category)) or incident.category
     if incident.is_imported:
         return [f"- Imported record: {path}"]
@@ -134,7 +134,7 @@ def _machine(incident: Incident) -> list[str]:
 
 
 def _advice(view: IncidentView) -> list[str]:
-    """What to do now, how, and what was tried: the advice as the page shows it, after what failed."""
+    """What to do now, how, and what was tried: the advice as on the page, after failed actions."""
     tried = tried_acts(view.incident, view.known)
     advice = advice_now(view.report, tried)
     if not advice.get("action") or advice["action"] == "none":
@@ -152,7 +152,7 @@ def _advice(view: IncidentView) -> list[str]:
 
 
 def _said(view: IncidentView) -> list[str]:
-    """What people did and said, oldest first, each with its reason."""
+    """What people did and wrote, oldest first, with reasons."""
     sentences = []
     for entry in view.entries:
         row = entry["row"]
@@ -167,12 +167,12 @@ def _list(title: str, sentences: list[str]) -> list[str]:
     return [f"### {title}", "", *(f"- {_plain(sentence)}" for sentence in sentences), ""] if sentences else []
 
 
-#: what Markdown or a chat would take for markup, mentions or entities; an underscore inside a word is none
+#: characters that Markdown or a chat reads as markup, mentions or entities; an underscore inside a word is none
 _MARKUP = re.compile(r"[\\`*\[\]<>#|~&@]|(?<!\w)_|_(?!\w)")
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown and chats show as it is: words with markup in them become code, nothing gets a backslash."""
+    """Text that Markdown and chats show unchanged: words with markup become code; no backslashes."""
     runs = groupby(text.split(), key=lambda word: bool(_MARKUP.search(word)))
     return " ".join(
         f"`{' '.join(words).replace('`', chr(39))}`" if is_code else " ".join(words) for is_code, words in runs

@@ -1,4 +1,4 @@
-"""The words of the pages explained: ``glossary.toml``, shown as tooltips and on ``/glossary/``."""
+"""Explains the words of the pages: ``glossary.toml``, shown as tooltips and on ``/glossary/``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FILE = Path(__file__).with_name("glossary.toml")
 
 
 class Term(NamedTuple):
-    """One word: its name in addresses, how it is written, and what it means."""
+    """One word: its id in addresses, its spelling, its meaning."""
 
     id: str
     title: str
@@ -20,6 +20,6 @@ class Term(NamedTuple):
 
 @cache
 def terms() -> dict[str, Term]:
-    """All terms by id, in the order of the alphabet."""
+    """All terms by id, in alphabetical order."""
     rows = tomllib.loads(_FILE.read_text(encoding="utf-8"))["term"]
     return {row["id"]: Term(**row) for row in sorted(rows, key=lambda row: row["title"].casefold())}

@@ -1,7 +1,7 @@
-"""Lanes of a timeline as they are kept: what is the same on a thousand nodes is kept once.
+"""Stores lanes of a timeline compactly: equal segments of thousands of nodes are stored once.
 
-A node's segments are nearly always the job's stages, cut to the time in which the node wrote lines. Folding keeps that
-time alone; unfolding gives the lanes back as the engine gave them. Both are linear in lanes and stages.
+A node's segments are nearly always the job's stages, cut to the time in which the node wrote lines. Folding stores only
+that time; unfolding restores the engine's lanes. Both are linear in lanes and stages.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ def folded(timeline: Timeline) -> Timeline:
 
 
 def unfolded(timeline: Timeline) -> Timeline:
-    """The timeline as the engine gave it."""
+    """The timeline as the engine wrote it."""
     stages = timeline.get("stages") or []
     lanes = timeline.get("lanes") or []
     return {**timeline, "lanes": [_unfolded(lane, stages) for lane in lanes]} if lanes else timeline
 
 
 def within(stages: list[Segment], window: tuple[float, float]) -> list[Segment]:
-    """The stages, cut to the time between the two."""
+    """The stages, cut to this time window."""
     low, high = window
     return [
         stage
@@ -44,7 +44,7 @@ def _folded(lane: dict[str, Any], stages: list[Segment]) -> dict[str, Any]:
         window = (segments[0]["t0"], segments[-1]["t1"])  # type: ignore[index]
         if segments != within(stages, window):
             return lane
-    except (TypeError, KeyError, IndexError):  # none, or times that are not known
+    except (TypeError, KeyError, IndexError):  # no segments, or unknown times
         return lane
     return {**{name: value for name, value in lane.items() if name != "segments"}, "window": list(window)}
 

@@ -1,4 +1,4 @@
-"""What no page can use is refused, and no page acts on its reader or stays in a browser after signing out."""
+"""Refuses unusable input, makes control characters visible, and keeps pages out of caches."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 
 
 class UsableText:
-    """Refuses NUL characters in addresses and values that the database cannot keep (400).
+    """Refuses NUL characters in addresses and values that the database cannot store (400).
 
-    PostgreSQL keeps no NUL in text and SQLite does: without this the same address would break on one of them.
+    PostgreSQL stores no NUL in text, SQLite does: without this the same address would fail on only one of them.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -32,7 +32,7 @@ class UsableText:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """A value is too long, too large or of no text: whoever sent it can mend that, and the log tells us."""
+        """A value is too long, too large or not text: the sender can correct it, and the log has the details."""
         if not isinstance(exception, DataError):
             return None
         log.warning("%s %s: the database refused a value: %s", request.method, request.path, exception)
@@ -40,10 +40,11 @@ class UsableText:
 
 
 class VisibleText:
-    """Shows control characters and those that turn the direction of text as signs, on every page and in every export.
+    """Shows control characters and characters that change the direction of text as visible signs, on every page and
+    export.
 
-    Text of logs, names of files and what people write reach pages in many places; here none is forgotten. JSON for
-    programs stays as it is. Streamed answers do it themselves (``triage.export``).
+    Text of logs, file names and user input reaches pages in many places; this covers all of them. JSON for programs is
+    not changed. Streamed answers do it themselves (``triage.export``).
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -58,14 +59,14 @@ class VisibleText:
         return response
 
 
-#: the same characters in UTF-8: a page without them is left alone at the cost of a scan
+#: the same characters in UTF-8: a page without them costs one scan and is not changed
 _ACTS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])")
 
 
 class NotStored:
-    """``Cache-Control: no-store`` on every answer to somebody who signed in, so that a shared machine keeps no page.
+    """``Cache-Control: no-store`` on every answer to a signed-in person, so that a shared machine stores no page.
 
-    An answer that says how it may be kept (``/faultline.pyz``) is left as it is.
+    Answers with their own caching rule (``/faultline.pyz``) are not changed.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:

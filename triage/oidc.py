@@ -1,4 +1,4 @@
-"""Sign-in by OpenID Connect. Loaded only where settings name a provider; allauth speaks the protocol."""
+"""Sign-in with OpenID Connect. Loaded only if settings name a provider; allauth speaks the protocol."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _FAILED = (
 
 
 class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # allauth ships no types
-    """What a sign-in means here: roles and teams from groups, refusals as sentences on the sign-in page."""
+    """Maps groups to roles and teams at sign-in; shows refusals as sentences on the sign-in page."""
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
-        return True  # people come from the provider
+        return True  # the provider creates people
 
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
         user, groups = sociallogin.user, groups_of(sociallogin.account.extra_data)
         if user.pk and not user.is_active:
-            _refuse(request, "Your account is closed here: ask an administrator.")
+            _refuse(request, "Your account is disabled: ask an administrator.")
         has_role = roles_for(groups, roles=settings.OIDC_ROLES, default=settings.OIDC_DEFAULT_ROLE)
         if not has_role and (not user.pk or settings.OIDC_ROLES):
             if user.pk:
-                _sync(user, groups)  # their tokens must not go on with roles that are gone
-            _refuse(request, "None of your groups gives a role here: ask an administrator.")
+                _sync(user, groups)  # their tokens must lose the removed roles, too
+            _refuse(request, "None of your groups has a role here: ask an administrator.")
         if user.pk:
             _sync(user, groups)
 
@@ -48,7 +48,7 @@ class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # allauth shi
 
 
 def groups_of(data: dict[str, Any]) -> list[str]:
-    """The groups that the provider names, in user information or token; a single one may come as text."""
+    """The groups that the provider states, in user information or token. A single one may be a text."""
     for part in (data.get("userinfo"), data.get("id_token"), data):
         if isinstance(part, dict) and settings.OIDC_GROUPS_CLAIM in part:
             found = part[settings.OIDC_GROUPS_CLAIM]

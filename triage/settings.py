@@ -81,9 +81,9 @@ TEMPLATES: list[dict[str, Any]] = [
     },
 ]
 
-# SQLite in WAL mode serves one machine; writers wait for each other (timeout) and take the lock at BEGIN, so that a
-# read followed by a write cannot be refused half way. A write elsewhere empties a connection's own page cache, so that
-# the file is mapped as far as SQLite can.
+# SQLite in WAL mode serves one machine. Writers wait for each other (timeout) and take the lock at BEGIN, so that a
+# read followed by a write cannot fail half way. A write by another connection empties a connection's page cache, so the
+# file is memory-mapped as far as SQLite can.
 _SQLITE_OPTIONS = {
     "transaction_mode": "IMMEDIATE",
     "timeout": env_int("FAULTLINE_SQLITE_TIMEOUT_S", 20),
@@ -97,7 +97,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env_str("REDIS_URL", f"unix://{DATA_DIR / 'valkey.sock'}")
-# A cache or broker that hangs, instead of refusing, must not hold requests up.
+# A cache or broker that hangs must not delay requests.
 CACHES = {
     "default": {
         "BACKEND": "triage.cache.Forgiving",
@@ -106,7 +106,7 @@ CACHES = {
     }
 }
 
-# Blobs and column files move to any S3-compatible store by these two entries alone.
+# These two entries move blobs and column files to any S3-compatible store.
 _BUCKET = env_str("FAULTLINE_S3_BUCKET")
 
 
@@ -116,8 +116,8 @@ def _store(name: str) -> dict[str, Any]:
             "bucket_name": _BUCKET,
             "location": name,
             "endpoint_url": env_str("FAULTLINE_S3_ENDPOINT") or None,
-            "file_overwrite": True,  # replaces whole objects at once; names are never made up
-            "max_memory_size": 8 << 20,  # what is larger waits on disk while it is read
+            "file_overwrite": True,  # replaces whole objects; object names are unique
+            "max_memory_size": 8 << 20,  # larger objects are spooled to disk
         }
         return {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": options}
     return {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(DATA_DIR / name)}}
@@ -136,7 +136,7 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
-# one language: every piece of a page would ask which
+# only one language: translation would cost time in every part of a page
 USE_I18N = False
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = IS_BEHIND_TLS
@@ -165,7 +165,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
-# Sign-in, passwords and the second step. Limits count attempts for each address ("ip") and each account ("key").
+# Sign-in, passwords and second factor. Limits count attempts for each address ("ip") and each account ("key").
 ACCOUNT_ADAPTER = "triage.accounts.AccountAdapter"
 ACCOUNT_FORMS = {
     "login": "triage.accounts.SignIn",
@@ -176,7 +176,7 @@ ACCOUNT_FORMS = {
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
-ACCOUNT_UNIQUE_EMAIL = False  # a letter box tells nobody apart here: the user name, or the provider's subject does
+ACCOUNT_UNIQUE_EMAIL = False  # the user name or the provider's subject identifies people, the e-mail address does not
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
 ACCOUNT_SESSION_REMEMBER = True
 SIGN_IN_FAILURES = env_int("FAULTLINE_SIGN_IN_FAILURES", 10, minimum=1)
@@ -188,22 +188,23 @@ ACCOUNT_RATE_LIMITS = {
     "change_password": "10/5m/user",
     "reauthenticate": "10/5m/user",
 }
-# whose word X-Forwarded-For is: the proxies before this site
+# number of proxies before this site that may set X-Forwarded-For
 ALLAUTH_TRUSTED_PROXY_COUNT = env_int("FAULTLINE_PROXIES", 1 if IS_BEHIND_TLS else 0)
 MFA_ADAPTER = "triage.accounts.SecondStepAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
-MFA_ALLOW_UNVERIFIED_EMAIL = True  # letters play no part in it
-MFA_TOTP_TOLERANCE = 1  # one step of 30 s either way: clocks of phones differ
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # e-mail is not part of it
+MFA_TOTP_TOLERANCE = 1  # one step of 30 s in both directions: clocks of phones differ
 
-# Uploads: what is above these limits is refused with a sentence that names the limit.
+# Uploads: larger ones are refused with a sentence that names the limit.
 UPLOAD_MAX_BYTES = env_int("FAULTLINE_UPLOAD_MAX_BYTES", 200 * 2**30, minimum=1)
 ARCHIVE_MAX_MEMBERS = env_int("FAULTLINE_ARCHIVE_MAX_MEMBERS", 200_000, minimum=1)
 ARCHIVE_MAX_BYTES = env_int("FAULTLINE_ARCHIVE_MAX_BYTES", 500 * 2**30, minimum=1)
 ARCHIVE_MAX_RATIO = env_int("FAULTLINE_ARCHIVE_MAX_RATIO", 1000, minimum=1)
 ARCHIVE_MAX_DEPTH = env_int("FAULTLINE_ARCHIVE_MAX_DEPTH", 3, minimum=1)
 PARSE_UNIT_BYTES = env_int("FAULTLINE_PARSE_UNIT_BYTES", 64 * 2**20, minimum=2**16)
-# Evidence is read and diagnosed in a process apart (0: in the worker itself, for debugging), whose one call may take so
-# much memory (0: any), be silent for so long and last so long. A run is many calls; a try of it may last so long.
+# Evidence is read and diagnosed in a separate process (0: in the worker itself, for debugging). Limits of one call:
+# memory (0: none), seconds without progress, seconds in total. A run has many calls; the last limit is for one try of a
+# run.
 READING_IS_APART = env_bool("FAULTLINE_READING_IS_APART", True)
 READING_MEMORY_BYTES = env_int("FAULTLINE_READING_MEMORY_BYTES", reading_memory_bytes())
 READING_SILENCE_S = env_int("FAULTLINE_READING_SILENCE_S", 600, minimum=1)
@@ -211,11 +212,11 @@ READING_LIMIT_S = env_int("FAULTLINE_READING_LIMIT_S", 6 * 3600, minimum=1)
 RUN_LIMIT_S = env_int("FAULTLINE_RUN_LIMIT_S", 24 * 3600, minimum=1)
 EVIDENCE_DAYS = env_int("FAULTLINE_EVIDENCE_DAYS", 0)
 DIAGNOSE_AFTER_S = env_int("FAULTLINE_DIAGNOSE_AFTER_S", 30)
-#: GPU-seconds beyond the usual from which on slow steps make an incident
+#: lost GPU-seconds from which slow steps become an incident
 SLOW_LEAST_GPU_S = env_int("FAULTLINE_SLOW_LEAST_GPU_S", 20)
 # One form without JavaScript may carry a whole directory of rank files.
 DATA_UPLOAD_MAX_NUMBER_FILES = 5000
-# Bodies above 64 KiB: how slowly they may come, for how long, and how many at once in one web process.
+# Bodies above 64 KiB: minimum rate, maximum time, and how many at once in one web process.
 BODY_MIN_BYTES_PER_S = env_int("FAULTLINE_BODY_MIN_BYTES_PER_S", 1000)
 BODY_MAX_S = env_int("FAULTLINE_BODY_MAX_S", 43_200, minimum=1)
 BODIES_AT_ONCE = env_int("FAULTLINE_BODIES_AT_ONCE", 1000, minimum=1)
@@ -223,15 +224,15 @@ BODIES_PER_PERSON = env_int("FAULTLINE_BODIES_PER_PERSON", 400, minimum=1)
 API_PER_MINUTE = env_int("FAULTLINE_API_PER_MINUTE", 1200, minimum=1)
 UPLOADS_PER_MINUTE = env_int("FAULTLINE_UPLOADS_PER_MINUTE", 12_000, minimum=1)
 
-# Hosts and networks that webhooks may call though they are not public, or over plain http.
+# Hosts and networks that webhooks may call although they are not public or use plain http.
 WEBHOOK_ALLOW = env_list("FAULTLINE_WEBHOOK_ALLOW")
 
-# After how many more reviewed incidents the classifier is trained again (0: never by itself), and a file with the
-# site's own signatures, beside those that people add on the page.
+# The classifier is trained again after this number of newly reviewed incidents (0: never automatically). A file with
+# the site's own signatures, in addition to those from the page.
 RETRAIN_AFTER = env_int("FAULTLINE_RETRAIN_AFTER", 25)
 RULES_FILE = env_str("FAULTLINE_RULES_FILE")
 
-# Sign-in by OpenID Connect beside passwords, where a provider is named.
+# Sign-in with OpenID Connect in addition to passwords, if a provider is named.
 OIDC_ISSUER = env_str("FAULTLINE_OIDC_ISSUER").rstrip("/")
 OIDC_NAME = env_str("FAULTLINE_OIDC_NAME", "single sign-on")
 OIDC_GROUPS_CLAIM = env_str("FAULTLINE_OIDC_GROUPS_CLAIM", "groups")
@@ -242,7 +243,7 @@ if OIDC_ISSUER:
     INSTALLED_APPS += ["allauth.socialaccount", "allauth.socialaccount.providers.openid_connect"]
     SOCIALACCOUNT_ADAPTER = "triage.oidc.Adapter"
     SOCIALACCOUNT_OPENID_CONNECT_URL_PREFIX = ""
-    SOCIALACCOUNT_LOGIN_ON_GET = True  # the policy lets forms lead to this site alone
+    SOCIALACCOUNT_LOGIN_ON_GET = True  # the content policy allows forms only to this site
     SOCIALACCOUNT_PROVIDERS = {
         "openid_connect": {
             "OAUTH_PKCE_ENABLED": True,
@@ -266,13 +267,13 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-# The last resort: a worker process that a run holds in a call from which nothing returns.
+# The last resort: ends a worker process whose call never returns.
 CELERY_TASK_TIME_LIMIT = RUN_LIMIT_S + READING_SILENCE_S + 600
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_DEFAULT_QUEUE = "parse"
 CELERY_TASK_ROUTES = {"*.diagnose*": {"queue": "diagnose"}, "*.notify*": {"queue": "notify"}}
-# A killed worker's task comes back after visibility_timeout, looked for every interval × throttle seconds; kombu's
-# defaults for the latter make that 100 s. The timeout must exceed the longest task.
+# A killed worker's task comes back after visibility_timeout; Celery checks every interval × throttle seconds, with
+# kombu's defaults every 100 s. The timeout must exceed the longest task.
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": env_int("FAULTLINE_VISIBILITY_TIMEOUT_S", 3600, minimum=1),
     "unacked_restore_interval": 2,
@@ -316,7 +317,7 @@ SPECTACULAR_SETTINGS = {
     "REDOC_DIST": "SIDECAR",
 }
 
-# Letters (the weekly digest) go out by SMTP where a server is named, else to the log.
+# E-mails (the weekly digest) are sent by SMTP if a server is named, else written to the log.
 SITE_URL = env_str("FAULTLINE_SITE_URL", "http://localhost:8000")
 DEFAULT_FROM_EMAIL = env_str("FAULTLINE_MAIL_FROM", "faultline@localhost")
 _SMTP_HOST = env_str("FAULTLINE_SMTP_HOST")

@@ -1,4 +1,4 @@
-"""Celery tasks of the desk: ids in, a service called, the outcome on the ``Run`` row."""
+"""Celery tasks of triage: they take ids, call a service and record the result on the ``Run`` row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triage.services.diagnosing import job_diagnose
 from triage.services.learning import classifier_train, is_learning_due
 from triage.services.webhook_delivery import delivery_send
 
-#: the sweep wakes it again as long as it is due: old wakes need not pile up in a busy queue
+#: the sweep sends it again while it is due: old messages need not fill a busy queue
 _WAKE_EXPIRES_S = 60
 
 
@@ -24,7 +24,7 @@ def diagnose(run_id: int) -> None:
 
 @shared_task(name="triage.tasks.notify_learn")
 def learn() -> None:
-    if is_learning_due():  # two reviews may have asked for the same training
+    if is_learning_due():  # two reviews may have requested the same training
         classifier_train()
 
 
@@ -34,5 +34,5 @@ def deliver(delivery_id: str) -> None:
 
 
 def delivery_wake(delivery_id: uuid.UUID) -> None:
-    """Send a webhook's message soon. Without a broker it stays due, and the sweep wakes it when there is one again."""
+    """Send a webhook's message soon. Without a broker it stays due, and a later sweep sends it."""
     message_send(deliver, str(delivery_id), expires=_WAKE_EXPIRES_S)

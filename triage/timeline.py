@@ -1,7 +1,7 @@
-"""A job's timeline as a picture: nodes × time, coloured by stage, with error marks. Decimated here, not in the browser.
+"""A job's timeline as a picture: nodes × time, coloured by stage, with error marks. Reduced here, not in the browser.
 
-The answer has at most ``rows`` × COLUMNS cells whatever the number of nodes and days; cost is linear in segments,
-marks and cells.
+The answer has at most ``rows`` × COLUMNS cells for any number of nodes and days. Cost is linear in segments, marks and
+cells.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from triage.selectors.incident import log_url
 COLUMNS = 480
 MAX_ROWS = 256
 MAX_MARKS = 1500
-#: What a lane shows at each moment: nothing was written, a stage, or training that goes on without a step.
+#: States of a lane besides stages: no lines, or training without steps.
 SILENT, NO_PROGRESS = "silent", "no_progress"
 STATES = (SILENT, *STAGES, NO_PROGRESS)
-#: so many usual distances of steps may pass after the last one before its absence tells something
+#: a missing step means something only after this many usual step times
 PATIENCE = 2.0
-#: the lane of logs that name no node
+#: the lane of logs without a node name
 NAMELESS = "all logs"
 _NUMBER = {name: n for n, name in enumerate(STATES)}
-#: where lanes share a row the worst of them shows
+#: lanes that share a row show the worst of their states
 _WORSE = {NO_PROGRESS: 1, SILENT: 2}
 _ROLE_ORDER = {"root": 0, "cascade": 1, "confirmation": 2, "teardown": 3}
 Lane = dict[str, Any]
@@ -44,16 +44,16 @@ def timeline_figure(
     t1: float | None = None,
     rows: int = MAX_ROWS,
 ) -> dict[str, Any] | None:
-    """What the chart draws between ``t0`` and ``t1`` (seconds since the epoch); None where there is nothing to draw.
+    """The data of the chart between ``t0`` and ``t1`` (seconds since the epoch); None if there is nothing to draw.
 
-    Lanes with root marks come first and alone; where there are more lanes than rows the others share rows.
+    Lanes with root marks come first, one per row. If there are more lanes than rows, the others share rows.
     """
     begin, end = timeline.get("t0"), timeline.get("t1")
     if begin is None or end is None:
         return None
     if not timeline.get("lanes") and end <= begin:
         return None
-    # logs that name no node still have stages and iterations: one lane for all of them
+    # logs without a node name have stages and iterations, too: one lane for all of them
     lanes: list[Lane] = timeline.get("lanes") or [{"node": NAMELESS}]
     first = max(begin, t0) if t0 is not None else begin
     last = min(end, t1) if t1 is not None else end
@@ -79,7 +79,7 @@ def timeline_figure(
 
 
 def _groups(lanes: list[Lane], rows: int) -> list[tuple[str, list[Lane]]]:
-    """Lanes as rows, the troubled first; the rest in equal shares of what is left."""
+    """Lanes as rows, troubled ones first. The others share the remaining rows equally."""
 
     def key(lane: Lane) -> tuple[int, str]:
         roles = [_ROLE_ORDER.get(mark.get("role", ""), 9) for mark in lane.get("marks") or []]
@@ -98,10 +98,10 @@ def _groups(lanes: list[Lane], rows: int) -> list[tuple[str, list[Lane]]]:
 def _ends_of_progress(
     timeline: dict[str, Any], lanes: list[Lane], stages: list[dict[str, Any]], end: float
 ) -> dict[int, float]:
-    """When progress ended, by the ``id`` of each lane on which training went on without it.
+    """When progress ended, by the ``id`` of each lane that continued training without progress.
 
-    A lane's own last step counts where its node prints steps, else the job's. It tells something only where training
-    goes on for more than PATIENCE usual distances of steps after it.
+    Uses the lane's own last step if its node prints steps, else the job's. It counts only if training continues for
+    more than PATIENCE usual step times.
     """
     times = sorted(row["t"] for row in timeline.get("iterations") or [] if row.get("t") is not None)
     if not times:
@@ -143,10 +143,11 @@ def _grid(
     end: float,
     stalled: dict[int, float],
 ) -> np.ndarray[Any, Any]:
-    """The number of the state in each cell, -1 for none: a lane's segments (else the job's stages), training without
-    progress from its last step on, silent after its last line. Where several lanes share a row the worst shows.
+    """The number of the state in each cell, -1 for none.
 
-    Segments are placed all at once: there are a hundred thousand of them, and a search for each would take a second.
+    A cell shows the lane's segment (else the job's stage), training without progress after the last step, silence after
+    the last line. If lanes share a row, it shows the worst state. Segments are placed all at once: a search for each of
+    a hundred thousand would take a second.
     """
     grid = np.full((len(rows), COLUMNS), -1, dtype=np.int8)
     drawn: list[dict[str, Any]] = []
@@ -160,7 +161,7 @@ def _grid(
     begins = np.array([segment.get("t0") for segment in drawn], dtype=np.float64)
     ends = np.array([segment.get("t1") for segment in drawn], dtype=np.float64)
     stage = np.array([_NUMBER.get(segment.get("stage", ""), _NUMBER["training"]) for segment in drawn], dtype=np.int64)
-    # silence and want of progress begin after the last line or step, not in the cell that holds it
+    # silence and missing progress begin after the cell with the last line or step
     worse = np.array([_WORSE.get(segment.get("stage", ""), 0) for segment in drawn], dtype=np.int64)
     left = np.where(worse > 0, np.searchsorted(edges, begins, "left"), np.searchsorted(edges, begins, "right") - 1)
     right = np.searchsorted(edges, ends, "left")
@@ -188,7 +189,7 @@ def _stalls(segments: list[dict[str, Any]], last: float | None) -> list[dict[str
 
 
 def _silence(lane: Lane, end: float) -> list[dict[str, Any]]:
-    """What follows a lane's last line, as a segment; nothing where lines come to the end."""
+    """The silence after a lane's last line, as a segment; empty if lines continue to the end."""
     quiet_from = lane.get("last_line_at")
     return [] if quiet_from is None or quiet_from >= end else [{"stage": SILENT, "t0": quiet_from, "t1": math.inf}]
 
@@ -196,7 +197,7 @@ def _silence(lane: Lane, end: float) -> list[dict[str, Any]]:
 def _marks(
     groups: list[tuple[str, list[Lane]]], first: float, last: float, slug: str, attempt: int
 ) -> list[dict[str, Any]]:
-    """Error marks in the range, the roots kept first when there are too many."""
+    """Error marks in the range. If there are too many, roots come first."""
     found = [
         (_ROLE_ORDER.get(mark.get("role", ""), 9), n, mark)
         for n, (_, members) in enumerate(groups)
@@ -218,16 +219,15 @@ def _marks(
 
 
 def _mean(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The last of these iterations with the mean of the seconds that are known."""
+    """The last of these iterations with the mean of the known seconds."""
     known = [row["seconds"] for row in rows if row.get("seconds") is not None]
     return {**rows[-1], "seconds": sum(known) / len(known) if known else None}
 
 
 def _iterations(timeline: dict[str, Any], first: float, last: float) -> dict[str, list[Any]]:
-    """Seconds an iteration over time, thinned to COLUMNS points that keep the slowest of each bin.
+    """Seconds per iteration over time, reduced to COLUMNS points that keep the slowest of each bin.
 
-    Iterations that ended at one moment, as far as its stamp tells, are one point with their mean: between them a line
-    would go up and down where no time passed.
+    Iterations with equal end times are one point with their mean: else a line would go up and down at one time.
     """
     rows = [row for row in timeline.get("iterations") or [] if row.get("t") is not None and first <= row["t"] <= last]
     rows = [_mean(list(group)) for _, group in groupby(rows, key=itemgetter("t"))]

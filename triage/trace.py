@@ -1,6 +1,6 @@
-"""A job's timeline as Chrome trace JSON, which Perfetto and chrome://tracing open: a process a node, stages as slices.
+"""A job's timeline as Chrome trace JSON for Perfetto and chrome://tracing: one process per node, stages as slices.
 
-Slices of one track never overlap; times are microseconds from the timeline's begin.
+Slices of one track never overlap; times are microseconds since the start of the timeline.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from triage.lanes import unfolded
 
-#: the job's own track; nodes count from 1
+#: the job's own track; nodes start at 1
 JOB = 0
 TRACKS = {0: "stages", 1: "errors"}
 
@@ -41,7 +41,7 @@ def trace_events(timeline: dict[str, Any], name: str) -> Iterator[dict[str, Any]
 
 
 def trace_bytes(timeline: dict[str, Any], name: str) -> bytes:
-    """The whole trace, gzipped; the same timeline gives the same bytes."""
+    """The whole trace, gzipped. Equal timelines give equal bytes."""
     body = {"displayTimeUnit": "ms", "traceEvents": list(trace_events(unfolded(timeline), name))}
     return gzip.compress(json.dumps(body, separators=(",", ":")).encode(), mtime=0)
 

@@ -1,4 +1,4 @@
-"""Every address of the site."""
+"""All URLs of the site."""
 
 from allauth.account.decorators import secure_admin_login
 from django.conf import settings
@@ -14,12 +14,12 @@ handler404 = site.not_found
 handler429 = "triage.accounts.too_often"
 handler500 = site.server_error
 
-# the administration is entered by the same door: its own knows neither limits nor a second step
+# the admin uses the site's sign-in: its own has no rate limits and no second factor
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
 
 def oidc_urls() -> list[URLPattern | URLResolver]:
-    """Addresses of sign-in by a provider, where one is configured."""
+    """URLs of sign-in with a provider, if one is configured."""
     return [path("", include("triage.oidc"))] if settings.OIDC_ISSUER else []
 
 

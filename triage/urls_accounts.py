@@ -1,4 +1,4 @@
-"""Addresses of sign-in and of a person's account; allauth looks its views up by these names."""
+"""URLs of sign-in and of a person's account; allauth finds its views by these names."""
 
 from allauth.account import views
 from allauth.mfa.base import views as second_step

@@ -1,4 +1,4 @@
-"""Addresses of what the site knows of its own failures."""
+"""URLs of the site's own rules."""
 
 from django.urls import path
 

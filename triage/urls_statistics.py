@@ -1,4 +1,4 @@
-"""Addresses of the managers' pages and of the flows' data."""
+"""URLs of the statistics pages and of the flows' data."""
 
 from django.urls import path
 

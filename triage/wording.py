@@ -1,4 +1,4 @@
-"""Numbers and times in words, the same on every page."""
+"""Numbers and times as text, equal on every page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def ago(moment: datetime) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """``14 min``, ``3.2 h``, ``12 d``: one unit, as exact as it needs to be."""
+    """``14 min``, ``3.2 h``, ``12 d``: one unit, two or three digits."""
     if seconds is None:
         return "–"
     seconds = abs(float(seconds))
@@ -27,12 +27,12 @@ def duration(seconds: float | None) -> str:
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """Thousands separated; a dash for what is not known."""
+    """With thousands separators; a dash if unknown."""
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
 def amount(value: float | None) -> str:
-    """A cost in hours: whole where it is large, with two digits where a whole number would hide it."""
+    """A cost in hours: a whole number if large, two digits if rounding would hide it."""
     return "–" if value is None else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
 
 
@@ -45,10 +45,10 @@ def score(value: float | None) -> str:
 
 
 def size(count: int | None) -> str:
-    """Bytes for people."""
+    """A number of bytes for people."""
     value = float(count or 0)
     for unit in ("B", "kB", "MB", "GB"):
-        if value < 999.5:  # what rounds to 1000 belongs to the next unit
+        if value < 999.5:  # what rounds to 1000 gets the next unit
             return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} TB"

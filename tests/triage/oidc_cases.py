@@ -69,7 +69,7 @@ def test_whoever_has_no_group_that_counts_is_refused_with_a_sentence(client, pro
     provider.person["groups"] = groups
     done = sign_in(client, provider)
     assert done["Location"] == "/sign-in/"
-    assert "None of your groups gives a role" in client.get("/sign-in/").content.decode()
+    assert "None of your groups has a role" in client.get("/sign-in/").content.decode()
     assert not get_user_model().objects.exists()
 
 

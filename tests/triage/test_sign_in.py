@@ -56,7 +56,7 @@ def test_a_wrong_password_an_unknown_name_and_a_closed_account_get_the_same_answ
     for name, password in (("ada", "wrong"), ("nobody", "wrong"), ("gone", "right horse")):
         page = sign_in(client, name, password).content.decode()
         said.add(re.search(r'role="alert"><div>(.*?)</div>', page, re.DOTALL)[1].strip())
-    assert said == {"<p>User name or password is wrong. Check both; capitals matter.</p>"}
+    assert said == {"<p>User name or password is wrong. Check both, also upper and lower case.</p>"}
 
 
 def test_an_account_waits_after_ten_wrong_passwords_wherever_they_came_from(client):
@@ -135,7 +135,7 @@ def test_changing_a_password_ends_other_sessions_and_revokes_tokens_only_if_aske
 @pytest.mark.parametrize(
     ("old", "new", "again", "said"),
     [
-        ("wrong", NEW, NEW, "not your password of now"),
+        ("wrong", NEW, NEW, "not your current password"),
         ("right horse", "short", "short", "too short"),
         ("right horse", NEW, NEW + "x", "same password"),
         ("right horse", "password1234", "password1234", "too common"),

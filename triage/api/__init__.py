@@ -1,1 +1,1 @@
-"""The desk's endpoints below ``/api/v1/``: incidents, their findings and decisions, search."""
+"""Triage endpoints below ``/api/v1/``: incidents with findings and decisions, statistics, search, webhooks."""

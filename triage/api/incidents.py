@@ -62,7 +62,7 @@ class IncidentsView(ApiView):
         if slug := request.query_params.get("filter"):
             saved = saved_view_query(request.user, slug)
             if saved is None:
-                raise Refused(f"There is no saved view “{slug}” that you may use.", code="unknown_view")
+                raise Refused(f"There is no saved view “{slug}” for you.", code="unknown_view")
             text = f"{saved} {text}"
         try:
             query = search.parse(text)
@@ -109,7 +109,7 @@ class DecisionsView(ApiView):
     @extend_schema(
         operation_id="incidents_decisions_list",
         tags=TAGS,
-        summary="Every human word on an incident, undone ones too, newest first",
+        summary="All decisions on an incident, including undone ones, newest first",
         responses=DecisionSerializer(many=True),
     )
     def get(self, request: Request, number: int) -> Response:
@@ -146,7 +146,7 @@ class DecisionUndoView(ApiView):
     @extend_schema(
         operation_id="incidents_decisions_undo",
         tags=TAGS,
-        summary="Take a decision back",
+        summary="Undo a decision",
         request=None,
         responses={200: DecisionSerializer, 422: PROBLEM},
     )

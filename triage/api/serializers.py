@@ -1,4 +1,4 @@
-"""Shapes of the desk's endpoints; docs/openapi.yaml is made from them."""
+"""Schemas of the triage endpoints; docs/openapi.yaml is made from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from triage.selectors.advice import advice_now, tried_acts
 
 
 class IncidentSerializer(serializers.ModelSerializer[Incident]):
-    """One row of the list. ``category`` is the machine's word, ``standing_category`` what stands after review."""
+    """One row of the list. ``category`` is the machine's verdict, ``standing_category`` the one that stands after
+    review.
+    """
 
     number = serializers.IntegerField(source="pk", read_only=True)
     job: Any = serializers.SlugRelatedField("slug", read_only=True)
@@ -37,7 +39,7 @@ class IncidentSerializer(serializers.ModelSerializer[Incident]):
 
 
 class DecisionSerializer(serializers.ModelSerializer[Decision]):
-    """A human's word on one claim."""
+    """A person's decision on one claim."""
 
     made_by: Any = serializers.SlugRelatedField("username", read_only=True)
 
@@ -59,7 +61,7 @@ class DecisionSerializer(serializers.ModelSerializer[Decision]):
 
 
 class DecisionInSerializer(StrictSerializer):
-    """What to say: ``value`` only with ``correct``; ``subject`` only for a suspect."""
+    """A new decision: ``value`` only with ``correct``; ``subject`` only for a suspect."""
 
     claim = serializers.ChoiceField(Decision.Claim.choices)
     subject = serializers.CharField(required=False, allow_blank=True, max_length=200, default="")
@@ -69,7 +71,7 @@ class DecisionInSerializer(StrictSerializer):
 
 
 class IncidentDetailSerializer(IncidentSerializer):
-    """With the report behind it and every human word."""
+    """An incident with its report and all decisions."""
 
     decisions = DecisionSerializer(many=True, read_only=True)
     advice = serializers.SerializerMethodField()
@@ -83,7 +85,7 @@ class IncidentDetailSerializer(IncidentSerializer):
         {
             "type": "object",
             "additionalProperties": True,
-            "description": "As of now: after what was tried failed, the next",
+            "description": "The current advice: after an action failed, the next one",
         }
     )
     def get_advice(self, incident: Incident) -> dict[str, Any]:

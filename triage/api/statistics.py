@@ -1,4 +1,4 @@
-"""``/api/v1/statistics/``: the tables of the statistics page, and ``/api/v1/search/``: what may be typed."""
+"""``/api/v1/statistics/``: the tables of the statistics page. ``/api/v1/search/``: suggestions for a query."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StatisticsSerializer(serializers.Serializer[Any]):
 
 
 class SuggestionSerializer(serializers.Serializer[Any]):
-    """``text`` replaces the characters ``start`` to ``end`` of what was typed."""
+    """``text`` replaces the characters ``start`` to ``end`` of the typed query."""
 
     text = serializers.CharField()
     explanation = serializers.CharField()
@@ -50,12 +50,14 @@ class StatisticsView(ApiView):
     @extend_schema(
         operation_id="statistics_read",
         tags=["statistics"],
-        summary="What failures were and cost, over a search and a range of days",
+        summary="Kinds and costs of failures, for a search and a range of days",
         parameters=[
             OpenApiParameter("q", str, description="The search language of the list"),
             OpenApiParameter("since", date, description="First day; default: 89 days before `until`"),
             OpenApiParameter("until", date, description="Last day; default: today"),
-            OpenApiParameter("by", str, enum=list(DIMENSIONS), description="What the table `dimension` is by"),
+            OpenApiParameter(
+                "by", str, enum=list(DIMENSIONS), description="The column that the table `dimension` groups by"
+            ),
         ],
         responses={200: StatisticsSerializer, 422: PROBLEM},
     )
@@ -96,7 +98,7 @@ class SearchView(ApiView):
     @extend_schema(
         operation_id="search_suggest",
         tags=["search"],
-        summary="What may stand where the cursor is: keys, or values of the key before it",
+        summary="Suggestions at the cursor: keys, or values of the key before it",
         parameters=[OpenApiParameter("q", str), OpenApiParameter("cursor", COUNT)],
         responses={200: SuggestionSerializer(many=True)},
     )
@@ -109,7 +111,7 @@ class SearchView(ApiView):
 
 
 def _rows(frame: Any) -> list[dict[str, Any]]:
-    """A table as JSON: dates as text, what is not known as null."""
+    """A table as JSON: dates as text, unknown values as null."""
     plain = frame.astype(object).where(frame.notna(), None)
     return [{key: _plain(value) for key, value in row.items()} for row in plain.to_dict("records")]
 

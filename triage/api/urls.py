@@ -1,4 +1,4 @@
-"""Addresses of the desk's API, below ``/api/v1/``."""
+"""URLs of the triage API, below ``/api/v1/``."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""``/api/v1/webhooks/…``: who is told of events, what was sent, and sending it again."""
+"""``/api/v1/webhooks/…``: webhooks, their messages, and sending a message again."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _EVENTS = [(event, event) for event in EVENTS]
 
 
 class WebhookSerializer(serializers.ModelSerializer[Webhook]):
-    """An address that is told of events, docs/webhooks.md."""
+    """An address that receives events, docs/webhooks.md."""
 
     events = serializers.MultipleChoiceField(choices=_EVENTS, allow_empty=False)
     cluster: Any = serializers.SlugRelatedField(
-        "slug", read_only=True, allow_null=True, help_text="Only of this cluster, or of all"
+        "slug", read_only=True, allow_null=True, help_text="Only events of this cluster; null for all"
     )
     owner: Any = serializers.SlugRelatedField("username", read_only=True)
 
@@ -44,7 +44,7 @@ class WebhookSerializer(serializers.ModelSerializer[Webhook]):
 
 
 class WebhookSecretSerializer(WebhookSerializer):
-    """With the signing secret: only in the answer that makes it."""
+    """A webhook with its secret: only in the answer that creates it."""
 
     class Meta(WebhookSerializer.Meta):
         fields: Any = (*WebhookSerializer.Meta.fields, "secret")
@@ -68,7 +68,7 @@ class TrySerializer(serializers.Serializer[Any]):
 
 
 class DeliverySerializer(serializers.ModelSerializer[Delivery]):
-    """One message, and each time it was tried."""
+    """One message and all its tries."""
 
     message_id = serializers.SerializerMethodField()
     attempts = serializers.SerializerMethodField()
@@ -90,7 +90,7 @@ class DeliverySerializer(serializers.ModelSerializer[Delivery]):
 
 
 class WebhooksApiView(ApiView):
-    """Reading webhooks too is for those who may make them."""
+    """Only people who may create webhooks may read them."""
 
     write_scope = Token.Scope.MANAGE.value
     ability = "webhooks"
@@ -113,7 +113,7 @@ class WebhooksView(WebhooksApiView):
     @extend_schema(
         operation_id="webhooks_list",
         tags=TAGS,
-        summary="Your webhooks; an administrator's are everybody's",
+        summary="Your webhooks; for administrators all",
         responses=WebhookSerializer(many=True),
     )
     def get(self, request: Request) -> Response:
@@ -122,7 +122,7 @@ class WebhooksView(WebhooksApiView):
     @extend_schema(
         operation_id="webhooks_create",
         tags=TAGS,
-        summary="Make a webhook; the answer alone holds its secret",
+        summary="Create a webhook; only this answer has its secret",
         request=WebhookInSerializer,
         parameters=[IDEMPOTENCY_KEY],
         responses={201: WebhookSecretSerializer, 422: PROBLEM},
@@ -167,7 +167,7 @@ class WebhookRotateView(WebhooksApiView):
     @extend_schema(
         operation_id="webhooks_rotate",
         tags=TAGS,
-        summary="A new secret; the old one signs beside it for a day",
+        summary="Create a new secret; the old one signs, too, for a day",
         request=None,
         responses={200: WebhookSecretSerializer},
     )
@@ -181,7 +181,7 @@ class WebhookPingView(WebhooksApiView):
     @extend_schema(
         operation_id="webhooks_ping",
         tags=TAGS,
-        summary="Send a message that tells of nothing",
+        summary="Send a test message",
         request=None,
         responses={202: DeliverySerializer},
     )

@@ -1,4 +1,4 @@
-"""Rows of the triage layer: what the machine says, what humans say of it, how they look at it."""
+"""Tables of the triage layer: diagnoses, incidents, decisions of people, saved views, webhooks."""
 
 from triage.models.incident import Diagnosis, Finding, Group, GroupRule, Incident, Suspect
 from triage.models.knowledge import ClassifierVersion, CustomRule

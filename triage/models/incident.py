@@ -1,4 +1,4 @@
-"""What the machine says: an immutable diagnosis, the incident it makes, its findings and suspects."""
+"""What the machine found: an immutable diagnosis, its incident, findings and suspects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from triage.lanes import unfolded
 
 
 class Diagnosis(models.Model):
-    """One run of the engine over one revision of a job's evidence. Never changed, only followed by another."""
+    """One run of the engine over one revision of a job's evidence. It never changes; a new diagnosis follows it."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="diagnoses")
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="diagnoses")
@@ -22,8 +22,8 @@ class Diagnosis(models.Model):
     engine = models.CharField(max_length=40)
     history_digest = models.CharField(max_length=64, blank=True)
     input_digests = models.JSONField(default=dict)
-    #: the report, as docs/report.md describes it, but for logs.timeline, which only one picture needs and may be large;
-    #: its lanes are folded (triage.lanes)
+    #: the report of docs/report.md without logs.timeline, which may be large and which only one picture needs; its
+    #: lanes are folded (triage.lanes)
     report = models.JSONField()
     timeline = models.JSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -40,7 +40,7 @@ class Diagnosis(models.Model):
 
     @property
     def whole_report(self) -> dict[str, Any]:
-        """The report as the engine gave it."""
+        """The report as the engine wrote it."""
         logs = self.report.get("logs")
         return (
             {**self.report, "logs": {**logs, "timeline": unfolded(self.timeline)}} if logs is not None else self.report
@@ -48,7 +48,7 @@ class Diagnosis(models.Model):
 
 
 class Group(models.Model):
-    """Incidents that a human put together. Re-diagnosis does not touch it; dissolving it is a further act."""
+    """Incidents that a person grouped. A new diagnosis does not change it; a person may dissolve it."""
 
     title = models.CharField(max_length=200, blank=True)
     made_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
@@ -62,9 +62,9 @@ class Group(models.Model):
 
 
 class GroupRule(models.Model):
-    """A human's word on where incidents of a fingerprint belong: in a group, or (empty) kept apart. The last counts.
+    """A person's rule for incidents of one fingerprint: into a group, or (empty) kept apart. The last rule counts.
 
-    It holds for one cluster: nobody says where the incidents of others belong.
+    It holds for one cluster: nobody decides for incidents of other clusters.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
@@ -81,7 +81,7 @@ class GroupRule(models.Model):
 
 
 class Incident(models.Model):
-    """One failed, hung or slow episode of one attempt. The primary key is the number people say aloud."""
+    """One failed, hung or slow episode of one attempt. The primary key is the number that people use."""
 
     class State(models.TextChoices):
         AWAITING_REVIEW = "awaiting_review", "awaiting review"
@@ -92,16 +92,16 @@ class Incident(models.Model):
         ACTIONED = "actioned", "actioned"
         RESOLVED = "resolved", "resolved"
 
-    #: states of incidents whose category nobody judged, or where the one who did found it open
+    #: the category is not judged, or was judged inconclusive
     OPEN = (State.AWAITING_REVIEW, State.INCONCLUSIVE)
-    #: states of incidents whose category a human let stand or set right
+    #: a person confirmed or corrected the category
     STOOD = (State.CONFIRMED, State.CORRECTED, State.ACTIONED, State.RESOLVED)
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="incidents")
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="incidents")
     ordinal = models.PositiveIntegerField(default=0)
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="incidents")
-    #: the job's, kept here so that lists count it without looking at jobs
+    #: the job's team, copied so that lists need no join
     team = models.ForeignKey(Team, on_delete=models.SET_NULL, null=True, blank=True, related_name="incidents")
     diagnosis = models.ForeignKey(Diagnosis, on_delete=models.RESTRICT, related_name="incidents")
     state = models.CharField(max_length=16, choices=State.choices, default=State.AWAITING_REVIEW, db_index=True)
@@ -111,10 +111,10 @@ class Incident(models.Model):
     confidence = models.FloatField(default=0)
     runner_up = models.CharField(max_length=120, blank=True)
     runner_up_confidence = models.FloatField(null=True, blank=True)
-    #: … and the one that stands after review (the same until a human corrects it)
+    #: … and the one that stands after review (the same until a person corrects it)
     standing_category = models.CharField(max_length=120, db_index=True)
-    #: how the job stands by all evidence: a word of ``diagnosis.conclusion.model.CONDITIONS``; empty where the report
-    #: of a former version does not say it
+    #: the condition of the job by all evidence: a word of ``diagnosis.conclusion.model.CONDITIONS``; empty if the
+    #: report is of an older version
     condition = models.CharField(max_length=16, blank=True, default="")
     symptom = models.CharField(max_length=40, blank=True)
     stage = models.CharField(max_length=40, blank=True)
@@ -123,16 +123,16 @@ class Incident(models.Model):
     node_count = models.PositiveIntegerField(null=True, blank=True)
     #: names of the accused, so that a list needs no further query
     accused = models.JSONField(default=list)
-    #: when it happened, by the evidence, else when Faultline first knew; and the Monday of that week
+    #: when it happened by the evidence, else when Faultline first saw it; and the Monday of that week
     happened_at = models.DateTimeField(default=timezone.now, db_index=True)
     is_time_known = models.BooleanField(default=True)
     week = models.DateField()
     opened_at = models.DateTimeField(default=timezone.now)
-    #: what it cost, as far as the evidence tells: from the last progress to the end of the attempt
+    #: the known cost: from the last progress to the end of the attempt
     lost_s = models.FloatField(null=True, blank=True)
     node_hours = models.FloatField(null=True, blank=True)
     gpu_hours = models.FloatField(null=True, blank=True)
-    #: how long after it happened the machine's verdict stood
+    #: seconds from the failure to the machine's verdict
     detected_s = models.FloatField(null=True, blank=True)
     #: from the failure to "resolved", in seconds
     repaired_s = models.FloatField(null=True, blank=True)
@@ -146,16 +146,16 @@ class Incident(models.Model):
     )
     snoozed_until = models.DateTimeField(null=True, blank=True)
     group = models.ForeignKey(Group, on_delete=models.SET_NULL, null=True, blank=True, related_name="incidents")
-    #: the latest diagnosis found no failure any more; kept, because human words hang on it
+    #: the latest diagnosis found no failure; the row stays because people's decisions belong to it
     is_withdrawn = models.BooleanField(default=False)
-    #: a fault that was recorded elsewhere: it counts as a fault, but Faultline neither saw the job nor named the cause
+    #: a fault recorded elsewhere: it counts as a fault, but Faultline did not see the job or name the cause
     is_imported = models.BooleanField(default=False)
 
     class Meta:
         ordering = ("-opened_at", "-id")
         constraints = (models.UniqueConstraint(fields=("attempt", "ordinal"), name="incident_ordinal_once_an_attempt"),)
         indexes = (
-            # what waits, newest first and by age, is found and counted in the index
+            # the queue, newest first and by age, is read and counted from the index
             models.Index(
                 fields=("state", "is_withdrawn", "-opened_at", "-id", "cluster", "snoozed_until"),
                 name="incident_state_opened",
@@ -166,8 +166,8 @@ class Incident(models.Model):
                 fields=("is_withdrawn", "cluster", "state", "standing_category", "symptom", "team"),
                 name="incident_facets",
             ),
-            # all that statistics and the fleet add up, in the order in which statistics group: read from the index,
-            # never sorted, and never from the wide rows
+            # all columns that statistics sum, in the order of grouping: read from the index, without sorting and
+            # without the wide rows
             models.Index(
                 fields=(
                     *("week", "standing_category", "happened_at", "cluster", "is_withdrawn", "category", "state"),
@@ -184,7 +184,7 @@ class Incident(models.Model):
         return f"#{self.pk} {self.headline}"
 
     def set_resolved(self, at: datetime | None) -> None:
-        """Resolved at this time, or not any more; the time to repair goes with it."""
+        """Set or clear the time of resolution, and with it the time to repair."""
         self.resolved_at = at
         self.repaired_s = max(0.0, (at - self.happened_at).total_seconds()) if at else None
 
@@ -233,15 +233,15 @@ class Suspect(models.Model):
     is_accused = models.BooleanField(default=True)
     reasons = models.JSONField(default=list)
     sources = models.JSONField(default=list)
-    #: the human word (``Decision.Word``) that stands on this suspect; a word on the category is none on it
+    #: the decision (``Decision.Word``) that stands on this suspect; a decision on the category is not one on suspects
     word = models.CharField(max_length=12, blank=True)
 
-    #: words that clear it: it was not this one
+    #: decisions that clear a suspect: it was not this one
     CLEARED = ("reject", "correct")
 
     class Meta:
         ordering = ("position",)
-        # who is accused in an incident, and in which incidents a machine is: read from the indexes, never from the rows
+        # the accused of an incident and the incidents of a machine: read from the indexes, never from the rows
         indexes = (
             models.Index(fields=("incident", "is_accused", "node"), name="suspect_of_incident"),
             models.Index(fields=("node", "is_accused", "word", "incident"), name="suspect_of_node"),

@@ -1,4 +1,4 @@
-"""What a site knows of its own failures: rules its people wrote, models its confirmed incidents taught."""
+"""What a site knows of its own failures: rules of its people, models trained on its confirmed incidents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CustomRule(models.Model):
 
 
 class ClassifierVersion(models.Model):
-    """A trained classifier, with what it was measured at; at most one is active, and each stays to roll back to."""
+    """A trained classifier with its measurements. At most one is active; older ones stay for a rollback."""
 
     weights = models.JSONField()
     #: {"records": …, "judged": …, "with_model": …, "rules_alone": …, "is_admitted": …}

@@ -1,4 +1,4 @@
-"""What humans say: append-only words on the machine's claims, and the log of everything done."""
+"""Decisions of people on the machine's claims, append-only, and the log of all activity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from triage.models.incident import Diagnosis, Incident
 
 
 class Decision(models.Model):
-    """A human's word on one claim, keyed (incident, claim, subject); never overwritten, only followed by another."""
+    """A person's decision on one claim, keyed (incident, claim, subject). Never overwritten; a later one follows it."""
 
     class Claim(models.TextChoices):
         CATEGORY = "category", "category"
@@ -28,17 +28,17 @@ class Decision(models.Model):
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="decisions")
     claim = models.CharField(max_length=10, choices=Claim.choices)
-    #: which one of several: the suspect's entity; empty for the category, the stage, the iteration
+    #: which of several: the suspect's entity; empty for category, stage and iteration
     subject = models.CharField(max_length=200, blank=True)
     word = models.CharField(max_length=12, choices=Word.choices)
-    #: what the machine said, and what the human says instead
+    #: the machine's value, and the person's instead
     machine_value = models.CharField(max_length=200, blank=True)
     value = models.CharField(max_length=200, blank=True)
     reason = models.TextField(blank=True)
     diagnosis = models.ForeignKey(Diagnosis, on_delete=models.RESTRICT, related_name="decisions")
     made_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="decisions")
     made_at = models.DateTimeField(auto_now_add=True)
-    #: undone by a further act, which is itself kept
+    #: undone by a further act, which is recorded, too
     undone_at = models.DateTimeField(null=True, blank=True)
     undone_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
@@ -53,7 +53,7 @@ class Decision(models.Model):
 
 
 class Activity(models.Model):
-    """One thing done, by a human or by the machine (``actor`` empty): append-only."""
+    """One act of a person or of the machine (``actor`` empty): append-only."""
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, null=True, blank=True, related_name="activities")
     job = models.ForeignKey(Job, on_delete=models.CASCADE, null=True, blank=True, related_name="activities")

@@ -1,4 +1,4 @@
-"""What a search for words looks through."""
+"""The text that a search for words reads."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from triage.models.incident import Incident
 
 
 class SearchEntry(models.Model):
-    """The words of one incident, cut by ``triage.search.words``; written in the transaction that stores its diagnosis.
+    """The words of one incident, split by ``triage.search.words``; written in the transaction that stores its
+    diagnosis.
 
-    The database itself keeps the indexes true (migration 0004): on SQLite the FTS5 tables ``triage_search_words`` and
+    Triggers of the database update the indexes (migration 0004): on SQLite the FTS5 tables ``triage_search_words`` and
     ``triage_search_parts``, on PostgreSQL the column ``words`` (tsvector, weights A, B and C for the three fields) and
-    trigrams. Who may see an entry is who may see its incident.
+    trigrams. Who may see the incident may see its entry.
     """
 
     incident = models.OneToOneField(Incident, on_delete=models.CASCADE, primary_key=True, related_name="search_entry")
@@ -20,7 +21,7 @@ class SearchEntry(models.Model):
     about = models.TextField(blank=True)
     #: evidence lines and templates of root causes
     said = models.TextField(blank=True)
-    #: ranks that are accused or that lines of a root cause name, and the signatures that matched
+    #: ranks that are accused or named by lines of a root cause, and the signatures that matched
     places = models.TextField(blank=True)
 
     class Meta:

@@ -1,4 +1,4 @@
-"""How people look at incidents."""
+"""Saved searches for incidents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SavedView(models.Model):
 
     class Meta:
         ordering = ("name",)
-        # of each owner, not of all: that a name is taken must not tell of somebody else's
+        # unique per owner, not overall: a refused name must not reveal another person's view
         constraints = (models.UniqueConstraint(fields=("owner", "slug"), name="saved_view_slug_once_an_owner"),)
 
     def __str__(self) -> str:

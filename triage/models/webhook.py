@@ -1,4 +1,4 @@
-"""Who is told of what happens, and every message that was or is to be sent."""
+"""Webhooks, and every message that was sent or waits to be sent."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from ingest.models import Cluster
 
 
 class Webhook(models.Model):
-    """An address that is told of events. It learns no more than its owner may see, and nothing once they may not."""
+    """An address that receives events. It receives no more than its owner may see."""
 
     name = models.CharField(max_length=120)
     url = models.CharField(max_length=2000)
     events = models.JSONField(default=list)
-    #: only what happens there; empty: on every cluster that the owner sees
+    #: only events of this cluster; empty: of every cluster that the owner sees
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="webhooks")
-    #: kept readable, because every message is signed with it; shown once
+    #: stored in plain text, because every message is signed with it; shown once
     secret = models.CharField(max_length=100)
-    #: the one before, which signs beside it until then
+    #: the former secret, which also signs until ``former_until``
     former_secret = models.CharField(max_length=100, blank=True)
     former_until = models.DateTimeField(null=True, blank=True)
     is_active = models.BooleanField(default=True)
-    #: why it was switched off, where nobody did
+    #: why it was switched off automatically
     problem = models.CharField(max_length=300, blank=True)
-    #: messages given up since the last one that arrived
+    #: failed messages since the last delivered one
     given_up = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -39,7 +39,7 @@ class Webhook(models.Model):
 
 
 class Delivery(models.Model):
-    """One message to one webhook: written with the event itself, sent afterwards until it arrives or is given up."""
+    """One message to one webhook: written with the event, then sent until it is delivered or fails for good."""
 
     class State(models.TextChoices):
         WAITING = "waiting", "waiting"
@@ -49,13 +49,13 @@ class Delivery(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
     event = models.CharField(max_length=40)
-    #: what makes it one message however often its event is told: "incident.opened 17"
+    #: identifies the message, however often the event is reported: "incident.opened 17"
     subject = models.CharField(max_length=120)
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, null=True, related_name="+")
     #: the bytes that are signed and sent
     body = models.TextField()
     state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
-    #: times it was begun since it was last asked for; also the fencing token of whoever sends it
+    #: tries since the message was last requested; also the fencing token of the sender
     tries = models.PositiveIntegerField(default=0)
     due_at = models.DateTimeField(null=True, blank=True)
     #: [{"at", "status", "said", "error", "ms"}], the latest last

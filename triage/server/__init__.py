@@ -1,1 +1,1 @@
-"""The site as a server sees it: bodies are received without a thread, a few threads make pages. See ``front``."""
+"""The site as an ASGI application: bodies are received without a thread, a few threads make pages. See ``front``."""

@@ -1,4 +1,4 @@
-"""Asks who sends a body that is too large to be taken from anybody, where the address itself does not."""
+"""Checks the sender of a large body, if the view does not check it itself."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ingest.authentication import TokenAuthentication
 from ingest.bodies import admitted
 from ingest.problems import problem_of
 
-_SIGN_IN = "Sign in, or send a token, before you send this much: nothing of it was read."
+_SIGN_IN = "Sign in, or send a token, before you send this much: nothing was read."
 
 
 @csrf_exempt
 @login_not_required
 def signed_in(request: HttpRequest, **_: Any) -> HttpResponse:
-    """Lets a form or a JSON document come from whoever is signed in or has a token."""
+    """Allows a form or JSON document from everybody who is signed in or has a token."""
     if not request.user.is_authenticated:
         try:
             found = TokenAuthentication().authenticate(Request(request))
@@ -35,15 +35,15 @@ def signed_in(request: HttpRequest, **_: Any) -> HttpResponse:
     return admitted(request, limit_bytes=settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0)
 
 
-#: every address leads there; given to Django as the addresses of one request
+#: every address leads to this view; Django gets these as the URLs of one request
 urlpatterns = [path("", signed_in), re_path("", signed_in)]
 
 
 def admission_of(method: str, path_info: str) -> str:
-    """The addresses to ask: none of its own where the view takes bytes of this method itself."""
+    """The URL configuration of the check; empty if the view checks this method itself."""
     try:
         view: Any = resolve(path_info).func
-    except Exception:  # no such address: the caller is asked for first, and told afterwards
+    except Exception:  # unknown address: check the caller first, answer 404 later
         return __name__
     view = getattr(view, "cls", view)
     return "" if method in getattr(view, "takes_bytes", ()) else __name__

@@ -1,4 +1,4 @@
-"""Reads request bodies without a thread, and ends those that come too slowly."""
+"""Reads request bodies without a thread, and stops those that are too slow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ type Receive = Callable[[], Awaitable[Any]]
 
 
 class TooSlow(Exception):
-    """The body came more slowly than allowed, or takes longer than any may."""
+    """The body arrives more slowly than allowed, or takes longer than the limit."""
 
 
 class BrokenOff(Exception):
@@ -22,7 +22,7 @@ class BrokenOff(Exception):
 
 @dataclass(slots=True)
 class Pace:
-    """How fast a body must come: ``bytes_per_s`` in each window of ``window_s``, and whole within ``limit_s``."""
+    """The required speed of a body: ``bytes_per_s`` in each window of ``window_s``, complete within ``limit_s``."""
 
     bytes_per_s: int
     limit_s: float
@@ -31,19 +31,19 @@ class Pace:
     begun: float = field(init=False)
     _window: float = field(init=False)
     _came: int = field(init=False, default=0)
-    #: what is being waited for. Not cancelled before the answer has left: the connection might stay open for ever
+    #: the pending receive. It is not cancelled before the answer is sent: the connection might stay open for ever
     pending: asyncio.Future[Any] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.begun = self._window = self.clock()
 
     def wait_s(self) -> float:
-        """Seconds until there is something to check."""
+        """Seconds until the next check."""
         now = self.clock()
         return max(0.0, min(self._window + self.window_s, self.begun + self.limit_s) - now)
 
     def check(self, came: int = 0) -> None:
-        """Count bytes that came. Raises :class:`TooSlow`."""
+        """Count received bytes. Raises :class:`TooSlow`."""
         self._came += came
         now = self.clock()
         if now - self.begun >= self.limit_s:
@@ -54,14 +54,15 @@ class Pace:
             self._window, self._came = now, 0
 
     def pause(self, seconds: float) -> None:
-        """So long nobody asked for bytes: that is not the sender's time."""
+        """Do not count this time: the server did not read, the sender is not at fault."""
         self._window += seconds
         self.begun += seconds
 
 
 class Waiting:
-    """The small bodies that are being read. Anybody may send one, so there is room for ``room`` of them, and one more
-    ends the oldest: an honest one takes a moment, so that the oldest are those that are slow on purpose."""
+    """The small bodies that are being read. Anybody may send one, so their number is limited to ``room``. One more
+    stops the oldest: an honest body takes a moment, so the oldest are slow on purpose.
+    """
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -80,7 +81,7 @@ class Waiting:
             return await task
         except asyncio.CancelledError:
             current = asyncio.current_task()
-            if current is not None and current.cancelling():  # the server ends
+            if current is not None and current.cancelling():  # the server shuts down
                 raise
             raise TooSlow from None
         finally:
@@ -91,13 +92,13 @@ async def _read(receive: Receive, pace: Pace, limit_bytes: int) -> bytes:
     held = bytearray()
     async for block in blocks(receive, pace):
         held += block
-        if len(held) > limit_bytes:  # the server holds the body to its announced length; this is for other servers
+        if len(held) > limit_bytes:  # our server enforces the announced length; this is for other servers
             raise BrokenOff
     return bytes(held)
 
 
 async def blocks(receive: Receive, pace: Pace) -> AsyncIterator[bytes]:
-    """The body as it comes. Raises :class:`TooSlow`, :class:`BrokenOff`."""
+    """The blocks of a body as they arrive. Raises :class:`TooSlow`, :class:`BrokenOff`."""
     while True:
         pending = asyncio.ensure_future(receive())
         pace.pending = pending

@@ -1,4 +1,4 @@
-"""An ASGI request as the WSGI environment that Django reads."""
+"""Converts an ASGI request to the WSGI environment that Django reads."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ type Scope = MutableMapping[str, Any]
 
 
 def environ_of(scope: Scope, body: BinaryIO | None = None, more: dict[str, Any] | None = None) -> dict[str, Any]:
-    """``more`` are keys of the environment that no client can set. Headers with an underscore are left out: they
-    would pass for those with a hyphen that a proxy sets."""
+    """``more`` are keys of the environment that no client can set. Drops headers with an underscore: they would look
+    like a proxy's headers with a hyphen.
+    """
     host, port = scope.get("server") or ("", None)
     client, client_port = scope.get("client") or ("", 0)
     path = scope.get("raw_path") or scope["path"].encode()
@@ -49,7 +50,7 @@ def environ_of(scope: Scope, body: BinaryIO | None = None, more: dict[str, Any] 
 
 
 def body_length(scope: Scope) -> int | None:
-    """The announced length of the body, 0 without a body; None where it is sent in chunks of no announced length."""
+    """The announced length of the body, 0 without a body; None for a chunked body without a length."""
     length = 0
     for name, value in scope["headers"]:
         if name == b"transfer-encoding":

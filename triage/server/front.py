@@ -1,8 +1,8 @@
-"""What the production server calls: one ASGI application for the whole site.
+"""The ASGI application of the whole site.
 
-Bytes are received on the event loop, so that a slow sender holds a connection and nothing else; Django runs in a few
-threads and meets only requests whose bodies are there. Anybody may send a small body, within a short time; a larger
-one is read after its sender was admitted, and lands in a file.
+The event loop receives bytes, so a slow sender occupies only a connection. Django runs in a few threads and gets only
+requests with complete bodies. Anybody may send a small body, within a short time. A larger one is read after its sender
+was admitted, and goes to a file.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ log = logging.getLogger(__name__)
 
 type Send = Callable[[dict[str, Any]], Awaitable[None]]
 
-#: a body up to this size is held in memory and read from anybody
+#: a body up to this size stays in memory and is accepted from anybody
 SMALL_BYTES = 64 << 10
-#: so many of them at once in one process
+#: maximum number of small bodies at once in one process
 SMALL_AT_ONCE = 512
-#: a small body must be whole within this time
+#: a small body must be complete within this time
 SMALL_S = 30.0
-#: bytes of a large body wait in memory up to this size or this long, then they are written
+#: bytes of a large body stay in memory up to this size or time, then they are written
 _HELD_BYTES, _HELD_S = 256 << 10, 1.0
 _TELL_EVERY_S = 20.0
-#: a reader who takes not one piece within this time is gone
+#: a client that takes no piece within this time is gone
 _UNREAD_S = 120.0
-#: a sender who is refused while it sends hears why only if somebody goes on reading: so many bytes, so long
+#: a refused sender gets the reason only if the server reads on: up to so many bytes, so many seconds
 _LINGER_KNOWN, _LINGER_UNKNOWN = (256 << 20, 30.0), (1 << 20, 2.0)
 
-_CHUNKED = "Send a Content-Length: this server takes no chunked bodies."
-_SLOW = "The body came too slowly, or takes too long: send it again in smaller parts, or over a better line."
-_BUSY = "This server receives as many bodies as it can: nothing of this one was read. Send it again in a moment."
-_YOURS = "You are sending as many bodies at once as one person may: wait until some of them are through."
+_CHUNKED = "Send a Content-Length: chunked bodies are not accepted."
+_SLOW = "The body came too slowly, or takes too long: send it again in smaller parts, or over a faster connection."
+_BUSY = "This server is receiving its maximum number of bodies: nothing was read. Send it again in a moment."
+_YOURS = "You are sending the maximum number of bodies per person: wait until some of them are complete."
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of large bodies, in one process."""
+    """Limits of large bodies in one process."""
 
     bytes_per_s: int = 1000
     body_s: float = 43_200.0
@@ -63,7 +63,7 @@ class Limits:
 
 
 class Refusal(Exception):
-    """The request ends here, with a problem in JSON; the connection is closed."""
+    """Ends the request with a problem in JSON and closes the connection."""
 
     def __init__(
         self, status: int, code: str, detail: str, *, is_known: bool = False, pending: asyncio.Future[Any] | None = None
@@ -73,8 +73,9 @@ class Refusal(Exception):
 
 
 class Front:
-    """The ASGI application. ``page_threads`` make pages, as many others take received bodies in, which may take long;
-    two write what arrives, and four read what slow readers download."""
+    """The ASGI application. ``page_threads`` threads make pages and as many process received bodies, which may take
+    long. Two threads write received bytes, four read downloads for slow clients.
+    """
 
     def __init__(self, *, page_threads: int = 4, limits: Limits | None = None) -> None:
         self._pages = Pages()
@@ -137,7 +138,7 @@ class Front:
             await asyncio.shield(self._in(self._take, _let_go, sink))
 
     async def _pour(self, receive: Receive, sink: Sink) -> Exception | None:
-        """The body into the sink, in few writes. Returns what went wrong with writing; the view tells that."""
+        """Copy the body into the sink, in few writes. Returns the error of a write; the view reports it."""
         pace = Pace(self._limits.bytes_per_s, self._limits.body_s)
         held, written_at = bytearray(), time.monotonic()
         told_at = written_at
@@ -167,7 +168,7 @@ class Front:
         return None
 
     async def _keep(self, sink: Sink, held: bytearray) -> None:
-        """What came before a body ended early: a resumable upload goes on from there."""
+        """Keep what arrived before a body ended early: a resumable upload continues there."""
         with suppress(Exception):
             await self._in(self._write, sink.write, bytes(held))
             await self._in(self._take, _tell, sink)
@@ -189,7 +190,7 @@ class Front:
         return await asyncio.get_running_loop().run_in_executor(pool, do, *given)
 
     async def _send(self, answer: Answer, receive: Receive, send: Send, *, is_cut: bool = False) -> None:
-        """``is_cut``: bytes of the body are left on the line; they are read on for a while, then it is closed."""
+        """Send the answer. ``is_cut``: the client still sends its body; read on for a while, then close."""
         headers = [*answer.headers, (b"connection", b"close")] if is_cut else answer.headers
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         if answer.rest is None:
@@ -231,7 +232,7 @@ async def _refuse(send: Send, receive: Receive, refusal: Refusal) -> None:
 
 
 async def _linger(receive: Receive, limit_bytes: int, limit_s: float) -> None:
-    """Read on after the answer has left; what comes is thrown away."""
+    """Read on after the answer was sent, and discard the bytes."""
     with suppress(TimeoutError):
         async with asyncio.timeout(limit_s):
             while limit_bytes > 0:

@@ -1,4 +1,4 @@
-"""Django, called in a thread: one environment in, one finished answer out."""
+"""Calls Django in a thread: one environment in, one complete answer out."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from django.urls import set_script_prefix
 
 from ingest.bodies import ADMISSION, GoAhead
 
-#: an answer up to this size leaves in one piece; of a longer one, pieces of this size are read ahead
+#: an answer up to this size is sent in one piece; a longer one is read ahead in pieces of this size
 PIECE_BYTES = 256 << 10
 
 
 @dataclass(slots=True)
 class Answer:
-    """Status, headers and the body's first piece; ``rest`` are further pieces, asked for as the reader takes them."""
+    """Status, headers and the body's first piece; ``rest`` are further pieces, produced as the client takes them."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -31,14 +31,14 @@ class Answer:
 
 
 class Pages(WSGIHandler):
-    """Django's middleware and views. Loads them when it is made."""
+    """Django's middleware and views, loaded at construction."""
 
     def answer(self, environ: dict[str, Any]) -> Answer | GoAhead:
-        """What Django says, its database work done. An admission may be answered with a :class:`GoAhead`."""
+        """Django's answer, with its database work done. An admission may get a :class:`GoAhead`."""
         set_script_prefix(get_script_name(environ))
         request_started.send(sender=self.__class__, environ=environ)
         request = self.request_class(environ)
-        if ADMISSION in environ:  # changes nothing; the request with the body is checked
+        if ADMISSION in environ:  # it changes nothing; the later request with the body is checked
             request._dont_enforce_csrf_checks = True  # type: ignore[attr-defined]
             if environ[ADMISSION]:
                 request.urlconf = environ[ADMISSION]
@@ -53,13 +53,13 @@ class Pages(WSGIHandler):
 
 
 def _needs_database(response: HttpResponseBase) -> bool:
-    """Whether the body is made from rows, whose connection belongs to the thread that began it."""
+    """Whether the body is made from rows, which need the connection of this thread."""
     is_lazy = isinstance(response, FileResponse) or getattr(response, "is_lazy", False)
     return not is_lazy
 
 
 def _whole(response: HttpResponseBase, headers: list[tuple[bytes, bytes]]) -> Answer:
-    """A reader who is slow must not hold the thread: rows become a file before the first of them leaves."""
+    """A slow client must not occupy the thread: rows are written to a file before the first byte is sent."""
     if isinstance(response, HttpResponse):
         answer = Answer(response.status_code, headers, response.content)
         response.close()
@@ -84,7 +84,7 @@ def _in_pieces(response: Any, headers: list[tuple[bytes, bytes]]) -> Answer:
 
 
 def _gathered(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of about ``PIECE_BYTES``: each piece costs a change of thread."""
+    """The same bytes in pieces of about ``PIECE_BYTES``: each piece costs a thread switch."""
     held = bytearray()
     for block in blocks:
         held += block
