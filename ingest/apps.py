@@ -9,6 +9,6 @@ class IngestConfig(AppConfig):
     def ready(self) -> None:
         from ingest import sweeper  # noqa: F401, PLC0415  # connects to Celery's signals
         from ingest.models import Artifact  # noqa: PLC0415  # models load first
-        from ingest.services.artifacts import column_files_forget  # noqa: PLC0415
+        from ingest.services.artifacts import column_files_delete  # noqa: PLC0415
 
-        post_delete.connect(column_files_forget, sender=Artifact, dispatch_uid="ingest.column_files")
+        post_delete.connect(column_files_delete, sender=Artifact, dispatch_uid="ingest.column_files")

@@ -61,7 +61,7 @@ def kept(folder: Path, ranks: int, steps: int) -> None:
 
     from ingest.models import Attempt, Cluster, Job
     from triage.services.diagnosing import diagnosis_store
-    from triage.services.flow_tables import tables_keep
+    from triage.services.flow_tables import tables_store
 
     call_command("migrate", verbosity=0)
     call_command("collectstatic", verbosity=0, interactive=False)
@@ -97,7 +97,7 @@ def kept(folder: Path, ranks: int, steps: int) -> None:
     stored = diagnosis_store(
         attempt=Attempt.objects.create(job=job, number=0), revision=1, report={"engine": "b", "flows": report}
     )
-    tables_keep(stored, folder / "tables")
+    tables_store(stored, folder / "tables")
     get_user_model().objects.create_user("reader", password=PASSWORD).groups.add(Group.objects.get(name="engineer"))
 
 

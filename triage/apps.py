@@ -55,9 +55,9 @@ def _follow_name(instance: Any, created: bool, update_fields: Any = None, **_: A
 
 
 def _let_go(job: Any, user: Any, reason: str, **_: Any) -> None:
-    from triage.services.deleting import job_let_go  # noqa: PLC0415
+    from triage.services.deleting import deletion_record  # noqa: PLC0415
 
-    job_let_go(job=job, user=user, reason=reason)
+    deletion_record(job=job, user=user, reason=reason)
 
 
 def _tell_failure(run_id: int, **_: Any) -> None:

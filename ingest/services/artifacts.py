@@ -141,7 +141,7 @@ def artifact_delete(*, artifact: Artifact, user: Any = None) -> None:
     evidence_changed(job)
 
 
-def column_files_forget(instance: Artifact, **_: Any) -> None:
+def column_files_delete(instance: Artifact, **_: Any) -> None:
     """Delete the column files of a deleted artifact, whether it was deleted alone or with its job."""
     if key := instance.parsed_key:
         transaction.on_commit(lambda: storage.directory_delete(key, storage.PARSED_FILES))

@@ -21,7 +21,7 @@ from tests.factories import make_attempt, make_job
 from tests.triage.report import sample
 from triage.models import Incident
 from triage.services.diagnosing import diagnosis_store
-from triage.services.webhook_events import incident_told
+from triage.services.webhook_events import incident_payload
 
 pytestmark = pytest.mark.django_db
 
@@ -121,7 +121,7 @@ def test_all_pages_and_messages_say_what_the_conclusion_says(client, ada, pair):
         assert suspects.split()[:2] == ["1.", f"**{name.split()[0]}" + ("**" if " " not in name else "")]
 
     api = client.get(f"/api/v1/incidents/{incident.pk}/").json()
-    message = json.loads(json.dumps(incident_told(incident)))
+    message = json.loads(json.dumps(incident_payload(incident)))
     for row in (api, message):
         assert (row["condition"], row["category"], row["headline"]) == (
             conclusion["condition"],

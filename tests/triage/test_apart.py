@@ -110,19 +110,19 @@ def test_nobody_uploads_into_a_default_cluster_that_belongs_to_others(client, pe
 
 
 def test_a_shared_search_is_shared_with_team_mates(people):
-    saved_views.view_create(name="Flux", query='"quantum flux"', by=people["red"], is_shared=True)
+    saved_views.saved_view_create(name="Flux", query='"quantum flux"', by=people["red"], is_shared=True)
     assert [v.name for v in views(people["mate"])] == ["Flux"]
     assert views(people["blue"]) == [] and len(views(people["admin"])) == 1
     lone = make_user("lone", "engineer")
     assert views(lone) == []
-    saved_views.view_create(name="Of all", query="is:open", by=people["admin"], is_shared=True)
+    saved_views.saved_view_create(name="Of all", query="is:open", by=people["admin"], is_shared=True)
     assert [v.name for v in views(people["blue"])] == [v.name for v in views(lone)] == ["Of all"]
 
 
 def test_the_address_of_a_search_does_not_tell_of_a_strangers(people):
-    saved_views.view_create(name="Flux", query="is:open", by=people["red"])
-    assert saved_views.view_create(name="Flux", query="is:mine", by=people["blue"]).slug == "flux"
-    assert saved_views.view_create(name="Flux!", query="is:mine", by=people["blue"]).slug == "flux-2"
+    saved_views.saved_view_create(name="Flux", query="is:open", by=people["red"])
+    assert saved_views.saved_view_create(name="Flux", query="is:mine", by=people["blue"]).slug == "flux"
+    assert saved_views.saved_view_create(name="Flux!", query="is:mine", by=people["blue"]).slug == "flux-2"
     assert SavedView.objects.filter(slug="flux").count() == 2
 
 

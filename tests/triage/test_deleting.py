@@ -19,7 +19,7 @@ from tests.triage.report import sample
 from triage.models import Activity, Decision, Diagnosis, Incident
 from triage.services import reviewing
 from triage.services.diagnosing import diagnosis_store, job_diagnose
-from triage.services.flow_tables import table_path, tables_keep
+from triage.services.flow_tables import table_path, tables_store
 
 pytestmark = pytest.mark.django_db
 
@@ -101,7 +101,7 @@ def test_its_files_go_but_for_bytes_that_another_job_holds(client, ada, django_c
             services.artifact_receive(job=one, path="a.log", chunks=[LOG])
     diagnosis = Diagnosis.objects.create(job=job, attempt=job.attempts.get(), revision=9, engine="test", report={})
     (tmp_path / "steps.parquet").write_bytes(b"PAR1")
-    tables_keep(diagnosis, tmp_path)
+    tables_store(diagnosis, tmp_path)
     resuming.upload_begin(job=job, path="c.log", size_bytes=10)
     parsed = Artifact.objects.get(attempt__job=job).parsed_key
     assert (Path(site.DATA_DIR) / "parsed" / parsed).is_dir()

@@ -26,7 +26,7 @@ from triage.charts.flows_ports import ports_chart
 from triage.models import Activity
 from triage.selectors.flows import FlowsView, PortsView, _slow_within
 from triage.services.diagnosing import diagnosis_store
-from triage.services.flow_tables import table_path, tables_keep
+from triage.services.flow_tables import table_path, tables_store
 
 pytestmark = pytest.mark.django_db
 
@@ -53,7 +53,7 @@ def job(client, capture, tmp_path):
     for table in tables.iterdir():
         (copies / table.name).write_bytes(table.read_bytes())
     stored = diagnosis_store(attempt=make_attempt(job), revision=1, report={"engine": "t", "flows": report})
-    tables_keep(stored, copies)
+    tables_store(stored, copies)
     job.stored = stored
     return job
 
@@ -312,7 +312,7 @@ def counted(client, tmp_path):
     stored = diagnosis_store(
         attempt=make_attempt(make_job("counted")), revision=1, report={"engine": "t", "flows": report}
     )
-    tables_keep(stored, tmp_path / "tables")
+    tables_store(stored, tmp_path / "tables")
     return stored
 
 

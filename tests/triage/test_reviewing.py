@@ -88,7 +88,7 @@ def test_a_word_on_a_suspect_does_not_reopen_a_resolved_incident(ada, incident):
 @pytest.mark.parametrize(
     ("claim", "word", "value", "said"),
     [
-        ("category", "correct", "", "what is right instead"),
+        ("category", "correct", "", "needs the right value"),
         ("category", "correct", "hardware.gpu.off_bus", "confirm it instead"),
         ("category", "correct", "hardware.teapot", "no category"),
         ("stage", "correct", "lunch", "no stage"),

@@ -144,7 +144,7 @@ def test_a_message_that_waits_is_not_sent_once_its_owner_may_not_see_it(hook, re
     assert len(receiver.got) == 1
     delivery = Delivery.objects.get()
     assert delivery.state == "given_up"
-    assert "may not see this" in delivery.attempts[-1]["error"]
+    assert "has no access to this" in delivery.attempts[-1]["error"]
 
 
 def test_an_answer_that_no_database_keeps_is_kept_in_signs_and_the_message_is_done(hook, receiver):

@@ -1,1 +1,1 @@
-"""Writes: one function an act, keyword-only, one transaction, one activity row, side effects on commit."""
+"""Writes: one function per act, keyword-only, one transaction, one activity row, side effects on commit."""

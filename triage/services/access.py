@@ -1,4 +1,4 @@
-"""The groups that roles are, with the rights that Django's admin and the evidence layer ask for."""
+"""The groups of the roles, with the rights that Django's admin and the evidence layer check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ingest.roles import ABILITIES
 
 
 def roles_make(*, apps: Any = None, using: str = "default", **_: Any) -> None:
-    """Make what is missing; called after each migrate, so that a flushed database has its roles again."""
+    """Create missing groups. Called after each migrate, so that a flushed database has its roles again."""
     from django.apps import apps as installed  # noqa: PLC0415
 
     for name, abilities in ABILITIES.items():

@@ -1,4 +1,4 @@
-"""A capture that came alone: which job it belongs to, bringing it there, and taking it out again."""
+"""A flow capture without a job: find the job it belongs to, attach it, and detach it again."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from ingest.services import artifact_delete, artifact_receive, diagnosis_request
 from triage.models import Activity, Diagnosis
 from triage.selectors.access import visible_cluster_ids
 
-#: how many other jobs that the reader may see are asked
+#: how many other jobs that the user may see are compared
 CANDIDATES = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A job that the capture may belong to, and why: ``match`` holds the machines in common and the time of both."""
+    """A job that the capture may belong to, and why: ``match`` has the common machines and the common time."""
 
     job: Job
     match: Match
 
 
 def capture_proposals(*, user: Any, diagnosis: Diagnosis) -> list[Proposal]:
-    """Jobs that the capture of ``diagnosis`` may belong to, best first. Nothing for a job with logs of its own.
+    """Jobs that the capture of ``diagnosis`` may belong to, best first. Empty if the job has logs.
 
-    Asked are the ``CANDIDATES`` that began last before the capture ended. Two queries; linear in the nodes of the
+    Compares the ``CANDIDATES`` jobs that began last before the capture ended. Two queries; linear in the nodes of the
     candidates.
     """
     report = diagnosis.report
@@ -57,7 +57,7 @@ def capture_proposals(*, user: Any, diagnosis: Diagnosis) -> list[Proposal]:
     for slug, lanes, end in told.values_list("job__slug", "timeline__lanes", "timeline__t1"):
         machines[slug] |= {str(row["node"]) for row in lanes or [] if row.get("node")}
         if over[slug] is not None and end is not None and candidates[slug].ended_at is None:
-            over[slug] = max(float(end), over[slug] or 0.0)  # it ran on after it was first diagnosed
+            over[slug] = max(float(end), over[slug] or 0.0)  # the attempt continued after its first diagnosis
     known = {
         slug: Known(sorted(names), _seconds(candidates[slug].begun), over[slug])
         for slug, names in machines.items()
@@ -77,11 +77,11 @@ def _span(flows: dict[str, Any]) -> tuple[float | None, float | None]:
 
 
 def capture_attach(*, source: Job, target: Job, user: Any) -> int:
-    """Bring the flow artifacts of ``source`` to ``target`` as if they had been uploaded there, to the attempt that ran
-    meanwhile, and diagnose it again.
+    """Copy the flow artifacts of ``source`` to ``target``, as if they had been uploaded there, to the attempt that ran
+    at that time, and diagnose it again.
 
-    The bytes are stored once; ``source`` keeps its own. Returns how many artifacts were new to ``target``; the act
-    keeps which, so that ``capture_detach`` can take them out again.
+    The bytes are stored once; ``source`` keeps its artifacts. Returns how many artifacts were new to ``target``; the
+    act records which, so that ``capture_detach`` can remove them.
     """
     attempt = _attempt_meanwhile(source, target)
     brought: list[int] = []
@@ -105,7 +105,7 @@ def capture_attach(*, source: Job, target: Job, user: Any) -> int:
 
 
 def _attempt_meanwhile(source: Job, target: Job) -> int:
-    """The number of the attempt of ``target`` that ran the longest while ``source`` was captured; else the first."""
+    """The number of the attempt of ``target`` that ran longest during the capture of ``source``; else the first."""
     latest = (
         Diagnosis.objects.filter(job=source).order_by("-created_at").values_list("report__flows", flat=True).first()
     )
@@ -123,7 +123,7 @@ def _attempt_meanwhile(source: Job, target: Job) -> int:
 
 @transaction.atomic
 def capture_detach(*, act: Activity, user: Any) -> int:
-    """Take out of the job what one attaching brought, and diagnose it again; returns how many files that were."""
+    """Remove the artifacts that one attaching added, and diagnose the job again; returns how many."""
     assert act.job is not None
     files = Artifact.objects.filter(attempt__job=act.job, pk__in=act.data.get("artifacts") or [])
     count = 0

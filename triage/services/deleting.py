@@ -1,4 +1,4 @@
-"""A job that is let go: the one row that tells of it when all its others are gone."""
+"""Records the deletion of a job: one activity row remains."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ingest.models import Job
 from ingest.refusals import Refused
 from triage.models import Activity, Diagnosis, Incident
 from triage.selectors.deletion import DELETED, deletion_refusal, losses_of
-from triage.services.flow_tables import key_of, tables_forget
+from triage.services.flow_tables import key_of, tables_delete
 from triage.services.reviewing import MAX_REASON
 
 
-def job_let_go(*, job: Job, user: Any, reason: str) -> None:
-    """Refuse the deletion or record it; called within it, before anything is gone.
+def deletion_record(*, job: Job, user: Any, reason: str) -> None:
+    """Refuse or record the deletion of a job. Called in its transaction, before anything is deleted.
 
     Raises:
-        Refused: (403) this person may not.
+        Refused: (403) this person may not delete the job.
     """
     if said := deletion_refusal(user, job):
         raise Refused(said, code="not_yours", status=403)
@@ -29,4 +29,4 @@ def job_let_go(*, job: Job, user: Any, reason: str) -> None:
         kind=DELETED, actor=user, data={**data, **asdict(losses_of(job)), "reason": reason.strip()[:MAX_REASON]}
     )
     keys = [key_of(diagnosis) for diagnosis in Diagnosis.objects.filter(job=job).only("pk")]
-    transaction.on_commit(lambda: tables_forget(keys))
+    transaction.on_commit(lambda: tables_delete(keys))

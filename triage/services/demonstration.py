@@ -1,7 +1,8 @@
-"""The demonstration: a cluster of its own with recordings and a year of made-up history, loaded and taken away whole.
+"""The demonstration: a cluster of its own with recordings and a year of generated history, loaded and removed as a
+whole.
 
-What is made up is written in the rows of real incidents, so that every page shows it; that it lies in a cluster of its
-own keeps it out of real figures (``selectors.demonstration``).
+The history is stored as real incidents, so that every page shows it. Its own cluster keeps it out of real figures
+(``selectors.demonstration``).
 """
 
 from __future__ import annotations
@@ -18,33 +19,33 @@ from ingest.models import DEMONSTRATION, Attempt, Cluster, Job, Node
 from ingest.services import cluster_delete
 from triage.models import Activity, Decision, Diagnosis, Incident, Suspect
 from triage.selectors.demonstration import PREFIX
-from triage.services.flow_tables import key_of, tables_forget
+from triage.services.flow_tables import key_of, tables_delete
 from triage.services.indexing import search_entries_make
 from triage.services.reading import week_of
 from triage.services.synthetic_history import NODES, STEP_S, Failure, Launch, SyntheticJob, history
 
 ENGINE = "made up"
-#: who said the made-up words; nobody can sign in as it
+#: author of the generated decisions; nobody can sign in as this user
 SPEAKER = "demonstration"
 LOADED, REMOVED = "demonstration_loaded", "demonstration_removed"
 
 
 def demonstration_cluster() -> Cluster:
-    """The cluster of the demonstration, made when it is first needed."""
+    """The cluster of the demonstration, created on first use."""
     return Cluster.objects.get_or_create(slug=DEMONSTRATION, defaults={"title": "Demonstration"})[0]
 
 
 def was_removed() -> bool:
-    """Whether somebody removed it and nobody asked for it again."""
+    """Whether somebody removed it and nobody requested it again."""
     last = Activity.objects.filter(kind__in=(LOADED, REMOVED)).order_by("-pk").values_list("kind", flat=True).first()
     return last == REMOVED
 
 
 @transaction.atomic
 def history_load(*, now: datetime | None = None) -> int:
-    """Write the year that ends now; returns how many incidents it has, 0 where it is there already.
+    """Write the year that ends now; returns its number of incidents, 0 if it is loaded already.
 
-    The same for the same hour. O(rows), about a second for a few hundred jobs and incidents.
+    Equal hours give equal histories. O(rows), about a second for a few hundred jobs and incidents.
     """
     now = (now or timezone.now()).replace(minute=0, second=0, microsecond=0)
     cluster = demonstration_cluster()
@@ -77,12 +78,12 @@ def history_load(*, now: datetime | None = None) -> int:
 
 
 def demonstration_remove(*, user: Any = None) -> bool:
-    """Take the whole demonstration away, words on it included; it does not come back with the next start.
+    """Remove the whole demonstration with all decisions on it; it stays away after a restart.
 
     Returns whether there was one.
 
     Raises:
-        Refused: (409) while evidence of one of its recordings arrives or is worked on.
+        Refused: (409) while evidence of one of its recordings arrives or is read.
     """
     with transaction.atomic():
         cluster = Cluster.objects.filter(slug=DEMONSTRATION).first()
@@ -91,7 +92,7 @@ def demonstration_remove(*, user: Any = None) -> bool:
             cluster_delete(cluster=cluster)
             get_user_model().objects.filter(username=SPEAKER, is_active=False).delete()
         Activity.objects.create(kind=REMOVED, actor=user)
-        transaction.on_commit(lambda: tables_forget(keys))
+        transaction.on_commit(lambda: tables_delete(keys))
     return cluster is not None
 
 
@@ -108,7 +109,7 @@ def _job(synthetic: SyntheticJob, cluster: Cluster) -> Job:
         started_at=first.started_at,
         ended_at=last.ended_at,
         outcome=outcome,
-        comment="Made up for the demonstration: there is no evidence behind it.",
+        comment="Generated for the demonstration: it has no evidence.",
     )
 
 
@@ -126,7 +127,7 @@ def _attempt(job: Job, number: int, launch: Launch, *, nodes: int) -> Attempt:
 
 
 def _diagnosis(attempt: Attempt, launch: Launch) -> Diagnosis:
-    """With the two iterations that fleet costs are read from."""
+    """A diagnosis with two iterations, from which the fleet's costs are computed."""
     said = launch.failure.headline if launch.failure else "The attempt showed no failure."
     ends = ((launch.first, launch.trains_at), (launch.last, launch.last_step_at))
     rows = [{"n": n, "t": at.timestamp(), "seconds": STEP_S} for n, at in ends]
@@ -191,7 +192,7 @@ def _suspect(incident: Incident, failure: Failure, node: Node) -> Suspect:
 
 
 def _words(incident: Incident, failure: Failure, speaker: Any) -> list[Decision]:
-    """What was said of the category and, where somebody judged that too, of the suspect."""
+    """Decisions on the category and, if somebody judged it, on the suspect."""
     word = {"corrected": "correct", "rejected": "reject", "inconclusive": "inconclusive"}.get(failure.state, "confirm")
     if failure.judged_at is None:
         return []
@@ -205,7 +206,7 @@ def _words(incident: Incident, failure: Failure, speaker: Any) -> list[Decision]
 
 
 def _date(cluster: Cluster) -> None:
-    """Set the times that rows otherwise take from the clock: jobs and diagnoses are as old as what they tell of."""
+    """Set the times that rows usually take from the clock: jobs and diagnoses get the age of their events."""
     judged = Incident.objects.filter(pk=OuterRef("incident")).values("reviewed_at")
     ended = Attempt.objects.filter(pk=OuterRef("attempt")).values("ended_at")
     synthetic = Job.objects.filter(cluster=cluster, slug__startswith=PREFIX)

@@ -1,4 +1,4 @@
-"""From a run to a stored diagnosis: materialise the parsed evidence, ask the engine, keep what it said."""
+"""From a run to a stored diagnosis: fetch the parsed evidence, call the engine, store its report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ingest.services.rereading import artifacts_reread
 from triage.lanes import folded
 from triage.models import Activity, Diagnosis, Finding, GroupRule, Incident, Suspect
 from triage.services import standing
-from triage.services.flow_tables import tables_keep
+from triage.services.flow_tables import tables_store
 from triage.services.indexing import search_entry_write
 from triage.services.learning import classifier_in_force
 from triage.services.reading import IncidentFacts, incident_of, is_steady, moment, node_count_of, node_names_of, week_of
@@ -31,9 +31,9 @@ log = logging.getLogger(__name__)
 
 
 def job_diagnose(work: Work) -> None:
-    """Diagnose every attempt of the run's job at the run's revision: what the ``diagnose`` task does.
+    """Diagnose every attempt of the run's job at the run's revision: the work of the ``diagnose`` task.
 
-    The pure engine reads column files and byte ranges, in a process apart; only its reports reach the database.
+    The pure engine reads column files and byte ranges, in a separate process; only its reports reach the database.
     """
     job = Job.objects.select_related("cluster").get(pk=work.run.job_id)
     revision = int(work.run.parameters.get("revision", 0))
@@ -42,7 +42,7 @@ def job_diagnose(work: Work) -> None:
     with tempfile.TemporaryDirectory(prefix="faultline-diagnose-") as folder:
         for attempt in job.attempts.order_by("number"):
             if evidence.is_removed(attempt):
-                work.log("Evidence was removed to free space, so the diagnosis of then stands. Send all of it again.")
+                work.log("Evidence was removed to free space, so the earlier diagnosis stands. Send all files again.")
                 continue
             try:
                 parsed = evidence.parsed_for(attempt, Path(folder))
@@ -67,7 +67,7 @@ def job_diagnose(work: Work) -> None:
             )
             work.stage("storing")
             stored = diagnosis_store(attempt=attempt, revision=revision, report=report)
-            tables_keep(stored, tables)
+            tables_store(stored, tables)
             job.refresh_from_db()
             history_learn(job, parsed, is_steady=is_steady(report))
 
@@ -76,9 +76,9 @@ def job_diagnose(work: Work) -> None:
 def diagnosis_store(
     *, attempt: Attempt, revision: int, report: dict[str, Any], now: datetime | None = None
 ) -> Diagnosis:
-    """Keep one report: the immutable diagnosis, its incident (attempt, ordinal), findings, suspects, activity.
+    """Store one report: the immutable diagnosis, its incident (attempt, ordinal), findings, suspects, activity.
 
-    Storing the same revision again changes nothing (a task may run twice). Decisions hang on the incident and stay.
+    Storing the same revision again changes nothing (a task may run twice). Decisions belong to the incident and stay.
     """
     now = now or timezone.now()
     job = Job.objects.select_for_update().select_related("cluster").get(pk=attempt.job_id)
@@ -88,7 +88,7 @@ def diagnosis_store(
     logs = report.get("logs")
     timeline = folded((logs or {}).get("timeline") or {})
     lean = {**report, "logs": {k: v for k, v in logs.items() if k != "timeline"}} if logs is not None else report
-    if report.get("flows"):  # steps of every rank are kept as a table
+    if report.get("flows"):  # a table stores the steps of every rank
         jobs = [{k: v for k, v in row.items() if k != "rank_steps"} for row in report["flows"].get("jobs") or []]
         lean = {**lean, "flows": {**report["flows"], "jobs": jobs}}
     digests = {row.get("path", ""): row.get("sha256", "") for row in report.get("inputs") or []}
@@ -123,7 +123,7 @@ def diagnosis_store(
             "engine": diagnosis.engine,
             "revision": revision,
             "after": facts.category if facts else "no failure found",
-            # the week that it leaves, whose sums change too
+            # the former week, whose sums change, too
             **({"week": str(week)} if incident and week and incident.week != week else {}),
         },
     )
@@ -206,7 +206,7 @@ def _incident_write(
 
 
 def _resolved_before(*, job: Job, fingerprint: str) -> Incident | None:
-    """The latest resolved incident of the same fingerprint on the same cluster: the new one is a regression of it."""
+    """The latest resolved incident with the same fingerprint on the same cluster: the new one is its regression."""
     if not fingerprint:
         return None
     return (
@@ -217,7 +217,7 @@ def _resolved_before(*, job: Job, fingerprint: str) -> Incident | None:
 
 
 def _attempt_conclude(*, job: Job, attempt: Attempt, report: dict[str, Any]) -> None:
-    """Write back what the evidence says of the attempt and of the job, where nobody said otherwise."""
+    """Write what the evidence shows of the attempt and the job, unless a person stated otherwise."""
     logs = report.get("logs") or {}
     timeline = logs.get("timeline") or {}
     outcome = logs.get("outcome") or "unknown"
@@ -237,7 +237,7 @@ def _attempt_conclude(*, job: Job, attempt: Attempt, report: dict[str, Any]) -> 
 
 
 def diagnosis_send(run_id: int) -> None:
-    """Wake a worker for a diagnose run. Without a broker the run waits, and the sweep sends it again."""
+    """Wake a worker for a diagnose run. Without a broker the run stays queued, and a later sweep sends it."""
     from triage.tasks import diagnose as task  # noqa: PLC0415  # tasks call services
 
     try:

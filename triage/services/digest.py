@@ -1,4 +1,4 @@
-"""The week in one letter: what failed, what it cost, what waits for review."""
+"""The weekly e-mail: what failed, what it cost, what awaits review."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from triage.selectors.statistics import Period, Statistics, statistics_of
 
 
 def digest_recipients() -> list[Any]:
-    """Active managers and admins with an address; each gets the letter of what they may see."""
+    """Active managers and admins with an address; each gets the digest of what they may see."""
     people = get_user_model().objects.filter(is_active=True).exclude(email="")
     return list(people.filter(Q(groups__name__in=["manager", "admin"]) | Q(is_superuser=True)).distinct())
 
@@ -31,7 +31,7 @@ def digest_of(*, user: Any, now: datetime) -> Statistics:
 
 
 def digest_letter(*, user: Any, now: datetime) -> EmailMessage:
-    """The letter as it will be sent, in plain text."""
+    """The e-mail, in plain text."""
     shown = digest_of(user=user, now=now)
     link = f"{settings.SITE_URL.rstrip('/')}{reverse('statistics')}?since={shown.period.start}&until={shown.period.end}"
     context = {
@@ -46,5 +46,5 @@ def digest_letter(*, user: Any, now: datetime) -> EmailMessage:
 
 
 def digest_send(*, now: datetime) -> int:
-    """Sends each recipient their letter; returns how many went out."""
+    """Send each recipient their e-mail; returns how many were sent."""
     return sum(digest_letter(user=user, now=now).send() for user in digest_recipients())

@@ -1,4 +1,4 @@
-"""Tables of flow steps that a diagnosis leaves behind: too large for its report, read by its pages."""
+"""Tables of flow steps of a diagnosis: too large for its report, read by its pages."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ def key_of(diagnosis: Diagnosis) -> str:
     return f"diagnoses/{diagnosis.pk}"
 
 
-def tables_keep(diagnosis: Diagnosis, folder: Path) -> None:
-    """Move the tables of ``folder`` to the ``parsed`` storage; a task that runs twice replaces them by the same."""
+def tables_store(diagnosis: Diagnosis, folder: Path) -> None:
+    """Move the tables of ``folder`` to the ``parsed`` storage. A task that runs twice replaces them with equal ones."""
     if folder.is_dir():
         storage.directory_put(key_of(diagnosis), sorted(folder.glob("*.parquet")))
 
 
-def tables_forget(keys: Iterable[str]) -> None:
-    """Delete the tables of diagnoses that are gone."""
+def tables_delete(keys: Iterable[str]) -> None:
+    """Delete the tables of deleted diagnoses."""
     for key in keys:
         storage.directory_delete(key, storage.directory_names(key))
 
 
 def table_path(diagnosis: Diagnosis, name: str) -> Path | None:
-    """A local path to one table, copied once where the storage is remote; None for a name that is not there."""
+    """A local path to one table, copied once if the storage is remote; None if the diagnosis has no such table."""
     if not _NAME.fullmatch(name):
         return None
     beside = f"{name.removesuffix('.parquet')}.lanes.parquet"

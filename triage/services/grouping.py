@@ -1,4 +1,4 @@
-"""Putting incidents together and taking them apart: a human's word on identity that re-diagnosis never touches."""
+"""Merges and splits incidents: a person's decision that a new diagnosis never changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from triage.services.reviewing import ReviewError, act_row, acts_log
 def incidents_merge(
     *, incidents: Sequence[Incident], by: Any, title: str = "", request_id: uuid.UUID | None = None
 ) -> Group:
-    """Put any number of incidents into one group; groups that some of them were in become part of it, as far as ``by``
+    """Put two or more incidents into one group. Groups that contain some of them are merged into it, as far as ``by``
     may see them.
 
     New incidents of the same cluster with the fingerprint of a member join it from now on. Raises ReviewError for fewer
@@ -46,7 +46,7 @@ def incidents_merge(
 
 @transaction.atomic
 def incidents_split(*, incidents: Sequence[Incident], by: Any, request_id: uuid.UUID | None = None) -> int:
-    """Take any number of incidents out of their groups; returns how many.
+    """Take incidents out of their groups; returns how many.
 
     A fingerprint whose last member of a cluster leaves is kept apart there from now on: new incidents with it stand
     alone.
@@ -57,7 +57,7 @@ def incidents_split(*, incidents: Sequence[Incident], by: Any, request_id: uuid.
         raise ReviewError("None of these incidents is in a group.")
     rest = Incident.objects.filter(group__in={row.group_id for row in found}).exclude(pk__in=[row.pk for row in found])
     stays = set(rest.order_by().values_list("group_id", "cluster_id", "fingerprint"))
-    # the last of its kind
+    # the last member with this fingerprint
     leaving = {(row.group_id, row.cluster_id, row.fingerprint): row.pk for row in found if row.fingerprint}
     last = {pk for kind, pk in leaving.items() if kind not in stays}
     rules = _rules_make([(row.cluster_id, row.fingerprint, None) for row in found if row.pk in last], by)
@@ -72,7 +72,7 @@ def incidents_split(*, incidents: Sequence[Incident], by: Any, request_id: uuid.
 
 
 def _rules_make(wanted: Iterable[tuple[int, str, Group | None]], by: Any) -> dict[tuple[int, str, int | None], int]:
-    """Rules of a cluster's fingerprints with the group that each joins (None: kept apart); their keys by all three."""
+    """Rules for fingerprints of clusters, each with its group (None: kept apart); returns ids by all three."""
     made = GroupRule.objects.bulk_create(
         GroupRule(cluster_id=cluster, fingerprint=name, group=group, made_by=by) for cluster, name, group in wanted
     )

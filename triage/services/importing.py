@@ -1,4 +1,4 @@
-"""Faults that were recorded elsewhere, brought in as resolved incidents so that statistics begin with a past."""
+"""Imports faults from other records as resolved incidents, so that statistics begin with a past."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triage.models import Activity, Diagnosis, Incident, Suspect
 from triage.services.indexing import search_entries_make
 from triage.services.reading import week_of
 
-#: words of a fault's description, in lower case, and the category they stand for; the first that fits wins
+#: words of a fault's description, in lower case, and their category; the first match wins
 _WORDS = (
     ("silent data corruption", "hardware.gpu.sdc"),
     ("ecc", "hardware.gpu.ecc"),
@@ -61,7 +61,7 @@ class Fault:
 
     @property
     def standing(self) -> str:
-        """The category given, else the one that the description's words stand for, else ``unknown``."""
+        """The given category, else the one that matches the description's words, else ``unknown``."""
         text = self.description.lower()
         return self.category or next((category for word, category in _WORDS if word in text), "unknown")
 
@@ -73,7 +73,7 @@ class ImportRefused(ValueError):
 def faults_of_trace(rows: Any, *, epoch: datetime) -> Iterator[Fault]:
     """Pairs the ``fault_start`` and ``fault_end`` events of a node-fault trace, times in days since ``epoch``.
 
-    An event holds ``node_id``, ``event_time``, ``event_type`` and ``fault_type`` (``Level``, ``Class``, ``Desc``).
+    An event has ``node_id``, ``event_time``, ``event_type`` and ``fault_type`` (``Level``, ``Class``, ``Desc``).
     """
     if not isinstance(rows, list):
         raise ImportRefused("The trace is not a JSON list of events.")
@@ -95,9 +95,9 @@ def faults_of_trace(rows: Any, *, epoch: datetime) -> Iterator[Fault]:
 
 @transaction.atomic
 def faults_import(*, cluster: Cluster, slug: str, faults: Iterable[Fault], user: Any = None) -> int:
-    """Makes one attempt and one resolved incident a fault, below the job ``slug``; importing again adds nothing.
+    """Create one attempt and one resolved incident per fault, in the job ``slug``; importing again adds nothing.
 
-    Returns how many incidents were made. Complexity: linear, in batches of a thousand rows.
+    Returns the number of new incidents. Linear, in batches of a thousand rows.
     """
     job, is_new = Job.objects.get_or_create(
         slug=slug, defaults={"name": f"Recorded faults of {cluster}", "cluster": cluster, "created_by": user}

@@ -1,4 +1,4 @@
-"""The index behind the search: written with each diagnosis, built anew by a migration and by a command."""
+"""Writes the search index: with each diagnosis, and completely by a migration or a command."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from triage.search import words
 from triage.services.reading import IncidentFacts
 
 BATCH = 500
-#: ranks that one entry names
+#: maximum number of ranks in one entry
 MAX_RANKS = 512
 _RANK = re.compile(r"(?:^|\brank[ _:-]*)(\d{1,9})$")
 
 
 def search_entry_write(*, incident: Incident, job: Job, facts: IncidentFacts) -> None:
-    """Write the words of an incident as its latest diagnosis tells them. Call inside the transaction that stores it."""
+    """Write the words of an incident from its latest diagnosis. Call it in the transaction that stores it."""
     findings = [(row.role, row.template, row.example, row.lines, row.signature) for row in facts.findings]
     ranks = _accused_ranks(*(incident.diagnosis.report.get(key) for key in ("conclusion", "suspects")))
     fields = _fields(facts.headline, job.name, job.slug, findings, ranks)
@@ -30,14 +30,14 @@ def search_entry_write(*, incident: Incident, job: Job, facts: IncidentFacts) ->
 
 
 def search_entries_make(incidents: Iterable[Incident]) -> None:
-    """Write the entries of incidents that no evidence is behind: what they are called, and their jobs."""
+    """Write the entries of incidents without evidence: their names and their jobs."""
     SearchEntry.objects.bulk_create(
         SearchEntry(incident=row, about=words.entry([row.headline, row.job.name, row.job.slug])) for row in incidents
     )
 
 
 def search_entries_rename(*, job: Job) -> int:
-    """Give the entries of a job's incidents the job's present name; returns how many had another."""
+    """Update the job's name in the entries of its incidents; returns how many changed."""
     changed = []
     with transaction.atomic():
         for row in SearchEntry.objects.filter(incident__job=job).select_related("incident"):
@@ -52,10 +52,10 @@ def search_entries_rename(*, job: Job) -> int:
 def search_entries_build(
     incidents: Any = Incident, findings: Any = Finding, entries: Any = SearchEntry
 ) -> Iterator[int]:
-    """Write all entries anew out of the stored rows, in batches; yields how many are written so far.
+    """Write all entries again from the stored rows, in batches; yields the number written so far.
 
-    The models are arguments so that a migration can pass those of its time; only columns of migration 0001 are read.
-    Linear in findings, a batch in memory.
+    The models are arguments, so that a migration can pass its own; reads only columns of migration 0001. Linear in
+    findings, one batch in memory.
     """
     entries.objects.all().delete()
     done = 0
@@ -102,7 +102,7 @@ def _fields(
 
 
 def _accused_ranks(conclusion: dict[str, Any] | None, suspects: list[dict[str, Any]] | None) -> list[int]:
-    """The ranks that the conclusion accuses, in a report of version 1 those of its suspects."""
+    """The ranks that the conclusion accuses; for a report of version 1, its suspects."""
     if conclusion:
         return [row["rank"] for row in conclusion.get("fault") or [] if isinstance(row.get("rank"), int)]
     ranks: list[int] = []

@@ -1,4 +1,4 @@
-"""What confirmed incidents teach: a classifier trained on them, measured, admitted or not, kept, rolled back."""
+"""Trains a classifier on confirmed incidents: measure, admit or reject, store, roll back."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: older incidents than these teach nothing that newer ones do not
+#: only this many of the newest incidents are used: older ones add nothing
 MAX_RECORDS = 20_000
 
 
 def records_confirmed() -> list[Record]:
-    """One record for each incident whose category a human confirmed or corrected, in order of number. Two queries."""
+    """One record for each incident whose category a person confirmed or corrected, by number. Two queries."""
     from diagnosis.classify_model import Record  # noqa: PLC0415  # web processes do without the learning libraries
 
     columns = ("pk", "category", "standing_category", "confidence")
@@ -47,16 +47,16 @@ def records_confirmed() -> list[Record]:
 
 
 def _judged() -> QuerySet[Incident]:
-    """Incidents whose category a human confirmed or corrected here; imported and made-up ones teach nothing."""
+    """Incidents whose category a person confirmed or corrected here, without imported and generated ones."""
     said = Decision.objects.filter(incident=OuterRef("pk"), claim=Decision.Claim.CATEGORY, undone_at=None)
     own = Incident.objects.exclude(cluster__slug=DEMONSTRATION)
     return own.filter(Exists(said), state__in=Incident.STOOD, is_withdrawn=False)
 
 
 def classifier_train(*, by: Any = None) -> ClassifierVersion:
-    """Trains on every confirmed incident, measures on held-out ones, keeps the result, activates it if admitted.
+    """Train on every confirmed incident, measure on held-out ones, store the result, activate it if admitted.
 
-    A model is admitted only where it is right on held-out incidents at least as often as the rules alone.
+    A model is admitted only if it is right on held-out incidents at least as often as the rules alone.
     """
     from diagnosis import classify_model, classify_training  # noqa: PLC0415
     from triage.services.rules import rules_in_force  # noqa: PLC0415
@@ -83,7 +83,7 @@ def classifier_train(*, by: Any = None) -> ClassifierVersion:
 
 @transaction.atomic
 def classifier_activate(*, version: ClassifierVersion | None, by: Any = None) -> None:
-    """Puts ``version`` in force for the next diagnosis; None goes back to the model that ships with the engine."""
+    """Use ``version`` from the next diagnosis on; None returns to the model that ships with the engine."""
     before = ClassifierVersion.objects.select_for_update().filter(is_active=True).first()
     ClassifierVersion.objects.filter(is_active=True).update(is_active=False)
     if version:
@@ -97,7 +97,7 @@ def classifier_activate(*, version: ClassifierVersion | None, by: Any = None) ->
 
 
 def classifier_in_force() -> Model | None:
-    """The active model, or None for the engine's own. One that this engine cannot read is told in the log."""
+    """The active model, or None for the engine's own. A model that this engine cannot read is logged."""
     from diagnosis.classify_model import ModelError, loads  # noqa: PLC0415
 
     version = ClassifierVersion.objects.filter(is_active=True).first()
@@ -106,12 +106,12 @@ def classifier_in_force() -> Model | None:
     try:
         return loads(json.dumps(version.weights))
     except ModelError as error:
-        log.error("Classifier %s is left out: %s", version.pk, error)
+        log.error("Classifier %s is ignored: %s", version.pk, error)
         return None
 
 
 def is_learning_due() -> bool:
-    """Whether RETRAIN_AFTER more incidents were judged than when the newest version was trained. Two small queries."""
+    """Whether RETRAIN_AFTER more incidents were judged since the newest version was trained. Two small queries."""
     if not settings.RETRAIN_AFTER:
         return False
     newest = ClassifierVersion.objects.order_by("-trained_at", "-pk").values_list("measured", flat=True).first()
@@ -120,7 +120,7 @@ def is_learning_due() -> bool:
 
 
 def learning_consider() -> None:
-    """After a review: queue a training where one is due. A broker that is down loses nothing: the next review asks."""
+    """After a review, queue a training if one is due. Without a broker the next review tries again."""
     if is_learning_due():
         from triage.tasks import learn  # noqa: PLC0415  # tasks import services
 

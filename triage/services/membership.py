@@ -1,4 +1,4 @@
-"""Roles and teams that a sign-in provider's groups stand for, brought up to date at each sign-in."""
+"""Maps the groups of a sign-in provider to roles and teams, at each sign-in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from triage.models import Activity
 
 
 def roles_for(groups: Iterable[str], *, roles: Mapping[str, set[str]], default: str) -> set[str]:
-    """Role names that these groups give; the default one where they give none; empty where there is no default."""
+    """The roles of these groups; the default role if they have none; empty without a default."""
     held = set(groups)
     given = {role for role, wanted in roles.items() if wanted & held}
     return given or ({default} if default in ABILITIES else set())
@@ -24,10 +24,10 @@ def roles_for(groups: Iterable[str], *, roles: Mapping[str, set[str]], default: 
 def membership_sync(
     *, user: Any, groups: Iterable[str], roles: Mapping[str, set[str]], teams: Mapping[str, set[str]], default: str
 ) -> None:
-    """Give the user the roles and teams of these groups and take away those that the mapping names and they have not.
+    """Give the user the roles and teams of these groups, and remove the other roles and teams of the mapping.
 
-    Without a mapping of roles only a person without any role is given one: administrators decide then. Teams that
-    the mapping does not name are left alone; one that it names and nobody made is made.
+    Without a mapping of roles, only a person without any role gets one: administrators decide then. Teams outside the
+    mapping do not change; missing teams of the mapping are created.
     """
     held = set(groups)
     before = _membership(user)

@@ -1,4 +1,4 @@
-"""What people write on machines."""
+"""Notes of people on machines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triage.models import Activity
 
 @transaction.atomic
 def node_note(*, node: Node, user: Any, note: str, is_drained: bool) -> Node:
-    """Keep a note on a node and whether it is drained; before and after go to the activity log.
+    """Store a note on a node and whether it is drained; the activity log gets the values before and after.
 
     Faultline drains nothing itself: this records what people did with their scheduler.
     """

@@ -1,7 +1,7 @@
-"""One request to an address that a user typed, without letting it reach what only this server can reach.
+"""Sends one request to an address that a user typed, and refuses addresses that only this server can reach.
 
-The host is looked up once, every address it has is checked, and the connection goes to one that was checked: an answer
-that changes between check and connection (DNS rebinding) gains nothing. Redirects are not followed.
+The host is resolved once, every address is checked, and the connection goes to a checked address: a DNS answer that
+changes in between (DNS rebinding) has no effect. Redirects are not followed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from diagnosis import numbers
 from diagnosis.plain import text as storable
 
 TIMEOUT_S = 10.0
-#: what is read of an answer; the rest is left on the wire
+#: maximum bytes read of an answer
 MAX_ANSWER_BYTES = 64 << 10
 
 type Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-#: all that IANA has given out as global unicast; what lies outside is translated, tunnelled, local or reserved
+#: all that IANA assigned as global unicast; addresses outside are translated, tunnelled, local or reserved
 _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
-#: documentation, which Python before 3.13 takes for global
+#: documentation, which Python before 3.13 treats as global
 _DOCUMENTATION = ipaddress.ip_network("3fff::/20")
-#: IPv6 networks that carry an IPv4 address, which then decides: prefix, and how far right of it lie other bits
+#: IPv6 networks that contain an IPv4 address, which is checked instead: prefix, and the number of bits right of it
 _CARRIERS = (
     (ipaddress.ip_network("::ffff:0:0/96"), 0),
     (ipaddress.ip_network("64:ff9b::/96"), 0),
@@ -40,11 +40,11 @@ _CARRIERS = (
 
 
 class Forbidden(Exception):
-    """An address that must not be called; the message says why and what would be right."""
+    """A forbidden address; the message says why and what would be allowed."""
 
 
 class Answer(NamedTuple):
-    """``status`` 0: none came, ``error`` says why in a sentence."""
+    """``status`` 0: no answer, ``error`` says why in a sentence."""
 
     status: int
     text: str
@@ -62,7 +62,7 @@ class Target(NamedTuple):
 
 
 def url_checked(url: str) -> tuple[str, int, str, bool]:
-    """Host, port, path and whether TLS of a URL that is well formed; the network is not asked.
+    """Host, port, path and TLS of a well-formed URL, without network access.
 
     Raises:
         Forbidden: another scheme, credentials, no host, or plain http to a host that the settings do not allow.
@@ -87,7 +87,7 @@ def url_checked(url: str) -> tuple[str, int, str, bool]:
 
 
 def target_of(url: str) -> Target:
-    """Where a request for ``url`` goes. Looks the host up once.
+    """The destination of a request for ``url``. Resolves the host once.
 
     Raises:
         Forbidden: see :func:`url_checked`; the host is unknown, or one of its addresses is not public and not allowed.
@@ -111,7 +111,7 @@ def target_of(url: str) -> Target:
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-    """POST and read the answer: at most ``TIMEOUT_S`` in all, at most ``MAX_ANSWER_BYTES`` of it. Never raises."""
+    """POST and read the answer: within ``TIMEOUT_S`` in total, at most ``MAX_ANSWER_BYTES``. Never raises."""
     began = time.monotonic()
 
     def took() -> int:
@@ -142,12 +142,12 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
 
 
 class _Pinned(http.client.HTTPConnection):
-    """A connection to the address that was checked; TLS proves the host that was named."""
+    """A connection to the checked address; TLS verifies the name of the host."""
 
     def __init__(self, target: Target) -> None:
         default = 443 if target.is_tls else 80
         super().__init__(target.host, target.port, timeout=TIMEOUT_S)
-        self.default_port = default  # so that Host names the port only where it must
+        self.default_port = default  # so that the Host header has a port only if needed
         self._target = target
         self.is_cut = False
 
@@ -158,7 +158,7 @@ class _Pinned(http.client.HTTPConnection):
         self.sock = sock
 
     def cut(self) -> None:
-        """End a request that drips on: each read alone may be in time."""
+        """End a request whose answer is very slow: each single read may be in time."""
         self.is_cut = True
         sock = self.sock
         if sock is not None:
@@ -169,7 +169,7 @@ class _Pinned(http.client.HTTPConnection):
 
 
 def _is_public(address: Address) -> bool:
-    """Whether it is one address of the public internet: what is not known as such is refused."""
+    """Whether the address is of the public internet; unknown ranges are not."""
     if isinstance(address, ipaddress.IPv4Address):
         return address.is_global and not address.is_multicast
     for network, shift in _CARRIERS:
@@ -180,7 +180,7 @@ def _is_public(address: Address) -> bool:
 
 def _is_allowed(host: str, address: Address, *, is_tls: bool) -> bool:
     for entry in settings.WEBHOOK_ALLOW:
-        if entry.lower() == host:  # which urlsplit has put into lower case
+        if entry.lower() == host:  # urlsplit made it lower case
             return True
         try:
             if address in ipaddress.ip_network(entry, strict=False):

@@ -1,4 +1,4 @@
-"""Whose an incident is: its job's team, whenever that is said or changed."""
+"""An incident belongs to its job's team, also after the job's team changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triage.models import Activity, Incident
 
 @transaction.atomic
 def team_follow(*, job: Job) -> int:
-    """Give the job's incidents the job's team; returns how many had another."""
+    """Set the job's team on its incidents; returns how many changed."""
     other = Q(team__isnull=False) if job.team_id is None else ~Q(team=job.team_id) | Q(team=None)
     changed = Incident.objects.filter(other, job=job).update(team=job.team_id)
     if changed:

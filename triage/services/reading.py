@@ -8,17 +8,17 @@ from typing import Any
 
 from diagnosis.conclusion.model import OPEN, SYMPTOM_OF
 
-#: more rows than a reader would look at; the report itself keeps all
+#: more rows than people read; the report has all
 MAX_FINDINGS = 60
 MAX_SUSPECTS = 40
 MAX_HEADLINE = 500
-#: what makes an incident of flows alone, and the category of each
+#: the kinds that make an incident from flows alone, and the category of each
 _SLOW_KINDS = {"slow_group": "performance.network", "slow_switch": "performance.network"}
 
 
 @dataclass(frozen=True, slots=True)
 class FindingFacts:
-    """One event of the report, cut to what a row holds."""
+    """One event of the report, limited to the columns of its row."""
 
     role: str
     template_id: str
@@ -51,7 +51,7 @@ class SuspectFacts:
 
 @dataclass(frozen=True, slots=True)
 class IncidentFacts:
-    """One failed, hung or slow episode as the machine tells it. Times are UTC, ``lost_s`` seconds."""
+    """One failed, hung or slow episode as the report has it. Times are UTC, ``lost_s`` seconds."""
 
     headline: str
     category: str
@@ -75,7 +75,7 @@ class IncidentFacts:
 
 
 def incident_of(report: dict[str, Any]) -> IncidentFacts | None:
-    """The episode that the report tells of, or None where nothing failed, hung or was slow."""
+    """The episode in the report, or None if nothing failed, hung or was slow."""
     logs = report.get("logs") or {}
     told = report.get("conclusion")
     if told:
@@ -114,13 +114,13 @@ def incident_of(report: dict[str, Any]) -> IncidentFacts | None:
 
 
 def is_steady(report: dict[str, Any]) -> bool:
-    """Whether a job ran as jobs should: one that was slow, restarted or worse teaches nothing of what is normal."""
+    """Whether a job ran normally: one that was slow, restarted or worse is no example of normal behaviour."""
     told = report.get("conclusion") or {}
     return bool(told.get("condition", "healthy") not in (*OPEN, "recovered"))
 
 
 def node_count_of(report: dict[str, Any]) -> int | None:
-    """How many nodes the job had, by its own word or by the lanes that were seen."""
+    """The number of nodes that the job stated, else of the nodes with lanes."""
     count = (report.get("job") or {}).get("nodes")
     if isinstance(count, int) and count > 0:
         return count
@@ -129,7 +129,7 @@ def node_count_of(report: dict[str, Any]) -> int | None:
 
 
 def node_names_of(report: dict[str, Any]) -> list[str]:
-    """Every node that the evidence names, each once, sorted."""
+    """Every node that the evidence names, once, sorted."""
     logs = report.get("logs") or {}
     names = {lane.get("node") for lane in (logs.get("timeline") or {}).get("lanes") or []}
     names |= {row.get("node") for row in logs.get("nodes") or []}
@@ -144,7 +144,7 @@ def week_of(moment: datetime) -> date:
 
 
 def moment(seconds: float | None) -> datetime | None:
-    """Seconds since the epoch as a UTC time; None for what no calendar holds."""
+    """Seconds since the epoch as a UTC time; None outside the calendar."""
     if seconds is None:
         return None
     try:
@@ -154,9 +154,10 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 def _beyond_logs(report: dict[str, Any]) -> tuple[str, float]:
-    """Category of an episode that only flows or stacks tell of.
+    """Category of an episode that only flows or stacks show.
 
-    A single slow step is no incident: healthy runs have them. A slow group or switch is one, and so is anybody accused.
+    A single slow step is no incident: healthy runs have them. A slow group or switch is one, and so is an accused
+    suspect.
     """
     flows = report.get("flows") or {}
     rows = [row for job in flows.get("jobs") or [] for row in job.get("diagnoses") or []] + (
@@ -167,7 +168,7 @@ def _beyond_logs(report: dict[str, Any]) -> tuple[str, float]:
     if slow and (is_accused or not report.get("logs")):
         return _SLOW_KINDS[slow[0]["kind"]], float(slow[0].get("confidence") or 0.5)
     stacks = report.get("stacks") or {}
-    # Stacks are dumped of jobs that stand still: where they name nobody and no log tells more, that is an open hang.
+    # Stacks are dumped from jobs that hang: if they name nobody and no log says more, the cause of the hang is unknown.
     if stacks and (is_accused or not (report.get("logs") or stacks.get("is_moving"))):
         return "unknown", 0.0
     return "", 0.0
@@ -206,8 +207,9 @@ def _happened_at(report: dict[str, Any], logs: dict[str, Any]) -> datetime | Non
 
 
 def _lost_s(report: dict[str, Any], logs: dict[str, Any]) -> float | None:
-    """Seconds between the last progress (or the start, where there was none) and the end of the attempt; of a degraded
-    job the time beyond the usual."""
+    """Seconds between the last progress (or the start, without progress) and the end of the attempt; for a degraded job
+    the time beyond normal.
+    """
     told = report.get("conclusion") or {}
     if told.get("condition") == "degraded" and told.get("slowdowns"):
         return float(sum(row["lost_s"] for row in told["slowdowns"]))
@@ -221,7 +223,7 @@ def _lost_s(report: dict[str, Any], logs: dict[str, Any]) -> float | None:
 
 
 def findings_of(report: dict[str, Any]) -> list[FindingFacts]:
-    """The report's log events, ranked, cut to MAX_FINDINGS."""
+    """The report's log events, ranked, at most MAX_FINDINGS."""
     logs = report.get("logs") or {}
     by_line: dict[tuple[str, int], dict[str, Any]] = {
         (row.get("file", ""), row.get("line", 0)): row for row in logs.get("indicators") or []
@@ -253,7 +255,7 @@ def findings_of(report: dict[str, Any]) -> list[FindingFacts]:
 
 
 def suspects_of(report: dict[str, Any]) -> list[SuspectFacts]:
-    """Whom the conclusion accuses, most probable first, then who is only ranked."""
+    """The suspects that the conclusion accuses, most probable first, then those that are only ranked."""
     told = report.get("conclusion")
     if not told:
         return _suspects_of_version_1(report, report.get("logs") or {})
@@ -276,7 +278,7 @@ def suspects_of(report: dict[str, Any]) -> list[SuspectFacts]:
 
 
 def _accused(row: dict[str, Any]) -> SuspectFacts:
-    """One entry of ``fault``; a rank is called by its kind, since its name is a number."""
+    """One entry of ``fault``; a rank is written with its kind, since its name is a number."""
     is_rank = row["kind"] == "rank"
     return SuspectFacts(
         entity=(f"rank {row['name']}" if is_rank else str(row["name"]))[:200],

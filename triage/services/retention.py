@@ -1,4 +1,4 @@
-"""How long evidence is kept: what nobody has judged yet stays, of the rest the verdicts stay and the bytes go."""
+"""The retention rule: evidence of unreviewed incidents stays; other old evidence is removed, its verdicts stay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from triage.models import Activity, Incident
 
 log = logging.getLogger(__name__)
 
-#: jobs of one tidying; it comes again in half an hour
+#: jobs per tidying; the next one is half an hour later
 _AT_ONCE = 50
 
 
@@ -29,7 +29,7 @@ class Freed(NamedTuple):
 
 
 def jobs_to_free(*, days: int, with_unreviewed: bool = False) -> QuerySet[Job]:
-    """Jobs whose evidence is older than ``days``; those with an incident that awaits review only if asked for."""
+    """Jobs whose evidence is older than ``days``. Jobs with unreviewed incidents only ``with_unreviewed``."""
     jobs = evidence_removal.jobs_with_old_evidence(before=timezone.now() - timedelta(days=days))
     if with_unreviewed:
         return jobs
@@ -38,7 +38,7 @@ def jobs_to_free(*, days: int, with_unreviewed: bool = False) -> QuerySet[Job]:
 
 
 def evidence_free(jobs: QuerySet[Job]) -> Iterator[Freed]:
-    """Remove the evidence of these jobs, one after another, each with a row in its activity log."""
+    """Remove the evidence of these jobs, one after another, and log each in its activity."""
     for job in jobs:
         files, size = evidence_removal.evidence_remove(job=job)
         with transaction.atomic():
@@ -48,7 +48,7 @@ def evidence_free(jobs: QuerySet[Job]) -> Iterator[Freed]:
 
 
 def old_evidence_remove() -> int:
-    """What the setting asks for, from time to time, a few jobs at once; returns how many."""
+    """Apply the setting to a few jobs at once, called periodically; returns how many."""
     if not settings.EVIDENCE_DAYS:
         return 0
     return sum(1 for _ in evidence_free(jobs_to_free(days=settings.EVIDENCE_DAYS)[:_AT_ONCE]))

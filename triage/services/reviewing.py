@@ -1,4 +1,4 @@
-"""A human's word on what the machine claims. Nothing is overwritten: each act is followed by another at most."""
+"""Decisions of people on the machine's claims. Nothing is overwritten: an act is only followed by further acts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_COMMENT = 20_000
 
 
 class ReviewError(ValueError):
-    """An act that cannot be done as asked; the message says why and what to do."""
+    """An act that cannot be done; the message says why and what to do."""
 
 
 @transaction.atomic
@@ -40,7 +40,7 @@ def decision_make(
     reason: str = "",
     request_id: uuid.UUID | None = None,
 ) -> Decision:
-    """Record one word on one claim; the incident's state follows the category claim.
+    """Record one decision on one claim; the incident's state follows the category claim.
 
     Raises:
         ReviewError: unknown claim, word or value, or a correction that repeats the machine.
@@ -83,7 +83,7 @@ def decision_make(
 def incident_confirm(
     *, incident: Incident, suspect: str, by: Any, reason: str = "", request_id: uuid.UUID | None = None
 ) -> Decision:
-    """Confirm the category and one suspect in one act, which is undone as one. Returns the word on the category.
+    """Confirm the category and one suspect in one act, which is undone as one. Returns the decision on the category.
 
     Raises:
         ReviewError: the machine named no category, or does not accuse ``suspect``.
@@ -99,7 +99,7 @@ def incident_confirm(
 
 @transaction.atomic
 def decision_undo(*, decision: Decision, by: Any, request_id: uuid.UUID | None = None) -> Decision:
-    """Take a decision back by a further act; the one before it counts again. Undoing twice is refused."""
+    """Undo a decision by a further act; the earlier decision counts again. Undoing twice is refused."""
     incident = _locked(decision.incident)
     now = timezone.now()
     claimed = Decision.objects.filter(pk=decision.pk, undone_at=None).update(undone_at=now, undone_by=by)
@@ -168,7 +168,7 @@ def incident_act(
 def incident_assign(
     *, incident: Incident, assignee: AbstractBaseUser | None, by: Any, request_id: uuid.UUID | None = None
 ) -> Incident:
-    """Give the incident to somebody who may see it, or to nobody. Raises ReviewError for anybody else."""
+    """Assign the incident to a person who may see it, or to nobody. Raises ReviewError for anybody else."""
     incident = _locked(incident)
     _must_see(assignee, [incident])
     before = incident.assignee
@@ -187,7 +187,7 @@ def incident_assign(
 
 @transaction.atomic
 def comment_add(*, incident: Incident, body: str, by: Any) -> None:
-    """Add a remark in Markdown."""
+    """Add a comment in Markdown."""
     body = body.strip()
     if not body:
         raise ReviewError("The comment is empty: write something first.")
@@ -198,12 +198,12 @@ def comment_add(*, incident: Incident, body: str, by: Any) -> None:
 
 @transaction.atomic
 def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reason: str = "") -> tuple[uuid.UUID, int]:
-    """One word on the category of many; all rows share one id, by which the act is undone. Returns (id, how many).
+    """One decision on the category of many incidents; all rows share one id, for the undo. Returns (id, how many).
 
-    All or none. A dozen queries, whatever their number, and a few for each webhook message.
+    All or none. A dozen queries for any number, and a few for each webhook message.
 
     Raises:
-        ReviewError: unknown word, or some of those to be confirmed have no category.
+        ReviewError: unknown word, or some of the incidents to confirm have no category.
     """
     request_id, claim, now = uuid.uuid4(), Decision.Claim.CATEGORY, timezone.now()
     found = list(all_locked(incidents).prefetch_related("decisions"))
@@ -212,7 +212,7 @@ def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reaso
         some = ", ".join(unnamed[:5]) + (f" and {len(unnamed) - 5} more" if len(unnamed) > 5 else "")
         raise ReviewError(
             f"Nothing was confirmed: the machine named no category for {some}. "
-            "Leave those out; name theirs one by one, or judge them inconclusive."
+            "Deselect those and correct them one by one, or judge them inconclusive."
         )
     earlier = {incident.pk: list(incident.decisions.all()) for incident in found}
     made = Decision.objects.bulk_create(
@@ -243,9 +243,9 @@ def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reaso
 
 @transaction.atomic
 def incidents_assign(*, incidents: Iterable[Incident], assignee: AbstractBaseUser, by: Any) -> tuple[uuid.UUID, int]:
-    """Give many to one person; all rows share one id, by which the act is undone. Returns (id, how many).
+    """Assign many incidents to one person; all rows share one id, for the undo. Returns (id, how many).
 
-    Raises ReviewError where that person may not see one of them.
+    Raises ReviewError if that person may not see one of them.
     """
     request_id, acts = uuid.uuid4(), []
     found = list(all_locked(incidents).select_related("assignee"))
@@ -259,8 +259,8 @@ def incidents_assign(*, incidents: Iterable[Incident], assignee: AbstractBaseUse
     return request_id, len(found)
 
 
-def nobody_called(name: str) -> ReviewError:
-    """One sentence for names that nobody has and for people who may not see it: it must not tell who has an account."""
+def unknown_person(name: str) -> ReviewError:
+    """One sentence for unknown names and for people without access: it must not reveal who has an account."""
     return ReviewError(f"Nobody called {name[:80]} may see this: check the spelling, or ask who is in its teams.")
 
 
@@ -268,11 +268,11 @@ def _must_see(person: AbstractBaseUser | None, incidents: Iterable[Incident]) ->
     if person is None:
         return
     if not people_who_see(incident.cluster_id for incident in incidents).filter(pk=person.pk).exists():
-        raise nobody_called(person.get_username())
+        raise unknown_person(person.get_username())
 
 
 def all_locked(incidents: Iterable[Incident]) -> QuerySet[Incident]:
-    """The same incidents as they are now, held until the transaction ends."""
+    """The same incidents with current values, locked until the transaction ends."""
     return Incident.objects.select_for_update(of=("self",)).filter(pk__in=[row.pk for row in incidents]).order_by("pk")
 
 
@@ -302,11 +302,11 @@ def _checked_value(*, claim: str, word: str, value: str, machine_value: str) -> 
     if word not in Decision.Word.values:
         raise ReviewError(f"There is no word {word!r}: use confirm, correct, reject or inconclusive.")
     if claim == Decision.Claim.CATEGORY and word == Decision.Word.CONFIRM and machine_value == taxonomy.UNKNOWN:
-        raise ReviewError("The machine named no category that could be confirmed: name it, or judge it inconclusive.")
+        raise ReviewError("The machine named no category: correct it, or judge it inconclusive.")
     if word != Decision.Word.CORRECT:
         return machine_value if word == Decision.Word.CONFIRM and machine_value else value
     if not value:
-        raise ReviewError("A correction needs what is right instead.")
+        raise ReviewError("A correction needs the right value.")
     if value == machine_value:
         raise ReviewError(f"{value} is what the machine says: confirm it instead.")
     if claim == Decision.Claim.CATEGORY and value not in taxonomy.load():
@@ -319,7 +319,7 @@ def _checked_value(*, claim: str, word: str, value: str, machine_value: str) -> 
 
 
 def _restate(incident: Incident, said: Decision, *, now: datetime) -> None:
-    """Set what stands after a word was said or taken back; one on a suspect neither reviews nor reopens."""
+    """Update what stands after a decision was made or undone. A decision on a suspect neither reviews nor reopens."""
     decisions = list(incident.decisions.all())
     if said.claim == Decision.Claim.SUSPECT:
         word = standing.suspect_words(decisions).get(said.subject, "")
@@ -342,16 +342,16 @@ def stand(incident: Incident, decisions: list[Decision], now: datetime) -> None:
 
 
 def log_act(incident: Incident, kind: str, by: Any, *, request_id: uuid.UUID | None = None, **data: Any) -> None:
-    """One row of the incident's log; what is empty is left out."""
+    """Write one row of the incident's log, without empty values."""
     act_row(incident, kind, by, request_id or uuid.uuid4(), data).save()
 
 
 def act_row(incident: Incident, kind: str, by: Any, request_id: uuid.UUID, data: dict[str, Any]) -> Activity:
-    """A row for :func:`acts_log`, not saved yet; what is empty is left out."""
+    """A row for :func:`acts_log`, not saved yet, without empty values."""
     kept = {key: value for key, value in data.items() if value not in ("", None)}
     return Activity(incident=incident, job_id=incident.job_id, kind=kind, actor=by, request_id=request_id, data=kept)
 
 
 def acts_log(acts: list[Activity]) -> None:
-    """Many rows at once; whoever is told of single ones is told of each of these too."""
+    """Save many rows at once, and announce each of them to webhooks."""
     activities_announce(Activity.objects.bulk_create(acts))

@@ -1,4 +1,4 @@
-"""The site's own signatures: written as TOML, checked before they are kept, tried on stored jobs before they count."""
+"""The site's own signatures: written in TOML, checked before they are stored, tried on stored jobs before use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from triage.selectors.access import visible_cluster_ids
 
 log = logging.getLogger(__name__)
 
-#: how many of the newest artifacts a dry run reads, and at most how many distinct messages
+#: a dry run reads this many of the newest artifacts and at most so many distinct messages
 DRY_RUN_ARTIFACTS = 300
 DRY_RUN_MESSAGES = 500_000
 
@@ -43,7 +43,7 @@ counter = "node7: RDMA port 3 up"
 
 
 class RuleRefused(ValueError):
-    """A rule that cannot be kept; ``problems`` are sentences for its author."""
+    """A refused rule; ``problems`` are sentences for its author."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__(" ".join(problems))
@@ -51,10 +51,10 @@ class RuleRefused(ValueError):
 
 
 def rule_check(body: str) -> Signature:
-    """The one rule of ``body``.
+    """The one rule in ``body``.
 
     Raises:
-        RuleRefused: it is not one readable rule, contradicts its own example, or takes a built-in rule's name.
+        RuleRefused: it is not one readable rule, contradicts its own example, or has a built-in rule's name.
     """
     if len(body) > 20_000:
         raise RuleRefused(["The rule is longer than 20,000 characters."])
@@ -77,7 +77,7 @@ def rule_check(body: str) -> Signature:
 
 @transaction.atomic
 def rule_save(*, body: str, by: Any, is_active: bool = True, existing: CustomRule | None = None) -> CustomRule:
-    """Keep a checked rule; the next diagnosis uses it.
+    """Store a checked rule; the next diagnosis uses it.
 
     Raises:
         RuleRefused: see :func:`rule_check`; or its id belongs to another rule.
@@ -97,7 +97,7 @@ def rule_save(*, body: str, by: Any, is_active: bool = True, existing: CustomRul
 
 @transaction.atomic
 def rule_delete(*, rule: CustomRule, by: Any) -> None:
-    """Forget a rule; its text stays in the activity log."""
+    """Delete a rule; its text stays in the activity log."""
     Activity.objects.create(
         kind="rule_deleted", actor=by, data={"subject": rule.rule_id, "before": {"body": rule.body}}
     )
@@ -107,7 +107,7 @@ def rule_delete(*, rule: CustomRule, by: Any) -> None:
 def rules_in_force() -> SignatureSet:
     """Active rules of the page, then those of FAULTLINE_RULES_FILE, then the built-in ones.
 
-    A file that cannot be read is told in the log and left out: a diagnosis must not fail for it.
+    An unreadable file is logged and ignored: a diagnosis must not fail because of it.
     """
     texts = list(CustomRule.objects.filter(is_active=True).order_by("rule_id").values_list("body", flat=True))
     if settings.RULES_FILE:
@@ -116,12 +116,12 @@ def rules_in_force() -> SignatureSet:
             signatures.parse(text, area="custom")
             texts.append(text)
         except (OSError, UnicodeDecodeError, SignatureError) as error:
-            log.error("FAULTLINE_RULES_FILE is left out: %s", error)
+            log.error("FAULTLINE_RULES_FILE is ignored: %s", error)
     return signatures.load_with(texts) if texts else signatures.load()
 
 
 def rule_try(*, rule: Signature, user: Any) -> tuple[DryRun, int]:
-    """What ``rule`` would match in the newest artifacts that ``user`` may see, and how many artifacts that were."""
+    """What ``rule`` matches in the newest artifacts that ``user`` may see, and the number of these artifacts."""
     artifacts = Artifact.objects.filter(
         attempt__job__cluster__in=visible_cluster_ids(user), is_superseded=False, state=Artifact.State.PARSED
     ).exclude(parsed_key="")
@@ -143,7 +143,7 @@ def rule_try(*, rule: Signature, user: Any) -> tuple[DryRun, int]:
 
 
 def _uniques(keys: list[str], work: Path) -> Iterator[pl.DataFrame]:
-    """Tables of unique messages of stored artifacts; those without one (flows, stacks) are passed over."""
+    """Tables of unique messages of stored artifacts; skips artifacts without one (flows, stacks)."""
     for key in keys:
         parsed = load_parsed(storage.directory_get(key, ("parsed.json", "uniques.parquet"), work))
         if parsed.uniques is not None and parsed.uniques.exists():

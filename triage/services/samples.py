@@ -1,4 +1,4 @@
-"""Recordings that come with Faultline, loaded as jobs through the same services as any upload."""
+"""Recordings that come with Faultline, loaded as jobs through the same services as uploads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DDP, _PP = "sample-gpt-ddp", "sample-gpt-pp"
 
 
 class Sample(NamedTuple):
-    """One recording; healthy ones are what the others of their family are compared with."""
+    """One recording; the healthy ones are the comparison for others of their family."""
 
     stem: str
     title: str
@@ -24,7 +24,7 @@ class Sample(NamedTuple):
     is_healthy: bool = False
 
 
-#: in the order in which they are loaded
+#: in loading order
 SAMPLES = (
     Sample("healthy_ddp_a", "Sample: healthy run A", "A small run that ended well.", is_healthy=True),
     Sample("healthy_ddp_b", "Sample: healthy run B", "The same program again, it ended well too.", is_healthy=True),
@@ -34,7 +34,7 @@ SAMPLES = (
     Sample("hang_dataloader", "Sample: a hang with stacks", "The run stood still, and its stacks were dumped."),
     Sample("delay_100ms_node", "Sample: a slow network", "The run ended well, but was slow on the way.", _PP),
 )
-#: what somebody who looks at an empty site is shown
+#: the recording to show first on an empty site
 FIRST = "sigkill_rank5"
 
 
@@ -43,13 +43,13 @@ def sample_slug(stem: str) -> str:
 
 
 def has_other_jobs() -> bool:
-    """Whether there is a job that is no part of the demonstration."""
-    slugs = [sample_slug(sample.stem) for sample in SAMPLES]  # earlier versions loaded them elsewhere
+    """Whether there is a job outside the demonstration."""
+    slugs = [sample_slug(sample.stem) for sample in SAMPLES]  # earlier versions loaded them into other clusters
     return Job.objects.exclude(cluster__slug=DEMONSTRATION).exclude(slug__in=slugs).exists()
 
 
 def sample_load(*, stem: str, user: Any) -> Job:
-    """The job of this recording; made, filled and handed to diagnosis if it is not there yet."""
+    """The job of this recording; created, filled and diagnosed if it does not exist."""
     found = Job.objects.filter(slug=sample_slug(stem)).first()
     if found:
         return found

@@ -1,4 +1,4 @@
-"""Named searches: made and forgotten by their owner."""
+"""Saved views: created and deleted by their owner."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from triage.services.reviewing import ReviewError
 
 
 @transaction.atomic
-def view_create(*, name: str, query: str, by: Any, is_shared: bool = False) -> SavedView:
-    """Keep a search under a name; the same name of the same owner replaces it."""
+def saved_view_create(*, name: str, query: str, by: Any, is_shared: bool = False) -> SavedView:
+    """Save a search under a name; the same name of the same owner replaces it."""
     name = name.strip()[:120]
     if not slugify(name):
         raise ReviewError("Give the view a name with at least one letter or digit.")
@@ -37,6 +37,6 @@ def view_create(*, name: str, query: str, by: Any, is_shared: bool = False) -> S
     return SavedView.objects.create(slug=slug, name=name, query=query, is_shared=is_shared, owner=by)
 
 
-def view_forget(*, slug: str, by: Any) -> bool:
-    """Whether a view of this owner was there to forget."""
+def saved_view_delete(*, slug: str, by: Any) -> bool:
+    """Delete a view of this owner; returns whether it existed."""
     return SavedView.objects.filter(slug=slug, owner=by).delete()[0] > 0

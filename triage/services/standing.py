@@ -1,4 +1,4 @@
-"""What stands after humans spoke: the state of an incident and its claims, from its decisions. Pure."""
+"""What stands after decisions of people: the state of an incident and its claims. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STATE_OF = {
     Decision.Word.REJECT: Incident.State.REJECTED,
     Decision.Word.INCONCLUSIVE: Incident.State.INCONCLUSIVE,
 }
-#: states that a further act sets; they hold until the category is judged anew
+#: states that a further act sets; they hold until the category is judged again
 LATER_STATES = frozenset({Incident.State.ACTIONED, Incident.State.RESOLVED})
 
 
@@ -27,21 +27,21 @@ def latest(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
 
 
 def state_of(decisions: Iterable[Decision]) -> str:
-    """The state follows the word on the category."""
+    """The state follows the decision on the category."""
     word = latest(decisions).get((Decision.Claim.CATEGORY, ""))
     return _STATE_OF[Decision.Word(word.word)] if word else Incident.State.AWAITING_REVIEW
 
 
 def suspect_words(decisions: Iterable[Decision]) -> dict[str, str]:
-    """The word that stands on each suspect somebody spoke of, by its name."""
+    """The decision that stands on each judged suspect, by its name."""
     last = latest(decisions)
     return {subject: word.word for (claim, subject), word in last.items() if claim == Decision.Claim.SUSPECT}
 
 
 def category_of(machine: str, decisions: Iterable[Decision]) -> str:
-    """The category that stands: the human's word (also on an earlier version), else the machine's.
+    """The category that stands: a person's (also on an earlier version), else the machine's.
 
-    A rejected one is unknown: something stopped the job, but not what the machine named, which must not count it.
+    A rejected category counts as unknown: something stopped the job, but not what the machine named.
     """
     word = latest(decisions).get((Decision.Claim.CATEGORY, ""))
     if word and word.word == Decision.Word.REJECT:

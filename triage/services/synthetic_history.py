@@ -1,8 +1,8 @@
-"""A year of made-up training on 400 nodes, for the demonstration: pure, and the same for the same end.
+"""A year of generated training history on 400 nodes, for the demonstration: pure; equal end times give equal histories.
 
-Four parts of the machine park each run one job after the other. Failures come at random in proportion to the nodes and
-the hours; one ends an attempt, the next attempt goes on from the last checkpoint. All figures of the statistics page
-follow from that: nothing is written down twice, so that they add up as real ones do.
+Four parts of the machine park each run one job after the other. Failures are random, in proportion to nodes and hours.
+A failure ends an attempt; the next attempt continues from the last checkpoint. All figures of the statistics page
+follow from these rows, so that they add up like real ones.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-#: all of them lie in the “last 365 days” that end on the day of the end
+#: all of them are in the “last 365 days” on the day of the end
 DAYS = 364
 NODES = tuple(f"demo-{number:03d}" for number in range(1, 401))
 STEP_S = 20.0
 CHECKPOINT_STEPS = 180
-#: machines that fail more often than others, as some do in every park
+#: machines that fail more often than others, as in every park
 _LEMONS = {"demo-017": 25.0, "demo-118": 40.0, "demo-203": 15.0, "demo-371": 20.0}
 _SEED = 20260101
 
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """A part of the park: what runs there, on how many nodes, and how many hours of training a job needs."""
+    """A part of the park: its program, its number of nodes, and the hours of training per job."""
 
     model: str
     framework: str
@@ -42,7 +42,7 @@ _PARKS = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A way to fail: how often among others, what the machine may take it for, what its headline says."""
+    """A kind of failure: its frequency, what the machine may take it for, its headline."""
 
     category: str
     weight: float
@@ -90,7 +90,7 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What ended an attempt. ``said`` is what the machine named, ``state`` what became of it (``Incident.State``)."""
+    """What ended an attempt. ``said`` is the machine's category, ``state`` the later ``Incident.State``."""
 
     kind: Kind
     node: str
@@ -111,7 +111,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One attempt: steps ``first`` to ``last`` were done from ``trains_at`` on; ``ended_at`` is None while it runs."""
+    """One attempt: it did steps ``first`` to ``last`` from ``trains_at`` on; ``ended_at`` is None while it runs."""
 
     started_at: datetime
     trains_at: datetime
@@ -124,7 +124,7 @@ class Launch:
 
 @dataclass(slots=True)
 class SyntheticJob:
-    """One job with its attempts; ``is_over`` unless it still runs at the end of the year."""
+    """One job with its attempts; ``is_over`` unless it runs at the end of the year."""
 
     park: Park
     number: int
@@ -136,7 +136,7 @@ def history(end: datetime) -> Iterator[SyntheticJob]:
     """The jobs of the year that ends at ``end``, park by park. O(jobs + failures), a few hundred of each."""
     start, first = end - timedelta(days=DAYS), 0
     for park in _PARKS:
-        dice = random.Random(f"{_SEED} {park.model}")  # noqa: S311  # made-up figures, no secret
+        dice = random.Random(f"{_SEED} {park.model}")  # noqa: S311  # random figures, not secrets
         names = NODES[first : first + park.nodes]
         first += park.nodes
         at, number = start, 0
@@ -151,7 +151,7 @@ def history(end: datetime) -> Iterator[SyntheticJob]:
 def _run(
     job: SyntheticJob, names: tuple[str, ...], at: datetime, start: datetime, end: datetime, dice: random.Random
 ) -> datetime:
-    """Fill the job with attempts until its steps are done or the year is over; returns when it ended."""
+    """Add attempts to the job until its steps are done or the year is over; returns when it ended."""
     needed, done = int(dice.uniform(*job.park.hours) * 3600 / STEP_S), 0
     while True:
         trains_at = at + timedelta(minutes=dice.uniform(3, 9))
@@ -178,7 +178,7 @@ def _run(
 
 
 def _failures_per_node_day(year: float) -> float:
-    """Falls over the year, but for a quarter with a bad batch of optics."""
+    """Falls over the year, except for a quarter with a bad batch of optics."""
     return 0.0030 if 0.4 < year < 0.6 else 0.0023 - 0.0009 * year
 
 
@@ -211,7 +211,7 @@ def _failure(
 
 
 def _state(is_right: bool, age: timedelta, dice: random.Random) -> str:
-    """The last word on it; what is young may still wait for one."""
+    """The incident's state; recent ones may still await review."""
     if age < timedelta(days=6) and dice.random() < 0.6:
         return "awaiting_review"
     if age < timedelta(days=2):

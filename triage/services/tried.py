@@ -1,4 +1,4 @@
-"""What an engineer did about an incident, kept as activity: the ladder of advice goes on from what failed again."""
+"""Records what an engineer did about an incident; after failed actions the advice moves to the next one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def tried_record(
     reason: str = "",
     request_id: uuid.UUID | None = None,
 ) -> None:
-    """Keep that ``action`` was carried out on ``targets`` (names, by commas or blanks), how it ended and why.
+    """Record that ``action`` was carried out on ``targets`` (names, separated by commas or blanks), its outcome and
+    why.
 
     Raises:
         ReviewError: unknown action or outcome, or too many names.
@@ -48,13 +49,13 @@ def tried_record(
 
 @transaction.atomic
 def tried_undo(*, row: Activity, by: Any, request_id: uuid.UUID | None = None) -> bool:
-    """Take a record back by a further act; False where it was taken back before.
+    """Undo a record by a further act; False if it was undone before.
 
     Raises:
         ReviewError: the row records no action.
     """
     if row.kind != "tried" or row.incident_id is None:
-        raise ReviewError("This records no action that was taken.")
+        raise ReviewError("This row records no action.")
     incident = Incident.objects.select_for_update(of=("self",)).get(pk=row.incident_id)
     if incident.activities.filter(kind="untried", data__of=row.pk).exists():
         return False

@@ -1,4 +1,4 @@
-"""Taking back what one act did, by further acts: nothing is deleted, and whoever came after is not overruled."""
+"""Undoes one act by further acts: nothing is deleted, and later changes by others stay."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _SLEEP = {"snoozed", "woken"}
 
 @transaction.atomic
 def act_undo(*, request_id: uuid.UUID, by: Any) -> int:
-    """Undo everything of one (bulk) act made by this person; returns on how many incidents.
+    """Undo everything of one (bulk) act of this person; returns on how many incidents.
 
-    What somebody changed since stays as it is. An act that was taken back before is not taken back again. Some two
-    dozen queries, whatever their number, and a few for each webhook message.
+    Later changes by others stay. An act that was undone before is not undone again. About two dozen queries for any
+    number of incidents, and a few for each webhook message.
     """
     acts = Activity.objects.filter(request_id=request_id, actor=by, incident__isnull=False)
     rows = list(acts.select_related("incident").order_by("pk"))
@@ -37,17 +37,17 @@ def act_undo(*, request_id: uuid.UUID, by: Any) -> int:
     return count + done
 
 
-#: how long after it an act is taken back by a key: what somebody did last week is not what they mean
+#: the undo key reaches back this far: nobody means an act of last week
 LAST_WITHIN = timedelta(days=1)
 _UNDOABLE = ("decided", "assigned", "merged", "split", "tried", *_STATES, *_SLEEP)
 
 
 @transaction.atomic
 def last_act_undo(*, by: Any, now: datetime, incident: Incident | None = None) -> list[Activity]:
-    """Take back the last act of this person that still stands, of the last day; returns its rows, none if none is left.
+    """Undo the latest act of this person within a day that is not undone; returns its rows, or an empty list.
 
-    With ``incident`` only acts on it count. Acts that took something back are no acts of this kind, and an act that
-    was taken back once is passed over, so that doing this again takes back the act before.
+    With ``incident``, only acts on it count. Undo acts do not count, and undone acts are skipped, so that another call
+    undoes the act before.
     """
     acts = Activity.objects.filter(actor=by, at__gte=now - LAST_WITHIN, incident__isnull=False)
     undone = set(acts.filter(data__undoes__isnull=False).values_list("data__undoes", flat=True))
@@ -65,7 +65,7 @@ def last_act_undo(*, by: Any, now: datetime, incident: Incident | None = None) -
 
 
 class _Undoing:
-    """The rows of one act with all that taking them back needs, read at once and written at once."""
+    """The rows of one act and what is needed to undo them, read and written in bulk."""
 
     def __init__(self, rows: Sequence[Activity], by: Any, undo_id: uuid.UUID, *, of: uuid.UUID) -> None:
         self.rows, self.by, self.undo_id, self.of = rows, by, undo_id, of
@@ -77,14 +77,14 @@ class _Undoing:
         groups = {row.data["before"] for row in rows if row.kind in ("merged", "split") and row.data.get("before")}
         self.groups = Group.objects.in_bulk(groups)
         self.decisions: list[Decision] = []
-        #: what stands on suspects, by (incident, name)
+        #: the decision on each suspect, by (incident, name)
         self.words: dict[tuple[int, str], str] = {}
         self.fields: set[str] = set()
         self.changed: dict[int, Incident] = {}
         self.now = timezone.now()
 
     def done(self) -> int:
-        """Take them back; returns how many."""
+        """Undo the rows; returns how many."""
         acts = [act for row in self.rows if (act := self._back(row)) is not None]
         if self.decisions:
             Decision.objects.bulk_update(self.decisions, ["undone_at", "undone_by"])
@@ -96,7 +96,7 @@ class _Undoing:
         return len(acts)
 
     def _back(self, row: Activity) -> Activity | None:
-        """The act that takes this one back, done but not saved; None where nothing is left to take back."""
+        """The act that undoes this row, applied but not saved; None if there is nothing to undo."""
         incident = self.incidents[row.incident_id or 0]
         before, after = row.data.get("before"), row.data.get("after")
         if row.kind == "decided":
@@ -120,11 +120,11 @@ class _Undoing:
         return self._told(incident, "undone", {"word": row.kind, "before": after, "after": before})
 
     def _told(self, incident: Incident, kind: str, data: dict[str, Any]) -> Activity:
-        """The row that says what was taken back, and of which act."""
+        """The activity row that records the undo and its act."""
         return act_row(incident, kind, self.by, self.undo_id, {**data, "undoes": str(self.of)})
 
     def _word_back(self, incident: Incident, pk: int | None) -> Activity | None:
-        decisions = list(incident.decisions.all())  # those fetched at once, so that each knows what was undone
+        decisions = list(incident.decisions.all())  # prefetched, so that each knows the undone ones
         decision = next((one for one in decisions if one.pk == pk and one.undone_at is None), None)
         if decision is None:
             return None
@@ -146,9 +146,7 @@ class _Undoing:
 
 
 def _rules_restore(rules: Collection[int], by: Any) -> None:
-    """Where new incidents of a fingerprint belong is again what it was before the act, by a further rule; unless
-    somebody said otherwise since.
-    """
+    """Restore the rules for fingerprints from before the act, by further rules, unless somebody changed them since."""
     made = list(GroupRule.objects.filter(pk__in=rules).order_by("pk"))
     known = GroupRule.objects.filter(fingerprint__in={rule.fingerprint for rule in made}).order_by("pk")
     said: dict[tuple[int, str], list[GroupRule]] = {}

@@ -1,4 +1,4 @@
-"""Messages to webhooks on their way: signed, sent, tried again with growing patience, given up, written down.
+"""Delivers webhook messages: sign, send, retry with back-off, give up, record.
 
 Signing follows Standard Webhooks: HMAC-SHA256 over ``id.timestamp.body``, in base64, under version ``v1``.
 """
@@ -18,15 +18,15 @@ from django.utils import timezone
 
 from triage.models import Delivery, Webhook
 from triage.services import outbound
-from triage.services.webhooks import PING, may_learn
+from triage.services.webhooks import PING, may_receive
 
 log = logging.getLogger(__name__)
 
-#: patience after the first, second … failed try; a day and a half in all
+#: delay after the first, second … failed try; a day and a half in total
 BACKOFF_S = (5, 30, 120, 600, 3600, 4 * 3600, 10 * 3600, 20 * 3600)
-#: whoever claimed a message and said nothing for this long has died
+#: a sender that claimed a message and was silent for this long has died
 _LEASE = timedelta(seconds=60)
-#: so many messages given up in a row switch a webhook off
+#: this many failed messages in a row switch a webhook off
 GIVEN_UP_MAX = 20
 _KEPT_ANSWER = 500
 _KEPT_ATTEMPTS = 30
@@ -36,7 +36,7 @@ _GONE = 410
 
 
 def delivery_send(delivery_id: uuid.UUID) -> None:
-    """Send one message if it is due and nobody else does. Safe to call from many workers at once."""
+    """Send one message if it is due and no other worker sends it. Safe to call from many workers at once."""
     now = timezone.now()
     found = Delivery.objects.select_related("webhook__owner").filter(
         pk=delivery_id, state=Delivery.State.WAITING, due_at__lte=now
@@ -49,38 +49,38 @@ def delivery_send(delivery_id: uuid.UUID) -> None:
         return
     delivery.tries += 1
     hook = delivery.webhook
-    why = _stopped(delivery, hook)
+    why = _stop_reason(delivery, hook)
     answer = outbound.Answer(0, "", why, 0) if why else _post(delivery, hook, now)
     _record(delivery, hook, answer, now, is_final=bool(why))
 
 
 def signatures(*, secrets: list[str], message_id: str, timestamp: int, body: bytes) -> str:
-    """The value of ``webhook-signature``: one signature a secret, separated by spaces."""
+    """The value of ``webhook-signature``: one signature per secret, separated by spaces."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     keys = [base64.b64decode(secret.removeprefix("whsec_")) for secret in secrets]
     return " ".join("v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode() for key in keys)
 
 
 def deliveries_due() -> list[uuid.UUID]:
-    """Messages whose time has come: the sweep wakes a worker for each."""
+    """Messages that are due: the sweep wakes a worker for each."""
     due = Delivery.objects.filter(state=Delivery.State.WAITING, due_at__lte=timezone.now())
     return list(due.order_by("due_at").values_list("pk", flat=True)[:_AT_ONCE])
 
 
 def deliveries_tidy() -> None:
-    """Forget messages of more than a month ago that are done with."""
+    """Delete finished messages that are older than a month."""
     old = Delivery.objects.filter(created_at__lt=timezone.now() - _KEPT).exclude(state=Delivery.State.WAITING)
     old.delete()
 
 
-def _stopped(delivery: Delivery, hook: Webhook) -> str:
-    """Why this message must not go out any more; empty when it may."""
+def _stop_reason(delivery: Delivery, hook: Webhook) -> str:
+    """Why this message must not be sent any more; empty if it may."""
     if delivery.event == PING:
         return ""
     if not hook.is_active:
         return "The webhook was switched off before this could be sent."
-    if not may_learn(hook, delivery.cluster_id):
-        return "The webhook's owner may not see this any more: it was not sent."
+    if not may_receive(hook, delivery.cluster_id):
+        return "The webhook's owner has no access to this any more: it was not sent."
     return ""
 
 
@@ -102,7 +102,7 @@ def _post(delivery: Delivery, hook: Webhook, now: datetime) -> outbound.Answer:
 
 
 def _record(delivery: Delivery, hook: Webhook, answer: outbound.Answer, at: datetime, *, is_final: bool) -> None:
-    """Write down what came of it; only the holder of the latest claim does."""
+    """Record the result of a try. Only the holder of the latest claim may do that."""
     is_there = 200 <= answer.status < 300
     error = answer.error
     if not error and 300 <= answer.status < 400:
@@ -121,7 +121,7 @@ def _record(delivery: Delivery, hook: Webhook, answer: outbound.Answer, at: date
         state=state,
         attempts=[*delivery.attempts, row][-_KEPT_ATTEMPTS:],
         delivered_at=timezone.now() if is_there else None,
-        due_at=timezone.now() + _patience(delivery.tries, answer) if state == Delivery.State.WAITING else None,
+        due_at=timezone.now() + _retry_delay(delivery.tries, answer) if state == Delivery.State.WAITING else None,
     )
     if not kept or is_final or delivery.event == PING:
         return
@@ -137,9 +137,9 @@ def _record(delivery: Delivery, hook: Webhook, answer: outbound.Answer, at: date
             )
 
 
-def _patience(tries: int, answer: outbound.Answer) -> timedelta:
-    """How long to wait after that many tries: back-off with a fifth of chance, longer where the receiver asks so."""
-    wait = BACKOFF_S[min(tries, len(BACKOFF_S)) - 1] * random.uniform(0.9, 1.1)  # noqa: S311  # spreads load, hides nothing
+def _retry_delay(tries: int, answer: outbound.Answer) -> timedelta:
+    """The delay after so many tries: back-off with 10 % jitter, longer if the receiver asks for it."""
+    wait = BACKOFF_S[min(tries, len(BACKOFF_S)) - 1] * random.uniform(0.9, 1.1)  # noqa: S311  # spreads load, no secret
     if answer.status in (429, 503) and answer.retry_after_s is not None:
         wait = max(wait, min(answer.retry_after_s, BACKOFF_S[-1]))
     return timedelta(seconds=wait)

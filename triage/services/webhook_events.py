@@ -1,4 +1,4 @@
-"""Which events webhooks are told of: made from the activity log, from settled evidence and from work that failed."""
+"""Makes webhook events from the activity log, from read evidence and from failed work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ingest.models import Artifact, Job, Run, Upload
 from triage.models import Activity, Diagnosis, Incident, Webhook
-from triage.services.webhooks import announce, job_told, link
+from triage.services.webhooks import announce, job_payload, link
 
 _HUMAN = {
     "decided": "incident.decided",
@@ -16,16 +16,16 @@ _HUMAN = {
     "assigned": "incident.assigned",
     **dict.fromkeys(("actioned", "resolved", "reopened", "snoozed", "woken"), "incident.moved"),
 }
-#: problems told in one message; their number is told too
+#: maximum number of problems in one message, which also has their total
 _MAX_PROBLEMS = 50
-#: machines named in an advice
+#: maximum number of machines in an advice
 _MAX_TARGETS = 20
-#: of an activity, what a message repeats: not comments, which may be private
-_TOLD = ("claim", "subject", "word", "before", "after", "reason")
+#: the fields of an activity that a message contains; not comments, which may be private
+_ACTIVITY_FIELDS = ("claim", "subject", "word", "before", "after", "reason")
 
 
 def activity_announce(activity: Activity) -> None:
-    """Tell of one row of the activity log. One query where no webhook is active; none for kinds that nobody is told."""
+    """Announce one row of the activity log. One query if no webhook is active; none for kinds without an event."""
     if activity.incident_id is None and activity.kind != "diagnosed":
         return
     if activity.kind not in (*_HUMAN, "diagnosed", "regressed") or not Webhook.objects.filter(is_active=True).exists():
@@ -33,22 +33,22 @@ def activity_announce(activity: Activity) -> None:
     if activity.kind == "diagnosed":
         _diagnosed(activity)
     elif activity.kind == "regressed":
-        _tell(activity, "incident.regressed", {"regressed_from": activity.data.get("before")})
+        _announce_for(activity, "incident.regressed", {"regressed_from": activity.data.get("before")})
     else:
-        act = {key: activity.data[key] for key in _TOLD if key in activity.data}
+        act = {key: activity.data[key] for key in _ACTIVITY_FIELDS if key in activity.data}
         by = activity.actor.get_username() if activity.actor else None
-        _tell(activity, _HUMAN[activity.kind], {"act": {"kind": activity.kind, "by": by, **act}})
+        _announce_for(activity, _HUMAN[activity.kind], {"act": {"kind": activity.kind, "by": by, **act}})
 
 
 def activities_announce(activities: Iterable[Activity]) -> None:
-    """Tell of rows that were made together, which no signal tells of. One query where no webhook is active."""
+    """Announce rows that were created in bulk, for which no signal is sent. One query if no webhook is active."""
     if Webhook.objects.filter(is_active=True).exists():
         for activity in activities:
             activity_announce(activity)
 
 
 def evidence_announce(*, job_id: int, revision: int) -> None:
-    """All evidence of a revision has settled: tell what of it could not be read, each set of problems once."""
+    """All evidence of a revision is read: announce what could not be read, each set of problems once."""
     if not Webhook.objects.filter(is_active=True).exists():
         return
     states = (Artifact.State.SKIPPED, Artifact.State.FAILED)
@@ -61,12 +61,12 @@ def evidence_announce(*, job_id: int, revision: int) -> None:
 
 
 def failure_announce(run_id: int) -> None:
-    """Work was given up. Of files that were being read, :func:`evidence_announce` tells when the rest has settled."""
+    """Announce failed work. Unreadable files are announced by :func:`evidence_announce` when the rest is read."""
     run = Run.objects.select_related("job__cluster", "upload").filter(pk=run_id).first()
     if run is None:
         return
     if run.kind == Run.Kind.DIAGNOSE:
-        data = {"job": job_told(run.job), "problem": run.error, "revision": run.parameters.get("revision", 0)}
+        data = {"job": job_payload(run.job), "problem": run.error, "revision": run.parameters.get("revision", 0)}
         announce(
             event="job.failed_to_diagnose",
             subject=f"{run.pk} {run.created_at.timestamp()}",
@@ -77,8 +77,8 @@ def failure_announce(run_id: int) -> None:
         _unreadable(run.job, [{"path": run.upload.path, "problem": run.error}], run.job.revision)
 
 
-def incident_told(incident: Incident) -> dict[str, Any]:
-    """What a message says of an incident: enough to route it and to act, not the evidence."""
+def incident_payload(incident: Incident) -> dict[str, Any]:
+    """The incident in a message: enough to route it and to act, without the evidence."""
     return {
         "number": incident.pk,
         "url": link(f"/incidents/{incident.pk}/"),
@@ -97,12 +97,12 @@ def incident_told(incident: Incident) -> dict[str, Any]:
         "happened_at": incident.happened_at.isoformat(),
         "opened_at": incident.opened_at.isoformat(),
         "fingerprint": incident.fingerprint,
-        "advice": _advice_told(incident),
+        "advice": _advice_payload(incident),
     }
 
 
-def _advice_told(incident: Incident) -> dict[str, Any]:
-    """What to do, for whoever reads the message before the page. One query, which leaves the rest of the report."""
+def _advice_payload(incident: Incident) -> dict[str, Any]:
+    """What to do, for readers of the message. One query that loads only the advice of the report."""
     found = Diagnosis.objects.filter(pk=incident.diagnosis_id).values_list("report__advice", flat=True).first() or {}
     targets = found.get("targets") or []
     return {"action": found.get("action"), "title": found.get("action_title"), "targets": targets[:_MAX_TARGETS]}
@@ -114,32 +114,32 @@ def _diagnosed(activity: Activity) -> None:
         return
     found = incident is not None and not incident.is_withdrawn
     data = {
-        "job": job_told(job),
+        "job": job_payload(job),
         "revision": activity.data.get("revision"),
         "is_failure": found,
-        "incident": incident_told(incident) if incident and found else None,
+        "incident": incident_payload(incident) if incident and found else None,
     }
     announce(event="job.diagnosed", subject=str(activity.pk), cluster_id=job.cluster_id, data=data)
     if incident is None:
         return
     if incident.is_withdrawn:
-        _tell(activity, "incident.withdrawn", {})
+        _announce_for(activity, "incident.withdrawn", {})
     elif not incident.activities.filter(kind="diagnosed").exclude(pk=activity.pk).exists():
-        _tell(activity, "incident.opened", {})
+        _announce_for(activity, "incident.opened", {})
 
 
-def _tell(activity: Activity, event: str, more: dict[str, Any]) -> None:
+def _announce_for(activity: Activity, event: str, more: dict[str, Any]) -> None:
     incident = activity.incident
     if incident is None:
         return
-    data = {"incident": incident_told(incident), "job": job_told(incident.job), **more}
+    data = {"incident": incident_payload(incident), "job": job_payload(incident.job), **more}
     announce(event=event, subject=str(activity.pk), cluster_id=incident.cluster_id, data=data)
 
 
 def _unreadable(job: Job, problems: list[dict[str, str]], revision: int) -> None:
     digest = hashlib.sha256(repr(problems).encode()).hexdigest()[:32]
     data = {
-        "job": job_told(job),
+        "job": job_payload(job),
         "revision": revision,
         "problem_count": len(problems),
         "problems": problems[:_MAX_PROBLEMS],

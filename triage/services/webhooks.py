@@ -1,4 +1,4 @@
-"""Webhooks: made and changed by people, told of events. Messages are rows of the transaction that they tell of."""
+"""Webhooks: created and changed by people. Messages are rows, written in the transaction of their event."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from triage.services import outbound
 
 EVENTS = {
     "incident.opened": "a diagnosis found a failure that was not known",
-    "incident.regressed": "it looks like one that was resolved before",
+    "incident.regressed": "the new failure looks like one that was resolved before",
     "incident.decided": "somebody confirmed, corrected or rejected a claim",
-    "incident.undone": "somebody took such a word back",
-    "incident.moved": "it was acted on, resolved, reopened, snoozed or woken",
-    "incident.assigned": "it was given to somebody, or to nobody",
-    "incident.withdrawn": "a later diagnosis finds no failure any more",
+    "incident.undone": "somebody undid a decision",
+    "incident.moved": "an action was recorded, or it was resolved, reopened, snoozed or woken",
+    "incident.assigned": "it was assigned to somebody, or to nobody",
+    "incident.withdrawn": "a later diagnosis found no failure",
     "job.diagnosed": "a diagnosis of an attempt was stored, with or without a failure",
     "job.failed_to_parse": "evidence could not be read; the sentences say why",
-    "job.failed_to_diagnose": "a diagnosis was given up",
+    "job.failed_to_diagnose": "a diagnosis failed",
 }
 PING = "ping"
-#: how long the secret before the present one still signs
+#: how long the former secret still signs
 FORMER_KEPT = timedelta(hours=24)
 MAX_WEBHOOKS = 100
 
@@ -50,10 +50,10 @@ def webhook_save(
     is_active: bool = True,
     existing: Webhook | None = None,
 ) -> Webhook:
-    """Make a webhook, or change one. Raises :class:`Refused` with the field's sentence."""
+    """Create or change a webhook. Raises :class:`Refused` with the field's sentence."""
     wanted = sorted(set(events))
     if not name.strip():
-        _refuse("name", "Give it a name that says who is told.")
+        _refuse("name", "Give it a name that says who receives the messages.")
     unknown = [event for event in wanted if event not in EVENTS]
     if unknown or not wanted:
         said = f"There is no event “{unknown[0]}”" if unknown else "Choose at least one event"
@@ -64,7 +64,7 @@ def webhook_save(
         _refuse("url", str(error))
     owner = existing.owner if existing else by
     if cluster is not None and not {cluster.pk} <= set(visible_cluster_ids(owner)):
-        _refuse("cluster", f"{owner.get_username()} does not see the cluster {cluster.slug}: leave it out.")
+        _refuse("cluster", f"{owner.get_username()} does not see the cluster {cluster.slug}: remove it.")
     if existing is None and Webhook.objects.filter(owner=by).count() >= MAX_WEBHOOKS:
         _refuse("name", f"You have {MAX_WEBHOOKS} webhooks: delete one first.")
     hook = existing or Webhook(owner=by, secret=_secret())
@@ -81,14 +81,14 @@ def webhook_save(
 
 @transaction.atomic
 def webhook_delete(*, hook: Webhook, by: Any) -> None:
-    """Forget it and its messages; that it was there stays in the activity log."""
+    """Delete a webhook and its messages; the activity log keeps a record."""
     _log("webhook_deleted", hook, by, before=_told(hook))
     hook.delete()
 
 
 @transaction.atomic
 def secret_rotate(*, hook: Webhook, by: Any) -> str:
-    """A new secret, shown this once. For a day messages carry the old one's signature too."""
+    """Create a new secret, which is shown only now. For a day, messages also have the old one's signature."""
     hook.former_secret, hook.former_until = hook.secret, timezone.now() + FORMER_KEPT
     hook.secret = _secret()
     hook.save(update_fields=["secret", "former_secret", "former_until"])
@@ -97,14 +97,14 @@ def secret_rotate(*, hook: Webhook, by: Any) -> str:
 
 
 def ping(*, hook: Webhook) -> Delivery:
-    """A message that tells of nothing, to see whether messages arrive; also where the webhook is switched off."""
+    """A test message, also if the webhook is switched off."""
     (delivery,) = _keep([(hook, None)], PING, uuid.uuid4().hex, {"webhook": hook.pk, "name": hook.name})
     return delivery
 
 
 @transaction.atomic
 def redeliver(*, delivery: Delivery) -> Delivery:
-    """Send a message again, under its own id: a receiver that has it knows it by that."""
+    """Send a message again, under its own id: a receiver that has it recognises it."""
     Delivery.objects.filter(pk=delivery.pk).update(
         state=Delivery.State.WAITING, tries=0, due_at=timezone.now(), delivered_at=None
     )
@@ -114,20 +114,20 @@ def redeliver(*, delivery: Delivery) -> Delivery:
 
 
 def announce(*, event: str, subject: str, cluster_id: int, data: dict[str, Any]) -> list[Delivery]:
-    """Write the message for every webhook that is to be told; call it in the transaction of what it tells of.
+    """Write the message for every webhook with this event. Call it in the transaction of the event.
 
-    The same ``event`` and ``subject`` again is the same message. One query where nobody listens.
+    The same ``event`` and ``subject`` again is the same message. One query if no webhook listens.
     """
     hooks = [
         hook
         for hook in Webhook.objects.filter(is_active=True).select_related("owner")
-        if event in hook.events and may_learn(hook, cluster_id)
+        if event in hook.events and may_receive(hook, cluster_id)
     ]
     return _keep([(hook, cluster_id) for hook in hooks], event, subject, data) if hooks else []
 
 
-def may_learn(hook: Webhook, cluster_id: int | None) -> bool:
-    """Whether its owner may still have webhooks and sees that cluster, and the webhook is about it."""
+def may_receive(hook: Webhook, cluster_id: int | None) -> bool:
+    """Whether the owner may still have webhooks and sees that cluster, and the webhook includes it."""
     if not hook.owner.is_active or not can(hook.owner, "webhooks"):
         return False
     if cluster_id is None:
@@ -135,8 +135,8 @@ def may_learn(hook: Webhook, cluster_id: int | None) -> bool:
     return hook.cluster_id in (None, cluster_id) and cluster_id in visible_cluster_ids(hook.owner)
 
 
-def job_told(job: Job) -> dict[str, Any]:
-    """What a message says of a job."""
+def job_payload(job: Job) -> dict[str, Any]:
+    """The job in a message."""
     return {"slug": job.slug, "name": job.name, "cluster": job.cluster.slug, "url": link(f"/jobs/{job.slug}/")}
 
 

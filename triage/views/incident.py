@@ -192,7 +192,7 @@ def assign(request: HttpRequest, number: int) -> HttpResponse:
     request_id = uuid.uuid4()
     try:
         if name and person is None:
-            raise reviewing.nobody_called(name)
+            raise reviewing.unknown_person(name)
         reviewing.incident_assign(incident=found, assignee=person, by=request.user, request_id=request_id)
     except ReviewError as error:
         complain(request, str(error))

@@ -29,8 +29,8 @@ from triage.selectors.incidents import QUEUE_SIZE, SORTS, incident_page, inciden
 from triage.selectors.jobs import jobs_visible_to
 from triage.selectors.saved_views import saved_view_query, saved_views
 from triage.services.grouping import incidents_merge, incidents_split
-from triage.services.reviewing import ReviewError, incidents_assign, incidents_decide, nobody_called
-from triage.services.saved_views import view_create, view_forget
+from triage.services.reviewing import ReviewError, incidents_assign, incidents_decide, unknown_person
+from triage.services.saved_views import saved_view_create, saved_view_delete
 from triage.services.undoing import act_undo, last_act_undo
 from triage.views.common import ability_required, back, complain, demonstration, incident_or_404, say
 
@@ -195,7 +195,7 @@ def _bulk_done(request: HttpRequest, act: str, found: list[Incident], fallback: 
         name = request.POST.get("assignee", "")
         person = get_user_model().objects.filter(username=name, is_active=True).first() if name else request.user
         if person is None:
-            raise nobody_called(name)
+            raise unknown_person(name)
         request_id, _ = incidents_assign(incidents=found, assignee=person, by=request.user)
         say(request, f"Assigned {many} to {person.get_username()}.", undo=request_id)
     elif act == "merge":
@@ -249,7 +249,7 @@ def undo_last(request: HttpRequest) -> HttpResponse:
 def view_save(request: HttpRequest) -> HttpResponse:
     """Keep the search under a name, private or shared."""
     try:
-        view = view_create(
+        view = saved_view_create(
             name=request.POST.get("name", ""),
             query=request.POST.get("q", ""),
             is_shared=bool(request.POST.get("is_shared")),
@@ -265,7 +265,7 @@ def view_save(request: HttpRequest) -> HttpResponse:
 @require_POST
 def view_delete(request: HttpRequest, slug: str) -> HttpResponse:
     """Forget one of one's own saved views."""
-    if view_forget(slug=slug, by=request.user):
+    if saved_view_delete(slug=slug, by=request.user):
         say(request, "The view is gone.")
     else:
         complain(request, "Only its owner can delete a view.")
