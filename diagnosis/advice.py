@@ -155,7 +155,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
     fused = _accused(parts)
     nodes = [s for s in fused if s.get("kind") == "node" and float(s.get("score") or 0) >= 0.5]
     logged = [n["node"] for n in logs.get("nodes") or () if n.get("suspect", True)]
-    culprits = [str(s["entity"]) for s in nodes] or ([] if fused else [str(n) for n in logged])
+    culprits = [str(s["entity"]) for s in nodes] or ([] if fused or told else [str(n) for n in logged])
     slow = {
         str(d.get("switch")) for d in flows.get("diagnoses") or () if d.get("kind") == "slow_switch" and d.get("switch")
     }

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from diagnosis import advice, faults, flows, inventory, localize, stacks
+from diagnosis import advice, checks, faults, flows, inventory, localize, stacks
 from diagnosis.classify_model import Model
 from diagnosis.conclusion import Conclusion, conclude
 from diagnosis.conclusion.conclude import to_json as conclusion_json
@@ -58,6 +58,8 @@ def diagnose(
     """
     hints = job or JobHints()
     pool = history or History()
+    given, outputs = parsed, checks.read(parsed, read)
+    parsed = [p for p in parsed if p.path not in {o.path for o in outputs}]
     known = inventory.read(parsed, hints)
     logs = attempts.diagnose_logs(
         parsed,
@@ -71,6 +73,7 @@ def diagnose(
         on_stage=on_stage,
         without=without,
     )
+    inputs = tuple(_input(p) for p in sorted(given, key=lambda p: p.path))
     on_stage("stacks", 0, 1)
     lost: list[str] = []
     stack_part = _guarded("stack dumps", lambda: _stacks(parsed, known, logs, on_stage), lost)
@@ -83,15 +86,32 @@ def diagnose(
     flow_part.pop("suspects", None)
     suspects = localize.fuse([*localize.of_logs(logs), *flow_suspects, *stack_suspects])
     described = _job(known, hints, logs, stack_part)
+    results = checks.placed(outputs, [*described["node_names"], *(s.entity for s in suspects if s.kind == "node")])
+    suspects = checks.weighed(suspects, results)
     concluded = conclude(
-        logs, flow_part, stack_part, suspects, hints=hints, gpus=described["world_size"], least_gpu_s=least_gpu_s
+        logs,
+        flow_part,
+        stack_part,
+        suspects,
+        hints=hints,
+        gpus=described["world_size"],
+        least_gpu_s=least_gpu_s,
+        results=results,
     )
     stack_part.pop("suspects", None)
     advice_ = advised(logs, flow_part, stack_part, concluded, described)
-    told = conclusion_json(replace(concluded, advice=advice_))
+    offered = checks.chosen(
+        concluded.condition,
+        concluded.alternatives,
+        concluded.fault,
+        concluded.seen,
+        results,
+        has_stacks=bool(stack_part),
+    )
+    told = conclusion_json(replace(concluded, advice=advice_, checks=offered))
     return Diagnosis(
         engine=ENGINE,
-        inputs=tuple(_input(p) for p in sorted(parsed, key=lambda p: p.path)),
+        inputs=inputs,
         job=described,
         headline=concluded.sentence,
         logs=logs,
@@ -102,7 +122,11 @@ def diagnose(
         advice=advice_,
         missing=(*lost, *_missing(parsed, logs)),
         observed=logs.observed if logs else (),
-        inferred=(*(logs.inferred if logs else ()), *(d["text"] for d in concluded.disagreements)),
+        inferred=(
+            *(logs.inferred if logs else ()),
+            *(r.sentence for r in results),
+            *(d["text"] for d in concluded.disagreements),
+        ),
         clocks=logs.clocks if logs else (),
         history={"digest": pool.digest if pool.jobs else None, "jobs": len(pool.jobs)},
     )

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView
 
-from triage.views import all_logs, client, incident, job_tabs, jobs, logs, queue, site, tried
+from triage.views import all_logs, checks, client, incident, job_tabs, jobs, logs, queue, site, tried
 
 handler400 = site.bad_request
 handler403 = site.forbidden
@@ -38,6 +38,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("incidents/<int:number>/decide/", incident.decide, name="decide"),
     path("incidents/<int:number>/decisions/<int:decision>/undo/", incident.decision_undo, name="decision-undo"),
     path("incidents/<int:number>/act/", incident.act, name="incident-act"),
+    path("incidents/<int:number>/check/", checks.output, name="incident-check"),
     path("incidents/<int:number>/tried/", tried.record, name="incident-tried"),
     path("incidents/<int:number>/tried/<int:act>/undo/", tried.undo, name="incident-tried-undo"),
     path("incidents/<int:number>/assign/", incident.assign, name="assign"),

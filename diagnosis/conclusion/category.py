@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from diagnosis import taxonomy
+from diagnosis.checks import weigh
+from diagnosis.checks.read import Result
 from diagnosis.conclusion.model import Finding
 from diagnosis.result import LogDiagnosis
 from diagnosis.stacks.cause import cause
@@ -17,9 +19,22 @@ QUIET: Final = ("healthy", "running", "recovered", "unknown")
 
 
 def shares(
+    condition: str,
+    logs: LogDiagnosis | None,
+    findings: Sequence[Finding],
+    stacks: Mapping[str, Any],
+    results: Sequence[Result] = (),
+) -> list[tuple[str, float]]:
+    """Categories with their probabilities, the answer first, after what checks said."""
+    rows = _by_evidence(condition, logs, findings, stacks)
+    if condition in QUIET or condition == "cancelled":
+        return rows
+    return bounded(weigh.shares(rows, results))
+
+
+def _by_evidence(
     condition: str, logs: LogDiagnosis | None, findings: Sequence[Finding], stacks: Mapping[str, Any]
 ) -> list[tuple[str, float]]:
-    """Categories with their probabilities, the answer first."""
     if logs is not None and logs.is_failure:
         if logs.verdict.id == NONE:
             return [(UNKNOWN, 0.0)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from diagnosis.checks.read import Result
 from diagnosis.conclusion import category as categories
 from diagnosis.conclusion import disagreements, findings, slowdowns
 from diagnosis.conclusion import fault as faults
@@ -28,6 +29,7 @@ def conclude(
     hints: JobHints | None = None,
     gpus: int | None = None,
     least_gpu_s: float = slowdowns.LEAST_LOST_GPU_S,
+    results: Sequence[Result] = (),
 ) -> Conclusion:
     """Join what logs, flows, stacks and the uploader say.
 
@@ -39,8 +41,9 @@ def conclude(
         hints: what the uploader said of the job.
         gpus: GPUs of the job, for the cost of slow steps.
         least_gpu_s: GPU-seconds beyond the usual from which on a slowdown is told.
+        results: what checks said; the ``suspects`` are weighed by them already.
 
-    Advice is added by the caller, who knows the ladder.
+    Advice and further checks are added by the caller, who knows the ladder.
     """
     flows, stacks, hints = flows or {}, stacks or {}, hints or JobHints()
     iterations = list(logs.timeline.get("iterations") or ()) if logs is not None else []
@@ -56,9 +59,10 @@ def conclude(
         *_told_slow(findings.of_flows(flows), name, slow),
         *findings.of_slowdowns(slow),
         *findings.of_stacks(stacks),
+        *findings.of_checks(results),
         *findings.of_uploader(hints),
     ]
-    shares = categories.shares(name, logs, said, stacks)
+    shares = categories.shares(name, logs, said, stacks, results)
     leaf, sure = shares[0]
     top, sub = categories.names_of(leaf)
     chain = _chain(said)
@@ -74,7 +78,7 @@ def conclude(
         fault=accused,
         moment=_moment(name, why, logs, slow, chain),
         chain=chain,
-        disagreements=disagreements.found(said, logs, suspects),
+        disagreements=disagreements.found(said, logs, suspects, results),
         slowdowns=slow,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from diagnosis.checks.read import Result
 from diagnosis.conclusion.model import Finding
 from diagnosis.result import LogDiagnosis, Suspect
 
@@ -29,10 +30,21 @@ def found(
     findings: Iterable[Finding],
     logs: LogDiagnosis | None,
     suspects: Sequence[Suspect],
+    results: Sequence[Result] = (),
 ) -> tuple[dict[str, Any], ...]:
     """``{"about", "sides": [{"source", "says"}, …], "text"}`` for each contradiction, the uploader's first."""
-    out = [*_outcome(findings, logs), *_places(suspects)]
+    out = [*_outcome(findings, logs), *_places(suspects), *_cleared(logs, results)]
     return tuple(out)
+
+
+def _cleared(logs: LogDiagnosis | None, results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Machines that the logs accuse and a check clears."""
+    accused = {n.node for n in logs.nodes if n.is_suspect} if logs is not None and logs.is_failure else set()
+    return [
+        _both("fault", ("the logs", f"accuse {r.node}"), ("a check", f"says of it: {r.outcome.says}"))
+        for r in results
+        if r.node in accused and r.outcome.ratio < 1.0
+    ][:LISTED]
 
 
 def _outcome(findings: Iterable[Finding], logs: LogDiagnosis | None) -> list[dict[str, Any]]:

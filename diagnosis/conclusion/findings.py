@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from diagnosis.checks.read import Result
 from diagnosis.conclusion.model import Finding, Place, Slowdown
 from diagnosis.model import JobHints, Role
 from diagnosis.result import LineRef, LogDiagnosis, LogEvent
@@ -49,6 +50,20 @@ def of_uploader(hints: JobHints) -> list[Finding]:
     if not hints.outcome or hints.outcome == "unknown":
         return []
     return [Finding("uploader", "outcome", hints.outcome, at=hints.ended_at, first_hand=False)]
+
+
+def of_checks(results: Iterable[Result]) -> list[Finding]:
+    """What checks said, of which machine."""
+    return [
+        Finding(
+            "check",
+            "check",
+            r.sentence,
+            places=(Place("node", r.node),) if r.node else (),
+            evidence=({"file": r.path, "line": r.line},),
+        )
+        for r in list(results)[:KEPT]
+    ]
 
 
 def of_slowdowns(rows: Iterable[Slowdown]) -> list[Finding]:

@@ -57,6 +57,7 @@ WHAT: Final = (
     "waited_for",
     "flows_ceased",
     "stacks",
+    "check",
     "consequence",
     "teardown",
     "outcome",

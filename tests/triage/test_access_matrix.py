@@ -85,6 +85,7 @@ RULES: dict[str, Rule] = {
     "POST /incidents/<number>/decide/": post(TEAM, "review", claim="category", word="confirm"),
     "POST /incidents/<number>/decisions/<decision>/undo/": post(TEAM, "review"),
     "POST /incidents/<number>/group/": post(TEAM, "review", act="split"),
+    "POST /incidents/<number>/check/": post(TEAM, "upload", output="nothing", target="gpu-0412"),
     "POST /incidents/<number>/tried/": post(TEAM, "review", action="reboot", outcome="failed"),
     "POST /incidents/<number>/tried/<act>/undo/": post(TEAM, "review"),
     "POST /incidents/bulk/": post(ALL, "review", act="confirm", id=["<number>"]),

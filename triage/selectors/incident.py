@@ -90,6 +90,11 @@ class IncidentView:
         return [text for text in said if text]
 
     @property
+    def checks(self) -> list[dict[str, Any]]:
+        """What would decide it, cheapest first."""
+        return list((self.report.get("conclusion") or {}).get("checks") or [])
+
+    @property
     def answer(self) -> str:
         """Why nobody is accused: where it was seen, in a report of version 1 the logs' own words."""
         told = self.report.get("conclusion")
@@ -255,6 +260,7 @@ def activity_words(row: Activity) -> str:
         "merged": f"put it into group {after}",
         "split": f"took it out of group {before}",
         "commented": "commented",
+        "checked": f"gave the output of a check of {data.get('subject')}: {after}",
         "tried": tried_words(row.kind, data),
         "untried": tried_words(row.kind, data),
     }

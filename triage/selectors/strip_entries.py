@@ -26,6 +26,7 @@ _NAMES: Final = {
     "waited_for": "waited for",
     "flows_ceased": "flows ceased",
     "stacks": "stacks taken",
+    "check": "check run",
     "outcome": "end",
 }
 

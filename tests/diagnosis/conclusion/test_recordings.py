@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from diagnosis import report
+from diagnosis import checks, report
 from diagnosis.evidence import gather
 from diagnosis.pipeline import diagnose
 
@@ -24,9 +24,10 @@ TRUE = {
 }
 
 
-def concluded(path: Path, work: Path) -> dict[str, Any]:
-    """The conclusion on one recording."""
-    evidence = gather([path], work)
+def concluded(path: Path, work: Path, *more: Path) -> dict[str, Any]:
+    """The conclusion on one recording, with more evidence."""
+    work.mkdir(exist_ok=True)
+    evidence = gather([path, *more], work)
     try:
         told: dict[str, Any] = report.to_json(diagnose(evidence.parsed, read=evidence.read))["conclusion"]
     finally:
@@ -39,3 +40,19 @@ def test_each_sample_is_concluded_as_it_happened(name: str, tmp_path: Path) -> N
     told = concluded(SAMPLES / f"{name}.tar.gz", tmp_path)
     first = told["fault"][0]["name"] if told["fault"] else None
     assert (told["condition"], first) == TRUE[name]
+
+
+@pytest.mark.parametrize(("outcome", "is_first"), [("fail", True), ("pass", False)])
+def test_the_output_of_a_check_is_evidence_that_moves_the_culprit(outcome: str, is_first: bool, tmp_path: Path) -> None:
+    output = next(c for c in checks.load() if c.id == "dcgm").examples[outcome]
+    path = tmp_path / "more" / "checks" / "gpu-node-02" / "dcgm.txt"
+    path.parent.mkdir(parents=True)
+    path.write_text(output)
+    told = concluded(SAMPLES / "sigkill_rank5.tar.gz", tmp_path / "work", tmp_path / "more")
+    before = TRUE["sigkill_rank5"][1]
+    first = told["fault"][0] if told["fault"] else {"name": None, "p": 0.0}
+    assert (first["name"] == before) is is_first
+    if is_first:
+        assert first["p"] > 0.98
+    assert any(row["what"] == "check" for row in told["chain"])
+    assert not any(row["id"] == "dcgm" for row in told["checks"])

@@ -1,0 +1,89 @@
+"""The cheapest check that decides a doubtful conclusion, as a command, with what each outcome would say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from diagnosis.checks.load import Check, Outcome, load
+from diagnosis.checks.read import Result
+from diagnosis.checks.weigh import BEFORE, updated
+from diagnosis.conclusion.model import OPEN, Fault, Place
+
+#: Below this a culprit or a category is in doubt.
+SURE: Final = 0.9
+#: Checks that a conclusion carries.
+OFFERED: Final = 3
+#: Names come from evidence: nothing else enters a command line.
+SAFE_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?")
+
+
+def chosen(
+    condition: str,
+    categories: Sequence[tuple[str, float]],
+    fault: Sequence[Fault],
+    seen: Sequence[tuple[Place, str]],
+    results: Sequence[Result],
+    *,
+    has_stacks: bool = False,
+) -> tuple[dict[str, Any], ...]:
+    """At most :data:`OFFERED` checks, cheapest first; none where nothing is in doubt.
+
+    Each is ``{id, title, command, cost, cost_s, target: {kind, name, rank}, outcomes: [{id, says, p}]}``, ``p`` being
+    the probability that the target is at fault after that outcome.
+    """
+    is_sure = bool(fault) and fault[0].p >= SURE and categories[0][1] >= SURE
+    if condition not in OPEN or condition == "cancelled" or is_sure:
+        return ()
+    nodes = [f for f in fault if f.place.kind == "node"]
+    shown = [place for place, _ in seen if place.kind == "node"]
+    target = nodes[0].place if nodes else shown[0] if len(shown) == 1 else None
+    before = nodes[0].p if nodes else BEFORE
+    done = {(r.check.id, r.node) for r in results}
+    names = [name for name, _ in categories]
+    out = []
+    for check in load():
+        place = _place(check, target, fault, seen)
+        if place is None or not SAFE_NAME.fullmatch(place.name) or (check.id, place.name) in done:
+            continue
+        if check.id == "pyspy" and has_stacks:
+            continue
+        if check.conditions and condition not in check.conditions:
+            continue
+        if not any(name == head or name.startswith(f"{head}.") for name in names for head in check.about):
+            continue
+        other = next((f.place.name for f in nodes[1:] if SAFE_NAME.fullmatch(f.place.name)), "")
+        if check.needs == "other" and not other:
+            continue
+        out.append(_row(check, place, before, other))
+    return tuple(out[:OFFERED])
+
+
+def _place(
+    check: Check, target: Place | None, fault: Sequence[Fault], seen: Sequence[tuple[Place, str]]
+) -> Place | None:
+    if check.needs != "rank":
+        return target
+    ranked = [f.place for f in fault if f.place.rank is not None]
+    ranked += [place for place, _ in seen if place.kind == "rank"]
+    return ranked[0] if ranked else None
+
+
+def _row(check: Check, place: Place, before: float, other: str) -> dict[str, Any]:
+    host = place.name if place.kind == "node" else f"<node of rank {place.rank}>"
+    fields = {"node": place.name, "rank": "" if place.rank is None else place.rank, "other": other, "host": host}
+    return {
+        "id": check.id,
+        "title": check.title,
+        "command": check.command.format(**fields),
+        "cost": check.cost.format(**fields),
+        "cost_s": check.cost_s,
+        "target": {"kind": place.kind, "name": place.name, "rank": place.rank},
+        "is_recognised": check.sign is not None or check.id == "pyspy",
+        "outcomes": [_outcome(o, before) for o in check.outcomes],
+    }
+
+
+def _outcome(outcome: Outcome, before: float) -> dict[str, Any]:
+    return {"id": outcome.id, "says": outcome.says, "p": round(updated(before, outcome.ratio), 4)}

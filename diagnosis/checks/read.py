@@ -1,0 +1,96 @@
+"""Output of checks among a job's artifacts: which check, what it says, of which machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Final
+
+from diagnosis.checks.load import Check, Outcome, load
+from diagnosis.model import LOG_KINDS, Kind, Parsed, ReadRange
+
+#: Larger files are logs, no output of one check.
+LARGEST: Final = 1 << 20
+#: Bytes in which the sign of a check must stand, and bytes that are read of one that has it.
+HEAD: Final = 4_096
+#: Results that one job keeps.
+MOST: Final = 256
+#: The folder in which the desk keeps pasted output: ``checks/<machine>/<name>``.
+FOLDER: Final = "checks"
+_READ: Final = (*LOG_KINDS, Kind.OTHER)
+#: Lines that name the machine: a prompt, a hostname, what a launcher puts before each line.
+_HOSTS: Final = (
+    re.compile(r"(?mi)^\s*(?:host ?name|host|node)\s*[:=]\s*([\w.\-]+)\s*$"),
+    re.compile(r"(?m)^\[?\w[\w\-]*@([\w.\-]+)[ :~]"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one output says. ``node`` empty: of no known machine; ``line`` 1-based, ``words`` as they stand there."""
+
+    check: Check
+    outcome: Outcome
+    path: str
+    line: int
+    words: str
+    node: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The result in words."""
+        where = f" on {self.node}" if self.node else ""
+        quoted = f": “{self.words}”" if self.words else ""
+        return f"{self.check.title}{where}: {self.outcome.says}{quoted}."
+
+
+def recognised(text: str, path: str = "") -> Result | None:
+    """What a text says as the output of a check; None for any other text. Linear."""
+    for check in load():
+        if check.sign is None or not check.sign.search(text[:HEAD]):
+            continue
+        for outcome in check.outcomes:
+            found = outcome.pattern.search(text) if outcome.pattern is not None else None
+            if found is not None:
+                words = " ".join(found[0].replace("|", " ").split())[:160]
+                return Result(check, outcome, path, text.count("\n", 0, found.start()) + 1, words, _host(text))
+    return None
+
+
+def read(parsed: Iterable[Parsed], read_: ReadRange) -> list[Result]:
+    """The results among the artifacts, in the order of their paths. Reads the head of each small text."""
+    found: list[Result] = []
+    for part in sorted(parsed, key=lambda p: p.path):
+        if part.kind not in _READ or not 0 < part.bytes <= LARGEST or len(found) >= MOST:
+            continue
+        head = read_(part.path, 0, HEAD).decode("utf-8", "replace")
+        if not any(check.sign is not None and check.sign.search(head) for check in load()):
+            continue
+        result = recognised(read_(part.path, 0, LARGEST).decode("utf-8", "replace"), part.path)
+        if result is not None:
+            found.append(result)
+    return found
+
+
+def placed(results: Iterable[Result], known: Sequence[str]) -> list[Result]:
+    """The results with the machine that each is of: by its path, then by its own words, among the ``known`` ones."""
+    names = set(known)
+    out = []
+    for result in results:
+        parts = PurePosixPath(result.path).parts
+        own = [part for part in parts if part in names or PurePosixPath(part).stem in names]
+        if own:
+            name = own[-1] if own[-1] in names else PurePosixPath(own[-1]).stem
+        elif result.node in names:
+            name = result.node
+        else:
+            short = {n for n in names if result.node and n.partition(".")[0] == result.node.partition(".")[0]}
+            name = short.pop() if len(short) == 1 else ""
+        out.append(replace(result, node=name))
+    return out
+
+
+def _host(text: str) -> str:
+    return next((found[1] for pattern in _HOSTS if (found := pattern.search(text[:HEAD]))), "")

@@ -1,0 +1,79 @@
+"""What results of checks make of the suspects and of the categories: odds times the likelihood ratio (Bayes)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from diagnosis import taxonomy
+from diagnosis.checks.read import Result
+from diagnosis.result import Suspect
+
+#: From here on a suspect is accused (as in ``diagnosis.localize``).
+ACCUSED: Final = 0.5
+#: What is believed of a machine that nothing speaks against, and of a category that nothing names.
+BEFORE: Final = 0.05
+#: Nothing is ever quite certain.
+LEAST: Final = 0.01
+MOST: Final = 0.99
+
+
+def updated(p: float, ratio: float) -> float:
+    """A probability after evidence of this likelihood ratio."""
+    odds = min(max(p, LEAST), MOST) / (1.0 - min(max(p, LEAST), MOST)) * ratio
+    return min(max(odds / (1.0 + odds), LEAST), MOST)
+
+
+def weighed(suspects: Iterable[Suspect], results: Sequence[Result]) -> tuple[Suspect, ...]:
+    """The ranking after the results. What a passed check takes from one machine, the other machines share in proportion
+    to what is believed of each. O(suspects × results)."""
+    rows = {(s.kind, s.entity): s for s in suspects}
+    for result in results:
+        if not result.node or result.outcome.ratio == 1.0:
+            continue
+        key = ("node", result.node)
+        old = rows.get(key) or Suspect(result.node, "node", BEFORE, (), is_suspect=False)
+        new = updated(old.score, result.outcome.ratio)
+        rows[key] = _moved(old, new, result.sentence, "check")
+        if new < old.score:
+            _share(rows, key, old.score - new, result.node)
+        for other, row in list(rows.items()):  # its ranks are the same culprit
+            if row.kind == "rank" and row.ranks and set(row.ranks) <= set(old.ranks):
+                rows[other] = _moved(row, updated(row.score, result.outcome.ratio), result.sentence, "check")
+    return tuple(sorted(rows.values(), key=lambda s: (-round(s.score, 6), s.kind, s.entity)))
+
+
+def _share(rows: dict[tuple[str, str], Suspect], tested: tuple[str, str], freed: float, node: str) -> None:
+    others = {k: s for k, s in rows.items() if s.kind == "node" and k != tested and s.score > 0}
+    total = sum(s.score for s in others.values())
+    for key, row in others.items():
+        score = min(max(0.9, row.score), row.score + freed * row.score / total)
+        rows[key] = _moved(row, score, f"A check cleared {node}, which was likelier before.", "check")
+
+
+def _moved(row: Suspect, score: float, reason: str, source: str) -> Suspect:
+    reasons = tuple(dict.fromkeys((reason, *row.reasons)))
+    sources = tuple(dict.fromkeys((*row.sources, source)))
+    return replace(row, score=round(score, 4), is_suspect=score >= ACCUSED, reasons=reasons, sources=sources)
+
+
+def shares(rows: Sequence[tuple[str, float]], results: Iterable[Result]) -> list[tuple[str, float]]:
+    """Categories after the results, most probable first; what belongs to none of them counts as a further one."""
+    weights = {name: p for name, p in rows if name != taxonomy.UNKNOWN}
+    rest = max(1.0 - sum(weights.values()), BEFORE)
+    moved = False
+    for result in results:
+        told: Mapping[str, float] = result.outcome.categories
+        for head, ratio in told.items():
+            mine = [name for name in weights if name == head or name.startswith(f"{head}.")]
+            if not mine and ratio > 1.0 and result.outcome.adds:
+                weights[result.outcome.adds] = BEFORE
+                mine = [result.outcome.adds]
+            for name in mine:
+                weights[name] *= ratio
+                moved = True
+    if not moved:
+        return list(rows)
+    total = sum(weights.values()) + rest
+    return sorted(((name, round(w / total, 4)) for name, w in weights.items()), key=lambda row: (-row[1], row[0]))

@@ -1,0 +1,103 @@
+"""Checks that decide: their output is recognised, of the right machine, and moves the probabilities."""
+
+from __future__ import annotations
+
+import pytest
+
+from diagnosis import checks, taxonomy
+from diagnosis.conclusion.model import Fault, Place
+from diagnosis.result import Suspect
+
+SAID = [(c, o) for c in checks.load() for o in c.outcomes if o.id in c.examples]
+BY_ID = {c.id: c for c in checks.load()}
+FAILED, PASSED = (BY_ID["dcgm"].examples[name] for name in ("fail", "pass"))
+
+
+def result(text: str, path: str = "checks/node-3/dcgm.txt") -> list[checks.Result]:
+    found = checks.recognised(text, path)
+    return checks.placed([found] if found else [], ["node-3", "node-7"])
+
+
+@pytest.mark.parametrize(("check", "outcome"), SAID, ids=[f"{c.id}: {o.id}" for c, o in SAID])
+def test_each_example_is_recognised_as_what_it_says(check, outcome):
+    found = checks.recognised(check.examples[outcome.id])
+    assert found is not None
+    assert (found.check.id, found.outcome.id) == (check.id, outcome.id)
+
+
+@pytest.mark.parametrize("check", checks.load(), ids=lambda c: c.id)
+def test_a_line_that_only_speaks_of_a_check_is_no_output_of_it(check):
+    assert checks.recognised(check.counter) is None
+    assert check.sign is None or len(check.examples) == len(check.outcomes)
+
+
+def test_every_category_that_a_check_speaks_of_is_in_the_tree():
+    known = [leaf.id for leaf in taxonomy.load().leaves()]
+    for check in checks.load():
+        assert all(o.adds in ("", *known) for o in check.outcomes)
+        for head in (*check.about, *(h for o in check.outcomes for h in o.categories)):
+            assert any(k == head or k.startswith(f"{head}.") for k in known), head
+
+
+def test_the_machine_of_an_output_is_told_by_its_path_or_by_its_own_words():
+    assert result(FAILED)[0].node == "node-3"
+    assert result(FAILED, "upload/node-7.txt")[0].node == "node-7"
+    assert result(f"root@node-7:~# dcgmi diag -r 2\n{FAILED}", "pasted.txt")[0].node == "node-7"
+    assert result(FAILED, "pasted.txt")[0].node == ""
+
+
+def test_a_failed_check_makes_the_accused_near_certain():
+    before = (Suspect("node-3", "node", 0.6, ("logs",)), Suspect("node-7", "node", 0.3, ("logs",), is_suspect=False))
+    first, second = checks.weighed(before, result(FAILED))
+    assert (first.entity, second.entity) == ("node-3", "node-7")
+    assert first.score > 0.98
+    assert second.score == 0.3
+    assert "a test failed" in first.reasons[0]
+
+
+def test_after_a_passed_check_the_runner_up_leads():
+    before = (Suspect("node-3", "node", 0.7, ("logs",)), Suspect("node-7", "node", 0.4, ("logs",), is_suspect=False))
+    first, second = checks.weighed(before, result(PASSED))
+    assert (first.entity, second.entity) == ("node-7", "node-3")
+    assert first.is_suspect
+    assert not second.is_suspect
+
+
+def test_a_check_that_fails_elsewhere_accuses_that_machine():
+    (first, *_) = checks.weighed((Suspect("node-3", "node", 0.6, ("logs",)),), result(FAILED, "checks/node-7/x"))
+    assert (first.entity, first.is_suspect) == ("node-7", True)
+
+
+def test_categories_move_with_a_check_and_stay_shares_of_one_whole():
+    rows = [("framework.collective.timeout", 0.5), ("hardware.gpu.ecc", 0.2)]
+    after = checks.shares(rows, result(FAILED))
+    assert after[0][0] == "hardware.gpu.ecc"
+    assert sum(p for _, p in after) <= 1.0
+    assert checks.shares([("unknown", 0.0)], result(FAILED))[0][0] == "hardware.gpu.kernel"
+    assert checks.shares(rows, []) == rows
+
+
+def test_the_cheapest_check_of_a_doubtful_culprit_is_offered_with_what_it_would_say():
+    fault = (Fault(Place("node", "node-3"), 0.6), Fault(Place("node", "node-7"), 0.5))
+    offered = checks.chosen("failed", [("hardware.gpu.ecc", 0.5)], fault, (), ())
+    assert [row["id"] for row in offered] == ["nvidia-smi", "dcgm", "swap"]
+    assert offered[1]["command"] == "ssh node-3 dcgmi diag -r 2"
+    fail, passed = (row["p"] for row in offered[1]["outcomes"])
+    assert fail > 0.98 > 0.2 > passed
+    done = checks.chosen("failed", [("hardware.gpu.ecc", 0.5)], fault, (), result(PASSED))
+    assert [row["id"] for row in done] == ["nvidia-smi", "swap"]
+
+
+def test_nothing_is_offered_where_nothing_is_in_doubt_or_no_safe_name_is_known():
+    sure = (Fault(Place("node", "node-3"), 0.97),)
+    assert checks.chosen("failed", [("hardware.gpu.ecc", 0.95)], sure, (), ()) == ()
+    assert checks.chosen("healthy", [("none", 0.5)], (), (), ()) == ()
+    hostile = (Fault(Place("node", "x; rm -rf /"), 0.6),)
+    assert checks.chosen("failed", [("hardware.gpu.ecc", 0.5)], hostile, (), ()) == ()
+
+
+def test_a_hang_without_stacks_asks_for_those_of_the_rank_that_is_waited_for():
+    fault = (Fault(Place("node", "node-3", 5), 0.6),)
+    offered = checks.chosen("hung", [("unknown", 0.0)], fault, (), ())
+    assert "py-spy dump" in next(row for row in offered if row["id"] == "pyspy")["command"]
+    assert all(r["id"] != "pyspy" for r in checks.chosen("hung", [("unknown", 0.0)], fault, (), (), has_stacks=True))

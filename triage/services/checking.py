@@ -1,0 +1,51 @@
+"""The output of a check that somebody pastes on an incident: kept as evidence of its job, which is diagnosed again."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.db import transaction
+
+from ingest.models import Artifact
+from ingest.refusals import Refused
+from ingest.services import artifact_receive, diagnosis_request
+from triage.models import Activity, Incident
+from triage.services.reviewing import ReviewError
+
+#: Characters of one output.
+MOST = 500_000
+_UNSAFE = re.compile(r"[^\w.\-]+")
+
+
+@transaction.atomic
+def check_output_keep(*, incident: Incident, text: str, target: str, by: Any) -> str:
+    """Keep a pasted output below ``checks/<target>/`` of the incident's attempt; returns in a sentence what it says.
+
+    :raises ReviewError: where the text is no output of a known check, or cannot be kept.
+    """
+    from diagnosis import checks, stacks  # noqa: PLC0415  # the engine is not imported with the site
+
+    text = text.replace("\r\n", "\n").strip()
+    if not text:
+        raise ReviewError("Nothing was pasted: paste all that the command printed.")
+    if len(text) > MOST:
+        raise ReviewError(f"An output of more than {MOST:,} characters is better uploaded as a file of the job.")
+    data = f"{text}\n".encode()
+    found = checks.recognised(text)
+    if found is None and not stacks.sniff(data[:65536], "py-spy.txt"):
+        raise ReviewError("This is not recognised as the output of a check: paste all of it, with its first lines.")
+    name = found.check.id if found else "py-spy"
+    folder = f"checks/{_UNSAFE.sub('-', target).strip('.-') or 'unknown'}"
+    before = Artifact.objects.filter(attempt=incident.attempt, path__startswith=f"{folder}/{name}-").count()
+    path = f"{folder}/{name}-{before + 1}.txt"
+    try:
+        artifact_receive(job=incident.job, path=path, chunks=[data], attempt=incident.attempt, user=by)
+    except Refused as refusal:
+        raise ReviewError(refusal.detail) from refusal
+    says = f"{found.check.title}: {found.outcome.says}" if found else "stacks of a process"
+    Activity.objects.create(
+        incident=incident, job=incident.job, actor=by, kind="checked", data={"subject": target, "after": says}
+    )
+    diagnosis_request(job=incident.job, user=by)
+    return says
