@@ -51,6 +51,9 @@ def _browser() -> Iterator[dict[str, str]]:
 STATIC = (
     Stage("ruff", [PYTHON, "-m", "ruff", "check", "--output-format", "concise", "."]),
     Stage("format", [PYTHON, "-m", "ruff", "format", "--check", "--output-format", "concise", "."]),
+    Stage("scripts of pages", ["oxlint", "--deny-warnings", "static/js"]),
+    Stage("format of scripts of pages", ["oxfmt", "--check", "static/js"]),
+    Stage("lines of pages", [PYTHON, "-m", "scripts.lines"]),
     Stage("mypy", [PYTHON, "-m", "mypy"]),
     Stage("layers", ["lint-imports"]),
     Stage("migrations", [PYTHON, "manage.py", "makemigrations", "--check", "--dry-run"]),

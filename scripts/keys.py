@@ -8,7 +8,7 @@ from scripts.services import ROOT
 
 SOURCE = ROOT / "static" / "js" / "keys.js"
 KEPT = ROOT / "docs" / "keys.md"
-_ENTRY = re.compile(r'\{ key: "(?P<key>[^"]+)", group: "(?P<group>[^"]+)", help: "(?P<help>[^"]+)"')
+_ENTRY = re.compile(r'\{\s*key: "(?P<key>[^"]+)",\s+group: "(?P<group>[^"]+)",\s+help: "(?P<help>[^"]+)"')
 
 
 def registrations() -> list[tuple[str, str, str]]:
@@ -19,7 +19,7 @@ def registrations() -> list[tuple[str, str, str]]:
     """
     source = SOURCE.read_text()
     found = [(entry["group"], entry["key"], entry["help"]) for entry in _ENTRY.finditer(source)]
-    if len(found) != len(re.findall(r"^\s*\{ ?key:", source, re.M)):
+    if len(found) != len(re.findall(r"^\s*\{\s*key:", source, re.M)):
         raise ValueError(f"{SOURCE.name} has a key that is not written as {{ key: …, group: …, help: …")
     return found
 

@@ -4,11 +4,13 @@
   const piece = () => document.getElementById("judged");
   const page = () => document.getElementById("incident");
   const NAMES = ["data-open", "data-testid", "data-act", "aria-label"];
-  const named = (e) => NAMES.filter((name) => e.hasAttribute(name)).map((name) => `[${name}="${CSS.escape(e.getAttribute(name))}"]`)[0];
+  const named = (e) =>
+    NAMES.filter((name) => e.hasAttribute(name)).map((name) => `[${name}="${CSS.escape(e.getAttribute(name))}"]`)[0];
 
   // A fold goes by its summary and by the row or panel that it stands in.
   const foldName = (fold) => {
-    const summary = fold.querySelector("summary"), around = fold.parentElement.closest("[data-testid], [id]");
+    const summary = fold.querySelector("summary"),
+      around = fold.parentElement.closest("[data-testid], [id]");
     const words = summary?.getAttribute("aria-label") ?? summary?.textContent.trim();
     return JSON.stringify([around?.dataset.testid ?? around?.id, fold.dataset.testid ?? fold.dataset.act ?? words]);
   };
@@ -32,13 +34,21 @@
   let held;
   document.addEventListener("htmx:before:swap", (event) => {
     if (!piece()) return;
-    const at = document.activeElement, answered = event.detail.ctx.sourceElement;
-    const inside = piece().contains(at), isReplaced = inside || !!at.closest("#toasts, #activity-said, #evictions");
+    const at = document.activeElement,
+      answered = event.detail.ctx.sourceElement;
+    const inside = piece().contains(at),
+      isReplaced = inside || !!at.closest("#toasts, #activity-said, #evictions");
     const row = piece().querySelector("[data-cursor].is-current") ?? (inside ? at.closest("[data-cursor]") : null);
     const closing = answered?.closest(FORM_FOLDS);
     const others = fields().filter((field) => field.form !== answered && (isTyped(field) || field === at));
     const typed = new Map(others.map((field) => [place(field), field.value]));
-    const fold = isReplaced ? (closing?.contains(at) ? closing : at.matches("summary") ? at.parentElement : null) : null;
+    const fold = isReplaced
+      ? closing?.contains(at)
+        ? closing
+        : at.matches("summary")
+          ? at.parentElement
+          : null
+      : null;
     held = {
       row: row && named(row),
       control: isReplaced && !(at.form === answered && !at.matches("button")) ? named(at) : undefined,
@@ -46,7 +56,9 @@
       isReplaced,
       typed,
       at: inside && at.id && typed.has(place(at)) ? place(at) : undefined,
-      open: folds().filter((one) => one.open && one !== closing).map(foldName),
+      open: folds()
+        .filter((one) => one.open && one !== closing)
+        .map(foldName),
     };
   });
   document.addEventListener("htmx:after:settle", () => {
@@ -76,13 +88,21 @@
 
   // A page of its own is no piece of this one: a refusal is quoted, and whoever was signed out is told so.
   document.addEventListener("htmx:after:request", (event) => {
-    const { ctx } = event.detail, answer = ctx.response.raw;
+    const { ctx } = event.detail,
+      answer = ctx.response.raw;
     const isSignIn = answer.redirected && new URL(answer.url).pathname === document.body.dataset.signIn;
     const isPage = /<html[\s>]/i.test(ctx.text);
-    if (isSignIn && !isAct(ctx)) { event.preventDefault(); location.reload(); return; }
+    if (isSignIn && !isAct(ctx)) {
+      event.preventDefault();
+      location.reload();
+      return;
+    }
     if (isSignIn) {
       const next = new URLSearchParams({ next: location.pathname + location.search });
-      tell("You were signed out, so this was not saved.", { href: `${document.body.dataset.signIn}?${next}`, textContent: "Sign in" });
+      tell("You were signed out, so this was not saved.", {
+        href: `${document.body.dataset.signIn}?${next}`,
+        textContent: "Sign in",
+      });
     } else if (answer.status >= 400 && isPage) {
       const refusal = new DOMParser().parseFromString(ctx.text, "text/html");
       const said = [...refusal.querySelectorAll(".error-page :is(h1, h1 + p)")].map((e) => e.textContent).join(": ");

@@ -8,7 +8,11 @@
     for (const [name, value] of Object.entries(roles)) made.setAttribute(name, value);
     return made;
   };
-  const plain = (text) => text.toLowerCase().replace(/[_.›\s]+/g, " ").trim();
+  const plain = (text) =>
+    text
+      .toLowerCase()
+      .replace(/[_.›\s]+/g, " ")
+      .trim();
 
   // Where all words are found: better at the beginning of the name, then of a word in it, then anywhere.
   const rank = (option, words) => {
@@ -17,18 +21,22 @@
     return words.every((word) => ` ${option.text}`.includes(` ${word}`)) ? 1 : 2;
   };
 
-  const read = (options) => [...options].filter((option) => option.value).map((option) => {
-    const label = option.label || option.value, cut = label.lastIndexOf(" › ");
-    return {
-      value: option.value,
-      label,
-      title: cut < 0 ? label : label.slice(cut + 3),
-      path: cut < 0 ? "" : label.slice(0, cut),
-      name: plain(cut < 0 ? label : label.slice(cut + 3)),
-      text: plain(`${label} ${option.value}`),
-      group: option.parentElement.label ?? "",
-    };
-  });
+  const read = (options) =>
+    [...options]
+      .filter((option) => option.value)
+      .map((option) => {
+        const label = option.label || option.value,
+          cut = label.lastIndexOf(" › ");
+        return {
+          value: option.value,
+          label,
+          title: cut < 0 ? label : label.slice(cut + 3),
+          path: cut < 0 ? "" : label.slice(0, cut),
+          name: plain(cut < 0 ? label : label.slice(cut + 3)),
+          text: plain(`${label} ${option.value}`),
+          group: option.parentElement.label ?? "",
+        };
+      });
 
   // The best first, each once: a category stands among the frequent ones and in the tree.
   const matching = (options, words) => {
@@ -61,8 +69,10 @@
 
     list.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus
 
-    let shown = [], at = -1;
-    const chosen = () => (isSelect ? source.selectedOptions[0]?.value && source.selectedOptions[0].label : input.value) || "";
+    let shown = [],
+      at = -1;
+    const chosen = () =>
+      (isSelect ? source.selectedOptions[0]?.value && source.selectedOptions[0].label : input.value) || "";
     const close = () => {
       list.hidden = true;
       at = -1;
@@ -72,7 +82,10 @@
     const point = (n) => {
       at = n;
       shown.forEach(({ item }, number) => item.setAttribute("aria-selected", String(number === n)));
-      if (n < 0) { input.removeAttribute("aria-activedescendant"); return; }
+      if (n < 0) {
+        input.removeAttribute("aria-activedescendant");
+        return;
+      }
       input.setAttribute("aria-activedescendant", shown[n].item.id);
       shown[n].item.scrollIntoView({ block: "nearest" });
     };
@@ -88,12 +101,17 @@
       const roles = { role: "option", "aria-selected": "false" };
       const item = make("div", { id: `${input.id}-${n}`, className: "combobox-option" }, roles);
       item.append(make("span", { textContent: option.title }), make("small", { textContent: option.path }));
-      item.addEventListener("mousedown", (event) => { event.preventDefault(); take(n); });
+      item.addEventListener("mousedown", (event) => {
+        event.preventDefault();
+        take(n);
+      });
       return item;
     };
     const open = (isWhole = false) => {
       const words = isWhole ? [] : plain(input.value).split(" ").filter(Boolean);
-      shown = (words.length ? matching(all(), words) : all()).slice(0, LIMIT).map((option, n) => ({ option, item: drawn(option, n) }));
+      shown = (words.length ? matching(all(), words) : all())
+        .slice(0, LIMIT)
+        .map((option, n) => ({ option, item: drawn(option, n) }));
       list.replaceChildren();
       // groups in the order of the source; a filtered list is one, best first
       const groups = new Map();
@@ -133,19 +151,32 @@
       }
       open();
     });
-    input.addEventListener("click", () => { if (list.hidden) open(true); });
+    input.addEventListener("click", () => {
+      if (list.hidden) open(true);
+    });
     input.addEventListener("focus", () => open(true));
     input.addEventListener("blur", settle);
     input.addEventListener("keydown", (event) => {
-      const { key } = event, last = shown.length - 1;
+      const { key } = event,
+        last = shown.length - 1;
       if (key === "ArrowDown" || key === "ArrowUp") {
         event.preventDefault();
-        if (event.altKey) { if (key === "ArrowDown") open(true); else close(); return; }
+        if (event.altKey) {
+          if (key === "ArrowDown") open(true);
+          else close();
+          return;
+        }
         if (list.hidden) open(true);
-        if (shown.length) point(key === "ArrowDown" ? (at >= last ? 0 : at + 1) : (at <= 0 ? last : at - 1));
-      } else if (key === "Enter" && !list.hidden && at >= 0) { event.preventDefault(); take(at); }
-      else if (key === "Tab" && !list.hidden && at >= 0) take(at);
-      else if (key === "Escape" && !list.hidden) { event.preventDefault(); event.stopPropagation(); close(); }
+        if (shown.length) point(key === "ArrowDown" ? (at >= last ? 0 : at + 1) : at <= 0 ? last : at - 1);
+      } else if (key === "Enter" && !list.hidden && at >= 0) {
+        event.preventDefault();
+        take(at);
+      } else if (key === "Tab" && !list.hidden && at >= 0) take(at);
+      else if (key === "Escape" && !list.hidden) {
+        event.preventDefault();
+        event.stopPropagation();
+        close();
+      }
     });
     if (isSelect) input.value = chosen();
   }

@@ -17,38 +17,59 @@
   let walk;
   // of all logs each line names its file, whose page lies beside this one
   const pathOf = (hit) => hit.path.split("/").map(encodeURIComponent).join("/");
-  const pageOf = (hit) => (hit.path === undefined ? base : base.replace(/search\/(\d+)\/$/, (_, attempt) => `logs/${attempt}/${pathOf(hit)}`));
-  const kept = (hit) => (hit.path === undefined ? `&find=${encodeURIComponent(words)}${isPattern ? "&regex=1" : ""}` : "");
-  const add = (hits) => part("lines").append(...hits.map((hit) => {
-    const item = document.createElement("li");
-    item.dataset.cursor = "";
-    item.dataset.line = hit.line;
-    const name = hit.path === undefined ? hit.line.toLocaleString("en") : `${hit.path.split("/").at(-1)}:${hit.line}`;
-    const link = Object.assign(document.createElement("a"), { href: `${pageOf(hit)}?line=${hit.line}${kept(hit)}#L${hit.line}`, textContent: name, title: hit.path ?? "" });
-    link.dataset.open = "";
-    item.append(link, " ", Object.assign(document.createElement("code"), { textContent: hit.text }));
-    return item;
-  }));
+  const pageOf = (hit) =>
+    hit.path === undefined ? base : base.replace(/search\/(\d+)\/$/, (_, attempt) => `logs/${attempt}/${pathOf(hit)}`);
+  const kept = (hit) =>
+    hit.path === undefined ? `&find=${encodeURIComponent(words)}${isPattern ? "&regex=1" : ""}` : "";
+  const add = (hits) =>
+    part("lines").append(
+      ...hits.map((hit) => {
+        const item = document.createElement("li");
+        item.dataset.cursor = "";
+        item.dataset.line = hit.line;
+        const name =
+          hit.path === undefined ? hit.line.toLocaleString("en") : `${hit.path.split("/").at(-1)}:${hit.line}`;
+        const link = Object.assign(document.createElement("a"), {
+          href: `${pageOf(hit)}?line=${hit.line}${kept(hit)}#L${hit.line}`,
+          textContent: name,
+          title: hit.path ?? "",
+        });
+        link.dataset.open = "";
+        item.append(link, " ", Object.assign(document.createElement("code"), { textContent: hit.text }));
+        return item;
+      }),
+    );
   const tell = (isGoing, trouble = "") => {
     const share = state.size ? Math.floor((100 * state.done) / state.size) : isGoing ? 0 : 100;
     const count = document.createElement("span");
-    count.textContent = ` ${state.hits.length.toLocaleString("en")} line${state.hits.length === 1 ? "" : "s"} found in ${share} % of the bytes${trouble || (isGoing ? "…" : state.cursor === null ? "." : ", stopped.")}`;
+    const lines = `${state.hits.length.toLocaleString("en")} line${state.hits.length === 1 ? "" : "s"}`;
+    const end = isGoing ? "…" : state.cursor === null ? "." : ", stopped.";
+    count.textContent = ` ${lines} found in ${share} % of the bytes${trouble || end}`;
     part("said").innerHTML = told;
     part("said").append(count);
     part("progress").value = share / 100;
     part("progress").hidden = part("stop").hidden = !isGoing;
     part("more").hidden = isGoing || state.cursor === null;
   };
-  const keep = () => { try { sessionStorage.setItem(key, JSON.stringify(state)); } catch { /* too much to remember: it is searched again */ } };
+  const keep = () => {
+    try {
+      sessionStorage.setItem(key, JSON.stringify(state));
+    } catch {
+      /* too much to remember: it is searched again */
+    }
+  };
   async function go() {
-    const mine = walk = new AbortController();
+    const mine = (walk = new AbortController());
     const until = state.hits.length + LIMIT;
     try {
       while (state.cursor !== null && state.hits.length < until) {
         tell(true);
         const query = new URLSearchParams({ words, cursor: state.cursor, ...(isPattern ? { regex: 1 } : {}) });
         const reply = await fetch(`${form.dataset.find}?${query}`, { signal: mine.signal });
-        if (reply.status === 410) { location.reload(); return; } // the bytes are lost: the page says so
+        if (reply.status === 410) {
+          location.reload();
+          return;
+        } // the bytes are lost: the page says so
         if (!reply.ok) throw new Error(String(reply.status));
         const answer = await reply.json();
         const seen = new Set(state.hits.slice(-1).map((hit) => `${hit.path}:${hit.line}`));
@@ -59,12 +80,17 @@
         keep();
       }
       tell(false);
-    } catch (error) { tell(false, error.name === "AbortError" ? ", stopped." : "; then the server did not answer. Go on to try again."); }
+    } catch (error) {
+      tell(false, error.name === "AbortError" ? ", stopped." : "; then the server did not answer. Go on to try again.");
+    }
   }
   part("stop").addEventListener("click", () => walk?.abort());
   part("more").addEventListener("click", go);
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && !part("stop").hidden) walk?.abort(); });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !part("stop").hidden) walk?.abort();
+  });
   part("lines").replaceChildren(); // what the server showed for want of JavaScript is walked here
   add(state.hits);
-  if (already) tell(false); else go();
+  if (already) tell(false);
+  else go();
 })();

@@ -1,4 +1,4 @@
-// Keys: one table. The ? sheet and docs/keys.md come from it; a page offers a key by showing the element that it acts on.
+// Keys: one table. The ? sheet and docs/keys.md come from it; a page offers a key by showing the element it acts on.
 const KEYS = [
   { key: "?", group: "Everywhere", help: "Show this sheet", run: () => showSheet() },
   { key: "/", group: "Everywhere", help: "Search", run: () => focus("#q") },
@@ -7,7 +7,12 @@ const KEYS = [
   { key: "g j", group: "Everywhere", help: "Go to jobs", run: () => go("/jobs/") },
   { key: "g n", group: "Everywhere", help: "Go to nodes", run: () => go("/nodes/") },
   { key: "g s", group: "Everywhere", help: "Go to statistics", run: () => go("/statistics/") },
-  { key: "u", group: "Everywhere", help: "Undo your last act (of the last day; on an incident's page: on it)", run: () => press('[data-act="undo"]') || send("#undo-last") },
+  {
+    key: "u",
+    group: "Everywhere",
+    help: "Undo your last act (of the last day; on an incident's page: on it)",
+    run: () => press('[data-act="undo"]') || send("#undo-last"),
+  },
   { key: "t", group: "Everywhere", help: "Light or dark", run: () => press("[data-theme-toggle]") },
   { key: "j", group: "Lists", help: "Next", run: () => Cursor.move(1) },
   { key: "k", group: "Lists", help: "Previous", run: () => Cursor.move(-1) },
@@ -15,20 +20,69 @@ const KEYS = [
   { key: "Enter", group: "Lists", help: "Open", run: () => Cursor.open() },
   { key: "x", group: "Lists", help: "Select", run: () => Cursor.select() },
   { key: "Escape", group: "Lists", help: "Clear the selection", run: () => Cursor.clear() },
-  { key: "n", group: "Review", help: "Next incident of the queue or list (in a log: next evidence)", run: () => press('[data-act="next"], [data-act="next-evidence"]') },
-  { key: "p", group: "Review", help: "Previous incident of the queue or list (in a log: previous evidence)", run: () => press('[data-act="previous"], [data-act="previous-evidence"]') },
-  { key: "c", group: "Review", help: "Confirm the category (of the row, of the selection)", run: () => Cursor.act("confirm") },
-  { key: "C", group: "Review", help: "Confirm the category and suspect 1", run: () => press('[data-act="confirm-both"]') },
+  {
+    key: "n",
+    group: "Review",
+    help: "Next incident of the queue or list (in a log: next evidence)",
+    run: () => press('[data-act="next"], [data-act="next-evidence"]'),
+  },
+  {
+    key: "p",
+    group: "Review",
+    help: "Previous incident of the queue or list (in a log: previous evidence)",
+    run: () => press('[data-act="previous"], [data-act="previous-evidence"]'),
+  },
+  {
+    key: "c",
+    group: "Review",
+    help: "Confirm the category (of the row, of the selection)",
+    run: () => Cursor.act("confirm"),
+  },
+  {
+    key: "C",
+    group: "Review",
+    help: "Confirm the category and suspect 1",
+    run: () => press('[data-act="confirm-both"]'),
+  },
   { key: "r", group: "Review", help: "Reject", run: () => Cursor.act("reject") },
   { key: "e", group: "Review", help: "Correct the category", run: () => Cursor.act("correct") },
   { key: "i", group: "Review", help: "Judge inconclusive", run: () => Cursor.act("inconclusive") },
   { key: "a", group: "Review", help: "Assign to me", run: () => Cursor.act("assign") },
   { key: "m", group: "Review", help: "Comment", run: () => focus("#comment") },
-  { key: "s c", group: "Review", help: "Confirm the suspect under the cursor", run: () => Cursor.within("suspect-confirm") },
-  { key: "s r", group: "Review", help: "Reject the suspect under the cursor", run: () => Cursor.within("suspect-reject") },
-  { key: "s e", group: "Review", help: "Correct the suspect under the cursor", run: () => Cursor.within("suspect-correct") },
-  { key: "y", group: "Review", help: "Copy as Markdown (in a log: the marked lines)", run: () => press('[data-act="copy"]') },
-  { key: "z", group: "Job", help: "Go to the timeline: arrows move it, + and - zoom, 0 shows all", run: () => { const chart = document.querySelector(".chart[data-keys]"); chart?.scrollIntoView({ block: "nearest" }); return focus(".chart[data-keys]"); } },
+  {
+    key: "s c",
+    group: "Review",
+    help: "Confirm the suspect under the cursor",
+    run: () => Cursor.within("suspect-confirm"),
+  },
+  {
+    key: "s r",
+    group: "Review",
+    help: "Reject the suspect under the cursor",
+    run: () => Cursor.within("suspect-reject"),
+  },
+  {
+    key: "s e",
+    group: "Review",
+    help: "Correct the suspect under the cursor",
+    run: () => Cursor.within("suspect-correct"),
+  },
+  {
+    key: "y",
+    group: "Review",
+    help: "Copy as Markdown (in a log: the marked lines)",
+    run: () => press('[data-act="copy"]'),
+  },
+  {
+    key: "z",
+    group: "Job",
+    help: "Go to the timeline: arrows move it, + and - zoom, 0 shows all",
+    run: () => {
+      const chart = document.querySelector(".chart[data-keys]");
+      chart?.scrollIntoView({ block: "nearest" });
+      return focus(".chart[data-keys]");
+    },
+  },
   { key: "f", group: "Logs", help: "Search in this log", run: () => focus("#find") },
   { key: ".", group: "Logs", help: "Next line that the search found", run: () => tell("logfound", 1) },
   { key: ",", group: "Logs", help: "Previous line that the search found", run: () => tell("logfound", -1) },
@@ -39,23 +93,41 @@ const KEYS = [
   { key: "w", group: "Logs", help: "The same instant in all logs", run: () => press('[data-act="instant"]') },
 ];
 
-const focus = (selector) => { const found = document.querySelector(selector); if (found) { found.focus(); found.select?.(); } return !!found; };
-const send = (selector) => { const form = document.querySelector(selector); form?.requestSubmit(); return !!form; };
-const go = (path) => { location.assign(path); return true; };
+const focus = (selector) => {
+  const found = document.querySelector(selector);
+  if (found) {
+    found.focus();
+    found.select?.();
+  }
+  return !!found;
+};
+const send = (selector) => {
+  const form = document.querySelector(selector);
+  form?.requestSubmit();
+  return !!form;
+};
+const go = (path) => {
+  location.assign(path);
+  return true;
+};
 // a page that understands the key stops the event
 const tell = (name, detail) => !document.dispatchEvent(new CustomEvent(name, { detail, cancelable: true }));
 const press = (selector, root = document) => {
   const found = [...root.querySelectorAll(selector)].find((e) => e.checkVisibility());
   if (!found) return false;
-  if (found.tagName === "DETAILS") { found.open = true; found.querySelector("select, input:not([type=hidden]), textarea")?.focus(); }
-  else found.click();
+  if (found.tagName === "DETAILS") {
+    found.open = true;
+    found.querySelector("select, input:not([type=hidden]), textarea")?.focus();
+  } else found.click();
   return true;
 };
 
 // The row under the cursor of the page's list ([data-cursor] marks rows; the first list wins).
 const Cursor = {
   rows: () => [...document.querySelectorAll("[data-cursor]")].filter((row) => row.checkVisibility()),
-  current() { return document.querySelector("[data-cursor].is-current"); },
+  current() {
+    return document.querySelector("[data-cursor].is-current");
+  },
   move(step) {
     const rows = this.rows();
     if (!rows.length) return false;
@@ -67,7 +139,9 @@ const Cursor = {
     (next.querySelector("[data-open]") || next).focus({ preventScroll: true });
     return true;
   },
-  open() { return !!this.current() && press("[data-open]", this.current()); },
+  open() {
+    return !!this.current() && press("[data-open]", this.current());
+  },
   select() {
     const box = this.current()?.querySelector('input[type="checkbox"]');
     if (box) box.click();
@@ -110,7 +184,8 @@ function showSheet() {
       for (const entry of KEYS.filter((one) => one.group === group)) {
         const row = document.createElement("div");
         const name = document.createElement("dt");
-        for (const part of entry.key.split(" ")) name.append(Object.assign(document.createElement("kbd"), { textContent: part }), " ");
+        for (const part of entry.key.split(" "))
+          name.append(Object.assign(document.createElement("kbd"), { textContent: part }), " ");
         row.append(name, Object.assign(document.createElement("dd"), { textContent: entry.help }));
         keys.append(row);
       }
@@ -122,13 +197,17 @@ function showSheet() {
 }
 
 (() => {
-  let prefix = "", timer;
+  let prefix = "",
+    timer;
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     const at = event.target;
     if (at.closest("dialog[open]")) return;
     if (at.matches("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]")) {
-      if (event.key === "Escape") { event.preventDefault(); at.blur(); }
+      if (event.key === "Escape") {
+        event.preventDefault();
+        at.blur();
+      }
       return;
     }
     if (event.key === "Enter" && at.matches("a, button, summary")) return;
@@ -140,10 +219,14 @@ function showSheet() {
       if (entry.run()) event.preventDefault();
     } else if (!prefix && KEYS.some((one) => one.key.startsWith(`${event.key} `))) {
       prefix = event.key;
-      timer = setTimeout(() => { prefix = ""; }, 1200);
+      timer = setTimeout(() => {
+        prefix = "";
+      }, 1200);
     } else {
       prefix = "";
     }
   });
-  document.addEventListener("click", (event) => { if (event.target.closest("[data-keys-sheet]")) showSheet(); });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-keys-sheet]")) showSheet();
+  });
 })();

@@ -3,7 +3,8 @@
   const root = document.documentElement;
   const chosen = localStorage.getItem("theme");
   if (chosen) root.dataset.theme = chosen;
-  const isDark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const isDark = () =>
+    (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   document.addEventListener("click", (event) => {
     if (!event.target.closest("[data-theme-toggle]")) return;
     root.dataset.theme = isDark() ? "light" : "dark";

@@ -1,4 +1,4 @@
-// Times are UTC as the site writes them; a switch at the foot of each page shows them in the reader's zone, and is kept.
+// Times are UTC as the site writes them; a switch at the foot of each page shows them in the reader's zone and is kept.
 (() => {
   const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const pad = (number, digits = 2) => String(number).padStart(digits, "0");
@@ -22,9 +22,12 @@
   };
   const show = () => {
     document.querySelectorAll("time[data-style]").forEach(write);
-    const said = document.querySelector("[data-times-said]"), button = document.querySelector("[data-times]");
+    const said = document.querySelector("[data-times-said]"),
+      button = document.querySelector("[data-times]");
     if (!said || !button) return;
-    said.textContent = isLocal ? `Times are those of ${ZONE}; charts and files stay in UTC.` : "Times are UTC; hover for yours.";
+    said.textContent = isLocal
+      ? `Times are those of ${ZONE}; charts and files stay in UTC.`
+      : "Times are UTC; hover for yours.";
     button.textContent = isLocal ? "Show UTC" : "Show local time";
     button.hidden = false;
   };

@@ -1,0 +1,17 @@
+"""Lines of pages that are too long are named."""
+
+from pathlib import Path
+
+from scripts.lines import LONGEST, too_long
+
+
+def test_a_line_longer_than_120_columns_is_named_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "templates" / "job").mkdir(parents=True)
+    (tmp_path / "templates" / "job" / "files.html").write_text("<p>\n" + "–" * (LONGEST + 1) + "\n</p>\n")
+    (tmp_path / "templates" / "error.html").write_text("–" * LONGEST)
+
+    assert list(too_long(tmp_path)) == ["templates/job/files.html:2: 121 columns, at most 120 are allowed"]
+
+
+def test_the_pages_of_this_checkout_have_no_such_line() -> None:
+    assert list(too_long()) == []
