@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from ingest.models import Node
-from tests.factories import make_attempt, make_cluster, make_user
+from tests.factories import make_attempt, make_cluster, make_job, make_user
 from tests.triage.report import T0, healthy, sample
 from triage.models import Activity, Diagnosis, Group, GroupRule, Incident
 from triage.services.diagnosing import diagnosis_store
@@ -69,6 +69,33 @@ def test_a_healthy_report_makes_no_incident_but_concludes_the_job():
     attempt.job.refresh_from_db()
     assert not Incident.objects.exists()
     assert attempt.job.outcome == "succeeded"
+
+
+def test_a_job_that_is_called_failed_is_an_incident_although_its_log_ends_well():
+    attempt = make_attempt(job=make_job(declared_outcome="failed"))
+    incident = store(attempt, report=healthy())
+    assert incident.headline == "Reported as failed: The job completed; no failure found."
+    assert (incident.category, incident.confidence, incident.lost_s) == ("unknown", 0, None)
+    assert (incident.runner_up, incident.accused, incident.state) == ("", [], Incident.State.AWAITING_REVIEW)
+    attempt.job.refresh_from_db()
+    assert attempt.job.outcome == "succeeded"  # what the evidence says still stands beside it
+
+
+@pytest.mark.parametrize("said", ["unknown", "succeeded", "cancelled", "running"])
+def test_a_log_that_ends_well_is_no_incident_where_nobody_says_that_it_failed(said):
+    diagnosis_store(attempt=make_attempt(job=make_job(declared_outcome=said)), revision=1, report=healthy())
+    assert not Incident.objects.exists()
+
+
+def test_what_people_say_is_of_the_last_launch_and_its_correction_withdraws_the_incident():
+    job = make_job(declared_outcome="failed")
+    first, last = make_attempt(job=job, number=0), make_attempt(job=job, number=1)
+    diagnosis_store(attempt=first, revision=1, report=healthy())
+    incident = store(last, report=healthy())
+    assert Incident.objects.get() == incident
+    job.declared_outcome = "succeeded"
+    job.save()
+    assert store(last, revision=2, report=healthy()).is_withdrawn
 
 
 def test_an_incident_that_a_later_diagnosis_denies_is_withdrawn_and_comes_back():

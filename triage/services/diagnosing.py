@@ -105,7 +105,8 @@ def diagnosis_store(
     )
     names = node_names_of(report)
     Node.objects.bulk_create([Node(cluster=job.cluster, name=name) for name in names], ignore_conflicts=True)
-    facts = incident_of(report)
+    is_last = not job.attempts.filter(number__gt=attempt.number).exists()
+    facts = incident_of(report, job.declared_outcome if is_last else "")  # what people say is of how the job ended
     incident = Incident.objects.filter(attempt=attempt, ordinal=0).first()
     week = incident.week if incident else None
     if facts:
@@ -114,7 +115,7 @@ def diagnosis_store(
         incident.is_withdrawn = True
         incident.diagnosis = diagnosis
         incident.save(update_fields=["is_withdrawn", "diagnosis"])
-    _attempt_conclude(job=job, attempt=attempt, report=report)
+    _attempt_conclude(job=job, attempt=attempt, report=report, is_last=is_last)
     Activity.objects.create(
         incident=incident,
         job=job,
@@ -216,7 +217,7 @@ def _resolved_before(*, job: Job, fingerprint: str) -> Incident | None:
     )
 
 
-def _attempt_conclude(*, job: Job, attempt: Attempt, report: dict[str, Any]) -> None:
+def _attempt_conclude(*, job: Job, attempt: Attempt, report: dict[str, Any], is_last: bool) -> None:
     """Write what the evidence shows of the attempt and the job, unless a person stated otherwise."""
     logs = report.get("logs") or {}
     timeline = logs.get("timeline") or {}
@@ -228,7 +229,7 @@ def _attempt_conclude(*, job: Job, attempt: Attempt, report: dict[str, Any]) -> 
     if attempt.started_at and attempt.ended_at:
         attempt.ran_s = max(0.0, (attempt.ended_at - attempt.started_at).total_seconds())
     attempt.save(update_fields=["outcome", "node_count", "started_at", "ended_at", "ran_s"])
-    if not job.attempts.filter(number__gt=attempt.number).exists():
+    if is_last:
         job.outcome = outcome
     framework = str((report.get("job") or {}).get("framework") or "")
     if not job.framework and framework != "unknown":

@@ -74,43 +74,54 @@ class IncidentFacts:
         return [suspect.entity for suspect in self.suspects if suspect.is_accused]
 
 
-def incident_of(report: dict[str, Any]) -> IncidentFacts | None:
-    """The episode in the report, or None if nothing failed, hung or was slow."""
+def incident_of(report: dict[str, Any], said: str = "") -> IncidentFacts | None:
+    """The episode in the report, or None if nothing failed, hung or was slow.
+
+    ``said``: what people said of the job's outcome. A job that they call failed is an incident although its evidence
+    ends well: nobody would see it otherwise. Its category is unknown, and what it cost is not known.
+    """
     logs = report.get("logs") or {}
     told = report.get("conclusion")
-    if told:
-        if told["condition"] not in OPEN:
-            return None
-        category, confidence = told["id"], float(told["confidence"])
-    elif logs.get("is_failure"):
-        category, confidence = logs.get("id") or "unknown", float(logs.get("confidence") or 0)
-    else:
-        category, confidence = _beyond_logs(report)
-        if not category:
-            return None
-    runner_up = logs.get("runner_up") or {}
-    if told:  # shares of one whole, unlike those of a report of version 1
-        runner_up = next(({"id": a["id"], "confidence": a["p"]} for a in told["alternatives"][1:]), {})
-    begun = (told or {}).get("moment") or {}
+    condition = str((told or {}).get("condition") or "")
+    category, confidence = _found(report, logs, told)
+    headline = report.get("headline") or logs.get("headline") or ""
     suspects = suspects_of(report)
-    headline = report.get("headline") or logs.get("headline") or _plain_headline(category, suspects)
+    is_only_said = not category and said == "failed"
+    if is_only_said:
+        category, told, suspects = "unknown", {}, [row for row in suspects if not row.is_accused]
+        headline = headline if headline.startswith("Reported as") else f"Reported as failed: {headline}"
+    if not category:
+        return None
+    runner_up = logs.get("runner_up") or {}
+    if told is not None:  # shares of one whole, unlike those of a report of version 1
+        runner_up = next(({"id": a["id"], "confidence": a["p"]} for a in (told.get("alternatives") or [])[1:]), {})
+    begun = (told or {}).get("moment") or {}
     return IncidentFacts(
-        headline=headline[:MAX_HEADLINE],
+        headline=(headline or _plain_headline(category, suspects))[:MAX_HEADLINE],
         category=category,
         confidence=confidence,
         runner_up=runner_up.get("id") or "",
         runner_up_confidence=runner_up.get("confidence"),
-        condition=str((told or {}).get("condition") or ""),
-        symptom=_symptom(report, logs, category),
+        condition=condition,
+        symptom="" if is_only_said else _symptom(report, logs, category),
         stage=str(begun.get("stage") or logs.get("stage") or ""),
-        iteration=begun.get("iteration") if told else logs.get("iteration"),
+        iteration=logs.get("iteration") if told is None else begun.get("iteration"),
         fingerprint=logs.get("fingerprint") or "",
         node_count=node_count_of(report),
         happened_at=_happened_at(report, logs),
-        lost_s=_lost_s(report, logs),
+        lost_s=None if is_only_said else _lost_s(report, logs),
         findings=findings_of(report),
         suspects=suspects,
     )
+
+
+def _found(report: dict[str, Any], logs: dict[str, Any], told: dict[str, Any] | None) -> tuple[str, float]:
+    """Category and confidence of what the evidence shows; an empty category where it shows nothing."""
+    if told:
+        return (told["id"], float(told["confidence"])) if told["condition"] in OPEN else ("", 0.0)
+    if logs.get("is_failure"):
+        return logs.get("id") or "unknown", float(logs.get("confidence") or 0)
+    return _beyond_logs(report)
 
 
 def is_steady(report: dict[str, Any]) -> bool:
