@@ -27,6 +27,8 @@ class Reading:
     bad_rows: int = 0
     #: lines that hold no record at all; told beside the rows that the writer drops
     bad_lines: int = 0
+    #: rows with more fields than the header names: what stands beyond its last column is not read
+    cut_rows: int = 0
     notes: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
 

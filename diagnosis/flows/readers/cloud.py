@@ -45,8 +45,11 @@ def read_azure(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter
     found = _whole(stream)
     records = found.get("records", []) if isinstance(found, dict) else []
     reading = Reading("azure-flow-log", notes=[WINDOWS])
-    rows = [row for record in records for text in _tuples(record) if (row := _azure_row(text)) is not None]
+    texts = [text for record in records for text in _tuples(record)]
+    rows = [row for text in texts if (row := _azure_row(text)) is not None]
     reading.lines = len(rows)
+    reading.bad_lines = sum(not _is_counted(text) for text in texts)
+    reading.bad_rows = reading.bad_lines
     if rows:
         table = pl.from_dicts(rows, infer_schema_length=None)
         out.add(Columns.of(table.columns).normalise(table, "UTC", reading))
@@ -66,12 +69,18 @@ def _tuples(value: Any) -> Iterator[str]:
             yield from _tuples(inner)
 
 
+def _is_counted(text: str) -> bool:
+    """Whether a tuple has a time and counts of both ways."""
+    parts = text.split(",")
+    return len(parts) >= 12 and all(part.isascii() and part.isdigit() for part in [parts[0], *parts[-4:]])
+
+
 def _azure_row(text: str) -> dict[str, Any] | None:
     """None for the tuple that opens a connection: it counts nothing yet."""
+    if not _is_counted(text):
+        return None
     parts = text.split(",")
     counts = parts[-4:]
-    if len(parts) < 12 or not all(part.isascii() and part.isdigit() for part in [parts[0], *counts]):
-        return None
     packets, size, back_packets, back_size = (int(part[:18]) for part in counts)
     if not size and not back_size:
         return None
@@ -97,7 +106,8 @@ def read_google(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWrite
     for part in parts:
         rows = [row for entry in part if isinstance(entry, dict) and (row := _google_row(entry)) is not None]
         reading.lines += len(part)
-        reading.bad_rows += len(part) - len(rows)
+        reading.bad_lines += len(part) - len(rows)
+        reading.bad_rows = reading.bad_lines
         if rows:
             table = pl.from_dicts(rows, infer_schema_length=None)
             out.add(Columns.of(table.columns).normalise(table, "UTC", reading))

@@ -19,6 +19,8 @@ from diagnosis.flows.readers.columns import ALIASES, Columns, plain
 from diagnosis.flows.records import RecordWriter
 from diagnosis.model import ParseHints
 
+#: The column of what stands beyond the last that the header names.
+BEYOND = "\0beyond"
 #: Bytes in which the first hundred rows are looked for.
 SAMPLED = 1 << 18
 
@@ -213,12 +215,14 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
             schema = _types(block, header)
         swift = _clean(block, header, schema) if clean else None
         clean = swift is not None  # what the first block needs leniency for, the others mostly need as well
-        table = _table(block, header, schema, reading.notes) if swift is None else swift
+        table = _counted(_table(block, header, schema, reading.notes), reading) if swift is None else swift
         reading.lines += table.height
         before = out.dropped
         rows = columns.normalise(table, hints.time_zone, reading)
         if bursts is not None:
-            bursts.add(_packets(rows))
+            packets = _packets(rows)
+            reading.bad_lines += rows.height - packets.height
+            bursts.add(packets)
         else:
             out.add(rows)
         reading.bad_rows += out.dropped - before
@@ -299,12 +303,21 @@ def _table(block: bytes, header: Header, schema: Schema, notes: list[str] | None
         return _lenient(block, header, schema, None)
 
 
+def _counted(table: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+    """The columns that the header names; rows with something beyond them are counted."""
+    if BEYOND not in table.columns:
+        return table
+    reading.cut_rows += table.height - table[BEYOND].null_count()
+    return table.drop(BEYOND)
+
+
 def _lenient(block: bytes, header: Header, schema: Schema, quote: str | None) -> pl.DataFrame:
+    """One column more than the header names: what is in it stands beyond the last that has a name."""
     return pl.read_csv(
         block.lstrip(b"\r\n"),
         has_header=False,
         separator=header.separator,
-        schema=schema,
+        schema={**schema, BEYOND: pl.String},
         truncate_ragged_lines=True,
         missing_columns="insert",
         ignore_errors=True,

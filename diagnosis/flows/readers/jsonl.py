@@ -87,13 +87,15 @@ def read_json_array(stream: BinaryIO, path: str, hints: ParseHints, out: RecordW
     if len(data) > MOST_ARRAY:
         raise Unusable("A JSON array of more than 128 MB cannot be read in pieces. Export with nfdump -o ndjson.")
     try:
-        rows = [row for row in json.loads(data) if isinstance(row, dict)]
+        found = json.loads(data)
+        rows = [row for row in found if isinstance(row, dict)]
     except (ValueError, RecursionError) as error:
         raise Unusable(
             f"The JSON array is damaged ({str(error)[:120]}). "
             "Export with -o ndjson, which can be read up to the damage."
         ) from error
-    reading = Reading(_format(rows[0]) if rows else "json", lines=len(rows))
+    reading = Reading(_format(rows[0]) if rows else "json", lines=len(rows), bad_lines=len(found) - len(rows))
+    reading.bad_rows = reading.bad_lines
     if rows:
         table = pl.from_dicts([_flat(row) for row in rows], infer_schema_length=None)
         out.add(Columns.of(table.columns).normalise(table, hints.time_zone, reading))

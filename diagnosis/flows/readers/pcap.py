@@ -83,6 +83,9 @@ def read_pcap(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter)
             f"{walker.lost:,} packets state no time or no known interface; they were left out. Record with enhanced "
             "packet blocks, as tcpdump and dumpcap do."
         )
+    if reading.bad_rows:
+        many = f"{reading.bad_rows:,} {'packet holds' if reading.bad_rows == 1 else 'packets hold'}"
+        reading.notes.append(f"{many} no whole IP header (ARP and the like, or cut); they were left out.")
     if unknown and not out.rows:
         names = ", ".join(str(u) for u in sorted(unknown))
         raise Unusable(
