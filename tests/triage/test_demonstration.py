@@ -47,6 +47,9 @@ def test_its_failures_are_those_of_such_a_park():
     assert 200 < len(failures) < 400
     states = Counter(failure.state for failure in failures)
     assert set(states) <= set(Incident.State.values)
+    young = [one for one in failures if one.at > END - timedelta(days=90)]
+    wrong = [one for one in young if one.state == "corrected"]
+    assert 2 < len(wrong) < len(young) / 5, "a machine that is never wrong is believed by nobody"
     assert states["awaiting_review"] < 15, "a queue of made-up incidents would bury the first real one"
 
 
@@ -67,13 +70,16 @@ def figure(statistics, key):
 
 
 def test_states_words_and_verdicts_agree(year):
-    for incident in Incident.objects.prefetch_related("decisions"):
+    for incident in Incident.objects.prefetch_related("decisions", "suspects"):
         words = list(incident.decisions.all())
         word = standing.latest(words).get((Decision.Claim.CATEGORY, ""))
         assert (word is None) == (incident.state == "awaiting_review"), incident
         if word and word.word == "correct":
             assert (incident.state, incident.standing_category) == ("corrected", word.value)
             assert incident.category != incident.standing_category
+        assert incident.category != "unknown" or not word or word.word in {"correct", "inconclusive"}
+        said = standing.suspect_words(words)
+        assert {row.entity: row.word for row in incident.suspects.all() if row.word} == said
 
 
 def test_without_an_own_job_figures_are_those_of_the_demonstration_and_say_so(year, client):

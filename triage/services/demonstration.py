@@ -178,6 +178,16 @@ def _standing(failure: Failure) -> str:
     return failure.kind.category if is_corrected else failure.said
 
 
+def _word(failure: Failure) -> str:
+    return {"corrected": "correct", "rejected": "reject", "inconclusive": "inconclusive"}.get(failure.state, "confirm")
+
+
+def _is_confirmed(failure: Failure) -> bool:
+    """Whether somebody confirmed the accused node."""
+    is_asked = failure.kind.is_of_a_node and failure.is_suspect_judged and failure.judged_at is not None
+    return is_asked and _word(failure) in {"correct", "confirm"}
+
+
 def _suspect(incident: Incident, failure: Failure, node: Node) -> Suspect:
     return Suspect(
         incident=incident,
@@ -188,18 +198,19 @@ def _suspect(incident: Incident, failure: Failure, node: Node) -> Suspect:
         score=failure.confidence,
         reasons=[failure.kind.reason],
         sources=["logs"],
+        word="confirm" if _is_confirmed(failure) else "",
     )
 
 
 def _words(incident: Incident, failure: Failure, speaker: Any) -> list[Decision]:
     """Decisions on the category and, if somebody judged it, on the suspect."""
-    word = {"corrected": "correct", "rejected": "reject", "inconclusive": "inconclusive"}.get(failure.state, "confirm")
+    word = _word(failure)
     if failure.judged_at is None:
         return []
     said = {"incident": incident, "diagnosis": incident.diagnosis, "made_by": speaker}
     value = incident.standing_category if word in {"correct", "confirm"} else ""
     words = [Decision(**said, claim="category", word=word, machine_value=incident.category, value=value)]
-    if failure.kind.is_of_a_node and failure.is_suspect_judged and word in {"correct", "confirm"}:
+    if _is_confirmed(failure):
         node = failure.node
         words.append(Decision(**said, claim="suspect", subject=node, word="confirm", machine_value=node, value=node))
     return words

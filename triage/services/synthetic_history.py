@@ -19,7 +19,7 @@ STEP_S = 20.0
 CHECKPOINT_STEPS = 180
 #: machines that fail more often than others, as in every park
 _LEMONS = {"demo-017": 25.0, "demo-118": 40.0, "demo-203": 15.0, "demo-371": 20.0}
-_SEED = 20260101
+_SEED = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +190,11 @@ def _failure(
     kind = dice.choices(_KINDS, weights)[0]
     node = dice.choices(names, [_LEMONS.get(name, 1.0) for name in names])[0]
     detected_s = dice.uniform(900, 2400) if kind.symptom == "hang" else dice.uniform(40, 300)
-    said = kind.confused_with if dice.random() < 0.16 - 0.1 * year else kind.category
+    said = kind.confused_with if dice.random() < 0.2 - 0.08 * year else kind.category
     repaired_s = detected_s + dice.lognormvariate(7.6 - 0.7 * year, 0.6)
     resolved_at = at + timedelta(seconds=repaired_s)
     judged_at = at + timedelta(seconds=detected_s + dice.lognormvariate(8.2, 0.9))
-    state = _state(said == kind.category, end - at, dice)
+    state = _state(said, said == kind.category, end - at, dice)
     return Failure(
         kind=kind,
         node=node,
@@ -210,12 +210,13 @@ def _failure(
     )
 
 
-def _state(is_right: bool, age: timedelta, dice: random.Random) -> str:
-    """The incident's state; recent ones may still await review."""
+def _state(said: str, is_right: bool, age: timedelta, dice: random.Random) -> str:
+    """The incident's state; recent ones may still await review. An unnamed cause is named or left inconclusive."""
     if age < timedelta(days=6) and dice.random() < 0.6:
         return "awaiting_review"
     if age < timedelta(days=2):
         return "confirmed" if is_right else "corrected"
     if not is_right:
-        return dice.choices(["corrected", "rejected", "inconclusive"], [7, 2, 1])[0]
+        weights = [7, 0, 3] if said == "unknown" else [7, 2, 1]
+        return dice.choices(["corrected", "rejected", "inconclusive"], weights)[0]
     return dice.choices(["resolved", "confirmed", "actioned"], [6, 3, 1])[0]
