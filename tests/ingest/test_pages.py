@@ -17,6 +17,7 @@ from ingest.models import Artifact, Job, Run, Token, Upload
 from tests.archives import tar_of
 from tests.factories import make_cluster, make_job, make_team, make_user
 from tests.ingest.conftest import LOG
+from tests.pages import page_text
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -48,7 +49,7 @@ def test_one_refused_file_does_not_cost_the_others(visitor: Client, settings: An
     files = [SimpleUploadedFile("b.log", LOG + LOG), SimpleUploadedFile("a.log", LOG)]
     answer = visitor.post("/upload/", form(files=files), follow=True)
     assert Artifact.objects.count() == 1
-    assert "send it in parts" in answer.content.decode()
+    assert "send it in parts" in page_text(answer)
 
 
 def test_a_script_gets_the_address_and_sends_the_files_itself(visitor: Client) -> None:
@@ -77,7 +78,7 @@ def test_a_wrong_field_is_told_beside_it_and_nothing_is_made(
     (row,) = answer.json()["errors"]
     assert row["field"] == field
     assert words in row["detail"]
-    assert words in visitor.post("/upload/", form(**fields)).content.decode()
+    assert words in page_text(visitor.post("/upload/", form(**fields)))
     assert Job.objects.count() == 1
 
 
@@ -87,7 +88,7 @@ def test_only_plain_digits_of_a_layout_are_numbers(visitor: Client) -> None:
 
 
 def test_evidence_can_be_added_to_a_job_that_is_there(visitor: Client, job: Job) -> None:
-    page = visitor.get(f"/upload/?job={job.slug}").content.decode()
+    page = page_text(visitor.get(f"/upload/?job={job.slug}"))
     assert "Add evidence to Night run" in page
     answer = visitor.post(f"/upload/?job={job.slug}", {"files": [SimpleUploadedFile("late.log", LOG)]})
     assert answer["Location"] == f"/jobs/{job.slug}/"
@@ -96,7 +97,7 @@ def test_evidence_can_be_added_to_a_job_that_is_there(visitor: Client, job: Job)
 
 def test_what_was_said_of_a_job_can_be_corrected_and_it_is_diagnosed_again(visitor: Client, job: Job) -> None:
     services.artifact_receive(job=job, path="a.log", chunks=[LOG])
-    page = visitor.get(f"/jobs/{job.slug}/describe/").content.decode()
+    page = page_text(visitor.get(f"/jobs/{job.slug}/describe/"))
     assert 'value="Night run"' in page
     said = form(name="  Day   run ", outcome="failed", layout="tp=8 pp=2", family="seven", time_zone="Europe/Berlin")
     answer = visitor.post(f"/jobs/{job.slug}/describe/", said)
@@ -105,14 +106,14 @@ def test_what_was_said_of_a_job_can_be_corrected_and_it_is_diagnosed_again(visit
     assert (job.name, job.declared_outcome, job.family) == ("Day run", "failed", "seven")
     assert (job.layout, job.time_zone) == ({"tp": 8, "pp": 2}, "Europe/Berlin")
     assert Run.objects.filter(job=job, kind="diagnose").exists()
-    again = visitor.get(f"/jobs/{job.slug}/describe/").content.decode()
+    again = page_text(visitor.get(f"/jobs/{job.slug}/describe/"))
     assert 'value="tp=8 pp=2"' in again
 
 
 def test_a_wrong_correction_is_told_beside_its_field_and_nothing_changes(visitor: Client, job: Job) -> None:
     answer = visitor.post(f"/jobs/{job.slug}/describe/", form(name=" ", time_zone="Mars/Olympus"))
     assert answer.status_code == 422
-    assert "no time zone" in answer.content.decode()
+    assert "no time zone" in page_text(answer)
     job.refresh_from_db()
     assert job.name == "Night run"
 
@@ -122,7 +123,7 @@ def test_the_team_of_a_job_is_chosen_by_who_is_in_several_and_kept_by_others(vis
     visitor.post("/upload/", form(team="red"))
     job = Job.objects.get()
     assert job.team == red
-    assert "blue" in visitor.get("/upload/").content.decode()
+    assert "blue" in page_text(visitor.get("/upload/"))
     blue.members.remove(engineer)
     red.members.remove(engineer)
     visitor.post(f"/jobs/{job.slug}/describe/", form(team="red"))
@@ -140,7 +141,7 @@ def test_a_viewer_may_not_upload_and_a_stranger_must_sign_in(client: Client) -> 
 def test_only_clusters_that_the_person_may_see_are_offered(visitor: Client, engineer: Any) -> None:
     make_team("others", clusters=[make_cluster("hidden-cluster")])
     make_team("mine", clusters=[make_cluster("my-cluster")], members=[engineer])
-    page = visitor.get("/upload/").content.decode()
+    page = page_text(visitor.get("/upload/"))
     assert "my-cluster" in page
     assert "hidden-cluster" not in page
 
@@ -152,14 +153,14 @@ def test_progress_polls_while_work_is_left_and_stops_by_itself(
     with monkeypatch.context() as patched:
         patched.setattr("ingest.tasks.parse.apply_async", lambda *_, **__: None)
         services.artifact_receive(job=job, path="a.log", chunks=[LOG])
-        page = visitor.get(url).content.decode()
+        page = page_text(visitor.get(url))
         assert 'hx-trigger="every' in page
         assert "0 of 1 file read" in page
     Artifact.objects.update(state="parsed")
     Run.objects.update(state="succeeded")
     Job.objects.update(diagnosing_revision=1, diagnosed_revision=1)
     last = visitor.get(url, headers={"HX-Request": "true"})
-    assert "hx-trigger" not in last.content.decode()
+    assert "hx-trigger" not in page_text(last)
     assert last["HX-Refresh"] == "true"
 
 
@@ -167,7 +168,7 @@ def test_progress_says_why_nothing_moves(visitor: Client, job: Job) -> None:
     queued = Run.objects.create(job=job, kind="parse")
     assert selectors.progress(job).waiting == ""
     Run.objects.update(created_at=timezone.now() - timedelta(minutes=1))
-    assert "queue cannot be reached" in visitor.get(f"/ingest/progress/{job.slug}/").content.decode()
+    assert "queue cannot be reached" in page_text(visitor.get(f"/ingest/progress/{job.slug}/"))
     Run.objects.update(sent_at=timezone.now())
     assert "No worker" in selectors.progress(job).waiting
     Run.objects.filter(pk=queued.pk).update(state="running")
@@ -218,14 +219,14 @@ def test_a_diagnosis_that_ends_while_the_job_is_read_is_not_told_as_failed(
 
 def test_problems_are_shown_as_text_whatever_they_hold(visitor: Client, job: Job) -> None:
     services.artifact_receive(job=job, path="<script>alert(1)</script>.log", chunks=[b""])
-    page = visitor.get(f"/ingest/progress/{job.slug}/").content.decode()
+    page = page_text(visitor.get(f"/ingest/progress/{job.slug}/"))
     assert "&lt;script&gt;" in page
     assert "<script>alert" not in page
 
 
 def test_failed_work_can_be_retried_from_the_page(visitor: Client, job: Job) -> None:
     run = Run.objects.create(job=job, kind="parse", state="failed", error="The worker died.")
-    page = visitor.get(f"/ingest/progress/{job.slug}/").content.decode()
+    page = page_text(visitor.get(f"/ingest/progress/{job.slug}/"))
     assert "The worker died." in page
     assert visitor.post(f"/ingest/runs/{run.pk}/retry/").status_code == 302
     run.refresh_from_db()
@@ -242,10 +243,10 @@ def test_a_stranger_sees_neither_progress_nor_retry(visitor: Client) -> None:
 
 
 def test_a_token_is_shown_once_and_can_be_revoked_by_its_owner_alone(visitor: Client) -> None:
-    made = visitor.post("/account/tokens/", {"name": "epilog", "scopes": ["upload"]}).content.decode()
+    made = page_text(visitor.post("/account/tokens/", {"name": "epilog", "scopes": ["upload"]}))
     assert "fl_" in made
     token = Token.objects.get()
-    assert token.digest not in visitor.get("/account/tokens/").content.decode()
+    assert token.digest not in page_text(visitor.get("/account/tokens/"))
     other = Client()
     other.force_login(make_user("other", "engineer"))
     assert other.post("/account/tokens/", {"revoke": token.pk}).status_code == 404

@@ -16,6 +16,7 @@ from ingest.services.sweeping import tidy
 from tests.archives import tar_of
 from tests.factories import make_job, make_user
 from tests.ingest.conftest import LOG, sha
+from tests.pages import page_text
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BUCKET = "faultline"
@@ -82,7 +83,7 @@ def test_an_archive_is_opened_and_the_log_page_shows_a_member(store: Any, client
     services.artifact_receive(job=job, path="all.tar.gz", chunks=[tar_of({"n1/a.log": LOG, "n2/b.log": LOG * 2})])
     assert set(Artifact.objects.values_list("path", "state")) == {("n1/a.log", "parsed"), ("n2/b.log", "parsed")}
     client.force_login(engineer)
-    page = client.get(f"/jobs/{job.slug}/logs/0/n2/b.log").content.decode()
+    page = page_text(client.get(f"/jobs/{job.slug}/logs/0/n2/b.log"))
     assert "iteration 7 loss 2.5" in page
     raw = client.get(f"/jobs/{job.slug}/raw/0/n1/a.log")
     assert b"".join(raw.streaming_content) == LOG

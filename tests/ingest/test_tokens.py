@@ -14,6 +14,7 @@ from ingest.models import ServiceAccount, Token
 from ingest.refusals import Refused
 from ingest.services.accounts import account_close, account_create
 from tests.factories import make_cluster, make_job, make_team, make_user
+from tests.pages import page_text
 
 pytestmark = [pytest.mark.django_db]
 
@@ -87,7 +88,7 @@ def test_administrators_make_key_and_close_machines_on_their_page(admin: Any, cl
     assert client.post(page, {"act": "make", "name": "bot", "role": "engineer"}).status_code == 302
     account = ServiceAccount.objects.get()
     wanted = {"act": "token", "account": account.pk, "name": "night", "scopes": ["upload"], "days": "30"}
-    made = client.post(page, wanted).content.decode()
+    made = page_text(client.post(page, wanted))
     token = Token.objects.get(user=account.user)
     assert made.count("fl_") >= 2, "its secret and its prefix"
     assert token.expires_at is not None
@@ -113,5 +114,5 @@ def test_only_administrators_see_machines_and_nobody_there_revokes_a_persons_tok
 def test_the_page_offers_only_scopes_that_would_open_something(client: Any) -> None:
     for role, offered in (("viewer", {"read"}), ("engineer", {"read", "upload", "review"})):
         client.force_login(make_user(role, role))
-        page = client.get("/account/tokens/").content.decode()
+        page = page_text(client.get("/account/tokens/"))
         assert {s for s in Token.Scope.values if f'name="scopes" value="{s}"' in page} == offered

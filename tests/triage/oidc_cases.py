@@ -9,6 +9,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 
 from tests.factories import make_cluster, make_team, make_user
+from tests.pages import page_text
 from tests.triage.provider import Provider, providing
 from triage.models import Activity
 
@@ -37,7 +38,7 @@ def sign_in(client, provider, query=""):
 
 
 def test_the_button_is_there_and_leads_to_the_provider_and_back_to_where_one_was(client, provider):
-    page = client.get("/sign-in/?next=/jobs/%3Fwords%3Da").content.decode()
+    page = page_text(client.get("/sign-in/?next=/jobs/%3Fwords%3Da"))
     assert "Sign in with Example Login" in page
     assert f'href="{LOGIN}?next=%2Fjobs%2F%3Fwords%3Da"' in page
     done = sign_in(client, provider, "?next=/jobs/%3Fwords%3Da")
@@ -69,7 +70,7 @@ def test_whoever_has_no_group_that_counts_is_refused_with_a_sentence(client, pro
     provider.person["groups"] = groups
     done = sign_in(client, provider)
     assert done["Location"] == "/sign-in/"
-    assert "None of your groups has a role" in client.get("/sign-in/").content.decode()
+    assert "None of your groups has a role" in page_text(client.get("/sign-in/"))
     assert not get_user_model().objects.exists()
 
 
@@ -83,7 +84,7 @@ def test_whoever_lost_the_group_or_the_account_is_refused_too(client, provider):
     provider.person["groups"] = ["gpu-users"]
     get_user_model().objects.update(is_active=False)
     assert sign_in(client, provider)["Location"] == "/sign-in/"
-    assert "closed" in client.get("/sign-in/").content.decode()
+    assert "closed" in page_text(client.get("/sign-in/"))
     assert "_auth_user_id" not in client.session
 
 
@@ -99,7 +100,7 @@ def test_a_stale_or_forged_answer_signs_nobody_in(client, provider):
     start = client.get(LOGIN)
     back = provider.authorise(start["Location"])
     assert client.get(back.replace("state=", "state=x"))["Location"] == "/sign-in/"
-    assert "did not work" in client.get("/sign-in/").content.decode()
+    assert "did not work" in page_text(client.get("/sign-in/"))
     again = provider.authorise(client.get(LOGIN)["Location"])
     provider.codes.clear()
     assert client.get(again)["Location"] == "/sign-in/"
@@ -112,7 +113,7 @@ def test_cancelling_at_the_provider_leads_back(client, provider):
     start = client.get(LOGIN)
     state = provider.authorise(start["Location"]).rpartition("state=")[2]
     done = client.get(f"{LOGIN}callback/?error=access_denied&state={state}", follow=True)
-    assert "cancelled" in done.content.decode()
+    assert "cancelled" in page_text(done)
 
 
 def test_passwords_go_on_working(client, provider):

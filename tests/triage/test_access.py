@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from ingest.models import Artifact, Blob
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from tests.pages import page_text
 
 pytestmark = pytest.mark.django_db
 
@@ -59,9 +60,9 @@ def test_to_a_stranger_the_objects_do_not_exist(client, cast):
     for url in objects(cast["incident"]):
         assert client.get(url).status_code == 404, url
     for url in ("/", "/incidents/", "/incidents/?q=secret", "/jobs/", "/nodes/", "/api/v1/incidents/"):
-        page = client.get(url).content.decode()
+        page = page_text(client.get(url))
         assert "Secret failure" not in page and "secret-job" not in page and "gpu-secret" not in page, url
-    assert "gpu-secret" not in client.get("/incidents/suggest/?q=node:gpu&cursor=8").content.decode()
+    assert "gpu-secret" not in page_text(client.get("/incidents/suggest/?q=node:gpu&cursor=8"))
 
 
 def test_anonymous_is_sent_to_sign_in_everywhere(client, cast):
@@ -121,7 +122,7 @@ def test_each_role_may_what_it_may(client, role, may_review, may_export, may_dia
     assert judged.status_code == (302 if may_review else 403)
     assert client.get("/incidents.csv").status_code == (200 if may_export else 403)
     assert client.post(reverse("job-diagnose", args=["shared-job"])).status_code == (302 if may_diagnose else 403)
-    page = client.get(f"/incidents/{incident.pk}/").content.decode()
+    page = page_text(client.get(f"/incidents/{incident.pk}/"))
     assert ('data-testid="confirm-category"' in page) == may_review
 
 
@@ -129,7 +130,7 @@ def test_a_refusal_names_the_role_that_may(client):
     client.force_login(make_user("vera", "viewer"))
     incident = make_incident()
     page = client.post(reverse("decide", args=[incident.pk]), {"claim": "category", "word": "confirm"})
-    assert "engineer or manager" in page.content.decode()
+    assert "engineer or manager" in page_text(page)
 
 
 def test_acts_need_a_token_against_forgery():

@@ -11,6 +11,7 @@ from ingest import selectors, services
 from ingest.models import Cluster, HistoryEntry, Job
 from ingest.services import token_create
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from tests.pages import page_text
 from tests.triage.report import sample
 from triage.models import Incident, SavedView
 from triage.services import grouping, reviewing, saved_views
@@ -104,7 +105,7 @@ def test_nobody_uploads_into_a_default_cluster_that_belongs_to_others(client, pe
     make_team("green", clusters=[make_cluster("default")])
     client.force_login(people["blue"])
     page = client.post("/upload/", {"name": "x", "outcome": "unknown"})
-    assert page.status_code == 422 and "no access to the default one" in page.content.decode()
+    assert page.status_code == 422 and "no access to the default one" in page_text(page)
     assert client.post("/api/v1/jobs/", {"name": "x"}, content_type="application/json").status_code == 422
     assert not Job.objects.exists()
 
@@ -138,7 +139,7 @@ def test_an_incident_is_assigned_only_to_somebody_who_may_see_it(client, people)
     said = {}
     for name in ("blue-eve", "nobody-at-all", "red-max"):
         client.post(reverse("assign", args=[incident.pk]), {"assignee": name})
-        page = client.get(reverse("incident", args=[incident.pk])).content.decode()
+        page = page_text(client.get(reverse("incident", args=[incident.pk])))
         incident.refresh_from_db()
         said[name] = ("may see this" in page, incident.assignee and incident.assignee.username)
     assert said == {"blue-eve": (True, None), "nobody-at-all": (True, None), "red-max": (False, "red-max")}
@@ -147,7 +148,7 @@ def test_an_incident_is_assigned_only_to_somebody_who_may_see_it(client, people)
 def test_many_incidents_are_offered_and_given_to_people_who_may_see_all_of_them(client, people):
     numbers = [make_incident(make_job(cluster=make_cluster(slug))).pk for slug in ("private", "default")]
     client.force_login(people["red"])
-    page = client.post(reverse("bulk"), {"act": "assign", "id": numbers, "ask": "1"}).content.decode()
+    page = page_text(client.post(reverse("bulk"), {"act": "assign", "id": numbers, "ask": "1"}))
     assert "<option>red-max</option>" in page and "blue-eve" not in page
     with pytest.raises(reviewing.ReviewError, match="may see this"):
         reviewing.incidents_assign(

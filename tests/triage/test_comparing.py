@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
+from tests.pages import page_text
 from tests.triage.report import healthy, sample
 from triage.charts.iterations import iteration_curves
 from triage.models import Diagnosis
@@ -50,7 +51,7 @@ def test_runs_of_clusters_that_one_may_not_see_are_not_offered(client):
     assert found.candidates == []
     client.force_login(ada)
     assert client.get("/jobs/failed/curves/hidden/").status_code == 404
-    assert "Nothing to compare with" in client.get("/jobs/failed/compare/").content.decode()
+    assert "Nothing to compare with" in page_text(client.get("/jobs/failed/compare/"))
 
 
 def test_curves_keep_the_slowest_iteration_of_each_step():
@@ -68,7 +69,7 @@ def test_the_page_shows_both_runs(client):
     client.force_login(make_user("ada", "engineer"))
     run("failed", sample())
     run("good", healthy())
-    page = client.get("/jobs/failed/compare/").content.decode()
+    page = page_text(client.get("/jobs/failed/compare/"))
     assert "Only in this run" in page
     assert "/jobs/failed/curves/good/" in page
 
@@ -86,8 +87,8 @@ def test_by_default_the_run_of_the_same_layout_and_world_size_is_picked_and_the_
     page = client.get("/jobs/failed/compare/")
     assert page.context["comparison"].other.slug == "same"
     said = "Picked as the latest healthy run of the family “llama” with the same layout and world size."
-    assert said in page.content.decode()
-    assert 'data-testid="why"' not in client.get("/jobs/failed/compare/?with=wider").content.decode()
+    assert said in page_text(page)
+    assert 'data-testid="why"' not in page_text(client.get("/jobs/failed/compare/?with=wider"))
 
 
 def test_a_failed_run_of_the_same_shape_tells_more_than_a_healthy_one_of_another():

@@ -6,6 +6,7 @@ import pytest
 from django.urls import reverse
 
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_user
+from tests.pages import page_text
 from triage.models import Diagnosis
 from triage.selectors.cost import job_cost
 
@@ -70,7 +71,7 @@ def test_without_iterations_the_cost_is_not_known(client):
     client.force_login(make_user("eng", "engineer"))
     make_job("bare")
     assert job_cost(make_job()) is None
-    assert "Cost is not known" in client.get(reverse("job-cost", args=["bare"])).content.decode()
+    assert "Cost is not known" in page_text(client.get(reverse("job-cost", args=["bare"])))
 
 
 def test_the_tab_shows_phases_and_links_the_incident(client):
@@ -79,6 +80,6 @@ def test_the_tab_shows_phases_and_links_the_incident(client):
     first = run(job, 0, 0, 1, 360, ended_s=HOUR + 600)
     run(job, 1, 2 * HOUR, 181, 540)
     incident = make_incident(job, attempt=first, node_count=2)
-    page = client.get(reverse("job-cost", args=["lost"])).content.decode()
+    page = page_text(client.get(reverse("job-cost", args=["lost"])))
     assert f"#{incident.pk}" in page
     assert "10 min" in page

@@ -8,6 +8,7 @@ import pytest
 from django.urls import reverse
 
 from tests.factories import make_incident, make_user
+from tests.pages import page_text
 from triage.views.statistics import _days_of
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +20,7 @@ def mara(client):
 
 
 def line(client, address):
-    page = client.get(reverse("statistics") + address).content.decode()
+    page = page_text(client.get(reverse("statistics") + address))
     return " ".join(page.partition('data-testid="cost-line">')[2].partition("</p>")[0].split())
 
 
@@ -65,16 +66,16 @@ def test_planning_counts_the_same_incidents(client, mara):
         make_incident(at=at, state=state)
     days = "?since=2026-11-01&until=2026-11-10"
     assert "<b>2 incidents</b>" in line(client, days)
-    assert "<dt>Incidents</dt><dd>2</dd>" in client.get(reverse("planning") + days).content.decode()
+    assert "<dt>Incidents</dt><dd>2</dd>" in page_text(client.get(reverse("planning") + days))
 
 
 def test_the_month_is_one_click_away_and_marked(client, mara):
-    page = client.get(reverse("statistics") + "?span=last-month").content.decode()
+    page = page_text(client.get(reverse("statistics") + "?span=last-month"))
     assert 'span=last-month" aria-current="true">Last month</a>' in page
 
 
 def test_every_figure_says_on_hover_how_it_is_counted(client, mara):
     make_incident(gpu_hours=1)
-    page = client.get(reverse("statistics")).content.decode()
+    page = page_text(client.get(reverse("statistics")))
     assert 'title="From the last progress of the job to the end of its attempt' in page
     assert page.count('<dt><a href="#meaning" title="') == 7

@@ -15,6 +15,7 @@ from ingest.models import Artifact, HistoryEntry, Job, Run
 from ingest.services import resuming, token_create
 from ingest.services.sweeping import tidy
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from tests.pages import page_text
 from tests.triage.report import sample
 from triage.models import Activity, Decision, Diagnosis, Incident
 from triage.services import reviewing
@@ -46,10 +47,8 @@ def test_the_page_counts_what_would_be_lost_before_it_asks(client, ada, job):
     answer = client.get(reverse("job-delete", args=[job.slug]))
     losses = answer.context["losses"]
     assert (losses.incidents, losses.touched, losses.decisions, losses.comments, losses.files) == (1, 1, 1, 1, 0)
-    assert "Delete the job and its 1 incident<" in answer.content.decode()
-    assert (
-        reverse("job-delete", args=[job.slug]) in client.get(reverse("job-describe", args=[job.slug])).content.decode()
-    )
+    assert "Delete the job and its 1 incident<" in page_text(answer)
+    assert reverse("job-delete", args=[job.slug]) in page_text(client.get(reverse("job-describe", args=[job.slug])))
     assert Job.objects.filter(pk=job.pk).exists()
 
 
@@ -57,7 +56,7 @@ def test_all_of_it_goes_and_one_line_stays_that_old_links_show(client, ada, job)
     incident = job.incidents.get()
     reviewing.decision_make(incident=incident, claim="category", word="confirm", by=ada)
     later = make_incident(headline="Later", regressed_from=incident)
-    said = delete(client, job, reason="wrong logs").content.decode()
+    said = page_text(delete(client, job, reason="wrong logs"))
     assert "The job Wrong run is deleted." in said
     for rows in (Job.objects.filter(pk=job.pk), Incident.objects.filter(pk=incident.pk), Decision.objects.all()):
         assert not rows.exists()
@@ -72,13 +71,13 @@ def test_all_of_it_goes_and_one_line_stays_that_old_links_show(client, ada, job)
     for url in (reverse("job", args=["mistake"]), reverse("incident", args=[incident.pk])):
         page = client.get(url)
         assert page.status_code == 404
-        assert "deleted by ada on" in page.content.decode()
-        assert "(“wrong logs”)" in page.content.decode()
-    assert "deleted" not in client.get(reverse("incident", args=[later.pk + 1000])).content.decode()
+        assert "deleted by ada on" in page_text(page)
+        assert "(“wrong logs”)" in page_text(page)
+    assert "deleted" not in page_text(client.get(reverse("incident", args=[later.pk + 1000])))
     later.refresh_from_db()
     assert later.regressed_from is None
     make_team("red", clusters=[job.cluster])  # from now on the cluster is not for ada
-    assert "deleted by" not in client.get(reverse("job", args=["mistake"])).content.decode()
+    assert "deleted by" not in page_text(client.get(reverse("job", args=["mistake"])))
 
 
 def test_statistics_queue_and_lists_no_longer_count_it(client, job):
@@ -136,12 +135,12 @@ def test_it_is_refused_while_work_goes_on_and_nothing_is_half_done(client, ada, 
     run = Run.objects.create(job=job, kind="parse")
     url = reverse("job-delete", args=[job.slug])
     page = client.get(url)
-    assert "Work on the job is running" in page.content.decode()
+    assert "Work on the job is running" in page_text(page)
     answer = client.post(url, {"expected": page.context["losses"].told})
     assert answer.status_code == 409
     run.delete()
     resuming.upload_begin(job=job, path="c.log", size_bytes=10)
-    assert "is being sent" in client.post(url, {"expected": page.context["losses"].told}).content.decode()
+    assert "is being sent" in page_text(client.post(url, {"expected": page.context["losses"].told}))
     assert Job.objects.filter(pk=job.pk).exists()
     assert not Activity.objects.filter(kind="job_deleted").exists()
 
@@ -152,7 +151,7 @@ def test_what_was_added_since_the_page_was_read_is_asked_about_again(client, ada
     reviewing.comment_add(incident=job.incidents.get(), body="Wait!", by=ada)
     answer = client.post(url, {"expected": expected})
     assert answer.status_code == 409
-    assert "Something was added meanwhile" in answer.content.decode()
+    assert "Something was added meanwhile" in page_text(answer)
     assert delete(client, job).redirect_chain
     assert not Job.objects.filter(pk=job.pk).exists()
 
@@ -164,7 +163,7 @@ def test_what_was_added_since_the_page_was_read_is_asked_about_again(client, ada
 def test_neither_a_colleague_nor_a_viewer_may(client, job, who, roles, words):
     client.force_login(make_user(who, *roles))
     url = reverse("job-delete", args=[job.slug])
-    assert words in client.get(url).content.decode()
+    assert words in page_text(client.get(url))
     assert client.post(url, {"expected": "1 0 0 0 0"}).status_code == 403
     assert Job.objects.filter(pk=job.pk).exists()
 
@@ -173,7 +172,7 @@ def test_once_a_colleague_spoke_only_an_administrator_may(client, ada, job):
     reviewing.comment_add(incident=job.incidents.get(), body="Seen it too.", by=make_user("bob", "engineer"))
     url = reverse("job-delete", args=[job.slug])
     page = client.get(url)
-    assert "Others have worked on this job" in page.content.decode()
+    assert "Others have worked on this job" in page_text(page)
     assert client.post(url, {"expected": page.context["losses"].told}).status_code == 403
     client.force_login(make_user("root", "admin"))
     assert delete(client, job).redirect_chain
@@ -214,20 +213,20 @@ def test_a_stranger_learns_nothing(ada):
     stranger.force_login(make_user("eve", "engineer"))
     assert stranger.get(reverse("job-delete", args=["secret"])).status_code == 404
     services.job_delete(job=job, user=ada)
-    assert "deleted" not in stranger.get(reverse("job", args=["secret"])).content.decode()
+    assert "deleted" not in page_text(stranger.get(reverse("job", args=["secret"])))
 
 
 def test_the_administration_counts_refuses_and_records_alike(client, job):
     client.force_login(make_user("root", "admin", is_staff=True, is_superuser=True))
     url = reverse("admin:ingest_job_delete", args=[job.pk])
     run = Run.objects.create(job=job, kind="parse")
-    assert "Work on the job is running" in client.get(url).content.decode()
+    assert "Work on the job is running" in page_text(client.get(url))
     client.post(url, {"post": "yes"})
     assert Job.objects.filter(pk=job.pk).exists()
     run.delete()
-    assert "Wrong run (mistake): 1 incidents, 0 files" in client.get(url).content.decode()
+    assert "Wrong run (mistake): 1 incidents, 0 files" in page_text(client.get(url))
     client.post(url, {"post": "yes"})
     assert not Job.objects.filter(pk=job.pk).exists()
     assert Activity.objects.get(kind="job_deleted").data["incidents"] == 1
-    listed = client.get(reverse("admin:triage_activity_changelist")).content.decode()
+    listed = page_text(client.get(reverse("admin:triage_activity_changelist")))
     assert "job_deleted" in listed

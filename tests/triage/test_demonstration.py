@@ -14,6 +14,7 @@ from diagnosis import taxonomy
 from ingest.models import DEMONSTRATION, Job, Run
 from ingest.refusals import Refused
 from tests.factories import make_incident, make_job, make_user
+from tests.pages import page_text
 from triage import search
 from triage.models import Decision, Incident
 from triage.selectors.demonstration import settled
@@ -85,7 +86,7 @@ def test_states_words_and_verdicts_agree(year):
 def test_without_an_own_job_figures_are_those_of_the_demonstration_and_say_so(year, client):
     client.force_login(make_user("boss", "manager"))
     for page in ("/statistics/", "/statistics/planning/", "/nodes/"):
-        text = client.get(page).content.decode()
+        text = page_text(client.get(page))
         assert 'data-testid="demonstration"' in text, page
         assert "<b>Demonstration.</b>" in text, page
         assert "Remove the demonstration" in text, page
@@ -106,11 +107,11 @@ def test_with_an_own_job_no_figure_counts_the_demonstration(year, client):
     assert figures(boss).total == 1
     assert digest_of(user=boss, now=timezone.now()).total <= 1
     client.force_login(boss)
-    text = client.get("/statistics/").content.decode()
+    text = page_text(client.get("/statistics/"))
     assert "The demonstration is not counted here." in text
     assert "q=%21cluster%3Ademonstration" in text, "lists behind the bars leave it out, too"
     assert client.get("/api/v1/statistics/").json()["total"] == 1
-    fleet = client.get("/nodes/").content.decode()
+    fleet = page_text(client.get("/nodes/"))
     assert "gpu-1" in fleet
     assert "demo-118" not in fleet
     assert 'faultline_incidents{state="awaiting_review"} 1' in metrics_lines()
@@ -121,11 +122,11 @@ def test_it_is_shown_when_asked_for_although_there_are_own_jobs(year, client):
     make_incident(make_job("mine"))
     client.force_login(make_user("boss", "manager"))
     assert figures(make_user("other", "manager"), "cluster:demonstration").total > 200
-    assert "<b>Demonstration.</b>" in client.get("/statistics/?q=cluster:demonstration").content.decode()
-    assert "demo-118" in client.get("/nodes/?cluster=demonstration&sort=accused").content.decode()
-    assert "<b>Demonstration.</b>" in client.get("/incidents/").content.decode()
-    assert "Leave it out" not in client.get("/").content.decode(), "the queue takes no search"
-    assert "<b>Demonstration.</b>" not in client.get("/incidents/?q=!cluster:demonstration").content.decode()
+    assert "<b>Demonstration.</b>" in page_text(client.get("/statistics/?q=cluster:demonstration"))
+    assert "demo-118" in page_text(client.get("/nodes/?cluster=demonstration&sort=accused"))
+    assert "<b>Demonstration.</b>" in page_text(client.get("/incidents/"))
+    assert "Leave it out" not in page_text(client.get("/")), "the queue takes no search"
+    assert "<b>Demonstration.</b>" not in page_text(client.get("/incidents/?q=!cluster:demonstration"))
 
 
 def test_every_page_of_made_up_rows_opens_and_says_what_it_is(year, client):
@@ -136,15 +137,15 @@ def test_every_page_of_made_up_rows_opens_and_says_what_it_is(year, client):
     for page in (f"/incidents/{incident.pk}/", f"/nodes/{incident.accused[0]}/", *tabs):
         answer = client.get(page)
         assert answer.status_code == 200, page
-        assert "<b>Demonstration.</b>" in answer.content.decode(), page
-    assert "A manager can remove it." in answer.content.decode()
+        assert "<b>Demonstration.</b>" in page_text(answer), page
+    assert "A manager can remove it." in page_text(answer)
 
 
 def test_a_site_without_it_says_nothing_of_it(db, client):
     make_incident()
     client.force_login(make_user("boss", "manager"))
     for page in PAGES:
-        assert "demonstration" not in client.get(page).content.decode().lower(), page
+        assert "demonstration" not in page_text(client.get(page)).lower(), page
 
 
 def rows():
@@ -161,9 +162,9 @@ def test_one_button_takes_it_away_whole_and_leaves_what_is_real(db, client):
     client.force_login(boss)
     assert figures(boss, "cluster:demonstration").total > 200
     answer = client.post(reverse("demonstration-remove"), follow=True)
-    assert "The demonstration is gone." in answer.content.decode()
+    assert "The demonstration is gone." in page_text(answer)
     assert rows() == before
-    assert "demonstration" not in client.get("/statistics/").content.decode().lower()
+    assert "demonstration" not in page_text(client.get("/statistics/")).lower()
     assert figures(make_user("other", "manager"), "cluster:demonstration").total == 0
 
 
@@ -205,5 +206,5 @@ def test_it_teaches_nothing_and_takes_no_job_of_anybody(year, client):
     client.force_login(make_user("eng", "engineer"))
     made = client.post("/api/v1/jobs/", {"name": "x", "cluster": DEMONSTRATION}, content_type="application/json")
     assert made.status_code == 422
-    assert "another cluster" in made.content.decode()
-    assert DEMONSTRATION not in client.get("/upload/").content.decode()
+    assert "another cluster" in page_text(made)
+    assert DEMONSTRATION not in page_text(client.get("/upload/"))

@@ -7,6 +7,7 @@ from django.db import OperationalError
 from django.test import RequestFactory
 
 from tests.factories import make_user
+from tests.pages import page_text
 from triage.views import site
 
 pytestmark = pytest.mark.django_db
@@ -17,14 +18,14 @@ def test_a_form_with_too_many_rows_is_told_what_to_do(client, settings):
     client.force_login(make_user("ada", "engineer"))
     response = client.post("/incidents/bulk/", {"id": [str(n) for n in range(20)]})
     assert response.status_code == 413
-    assert "Choose fewer rows" in response.content.decode()
+    assert "Choose fewer rows" in page_text(response)
 
 
 def test_a_page_for_another_role_names_the_role(client):
     client.force_login(make_user("vera", "viewer"))
     response = client.get("/incidents.csv")
     assert response.status_code == 403
-    assert "needs the role manager" in response.content.decode()
+    assert "needs the role manager" in page_text(response)
 
 
 def test_an_old_form_asks_to_be_sent_again(client):
@@ -32,7 +33,7 @@ def test_an_old_form_asks_to_be_sent_again(client):
     client.force_login(make_user("ada", "engineer"))
     response = client.post("/views/", {"name": "x"})
     assert response.status_code == 403
-    assert "reload the page" in response.content.decode()
+    assert "reload the page" in page_text(response)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_a_database_that_is_locked_away_or_full_is_told_from_a_fault(client, mon
     monkeypatch.setattr("triage.views.jobs.job_page", broken)
     response = client.get("/jobs/")
     assert response.status_code == status
-    assert said in response.content.decode()
+    assert said in page_text(response)
     assert response.headers.get("Retry-After") == ("5" if status == 503 else None)
 
 

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from tests.factories import make_attempt, make_job, make_user
+from tests.pages import page_text
 from tests.triage.report import T0, healthy, sample
 from triage.selectors.events import Filter, job_events
 from triage.services.diagnosing import diagnosis_store
@@ -56,7 +57,7 @@ def test_events_sort_by_what_was_asked(diagnosis, sort, order):
 def test_a_range_of_time_leaves_what_was_seen_in_it(diagnosis, client):
     assert roles(job_events(diagnosis, Filter(), span=(T0 + 110, T0 + 200))) == ["cascade"]
     client.force_login(make_user("ada", "engineer"))
-    page = client.get(f"/jobs/llama/?t0={T0 + 110}&t1={T0 + 200}").content.decode()
+    page = page_text(client.get(f"/jobs/llama/?t0={T0 + 110}&t1={T0 + 200}"))
     assert "Only what was logged in the part of the timeline" in page
     assert "fallen off the bus</mark>" not in page
     assert f'href="/jobs/llama/flows/?t0={T0 + 110}&amp;t1={T0 + 200}"' in page

@@ -21,6 +21,7 @@ from diagnosis.flows import diagnose_flows
 from ingest import storage
 from ingest.models import Artifact, Blob
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
+from tests.pages import page_text
 from triage.charts.flows import map_chart, ranks_chart, steps_chart
 from triage.charts.flows_ports import ports_chart
 from triage.models import Activity
@@ -74,7 +75,7 @@ def test_only_tables_of_the_diagnosis_are_opened(job, name):
 
 
 def test_the_tab_shows_parallelism_steps_quality_and_pairs(client, job):
-    page = client.get(reverse("job-flows", args=["seen"])).content.decode()
+    page = page_text(client.get(reverse("job-flows", args=["seen"])))
     assert "dp 4" in page
     assert "Quality of the captures" in page
     assert "canonical-csv" in page
@@ -133,7 +134,7 @@ def test_a_capture_without_a_timeline_says_why(client):
     client.force_login(make_user("eng", "engineer"))
     flows = {"usable_for_timeline": False, "why_not": "Times are whole seconds.", "jobs": [], "captures": []}
     diagnosis_store(attempt=make_attempt(make_job("coarse")), revision=1, report={"flows": flows})
-    assert "Times are whole seconds." in client.get(reverse("job-flows", args=["coarse"])).content.decode()
+    assert "Times are whole seconds." in page_text(client.get(reverse("job-flows", args=["coarse"])))
 
 
 def test_a_job_of_flows_alone_is_headed_by_their_finding_and_draws_no_timeline_of_logs(client):
@@ -143,13 +144,13 @@ def test_a_job_of_flows_alone_is_headed_by_their_finding_and_draws_no_timeline_o
     report = {"headline": headline, "inputs": inputs, "flows": {"jobs": [], "reasons": []}}
     attempt = make_attempt(make_job("flows-only"))
     diagnosis_store(attempt=attempt, revision=1, report=report)
-    page = client.get("/jobs/flows-only/flows/").content.decode()
+    page = page_text(client.get("/jobs/flows-only/flows/"))
     assert headline in page
     assert "shows no failure" not in page
     assert 'id="timeline"' not in page
     inputs.append({"path": "a.log", "kind": "log", "skipped": None})
     diagnosis_store(attempt=attempt, revision=2, report=report)
-    page = client.get("/jobs/flows-only/flows/").content.decode()
+    page = page_text(client.get("/jobs/flows-only/flows/"))
     assert "shows no failure" in page
     assert 'id="timeline"' in page
 
@@ -189,7 +190,7 @@ def test_a_capture_that_came_alone_proposes_its_job_and_a_click_attaches_it(clie
     report = job.stored.report["flows"]["jobs"][0]
     target = make_job("trained", nodes_text=" ".join([*report["members"], *report.get("nodes", [])]))
     make_job("elsewhere", nodes_text="other-1 other-2")
-    page = client.get(reverse("job-flows", args=["seen"])).content.decode()
+    page = page_text(client.get(reverse("job-flows", args=["seen"])))
     shown = page.partition('data-testid="proposals"')[2].partition("</table>")[0]
     assert "trained" in shown
     assert "machines; when that job ran is not known" in shown
@@ -211,7 +212,7 @@ def test_a_capture_is_proposed_to_jobs_of_its_own_time_only(client, job, capture
     make_job("meanwhile", nodes_text=machines, started_at=began, ended_at=began + hour)
     make_job("day-before", nodes_text=machines, started_at=began - 24 * hour, ended_at=began - 23 * hour)
     make_attempt(make_job("day-after", nodes_text=machines), started_at=began + 24 * hour, ended_at=began + 25 * hour)
-    page = client.get(reverse("job-flows", args=["seen"])).content.decode()
+    page = page_text(client.get(reverse("job-flows", args=["seen"])))
     shown = page.partition('data-testid="proposals"')[2].partition("</table>")[0]
     assert "meanwhile" in shown
     assert "day-" not in shown
@@ -230,12 +231,12 @@ def test_what_was_attached_by_mistake_is_taken_out_again(client, job):
     client.post(reverse("flow-attach", args=["seen"]), {"job": "wrong"})
     files = Artifact.objects.filter(attempt__job=target, is_superseded=False)
     assert sorted(files.values_list("path", flat=True)) == ["flows.csv", "seen/flows.csv"]
-    page = client.get(reverse("job-flows", args=["wrong"])).content.decode()
+    page = page_text(client.get(reverse("job-flows", args=["wrong"])))
     assert "1 file by eng" in page.partition('data-testid="attached"')[2]
     url = reverse("flow-detach", args=["wrong", Activity.objects.get(kind="capture_attached").pk])
     assert client.post(url)["Location"] == reverse("job-flows", args=["wrong"])
     assert list(Artifact.objects.filter(attempt__job=target)) == [own]
-    assert 'data-testid="attached"' not in client.get(reverse("job-flows", args=["wrong"])).content.decode()
+    assert 'data-testid="attached"' not in page_text(client.get(reverse("job-flows", args=["wrong"])))
     assert Activity.objects.get(kind="capture_detached").data == {"subject": "seen", "before": 1}
     client.post(url)
     assert Activity.objects.filter(kind="capture_detached").count() == 1
@@ -267,11 +268,11 @@ def storage_of(data):
 def test_iterations_of_the_logs_are_laid_on_the_steps(client, job):
     steps = job.stored.report["flows"]["jobs"][0]["steps"]
     lines = [{"n": 40 + k, "t": step["end"] + 0.7, "seconds": 0.19} for k, step in enumerate(steps)]
-    page = client.get(reverse("job-flows", args=["seen"])).content.decode()
+    page = page_text(client.get(reverse("job-flows", args=["seen"])))
     assert 'data-testid="aligned"' not in page
     job.stored.timeline = {**(job.stored.timeline or {}), "iterations": lines}
     job.stored.save()
-    page = client.get(reverse("job-flows", args=["seen"])).content.decode()
+    page = page_text(client.get(reverse("job-flows", args=["seen"])))
     said = page.partition('data-testid="aligned">')[2].partition("</p>")[0]
     assert "Step 1 is iteration 40 of the logs" in said
     assert "-700.0 ms" in said
@@ -317,7 +318,7 @@ def counted(client, tmp_path):
 
 
 def test_port_counters_are_a_chart_a_table_and_a_csv_file(client, counted):
-    page = client.get(reverse("job-flows", args=["counted"])).content.decode()
+    page = page_text(client.get(reverse("job-flows", args=["counted"])))
     assert "Bandwidth of 2 switch ports" in page
     assert 0.74e9 < counted.report["flows"]["ports"][0]["ports"][0]["in_bps"] < 0.76e9
     assert "Mb/s</td>" in page
@@ -334,15 +335,15 @@ def test_port_counters_are_a_chart_a_table_and_a_csv_file(client, counted):
 
 
 def test_a_port_is_chosen_by_its_link_and_an_unknown_one_shows_the_busiest(client, counted):
-    chosen = client.get(reverse("job-flows", args=["counted"]), {"port": "Eth1/<2>"}).content.decode()
+    chosen = page_text(client.get(reverse("job-flows", args=["counted"]), {"port": "Eth1/<2>"}))
     assert '<h3>Port <span class="mono">Eth1/&lt;2&gt;</span></h3>' in chosen
-    other = client.get(reverse("job-flows", args=["counted"]), {"port": "x"}).content.decode()
+    other = page_text(client.get(reverse("job-flows", args=["counted"]), {"port": "x"}))
     assert '<h3>Port <span class="mono">Eth1/1</span></h3>' in other
 
 
 def test_counters_whose_readings_are_gone_say_so(client, counted):
     storage.directory_delete(f"diagnoses/{counted.pk}", ["ports-1.parquet"])
-    page = client.get(reverse("job-flows", args=["counted"])).content.decode()
+    page = page_text(client.get(reverse("job-flows", args=["counted"])))
     assert "diagnose the job again" in page
     assert 'data-testid="ports"' in page
 
@@ -355,7 +356,7 @@ def test_corrected_clocks_are_shown_with_their_offset(client):
     ]
     flows = {"usable_for_timeline": True, "why_not": None, "jobs": [], "captures": [], "clocks": clocks}
     diagnosis_store(attempt=make_attempt(make_job("apart")), revision=1, report={"flows": flows})
-    page = client.get(reverse("job-flows", args=["apart"])).content.decode()
+    page = page_text(client.get(reverse("job-flows", args=["apart"])))
     shown = page.partition('data-testid="clocks"')[2].partition("</p>")[0]
     assert "-250.4 ms" in shown
     assert "+10.0 ms (roughly)" in shown

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from tests.pages import page_text
 from tests.triage.report import sample
 from triage.models import Activity, Incident
 from triage.services.diagnosing import diagnosis_store
@@ -37,7 +38,7 @@ def seen(client):
     pages = {}
     for name in PAGES:
         client.get(reverse(name))
-        pages[name] = client.get(reverse(name)).content.decode()
+        pages[name] = page_text(client.get(reverse(name)))
     return pages
 
 
@@ -158,9 +159,9 @@ def test_a_page_that_is_read_again_is_not_put_together_again(
     client, ada, incident, name, django_assert_max_num_queries
 ):
     url = reverse(name, args=[incident.pk if name == "incident" else incident.job.slug])
-    first = client.get(url).content.decode()
+    first = page_text(client.get(url))
     with django_assert_max_num_queries(3):
-        again = client.get(url).content.decode()
+        again = page_text(client.get(url))
     assert re.sub(r'"\w{64}"', "token", again) == re.sub(r'"\w{64}"', "token", first)
     assert incident.headline in again
 
@@ -175,10 +176,10 @@ def test_each_act_shows_on_a_page_that_was_kept(client, ada, incident):
     )
     for name, given, shown in acts:
         client.get(url)
-        assert shown not in client.get(url).content.decode()
+        assert shown not in page_text(client.get(url))
         act(client, name, incident.pk, **given)
-        assert shown in client.get(url).content.decode()
-    assert "resolved" in client.get(reverse("job", args=[incident.job.slug])).content.decode()
+        assert shown in page_text(client.get(url))
+    assert "resolved" in page_text(client.get(reverse("job", args=[incident.job.slug])))
 
 
 def test_a_kept_page_gives_each_reader_their_own_token_rights_and_name(client, ada, incident):
@@ -189,7 +190,7 @@ def test_a_kept_page_gives_each_reader_their_own_token_rights_and_name(client, a
         reader = Client()
         reader.force_login(ada if role is None else make_user(name, role))
         reader.get(page)
-        seen[name] = reader.get(page).content.decode()
+        seen[name] = page_text(reader.get(page))
     assert len({token_of(seen["ada"]), token_of(seen["eve"])}) == 2
     assert "Yours: give back" in seen["ada"]
     assert "ada: take over" in seen["eve"]
@@ -204,16 +205,16 @@ def test_similar_incidents_of_closed_clusters_are_not_kept_for_others(client, ad
     make_incident(make_job(cluster=closed), category=incident.category, headline="Secret failure")
     reader = Client()
     reader.force_login(insider)
-    assert "Secret failure" in reader.get(reverse("incident", args=[incident.pk])).content.decode()
-    assert "Secret failure" not in client.get(reverse("incident", args=[incident.pk])).content.decode()
+    assert "Secret failure" in page_text(reader.get(reverse("incident", args=[incident.pk])))
+    assert "Secret failure" not in page_text(client.get(reverse("incident", args=[incident.pk])))
 
 
 def test_what_is_mine_is_counted_for_each_person(client, ada, incident):
     act(client, "assign", incident.pk, assignee="me")
     page = reverse("incidents") + "?q=assignee:me"
-    assert facet(client.get(page).content.decode(), "unreviewed") == 1
+    assert facet(page_text(client.get(page)), "unreviewed") == 1
     client.force_login(make_user("bob", "engineer"))
-    assert facet(client.get(page).content.decode(), "unreviewed") == 0
+    assert facet(page_text(client.get(page)), "unreviewed") == 0
 
 
 def test_a_page_keeps_its_budget_also_when_nothing_is_remembered(client, ada, django_assert_max_num_queries):

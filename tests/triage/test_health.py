@@ -10,12 +10,13 @@ from django.utils import timezone
 
 from ingest.models import Run
 from tests.factories import make_job
+from tests.pages import page_text
 
 pytestmark = pytest.mark.django_db
 
 
 def figures(client: Any) -> dict[str, float]:
-    lines = client.get("/metrics").content.decode().splitlines()
+    lines = page_text(client.get("/metrics")).splitlines()
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
 
 

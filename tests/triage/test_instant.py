@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from ingest import services
 from ingest.models import Artifact
 from tests.factories import make_incident, make_user
+from tests.pages import page_text
 from triage.models import Diagnosis
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -50,7 +51,7 @@ def page(client, job):
 
 def rows(response) -> list[tuple[str, str, str]]:
     """After, file and line, what was said; in the order of the page."""
-    text = re.search(r"<tbody>(.*)</tbody>", response.content.decode(), re.S)
+    text = re.search(r"<tbody>(.*)</tbody>", page_text(response), re.S)
     assert text
     found = []
     for row in text[1].split("<tr")[1:]:
@@ -71,7 +72,7 @@ def test_lines_of_all_logs_are_one_list_in_the_order_of_time(page):
 
 def test_times_count_from_the_line_that_was_chosen_and_any_other_can_be(page):
     response = page(line=2)
-    assert "/instant/0/n3.log?line=2" in response.content.decode()
+    assert "/instant/0/n3.log?line=2" in page_text(response)
     other = rows(page("n3.log", line=2))
     assert ("0", "n3.log:2") in [row[:2] for row in other]
     assert ("−0.200 s", "n1.log:2") in [row[:2] for row in other]
@@ -86,7 +87,7 @@ def test_lines_of_a_suspect_come_first_where_times_are_equal(job, page):
 def test_lines_are_narrowed_by_level_and_by_node(page):
     assert {where for _, where, _ in rows(page(line=2, level=4))} == {"n1.log:2", "n2.log:2", "n3.log:2"}
     assert {where for _, where, _ in rows(page(line=2, who="n3"))} == {"n3.log:1", "n3.log:2"}
-    silence = page(line=2, who="nobody").content.decode()
+    silence = page_text(page(line=2, who="nobody"))
     assert "Silence" in silence and "show every line" in silence
 
 
@@ -99,7 +100,7 @@ def test_clocks_that_are_off_are_put_right(job, page):
     report = {"clocks": [{"node": "n3", "file": None, "kind": "skew", "skew_s": 3600.0}]}
     Diagnosis.objects.create(job=job, attempt=attempt, revision=1, engine="test", report=report)
     assert "n3.log:1" not in [where for _, where, _ in rows(page(line=2))]
-    assert "Clocks that were off" in page(line=2).content.decode()
+    assert "Clocks that were off" in page_text(page(line=2))
     # a line of the node whose clock is off is met where the others are at that moment
     assert page("n3.log", line=2).context["moment"].hour == 2
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from diagnosis import taxonomy
 from tests.factories import make_attempt, make_cluster, make_incident, make_job
+from tests.pages import page_text
 from tests.triage.report import healthy, sample
 from triage.export import _plain
 from triage.models import Activity, Incident, Suspect
@@ -73,7 +74,7 @@ def test_what_the_machine_did_not_name_is_answered_and_not_confirmed(client, ada
     unknown = make_incident(category="unknown", accused=("n1",))
     with pytest.raises(ReviewError, match="named no category"):
         decision_make(incident=unknown, claim="category", word="confirm", by=ada)
-    page = client.get(reverse("incident", args=[unknown.pk])).content.decode()
+    page = page_text(client.get(reverse("incident", args=[unknown.pk])))
     assert 'data-testid="confirm-category"' not in page
     assert "no category was found" in page
     assert "Name it…" in page
@@ -101,7 +102,7 @@ def test_a_correction_offers_the_runner_up_then_what_is_frequent_here_then_the_t
         for _ in range(count):
             make_incident(category=category, state=Incident.State.CONFIRMED)
     make_incident(category="framework.dataloader")  # judged by nobody
-    found = options(client.get(reverse("incident", args=[incident.pk])).content.decode())
+    found = options(page_text(client.get(reverse("incident", args=[incident.pk]))))
     assert list(found)[:3] == ["Runner-up", "Most frequent here", "Hardware"]
     assert found["Runner-up"] == ["hardware.gpu.ecc"]
     assert found["Most frequent here"] == ["user.config.invalid", "network.link_down"]
@@ -147,23 +148,23 @@ def test_an_act_taken_back_once_stays_so_when_a_colleague_does_it_again(ada, inc
 def test_the_page_says_what_was_taken_back(client, ada, incident):
     decision_make(incident=incident, claim="category", word="confirm", by=ada)
     client.post(reverse("undo-last"), {"incident": incident.pk})
-    page = client.get(reverse("incident", args=[incident.pk])).content.decode()
+    page = page_text(client.get(reverse("incident", args=[incident.pk])))
     assert f"Taken back on #{incident.pk}: you confirmed the category" in page
     client.post(reverse("undo-last"))
-    assert "Nothing that you did in the last day" in client.get(reverse("queue")).content.decode()
+    assert "Nothing that you did in the last day" in page_text(client.get(reverse("queue")))
 
 
 def test_an_imported_fault_is_marked_and_claims_no_confidence(client, ada):
     start = timezone.now() - timedelta(days=2)
     faults_import(cluster=make_cluster(), slug="faults", faults=[Fault("n1", start, start + timedelta(hours=3), "ECC")])
     found = Incident.objects.get()
-    page = client.get(reverse("incident", args=[found.pk])).content.decode()
+    page = page_text(client.get(reverse("incident", args=[found.pk])))
     assert "imported record" in page
     assert "machine, unreviewed" not in page
     assert "Confidence" not in page
     assert "100 %" not in page
     assert "out of service" in page
-    listed = client.get(reverse("incidents")).content.decode()
+    listed = page_text(client.get(reverse("incidents")))
     assert "imported" in re.search(rf'id="incident-{found.pk}".*?</li>', listed, re.DOTALL)[0]
 
 
@@ -171,7 +172,7 @@ def test_suspects_stand_in_the_order_of_their_scores_with_bars_of_one_scale(clie
     incident.suspects.all().delete()
     for position, (entity, score) in enumerate((("n1", 0.4), ("n2", 0.8))):
         Suspect.objects.create(incident=incident, position=position, entity=entity, kind="node", score=score)
-    page = client.get(reverse("incident", args=[incident.pk])).content.decode()
+    page = page_text(client.get(reverse("incident", args=[incident.pk])))
     listed = page[page.index('id="suspects-title"') :]
     assert listed.index("n2") < listed.index("n1")
     assert re.findall(r'class="bar".*?<rect width="100".*?<rect width="([\d.]+)"', listed)[:2] == ["80.0", "40.0"]
@@ -184,11 +185,11 @@ def said(outcome, found, **fields):
 def test_a_job_called_failed_whose_log_ends_well_says_so_first(client, ada):
     attempt = make_attempt(said("failed", "succeeded", slug="doubtful"))
     diagnosis_store(attempt=attempt, revision=1, report=healthy())
-    page = client.get(reverse("job", args=["doubtful"])).content.decode()
+    page = page_text(client.get(reverse("job", args=["doubtful"])))
     assert "Its uploader says that it failed, but its evidence ends well" in page
     assert page.index("Said: failed. Found: succeeded.") < page.index("Events")
     assert "Nothing failed here" not in page
-    listed = client.get(reverse("jobs"), {"outcome": "disputed"}).content.decode()
+    listed = page_text(client.get(reverse("jobs"), {"outcome": "disputed"}))
     assert "said failed" in listed
     assert "found succeeded" in listed
 
@@ -197,15 +198,15 @@ def test_an_incident_of_a_job_called_succeeded_shows_both(client, ada, incident)
     incident.job.declared_outcome = "succeeded"
     incident.job.save()
     sentence = "Its uploader says that it succeeded, but its evidence shows that it failed."
-    assert sentence in client.get(reverse("incident", args=[incident.pk])).content.decode()
-    assert f"- {sentence}" in client.get(reverse("incident-markdown", args=[incident.pk])).content.decode()
+    assert sentence in page_text(client.get(reverse("incident", args=[incident.pk])))
+    assert f"- {sentence}" in page_text(client.get(reverse("incident-markdown", args=[incident.pk])))
 
 
 @pytest.mark.parametrize(("outcome", "found"), [("failed", "failed"), ("unknown", "failed"), ("failed", "unknown")])
 def test_who_agrees_or_says_nothing_is_not_contradicted(client, ada, outcome, found):
     said(outcome, found, slug="clear")
-    assert "Its uploader says" not in client.get(reverse("job", args=["clear"])).content.decode()
-    assert "No job matches" in client.get(reverse("jobs"), {"outcome": "disputed"}).content.decode()
+    assert "Its uploader says" not in page_text(client.get(reverse("job", args=["clear"])))
+    assert "No job matches" in page_text(client.get(reverse("jobs"), {"outcome": "disputed"}))
 
 
 @pytest.mark.parametrize(

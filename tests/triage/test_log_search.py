@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from ingest import services, storage
 from ingest.models import Artifact
 from tests.factories import make_user
+from tests.pages import page_text
 from triage.selectors import logsearch
 from triage.selectors.logsearch import UnreadablePattern, Wanted, find, find_in_all, templates_of
 
@@ -121,21 +122,21 @@ def test_a_pattern_that_keeps_other_engines_busy_for_hours_takes_no_time():
 
 
 def test_the_page_shows_messages_and_walks_the_lines(reader, job):
-    page = reader(find="rank 4").content.decode()
+    page = page_text(reader(find="rank 4"))
     assert "kinds of message" in page or "kind of message" in page
     assert f'data-find="/jobs/{job.slug}/search/0/step/"' in page
     assert where(reader("step/", words="rank 4").json()) == [("a/rank1.log", 2), ("b/agent.log", 1)]
 
 
 def test_without_javascript_the_lines_are_a_link_away(reader, job):
-    assert "Show the lines" in reader(find="rank 4").content.decode()
-    page = reader(find="rank 4", cursor="").content.decode()
+    assert "Show the lines" in page_text(reader(find="rank 4"))
+    page = page_text(reader(find="rank 4", cursor=""))
     assert f"/jobs/{job.slug}/logs/0/b/agent.log?line=1#L1" in page
 
 
 def test_what_a_log_says_is_text_here_too(reader, job):
     services.artifact_receive(job=job, path="x.log", chunks=[b"rank 4 <script>alert(1)</script>\n"])
-    page = reader(find="rank 4", cursor="").content.decode()
+    page = page_text(reader(find="rank 4", cursor=""))
     assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page
 
 
@@ -152,4 +153,4 @@ def test_one_log_is_searched_by_a_pattern_too(client, job):
     answer = client.get(f"{base}/find/0/a/rank0.log", {"words": r"rank \d\d", "regex": "1"}).json()
     assert [row["line"] for row in answer["lines"]] == [2]
     page = client.get(f"{base}/logs/0/a/rank0.log", {"find": "(", "regex": "1"})
-    assert "cannot be read" in page.content.decode()
+    assert "cannot be read" in page_text(page)

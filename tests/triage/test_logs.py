@@ -11,6 +11,7 @@ from ingest import services, storage
 from ingest.models import Artifact
 from tests.archives import tar_of
 from tests.factories import make_user
+from tests.pages import page_text
 from triage.models import Incident
 from triage.selectors import logs, logsearch
 from triage.selectors.logmap import log_map
@@ -44,7 +45,7 @@ def page(client, artifact):
 
 
 def numbers(response):
-    return [int(n) for n in re.findall(r'<tr id="L(\d+)"', response.content.decode())]
+    return [int(n) for n in re.findall(r'<tr id="L(\d+)"', page_text(response))]
 
 
 def test_a_window_holds_the_lines_as_an_editor_numbers_them(artifact):
@@ -57,11 +58,11 @@ def test_a_window_holds_the_lines_as_an_editor_numbers_them(artifact):
 def test_a_permalink_opens_around_its_line_also_without_javascript(page):
     response = page(line=500)
     assert numbers(response)[0] == 440
-    assert 'id="L500" data-cursor class="level-4 is-marked' in response.content.decode()
+    assert 'id="L500" data-cursor class="level-4 is-marked' in page_text(response)
 
 
 def test_what_a_log_says_is_text_and_its_control_characters_are_visible(page):
-    text = page(line=500).content.decode()
+    text = page_text(page(line=500))
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert(1)" in text
     assert "␛[31m" in text
@@ -103,12 +104,12 @@ def test_a_folded_run_opens_in_place_by_its_count(page):
 
 
 def test_a_line_without_a_time_leads_to_the_instant_of_its_neighbour(page):
-    assert "at=2026-11-21T03%3A11%3A40%2B00%3A00" in page(line=701).content.decode()
+    assert "at=2026-11-21T03%3A11%3A40%2B00%3A00" in page_text(page(line=701))
 
 
 def test_columns_can_be_hidden_and_the_address_says_so(page):
-    assert '<td class="at">' in page(line=5).content.decode()
-    assert '<td class="at">' not in page(line=5, hide="at").content.decode()
+    assert '<td class="at">' in page_text(page(line=5))
+    assert '<td class="at">' not in page_text(page(line=5, hide="at"))
 
 
 def test_the_end_of_the_file_is_the_end(page):
@@ -144,14 +145,14 @@ def test_templates_are_found_by_their_fixed_words_and_say_how_often(artifact):
 
 
 def test_a_search_is_in_the_address_and_its_messages_come_with_the_page(page):
-    text = page(find="iteration").content.decode()
+    text = page_text(page(find="iteration"))
     assert "stands in 1 kind of message (998 lines)" in text
     assert "<mark>iteration</mark> 1 loss" in text
-    assert "No message has these words" in page(find="nowhere").content.decode()
+    assert "No message has these words" in page_text(page(find="nowhere"))
 
 
 def test_a_search_for_markup_stays_text(page):
-    text = page(find="<script>", line=500).content.decode()
+    text = page_text(page(find="<script>", line=500))
     assert "<mark>&lt;script&gt;</mark>alert(1)" in text
     assert "<script>alert" not in text
 
@@ -160,20 +161,20 @@ def test_the_map_counts_errors_where_they_stand(artifact, page):
     bins = log_map(artifact)
     assert (bins[0].first, bins[-1].last) == (1, 1000)
     assert [(part.first <= 500 <= part.last, part.errors) for part in bins if part.errors] == [(True, 1)]
-    text = page("map", first=440, last=839).content.decode()
+    text = page_text(page("map", first=440, last=839))
     assert 'role="slider"' in text and 'aria-valuenow="440"' in text
     assert text.count('class="errors"') == 1
 
 
 def test_the_messages_of_a_file_are_a_piece_of_its_page(page):
-    text = page("templates").content.decode()
+    text = page_text(page("templates"))
     assert "<html" not in text
     assert re.search(r"998</td>.*iteration &lt;NUM&gt; loss", text, re.S)
 
 
 def test_the_same_instant_in_all_logs_names_file_and_line(page):
     response = page("instant", at=datetime(2026, 11, 21, 3, 5, 0, tzinfo=UTC).isoformat())
-    text = response.content.decode()
+    text = page_text(response)
     assert "iteration 299 " in text
     assert "?line=299#L299" in text
     assert page("instant", at="soon").status_code == 400
@@ -189,7 +190,7 @@ def test_downloads_are_the_very_bytes_and_never_a_page(page):
 
 
 def test_context_is_a_fragment_around_the_line(page):
-    text = page("context", line=500, find="something").content.decode()
+    text = page_text(page("context", line=500, find="something"))
     assert "<mark>something</mark>" in text
     assert "What all logs said then" in text
     assert "iteration 495 " in text and "iteration 505 " in text
@@ -200,7 +201,7 @@ def test_a_file_that_is_not_there_says_so(client, artifact):
     client.force_login(make_user("bob", "engineer"))
     response = client.get(f"/jobs/{artifact.attempt.job.slug}/logs/0/nope.log")
     assert response.status_code == 404
-    assert "has no file “nope.log”" in response.content.decode()
+    assert "has no file “nope.log”" in page_text(response)
 
 
 def test_what_was_not_read_as_a_log_is_still_shown_from_its_beginning(artifact):
@@ -213,7 +214,7 @@ def test_what_is_no_text_is_offered_for_download_and_not_drawn_as_signs(client, 
     program = b"\x7fELF\x02\x01\x01" + bytes(64)
     services.artifact_receive(job=job, path="train.bin", chunks=[program], user=user)
     client.force_login(user)
-    text = client.get(f"/jobs/{job.slug}/logs/0/train.bin").content.decode()
+    text = page_text(client.get(f"/jobs/{job.slug}/logs/0/train.bin"))
     assert "Not a text" in text
     assert "␀" not in text and "Download the file" in text
 
@@ -222,7 +223,7 @@ def test_an_empty_file_says_that_it_is_empty(client, artifact):
     job, user = artifact.attempt.job, make_user("eve", "engineer")
     services.artifact_receive(job=job, path="rank3.log", chunks=[b""], user=user)
     client.force_login(user)
-    text = client.get(f"/jobs/{job.slug}/logs/0/rank3.log").content.decode()
+    text = page_text(client.get(f"/jobs/{job.slug}/logs/0/rank3.log"))
     assert "The file is empty" in text
     assert 'id="L1"' not in text
 
@@ -248,7 +249,7 @@ def test_evidence_goes_all_the_way_from_bytes_to_an_incident(client):
     services.diagnosis_request(job=job, user=ada)
     incident = Incident.objects.get(job=job)
     assert incident.category.startswith("user")
-    page = client.get(f"/incidents/{incident.pk}/").content.decode()
+    page = page_text(client.get(f"/incidents/{incident.pk}/"))
     assert "CUDA out of memory" in page
     assert f"/jobs/{job.slug}/logs/0/train.log?line=43#L43" in page
     assert job.runs.filter(kind="diagnose", state="succeeded").exists()
@@ -261,8 +262,8 @@ def test_a_log_whose_bytes_are_lost_says_what_to_do_and_is_back_after_the_upload
     storage.blob_delete(artifact.blob_id)
     response = page(kind, **query)
     assert response.status_code == 410
-    assert sentence in response.content.decode()
-    assert f"/jobs/{job.slug}/files/" in response.content.decode()
+    assert sentence in page_text(response)
+    assert f"/jobs/{job.slug}/files/" in page_text(response)
     services.artifact_receive(job=job, path=artifact.path, chunks=["\n".join(LINES).encode() + b"\n"], user=user)
     assert page(kind, **query).status_code == 200
 
@@ -272,15 +273,15 @@ def test_a_piece_of_a_page_says_in_place_that_the_bytes_are_lost(client, page, a
     client.defaults["HTTP_HX_REQUEST"] = "true"
     response = page("context", line=3)
     assert response.status_code == 410
-    assert "no longer in the storage" in response.content.decode()
-    assert "<html" not in response.content.decode()
+    assert "no longer in the storage" in page_text(response)
+    assert "<html" not in page_text(response)
 
 
 def test_one_lost_log_does_not_hide_what_the_others_said(page, artifact):
     job = artifact.attempt.job
     services.artifact_receive(job=job, path="other.log", chunks=["\n".join(LINES[:9]).encode()], user=job.created_by)
     storage.blob_delete(artifact.blob_id)
-    text = page("instant", at="2026-11-21T03:00:05+00:00").content.decode()
+    text = page_text(page("instant", at="2026-11-21T03:00:05+00:00"))
     assert "other.log" in text and "iteration 5" in text
     assert "no longer in the storage" in text
 

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from tests.pages import page_text
 from triage import search
 from triage.models import Incident
 from triage.selectors.incidents import SORTS, incident_page, queue_sections
@@ -96,10 +97,10 @@ def test_the_page_leads_on_in_the_list_it_was_opened_from(client, ada, django_as
         make_incident(category=category, opened_at=now - timedelta(hours=hours))
         for hours, category in ((1, "hardware.gpu.ecc"), (2, "network.link_down"), (3, "hardware.gpu.ecc"))
     )
-    listed = client.get("/incidents/?q=category:hardware&sort=newest").content.decode()
+    listed = page_text(client.get("/incidents/?q=category:hardware&sort=newest"))
     link = f"/incidents/{first.pk}/?q=category%3Ahardware"
     assert f'href="{link}"' in listed
-    page = client.get(link).content.decode()
+    page = page_text(client.get(link))
     assert 'value="category:hardware"' in page  # the search box says which list that is
     on = f"/incidents/{first.pk}/next/?q=category%3Ahardware"
     assert f'href="{on}"' in page
@@ -109,19 +110,19 @@ def test_the_page_leads_on_in_the_list_it_was_opened_from(client, ada, django_as
     assert client.get(f"/incidents/{first.pk}/next/").url == f"/incidents/{other.pk}/"
     end = client.get(f"/incidents/{second.pk}/next/?q=category:hardware", follow=True)
     assert end.redirect_chain == [("/incidents/?q=category%3Ahardware", 302)]
-    assert f"#{second.pk} was the last of this list." in end.content.decode()
+    assert f"#{second.pk} was the last of this list." in page_text(end)
     start = client.get(f"/incidents/{first.pk}/previous/", follow=True)
     assert start.redirect_chain == [(f"/incidents/{first.pk}/", 302)]
-    assert "is the first of this queue" in start.content.decode()
+    assert "is the first of this queue" in page_text(start)
     assert client.get(f"/incidents/{second.pk}/next/", follow=True).redirect_chain == [("/", 302)]
 
 
 def test_a_search_that_cannot_be_read_and_one_with_markup_do_no_harm(client, ada):
     one = make_incident()
     assert client.get(f"/incidents/{one.pk}/next/?q=colour:red").status_code == 400
-    page = client.get(reverse("incident", args=[one.pk]) + '?q="><script>x</script>').content.decode()
+    page = page_text(client.get(reverse("incident", args=[one.pk]) + '?q="><script>x</script>'))
     assert "<script>x" not in page
-    listed = client.get('/incidents/?q="><script>x</script>&sort=cost').content.decode()
+    listed = page_text(client.get('/incidents/?q="><script>x</script>&sort=cost'))
     assert "<script>x" not in listed
 
 
@@ -129,6 +130,6 @@ def test_rows_that_are_remembered_lead_on_in_the_list_that_shows_them(client):
     client.force_login(make_user("eve", "viewer"))
     one = make_incident()
     for query in ("category:hardware", "is:unreviewed"):
-        listed = client.get("/incidents/", {"q": query}).content.decode()
+        listed = page_text(client.get("/incidents/", {"q": query}))
         assert f'/incidents/{one.pk}/?q={query.replace(":", "%3A")}"' in listed
-    assert f'href="/incidents/{one.pk}/"' in client.get("/").content.decode()
+    assert f'href="/incidents/{one.pk}/"' in page_text(client.get("/"))

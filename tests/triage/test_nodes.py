@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from ingest.models import Node
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from tests.pages import page_text
 from tests.triage.report import sample
 from triage.models import Activity, Incident, Suspect
 from triage.selectors.nodes import fleet_page, node_page
@@ -146,7 +147,7 @@ def test_machines_of_closed_clusters_are_not_there_for_strangers(client, enginee
 def test_machines_of_one_name_in_two_clusters_are_told_apart(client, engineer):
     make_incident(make_job(cluster=make_cluster("north")), accused=("gpu-1",), headline="in the north")
     make_incident(make_job(cluster=make_cluster("south")), accused=("gpu-1",), headline="in the south")
-    page = client.get(reverse("node", args=["gpu-1"]), {"cluster": "south"}).content.decode()
+    page = page_text(client.get(reverse("node", args=["gpu-1"]), {"cluster": "south"}))
     assert "in the south" in page
     assert "in the north" not in page
     assert "Same name in north" in page
@@ -159,7 +160,7 @@ def test_a_note_and_a_drain_are_kept_and_logged(client, engineer):
     node = Node.objects.get(name="n1")
     assert node.drained_at
     assert Activity.objects.get(kind="node_noted").data["after"] == {"note": "RMA <b>4711</b>", "is_drained": True}
-    page = client.get(reverse("node", args=["n1"])).content.decode()
+    page = page_text(client.get(reverse("node", args=["n1"])))
     assert "RMA &lt;b&gt;4711" in page
     client.post(reverse("node", args=["n1"]), {"note": ""})
     assert Node.objects.get(name="n1").drained_at is None
@@ -182,4 +183,4 @@ def test_the_pages_need_few_queries(client, engineer, django_assert_max_num_quer
 
 
 def test_an_empty_fleet_says_why(client, engineer):
-    assert "Nodes appear here when a diagnosis accuses them" in client.get(reverse("nodes")).content.decode()
+    assert "Nodes appear here when a diagnosis accuses them" in page_text(client.get(reverse("nodes")))

@@ -10,6 +10,7 @@ import pytest
 from ingest.parameters import seconds, whole
 from ingest.services import artifact_receive
 from tests.factories import make_attempt, make_job, make_user
+from tests.pages import page_text
 from tests.triage.report import sample
 from triage.services.diagnosing import diagnosis_store
 
@@ -150,7 +151,7 @@ def test_a_nul_character_is_refused_with_what_to_do(pages, address):
     response = pages.get(address)
     assert response.status_code in (400, 404)
     if response.status_code == 400:
-        assert "take control characters out" in response.content.decode()
+        assert "take control characters out" in page_text(response)
 
 
 def test_a_file_whose_name_holds_a_nul_is_refused_before_its_bytes_are_read(pages):

@@ -12,6 +12,7 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ImproperlyConfigured
 
 from tests.factories import make_team, make_user
+from tests.pages import page_text
 from tests.patience import WORK_S
 from triage.environment import env_pairs
 from triage.models import Activity
@@ -23,7 +24,7 @@ ROLES = {"engineer": {"gpu-users", "sre"}, "admin": {"gpu-admins"}}
 
 @pytest.mark.django_db
 def test_without_a_provider_there_is_no_button_and_no_address(client, settings):
-    assert 'data-testid="oidc"' not in client.get("/sign-in/").content.decode()
+    assert 'data-testid="oidc"' not in page_text(client.get("/sign-in/"))
     assert client.get("/sign-in/oidc/login/").status_code in (302, 404)
     assert not [app for app in settings.INSTALLED_APPS if app.startswith("allauth.socialaccount")]
 

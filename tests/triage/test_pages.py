@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from ingest.models import Artifact, Blob, Run
 from tests.factories import make_attempt, make_incident, make_job, make_user
+from tests.pages import page_text
 from tests.triage.report import LOG, sample
 from triage.models import Activity, Incident
 from triage.services.diagnosing import diagnosis_store
@@ -38,7 +39,7 @@ def budget(client, url, limit=MAX_QUERIES):
     assert response.status_code == 200, response.content[:400]
     told = "\n".join(query["sql"][:160] for query in queries)
     assert len(queries) <= limit, f"{url} took {len(queries)} queries:\n{told}"
-    return response.content.decode()
+    return page_text(response)
 
 
 def test_the_queue_teaches_when_nothing_awaits(client, ada):
@@ -79,14 +80,14 @@ def test_a_search_is_said_in_words_and_its_facets_count(client, ada, incident):
 def test_an_unknown_key_is_answered_with_the_known_ones(client, ada):
     response = client.get("/incidents/?q=colour:red")
     assert response.status_code == 422
-    assert "category" in response.content.decode()
+    assert "category" in page_text(response)
 
 
 def test_a_saved_view_is_used_by_its_slug_and_private_to_its_owner(client, ada, incident):
     client.post(reverse("view-save"), {"name": "My hardware", "q": "category:hardware"})
     assert incident.headline in budget(client, "/incidents/?filter=my-hardware", 9)
     client.force_login(make_user("bob", "engineer"))
-    assert "no saved view" in client.get("/incidents/?filter=my-hardware").content.decode()
+    assert "no saved view" in page_text(client.get("/incidents/?filter=my-hardware"))
 
 
 def test_the_incident_page_keeps_its_budget_with_everything_on_it(client, ada, incident):
@@ -102,7 +103,7 @@ def test_the_incident_page_keeps_its_budget_with_everything_on_it(client, ada, i
 
 
 def test_the_incident_page_says_what_why_where_and_what_is_missing(client, ada, incident):
-    page = client.get(f"/incidents/{incident.pk}/").content.decode()
+    page = page_text(client.get(f"/incidents/{incident.pk}/"))
     for words in (
         "GPU lost from the PCIe bus",
         "93 %",
@@ -118,7 +119,7 @@ def test_the_incident_page_says_what_why_where_and_what_is_missing(client, ada, 
 
 
 def test_the_incident_page_begins_with_the_line_that_tells_it_and_says_it_once(client, ada, incident):
-    page = client.get(f"/incidents/{incident.pk}/").content.decode()
+    page = page_text(client.get(f"/incidents/{incident.pk}/"))
     root = f"/jobs/llama/logs/0/{LOG}?line=812#L812"
     assert page.index(root) < page.index('id="verdict-title"')
     assert page.count(root) == 1
@@ -131,7 +132,7 @@ def test_where_only_teardown_was_logged_the_page_says_what_stands_out(client, ad
         event["role"] = "teardown"
     attempt = make_attempt()
     diagnosis_store(attempt=attempt, revision=1, report=report)
-    page = client.get(f"/incidents/{attempt.incidents.get().pk}/").content.decode()
+    page = page_text(client.get(f"/incidents/{attempt.incidents.get().pk}/"))
     assert "No log line tells of it; gpu-0412 stands out: Xid 79 only here" in page
     assert "2 events, root causes first" in page
 
@@ -162,7 +163,7 @@ def test_a_row_says_what_it_cost_and_of_how_many_nodes(client, ada):
     make_incident(accused=("gpu-1",), gpu_hours=1189.6, node_count=512)
     make_incident(gpu_hours=0.04, node_count=1)
     for url in ("/", "/incidents/"):
-        page = client.get(url).content.decode()
+        page = page_text(client.get(url))
         assert "1,190 GPU-h" in page
         assert "of 512 nodes" in page
         assert "0.04 GPU-h" in page
@@ -173,8 +174,8 @@ def test_the_group_of_an_incident_leads_to_its_members(client, ada, incident):
     others = [make_incident(headline=f"twin {n}") for n in range(2)]
     group = incidents_merge(incidents=[incident, *others], by=ada)
     make_incident(headline="alone")
-    assert f"?q=group:{group.pk}" in client.get(f"/incidents/{incident.pk}/").content.decode()
-    page = client.get(f"/incidents/?q=group:{group.pk}").content.decode()
+    assert f"?q=group:{group.pk}" in page_text(client.get(f"/incidents/{incident.pk}/"))
+    page = page_text(client.get(f"/incidents/?q=group:{group.pk}"))
     assert f"Incidents in group {group.pk}." in page
     assert "twin 1" in page and "alone" not in page
 
@@ -189,7 +190,7 @@ def test_log_text_is_data_and_never_markup(client, ada):
     diagnosis_store(attempt=attempt, revision=1, report=report)
     incident = attempt.incidents.get()
     comment_add(incident=incident, body="[x](javascript:alert(1)) <script>y</script> **fine**", by=ada)
-    page = client.get(f"/incidents/{incident.pk}/").content.decode()
+    page = page_text(client.get(f"/incidents/{incident.pk}/"))
     for bad in ("<script>alert", "<img src=x", "<b>bold</b>", "<i>slanted", 'href="javascript', "<script>y"):
         assert bad not in page, bad
     assert "<strong>fine</strong>" in page
@@ -197,7 +198,7 @@ def test_log_text_is_data_and_never_markup(client, ada):
 
 def test_judging_by_plain_forms_works_and_offers_an_undo(client, ada, incident):
     url = reverse("decide", args=[incident.pk])
-    page = client.post(url, {"claim": "category", "word": "confirm"}, follow=True).content.decode()
+    page = page_text(client.post(url, {"claim": "category", "word": "confirm"}, follow=True))
     incident.refresh_from_db()
     assert incident.state == Incident.State.CONFIRMED
     request_id = Activity.objects.get(kind="decided").request_id
@@ -209,7 +210,7 @@ def test_judging_by_plain_forms_works_and_offers_an_undo(client, ada, incident):
 
 def test_correcting_a_suspect_shows_before_and_after_in_the_activity(client, ada, incident):
     data = {"claim": "suspect", "subject": "gpu-0412", "word": "correct", "value": "gpu-0413", "reason": "PSU"}
-    page = client.post(reverse("decide", args=[incident.pk]), data, follow=True).content.decode()
+    page = page_text(client.post(reverse("decide", args=[incident.pk]), data, follow=True))
     assert "corrected suspect gpu-0412: gpu-0412 → gpu-0413" in page
     assert "PSU" in page
 
@@ -218,7 +219,7 @@ def test_a_bulk_act_on_several_asks_with_the_count_before_it_acts(client, ada):
     rows = [make_incident() for _ in range(3)]
     data = {"act": "reject", "id": [row.pk for row in rows]}
     asked = client.post(reverse("bulk"), data)
-    assert "Reject 3 incidents?" in asked.content.decode()
+    assert "Reject 3 incidents?" in page_text(asked)
     assert Incident.objects.filter(state="rejected").count() == 0
     client.post(reverse("bulk"), data | {"expected": "3"})
     assert Incident.objects.filter(state="rejected").count() == 3
@@ -227,7 +228,7 @@ def test_a_bulk_act_on_several_asks_with_the_count_before_it_acts(client, ada):
 def test_a_bulk_act_says_what_kinds_it_takes_in_and_goes_back_only_within_the_site(client, ada):
     rows = [make_incident() for _ in range(14)] + [make_incident(category="network.link_down")]
     data = {"act": "confirm", "id": [row.pk for row in rows], "next": "https://evil.example/"}
-    page = client.post(reverse("bulk"), data).content.decode()
+    page = page_text(client.post(reverse("bulk"), data))
     assert "Confirm 15 incidents</button>" in page
     assert "14 × GPU lost from the PCIe bus" in page and "1 × Fabric link down" in page
     assert "and 3 more" in page
@@ -283,7 +284,7 @@ def test_a_job_that_is_worked_on_keeps_its_budget_and_asks_for_its_progress(clie
     page = budget(client, "/jobs/llama/")
     assert f'{fragment}"' in page and 'data-state="active"' in page
     assert "cross job" in budget(client, "/ingest/progress/llama/", 10)
-    assert "cross job" in client.get("/jobs/llama/work/").content.decode(), "without JavaScript it is read here"
+    assert "cross job" in page_text(client.get("/jobs/llama/work/")), "without JavaScript it is read here"
     Run.objects.filter(pk=run.pk).update(state="failed", error="The worker died.")
     page = budget(client, "/jobs/llama/")
     assert f'{fragment}?was=settled"' in page and 'data-state="done"' in page
@@ -294,31 +295,31 @@ def test_what_was_wrong_with_settled_evidence_is_one_line_and_does_not_reload_th
     Artifact.objects.create(
         attempt=incident.attempt, path="photo.jpg", blob=blob, state="skipped", problem="It is a picture."
     )
-    assert "was=settled" in client.get("/jobs/llama/").content.decode()
+    assert "was=settled" in page_text(client.get("/jobs/llama/"))
     told = client.get("/ingest/progress/llama/?was=settled", headers={"HX-Request": "true"})
     assert "HX-Refresh" not in told.headers
-    assert "1 message about the evidence" in told.content.decode()
-    assert "photo.jpg" in told.content.decode()
+    assert "1 message about the evidence" in page_text(told)
+    assert "photo.jpg" in page_text(told)
 
 
 def test_a_job_whose_files_were_all_taken_out_waits_for_nothing(client, ada, incident):
     incident.job.revision += 1
     incident.job.save()
-    assert "ingest/progress" not in client.get("/jobs/llama/").content.decode()
+    assert "ingest/progress" not in page_text(client.get("/jobs/llama/"))
 
 
 def test_events_of_a_job_can_be_filtered_by_role_words_node_and_level(client, ada, incident):
-    assert "Watchdog caught" in client.get("/jobs/llama/?role=cascade").content.decode()
-    assert "Watchdog caught" not in client.get("/jobs/llama/?role=root").content.decode()
-    assert "Watchdog caught" not in client.get("/jobs/llama/?words=fallen").content.decode()
-    assert "No event passes" in client.get("/jobs/llama/?node=gpu-9999").content.decode()
-    assert "No event passes" not in client.get("/jobs/llama/?level=error").content.decode()
-    assert "No event passes" in client.get("/jobs/llama/?level=fatal").content.decode()
+    assert "Watchdog caught" in page_text(client.get("/jobs/llama/?role=cascade"))
+    assert "Watchdog caught" not in page_text(client.get("/jobs/llama/?role=root"))
+    assert "Watchdog caught" not in page_text(client.get("/jobs/llama/?words=fallen"))
+    assert "No event passes" in page_text(client.get("/jobs/llama/?node=gpu-9999"))
+    assert "No event passes" not in page_text(client.get("/jobs/llama/?level=error"))
+    assert "No event passes" in page_text(client.get("/jobs/llama/?level=fatal"))
 
 
 def test_errors_say_what_to_do(client, ada):
-    assert "There is no incident #404" in client.get("/incidents/404/").content.decode()
-    assert "There is no job" in client.get("/jobs/nope/").content.decode()
+    assert "There is no incident #404" in page_text(client.get("/incidents/404/"))
+    assert "There is no job" in page_text(client.get("/jobs/nope/"))
 
 
 def test_no_page_carries_inline_script_or_style(client, ada, incident):
@@ -332,7 +333,7 @@ def test_no_page_carries_inline_script_or_style(client, ada, incident):
         "/nope",
     ):
         response = client.get(url)
-        page = response.content.decode()
+        page = page_text(response)
         assert " style=" not in page, url
         assert "<style" not in page, url
         assert "<script>" not in page and " onclick" not in page, url
@@ -354,7 +355,7 @@ def test_csv_holds_what_the_search_finds_and_no_formula(client, ada):
 def test_health_and_metrics_answer_without_signing_in(client):
     assert client.get("/healthz").json()["status"] == "ok"
     make_incident()
-    assert 'faultline_incidents{state="awaiting_review"} 1' in client.get("/metrics").content.decode()
+    assert 'faultline_incidents{state="awaiting_review"} 1' in page_text(client.get("/metrics"))
 
 
 def test_a_page_without_charts_weighs_little(client, ada, settings):
@@ -393,5 +394,5 @@ def test_an_empty_site_offers_a_sample_job_to_those_who_may_upload(client, ada):
     assert response["Location"] == "/jobs/sample-sigkill-rank5/"
     assert client.post(reverse("sample-load"))["Location"] == response["Location"]
     client.force_login(make_user("vera", "viewer"))
-    assert "Load a sample job" not in client.get("/").content.decode()
+    assert "Load a sample job" not in page_text(client.get("/"))
     assert client.post(reverse("sample-load")).status_code == 403

@@ -7,6 +7,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from tests.pages import page_text
 from triage import search
 from triage.models import Diagnosis
 from triage.selectors.cost_fleet import fleet_cost
@@ -19,7 +20,7 @@ DAY = datetime(2026, 11, 2, tzinfo=UTC)
 @pytest.fixture
 def page(client):
     client.force_login(make_user("boss", "manager"))
-    return lambda **given: client.get(reverse("planning"), given).content.decode()
+    return lambda **given: page_text(client.get(reverse("planning"), given))
 
 
 def rows(page):
@@ -151,7 +152,7 @@ def test_the_page_draws_the_fleet_and_tells_it_in_a_table(client, django_assert_
     client.force_login(make_user("boss", "manager"))
     days = {"since": DAY.date().isoformat(), "until": DAY.date().isoformat()}
     with django_assert_max_num_queries(9):
-        shown = client.get(reverse("planning"), days).content.decode()
+        shown = page_text(client.get(reverse("planning"), days))
     part = shown.partition('data-testid="fleet"')[2]
     assert 'id="fleet-ettr"' in part
     assert "100 %" in part or "100%" in part

@@ -6,6 +6,7 @@ import pytest
 
 from ingest.services import artifact_receive
 from tests.factories import make_job, make_user
+from tests.pages import page_text
 
 pytestmark = pytest.mark.django_db
 HEAD = "start_time,duration,src,dst,src_port,dst_port,bytes,path\n"
@@ -35,8 +36,8 @@ def test_no_page_that_a_log_has_breaks_on_a_flow_capture(client, job):
 
 
 def test_the_files_page_leads_to_a_table_of_records(client, job):
-    assert "/jobs/night-run/logs/0/net/flows.csv" in client.get("/jobs/night-run/files/").content.decode()
-    page = client.get("/jobs/night-run/logs/0/net/flows.csv").content.decode()
+    assert "/jobs/night-run/logs/0/net/flows.csv" in page_text(client.get("/jobs/night-run/files/"))
+    page = page_text(client.get("/jobs/night-run/logs/0/net/flows.csv"))
     for said in (
         "10.0.0.1:40000",
         "10.0.0.5:4791",
@@ -52,21 +53,21 @@ def test_the_files_page_leads_to_a_table_of_records(client, job):
 
 def test_the_records_go_on_to_their_last_page_and_no_further(client, job):
     for asked in ("3", "99999", "9" * 20):
-        page = client.get(f"/jobs/night-run/logs/0/net/flows.csv?page={asked}").content.decode()
+        page = page_text(client.get(f"/jobs/night-run/logs/0/net/flows.csv?page={asked}"))
         assert ('<tr id="r450"' in page) == (asked != "9" * 20)
         assert page.count('<tr id="r') == (50 if asked != "9" * 20 else 200)
 
 
 def test_records_can_be_narrowed_to_an_address_or_a_switch(client, job):
-    page = client.get("/jobs/night-run/logs/0/net/flows.csv?who=10.0.0.8").content.decode()
+    page = page_text(client.get("/jobs/night-run/logs/0/net/flows.csv?who=10.0.0.8"))
     assert "112 of 450 records" in page and "10.0.0.1:" not in page
-    assert "450 of 450 records" in client.get("/jobs/night-run/logs/0/net/flows.csv?who=SPINE2").content.decode()
-    none = client.get("/jobs/night-run/logs/0/net/flows.csv?who=<script>").content.decode()
+    assert "450 of 450 records" in page_text(client.get("/jobs/night-run/logs/0/net/flows.csv?who=SPINE2"))
+    none = page_text(client.get("/jobs/night-run/logs/0/net/flows.csv?who=<script>"))
     assert "No record has" in none and "<script>”" not in none
 
 
 def test_lines_around_one_of_a_capture_are_its_text(client, job):
-    page = client.get("/jobs/night-run/context/0/net/flows.csv?line=2").content.decode()
+    page = page_text(client.get("/jobs/night-run/context/0/net/flows.csv?line=2"))
     assert "start_time,duration" in page and "2026-11-21 03:00:00.125" in page
 
 
@@ -75,5 +76,5 @@ def test_a_capture_without_a_record_says_why_and_shows_its_text(client, django_c
     with django_capture_on_commit_callbacks(execute=True):
         artifact_receive(job=job, path="flows.csv", chunks=[HEAD.encode()])
     client.force_login(make_user("ada", "engineer"))
-    page = client.get("/jobs/empty-run/logs/0/flows.csv").content.decode()
+    page = page_text(client.get("/jobs/empty-run/logs/0/flows.csv"))
     assert "header but no rows" in page and "start_time,duration" in page

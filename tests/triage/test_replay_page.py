@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.factories import make_user
+from tests.pages import page_text
 from triage.views.replay import MAX_MACHINES, _machines
 
 pytestmark = pytest.mark.django_db
@@ -26,14 +27,14 @@ def test_machines_are_named_one_by_one_or_by_range(text, machines):
 @pytest.mark.parametrize("text", ["n[]", "n[a-b]", "n[1-2][3-4]", "n[1-", "n[0-999999999]", "n[1-12000] m[1-12000]"])
 def test_what_is_no_range_or_too_many_is_told_and_not_planned_for(client, text):
     client.force_login(make_user("ada", "engineer"))
-    page = client.get("/replay/", {"machines": text}).content.decode()
+    page = page_text(client.get("/replay/", {"machines": text}))
     assert "write it as node-" in page or "write ranges as node-" in page or f"More than {MAX_MACHINES:,}" in page
 
 
 def test_the_failing_group_of_each_phase_names_one_machine(client):
     client.force_login(make_user("ada", "engineer"))
     asked = {"machines": "gpu-[00-05]", "pp": "1", "k": "2", "h": "1", "v": "0"}
-    page = client.get("/replay/", asked).content.decode()
+    page = page_text(client.get("/replay/", asked))
     assert "<b>gpu-03</b>" in page
 
 

@@ -18,6 +18,7 @@ from ingest.models import Artifact, Job, Run
 from ingest.services import evidence_removal, sweeping
 from ingest.services.rereading import artifacts_reread
 from tests.factories import make_incident, make_user
+from tests.pages import page_text
 from triage.models import Activity, Incident
 from triage.services.diagnosing import job_diagnose
 from triage.services.retention import old_evidence_remove
@@ -107,7 +108,7 @@ def test_a_later_diagnosis_does_not_judge_by_what_is_left(client: Any) -> None:
     incident.refresh_from_db()
     assert not incident.is_withdrawn
     client.force_login(make_user("bob", "engineer"))
-    assert "removed to free space" in client.get(f"/jobs/{job.slug}/files/").content.decode()
+    assert "removed to free space" in page_text(client.get(f"/jobs/{job.slug}/files/"))
     assert client.get(f"/jobs/{job.slug}/logs/0/a.log").status_code == 410
 
 

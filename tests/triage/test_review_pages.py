@@ -6,6 +6,7 @@ import pytest
 from django.urls import reverse
 
 from tests.factories import make_attempt, make_incident, make_job, make_team, make_user
+from tests.pages import page_text
 from tests.triage.report import sample
 from triage.models import Activity, Incident
 from triage.services.diagnosing import diagnosis_store
@@ -24,10 +25,10 @@ def incident():
 def test_the_grouping_is_explained_by_words_masks_and_rules(client, ada, incident, django_assert_max_num_queries):
     url = reverse("incident-grouping", args=[incident.pk])
     with django_assert_max_num_queries(8):
-        assert "Nobody merged or split it" in client.get(url).content.decode()
+        assert "Nobody merged or split it" in page_text(client.get(url))
     twin = make_incident(fingerprint=incident.fingerprint)
     incidents_merge(incidents=[incident, twin], by=ada)
-    page = client.get(url).content.decode()
+    page = page_text(client.get(url))
     assert '<span class="masked">&lt;PCI&gt;</span>' in page
     assert "1 other incident" in page
     assert f"<b>ada</b> put it into group {Incident.objects.get(pk=incident.pk).group_id}" in page
@@ -38,44 +39,42 @@ def test_a_merge_and_a_split_of_several_offer_an_undo_and_tell_what_they_did(cli
     others = [make_incident(headline=f"Other {n}") for n in range(3)]
     url = reverse("incident-group", args=[incident.pk])
     numbers = ", ".join(f"#{row.pk}" for row in others)
-    page = client.post(url, {"act": "merge", "numbers": numbers}, follow=True).content.decode()
+    page = page_text(client.post(url, {"act": "merge", "numbers": numbers}, follow=True))
     assert "now holds 4 incidents" in page
     merged = Activity.objects.filter(kind="merged").first()
     assert reverse("undo", args=[merged.request_id]) in page
-    page = client.post(url, {"act": "split", "id": [others[0].pk, others[1].pk]}, follow=True).content.decode()
+    page = page_text(client.post(url, {"act": "split", "id": [others[0].pk, others[1].pk]}, follow=True))
     assert "2 incidents stand alone again" in page
     incident.refresh_from_db()
     assert incident.group.incidents.count() == 2
     page = client.post(reverse("undo", args=[Activity.objects.filter(kind="split").first().request_id]), follow=True)
-    assert "Taken back on 2 incidents." in page.content.decode()
+    assert "Taken back on 2 incidents." in page_text(page)
     assert incident.group.incidents.count() == 4
     page = client.post(reverse("incident-group", args=[make_incident().pk]), {"act": "split"}, follow=True)
-    assert "None of these incidents is in a group" in page.content.decode()
+    assert "None of these incidents is in a group" in page_text(page)
 
 
 def test_snoozing_leaves_the_queue_until_then_and_can_be_taken_back(client, ada, incident):
     url = reverse("incident-act", args=[incident.pk])
-    page = client.post(url, {"act": "snoozed", "hours": "4"}, follow=True).content.decode()
+    page = page_text(client.post(url, {"act": "snoozed", "hours": "4"}, follow=True))
     assert "snoozed until" in page
-    assert incident.headline not in client.get("/").content.decode()
+    assert incident.headline not in page_text(client.get("/"))
     request_id = Activity.objects.get(kind="snoozed").request_id
     client.post(reverse("undo", args=[request_id]))
-    assert incident.headline in client.get("/").content.decode()
-    assert (
-        "Nothing is left to take back" in client.post(reverse("undo", args=[request_id]), follow=True).content.decode()
-    )
-    assert "Give a time in the future" in client.post(url, {"act": "snoozed"}, follow=True).content.decode()
-    page = client.post(url, {"act": "snoozed", "until": "2090-01-01"}, follow=True).content.decode()
+    assert incident.headline in page_text(client.get("/"))
+    assert "Nothing is left to take back" in page_text(client.post(reverse("undo", args=[request_id]), follow=True))
+    assert "Give a time in the future" in page_text(client.post(url, {"act": "snoozed"}, follow=True))
+    page = page_text(client.post(url, {"act": "snoozed", "until": "2090-01-01"}, follow=True))
     assert "2090-01-01" in page
     client.post(url, {"act": "woken"})
-    assert incident.headline in client.get("/").content.decode()
+    assert incident.headline in page_text(client.get("/"))
 
 
 def test_the_menu_offers_what_the_state_allows(client, ada, incident):
     url = f"/incidents/{incident.pk}/"
 
     def offered():
-        page = client.get(url).content.decode()
+        page = page_text(client.get(url))
         return [name for name in ("actioned", "resolved", "reopened", "woken") if f'value="{name}"' in page]
 
     assert offered() == []
@@ -89,7 +88,7 @@ def test_the_menu_offers_what_the_state_allows(client, ada, incident):
 
 def test_a_verdict_is_explained_by_the_clues_behind_it(client, ada, incident):
     client.force_login(ada)
-    page = client.get(reverse("incident", args=[incident.pk])).content.decode()
+    page = page_text(client.get(reverse("incident", args=[incident.pk])))
     why = page[page.index('data-testid="why-verdict"') :]
     why = why[: why.index("</details>")]
     assert "Explain this verdict (2 clues)" in why
@@ -99,25 +98,25 @@ def test_a_verdict_is_explained_by_the_clues_behind_it(client, ada, incident):
 
 def test_an_incident_is_resolved_only_after_a_verdict_and_reopens(client, ada, incident):
     url = reverse("incident-act", args=[incident.pk])
-    assert "Say first what it was" in client.post(url, {"act": "resolved"}, follow=True).content.decode()
+    assert "Say first what it was" in page_text(client.post(url, {"act": "resolved"}, follow=True))
     client.post(reverse("decide", args=[incident.pk]), {"claim": "category", "word": "confirm"})
     client.post(url, {"act": "resolved", "reason": "board replaced"})
     incident.refresh_from_db()
     assert incident.state == Incident.State.RESOLVED
-    page = client.post(url, {"act": "reopened"}, follow=True).content.decode()
+    page = page_text(client.post(url, {"act": "reopened"}, follow=True))
     assert "board replaced" in page
     incident.refresh_from_db()
     assert incident.state == Incident.State.CONFIRMED
-    assert "There is no act" in client.post(url, {"act": "eaten"}, follow=True).content.decode()
+    assert "There is no act" in page_text(client.post(url, {"act": "eaten"}, follow=True))
 
 
 def test_an_incident_is_given_to_me_to_somebody_to_nobody(client, ada, incident):
     make_user("bob", "engineer")
     url = reverse("assign", args=[incident.pk])
     for name, said in (("me", "Assigned to ada"), ("bob", "Assigned to bob"), ("", "Nobody is assigned now")):
-        page = client.post(url, {"assignee": name}, follow=True).content.decode()
+        page = page_text(client.post(url, {"assignee": name}, follow=True))
         assert said in page
-    assert "Nobody called eve" in client.post(url, {"assignee": "eve"}, follow=True).content.decode()
+    assert "Nobody called eve" in page_text(client.post(url, {"assignee": "eve"}, follow=True))
     kinds = list(Activity.objects.filter(incident=incident, kind="assigned").values_list("data__after", flat=True))
     assert kinds == ["ada", "bob", None]
 
@@ -125,19 +124,19 @@ def test_an_incident_is_given_to_me_to_somebody_to_nobody(client, ada, incident)
 def test_a_comment_is_kept_and_an_empty_one_is_refused_with_a_sentence(client, ada, incident):
     url = reverse("comment", args=[incident.pk])
     assert client.post(url, {"body": "seen **before**"})["Location"].endswith("#activity")
-    assert "<strong>before</strong>" in client.get(f"/incidents/{incident.pk}/").content.decode()
-    assert "The comment is empty" in client.post(url, {"body": " "}, follow=True).content.decode()
+    assert "<strong>before</strong>" in page_text(client.get(f"/incidents/{incident.pk}/"))
+    assert "The comment is empty" in page_text(client.post(url, {"body": " "}, follow=True))
 
 
 def test_one_word_is_taken_back_by_whoever_may_review_and_only_once(client, ada, incident):
     client.post(reverse("decide", args=[incident.pk]), {"claim": "stage", "word": "confirm"})
     client.force_login(make_user("bob", "engineer"))
     url = reverse("decision-undo", args=[incident.pk, incident.decisions.get().pk])
-    assert "Taken back" in client.post(url, follow=True).content.decode()
-    assert "already undone" in client.post(url, follow=True).content.decode()
+    assert "Taken back" in page_text(client.post(url, follow=True))
+    assert "already undone" in page_text(client.post(url, follow=True))
     assert Activity.objects.get(kind="undone").actor.username == "bob"
     refused = client.post(reverse("decide", args=[incident.pk]), {"claim": "colour", "word": "confirm"}, follow=True)
-    assert "There is no claim" in refused.content.decode()
+    assert "There is no claim" in page_text(refused)
 
 
 ACTS = ("decide", "incident-act", "assign", "comment", "incident-group")
@@ -150,7 +149,7 @@ def test_viewers_read_and_strangers_do_not_even_find_it(client, incident, name):
     client.force_login(make_user("vera", "viewer"))
     refused = client.post(url)
     assert refused.status_code == 403
-    assert "Reviewing needs the role engineer" in refused.content.decode()
+    assert "Reviewing needs the role engineer" in page_text(refused)
     assert client.get(f"/incidents/{incident.pk}/").status_code == 200
     make_team("red", clusters=[incident.cluster])
     client.force_login(make_user("sam", "engineer"))
@@ -160,20 +159,20 @@ def test_viewers_read_and_strangers_do_not_even_find_it(client, incident, name):
 def test_bulk_assigning_merging_and_splitting_ask_act_and_can_be_taken_back(client, ada):
     rows = [make_incident() for _ in range(3)]
     chosen = {"id": [row.pk for row in rows]}
-    assert "Assign 3 incidents?" in client.post(reverse("bulk"), chosen | {"act": "assign"}).content.decode()
+    assert "Assign 3 incidents?" in page_text(client.post(reverse("bulk"), chosen | {"act": "assign"}))
     sure = chosen | {"expected": "3"}
-    page = client.post(reverse("bulk"), sure | {"act": "assign", "assignee": "eve"}, follow=True).content.decode()
+    page = page_text(client.post(reverse("bulk"), sure | {"act": "assign", "assignee": "eve"}, follow=True))
     assert "Nobody called eve" in page
-    page = client.post(reverse("bulk"), sure | {"act": "assign", "assignee": "ada"}, follow=True).content.decode()
+    page = page_text(client.post(reverse("bulk"), sure | {"act": "assign", "assignee": "ada"}, follow=True))
     assert "Assigned 3 incidents to ada" in page
-    page = client.post(reverse("bulk"), sure | {"act": "merge", "title": "One cause"}, follow=True).content.decode()
+    page = page_text(client.post(reverse("bulk"), sure | {"act": "merge", "title": "One cause"}, follow=True))
     assert "are now group" in page
-    assert "Split 3 incidents?" in client.post(reverse("bulk"), chosen | {"act": "split"}).content.decode()
-    page = client.post(reverse("bulk"), sure | {"act": "split"}, follow=True).content.decode()
+    assert "Split 3 incidents?" in page_text(client.post(reverse("bulk"), chosen | {"act": "split"}))
+    page = page_text(client.post(reverse("bulk"), sure | {"act": "split"}, follow=True))
     assert "3 of them left their group" in page
     client.post(reverse("undo", args=[Activity.objects.filter(kind="split").first().request_id]))
     assert Incident.objects.filter(group__title="One cause").count() == 3
-    assert "Nothing was chosen" in client.post(reverse("bulk"), {"act": "confirm"}, follow=True).content.decode()
+    assert "Nothing was chosen" in page_text(client.post(reverse("bulk"), {"act": "confirm"}, follow=True))
     assert client.post(reverse("bulk"), sure | {"act": "eat"}).status_code == 400
     assert client.post(reverse("bulk"), {"scope": "query", "q": "colour:red", "act": "confirm"}).status_code == 400
 
@@ -184,15 +183,15 @@ def test_a_saved_view_is_shared_replaced_and_forgotten_by_its_owner_alone(client
     save, bob = reverse("view-save"), make_user("bob", "manager")
     client.post(save, {"name": "Net", "q": "category:hardware"})
     client.post(save, {"name": "Net", "q": "category:network", "is_shared": "on"})
-    assert "Give the view a name" in client.post(save, {"name": "?!", "q": ""}, follow=True).content.decode()
-    assert "cannot be saved" in client.post(save, {"name": "x", "q": "colour:red"}, follow=True).content.decode()
+    assert "Give the view a name" in page_text(client.post(save, {"name": "?!", "q": ""}, follow=True))
+    assert "cannot be saved" in page_text(client.post(save, {"name": "x", "q": "colour:red"}, follow=True))
     client.force_login(bob)
-    assert "Link is gone" in client.get("/incidents/?filter=net").content.decode()
+    assert "Link is gone" in page_text(client.get("/incidents/?filter=net"))
     lines = b"".join(client.get("/incidents.csv?filter=net").streaming_content).decode().splitlines()
     assert len(lines) == 2
     assert client.get("/incidents.csv?filter=nope").status_code == 400
     client.post(save, {"name": "Net", "q": "is:unreviewed"})
-    assert "Only its owner" in client.post(reverse("view-delete", args=["net"]), follow=True).content.decode()
-    assert "filter=net-2" in client.get("/incidents/").content.decode()
+    assert "Only its owner" in page_text(client.post(reverse("view-delete", args=["net"]), follow=True))
+    assert "filter=net-2" in page_text(client.get("/incidents/"))
     client.force_login(ada)
-    assert "The view is gone" in client.post(reverse("view-delete", args=["net"]), follow=True).content.decode()
+    assert "The view is gone" in page_text(client.post(reverse("view-delete", args=["net"]), follow=True))

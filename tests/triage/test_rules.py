@@ -11,6 +11,7 @@ from diagnosis import ParseHints, parse
 from diagnosis.parsed import save
 from ingest.models import Artifact, Blob
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
+from tests.pages import page_text
 from triage.models import Activity, CustomRule
 from triage.services.rules import TEMPLATE, RuleRefused, rule_check, rule_save, rule_try, rules_in_force
 
@@ -118,12 +119,12 @@ def test_a_dry_run_reads_nothing_that_its_author_may_not_see(tmp_path):
 
 def test_an_administrator_writes_tries_keeps_and_deletes_a_rule(client, admin, tmp_path):
     store(tmp_path, f"{LINE}\n")
-    page = client.post(reverse("rule-new"), {"body": TEMPLATE, "act": "try"}).content.decode()
+    page = page_text(client.post(reverse("rule-new"), {"body": TEMPLATE, "act": "try"}))
     assert "<b>1</b> line" in page
     assert client.post(reverse("rule-new"), {"body": TEMPLATE, "act": "save", "active": "1"}).status_code == 302
     rule = CustomRule.objects.get()
     assert rule.is_active
-    assert "site.my_rule" in client.get(reverse("rules")).content.decode()
+    assert "site.my_rule" in page_text(client.get(reverse("rules")))
     client.post(reverse("rule", args=[rule.pk]), {"body": TEMPLATE, "act": "delete"})
     assert not CustomRule.objects.exists()
 
@@ -131,7 +132,7 @@ def test_an_administrator_writes_tries_keeps_and_deletes_a_rule(client, admin, t
 def test_a_refused_rule_keeps_what_was_typed(client, admin):
     response = client.post(reverse("rule-new"), {"body": TEMPLATE.replace("root", "king"), "act": "save"})
     assert response.status_code == 422
-    assert "king" in response.content.decode()
+    assert "king" in page_text(response)
 
 
 def test_others_look_rules_up_and_do_not_edit(client):

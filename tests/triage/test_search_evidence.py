@@ -7,6 +7,7 @@ from django.test.utils import CaptureQueriesContext
 
 from ingest.services import job_change
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from tests.pages import page_text
 from tests.triage.report import sample
 from triage import search
 from triage.models import Incident, SearchEntry
@@ -145,11 +146,11 @@ def test_nobody_finds_what_they_may_not_see(client, stored):
     make_incident(make_job("secret", cluster=make_cluster("theirs")), headline="Zebra watchdog")
     make_team("them", clusters=[make_cluster("theirs")])
     client.force_login(make_user("ada", "engineer"))
-    page = client.get("/incidents/?q=watchdog").content.decode()
+    page = page_text(client.get("/incidents/?q=watchdog"))
     assert "Zebra" not in page
     assert "/incidents/" in page
     # nor is a name of theirs proposed
-    assert "secret" not in client.get("/incidents/?q=job:secre").content.decode()
+    assert "secret" not in page_text(client.get("/incidents/?q=job:secre"))
 
 
 @pytest.mark.parametrize(
@@ -198,12 +199,12 @@ def test_an_unknown_value_is_told_with_the_nearest_known(client, ada, stored, te
         assert [hint.query for hint in hints] == ["is:unreviewed (node:gpu-0412 OR node:gpu-0413)"]
     else:
         assert [hint.value for hint in hints] == [value]
-        assert "Did you mean <a" in response.content.decode()
+        assert "Did you mean <a" in page_text(response)
 
 
 def test_a_refused_search_shows_nothing_to_act_upon(client, ada, stored):
     response = client.get("/incidents/", {"q": "is:unreviewd"})
-    page = response.content.decode()
+    page = page_text(response)
     assert response.status_code == 422
     assert "network was slow" not in page
     assert 'name="act"' not in page

@@ -16,6 +16,7 @@ from redis.exceptions import ConnectionError as Away
 from ingest.models import Token
 from ingest.services import token_create
 from tests.factories import make_user
+from tests.pages import page_text
 from triage.cache import Forgiving
 
 pytestmark = pytest.mark.django_db
@@ -54,7 +55,7 @@ def test_a_wrong_password_an_unknown_name_and_a_closed_account_get_the_same_answ
     make_user("gone", "engineer", is_active=False)
     said = set()
     for name, password in (("ada", "wrong"), ("nobody", "wrong"), ("gone", "right horse")):
-        page = sign_in(client, name, password).content.decode()
+        page = page_text(sign_in(client, name, password))
         said.add(re.search(r'role="alert"><div>(.*?)</div>', page, re.DOTALL)[1].strip())
     assert said == {"<p>User name or password is wrong. Check both, also upper and lower case.</p>"}
 
@@ -64,7 +65,7 @@ def test_an_account_waits_after_ten_wrong_passwords_wherever_they_came_from(clie
     for n in range(10):
         sign_in(client, "ada", "wrong", REMOTE_ADDR=f"203.0.113.{n}")
     page = sign_in(client, "ada", REMOTE_ADDR="198.51.100.1")
-    assert "Wait five minutes" in page.content.decode() and not is_in(client)
+    assert "Wait five minutes" in page_text(page) and not is_in(client)
     make_user("max", "engineer")
     assert sign_in(client, "max", REMOTE_ADDR="198.51.100.1").status_code == 302
 
@@ -73,7 +74,7 @@ def test_an_address_waits_after_twenty_wrong_passwords_whatever_the_accounts(cli
     for n in range(20):
         sign_in(client, f"guess{n}", "wrong", REMOTE_ADDR="203.0.113.7")
     make_user("ada", "engineer")
-    assert "Wait five minutes" in sign_in(client, "ada", REMOTE_ADDR="203.0.113.7").content.decode()
+    assert "Wait five minutes" in page_text(sign_in(client, "ada", REMOTE_ADDR="203.0.113.7"))
     assert sign_in(client, "ada", REMOTE_ADDR="203.0.113.8").status_code == 302
 
 
@@ -90,7 +91,7 @@ def test_an_address_behind_our_proxy_is_told_by_what_the_proxy_says_and_not_by_t
     for n in range(20):
         sign_in(client, f"g{n}", "wrong", HTTP_X_FORWARDED_FOR=f"10.0.0.{n}, 203.0.113.7", REMOTE_ADDR="127.0.0.1")
     told = {"HTTP_X_FORWARDED_FOR": "203.0.113.9, 203.0.113.7", "REMOTE_ADDR": "127.0.0.1"}
-    assert "Wait five minutes" in sign_in(client, "ada", **told).content.decode()
+    assert "Wait five minutes" in page_text(sign_in(client, "ada", **told))
     told["HTTP_X_FORWARDED_FOR"] = "203.0.113.7, 203.0.113.9"
     assert sign_in(client, "ada", **told).status_code == 302
 
@@ -123,7 +124,7 @@ def test_changing_a_password_ends_other_sessions_and_revokes_tokens_only_if_aske
         sign_in(one, "ada")
     token_create(user=ada, name="t", scopes=["read"])
     form = {"oldpassword": "right horse", "password1": NEW, "password2": NEW}
-    page = client.post("/account/password/", form, follow=True).content.decode()
+    page = page_text(client.post("/account/password/", form, follow=True))
     assert "The new password is set" in page
     assert is_in(client) and not is_in(other)
     assert Token.objects.get().revoked_at is None
@@ -145,7 +146,7 @@ def test_a_new_password_that_does_not_do_is_refused_with_why(client, old, new, a
     make_user("ada", "engineer")
     sign_in(client, "ada")
     page = client.post("/account/password/", {"oldpassword": old, "password1": new, "password2": again})
-    assert said in page.content.decode()
+    assert said in page_text(page)
     assert sign_in(Client(), "ada").status_code == 302
 
 
@@ -163,10 +164,10 @@ def test_a_forgotten_password_is_set_anew_by_a_link_that_works_once(client, sett
     done = client.post(
         page.request["PATH_INFO"], {"password1": NEW, "password2": NEW, "revoke_tokens": "on"}, follow=True
     )
-    assert "The new password is set" in done.content.decode()
+    assert "The new password is set" in page_text(done)
     assert Token.objects.get().revoked_at is not None
     assert sign_in(Client(), "ada", NEW).status_code == 302
-    assert "used already or is too old" in Client().get(link, follow=True).content.decode()
+    assert "used already or is too old" in page_text(Client().get(link, follow=True))
 
 
 def test_asking_for_a_link_does_not_tell_who_has_an_account(client):
@@ -195,17 +196,17 @@ def test_somebody_of_a_provider_is_told_where_the_password_is(client):
     olga.save()
     client.force_login(olga)
     page = client.get("/account/password/", follow=True)
-    assert page.status_code == 409 and "change your password there" in page.content.decode()
+    assert page.status_code == 409 and "change your password there" in page_text(page)
 
 
 def switched_on(client: Client) -> tuple[str, list[str]]:
     """The app's key and the recovery codes of whoever signed in with this client."""
-    page = client.get("/account/second-step/on/").content.decode()
+    page = page_text(client.get("/account/second-step/on/"))
     assert client.get("/account/second-step/on/")["Location"].startswith("/account/confirm/?next=")
     confirm = {"password": "right horse", "next": "/account/second-step/on/"}
-    page = client.post("/account/confirm/", confirm, follow=True).content.decode()
+    page = page_text(client.post("/account/confirm/", confirm, follow=True))
     secret = re.search(r'id="totp-secret"[^>]*value="(\w+)"', page)[1]
-    page = client.post("/account/second-step/on/", {"code": code_of(secret)}, follow=True).content.decode()
+    page = page_text(client.post("/account/second-step/on/", {"code": code_of(secret)}, follow=True))
     return secret, re.findall(r"<li><code>(\w+)</code>", page)
 
 
@@ -217,11 +218,11 @@ def test_a_second_step_asks_for_a_code_and_a_code_works_once(client):
     again = Client()
     assert sign_in(again, "ada")["Location"] == "/sign-in/code/"
     assert not is_in(again)
-    assert "wrong or too old" in again.post("/sign-in/code/", {"code": "000000"}).content.decode()
+    assert "wrong or too old" in page_text(again.post("/sign-in/code/", {"code": "000000"}))
     assert again.post("/sign-in/code/", {"code": codes[0]}).status_code == 302 and is_in(again)
     third = Client()
     sign_in(third, "ada")
-    assert "wrong or too old" in third.post("/sign-in/code/", {"code": codes[0]}).content.decode()
+    assert "wrong or too old" in page_text(third.post("/sign-in/code/", {"code": codes[0]}))
     cache.clear()  # this code was used to switch it on, half a minute ago as far as anybody can tell
     assert third.post("/sign-in/code/", {"code": code_of(secret)}).status_code == 302 and is_in(third)
 
@@ -232,7 +233,7 @@ def test_codes_cannot_be_guessed_without_end(client):
     _, codes = switched_on(client)
     guess = Client()
     sign_in(guess, "ada")
-    pages = [guess.post("/sign-in/code/", {"code": f"{n:06}"}).content.decode() for n in range(12)]
+    pages = [page_text(guess.post("/sign-in/code/", {"code": f"{n:06}"})) for n in range(12)]
     assert "Too many" in pages[-1]
     guess.post("/sign-in/code/", {"code": codes[0]})
     assert not is_in(guess)
@@ -246,10 +247,10 @@ def test_the_second_step_is_switched_off_only_after_proof_and_says_so(client):
     session["account_authentication_methods"] = []  # long ago
     session.save()
     assert client.post("/account/second-step/off/")["Location"].startswith("/account/confirm/")
-    assert "not your password" in client.post("/account/confirm/", {"password": "wrong"}).content.decode()
+    assert "not your password" in page_text(client.post("/account/confirm/", {"password": "wrong"}))
     assert sign_in(Client(), "ada")["Location"] == "/sign-in/code/"
     confirm = {"password": "right horse", "next": "/account/second-step/off/"}
-    page = client.post("/account/confirm/", confirm, follow=True).content.decode()  # what was asked for is done now
+    page = page_text(client.post("/account/confirm/", confirm, follow=True))  # what was asked for is done now
     assert "The second step is off" in page
     assert sign_in(Client(), "ada")["Location"] == "/"
 

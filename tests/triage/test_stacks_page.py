@@ -8,6 +8,7 @@ from django.urls import reverse
 from diagnosis.stacks import diagnose_stacks
 from tests.diagnosis.stacks import simulate
 from tests.factories import make_attempt, make_job, make_user
+from tests.pages import page_text
 from triage.charts import stacks
 from triage.charts.stacks import icicle_chart, unfold
 from triage.models import Diagnosis
@@ -88,7 +89,7 @@ def job(client, db):
 
 
 def test_the_tab_names_the_suspect_shows_groups_and_links_dumps(client, job):
-    page = client.get(reverse("job-stacks", args=["hung"])).content.decode()
+    page = page_text(client.get(reverse("job-stacks", args=["hung"])))
     assert "Rank 3 is waiting for its data loader (n1)." in page
     assert "/jobs/hung/logs/0/stacks/3.txt" in page
     assert "outlier" in page
@@ -97,17 +98,17 @@ def test_the_tab_names_the_suspect_shows_groups_and_links_dumps(client, job):
 
 
 def test_frames_are_searched_without_a_script(client, job):
-    page = client.get(reverse("job-stacks", args=["hung"]), {"frames": "GET_BATCH"}).content.decode()
+    page = page_text(client.get(reverse("job-stacks", args=["hung"]), {"frames": "GET_BATCH"}))
     rows = page.partition('data-testid="stack-groups"')[2].partition("</table>")[0]
     assert "get_batch" in rows
     assert "all_reduce" not in rows
-    empty = client.get(reverse("job-stacks", args=["hung"]), {"frames": "nowhere"}).content.decode()
+    empty = page_text(client.get(reverse("job-stacks", args=["hung"]), {"frames": "nowhere"}))
     assert "No group has “nowhere”" in empty
 
 
 def test_a_job_without_stacks_says_what_to_add(client, job):
     Diagnosis.objects.update(report={})
-    assert "Add py-spy" in client.get(reverse("job-stacks", args=["hung"])).content.decode()
+    assert "Add py-spy" in page_text(client.get(reverse("job-stacks", args=["hung"])))
 
 
 @pytest.fixture
@@ -118,13 +119,13 @@ def planner(client, db):
 
 
 def test_the_papers_example_names_machine_13(planner):
-    page = planner(h=3, v=1).content.decode()
+    page = page_text(planner(h=3, v=1))
     named = page.partition('data-testid="named"')[2].partition("</div>")[0]
     assert "<b>m13</b>" in named
 
 
 def test_both_groupings_are_shown_before_anything_failed(planner):
-    page = planner().content.decode()
+    page = page_text(planner())
     assert "m00 m01 m02 m03" in page
     assert "m01 m07 m13 m19" in page
     assert 'data-testid="named"' not in page
@@ -139,11 +140,11 @@ def test_both_groupings_are_shown_before_anything_failed(planner):
     ],
 )
 def test_sizes_that_do_not_fit_are_explained(planner, given, said):
-    assert said in planner(**given).content.decode()
+    assert said in page_text(planner(**given))
 
 
 def test_a_machine_listed_twice_is_named(client, planner):
-    assert "listed twice" in client.get(reverse("replay"), {"machines": "a a"}).content.decode()
+    assert "listed twice" in page_text(client.get(reverse("replay"), {"machines": "a a"}))
 
 
 def test_a_hang_whose_stacks_name_nobody_is_an_open_incident_and_not_a_healthy_job():

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from tests.pages import page_text
 from triage import search
 from triage.charts import statistics as charts
 from triage.models import Incident
@@ -294,11 +295,11 @@ def boss(client):
 def test_the_page_shows_figures_tables_and_links_to_lists(client, boss):
     now = timezone.now()
     happened(now - timedelta(days=2), category="hardware.gpu.ecc", gpu_hours=12.0, accused=("n1",))
-    page = client.get(reverse("statistics")).content.decode()
+    page = page_text(client.get(reverse("statistics")))
     assert "Incidents" in page
     assert "Hardware › GPU › GPU memory error" in page
     link = re.search(r'href="(/incidents/\?q=[^"]*hardware\.gpu\.ecc[^"]*)"', page)[1].replace("&amp;", "&")
-    assert "n1 failed" in client.get(link).content.decode()
+    assert "n1 failed" in page_text(client.get(link))
 
 
 def test_the_page_needs_few_queries_whatever_its_size(client, boss, django_assert_max_num_queries):
@@ -334,11 +335,11 @@ def test_no_cell_of_a_csv_file_is_a_formula(client, boss):
 def test_a_mistake_in_the_address_is_explained_and_the_page_still_shows(client, boss, params, said):
     response = client.get(reverse("statistics"), params)
     assert response.status_code == 200
-    assert said in response.content.decode()
+    assert said in page_text(response)
 
 
 def test_an_empty_period_says_what_to_do(client, boss):
-    assert "Nothing happened in these 90 days" in client.get(reverse("statistics")).content.decode()
+    assert "Nothing happened in these 90 days" in page_text(client.get(reverse("statistics")))
 
 
 def test_engineers_read_but_do_not_export_and_viewers_do_neither(client):

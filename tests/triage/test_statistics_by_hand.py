@@ -19,6 +19,7 @@ import pytest
 from django.urls import reverse
 
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_user
+from tests.pages import page_text
 from triage import search
 from triage.models import Incident
 from triage.selectors.statistics import Period, statistics_of
@@ -166,7 +167,7 @@ def test_a_file_has_the_numbers_of_the_page(twenty, client, monkeypatch):
         ("7", "105.0", "0.633"),
         ("5", "32.0", "0.193"),
     ]
-    page = client.get(reverse("statistics"), asked).content.decode()
+    page = page_text(client.get(reverse("statistics"), asked))
     assert "5 of them are imported records" in " ".join(page.split())
     assert "at most: 10 of 15 failures" in page
 

@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tests.factories import make_attempt, make_job
+from tests.pages import page_text
 from tests.triage.report import LOG, T0, sample
 from triage.selectors.strip import LANES, MARKS, strip_of
 from triage.selectors.strip_axis import Axis
@@ -179,7 +180,7 @@ def page_of(client, report) -> str:
     with CaptureQueriesContext(connection) as queries:
         response = client.get(url)
     assert len(queries) <= 9
-    return response.content.decode()
+    return page_text(response)
 
 
 @pytest.mark.django_db

@@ -6,13 +6,14 @@ import pytest
 
 from ingest.services import job_change, job_create
 from tests.factories import make_cluster, make_incident, make_job, make_team, make_user
+from tests.pages import page_text
 from triage.models import Incident
 
 pytestmark = pytest.mark.django_db
 
 
 def facet(client, url="/incidents/"):
-    page = client.get(url).content.decode()
+    page = page_text(client.get(url))
     rail = page[page.index('aria-label="Facets"') : page.index("</aside>")]
     return rail.partition("<summary>Team</summary>")[2].partition("</details>")[0]
 
@@ -33,10 +34,10 @@ def test_the_list_counts_teams_and_a_click_shows_one(client, ada, django_assert_
     with django_assert_max_num_queries(8):
         rail = facet(client)
     assert 'href="?q=team%3Ared"' in rail and '<span class="n">2</span>' in rail
-    page = client.get("/incidents/?q=team:red").content.decode()
+    page = page_text(client.get("/incidents/?q=team:red"))
     assert "Incidents of team red." in page
     assert "failure 1" in page and "failure 2" not in page and "failure 3" not in page
-    assert "failure 3" in client.get("/incidents/?q=!team:red").content.decode()
+    assert "failure 3" in page_text(client.get("/incidents/?q=!team:red"))
 
 
 def test_where_no_job_has_a_team_there_is_no_such_facet(client, ada):
@@ -67,6 +68,6 @@ def test_incidents_follow_their_job_to_another_team_and_open_pages_show_it(clien
 def test_statistics_break_down_by_team_and_name_what_has_none(client, ada):
     make_incident(make_job(team=make_team("red")), gpu_hours=5)
     make_incident(gpu_hours=7)
-    page = client.get("/statistics/?by=team").content.decode()
+    page = page_text(client.get("/statistics/?by=team"))
     assert ">red</a>" in page
     assert "not given" in page

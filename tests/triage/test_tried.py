@@ -8,6 +8,7 @@ from django.urls import reverse
 from diagnosis.stacks import diagnose_stacks
 from tests.diagnosis.stacks import simulate
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from tests.pages import page_text
 from tests.triage.report import sample
 from triage.models import Activity, Incident
 from triage.services.diagnosing import diagnosis_store
@@ -31,13 +32,13 @@ def incident():
 
 
 def advice_on(client, incident):
-    page = client.get(reverse("incident", args=[incident.pk])).content.decode()
+    page = page_text(client.get(reverse("incident", args=[incident.pk])))
     return page.partition('data-testid="advice"')[2].partition("</div>")[0]
 
 
 def test_an_eviction_that_failed_again_moves_the_advice_to_the_next_rung(client, ada, incident):
     assert "<b>Evict</b>" in advice_on(client, incident)
-    page = client.post(reverse("incident-tried", args=[incident.pk]), EVICT, follow=True).content.decode()
+    page = page_text(client.post(reverse("incident-tried", args=[incident.pk]), EVICT, follow=True))
     assert "Recorded on" in page
     assert "recorded evict (gpu-0412): failed again" in page
     assert "<q>Xid 79 came back elsewhere</q>" in page
@@ -52,7 +53,7 @@ def test_an_eviction_that_failed_again_moves_the_advice_to_the_next_rung(client,
 def test_what_helped_or_is_open_is_shown_and_leaves_the_advice(client, ada, incident, outcome):
     client.post(reverse("incident-tried", args=[incident.pk]), {**EVICT, "outcome": outcome})
     assert "<b>Evict</b>" in advice_on(client, incident)
-    page = client.get(reverse("incident", args=[incident.pk])).content.decode()
+    page = page_text(client.get(reverse("incident", args=[incident.pk])))
     assert 'data-testid="tried"' in page
 
 
@@ -60,11 +61,11 @@ def test_a_record_is_taken_back_once_by_a_further_act(client, ada, incident):
     client.post(reverse("incident-tried", args=[incident.pk]), EVICT)
     row = Activity.objects.get(kind="tried")
     url = reverse("incident-tried-undo", args=[incident.pk, row.pk])
-    page = client.post(url, follow=True).content.decode()
+    page = page_text(client.post(url, follow=True))
     assert "took back the record of evict (gpu-0412)" in page
     assert "<b>Evict</b>" in advice_on(client, incident)
     assert Activity.objects.filter(kind="tried").count() == 1
-    assert "already taken back" in client.post(url, follow=True).content.decode()
+    assert "already taken back" in page_text(client.post(url, follow=True))
     assert Activity.objects.filter(kind="untried").count() == 1
 
 
@@ -79,7 +80,7 @@ def test_what_failed_on_an_earlier_attempt_counts_for_the_next_of_the_same_kind(
     tried_record(incident=incident, by=ada, **EVICT)
     later = incident_of(incident.job, number=1)
     assert "<b>Stop-time checks</b>" in advice_on(client, later)
-    page = client.get(reverse("incident", args=[later.pk])).content.decode()
+    page = page_text(client.get(reverse("incident", args=[later.pk])))
     assert f"attempt 0, #{incident.pk}" in page
     assert "<b>Stop-time checks</b>" in advice_on(client, incident)
     other = sample()
@@ -99,7 +100,7 @@ def test_what_failed_on_an_earlier_attempt_counts_for_the_next_of_the_same_kind(
 )
 def test_what_makes_no_sense_is_refused_with_a_sentence(client, ada, incident, given, said):
     page = client.post(reverse("incident-tried", args=[incident.pk]), {**EVICT, **given}, follow=True)
-    assert said in page.content.decode()
+    assert said in page_text(page)
     assert not Activity.objects.filter(kind="tried").exists()
 
 
@@ -111,7 +112,7 @@ def test_only_a_record_of_an_action_can_be_taken_back(ada, incident):
 def test_names_are_data_and_never_markup(client, ada, incident):
     client.post(reverse("incident-tried", args=[incident.pk]), {**EVICT, "targets": "<b>n1</b>,n2;n2 n3"})
     assert Activity.objects.get(kind="tried").data["targets"] == ["<b>n1</b>", "n2", "n3"]
-    assert "<b>n1</b>" not in client.get(reverse("incident", args=[incident.pk])).content.decode()
+    assert "<b>n1</b>" not in page_text(client.get(reverse("incident", args=[incident.pk])))
 
 
 def test_viewers_may_not_record_and_strangers_find_nothing(client, incident):
@@ -120,7 +121,7 @@ def test_viewers_may_not_record_and_strangers_find_nothing(client, incident):
     make_team("owners", clusters=[cluster])
     client.force_login(make_user("vic", "viewer"))
     assert client.post(reverse("incident-tried", args=[incident.pk]), EVICT).status_code == 403
-    assert 'data-testid="record-action"' not in client.get(reverse("incident", args=[incident.pk])).content.decode()
+    assert 'data-testid="record-action"' not in page_text(client.get(reverse("incident", args=[incident.pk])))
     client.force_login(make_user("eve", "engineer"))
     assert client.post(reverse("incident-tried", args=[hidden.pk]), EVICT).status_code == 404
     assert not Activity.objects.filter(kind="tried").exists()
@@ -138,7 +139,7 @@ def test_each_candidate_group_shows_what_evicting_it_takes_out(client, ada):
     ]
     advice = {"action": "over_evict", "targets": ["node-000", "node-002"], "rule": "over_evict.hang_group"}
     found = incident_of(make_job("hung"), stacks=hang(), suspects=suspects, advice=advice)
-    page = client.get(reverse("incident", args=[found.pk])).content.decode()
+    page = page_text(client.get(reverse("incident", args=[found.pk])))
     table = page.partition('data-testid="eviction"')[2].partition("</table>")[0]
     rows = table.split("<tr>")[2:]
     assert "The suspects alone" in rows[0]
@@ -157,7 +158,7 @@ def test_without_anything_to_evict_there_is_no_table(client, ada):
     nobody = {**sample()["logs"], "nodes": []}
     advice = {"action": "fix_input", "rule": "fix.input"}
     found = incident_of(make_job("plain"), logs=nobody, suspects=[], advice=advice)
-    assert 'data-testid="eviction"' not in client.get(reverse("incident", args=[found.pk])).content.decode()
+    assert 'data-testid="eviction"' not in page_text(client.get(reverse("incident", args=[found.pk])))
 
 
 def test_the_page_of_a_first_attempt_asks_nothing_more_for_its_advice(

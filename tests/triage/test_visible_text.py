@@ -8,6 +8,7 @@ import pytest
 
 from diagnosis.plain import visible
 from tests.factories import make_attempt, make_job, make_user
+from tests.pages import page_text
 from tests.triage.report import sample
 from triage.charts import chart_json
 from triage.export import csv_lines
@@ -39,7 +40,7 @@ def test_pages_and_markdown_show_signs_where_evidence_holds_what_acts(client):
     client.post(f"/incidents/{incident.pk}/comment/", {"body": f"note {ACTING}"})
     pages = ["/", "/incidents/", "/jobs/", "/jobs/night-run/", "/jobs/night-run/events/", f"/incidents/{incident.pk}/"]
     for page in [*pages, f"/incidents/{incident.pk}.md", "/incidents/?q=%22%1b%E2%80%AE%22"]:
-        text = client.get(page).content.decode()
+        text = page_text(client.get(page))
         assert not set(ACTING) & set(text), page
         assert "[U+202E]" in text and "\u241b" in text, page
     rows = b"".join(client.get("/incidents.csv").streaming_content).decode()

@@ -5,6 +5,7 @@ from rest_framework.test import APIClient
 
 from ingest.services import token_create
 from tests.factories import make_cluster, make_team, make_user
+from tests.pages import page_text
 from triage.models import Activity, Delivery, Webhook
 from triage.services import webhooks
 
@@ -16,13 +17,13 @@ def test_pages_make_show_ping_rotate_and_delete(client, manager, receiver):
     wanted = {"name": "chat <b>", "url": receiver.url, "events": ["incident.opened"], "cluster": ""}
     page = client.post("/webhooks/", wanted)
     hook = Webhook.objects.get()
-    assert hook.secret in page.content.decode()
-    listed = client.get("/webhooks/").content.decode()
+    assert hook.secret in page_text(page)
+    listed = page_text(client.get("/webhooks/"))
     assert hook.secret not in listed and "chat &lt;b&gt;" in listed
     refused = client.post("/webhooks/", {**wanted, "url": "http://10.0.0.1/"})
-    assert refused.status_code == 422 and "not a public address" in refused.content.decode()
+    assert refused.status_code == 422 and "not a public address" in page_text(refused)
     sent = client.post(f"/webhooks/{hook.pk}/act/", {"act": "ping"}, follow=True)
-    assert "204" in sent.content.decode()
+    assert "204" in page_text(sent)
     delivery = Delivery.objects.get()
     client.post(f"/webhooks/{hook.pk}/deliveries/{delivery.pk}/redeliver/")
     assert len(receiver.got) == 2
@@ -31,7 +32,7 @@ def test_pages_make_show_ping_rotate_and_delete(client, manager, receiver):
     assert (hook.name, hook.is_active) == ("chat", False), "the box was not ticked"
     rotated = client.post(f"/webhooks/{hook.pk}/act/", {"act": "rotate"})
     hook.refresh_from_db()
-    assert hook.secret in rotated.content.decode()
+    assert hook.secret in page_text(rotated)
     assert client.post(f"/webhooks/{hook.pk}/act/", {"act": "delete"}).status_code == 302
     assert not Webhook.objects.exists()
     assert Activity.objects.filter(kind="webhook_deleted", actor=manager).exists()
@@ -44,7 +45,7 @@ def test_a_webhook_is_its_owners_and_the_administrators(client, hook, who, statu
     client.force_login(hook.owner if who == "manager" else make_user(who, "manager" if who == "other" else who))
     assert client.get(f"/webhooks/{hook.pk}/").status_code == status
     assert client.get("/webhooks/").status_code == (403 if status == 403 else 200)
-    assert (hook.url in client.get("/webhooks/").content.decode()) == (status == 200)
+    assert (hook.url in page_text(client.get("/webhooks/"))) == (status == 200)
 
 
 def test_the_log_of_many_messages_takes_few_queries(client, hook, manager, django_assert_max_num_queries):
