@@ -1,4 +1,4 @@
-"""A Chromium for the browser tests: the system's, Debian's package, or Playwright's own; never none in silence."""
+"""Finds Chromium for the browser tests: the system's, Debian's package, or Playwright's own; fails without one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def find_or_install() -> str:
     """Path of a browser.
 
     Raises:
-        ServiceError: there is none and none could be installed.
+        ServiceError: none was found and none could be installed.
     """
     found = find()
     if found:

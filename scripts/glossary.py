@@ -1,4 +1,4 @@
-"""docs/glossary.md is triage/glossary.toml, which pages show as tooltips: ``python -m scripts.glossary``."""
+"""Writes docs/glossary.md from triage/glossary.toml, which pages show as tooltips: ``python -m scripts.glossary``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/keys.md is the key table of static/js/keys.js, which the `?` sheet also shows: `python -m scripts.keys`."""
+"""Writes docs/keys.md from the key table of static/js/keys.js, which the `?` sheet shows: `python -m scripts.keys`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def registrations() -> list[tuple[str, str, str]]:
     """(group, key, what it does) in the order of the source.
 
     Raises:
-        ValueError: an entry of the table is not in the shape that this reads.
+        ValueError: an entry of the table has another format.
     """
     source = SOURCE.read_text()
     found = [(entry["group"], entry["key"], entry["help"]) for entry in _ENTRY.finditer(source)]

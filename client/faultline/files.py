@@ -1,4 +1,4 @@
-"""Which files are sent, under which names, and what they hold at this moment."""
+"""The files to send: their names and their current content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BLOCK_BYTES = 1 << 20
 
 
 class Source(NamedTuple):
-    """A file to send: where it lies, below which directory it must stay, and its name within the job."""
+    """A file to send: its path, the directory that it must stay in, and its name within the job."""
 
     path: Path
     root: Path
@@ -34,10 +34,10 @@ class Unreadable(Exception):
 def found(
     paths: Sequence[str], *, prefix: str = "", exclude: Sequence[str] = (), follow: bool = False
 ) -> Iterator[Source]:
-    """Regular files below ``paths``, in order of their names.
+    """Regular files below ``paths``, ordered by name.
 
-    Of several directories each keeps its own name in front. Links that lead out of their directory are passed over
-    unless ``follow``: an epilog that runs as root must not be led to files that the job's owner may not read.
+    Of several directories each name is kept as a prefix. Links out of their directory are skipped unless ``follow``: an
+    epilog that runs as root must not read files that the job's owner may not read.
     """
     several = len(paths) > 1
     for given in paths:
@@ -61,17 +61,17 @@ def _below(root: Path, front: str, exclude: Sequence[str], *, follow: bool) -> I
             try:
                 mode = (path.stat() if follow or _stays(path, root) else path.lstat()).st_mode
             except OSError:
-                mode = stat.S_IFREG  # opening it will say what is wrong
+                mode = stat.S_IFREG  # opening it will report the error
             if stat.S_ISREG(mode):
                 yield Source(path, root, front + name)
 
 
 @contextmanager
 def opened(source: Source, *, follow: bool = False) -> Iterator[BinaryIO]:
-    """The file, open for reading; checked after opening, so that nothing can be exchanged in between.
+    """The file, open for reading. It is checked after opening, so that nobody can replace it in between.
 
     Raises:
-        Unreadable: it is gone, forbidden, no regular file, or has come to lie outside its directory.
+        Unreadable: it is deleted, forbidden, not a regular file, or now outside its directory.
     """
     try:
         descriptor = os.open(source.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -83,14 +83,14 @@ def opened(source: Source, *, follow: bool = False) -> Iterator[BinaryIO]:
         try:
             real = Path(f"/proc/self/fd/{file.fileno()}").readlink()
         except OSError:
-            real = source.path.resolve()  # no /proc here: as good as can be known
+            real = source.path.resolve()  # no /proc on this system: the best available check
         if not follow and source.root not in real.parents:
             raise Unreadable("it is a link that leads out of its directory (--follow sends those too)")
         yield file
 
 
 def content_of(file: BinaryIO) -> Content:
-    """Size and SHA-256 of what the file holds now. What is appended later is not part of it, nor sent."""
+    """Size and SHA-256 of the current content. Bytes appended later are not included and not sent."""
     size = left = os.fstat(file.fileno()).st_size
     digest, position = hashlib.sha256(), 0
     while left:
@@ -109,12 +109,12 @@ def _stays(path: Path, root: Path) -> bool:
 
 
 def _text(name: str) -> str:
-    """A name as text, whatever bytes it is made of."""
+    """A name as text, even if its bytes are not UTF-8."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 
 def nodes_of(text: str) -> list[str]:
-    """Node names of a comma or line list; ``gpu[01-03,7]`` as schedulers write it is spelled out."""
+    """Node names of a comma or line list; expands ``gpu[01-03,7]`` as schedulers write it."""
     names: list[str] = []
     for part in _split(text.replace("\n", ",").replace(" ", ",")):
         names.extend(_spelled(part))

@@ -1,7 +1,7 @@
-"""``faultline follow``: files that grow are sent as they grow, by tus uploads whose length is stated at their end.
+"""``faultline follow``: sends files while they grow, by tus uploads whose length is stated at their end.
 
-The site's offset is the truth and the files themselves are the spool: what the site has not acknowledged is read again
-from the disk, after any kind of break. Memory is one chunk.
+The site's offset is the truth and the files themselves are the spool: after any failure, bytes that the site has not
+acknowledged are read again from the disk. Memory is one chunk.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any, Callable
 from faultline.files import Source
 from faultline.site import Piece, Problem, Site
 
-#: bytes of one request
+#: bytes per request
 CHUNK_BYTES = 1 << 20
-#: files kept open at once; more are opened for each look
+#: maximum number of files kept open; further files are opened at each look
 _OPEN_FILES = 512
 
 
 class Followed:
-    """One file: which one on the disk, and the upload that its bytes from ``base`` on go into."""
+    """One file on the disk, and the upload that gets its bytes from ``base`` on."""
 
     def __init__(
         self, name: str, path: Path, inode: tuple[int, int], *, base: int = 0, upload: str = "", sent: int = 0
@@ -42,11 +42,11 @@ class Followed:
 
     @property
     def position(self) -> int:
-        """Bytes of the file that need not be read again."""
+        """The offset in the file up to which the site has its bytes."""
         return self.base + self.sent
 
     def opened(self) -> Any:
-        """The file as it was found, wherever it was moved since. Raises OSError where it is gone."""
+        """The file that was found, even if it was renamed since. Raises OSError if it is deleted."""
         if self.file is None:
             descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
             file = os.fdopen(descriptor, "rb", buffering=0)
@@ -63,7 +63,7 @@ class Followed:
 
 
 class Follower:
-    """Sends what files gain to one attempt of one job. One thread; a look costs one ``stat`` for each file."""
+    """Sends the new bytes of files to one attempt of one job. One thread; a look costs one ``stat`` per file."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Follower:
         self._load()
 
     def run(self, stop: threading.Event, *, every_s: float) -> None:
-        """Look and send until ``stop`` is set, then once more. Raises what the site's client raises."""
+        """Look and send until ``stop`` is set, then once more. Raises the errors of the site's client."""
         while not stop.is_set():
             began = time.monotonic()
             sent = self.look()
@@ -101,7 +101,7 @@ class Follower:
         self.look()
 
     def look(self) -> int:
-        """Find new files, send what all of them gained; returns the bytes sent."""
+        """Find new files, send the new bytes of all; returns the number of bytes sent."""
         present = self._discover()
         sent = 0
         for followed in list(self._files.values()):
@@ -111,7 +111,7 @@ class Follower:
         return sent
 
     def finish(self) -> None:
-        """State the length of every file: the site takes them in."""
+        """State the length of every file, so that the site finishes the uploads."""
         for followed in self._files.values():
             if not followed.is_over:
                 self._end(followed)
@@ -134,7 +134,7 @@ class Follower:
         return present
 
     def _free_name(self, name: str) -> str:
-        """A file that took the place of a rotated one gets a name of its own: both are evidence."""
+        """A new file at the path of a rotated one gets its own name: both are evidence."""
         free, count = name, 1
         while free in self._names:
             count += 1
@@ -147,9 +147,9 @@ class Follower:
             file = followed.opened()
             size = os.fstat(file.fileno()).st_size
         except OSError:
-            self._end(followed)  # deleted: what was sent is all there will be
+            self._end(followed)  # deleted: nothing more will come
             return 0
-        if size < followed.position:  # truncated in place: what comes now is another file
+        if size < followed.position:  # truncated in place: what follows is another file
             self._end(followed)
             followed = self._replace(followed, base=0)
             file = followed.opened()
@@ -160,14 +160,14 @@ class Follower:
             length = min(CHUNK_BYTES, size - followed.position)
             if not self._patch(followed, Piece(file, followed.position, length)):
                 break
-        if not is_there and followed.position >= os.fstat(file.fileno()).st_size:  # rotated away or deleted, all sent
+        if not is_there and followed.position >= os.fstat(file.fileno()).st_size:  # rotated or deleted, all sent
             self._end(followed)
         elif len(self._files) > _OPEN_FILES:
             followed.close()
         return max(0, followed.position - before)
 
     def _replace(self, followed: Followed, *, base: int) -> Followed:
-        """The same file goes on in another upload, from ``base`` on."""
+        """Continue the same file in another upload, from ``base`` on."""
         again = Followed(self._free_name(followed.name), followed.path, followed.inode, base=base)
         again.file, followed.file = followed.file, None
         self._files[followed.inode] = again
@@ -187,7 +187,7 @@ class Follower:
         return True
 
     def _patch(self, followed: Followed, piece: Piece | None, size: int | None = None) -> bool:
-        """Send one piece, or state the size. False where this look can do no more for the file."""
+        """Send one piece, or state the size. False if this look can send nothing more of the file."""
         headers = {
             "Tus-Resumable": "1.0.0",
             "Upload-Offset": str(followed.sent),
@@ -200,12 +200,12 @@ class Follower:
             reply = self._site.ask("PATCH", f"/uploads/{followed.upload}", body, headers)
             followed.sent = int(reply.headers["upload-offset"])
         except Problem as problem:
-            if problem.kind in ("offset_mismatch", "locked"):  # a try that broke off had brought some of it
+            if problem.kind in ("offset_mismatch", "locked"):  # a failed try had sent some of it
                 followed.sent = self._offset(followed)
                 return problem.kind == "offset_mismatch"
-            if problem.kind == "changed":  # it became shorter while it was read: the next look sees that
+            if problem.kind == "changed":  # it became shorter while it was read: the next look handles that
                 return False
-            if problem.kind == "complete":  # the site ended it after a long silence, and has all that was acknowledged
+            if problem.kind == "complete":  # the site ended it after a long silence, and has all acknowledged bytes
                 self._replace(followed, base=followed.position)
             elif problem.kind == "gone" or problem.status == 404:
                 self._replace(followed, base=followed.base)
@@ -220,7 +220,7 @@ class Follower:
         return int(reply.headers["upload-offset"])
 
     def _end(self, followed: Followed) -> None:
-        """State the length: the site takes the file in."""
+        """State the length, so that the site finishes the upload."""
         while followed.upload and not followed.is_over:
             if self._patch(followed, None, size=followed.sent):
                 break
@@ -234,7 +234,7 @@ class Follower:
         followed.close()
 
     def _load(self) -> None:
-        """Go on where a former process stopped; a state that cannot be read costs nothing but a new name."""
+        """Continue where a former process stopped. An unreadable state only costs new names."""
         if self._state is None:
             return
         with suppress(OSError, ValueError, KeyError, TypeError):

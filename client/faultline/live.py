@@ -1,4 +1,4 @@
-"""``faultline follow`` and ``faultline run``: the evidence of a job that still runs."""
+"""``faultline follow`` and ``faultline run``: the evidence of a running job."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from faultline.options import fields_of
 from faultline.site import Denied, Problem, Site, Unreachable
 from faultline.words import DONE, WRONG_CALL, Usage, Words
 
-#: how long the end of a program waits for the site, if --retry-for does not say less
+#: maximum wait for the site at the end of a program, unless --retry-for is shorter
 _END_S = 60.0
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The client's own arguments, and behind ``--`` the program that ``run`` starts."""
+    """The client's own arguments, and after ``--`` the program that ``run`` starts."""
     words = list(arguments)
     if words[:1] != ["run"] or "--" not in words:
         return words, []
@@ -35,7 +35,7 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def follow(asked: argparse.Namespace, site: Site, say: Words) -> int:
-    """Follow files until the process is told to end (SIGTERM, SIGINT), then close the job."""
+    """Follow files until SIGTERM or SIGINT, then close the job."""
     _check(asked)
     slug = _begin(asked, site, say)
     state = Path(asked.state) if asked.state else _state_of(slug, asked.attempt, asked.prefix)
@@ -54,9 +54,9 @@ def follow(asked: argparse.Namespace, site: Site, say: Words) -> int:
 
 
 def run(asked: argparse.Namespace, connect: Callable[[], Site], say: Words) -> int:
-    """Start the program, follow what it prints, return its exit code.
+    """Start the program, follow its output, return its exit code.
 
-    The program runs whatever becomes of the site: where it cannot be reached, only the following is lost, with a note.
+    The program does not depend on the site: if the site is unreachable, only following is lost, with a note.
     """
     _check(asked)
     if not asked.program:
@@ -75,7 +75,7 @@ def run(asked: argparse.Namespace, connect: Callable[[], Site], say: Words) -> i
     copier.start()
     sender.start()
     code = child.wait()
-    ended.wait(5.0)  # a grandchild may hold the pipe open for ever
+    ended.wait(5.0)  # a grandchild may keep the pipe open for ever
     codes.append(code)
     stop.set()
     sender.join(min(_END_S, asked.retry_for))
@@ -92,7 +92,7 @@ def _send(
     stop: threading.Event,
     codes: list[int],
 ) -> None:
-    """The thread that follows; nothing that goes wrong here reaches the program."""
+    """The thread that follows; its errors never reach the program."""
     try:
         site = connect()
         slug = _begin(asked, site, say)
@@ -106,7 +106,7 @@ def _send(
 
 
 def _copy(child: subprocess.Popen[bytes], output: Path, ended: threading.Event) -> None:
-    """What the program prints goes where it went before, and into a file."""
+    """Copy the program's output to its usual destination and into a file."""
     out = sys.stdout.buffer
     with output.open("ab", buffering=0) as file:
         while block := os.read(child.stdout.fileno(), 1 << 16):  # type: ignore[union-attr]
@@ -126,7 +126,7 @@ def _check(asked: argparse.Namespace) -> None:
 
 
 def _begin(asked: argparse.Namespace, site: Site, say: Words) -> str:
-    """The job, made if there is none, and said to be running."""
+    """The job, created if missing, with outcome running."""
     fields = fields_of(asked)
     fields.setdefault("outcome", "running")
     job, is_made = sending.job_get(site, fields)
@@ -137,13 +137,13 @@ def _begin(asked: argparse.Namespace, site: Site, say: Words) -> str:
 
 
 def _close(site: Site, slug: str, outcome: str | None, say: Words) -> None:
-    """Say how the job ended, and have it diagnosed."""
+    """State the outcome of the job, and request its diagnosis."""
     site.send("PATCH", f"/jobs/{slug}/", {"outcome": outcome or "unknown"})
     say.result["diagnosis"] = sending.diagnose(site, slug)["state"]
 
 
 def _found(asked: argparse.Namespace, *more: files.Source) -> Callable[[], Iterable[files.Source]]:
-    """Looks for files each time it is called."""
+    """A function that looks for files each time it is called."""
 
     def look() -> Iterable[files.Source]:
         yield from more
@@ -158,7 +158,7 @@ def _found(asked: argparse.Namespace, *more: files.Source) -> Callable[[], Itera
 
 
 def _state_of(slug: str, attempt: int, prefix: str) -> Path:
-    """Where a follower remembers; followers of several nodes may share a home directory."""
+    """The state file of a follower; followers of several nodes may share a home directory."""
     base = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
     name = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in f"{slug}-{attempt}-{prefix}")
     return base / "faultline" / f"{name[:150]}-{os.uname().nodename}.json"

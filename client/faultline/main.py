@@ -1,4 +1,4 @@
-"""The commands of ``faultline``: what each does, and how it ends."""
+"""The commands of ``faultline`` and their exit codes."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
     except Problem as problem:
         return say.end(WRONG_CALL if problem.status in (400, 404, 409, 422) else SOME_REFUSED, problem.detail)
     except Unreachable as error:
-        return say.end(UNREACHABLE, f"{error}. Run this again: it goes on where it stopped.")
+        return say.end(UNREACHABLE, f"{error}. Run this again: it continues where it stopped.")
     except KeyboardInterrupt:
-        return say.end(UNREACHABLE, "Stopped. Run this again: it goes on where it stopped.")
+        return say.end(UNREACHABLE, "Stopped. Run this again: it continues where it stopped.")
 
 
 def _site_of(asked: argparse.Namespace, say: Words) -> Site:
@@ -99,7 +99,7 @@ def _check(_: argparse.Namespace, site: Site, say: Words) -> int:
     roles, scopes = me["roles"], (me["token"] or {}).get("scopes", [])
     say.line(f"{site.url} knows {me['username']} ({', '.join(roles) or 'no role'}); the token may {', '.join(scopes)}.")
     if not {"upload", "read"} <= set(scopes):
-        return say.end(DENIED, "The token needs the scopes upload and read: make another on the page API tokens.")
+        return say.end(DENIED, "The token needs the scopes upload and read: create another on the page API tokens.")
     return say.end(DONE)
 
 
@@ -107,7 +107,7 @@ def _wait(site: Site, slug: str, limit_s: float, say: Words, *, is_asked: bool =
     job = sending.wait(site, slug, limit_s=limit_s, tell=say.progress)
     if job is None:
         say.result["diagnosis"] = "running"
-        say.line("It is still being worked on.")
+        say.line("The work on it is not finished.")
         return WAITED_OUT if is_asked else DONE
     is_done = job["diagnosed_revision"] >= max(1, job["revision"])
     say.result.update(
@@ -138,7 +138,7 @@ def _wait(site: Site, slug: str, limit_s: float, say: Words, *, is_asked: bool =
 
 
 def token_of(path: str | None, say: Words) -> str:
-    """The token, from a file or the environment: never an argument, which every user of the machine can see."""
+    """The token, from a file or the environment. Not an argument: every user of the machine could read it."""
     if not path and os.environ.get("FAULTLINE_TOKEN"):
         return os.environ["FAULTLINE_TOKEN"].strip()
     usual = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "faultline" / "token"
@@ -150,16 +150,16 @@ def token_of(path: str | None, say: Words) -> str:
     except OSError as error:
         raise Usage(f"There is no token: set FAULTLINE_TOKEN, or put it into {chosen} ({error.strerror}).") from None
     if not re.fullmatch(r"[\x21-\x7e]+", text):
-        raise Usage(f"{chosen} holds no token: put the one line that the page API tokens showed into it.")
+        raise Usage(f"{chosen} has no token: write the line from the page API tokens into it.")
     return text
 
 
 def _stop(_signal: int, _frame: Any) -> NoReturn:
-    raise KeyboardInterrupt  # schedulers end what takes too long by SIGTERM
+    raise KeyboardInterrupt  # schedulers end long programs with SIGTERM
 
 
 def run() -> NoReturn:
     signal.signal(signal.SIGTERM, _stop)
     code = main()
     sys.stdout.flush()
-    os._exit(code)  # threads that still wait for the site must not hold an epilog up
+    os._exit(code)  # threads that still wait for the site must not delay an epilog

@@ -1,4 +1,4 @@
-"""What may be typed: the commands with their options, and what they say of a job."""
+"""The command line: commands, options, and the description of a job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("--url", default=os.environ.get("FAULTLINE_URL", ""), help="the site; default: FAULTLINE_URL")
     common.add_argument(
         "--token-file",
-        help="file that holds the token; default: FAULTLINE_TOKEN, FAULTLINE_TOKEN_FILE, ~/.config/faultline/token",
+        help="file with the token; default: FAULTLINE_TOKEN, FAULTLINE_TOKEN_FILE, ~/.config/faultline/token",
     )
     common.add_argument("--ca-file", help="certificates to trust instead of the system's")
     common.add_argument(
@@ -28,9 +28,9 @@ def parser() -> argparse.ArgumentParser:
         type=float,
         default=900,
         metavar="S",
-        help="how long to be patient with a site that is away or busy; default: 900",
+        help="how long to retry if the site is unreachable or busy; default: 900",
     )
-    common.add_argument("--quiet", "-q", action="store_true", help="say only what went wrong")
+    common.add_argument("--quiet", "-q", action="store_true", help="print only errors")
     common.add_argument("--json", action="store_true", help="print one JSON object to standard output")
 
     def command(name: str, meaning: str) -> argparse.ArgumentParser:
@@ -40,15 +40,15 @@ def parser() -> argparse.ArgumentParser:
     upload = command("upload", "send the evidence of a job")
     upload.add_argument("paths", nargs="+", metavar="PATH", help="directories, files, archives")
     upload.add_argument(
-        "--job", required=True, metavar="NAME", help="the job's name; run again, the same job gets what it lacks"
+        "--job", required=True, metavar="NAME", help="the job's name; a repeated upload sends only missing files"
     )
-    upload.add_argument("--slug", help="the job's id in addresses; default: made of the name")
-    upload.add_argument("--attempt", type=int, default=0, metavar="N", help="global launch of the job, counted from 0")
+    upload.add_argument("--slug", help="the job's id in addresses; default: made from the name")
+    upload.add_argument("--attempt", type=int, default=0, metavar="N", help="launch of the job, counted from 0")
     upload.add_argument(
         "--prefix", default="", metavar="P", help="put this before each file's name, for instance $(hostname)/"
     )
-    upload.add_argument("--exclude", action="append", default=[], metavar="GLOB", help="leave out; may be given again")
-    upload.add_argument("--follow", action="store_true", help="also send what links lead to outside the directory")
+    upload.add_argument("--exclude", action="append", default=[], metavar="GLOB", help="files to skip; repeatable")
+    upload.add_argument("--follow", action="store_true", help="also send targets of links outside the directory")
     upload.add_argument("--parallel", type=int, default=4, metavar="N", help="files at a time; default: 4")
     _describes(upload)
     upload.add_argument("--diagnose", action="store_true", help="diagnose as soon as the evidence is read")
@@ -57,21 +57,19 @@ def parser() -> argparse.ArgumentParser:
     follow = command("follow", "send files of a running job as they grow")
     follow.add_argument("paths", nargs="+", metavar="PATH", help="directories and files")
     _grows(follow)
-    follow.add_argument("--once", action="store_true", help="send what is there now and leave the files open")
-    follow.add_argument(
-        "--state", metavar="FILE", help="where to remember what was sent; default: in ~/.local/state/faultline"
-    )
+    follow.add_argument("--once", action="store_true", help="send the current content and leave the uploads open")
+    follow.add_argument("--state", metavar="FILE", help="records what was sent; default: in ~/.local/state/faultline")
 
     launch = command("run", "start a program and follow what it prints: faultline run --job NAME -- torchrun …")
     launch.add_argument("paths", nargs="*", metavar="PATH", help="directories of further logs to follow")
     _grows(launch)
-    launch.add_argument("--output", metavar="FILE", help="keep what the program prints here; default: a temporary file")
+    launch.add_argument("--output", metavar="FILE", help="store the program's output here; default: a temporary file")
 
-    status = command("status", "how a job does")
+    status = command("status", "show the state of a job")
     status.add_argument("slug")
     _waits(status)
 
-    command("check", "whether site and token work")
+    command("check", "check that site and token work")
     return made
 
 
@@ -82,37 +80,37 @@ def _waits(command: argparse.ArgumentParser) -> None:
         type=float,
         const=3600.0,
         metavar="S",
-        help="wait for the diagnosis, at most so many seconds; default: 3600",
+        help="wait for the diagnosis, at most S seconds; default: 3600",
     )
 
 
 def _grows(command: argparse.ArgumentParser) -> None:
-    """Options of what follows growing files."""
+    """Options for growing files."""
     command.add_argument("--job", required=True, metavar="NAME", help="the job's name")
-    command.add_argument("--slug", help="the job's id in addresses; default: made of the name")
-    command.add_argument("--attempt", type=int, default=0, metavar="N", help="global launch of the job, counted from 0")
+    command.add_argument("--slug", help="the job's id in addresses; default: made from the name")
+    command.add_argument("--attempt", type=int, default=0, metavar="N", help="launch of the job, counted from 0")
     command.add_argument("--prefix", default="", metavar="P", help="put this before each file's name: $(hostname)/")
     command.add_argument("--include", action="append", default=[], metavar="GLOB", help="follow these files only")
-    command.add_argument("--exclude", action="append", default=[], metavar="GLOB", help="leave out; may be given again")
-    command.add_argument("--every", type=float, default=2.0, metavar="S", help="look every so many seconds; default: 2")
+    command.add_argument("--exclude", action="append", default=[], metavar="GLOB", help="files to skip; repeatable")
+    command.add_argument("--every", type=float, default=2.0, metavar="S", help="seconds between looks; default: 2")
     command.add_argument(
-        "--rate", type=float, default=0.0, metavar="B", help="bytes a second at most; default: no limit"
+        "--rate", type=float, default=0.0, metavar="B", help="maximum bytes per second; default: no limit"
     )
     _describes(command)
 
 
 def _describes(command: argparse.ArgumentParser) -> None:
-    """Options that say what kind of job it is."""
+    """Options that describe the job."""
     for name, meaning in (
         ("cluster", "slug of the cluster"),
         ("family", "pool of comparable jobs"),
         ("framework", "megatron, deepspeed, …"),
         ("model", "what is trained"),
         ("comment", "a remark"),
-        ("time-zone", "zone of time stamps that name none, such as Europe/Berlin"),
+        ("time-zone", "zone of time stamps without one, such as Europe/Berlin"),
         ("started", "when it started, ISO 8601 or seconds since 1970"),
         ("ended", "when it ended"),
-        ("nodes", "names, comma separated; gpu[01-16] is spelled out"),
+        ("nodes", "names, comma separated; gpu[01-16] is expanded"),
     ):
         command.add_argument(f"--{name}", help=meaning)
     command.add_argument("--outcome", choices=("unknown", "running", "succeeded", "failed", "cancelled"))

@@ -1,4 +1,4 @@
-"""From files to a job: made once, given what it lacks, diagnosed, waited for."""
+"""From files to a job: create it, send missing files, request the diagnosis, wait."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from urllib.parse import parse_qs, quote, urlsplit
 from faultline.files import Content, Source, Unreadable, content_of, opened
 from faultline.site import Piece, Problem, Site
 
-#: larger files go up in pieces that survive a broken connection
+#: larger files are sent in pieces, which survive a broken connection
 RESUME_ABOVE_BYTES = 16 << 20
 _PAGE = 200
 _TRIES = 3
 
 
 class Outcome(NamedTuple):
-    """What became of one file: ``sent``, ``known`` (was there already) or ``refused`` with its sentence."""
+    """The result for one file: ``sent``, ``known`` (the site has it) or ``refused`` with its sentence."""
 
     name: str
     state: str
@@ -28,21 +28,21 @@ class Outcome(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the site has of a job: the latest upload of each name, and unfinished ones to go on with."""
+    """What the site has of a job: the latest upload of each name, and unfinished ones to continue."""
 
     latest: dict[str, str]
     unfinished: dict[tuple[str, str], str]
 
 
 def job_get(site: Site, fields: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """The job of that slug, made if there is none, and whether it was made now. What is said anew is kept."""
+    """The job with that slug, created if missing, and whether it is new. New descriptions are stored."""
     slug = fields["slug"]
     try:
         return site.send("POST", "/jobs/", fields).data, True
     except Problem as problem:
         if problem.kind != "slug_in_use":
             raise
-    # the site keeps the former in a team's cluster
+    # the site uses the former in a team's cluster
     slugs = (f"{fields.get('cluster') or 'default'}--{slug}"[:120], slug)
     job: dict[str, Any] | None = None
     for slug in slugs:
@@ -58,7 +58,7 @@ def job_get(site: Site, fields: dict[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 def known_of(site: Site, slug: str, attempt: int) -> Known:
-    """One request for 200 uploads."""
+    """One request per 200 uploads."""
     known = Known({}, {})
     for row in _rows(site, f"/jobs/{slug}/uploads/"):  # newest first
         if row["attempt"] != attempt:
@@ -93,9 +93,9 @@ class Sender:
         self._tell = tell
 
     def send_all(self, sources: Iterable[Source], *, parallel: int, done: Callable[[Outcome], None]) -> None:
-        """Each source, ``parallel`` at a time; ``done`` is called in this thread, in order.
+        """Send all sources, ``parallel`` at a time; ``done`` is called in this thread, in order.
 
-        Raises :class:`Denied` and :class:`Unreachable`: then nothing else would arrive either.
+        Raises :class:`Denied` and :class:`Unreachable`: then all other files would fail, too.
         """
         with ThreadPoolExecutor(max_workers=parallel) as pool:
             waiting = []
@@ -112,7 +112,7 @@ class Sender:
                 raise
 
     def send(self, source: Source) -> Outcome:
-        """One file. A file that changes underneath is read anew, a few times."""
+        """Send one file. A file that changes while it is read is read again, a few times."""
         for tries in range(1, _TRIES + 1):
             size = 0
             try:
@@ -143,7 +143,7 @@ class Sender:
         return reply.status != 200
 
     def _in_pieces(self, name: str, file: BinaryIO, content: Content) -> bool:
-        """By tus: begun, or gone on with where an earlier run stopped."""
+        """Send by tus: begin, or continue where an earlier run stopped."""
         upload = self._known.unfinished.get((name, content.sha256))
         if upload is not None:
             try:
@@ -168,11 +168,11 @@ class Sender:
             try:
                 reply = self._site.ask("PATCH", f"/uploads/{upload}", Piece(file, offset, length), headers)
             except Problem as problem:
-                if problem.kind == "complete":  # its answer was lost on the way
+                if problem.kind == "complete":  # its answer was lost in transit
                     break
                 if problem.kind != "offset_mismatch":
                     raise
-                offset = self._offset(upload)  # a try that broke off had brought some of it
+                offset = self._offset(upload)  # a failed try had sent some of it
                 continue
             now = int(reply.headers["upload-offset"])
             self._tell(now - offset)
@@ -187,13 +187,13 @@ class Sender:
 
 
 def diagnose(site: Site, slug: str) -> dict[str, Any]:
-    """Ask for the diagnosis as soon as the evidence is read."""
+    """Request the diagnosis as soon as the evidence is read."""
     answer: dict[str, Any] = site.send("POST", f"/jobs/{slug}/diagnose/", {}).data
     return answer
 
 
 def wait(site: Site, slug: str, *, limit_s: float, tell: Callable[[str], None]) -> dict[str, Any] | None:
-    """The job once nothing more will change by itself; None when ``limit_s`` have passed before."""
+    """The job once nothing more will change automatically; None after ``limit_s``."""
     end, pause_s = time.monotonic() + limit_s, 0.5
     while True:
         job: dict[str, Any] = site.get(f"/jobs/{slug}/").data
@@ -210,7 +210,7 @@ def wait(site: Site, slug: str, *, limit_s: float, tell: Callable[[str], None]) 
 
 
 def incidents_of(site: Site, slug: str) -> list[dict[str, Any]]:
-    """What the diagnosis opened."""
+    """The incidents of the job."""
     rows: list[dict[str, Any]] = site.get("/incidents/", q=f"job:{slug}").data["results"]
     return rows
 

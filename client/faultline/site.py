@@ -1,4 +1,4 @@
-"""Requests to a Faultline site: patient where patience helps, a sentence where it does not."""
+"""Requests to a Faultline site: retries if that can help, else a sentence."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from faultline import __version__
 TIMEOUT_S = 60.0
 BLOCK_BYTES = 256 << 10
 _MAX_WAIT_S = 60.0
-#: answers after which the same request may succeed later
+#: statuses after which the same request may succeed later
 _LATER = {408, 423, 425, 429, 500, 502, 503, 504}
 
 
 class Unreachable(Exception):
-    """The site gave no useful answer in the time that the caller allows."""
+    """The site gave no useful answer within the caller's time."""
 
 
 class Denied(Exception):
-    """The site does not accept the token, or the token's owner may not do that."""
+    """The site does not accept the token, or its owner lacks the permission."""
 
 
 class Problem(Exception):
-    """The site refused what was sent; ``detail`` is its sentence."""
+    """The site refused the request; ``detail`` is its sentence."""
 
     def __init__(self, status: int, detail: str, kind: str) -> None:
         super().__init__(detail)
@@ -48,7 +48,7 @@ class Reply(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """``length`` bytes of an open file from ``offset`` on, read anew for each try."""
+    """``length`` bytes of an open file from ``offset`` on, read again for each try."""
 
     file: BinaryIO
     offset: int
@@ -56,7 +56,7 @@ class Piece(NamedTuple):
 
 
 class Site:
-    """One site, one token. Each thread keeps a connection of its own."""
+    """One site, one token. Each thread has its own connection."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Site:
     ) -> None:
         parts = urlsplit(url if "://" in url else f"https://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url} is no address of a site: give one such as https://faultline.example")
+            raise ValueError(f"{url} is not the address of a site: use one such as https://faultline.example")
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self._parts = parts
         self._base = parts.path.rstrip("/")
@@ -89,10 +89,10 @@ class Site:
         return self.ask(method, path, body, {"Content-Type": "application/json", **(headers or {})})
 
     def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Reply:
-        """The answer, tried again with growing waits while the site is away or busy.
+        """The answer, retried with growing waits while the site is unreachable or busy.
 
         ``body`` is bytes or a :class:`Piece`. Raises :class:`Problem` for a refusal, :class:`Denied` for 401 and 403,
-        :class:`Unreachable` when ``retry_for_s`` have passed.
+        :class:`Unreachable` after ``retry_for_s``.
         """
         end = time.monotonic() + self._retry_for_s
         tries = 0
@@ -117,7 +117,7 @@ class Site:
             tries += 1
             wait_s = min(_MAX_WAIT_S, 2.0 ** min(tries - 1, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
             if asked_s is not None:
-                wait_s = max(asked_s, 0.1) + random.uniform(0.0, 1.0)  # noqa: S311  # not all nodes at once
+                wait_s = max(asked_s, 0.1) + random.uniform(0.0, 1.0)  # noqa: S311  # not all nodes at the same time
             if time.monotonic() + wait_s > end:
                 raise Unreachable(why)
             self._say(f"{why}; trying again in {wait_s:.0f} s")
@@ -144,7 +144,7 @@ class Site:
                 elif body:
                     connection.send(body)
             except (BrokenPipeError, ConnectionResetError):
-                reply = self._answer(connection)  # refused before it was read to its end: the answer says why
+                reply = self._answer(connection)  # refused before it was read completely: the answer has the reason
                 self._drop()
                 return reply
             return self._answer(connection)
@@ -197,13 +197,13 @@ class Site:
 
 
 def _proxy_of(site: SplitResult) -> SplitResult | None:
-    """The proxy that the environment names for this site; None where it is reached directly."""
+    """The proxy of the environment for this site; None for a direct connection."""
     named = None if proxy_bypass(site.hostname or "") else getproxies().get(site.scheme)
     return urlsplit(named if "://" in named else f"http://{named}") if named else None
 
 
 def _credentials_of(proxy: SplitResult | None) -> dict[str, str]:
-    """The header that tells a proxy who asks, where its address names somebody."""
+    """The proxy's authorization header, if its address has a user."""
     if proxy is None or proxy.username is None:
         return {}
     said = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()

@@ -1,4 +1,4 @@
-"""What the client says, and how it ends: exit codes, notes, progress, results."""
+"""Output of the client: exit codes, notes, progress, results."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from faultline import sending
 
 DONE, SOME_REFUSED, WRONG_CALL, DENIED, UNREACHABLE, NOT_DIAGNOSED, WAITED_OUT = range(7)
 CODES = """exit codes:
-  0  everything is there (and with --wait: diagnosed)
-  1  some files were refused or could not be read; the rest is there
+  0  the site has all files (with --wait: and diagnosed them)
+  1  some files were refused or could not be read; the site has the others
   2  wrong call
   3  the site does not accept the token, or its owner may not do this
-  4  the site could not be reached, or was busy for longer than --retry-for; run it again, it goes on where it stopped
+  4  the site could not be reached, or was busy longer than --retry-for; run it again, it continues where it stopped
   5  --wait: the diagnosis failed, or there was nothing to diagnose
-  6  --wait: not done in time; it goes on by itself
+  6  --wait: not done in time; the site continues
 
 environment: FAULTLINE_URL, FAULTLINE_TOKEN, FAULTLINE_TOKEN_FILE; proxies as usual (https_proxy, no_proxy)"""
 
 
 class Usage(Exception):
-    """A wrong call, told in one sentence."""
+    """A wrong call, explained in one sentence."""
 
 
 class Words:
-    """What is said: notes and progress on standard error, the result on standard output."""
+    """Notes and progress go to standard error, the result to standard output."""
 
     def __init__(self, *, is_quiet: bool, is_json: bool) -> None:
         self.result: dict[str, Any] = {}

@@ -118,7 +118,7 @@ def test_a_large_file_goes_on_where_a_broken_run_stopped(logs: Path, monkeypatch
         patched.setattr(command.Words, "bytes", lambda self, count: stop(count))
         assert upload(logs, "--job", "x") == command.UNREACHABLE
     assert Upload.objects.get().state == "receiving"
-    assert "goes on where it stopped" in capsys.readouterr().err
+    assert "continues where it stopped" in capsys.readouterr().err
     assert upload(logs, "--job", "x") == 0
     assert begun and begun[0] >= 4096
     assert Upload.objects.count() == 1
@@ -270,7 +270,7 @@ def test_a_site_that_stays_away_ends_with_its_own_code(logs: Path, monkeypatch: 
     assert upload(logs, "--job", "x", "--json", retry_for=0.5) == command.UNREACHABLE
     assert time.monotonic() - began < PATIENCE_S, "it gave up, it did not go on trying"
     out = capsys.readouterr()
-    assert "goes on where it stopped" in out.err
+    assert "continues where it stopped" in out.err
     assert json.loads(out.out)["code"] == command.UNREACHABLE
 
 

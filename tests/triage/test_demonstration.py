@@ -162,7 +162,7 @@ def test_one_button_takes_it_away_whole_and_leaves_what_is_real(db, client):
     client.force_login(boss)
     assert figures(boss, "cluster:demonstration").total > 200
     answer = client.post(reverse("demonstration-remove"), follow=True)
-    assert "The demonstration is gone." in page_text(answer)
+    assert "The demonstration was removed." in page_text(answer)
     assert rows() == before
     assert "demonstration" not in page_text(client.get("/statistics/")).lower()
     assert figures(make_user("other", "manager"), "cluster:demonstration").total == 0

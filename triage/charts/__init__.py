@@ -1,4 +1,4 @@
-"""Tables and reports into plotly figures, which the page draws where they are shown; all of them leave here."""
+"""Turns tables and reports into plotly figures, which pages draw on demand. All figures are written here."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from django.http import HttpResponse
 
 from diagnosis.plain import visible
 
-#: whether plotly.py checks every property of what leaves: the tests ask for it, for a page it takes too long
+#: whether plotly.py validates every property: in tests; it is too slow for pages
 IS_CHECKED = False
-#: a character that JSON spells by its number; the number of backslashes before it is odd
+#: a character that JSON writes as a number; the number of backslashes before it is odd
 _ESCAPE = re.compile(r"((?<!\\)(?:\\\\)*)\\u(00[0189][0-9a-f]|007f|202[a-e]|206[6-9])", re.IGNORECASE)
 
 
 def chart_json(figure: dict[str, Any]) -> str:
-    """The figure (``data``, ``layout`` and what the page's own script reads beside them) as plotly.py writes it.
+    """The figure (``data``, ``layout`` and what the page's own script reads) as plotly.py writes it.
 
-    Numbers of numpy and pandas are allowed, what is no number becomes null, and the text may stand inside ``<script>``.
+    Accepts numbers of numpy and pandas; writes null for anything that is not a number; the text may be inside
+    ``<script>``.
     """
     # half a second of import that only pages with charts pay, once a process
     import plotly.graph_objects as go  # noqa: PLC0415
@@ -30,5 +31,5 @@ def chart_json(figure: dict[str, Any]) -> str:
 
 
 def chart_response(figure: dict[str, Any]) -> HttpResponse:
-    """The figure as the answer to a page that asks for it."""
+    """The figure as an HTTP answer."""
     return HttpResponse(chart_json(figure), content_type="application/json")

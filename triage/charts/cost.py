@@ -1,4 +1,4 @@
-"""Effective training time as charts: of one job, and of the fleet."""
+"""Charts of effective training time: of one job, and of the fleet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AXES = {
 
 
 def job_chart(cost: JobCost) -> dict[str, Any] | None:
-    """The ratio over time, since the start and over the last hour; None for a job without any span."""
+    """The ratio over time, since the start and over the last hour; None for a job without run time."""
     span = cost.ended_at - cost.started_at
     if span <= 0:
         return None
@@ -51,7 +51,7 @@ def job_chart(cost: JobCost) -> dict[str, Any] | None:
 
 
 def fleet_chart(cost: FleetCost) -> dict[str, Any]:
-    """The ratio over each last hour; gaps where no job ran."""
+    """The ratio of each last hour; gaps where no job ran."""
     x = [at.strftime("%Y-%m-%dT%H:%M:%S") for at, _ in cost.hours]
     y = [None if value is None else round(value, 4) for _, value in cost.hours]
     line = {

@@ -1,4 +1,4 @@
-"""Network flows as charts: step times with their limit, who talks to whom, ranks × time in phases."""
+"""Charts of network flows: step times with their limit, a communication map, ranks × time in phases."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MAX_BOXES = 400
 
 
 def iso(moment: float) -> str:
-    """UTC without an offset, so that plotly shows UTC whatever the browser's zone."""
+    """UTC without an offset, so that plotly shows UTC in every time zone of the browser."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
 
 
 def steps_chart(job: dict[str, Any], iterations: list[dict[str, Any]]) -> dict[str, Any]:
-    """Seconds of every step over time; slow ones marked by shape, the limit and the iterations of the logs as lines."""
+    """Seconds of every step over time; slow ones with another shape, the limit and the logs' iterations as lines."""
     steps = job.get("steps") or []
     stride = max(1, -(-len(steps) // MAX_POINTS))
     shown = [(n, step) for n, step in enumerate(steps, 1) if n % stride == 0 or step.get("slow")]
@@ -78,7 +78,7 @@ def _points(name: str, rows: list[tuple[int, dict[str, Any]]], marker: dict[str,
 
 
 def map_chart(job: dict[str, Any]) -> dict[str, Any]:
-    """Who talks to whom: one square a pair, coloured and shaped by what the pair is for."""
+    """The communication map: one square per pair, with the colour and shape of the pair's purpose."""
     members = job.get("members") or []
     place = {member: n for n, member in enumerate(members[:MAX_MEMBERS])}
     symbols = {"DP": "square", "PP": "diamond", "EP": "circle", "other": "x"}
@@ -118,14 +118,14 @@ def map_chart(job: dict[str, Any]) -> dict[str, Any]:
     return {"data": data, "layout": layout, "label": f"Pairs among {len(members)} members by what they are for"}
 
 
-#: percent of the time sending; a capture of idle machines is not painted full
+#: percent of the time sending; a capture of idle machines must not look busy
 _LEAST_SHARE = 5
 
 
 def ranks_chart(
     view: dict[str, Any], marks: list[dict[str, Any]], found: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """One window of ranks × time: bars of phases where they can be told apart, else shares of time as a heat map.
+    """One window of ranks × time: bars of phases if they can be told apart, else shares of time as a heat map.
 
     ``found`` is what was slow: ``t0``, ``t1``, ``text`` and ``lanes`` (indices into the view's; empty: all of them).
     """
@@ -139,7 +139,7 @@ def ranks_chart(
             [None if max(pair) < 0 else max(0, pair[0]) + max(0, pair[1]) for pair in zip(p, d, strict=True)]
             for p, d in zip(heat["pp"], heat["dp"], strict=True)
         ]
-        # most of a step is computing: on a scale to the whole the picture would be pale
+        # most of a step is computing: with a scale to 100 % the picture would be pale
         busiest = max(_LEAST_SHARE, max((cell or 0 for row in busy for cell in row), default=0))
         notes.append(
             {"text": f"full colour: sending {busiest:.0f} % of the time", "showarrow": False, "font": {"size": 11}}
@@ -153,7 +153,7 @@ def ranks_chart(
                 "z": busy,
                 "zmin": 0,
                 "zmax": busiest,
-                "colorscale": [[0, "rgba(128,140,160,0.08)"], [1, "#4f86c6"]],  # red is for what is wrong
+                "colorscale": [[0, "rgba(128,140,160,0.08)"], [1, "#4f86c6"]],  # red is only for problems
                 # A colour bar and unsmoothed pixels need style attributes, which the page's policy forbids.
                 "showscale": False,
                 "zsmooth": "fast",
@@ -221,7 +221,7 @@ def ranks_chart(
 
 
 def _box(row: dict[str, Any], lane: int | None) -> dict[str, Any]:
-    """What was slow, as a red veil over its time and its lane, or over all lanes."""
+    """What was slow, as a translucent red area over its time and its lane, or over all lanes."""
     box = {"type": "rect", "x0": iso(row["t0"]), "x1": iso(row["t1"]), "fillcolor": "rgba(194,87,79,0.3)"}
     if lane is None:
         return box | {"yref": "paper", "y0": 0, "y1": 1, "line": {"width": 0}}

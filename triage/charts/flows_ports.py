@@ -1,4 +1,4 @@
-"""Switch port counters as charts: ports × time, and one port in both directions."""
+"""Charts of switch port counters: ports × time, and one port in both directions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _IN, _OUT = "#4f86c6", "#b9872f"
 
 
 def ports_chart(view: dict[str, Any]) -> dict[str, Any]:
-    """How busy each port was over time, the busiest on top; darker is more."""
+    """How busy each port was over time, the busiest at the top; darker is more."""
     names = view["ports"]
     ticks = list(range(0, len(names), max(1, len(names) // 16)))
     data = [

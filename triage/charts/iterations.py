@@ -1,4 +1,4 @@
-"""Iteration times of two runs as one chart."""
+"""A chart of the iteration times of two runs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 from triage.models import Diagnosis
 
-#: points of a curve; more than a screen has
+#: points of a curve; more than a screen shows
 MAX_POINTS = 600
 
 
 def iteration_curves(here: Diagnosis, there: Diagnosis, names: tuple[str, str]) -> dict[str, Any]:
-    """Seconds an iteration of both runs over the iteration's number, as a plotly figure."""
+    """Seconds per iteration of both runs over the iteration number, as a plotly figure."""
     data = []
     for diagnosis, name in ((here, names[0]), (there, names[1])):
         points = [row for row in diagnosis.timeline.get("iterations") or [] if row.get("seconds") is not None]

@@ -1,14 +1,14 @@
-"""The icicle of a job's stacks: depth downwards, ranks as width, what only some ranks do set apart.
+"""The icicle chart of a job's stacks: depth downwards, ranks as width, outliers marked.
 
-Drawn from bars, because the bundle that pages load holds no icicle of its own.
+Drawn with bars, because the plotly bundle of the pages has no icicle chart.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-#: fill and pattern of a frame that every rank has, that most have, that only outliers have, that only suspects have:
-#: whoever merely waits otherwise than the rest never looks like who is suspected
+#: fill and pattern of a frame that every rank has, that most have, that only outliers have, that only suspects have: a
+#: rank that only waits elsewhere must never look like a suspect
 _COMMON, _SPLIT, _OUTLIER, _SUSPECT = ("#7d8ca3", ""), ("#4f86c6", ""), ("#b9872f", "."), ("#c2574f", "/")
 MAX_FRAMES = 4000
 _ROW = 24

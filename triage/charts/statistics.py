@@ -1,10 +1,10 @@
-"""Tables into plotly figures, which the page draws where they are shown.
+"""Turns tables into plotly figures, which pages draw on demand.
 
-They are written as what plotly.js reads: plotly.py checks each property whenever it builds a figure, which takes
-longer than the database takes to add up a month, so a test has it check them instead.
+They are written as plotly.js reads them: plotly.py validates each property, which takes longer than the database needs
+to sum a month, so only a test does that.
 
-A mark's ``customdata`` is the address that a click opens. Colours of text, grid and background come from the page's
-theme; only what tells series apart is chosen here, and series differ in pattern as well as in colour.
+A mark's ``customdata`` is the address that a click opens. The page's theme sets the colours of text, grid and
+background; only the series are coloured here, and they differ in pattern as well.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-#: one colour and one fill pattern a top-level category, readable on light and on dark ground
+#: one colour and one fill pattern per top-level category, readable on light and dark background
 _LOOKS = {
     "hardware": ("#c2574f", ""),
     "network": ("#b9872f", "/"),
@@ -41,7 +41,7 @@ _VERDICT_TITLES = {
 
 
 _NAMED_WEEKS = 8
-#: a pattern is laid over the colour, not instead of it
+#: the pattern is drawn over the colour, not instead of it
 OVERLAY = {"solidity": 0.25, "size": 7, "fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.75)"}
 
 
@@ -52,7 +52,7 @@ def _bar(look: tuple[str, str], **trace: Any) -> dict[str, Any]:
 
 
 def _drawn(data: list[dict[str, Any]], **layout: Any) -> dict[str, Any]:
-    """``{"data": …, "layout": …}`` without a template: the page's theme dresses it."""
+    """``{"data": …, "layout": …}`` without a template: the page's theme styles it."""
     dressed = {
         "margin": {"l": 52, "r": 16, "t": 8, "b": 40},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
@@ -62,7 +62,7 @@ def _drawn(data: list[dict[str, Any]], **layout: Any) -> dict[str, Any]:
 
 
 def weeks_chart(frame: pd.DataFrame, measure: str, links: dict[tuple[str, str], str]) -> dict[str, Any]:
-    """Stacked bars a week; ``links`` maps (week, category) to the list that a bar opens."""
+    """Stacked bars per week; ``links`` maps (week, category) to the list that a bar opens."""
     parts: dict[str, tuple[list[str], list[float]]] = {}
     for week, name, value in zip(frame.week, frame.category, frame[measure], strict=True):
         weeks, values = parts.setdefault(name, ([], []))
@@ -86,7 +86,7 @@ def weeks_chart(frame: pd.DataFrame, measure: str, links: dict[tuple[str, str], 
 
 
 def _mondays(weeks: Iterable[date]) -> dict[str, Any]:
-    """An axis that names at most eight of the weeks by their Monday; left to itself plotly.js would name Sundays."""
+    """An axis with at most eight weeks, named by their Monday; plotly.js alone would name Sundays."""
     first, last = min(weeks, default=None), max(weeks, default=None)
     if first is None or last is None:
         return {"type": "date"}
@@ -102,7 +102,7 @@ def _mondays(weeks: Iterable[date]) -> dict[str, Any]:
 
 
 def pareto_chart(frame: pd.DataFrame, links: list[str], *, rows: int = 12) -> dict[str, Any]:
-    """Dearest categories as bars, the running share as a line on the right axis."""
+    """The most expensive categories as bars, the cumulative share as a line on the right axis."""
     top = frame.head(rows)
     has_cost = bool(frame.gpu_hours.sum())
     measure = "gpu_hours" if has_cost else "incidents"
@@ -144,7 +144,7 @@ def pareto_chart(frame: pd.DataFrame, links: list[str], *, rows: int = 12) -> di
 
 
 def verdicts_chart(frame: pd.DataFrame, links: dict[tuple[str, str], str]) -> dict[str, Any]:
-    """What became of the machine's verdicts, week by week."""
+    """Results of the machine's verdicts, week by week."""
     weeks = [str(week) for week in frame.week]
     data = [
         _bar(

@@ -1,4 +1,4 @@
-"""Figures as tables, for readers without JavaScript: what a chart draws, thinned to what a page holds."""
+"""Figures as tables, for readers without JavaScript: the chart's data, reduced to a page."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-#: rows of one table; a figure of more is thinned evenly
+#: rows of one table; a larger figure is thinned evenly
 MAX_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Heads and rows of text; ``left_out``: how many points have no row."""
+    """Column heads and rows of text; ``left_out``: number of points without a row."""
 
     heads: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
@@ -20,7 +20,7 @@ class Table:
 
 
 def steps_table(job: dict[str, Any], clock: Any) -> Table:
-    """Every step with its beginning, its seconds and whether it was slow; the slow ones are never left out."""
+    """Every step with its start, its seconds and whether it was slow. Slow ones are never left out."""
     steps = list(enumerate(job.get("steps") or [], 1))
     slow = [row for row in steps if row[1].get("slow")][:MAX_ROWS]
     usual = [row for row in steps if not row[1].get("slow")]
@@ -34,7 +34,7 @@ def steps_table(job: dict[str, Any], clock: Any) -> Table:
 
 
 def pairs_table(job: dict[str, Any]) -> Table:
-    """Who talks to whom, for what, in how many records; most first."""
+    """Who sends to whom, for what, in how many records; most first."""
     pairs = sorted(job.get("pairs") or [], key=lambda pair: -pair.get("records", 0))
     rows = [(str(p["a"]), str(p["b"]), str(p["type"]), f"{p.get('records', 0):,}") for p in pairs[:MAX_ROWS]]
     return Table(("Member", "Member", "For", "Records"), rows, len(pairs) - len(rows))

@@ -1,4 +1,4 @@
-"""The search language of the queue, the list, the statistics and the API: one meaning everywhere."""
+"""The search language of the queue, the list, the statistics and the API."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from triage.search.suggestions import Hint, hints
 __all__ = ["KEYS", "Group", "Hint", "Query", "SearchError", "Suggestion", "Term", "hints", "parse", "suggest"]
 
 MAX_TERMS = 40
-#: values and stars of a query: each is a condition, and SQLite takes no more than a thousand, several for each of ours
+#: values and stars of a query: each is a condition, and SQLite accepts at most a thousand, several for each of ours
 MAX_WEIGHT = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query that was understood: apply it, say it in words, change it by one term. All its items must hold."""
+    """A parsed query: apply it, describe it in words, change it by one term. All its items must hold."""
 
     terms: tuple[Item, ...] = ()
 
@@ -35,12 +35,12 @@ class Query:
 
     @property
     def leaves(self) -> tuple[Term, ...]:
-        """Every term, those in brackets too."""
+        """Every term, including those in brackets."""
         return tuple(leaf for item in self.terms for leaf in item.leaves)
 
     @property
     def is_personal(self) -> bool:
-        """Whether it means something else to each who asks: ``assignee:me``, ``is:mine``."""
+        """Whether it depends on the person: ``assignee:me``, ``is:mine``."""
         return "me" in self._said("assignee") or "mine" in self._said("is")
 
     def _said(self, key: str) -> set[str]:
@@ -51,7 +51,7 @@ class Query:
         return _all(self.terms, Asker(getattr(user, "pk", None), now or timezone.now()))
 
     def job_condition(self) -> Q:
-        """What the query says of jobs, for Job: what run time is measured over. Never less than the query's jobs."""
+        """The query's conditions on jobs, for Job: run time is measured over these. Never too few."""
         joined = Q()
         for item in self.terms:
             one = _of_jobs(item)
@@ -62,17 +62,17 @@ class Query:
     def apply(
         self, incidents: QuerySet[Incident], *, user: Any = None, now: datetime | None = None
     ) -> QuerySet[Incident]:
-        """The incidents that match. Withdrawn ones are left out unless asked for with ``is:withdrawn``."""
+        """The incidents that match. Excludes withdrawn ones unless the query has ``is:withdrawn``."""
         if "withdrawn" not in self._said("is"):
             incidents = incidents.filter(is_withdrawn=False)
         return incidents.filter(self.condition(user=user, now=now))
 
     def words(self) -> str:
-        """What the query shows, as a sentence: “Incidents awaiting review, in Hardware › GPU, containing “Xid 79”.”"""
+        """The query as a sentence: “Incidents awaiting review, in Hardware › GPU, containing “Xid 79”.”"""
         return f"Incidents {', '.join(map(_phrase, self.terms))}." if self.terms else "All incidents."
 
     def values(self, key: str) -> frozenset[str]:
-        """The values that are asked for (not excluded) under ``key``, whatever else holds."""
+        """The requested (not excluded) values of ``key``, whatever the other terms are."""
         return frozenset(
             value
             for term in self.terms
@@ -81,22 +81,22 @@ class Query:
         )
 
     def without(self, key: str) -> Query:
-        """The query with every term of ``key`` taken out that stands in no brackets."""
+        """The query without the terms of ``key`` outside brackets."""
         return Query(tuple(term for term in self.terms if not (isinstance(term, Term) and term.key == key)))
 
     def plus(self, key: str, value: str, *, is_negated: bool = False) -> Query:
-        """The query with one more term, unless it is there already."""
+        """The query with one more term, unless it has the term already."""
         term = Term(key, (value,), is_negated=is_negated)
         return self if any(known.says(term) for known in self.terms) else Query((*self.terms, term))
 
     def toggled(self, key: str, value: str) -> Query:
-        """The query with ``key:value`` added, or taken out where it stands: what a click on a facet does."""
+        """The query with ``key:value`` added, or removed if present: a click on a facet."""
         term = Term(key, (value,))
         kept = tuple(known for known in self.terms if not known.says(term))
         return Query(kept) if len(kept) < len(self.terms) else Query((*self.terms, term))
 
     def instead(self, term: Term, values: tuple[str, ...]) -> Query:
-        """The query with ``term`` asking for ``values``, wherever it stands."""
+        """The query with ``values`` for ``term``, also inside brackets."""
         return Query(tuple(_with(item, term, replace(term, values=values)) for item in self.terms))
 
 
@@ -127,10 +127,10 @@ def _all(items: tuple[Item, ...], asker: Asker) -> Q:
 
 
 def _of_jobs(item: Item) -> Q | None:
-    """What an item says of jobs, or None where jobs of any kind may match it."""
+    """An item's condition on jobs, or None if jobs of any kind may match it."""
     one = Q()
     if isinstance(item, Group):
-        # negated, a condition on anything else lets every job through
+        # negated, a condition on another column matches every job
         if item.is_negated and any(leaf.key not in JOB_LOOKUPS for leaf in item.leaves):
             return None
         for alternative in item.alternatives:
@@ -160,9 +160,9 @@ def _phrase(item: Item) -> str:
 
 
 def parse(text: str) -> Query:
-    """Understands ``text`` or raises SearchError with a message for its author. Linear in its length.
+    """Parses ``text`` or raises SearchError with a message for its author. Linear in its length.
 
-    Where it is known what may have been meant, the error's ``meant`` is the whole query with that.
+    If a correction is known, the error's ``meant`` is the whole corrected query.
     """
     query = Query(items_of(text))
     if len(query.leaves) > MAX_TERMS:
@@ -174,7 +174,7 @@ def parse(text: str) -> Query:
             f"The search has {weight} values and stars, at most {MAX_WEIGHT} are allowed: leave some out."
         )
     try:
-        query.condition()  # values are understood here, so that no later use can fail
+        query.condition()  # evaluated here, so that no later use can fail
     except SearchError as error:
         if error.meant:
             error.meant = f"{text[: error.start]}{error.meant}{text[error.end :]}"
@@ -184,7 +184,7 @@ def parse(text: str) -> Query:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """One way to go on: ``text`` replaces the characters ``start`` to ``end`` of the box."""
+    """A suggestion: ``text`` replaces the characters ``start`` to ``end`` of the box."""
 
     text: str
     explanation: str
@@ -193,9 +193,9 @@ class Suggestion:
 
 
 def suggest(text: str, cursor: int, *, jobs: Any = None, limit: int = 12) -> list[Suggestion]:
-    """What may stand where the cursor is: keys, or values of the key before it.
+    """Suggestions at the cursor: keys, or values of the key before it.
 
-    ``jobs`` are those that the asker may see: names in use come from them alone.
+    ``jobs`` are those that the user may see: only their names are suggested.
     """
     cursor = max(0, min(cursor, len(text)))
     start = max(text.rfind(" ", 0, cursor) + 1, 0)
@@ -219,5 +219,5 @@ def suggest(text: str, cursor: int, *, jobs: Any = None, limit: int = 12) -> lis
 
 
 def quoted_value(value: str) -> str:
-    """A value as written after a colon: comparisons stay bare."""
+    """A value as written after a colon: comparisons without quotes."""
     return value if value[:1] in "<>" else quoted(value)

@@ -1,7 +1,7 @@
-"""Conditions on what was said: words of the index, ranks and signatures. The index is the database's own.
+"""Conditions on evidence: words of the index, ranks and signatures. The index is the database's own.
 
-A bare word asks for words that begin with it (``cud`` finds CUDA), words in quotes for exactly these in this order,
-``*`` for any text: at an end of a word by the index of words, else by trigrams, of which it needs one.
+A word without quotes matches words that begin with it (``cud`` finds CUDA), quoted words match exactly in this order,
+``*`` matches any text: at an end of a word with the index of words, else with trigrams, of which it needs one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from triage.search.grammar import SearchError, Term, quoted
 
 #: fields of the index → weight on PostgreSQL; "" for all of them
 _WEIGHTS = {"": "", "about": "A", "said": "B", "places": "C"}
-#: shorter beginnings of words would be found in nearly everything
+#: shorter beginnings of words would match nearly everything
 _MIN_BEGUN = 3
-#: letters of a part that trigrams can look for
+#: minimum letters of a part for trigrams
 _TRIGRAM = 3
 MAX_RANKS = 64
 
@@ -29,7 +29,7 @@ _HAS_LETTER = re.compile(r"[^\W\d]")
 
 
 def words_q(terms: Iterable[tuple[str, bool]], field: str = "") -> Q:
-    """Entries with every one of the texts (each with whether it was quoted) in ``field``: one look into the index."""
+    """Entries with every one of the texts (each with whether it was quoted) in ``field``: one index query."""
     asked: list[str] = []
     joined = Q()
     for text, is_exact in terms:
@@ -38,14 +38,14 @@ def words_q(terms: Iterable[tuple[str, bool]], field: str = "") -> Q:
             continue
         found = words.words_of(text)
         if not found:
-            raise SearchError(f"“{text}” has neither letter nor digit: search for a word or a number.")
+            raise SearchError(f"“{text}” has no letter or digit: search for a word or a number.")
         begun = text.endswith("*") or (len(found[-1]) >= _MIN_BEGUN and bool(_HAS_LETTER.search(found[-1])))
         asked.append(_phrase(found, begun and not is_exact, field))
     return joined & _matching(asked) if asked else joined
 
 
 def word_q(term: Term, field: str = "") -> Q:
-    """Entries that hold any of the term's values."""
+    """Entries with any of the term's values."""
     joined = Q()
     for value in term.values:
         joined |= words_q([(value, is_exact(term, value))], field)
@@ -53,7 +53,7 @@ def word_q(term: Term, field: str = "") -> Q:
 
 
 def is_exact(term: Term, value: str) -> bool:
-    """Whether the value stands for itself: in quotes, whether it needs them or not."""
+    """Whether the value is literal: in quotes, needed or not."""
     return term.is_exact or quoted(value) != value
 
 
@@ -80,14 +80,14 @@ def _matching(asked: list[str]) -> Q:
 
 
 def _among(sql: str, parameters: list[str]) -> Q:
-    return Q(pk__in=RawSQL(sql, parameters))  # noqa: S611  # the statements are this module's, values are parameters
+    return Q(pk__in=RawSQL(sql, parameters))  # noqa: S611  # the statements are constants of this module, values are parameters
 
 
 def _parts_q(text: str, field: str) -> Q:
-    """Entries with the parts of the pattern one after the other, by trigrams."""
+    """Entries with the parts of the pattern in order, by trigrams."""
     parts = [" ".join(words.words_of(part)) for part in text.split("*")]
     if max(map(len, parts)) < _TRIGRAM:
-        raise SearchError(f"“{text}” needs three letters or digits beside a *: add some.")
+        raise SearchError(f"“{text}” needs three letters or digits next to a *: add some.")
     first, last = (" " if parts[0] else ""), (" " if parts[-1] else "")
     pattern = f"%{first}{'%'.join(part for part in parts if part)}{last}%"
     table = "triage_search_parts" if connection.vendor == "sqlite" else "triage_searchentry"
@@ -98,7 +98,7 @@ def _parts_q(text: str, field: str) -> Q:
 
 
 def rank_q(term: Term) -> Q:
-    """Incidents in which a rank is accused, or named by a line of a root cause: a number, or a range of them."""
+    """Incidents in which a rank is accused, or named by a line of a root cause: a number, or a range of numbers."""
     joined = Q()
     for value in term.values:
         low, dots, high = value.partition("..")
@@ -113,7 +113,7 @@ def rank_q(term: Term) -> Q:
 
 
 def signature_q(term: Term) -> Q:
-    """Incidents with a finding that a rule matched: its id, or the beginning of ids before a ``*``."""
+    """Incidents with a finding of a rule: its id, or the beginning of ids before a ``*``."""
     joined = Q()
     for value in term.values:
         found = words.words_of(value)

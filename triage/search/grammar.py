@@ -1,10 +1,10 @@
-"""The form of a query: ``key:value`` terms, words, OR and brackets, told apart without knowing what the keys mean.
+"""The syntax of a query: ``key:value`` terms, words, OR and brackets, without the meaning of the keys.
 
     category:network node:gpu-0412 !stage:launch iter:>1200 symptom:[crash,hang] "CUDA error" (rank:5 OR said:xid)
 
-What stands side by side must all hold; ``OR`` binds less than that, brackets more. ``!`` (or ``NOT``) before a term or
-a bracket negates it, ``>`` ``<`` ``>=`` ``<=`` compare, ``a..b`` is a range, ``*`` stands for any text, ``[a,b]`` for
-either. Quotes keep spaces together, in words and in values, and ask for exactly these words.
+All terms must hold; ``OR`` binds less than that, brackets more. ``!`` (or ``NOT``) negates a term or bracket, ``>``
+``<`` ``>=`` ``<=`` compare, ``a..b`` is a range, ``*`` matches any text, ``[a,b]`` matches either. Quotes keep spaces,
+in words and in values, and match exactly these words.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ MAX_DEPTH = 8
 
 
 class SearchError(ValueError):
-    """A query that cannot be understood; the message is fit to show to its author.
+    """An invalid query; the message is for its author.
 
-    ``meant`` replaces the characters ``start`` to ``end`` of the query where it is known what may have been meant.
+    If a correction is known, ``meant`` replaces the characters ``start`` to ``end`` of the query.
     """
 
     def __init__(self, message: str, *, meant: str = "", term: Term | None = None) -> None:
@@ -31,7 +31,7 @@ class SearchError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition. ``key`` is empty for a word; ``start`` and ``end`` are its place in the text it was read from.
+    """One condition. ``key`` is empty for a word; ``start`` and ``end`` are its place in the parsed text.
 
     ``is_exact``: it was written in quotes that it does not need.
     """
@@ -54,13 +54,13 @@ class Term:
         yield self
 
     def says(self, other: Item) -> bool:
-        """Whether both state the same, wherever they stand."""
+        """Whether both state the same, independent of their place."""
         return isinstance(other, Term) and _bare(self) == _bare(other)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What stands in brackets, or around ``OR``: one of the ``alternatives`` must hold, each with all its items."""
+    """A bracket, or the operands of ``OR``: one of the ``alternatives`` must hold, each with all its items."""
 
     alternatives: tuple[tuple[Item, ...], ...]
     is_negated: bool = False
@@ -98,7 +98,7 @@ _TERM = re.compile(
 )
 _ITEM = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^,]*)\s*(?:,|$)')
 _PLAIN = re.compile(r"[^\s\"\[\],!:<>()][^\s\"\[\],()]*")
-#: words that join; to look for one of them, write it in quotes
+#: words that join; to search for one of them, write it in quotes
 _JOINING = {"OR", "AND", "NOT"}
 _JOINS = re.compile(r"(OR|AND|NOT)(?=[\s()]|$)")
 
@@ -121,12 +121,12 @@ def _unquoted(text: str) -> str:
 
 
 def _bare(term: Term) -> Term:
-    # quotes around a value that a key takes say nothing; around a word they do
+    # quotes around the value of a key have no meaning; around a word they have
     return replace(term, start=0, end=0, is_exact=term.is_exact and not term.key)
 
 
 def items_of(text: str) -> tuple[Item, ...]:
-    """Cuts ``text`` into items that must all hold, in order; raises SearchError with the place of what cannot be read.
+    """Splits ``text`` into items that must all hold, in order; raises SearchError with the position of the error.
 
     Linear.
     """
@@ -134,12 +134,12 @@ def items_of(text: str) -> tuple[Item, ...]:
         raise SearchError("The search is longer than 2,000 characters: shorten it.")
     items, at = _alternatives(text, 0, 0)
     if at < len(text):
-        raise SearchError("A bracket is closed that was not opened: take the “)” away, or put it in quotes.")
+        raise SearchError("A “)” has no opening bracket: remove it, or put it in quotes.")
     return items
 
 
 def _alternatives(text: str, at: int, depth: int) -> tuple[tuple[Item, ...], int]:
-    """What stands from ``at`` to the end or to the bracket that closes this depth; and the place of that."""
+    """The items from ``at`` to the end or to the bracket that closes this depth, and the position of that."""
     if depth > MAX_DEPTH:
         raise SearchError(f"Brackets stand more than {MAX_DEPTH} deep: use fewer.")
     alternatives: list[list[Item]] = [[]]
@@ -168,8 +168,8 @@ def _alternatives(text: str, at: int, depth: int) -> tuple[tuple[Item, ...], int
 
 def _must_follow(items: list[Item], word: str) -> None:
     if not items:
-        sides = "something after it" if word == "NOT" else "something on both sides of it"
-        raise SearchError(f"“{word}” needs {sides}. To look for the word itself, put it in quotes.")
+        sides = "something after it" if word == "NOT" else "a term on both sides"
+        raise SearchError(f"“{word}” needs {sides}. To search for the word itself, put it in quotes.")
 
 
 def _item(text: str, at: int, depth: int) -> tuple[Item, int]:
@@ -179,7 +179,7 @@ def _item(text: str, at: int, depth: int) -> tuple[Item, int]:
         if end >= len(text):
             raise SearchError("A bracket is not closed: add “)”, or put the bracket in quotes.")
         if not inside:
-            raise SearchError("There is nothing in the brackets: write a term between them, or take them away.")
+            raise SearchError("The brackets are empty: write a term between them, or remove them.")
         is_negated = opened[0].startswith("!")
         if len(inside) == 1:
             return replace(inside[0], is_negated=inside[0].is_negated ^ is_negated), end + 1
@@ -198,7 +198,7 @@ def _term(match: re.Match[str], text: str, depth: int) -> Term:
     raw, key, end = match["value"], (match["key"] or "").lower(), match.end()
     is_bare = raw[:1] not in {"[", '"'}
     if is_bare and depth:
-        # the bracket that closes the group may follow a bare value without a space
+        # the bracket that closes the group may follow a value without a space
         while raw.endswith(")") and raw.count(")") > raw.count("("):
             raw, end = raw[:-1], end - 1
     if raw.startswith("["):

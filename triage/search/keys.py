@@ -1,4 +1,4 @@
-"""What the keys of a query mean: each turns a term into a database condition and into words, and suggests values."""
+"""The keys of a query: each turns a term into a database condition and into words, and suggests values."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _said(term: Term, asker: Asker) -> Q:
 
 
 def _entity_q(value: str) -> Q:
-    # names are looked up as written: the index on them knows no other way
+    # names are matched exactly: the index cannot do otherwise
     return Q(entity=value) if "*" not in value else text_q("entity", value)
 
 
@@ -96,7 +96,7 @@ def _assignee(term: Term, asker: Asker) -> Q:
 def _was(term: Term, asker: Asker) -> Q:
     """``verdict:right`` and ``verdict:wrong`` compare the machine's category with the one that stands.
 
-    Imported faults and what the machine left unnamed are no verdicts of the machine.
+    Imported faults and incidents without a machine's category have no verdict.
     """
     is_judged = ~Q(state__in=Incident.OPEN) & Q(is_imported=False) & ~Q(category=taxonomy.UNKNOWN)
     is_right = Q(state__in=Incident.STOOD, category=F("standing_category"))
@@ -116,7 +116,7 @@ ALL = (
     Key("is", "the state of an incident", "is:unreviewed", _is, _chosen, tuple(_FLAGS), is_closed=True),
     Key(
         "category",
-        "the category that stands, with all below it",
+        "the category that stands, including subcategories",
         "category:hardware.gpu",
         category_condition("standing_category"),
         category_words("in"),
@@ -125,7 +125,7 @@ ALL = (
     ),
     Key(
         "machine",
-        "the category that the machine named, whatever stands",
+        "the category that the machine named, even if corrected",
         "machine:network",
         category_condition("category"),
         category_words("taken by the machine for"),
@@ -149,7 +149,7 @@ ALL = (
     ),
     Key(
         "said",
-        "words in the evidence lines alone; in quotes exactly these",
+        "words in the evidence lines only; in quotes exactly these",
         'said:"fallen off the bus"',
         _said,
         lambda term: f"with a line that says {listed(f'“{value}”' for value in term.values)}",
@@ -186,7 +186,7 @@ ALL = (
     ),
     number_key("number", "the incident's number", "number:142", "pk", said="number"),
     time_key("happened", "when it happened", "happened_at", said="that happened"),
-    time_key("opened", "when Faultline first knew of it", "opened_at", said="opened"),
+    time_key("opened", "when Faultline opened it", "opened_at", said="opened"),
     Key(
         "assignee",
         "who looks after it: a name, me or none",
@@ -209,7 +209,7 @@ ALL = (
     ),
 )
 
-#: keys whose values are all known, but for those that refuse others: their values and the parents of these
+#: closed keys (without those that refuse other values): their values and the parents of these
 CLOSED: dict[str, frozenset[str]] = {
     key.name: frozenset(value.rsplit(".", n)[0] for value in key.choices for n in range(value.count(".") + 1))
     for key in ALL
@@ -219,7 +219,7 @@ BY_NAME: dict[str, Key] = {name: key for key in ALL for name in (key.name, *key.
 
 
 def key_of(term: Term) -> Key:
-    """The key of a term; raises SearchError naming the known keys."""
+    """The key of a term; raises SearchError with the known keys."""
     try:
         return BY_NAME[term.key]
     except KeyError:
@@ -234,7 +234,7 @@ def key_of(term: Term) -> Key:
 
 
 def visible_values(key: Key, jobs: Any, prefix: str, limit: int) -> list[str]:
-    """Values in use for the keys whose values are names, among the ``jobs`` that the asker may see."""
+    """Values in use for keys that hold names, among the ``jobs`` that the user may see."""
     if key.name == "node":
         nodes = Node.objects.filter(cluster__in=jobs.order_by().values("cluster"), name__istartswith=prefix)
         return list(nodes.order_by("name").values_list("name", flat=True).distinct()[:limit])

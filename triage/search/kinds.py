@@ -1,4 +1,4 @@
-"""What keys of a query are made of: kinds of keys, each with a condition on the database and with words."""
+"""Kinds of query keys, each with a database condition and with words."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from triage.search.grammar import SearchError, Term
 
 _COMPARISONS = {"": "", ">": "__gt", "<": "__lt", ">=": "__gte", "<=": "__lte"}
 _COMPARED_WORDS = {"": "", ">": "above ", "<": "below ", ">=": "at least ", "<=": "at most "}
-#: the day after has a date too, and in every zone
+#: the day after exists, too, in every time zone
 _LAST_YEAR = 9000
-#: each makes a condition of its own, and a database takes no more than a thousand
+#: each star makes a condition, and a database accepts at most a thousand
 MAX_STARS = 10
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-#: keys that speak of the job, and where Job keeps their values
+#: keys about the job, and the columns of Job with their values
 JOB_LOOKUPS = {
     "job": ("slug", "name"),
     "family": ("family",),
@@ -37,7 +37,7 @@ JOB_LOOKUPS = {
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks, and when: what relative terms (``assignee:me``, ``opened:<7d``) refer to."""
+    """The person and time of the query: the meaning of relative terms (``assignee:me``, ``opened:<7d``)."""
 
     user_id: int | None
     now: datetime
@@ -45,7 +45,9 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One word before the colon. ``condition`` takes a term and its asker; ``phrase`` says the term in words."""
+    """A key of the language. ``condition`` makes a database condition of a term; ``phrase`` describes the term in
+    words.
+    """
 
     name: str
     explanation: str
@@ -54,7 +56,7 @@ class Key:
     phrase: Callable[[Term], str]
     choices: tuple[str, ...] = ()
     aliases: tuple[str, ...] = field(default=())
-    #: whether ``choices`` are all the values there are
+    #: whether ``choices`` are all possible values
     is_closed: bool = False
 
 
@@ -75,10 +77,10 @@ def no_operator(term: Term) -> None:
 
 
 def text_q(lookup: str, value: str) -> Q:
-    """Equality without regard to case, or a pattern where ``value`` has ``*``.
+    """Equality without regard to case, or a pattern if ``value`` has ``*``.
 
-    A pattern is put together from beginning, end and contained parts rather than made a regular expression: SQLite's
-    would be Python's, which a pattern of many stars could keep busy for hours.
+    A pattern becomes conditions on beginning, end and contained parts, not a regular expression: SQLite would use
+    Python's, which a pattern of many stars could keep busy for hours.
     """
     if "*" not in value:
         return Q(**{f"{lookup}__iexact": value})
@@ -104,7 +106,7 @@ def text_key(name: str, explanation: str, example: str, *lookups: str, said: str
 
 
 def job_key(name: str, explanation: str, example: str, *, said: str) -> Key:
-    """A key that speaks of the job. Jobs are few: they are found first, and their incidents by them."""
+    """A key about the job. Jobs are few: it finds them first, then their incidents."""
 
     def condition(term: Term, asker: Asker) -> Q:
         no_operator(term)
@@ -231,7 +233,7 @@ def refuse_unknown(term: Term, known: Iterable[str]) -> None:
 
 
 def closest(value: str, known: Iterable[str]) -> str:
-    """The known value that is written most like ``value``, or nothing."""
+    """The known value with the most similar spelling, or nothing."""
     names = list(known)
     found = difflib.get_close_matches(value.lower(), names, n=1, cutoff=0.6)
     begun = [name for name in names if value and name.startswith(value.lower())]

@@ -1,4 +1,4 @@
-"""“Did you mean …?”: what a query may have meant whose values nobody uses."""
+"""“Did you mean …?”: suggestions for a query with unknown values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from triage.search.kinds import closest
 if TYPE_CHECKING:
     from triage.search import Query
 
-#: names that are compared with an unknown one, and hints that are given
+#: maximum names compared with an unknown one, and maximum hints
 MAX_NAMES = 500
 MAX_HINTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A value that is not in use: what is wrong with it, the query with the value nearest to it ("" where none is)."""
+    """An unknown value: what is wrong with it, and the query with the most similar value ("" if there is none)."""
 
     said: str
     value: str
@@ -28,10 +28,10 @@ class Hint:
 
 
 def hints(query: Query, *, jobs: Any, is_empty: bool) -> list[Hint]:
-    """One for each value of the query that does not exist, at most MAX_HINTS.
+    """One hint for each unknown value of the query, at most MAX_HINTS.
 
-    Values of closed sets are always looked at; names, which only the database knows, where the query found nothing
-    (two small queries a name). ``jobs`` are those that the asker may see: no other name is ever proposed.
+    Always checks values of closed sets. Checks names, which only the database knows, if the query found nothing (two
+    small queries per name). ``jobs`` are those that the user may see: no other name is suggested.
     """
     found: list[Hint] = []
     for term in query.leaves:

@@ -1,8 +1,8 @@
-"""Text as the search index keeps it: words in lower case between single spaces, the same on every database.
+"""Text in the search index: lower-case words between single spaces, equal on every database.
 
-A word is a run of letters and digits; each Chinese or Japanese character is one of its own, because those scripts write
-no spaces. ``LINE`` stands between two lines, so that no phrase reaches from one into the next. What is indexed and what
-is looked for are cut by the same rule, so that neither database's own idea of a word matters.
+A word is a run of letters and digits; each Chinese or Japanese character is a word, because these scripts write no
+spaces. ``LINE`` separates two lines, so that no phrase matches across them. Indexed text and queries are split by the
+same rule, so that the databases' own word rules do not matter.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterable
 
 #: a character of the private-use area that no query can contain
 LINE = "\ue000"
-#: what stands before the id of a signature
+#: the prefix of a signature's id
 SIGNATURE = "\ue001"
-#: longer words are cut; a search for one is cut as well
+#: longer words are cut, in the index and in queries
 MAX_WORD = 64
-#: characters of one line and words of one entry that are indexed
+#: maximum indexed characters per line, and words per entry
 MAX_LINE = 1000
 MAX_WORDS = 8000
-#: names in mixed case that are indexed by their parts, too
+#: maximum names in mixed case whose parts are indexed, too
 MAX_NAMES = 200
 
 _WORD = re.compile(
@@ -36,7 +36,7 @@ def words_of(text: str) -> list[str]:
 def entry(lines: Iterable[str]) -> str:
     """Lines as one text for the index: a space at both ends, ``LINE`` between lines, every line once.
 
-    Names in mixed case (``ncclInternalError``) follow once more by their parts, so that each part is found.
+    Names in mixed case (``ncclInternalError``) are added again in parts, so that a search finds each part.
     """
     kept: list[str] = []
     names: dict[str, None] = {}
@@ -60,5 +60,5 @@ def entry(lines: Iterable[str]) -> str:
 
 
 def place_of(rank: int) -> str:
-    """The word under which a rank is indexed."""
+    """The indexed word of a rank."""
     return f"rank{rank}"

@@ -55,21 +55,21 @@ _COMMENT_TAGS = {
 
 @register.simple_tag
 def icon(name: str, size: int = 16) -> SafeString:
-    """An inline drawing; decoration only, words stand beside it."""
+    """An inline icon; decoration only, the text is next to it."""
     body = mark_safe(PATHS[name])  # noqa: S308  # a constant of this package
     return format_html('<svg width="{0}" height="{0}" viewBox="0 0 16 16" aria-hidden="true">{1}</svg>', size, body)
 
 
-#: what every act on an incident may change outside of ``#judged``
+#: what an act on an incident may change outside of ``#judged``
 _CHANGED = ("#toasts", "#activity-said", "#queue-count", "#evictions")
 
 
 @register.simple_tag
 def act(url: str, *also: str) -> SafeString:
-    """The attributes of a form that acts on the incident whose page it stands on; ``also`` names more that it changes.
+    """The attributes of a form that acts on the incident of the page; ``also`` names more elements that it changes.
 
-    Acts wait for each other and swap what is inside ``#judged``, which stays: the answer to an act is shown although
-    the form that asked for it was swapped away by the answer before it.
+    Acts wait for each other and replace the content of ``#judged``, which itself stays: the answer is shown even if an
+    earlier answer replaced the form.
     """
     return format_html(
         'method="post" action="{0}" hx-post="{0}" hx-sync="#incident:queue all" hx-target="#judged"'
@@ -88,7 +88,7 @@ def state_chip(state: str) -> SafeString:
 
 @register.simple_tag
 def outcome_chips(job: Job) -> SafeString:
-    """How a job ended by its evidence; where people say otherwise, what they say comes first."""
+    """How the job ended by its evidence; if people state another outcome, theirs comes first."""
     if not job.disagreement:
         return state_chip(job.outcome)
     said = format_html('<span class="chip amber">{} said {}</span>', icon("person", 12), job.declared_outcome)
@@ -97,13 +97,13 @@ def outcome_chips(job: Job) -> SafeString:
 
 @register.simple_tag
 def role_chip(role: str) -> SafeString:
-    """The part an event plays."""
+    """The role of an event."""
     return format_html('<span class="chip {}">{}</span>', _ROLE.get(role, ""), role)
 
 
 @register.simple_tag
 def symptom_shape(symptom: str) -> SafeString:
-    """What was seen, by shape; the word is its name for those who hear the page."""
+    """The symptom as a shape; the word is its name for screen readers."""
     colour, shape = _SYMPTOM.get(symptom, ("", "launch_failure" if symptom == "launch_failure" else "none"))
     word = symptom.replace("_", " ") or "symptom unknown"
     return format_html(
@@ -116,7 +116,7 @@ def symptom_shape(symptom: str) -> SafeString:
 
 @register.simple_tag
 def utc(moment: datetime | float | None, style: str = "minute") -> SafeString | str:
-    """A time in UTC as ``<time>``; desk.js adds the reader's own on hover, times.js shows it where that is wished.
+    """A time in UTC as ``<time>``; desk.js adds the reader's time zone on hover, times.js shows it if switched on.
 
     ``style``: minute, second, clock, milli, date, ago.
     """
@@ -140,7 +140,7 @@ def utc(moment: datetime | float | None, style: str = "minute") -> SafeString | 
 
 @register.simple_tag
 def took(run: Run) -> str:
-    """How long a piece of work took, or takes so far."""
+    """The duration of a run, until now if it is not finished."""
     if run.started_at is None:
         return "–"
     return duration(((run.ended_at or timezone.now()) - run.started_at).total_seconds())
@@ -192,7 +192,7 @@ def pairs(text: str) -> list[list[str]]:
 
 @register.filter
 def highlight(text: str, indicators: list[dict[str, Any]]) -> SafeString:
-    """The text with the words that tell the fault, and their parameters, marked. Log text is data: all is escaped."""
+    """The text with the words that show the fault, and their parameters, marked. Log text is data: all is escaped."""
     told = {str(row.get("text") or "") for row in indicators or []} - {""}
     values = {str(value) for row in indicators or [] for value in (row.get("parameters") or {}).values()}
     values = {value for value in values if len(value) > 2} - told
@@ -208,7 +208,7 @@ _PARAMETER = re.compile(r"(<[A-Z]{2,8}>)")
 
 @register.filter
 def masked(text: str) -> SafeString:
-    """A template with the names of its parameters, which count for nothing when messages are compared, marked."""
+    """A template with the names of its parameters marked; they are ignored when messages are compared."""
     parts = _PARAMETER.split(text)
     return format_html_join(
         "",
@@ -225,13 +225,13 @@ def _marked(part: str, told: set[str], values: set[str]) -> str | SafeString:
 
 @register.simple_tag
 def line_url(slug: str, attempt: int, line: dict[str, Any]) -> str:
-    """Where one line of evidence is read."""
+    """The address of one line of evidence."""
     return log_url(slug, attempt, str(line.get("file") or "-"), line.get("line"), line.get("end"))
 
 
 @register.filter
 def markdown(text: str) -> SafeString:
-    """A comment's Markdown as HTML: no raw HTML, no images, links that do not vouch for their target."""
+    """A comment's Markdown as HTML: no raw HTML, no images, links with ``nofollow``."""
     html = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable("table").render(text)
     clean = nh3.clean(html, tags=_COMMENT_TAGS, attributes={"a": {"href"}}, url_schemes={"http", "https", "mailto"})
     return mark_safe(clean)  # noqa: S308  # cleaned in the line above
@@ -239,7 +239,7 @@ def markdown(text: str) -> SafeString:
 
 @register.filter
 def chart_script(figure: dict[str, Any], name: str) -> SafeString:
-    """The figure in a ``<script>`` of this id, from which the page draws it."""
+    """The figure in a ``<script>`` with this id, from which the page draws it."""
     body = mark_safe(chart_json(figure))  # noqa: S308  # nothing in it ends a script
     return format_html('<script id="{}" type="application/json">{}</script>', name, body)
 

@@ -1,4 +1,4 @@
-"""``{% term "ettr" %}``: a word of the glossary with its meaning as a tooltip and a link to all of them."""
+"""``{% term "ettr" %}``: a word of the glossary with its meaning as a tooltip and a link to the glossary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ register = template.Library()
 
 @register.simple_tag
 def term(name: str, text: str = "") -> SafeString:
-    """The term, or ``text`` where a page words it otherwise. Raises ``KeyError`` where the glossary lacks it."""
+    """The term, or ``text`` if the page words it otherwise. Raises ``KeyError`` for an unknown term."""
     found = terms()[name]
     return format_html(
         '<a class="term" href="{}#{}" title="{}">{}</a>', reverse("glossary"), name, found.meaning, text or found.title

@@ -1,4 +1,4 @@
-"""Drawings used in pages: one path each, 16 × 16, drawn in the colour of the text around them."""
+"""Icons of the pages: one path each, 16 × 16, in the colour of the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tags of the log viewer: bars of the map of a file, words that were searched for."""
+"""Tags of the log viewer: bars of the file map, and marked search words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTH = 1000
 
 @register.simple_tag
 def map_bars(part: Bin, number: int, of: int) -> SafeString:
-    """A part of the file as rectangles: where to point, then warnings above errors, which stand on the ground."""
+    """A part of the file as rectangles: the area to point at, then warnings above errors, which begin at the bottom."""
     x, width = WIDTH * number / of, WIDTH / of
     rows = [
         ("hit", 0.0, float(HEIGHT)),
@@ -33,7 +33,7 @@ def map_bars(part: Bin, number: int, of: int) -> SafeString:
 
 @register.filter
 def found(text: str, words: str) -> SafeString:
-    """The text with the searched words marked, in any case. Log text is data: all is escaped."""
+    """The text with the searched words marked, ignoring case. Log text is data: all is escaped."""
     if not words:
         return format_html("{}", text)
     parts = re.split(f"({re.escape(words)})", text, flags=re.IGNORECASE)
@@ -44,7 +44,7 @@ def found(text: str, words: str) -> SafeString:
 
 @register.filter
 def after(seconds: float) -> str:
-    """Seconds after the chosen line, with as many digits as tell something: ``+0.350 s``, ``−12.0 s``, ``0``."""
+    """Seconds after the chosen line, with the significant digits: ``+0.350 s``, ``−12.0 s``, ``0``."""
     size = abs(seconds)
     if size < 0.0005:
         return "0"

@@ -1,8 +1,8 @@
-"""Pieces of pages that are rendered once for each different content: what they show is the key of what was rendered.
+"""Parts of pages that are cached by their content: the displayed data is the cache key.
 
-A list of 50 rows is 50 times the same template, and most rows look as they did when the page was asked for last. The
-template is given the key and nothing else, so that a remembered piece cannot say anything that is not true now. Larger
-pieces, which many people read at once while something is wrong, are kept by the version of the data (``piece``).
+A list of 50 rows is 50 times the same template, and most rows look as in the last request. The template gets only the
+key, so a cached part cannot be outdated. Larger parts, which many people read at once during an outage, are cached by
+the data version (``piece``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ register = template.Library()
 
 
 class Row(NamedTuple):
-    """All that a row of the queue or the list shows of an incident."""
+    """All that a row of the queue or list shows of an incident."""
 
     pk: int
     headline: str
@@ -43,7 +43,7 @@ class Row(NamedTuple):
     #: the first three, and how many more there are
     accused: str
     more_accused: int
-    #: of how many nodes the job ran on
+    #: of how many nodes of the job
     of_nodes: str
     stage: str
     iteration: int | None
@@ -51,7 +51,7 @@ class Row(NamedTuple):
     category: str
     symptom: str
     state: str
-    #: who says so: the machine with its confidence, a human, or a record that was imported
+    #: whose category: the machine's with its confidence, a person's, or an imported record's
     by: str
     #: a ``<time>`` element with its words
     opened: str
@@ -62,7 +62,7 @@ class Row(NamedTuple):
 
 @register.simple_tag
 def incident_row(incident: Incident, within: str = "") -> SafeString:
-    """One row of a list of incidents; ``within`` is the list's query string, which its page leads on by."""
+    """One row of a list of incidents; ``within`` is the list's query string, for the links of its page."""
     accused = incident.accused
     shown = Row(
         pk=incident.pk,
@@ -83,7 +83,7 @@ def incident_row(incident: Incident, within: str = "") -> SafeString:
         cost=amount(incident.gpu_hours) if incident.gpu_hours else "",
         assignee=incident.assignee.get_username() if incident.assignee else "",
     )
-    return mark_safe(_row(shown).replace(_stand_in(), escape(within)))  # noqa: S308  # what a template gave
+    return mark_safe(_row(shown).replace(_stand_in(), escape(within)))  # noqa: S308  # from a template
 
 
 def _by(incident: Incident) -> str:
@@ -107,7 +107,7 @@ def evidence_event(finding: FindingFacts, slug: str, attempt: int) -> SafeString
 
 
 class _Told(NamedTuple):
-    """A finding, which cannot be hashed, beside the text of all that it holds, which is what tells it from others."""
+    """A finding, which is not hashable, with its whole text as the hash."""
 
     finding: FindingFacts
     text: str
@@ -127,9 +127,10 @@ def _event(told: _Told, slug: str, attempt: int) -> SafeString:
 
 @register.simple_tag
 def category_options(incident: Incident, frequent: Sequence[str]) -> SafeString:
-    """Every category that a correction may name, for a ``<select>``: what is likely first, then the tree.
+    """Every category for a correction, for a ``<select>``: likely ones first, then the tree.
 
-    ``frequent``: what people found most often here. What the machine named is left out: that is confirmed instead.
+    ``frequent``: the categories that people chose most often here. Without the machine's category: people confirm that
+    instead.
     """
     return _options(incident.category, incident.runner_up, tuple(frequent))
 
@@ -148,7 +149,7 @@ def _options(machine: str, runner_up: str, frequent: tuple[str, ...]) -> SafeStr
 
 @register.simple_tag(takes_context=True)
 def facet_rail(context: dict[str, Any], facets: dict[str, list[FacetValue]]) -> SafeString:
-    """The facets of a list; their links keep what else the address says."""
+    """The facets of a list; their links keep the other parameters of the address."""
     kept = context["request"].GET.copy()
     for name in ("q", "page", "filter"):
         kept.pop(name, None)
@@ -162,22 +163,22 @@ def _rail(facets: tuple[tuple[str, tuple[FacetValue, ...]], ...], kept: str) -> 
 
 @register.simple_tag(takes_context=True)
 def search_url(context: dict[str, Any], text: str) -> str:
-    """The address of the list for a search, with what ``kept`` says besides."""
+    """The address of the list for a search, with the parameters in ``kept``."""
     params = QueryDict(context["kept"], mutable=True)
     params["q"] = text
     return f"?{params.urlencode()}"
 
 
-#: a piece is kept as long as "3 minutes ago" in it stays true
+#: a piece is cached as long as "3 minutes ago" in it is true
 _PIECE_KEPT_S = 60
 
 
 @register.tag
 def piece(parser: Parser, token: Token) -> PieceNode:
-    """``{% piece key %}…{% endpiece %}``: what is inside, rendered once a minute for each state of the data.
+    """``{% piece key %}…{% endpiece %}``: its content, rendered once a minute for each data version.
 
-    ``key`` tells apart what neither the version of the data nor what the reader may see and do does. What is inside
-    may use lazy values: they are asked for only where it is rendered. Without a key nothing is kept.
+    ``key`` has what the data version and the reader's permissions do not cover. The content may use lazy values, which
+    are computed only when it is rendered. Without a key nothing is cached.
     """
     _, key = token.split_contents()
     inside = parser.parse(("endpiece",))
@@ -213,9 +214,9 @@ class PieceNode(template.Node):
 
 @cache
 def _stand_in() -> str:
-    """What stands in a kept piece where each reader's own goes; nobody outside knows it."""
+    """A placeholder for each reader's own value in a cached piece; nobody outside knows it."""
     return salted_hmac("triage.piece", "token", algorithm="sha256").hexdigest()
 
 
 def _rendered(name: str, shown: dict[str, Any]) -> SafeString:
-    return mark_safe(get_template(name).render(shown))  # noqa: S308  # what a template gave, escaped there
+    return mark_safe(get_template(name).render(shown))  # noqa: S308  # from a template, which escaped it

@@ -1,4 +1,4 @@
-"""Tags of the statistics page: figures with their units, addresses that keep the page's state."""
+"""Tags of the statistics page: figures with units, and addresses that keep the page's state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ register = template.Library()
 
 @register.filter
 def figure_value(figure: Figure) -> str:
-    """The value in its unit, or that it is not known."""
+    """The value with its unit, or that it is unknown."""
     if figure.value is None:
         return "not known"
     if figure.unit == "s":
@@ -30,20 +30,19 @@ def figure_value(figure: Figure) -> str:
 
 
 _MEANINGS = {
-    "incidents": "Failed, hung or slow episodes that happened in the period, whatever became of their verdicts; faults "
-    "that were imported from a record are among them.",
-    "gpu_hours": "From the last progress of the job to the end of its attempt, times the GPUs that it held; of an "
-    "imported fault the time out of service times the GPUs of the node. Waiting for the next start and steps done "
-    "again are not in it: the Cost tab of a job and Planning have those.",
-    "mtbf": "Run time of all attempts that ended in the period, healthy ones too, divided by the diagnosed "
-    "incidents. Not known below a day of observed run time, nor without a failure. Imported faults have no run time "
-    "and do not count.",
-    "mttd": "Mean time from the failure, by the evidence, to the first diagnosis.",
+    "incidents": "Failed, hung or slow episodes that happened in the period, and imported faults, with any verdict.",
+    "gpu_hours": "From the last progress of the job to the end of its attempt, times its GPUs; for an imported "
+    "fault, the time out of service times the GPUs of the node. Does not include the wait for the next start and "
+    "repeated steps: see the Cost tab of a job and Planning.",
+    "mtbf": "Run time of all attempts that ended in the period, healthy ones too, divided by the number of "
+    "diagnosed incidents. Unknown below a day of observed run time, and without a failure. Imported faults have no "
+    "run time and do not count.",
+    "mttd": "Mean time from the failure in the evidence to the first diagnosis.",
     "mttr": "Mean time from the failure to “resolved”, of the diagnosed incidents that are resolved.",
-    "ettr": "Effective training time ratio: the share of the run time that was not lost to diagnosed incidents. Not "
-    "known below a day of observed run time, nor where no incident tells its loss.",
-    "right": "Of the categories that the machine named and people judged, the share that they left standing. Imported "
-    "faults and what the machine left unnamed are no verdicts of the machine.",
+    "ettr": "Effective training time ratio: the share of the run time that was not lost to diagnosed incidents. "
+    "Unknown below a day of observed run time, and if the loss of no incident is known.",
+    "right": "The share of confirmed categories among those that the machine named and people judged. Imported faults "
+    "and incidents without a category of the machine do not count.",
 }
 
 
@@ -55,7 +54,7 @@ def meaning(figure: Figure) -> str:
 
 @register.filter
 def fine(seconds: float | None) -> str:
-    """Seconds that may be very small: 12 µs, 3.4 ms, 20 s."""
+    """Very short or normal durations: 12 µs, 3.4 ms, 20 s."""
     if seconds is None or seconds >= 1:
         return duration(seconds)
     value, unit = (seconds * 1e3, "ms") if seconds >= 1e-3 else (seconds * 1e6, "µs")
@@ -64,13 +63,13 @@ def fine(seconds: float | None) -> str:
 
 @register.filter
 def hours(value: float) -> str:
-    """Hours in the unit that reads best."""
+    """Hours in the most readable unit."""
     return duration(value * 3600)
 
 
 @register.filter
 def figure_change(figure: Figure) -> str:
-    """Against the period before, in words as well as by sign."""
+    """The change against the period before, in words and with a sign."""
     if figure.value is None:
         return ""
     if figure.before is None:
@@ -85,7 +84,7 @@ def figure_change(figure: Figure) -> str:
 
 @register.filter
 def compared(figure: Figure) -> str:
-    """The change as a part of a sentence; empty where nothing can be compared."""
+    """The change as a part of a sentence; empty if nothing can be compared."""
     if not figure.change:
         return ""
     return f"{abs(figure.change) * 100:,.0f} % {'more' if figure.change > 0 else 'less'}"
@@ -93,14 +92,14 @@ def compared(figure: Figure) -> str:
 
 @register.simple_tag(takes_context=True)
 def with_params(context: dict[str, Any], **changes: Any) -> str:
-    """The page's own address with some parameters changed; None takes one out."""
+    """The page's own address with some parameters changed; None removes one."""
     params = {**context["params"].dict(), **changes}
     return f"?{urlencode({name: value for name, value in params.items() if value not in (None, '')})}"
 
 
 @register.simple_tag(takes_context=True)
 def csv_link(context: dict[str, Any], table: str) -> SafeString | str:
-    """A link to the table as CSV, for those who may export."""
+    """A link to the table as CSV, for people who may export."""
     if not can(context["request"].user, "export"):
         return ""
     url = f"{reverse('statistics-csv', args=[table])}{with_params(context)}"

@@ -1,4 +1,4 @@
-"""Tags of the causal strip: where a mark leads, and what it says to whoever hears the page."""
+"""Tags of the causal strip: the link of a mark, and its text for screen readers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _TABS = {"flows": "job-flows", "stacks": "job-stacks"}
 
 @register.simple_tag
 def entry_url(entry: Entry, slug: str, attempt: int) -> str:
-    """Its evidence: the line of a log, the job's Flows or Stacks tab; of what has no line, the job's timeline."""
+    """The address of its evidence: the line of a log, the job's Flows or Stacks tab; without a line, the job's
+    timeline.
+    """
     if entry.source in _TABS:
         return f"{reverse(_TABS[entry.source], args=[slug])}?attempt={attempt}"
     if entry.evidence:
@@ -27,7 +29,7 @@ def entry_url(entry: Entry, slug: str, attempt: int) -> str:
 
 @register.filter
 def opens(entry: Entry) -> str:
-    """The words of the link to its evidence."""
+    """The text of the link to its evidence."""
     if entry.source in _TABS:
         return f"open {entry.source}"
     if not entry.evidence:
@@ -46,7 +48,7 @@ def mark_title(entry: Entry) -> str:
 
 @register.filter
 def blame(p: float | None) -> str:
-    """How probably a lane's place is at fault; empty for one that is not accused."""
+    """The probability that a lane's place is at fault; empty for one that is not accused."""
     return "" if p is None else f"{percent(p)} at fault"
 
 

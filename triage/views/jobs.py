@@ -96,7 +96,7 @@ def demonstration_end(request: HttpRequest) -> HttpResponse:
     except Refused as error:
         complain(request, error.detail)
         return redirect("jobs")
-    say(request, "The demonstration is gone. “manage.py samples --again” brings it back.")
+    say(request, "The demonstration was removed. “manage.py samples --again” loads it again.")
     return redirect("queue")
 
 

@@ -1,4 +1,4 @@
-"""Bring a record of node faults in as resolved incidents: ``manage.py import_faults trace.json --start 2024-03-30``."""
+"""Imports a record of node faults as resolved incidents: ``manage.py import_faults trace.json --start 2024-03-30``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
-        parser.add_argument("--start", required=True, help="day that the trace's time 0 stands for, as 2024-03-30")
+        parser.add_argument("--start", required=True, help="the day of the trace's time 0, as 2024-03-30")
         parser.add_argument("--cluster", default="default", help="slug of the cluster (made if missing)")
 
     def handle(self, *args: Any, **options: Any) -> None:

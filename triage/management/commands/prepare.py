@@ -1,4 +1,4 @@
-"""Make the database and the static files fit this version, and demo people the first time: what precedes a start."""
+"""Prepares a start: migrates the database, collects static files, and creates demo people the first time."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ DEMO_PEOPLE = (("engineer", "engineer"), ("manager", "manager"))
 
 
 class Command(BaseCommand):
-    help = "Migrate, collect static files, make demo people (FAULTLINE_DEMO=0: none) and print their sign-in."
-    # Checks import every view; the web server that starts next does so anyway, and fails with the same words.
+    help = "Migrate, collect static files, create demo people (FAULTLINE_DEMO=0: none) and print their sign-in."
+    # Checks import every view. The web server that starts next does that anyway, and fails with the same message.
     requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -36,7 +36,7 @@ class Command(BaseCommand):
             self._demo_people()
 
     def _collect_static(self) -> None:
-        """Collecting compresses megabytes; a stamp of names, sizes and times spares it when nothing changed."""
+        """Collecting compresses megabytes; a stamp of names, sizes and times skips it if nothing changed."""
         stamp = Path(settings.STATIC_ROOT) / ".stamp"
         current = _fingerprint()
         if stamp.exists() and stamp.read_text() == current:
@@ -46,9 +46,9 @@ class Command(BaseCommand):
         stamp.write_text(current)
 
     def _demo_people(self) -> None:
-        """Made once, with random passwords kept in the data directory for their owner's eyes only.
+        """Created once, with random passwords in a file of the data directory that only its owner can read.
 
-        Someone who was deleted or changed their password is left alone.
+        Does not touch people who were deleted or changed their password.
         """
         User = get_user_model()
         note = Path(settings.DATA_DIR) / "demo-sign-in.txt"
@@ -71,7 +71,7 @@ class Command(BaseCommand):
 
 
 def _fingerprint() -> str:
-    """Of every static file that the finders see. O(files); reads no content."""
+    """A hash of all static files that the finders find. O(files); reads no content."""
     digest = hashlib.sha256()
     for finder in get_finders():
         for path, storage in finder.list([]):

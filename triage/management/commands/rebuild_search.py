@@ -1,4 +1,4 @@
-"""``manage.py rebuild_search``: write the index behind the search anew out of the stored diagnoses."""
+"""``manage.py rebuild_search``: writes the search index again from the stored diagnoses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triage.services.indexing import search_entries_build
 
 
 class Command(BaseCommand):
-    help = "Write the search index anew out of the stored incidents. Searches use the old one until it is done."
+    help = "Write the search index again from the stored incidents. Searches use the old one until it is done."
 
     def handle(self, *args: Any, **options: Any) -> None:
         done = 0

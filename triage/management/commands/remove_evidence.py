@@ -1,4 +1,4 @@
-"""Free the space of old evidence, keep its verdicts: ``manage.py remove_evidence --days 180 [--dry-run]``."""
+"""Removes old evidence and keeps its verdicts: ``manage.py remove_evidence --days 180 [--dry-run]``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from triage.services.retention import Freed, evidence_free, jobs_to_free
 
 
 class Command(BaseCommand):
-    help = "Delete the bytes and column files of jobs that got no evidence for some days. What was found in them stays."
+    help = "Delete the bytes and column files of jobs that got no evidence for some days. Their diagnoses stay."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--days", type=int, required=True, help="how old the newest evidence of a job must be")
-        parser.add_argument("--unreviewed", action="store_true", help="also of jobs whose incident awaits review")
-        parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+        parser.add_argument("--unreviewed", action="store_true", help="include jobs with incidents that await review")
+        parser.add_argument("--dry-run", action="store_true", help="only print what would be removed")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["days"] < 0:

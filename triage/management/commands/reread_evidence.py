@@ -1,4 +1,4 @@
-"""Make column files again: ``manage.py reread_evidence [JOB …]``, after a restore without them or an upgrade."""
+"""Parses evidence again: ``manage.py reread_evidence [JOB …]``, after a restore without column files or an upgrade."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Command(BaseCommand):
     help = "Queue the reading of files whose column files are lost or were written by another version of the engine."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("jobs", nargs="*", metavar="JOB", help="ids of jobs; without any, all are looked at")
-        parser.add_argument("--all", action="store_true", help="also files whose column files are sound")
+        parser.add_argument("jobs", nargs="*", metavar="JOB", help="ids of jobs; default: all")
+        parser.add_argument("--all", action="store_true", help="also files whose column files are valid")
 
     def handle(self, *args: Any, **options: Any) -> None:
         jobs = Job.objects.order_by("pk")

@@ -1,4 +1,4 @@
-"""Load the demonstration: the recordings in samples/, through the same services as any upload, and made-up history."""
+"""Loads the demonstration: the recordings in samples/, with the services of any upload, and generated history."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--again", action="store_true", help="load it although it was removed")
-        parser.add_argument("--remove", action="store_true", help="remove it with all that was said of it")
+        parser.add_argument("--again", action="store_true", help="load it even if it was removed")
+        parser.add_argument("--remove", action="store_true", help="remove it with all decisions on it")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["remove"]:
@@ -33,11 +33,11 @@ class Command(BaseCommand):
                 is_gone = demonstration_remove()
             except Refused as error:
                 raise CommandError(error.detail) from error
-            self.stdout.write("The demonstration is gone." if is_gone else "There is no demonstration.")
+            self.stdout.write("The demonstration was removed." if is_gone else "There is no demonstration.")
             return
         if not options["again"] and (was_removed() or not env_bool("FAULTLINE_DEMO", True)):
             return
-        # A site that is in use gets no made-up history with a new version of Faultline.
+        # A site in use gets no generated history after an upgrade of Faultline.
         if (options["again"] or not has_other_jobs()) and (made := history_load()):
             self.stdout.write(f"made up a year with {made} incidents")
         have = set(Job.objects.values_list("slug", flat=True))
@@ -55,7 +55,7 @@ class Command(BaseCommand):
 
 
 def _wait(jobs: list[Job]) -> None:
-    """Until each has been diagnosed, so that what is learnt from them is there for the next."""
+    """Wait until each is diagnosed, so that the next can be compared with it."""
     deadline = time.monotonic() + PATIENCE_S
     waiting = [job.pk for job in jobs]
     while waiting and time.monotonic() < deadline:

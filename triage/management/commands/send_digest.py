@@ -1,4 +1,4 @@
-"""Send the weekly digest to every manager: ``manage.py send_digest``, from cron on Monday mornings."""
+"""Sends the weekly digest to every manager: ``manage.py send_digest``, from cron on Monday mornings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Command(BaseCommand):
     help = "Send the weekly digest to managers and admins with an e-mail address."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--dry-run", action="store_true", help="print the letters, send nothing")
+        parser.add_argument("--dry-run", action="store_true", help="print the e-mails, send nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
         now = timezone.now()

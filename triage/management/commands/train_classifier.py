@@ -1,4 +1,4 @@
-"""Train the classifier on confirmed incidents, list its versions, or roll back to one."""
+"""Trains the classifier on confirmed incidents, lists its versions, or rolls back to one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Command(BaseCommand):
     help = "Train the classifier on confirmed incidents; it is activated only if it beats the rules on held-out ones."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--list", action="store_true", help="show the versions and what they were measured at")
+        parser.add_argument("--list", action="store_true", help="show the versions with their measurements")
         parser.add_argument("--activate", metavar="N", help="roll back to version N; 0 is the engine's own model")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -37,4 +37,4 @@ class Command(BaseCommand):
             if version is None:
                 raise CommandError(f"There is no version {number}: see --list.")
         classifier_activate(version=version)
-        self.stdout.write(f"{version or 'The engine’s own model'} is in force.")
+        self.stdout.write(f"{version or 'The engine’s own model'} is active.")
