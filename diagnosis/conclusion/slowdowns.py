@@ -20,6 +20,8 @@ BETWEEN: Final = 2
 #: A stretch of so many slow steps is no noise; fewer must stand still for so many usual steps.
 LASTING: Final = 3
 STANDSTILL: Final = 8.0
+#: Half as long is enough where flows tell who held it up.
+STANDSTILL_NAMED: Final = 4.0
 
 
 def of_flows(flows: Mapping[str, Any] | None, gpus: int | None) -> list[Slowdown]:
@@ -28,13 +30,17 @@ def of_flows(flows: Mapping[str, Any] | None, gpus: int | None) -> list[Slowdown
     for job in (flows or {}).get("jobs") or ():
         steps = job.get("steps") or []
         rows = [d for d in job.get("diagnoses") or () if d.get("kind") in ("slow_step", "slow_group")]
+        rows += (flows or {}).get("diagnoses") or ()  # of switches
         slow = _slow_numbers(steps, rows)
         if not slow:
             continue
         lengths = np.array([float(s["end"]) - float(s["start"]) for s in steps])
         usual = float(np.median(np.delete(lengths, slow))) if len(slow) < len(lengths) else float(np.median(lengths))
         ranks = gpus or len(job.get("members") or ()) or None
-        found += [_stretch(part, steps, lengths, usual, ranks) for part in _parts(slow)]
+        named = set(_slow_numbers(steps, [d for d in rows if d.get("kind") != "slow_step"]))
+        for part in _parts(slow):
+            standstill = STANDSTILL_NAMED if named & set(part) else STANDSTILL
+            found.append(_stretch(part, steps, lengths, usual, gpus=ranks, standstill=standstill))
     return found
 
 
@@ -109,7 +115,13 @@ def _parts(slow: Sequence[int]) -> list[list[int]]:
 
 
 def _stretch(
-    part: Sequence[int], steps: Sequence[Mapping[str, Any]], lengths: np.ndarray, usual: float, gpus: int | None
+    part: Sequence[int],
+    steps: Sequence[Mapping[str, Any]],
+    lengths: np.ndarray,
+    usual: float,
+    *,
+    gpus: int | None,
+    standstill: float,
 ) -> Slowdown:
     mine = lengths[list(part)]
     lost = float(np.maximum(mine - usual, 0.0).sum())
@@ -123,7 +135,7 @@ def _stretch(
         float(steps[part[0]]["start"]),
         float(steps[part[-1]]["end"]),
         is_over=part[-1] + 1 < len(steps),
-        is_standstill=bool(usual > 0 and mine.max() >= STANDSTILL * usual),
+        is_standstill=bool(usual > 0 and mine.max() >= standstill * usual),
     )
 
 

@@ -24,6 +24,8 @@ Bools = npt.NDArray[np.bool_]
 
 #: Bytes a packet below which a record carries no payload worth the name.
 CONTROL = 250
+#: Bytes a packet beyond the smallest seen up to which there are options in it and no payload.
+OPTIONS = 14
 #: Seconds from the middle beyond which a few records are not of this capture.
 FAR_S = 30 * 86_400
 
@@ -34,7 +36,8 @@ class Flows:
 
     ``start``/``end`` seconds from ``Capture.t0``; ``src``/``dst`` address ids; ``size`` bytes (NaN where unknown);
     ``port`` the smaller port of the two (services listen on small ones; 0 unknown); ``path`` path id (-1 unknown);
-    ``control`` marks records of small packets only: acknowledgements, handshakes, barriers.
+    ``control`` marks records of small packets only: acknowledgements, handshakes, barriers; ``empty`` those of them
+    that carry nothing (bare acknowledgements): the kernel sent them, not the program.
     """
 
     start: Floats
@@ -45,6 +48,7 @@ class Flows:
     port: Small
     path: Small
     control: Bools
+    empty: Bools
 
     def __len__(self) -> int:
         return len(self.start)
@@ -60,6 +64,7 @@ class Flows:
             self.port[rows],
             self.path[rows],
             self.control[rows],
+            self.empty[rows],
         )
 
 
@@ -101,6 +106,11 @@ class Capture:
         """Seconds from the first start to the last end."""
         return float(self.flows.end.max()) if len(self.flows) else 0.0
 
+    def machine(self, member: int) -> str:
+        """The name of a member's machine, or its address where the inventory says none."""
+        place = self.places.get(member)
+        return place.node if place is not None and place.node else self.names[member]
+
     def at(self, seconds: float) -> float:
         """Epoch seconds of a time relative to the capture."""
         return round(self.t0 + float(seconds), 6)
@@ -128,6 +138,7 @@ def load(parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = ()) 
         pl.max_horizontal("src_port", "dst_port").fill_null(0).cast(pl.Int32).alias("high"),
         pl.col("path").cast(pl.Enum(paths)).to_physical().cast(pl.Int32).fill_null(-1),
         control=(pl.col("bytes") < CONTROL * pl.col("packets")).fill_null(False),
+        empty=(pl.col("bytes") <= (_header(scan) + OPTIONS) * pl.col("packets")).fill_null(False),
     ).collect()
     if not table.height:
         return None
@@ -145,6 +156,7 @@ def load(parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = ()) 
         port=table["port"].to_numpy(),
         path=table["path"].to_numpy(),
         control=table["control"].to_numpy(),
+        empty=table["empty"].to_numpy(),
     )
     capture = Capture(
         flows,
@@ -173,6 +185,15 @@ def _distinct(scan: pl.LazyFrame, *columns: str) -> list[str]:
     """The different values of some text columns, sorted."""
     parts = [scan.select(pl.col(c).alias("x").drop_nulls().unique()) for c in columns]
     return [str(x) for x in pl.concat(parts).unique().sort("x").collect(engine="streaming")["x"].to_list()]
+
+
+def _header(scan: pl.LazyFrame) -> float:
+    """Bytes of a packet without payload as this capture counts them; where no record is that small, so few that none
+    is empty.
+    """
+    each = pl.col("bytes") / pl.col("packets")
+    low = scan.select(each.filter(each < CONTROL).quantile(0.01)).collect().item()
+    return -float(OPTIONS) if low is None or not np.isfinite(low) else float(low)
 
 
 def _of_one_time(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:

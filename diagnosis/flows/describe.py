@@ -11,6 +11,7 @@ import polars as pl
 
 from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture, Ints
+from diagnosis.flows.ceased import ceased
 from diagnosis.flows.changepoint import onsets
 from diagnosis.flows.pairs import BLIND, DP, EP, PP, clocks_disagree
 from diagnosis.flows.slowness import Slow, slow_steps
@@ -155,6 +156,7 @@ def _job(a: Analysed, number: int, capture: Capture, tables: Path | None) -> dic
     row["step_s"]["varies"] = a.steps.work is not None
     row["paced_by"] = {"traffic": a.steps.pace, "cut": a.steps.how}
     row["peers"] = _peers(a, capture)
+    row["ceased"] = ceased(a.job, a.steps, capture)
     if tables is not None:
         row["table"] = write_table(a, capture, tables / f"{row['id']}.parquet").name
     if len(a.steps) * len(a.job.members) <= SPELLED_OUT:
@@ -230,6 +232,8 @@ def _slow(slow: Slow, capture: Capture) -> dict[str, Any]:
         out["culprits"] = [*(capture.names[m] for m in slow.culprits), *slow.nodes]
     if slow.measure:
         out["measure"] = slow.measure
+    if slow.shares:
+        out["shares"] = slow.shares
     if slow.step is not None:
         out["step"] = slow.step + 1
     return out
@@ -375,10 +379,11 @@ def _suspects(jobs: list[Analysed], fabric: list[Slow], capture: Capture) -> lis
     for slow in [s for a in jobs for s in a.slow] + fabric:
         if slow.kind == "slow_switch":
             for candidate in slow.candidates[:4]:
-                put("switch", candidate, slow.confidence, slow.reason)
+                put("switch", candidate, min(slow.confidence, slow.shares.get(candidate, 1.0)), slow.reason)
         elif slow.nodes:
             for node in slow.nodes:
-                put("node", node, slow.confidence / len(slow.nodes) ** 0.5, slow.reason)
+                score = slow.confidence / len(slow.nodes) ** 0.5
+                put("node", node, min(score, slow.shares.get(node, 1.0)), slow.reason)
         elif slow.culprits:
             for member in slow.culprits:
                 put(

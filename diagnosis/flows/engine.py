@@ -107,7 +107,9 @@ def _slowness(jobs: list[Analysed], capture: Capture) -> list[Slow]:
             paced[owner].slow.append(slow)
     for a in paced:
         assert a.steps is not None
-        a.slow = settled(a.slow, stragglers(a.job, a.steps, capture))
+        both = settled([*a.slow, *fabric], stragglers(a.job, a.steps, capture))
+        a.slow = [s for s in both if s.kind != "slow_switch"]
+        fabric[:] = [s for s in both if s.kind == "slow_switch"]
         a.slow.extend(lasting(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture) if a.steps is not None else [])
         a.slow.extend(_unexplained(a, fabric))
     return fabric

@@ -38,6 +38,7 @@ LATE = 0.025
 class Slow:
     """One finding: ``kind`` slow_step, slow_group or slow_switch; times in capture seconds; members and culprits are
     address ids or names. ``measure`` says what shows it: ``late`` (a member computes or loads longer) or ``transfers``.
+    ``shares``: the probability of each that may be meant.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class Slow:
     confidence: float = 0.5
     step: int | None = None
     measure: str = ""
+    shares: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,265 +1,277 @@
-"""Who held up a stretch of slow steps: three measures of each member against its own usual steps.
+"""Who held up a stretch of slow steps, with probabilities.
 
-* **Progress at the stall.** When one member is late, its peers send what they can and stop. Whoever had moved the
-  fewest bytes by then is the one they wait for (or its next neighbour on a ring): the wait spreads from it.
-* **Acknowledgements.** A link with delay, loss or a full queue shows in how long its end takes to answer the first
-  bytes of a burst. The receiver that answers late in every slow step sits behind that link.
-* **Busy time.** A port that is limited sends or takes without a pause while its peers wait between chunks.
-
-Each slow step votes; a member is named when most of the steps agree on it. The votes need no layout, only members and
-steps. O(records log records).
+For each slow step :mod:`diagnosis.flows.waiting` says how long each member and each transfer held up the job beyond the
+usual. As shares of the step's excess, the median over the stretch's steps, these are the evidence on each candidate: a
+machine, or the uplinks of a leaf. A conditional logit weighs them against *nobody*: its few weights are fitted on
+recordings of real training (``python -m measure stragglers`` prints them, and what each recording left out is told by
+the others). More steps of one voice weigh more.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import polars as pl
 
 from diagnosis.flows.arrays import runs
-from diagnosis.flows.capture import Bools, Capture, Flows, Ints
+from diagnosis.flows.capture import Bools, Capture, Floats
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.slowness import Slow, slow_steps
 from diagnosis.flows.steps import Steps
+from diagnosis.flows.waiting import waiting
+from diagnosis.stats import MOST as MOST_SURE
+from diagnosis.stats import spread
 
 #: Slow steps of one stretch may have so many usual ones between them.
 BETWEEN: Final = 2
-#: Steps that must vote, and the share of them that must agree.
-VOTES: Final = 3
-AGREE: Final = 0.6
-#: A stall is a pause of the whole job so many times as long as the longest of usual steps, and this share of a step.
-STALL: Final = 2.0
-STALL_SHARE: Final = 0.2
-#: A receiver answers late when it takes this many times its usual time and this share of a usual step longer.
-LATE: Final = 4.0
-LATE_SHARE: Final = 0.02
-#: A hop is busy when it sends this many times as long as usual, and this many times as much longer as the median hop.
-BUSY: Final = 2.0
-AHEAD: Final = 1.5
-#: A member must be this far ahead of the next one.
-LEAD: Final = 1.3
+#: A stretch is judged from so many slow steps on, or when one took so many times the usual time.
+LEAST: Final = 3
+STANDSTILL: Final = 4.0
+#: More steps than this of one voice are no more certain.
+VOICES: Final = 16
+#: Told: one candidate from this probability on, else the smallest set that reaches it together, of at most so many.
+TOLD: Final = 0.5
+SET: Final = 4
+
+#: A candidate can have held up more than the step lost (others would have waited anyway), but counts no more than this.
+MOST: Final = 1.5
+#: Seconds count beyond so many standard deviations of usual steps.
+NOISE: Final = 2.0
+#: A slow link shows as transfers that hang; silence of its two sides counts up to so many times that.
+BESIDE: Final = 2.0
+
+#: What the evidence on a candidate is: ``held``, the share of the lost time in which it was to act or what was sent to
+#: it hung (of uplinks: what crosses them); ``sent``, the share in which what it sent hung; ``silent``, the share in
+#: which words to it were not answered.
+EVIDENCE: Final = ("held", "sent", "silent")
+#: Fitted weights of the evidence, and of nobody (per candidate).
+WEIGHTS: Final = np.array([6.7, 4.0, 5.3])
+NOBODY: Final = 4.1
 
 
 @dataclass(frozen=True, slots=True)
-class Vote:
-    """One slow step's word: who, by which measure (``stall``, ``answer``, ``busy``), by how much (seconds)."""
+class Candidate:
+    """A machine (``kind`` node, one name) or the uplinks of a leaf (``kind`` switch; several names where they cannot be
+    told apart). ``members``: address ids; ``is_machine``: the name is a machine's and no address.
+    """
 
-    member: int
-    how: str
-    seconds: float
+    kind: str
+    names: tuple[str, ...]
+    members: tuple[int, ...]
+    is_machine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Slow steps (numbers from 0) that belong together."""
+
+    steps: tuple[int, ...]
+
+    @property
+    def first(self) -> int:
+        """Its first step."""
+        return self.steps[0]
+
+    @property
+    def last(self) -> int:
+        """Its last step."""
+        return self.steps[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What each candidate held up: ``shares`` [looked-at steps, candidates, evidence], shares of the step's excess;
+    ``hung`` [steps, candidates]: the part of ``held`` in which transfers hung.
+    """
+
+    candidates: tuple[Candidate, ...]
+    steps: tuple[int, ...]
+    shares: Floats
+    hung: Floats
+
+    def evidence(self, stretch: Iterable[int]) -> Floats | None:
+        """Candidates × evidence of a stretch; None where none of its steps was looked at."""
+        rows = [self.steps.index(k) for k in stretch if k in self.steps]
+        if not rows:
+            return None
+        voices = float(np.sqrt(min(len(rows), VOICES)))
+        scale = np.array([1.0 if name == "silent" else voices for name in EVIDENCE])
+        return np.asarray(np.median(self.shares[rows], axis=0) * scale)
 
 
 def stragglers(job: JobFlows, steps: Steps, capture: Capture) -> list[Slow]:
-    """One finding for each stretch of slow steps whose steps agree on a machine (or address)."""
+    """One finding for each stretch of slow steps that names a machine, an uplink, or few of which one is meant."""
     mask, usual, _ = slow_steps(steps)
-    table = _records(job, steps, capture)
-    if table.is_empty() or not mask.any():
+    wanted = [s for s in stretches(mask) if is_judged(s, steps, usual)]
+    held = held_up(job, steps, capture) if wanted else None
+    if held is None:
         return []
-    calm = ~mask
-    found: list[Slow] = []
-    for first, last in _stretches(mask):
-        inside = [k for k in range(first, last + 1) if mask[k]]
-        votes = _votes(table, inside, np.flatnonzero(calm), usual)
-        named = _agreed(votes, len(inside), capture)
-        if named is not None:
-            found.append(_finding(named, votes, first, last, steps, usual=usual, capture=capture))
+    found = []
+    for stretch in wanted:
+        evidence = held.evidence(stretch.steps)
+        if evidence is not None:
+            told = _told(probabilities(evidence))
+            if told:
+                found.append(_finding(told, held, evidence, stretch, steps, usual=usual))
     return found
 
 
+def stretches(slow: Bools) -> list[Stretch]:
+    """Slow steps with at most ``BETWEEN`` usual ones between them."""
+    closed = slow.copy()
+    for first, last in runs(~slow):
+        if first > 0 and last < len(slow) - 1 and last - first + 1 <= BETWEEN:
+            closed[first : last + 1] = True
+    return [Stretch(tuple(k for k in range(first, last + 1) if slow[k])) for first, last in runs(closed)]
+
+
+def is_judged(stretch: Stretch, steps: Steps, usual: float) -> bool:
+    """Whether a stretch is more than the odd slow step."""
+    return len(stretch.steps) >= LEAST or float(steps.judged[list(stretch.steps)].max()) >= STANDSTILL * usual
+
+
+def held_up(job: JobFlows, steps: Steps, capture: Capture) -> Held | None:
+    """The shares of all candidates in the steps that are looked at; None where the records do not show pauses."""
+    slow, usual, limit = slow_steps(steps)
+    found = waiting(job, steps, slow, capture)
+    if found is None:
+        return None
+    calm = ~slow[found.steps]
+    name_of = {m: capture.machine(m) for hop in found.hops for m in hop}
+    leaf_of = {name_of[m]: capture.places[m].switch for m in name_of if m in capture.places}
+    excess = np.maximum(steps.judged[found.steps], limit) - usual  # shares of next to nothing are none
+    hops = [(name_of[a], name_of[b]) for a, b in found.hops]
+    candidates: list[Candidate] = []
+    shares: list[Floats] = []
+    hung: list[Floats] = []
+    for name in sorted(set(name_of.values())):
+        members = tuple(sorted(m for m, n in name_of.items() if n == name))
+        out = np.array([a == name != b for a, b in hops])
+        into = np.array([b == name != a for a, b in hops])
+        thinking, hanging = found.thinking[:, out].sum(axis=1), found.hanging[:, into].sum(axis=1)
+        sums = [thinking + hanging, found.hanging[:, out].sum(axis=1), found.unanswered[:, into].sum(axis=1)]
+        is_machine = any(m in capture.places and capture.places[m].node == name for m in members)
+        candidates.append(Candidate("node", (name,), members, is_machine))
+        shares.append(_shares(sums, excess, calm))
+        hung.append(hanging / excess)
+    for names, crossing in _uplinks(hops, leaf_of):
+        hanging = np.maximum(found.hanging[:, crossing].sum(axis=1), 0.0)
+        both = hanging + np.maximum(found.thinking[:, crossing].sum(axis=1), 0.0)
+        nothing = np.zeros_like(both)
+        candidates.append(Candidate("switch", names, ()))
+        hung.append(hanging / excess)
+        shares.append(_shares([np.minimum(both, BESIDE * hanging), nothing, nothing], excess, calm))
+    looked_at = tuple(int(k) for k in found.steps)
+    return Held(tuple(candidates), looked_at, np.stack(shares, axis=1), np.stack(hung, axis=1))
+
+
+def _shares(seconds: Sequence[Floats], excess: Floats, calm: Bools) -> Floats:
+    """Seconds beyond what they vary by in usual steps, as shares of the steps' excess: steps × evidence."""
+    beyond = [part - NOISE * spread(part[calm]) for part in seconds]
+    return np.clip(np.stack(beyond, axis=1) / excess[:, None], 0.0, MOST)
+
+
+def probabilities(evidence: Floats, weights: Floats = WEIGHTS, nobody: float = NOBODY) -> Floats:
+    """The probability of each candidate, and last of nobody. ``evidence``: candidates × evidence."""
+    value = np.append(evidence @ weights, nobody + np.log(len(evidence)))
+    value = np.exp(value - value.max())
+    return np.asarray(value / value.sum())
+
+
 def settled(known: Sequence[Slow], named: Sequence[Slow]) -> list[Slow]:
-    """The findings of one job with those of :func:`stragglers`: who is known already is told once, and a group of which
-    only one member can be meant gives way to the member that the steps agree on."""
+    """The findings on groups and switches with those of :func:`stragglers`: one word on each stretch. What was known of
+    the same time gives way to a finding that is surer or names fewer; where it names the very same, it stands."""
     out = list(known)
     for one in named:
-        beside = [s for s in out if s.kind == "slow_group" and s.t0 < one.t1 and s.t1 > one.t0]
-        if any(set(s.nodes or s.culprits) <= set(one.nodes or one.culprits) for s in beside):
-            continue
-        vague = [s for s in beside if len(s.nodes or s.culprits) > 1 and s.t1 - s.t0 <= 2 * (one.t1 - one.t0)]
-        out = [s for s in out if s not in vague] + [one]
+        beside = [s for s in out if s.kind in ("slow_group", "slow_switch") and _meanwhile(s, one)]
+        same = [s for s in beside if _who(s) == _who(one)]
+        surer = [s for s in beside if s.confidence >= one.confidence and len(_who(s)) <= max(1, len(_who(one)))]
+        if same:
+            out = [s for s in out if s not in beside or s in same]
+        elif not surer:
+            out = [s for s in out if s not in beside] + [one]
     return out
 
 
-def _stretches(mask: Bools) -> list[tuple[int, int]]:
-    closed = mask.copy()
-    for gap_first, gap_last in runs(~mask):
-        if gap_first > 0 and gap_last < len(mask) - 1 and gap_last - gap_first + 1 <= BETWEEN:
-            closed[gap_first : gap_last + 1] = True
-    return list(runs(closed))
+def _who(slow: Slow) -> set[object]:
+    """Whom a finding names: machines, else members; of a switch, the switches of which one is meant."""
+    return set(slow.candidates) if slow.kind == "slow_switch" else set(slow.nodes or slow.culprits)
 
 
-def _records(job: JobFlows, steps: Steps, capture: Capture) -> pl.DataFrame:
-    """The records between members, small ones too, with their step."""
-    flows: Flows = capture.flows
-    inside = np.isin(flows.src, job.members) & np.isin(flows.dst, job.members) & (flows.src != flows.dst)
-    mine = flows.take(inside)
-    step = steps.of(mine.start)
-    return pl.DataFrame(
-        {
-            "src": mine.src,
-            "dst": mine.dst,
-            "low": mine.port,
-            "start": mine.start,
-            "end": mine.end,
-            "size": np.nan_to_num(mine.size),
-            "control": mine.control,
-            "step": step,
-        }
-    ).filter(pl.col("step").is_between(0, len(steps) - 1))
+def _meanwhile(known: Slow, one: Slow) -> bool:
+    """Whether a finding is about the stretch of another: mostly at its time, and not of the whole capture."""
+    common = min(known.t1, one.t1) - max(known.t0, one.t0)
+    return common > 0.5 * (one.t1 - one.t0) and known.t1 - known.t0 <= 3 * (one.t1 - one.t0)
 
 
-def _votes(table: pl.DataFrame, slow: Sequence[int], calm: Ints, usual: float) -> list[Vote]:
-    data = table.filter(~pl.col("control"))
-    found: list[Vote | None] = []
-    pause = _longest_pause(data, calm)
-    answers = _answers(table)
-    normal = _median(answers.filter(pl.col("step").is_in(calm.tolist())), "answer", "dst")
-    busy = data.group_by("step", "src", "dst").agg(busy=(pl.col("end") - pl.col("start")).sum())
-    busy_normal = _median(busy.filter(pl.col("step").is_in(calm.tolist())), "busy", "src", "dst")
-    for k in slow:
-        found += [
-            _at_the_stall(data.filter(pl.col("step") == k), pause, usual),
-            _late_answer(answers.filter(pl.col("step") == k), normal, usual),
-            _busiest(busy.filter(pl.col("step") == k), busy_normal, usual),
-        ]
-    return [vote for vote in found if vote is not None]
+def _uplinks(hops: Sequence[tuple[str, str]], leaf_of: dict[str, str]) -> list[tuple[tuple[str, ...], Bools]]:
+    """Each leaf with hops inside or of others beside those that cross its boundary; leaves crossed by the same hops are
+    one candidate."""
+    found: dict[bytes, tuple[list[str], Bools]] = {}
+    for leaf in sorted(set(leaf_of.values()) - {""}):
+        inside = np.array([[leaf_of.get(name) == leaf for name in hop] for hop in hops]).reshape(-1, 2)
+        crossing = inside[:, 0] != inside[:, 1]
+        if crossing.any() and not crossing.all():
+            found.setdefault(crossing.tobytes(), ([], crossing))[0].append(leaf)
+    return [(tuple(names), crossing) for names, crossing in found.values()]
 
 
-def _longest_pause(data: pl.DataFrame, calm: Ints) -> float:
-    """The longest pause between first and last record of usual steps (95th percentile), seconds."""
-    rows = data.filter(pl.col("step").is_in(calm.tolist())).sort("step", "start")
-    gaps = rows.with_columns(
-        gap=pl.col("start") - pl.col("end").cum_max().shift(1).over("step"),
-    )
-    worst = gaps.group_by("step").agg(pl.col("gap").max())["gap"].drop_nulls()
-    return float(worst.quantile(0.95) or 0.0) if worst.len() else 0.0
+def _told(p: Floats) -> list[tuple[int, float]]:
+    """Candidates to tell with their probabilities: the first alone where it suffices, else the smallest set; none
+    where nobody is likelier, or the set is large."""
+    if p[-1] >= TOLD:
+        return []
+    order = [int(at) for at in np.argsort(-p[:-1], kind="stable")]
+    total, told = 0.0, list[tuple[int, float]]()
+    for at in order[:SET]:
+        told.append((at, float(p[at])))
+        total += float(p[at])
+        if total >= TOLD:
+            return told
+    return []
 
 
-def _at_the_stall(rows: pl.DataFrame, pause: float, usual: float) -> Vote | None:
-    """Who had moved the fewest bytes when the whole job paused for longer than usual."""
-    rows = rows.sort("start")
-    if rows.height < 4:
-        return None
-    end = np.maximum.accumulate(rows["end"].to_numpy())
-    gaps = rows["start"].to_numpy()[1:] - end[:-1]
-    at = int(np.argmax(gaps))
-    if gaps[at] < max(STALL * pause, STALL_SHARE * usual):
-        return None
-    before = rows.head(at + 1)
-    moved: Counter[int] = Counter()
-    whole: Counter[int] = Counter()
-    for part, sums in ((before, moved), (rows, whole)):
-        for src, dst, size in part.select("src", "dst", "size").iter_rows():
-            sums[src] += size
-            sums[dst] += size
-    share = sorted((moved[m] / whole[m], m) for m in whole if whole[m] > 0)
-    if len(share) < 2 or share[1][0] < LEAD * share[0][0] + 1e-9:
-        return None
-    return Vote(share[0][1], "stall", float(gaps[at]))
-
-
-def _answers(table: pl.DataFrame) -> pl.DataFrame:
-    """For each burst: how long its receiver takes until something comes back. Columns step, dst, answer (seconds)."""
-    data = table.filter(~pl.col("control")).select("src", "dst", "low", "step", "start").sort("start")
-    back = table.select(src=pl.col("dst"), dst=pl.col("src"), low="low", back="start").sort("back")
-    joined = data.join_asof(
-        back, left_on="start", right_on="back", by=["src", "dst", "low"], strategy="forward", check_sortedness=False
-    )
-    return joined.drop_nulls("back").select("step", "dst", answer=pl.col("back") - pl.col("start"))
-
-
-def _late_answer(rows: pl.DataFrame, normal: dict[int, float], usual: float) -> Vote | None:
-    """The receiver whose answers take longest against its usual ones."""
-    late = []
-    for member, seconds in rows.group_by("dst").agg(pl.col("answer").median()).iter_rows():
-        base = normal.get(member)
-        if base is not None:
-            late.append((seconds - base, member, seconds > LATE * max(base, 1e-4)))
-    late.sort(key=lambda row: (-row[0], row[1]))
-    if not late or not late[0][2] or late[0][0] < LATE_SHARE * usual:
-        return None
-    if len(late) > 1 and late[0][0] < LEAD * max(late[1][0], 0.0):
-        return None
-    return Vote(late[0][1], "answer", late[0][0])
-
-
-def _busiest(rows: pl.DataFrame, normal: dict[tuple[int, int], float], usual: float) -> Vote | None:
-    """The member whose transfers go on longest against their usual time, while those of others do not."""
-    more: dict[int, list[float]] = {}
-    for src, dst, seconds in rows.select("src", "dst", "busy").iter_rows():
-        base = normal.get((src, dst))
-        if base is None:
-            continue
-        excess = seconds - base if seconds > BUSY * max(base, 1e-4) else 0.0
-        more.setdefault(src, []).append(excess)
-        more.setdefault(dst, []).append(excess)
-    ranked = sorted(((float(np.mean(v)), m) for m, v in more.items()), key=lambda row: (-row[0], row[1]))
-    if len(ranked) < 2 or ranked[0][0] < LATE_SHARE * usual or ranked[0][0] < AHEAD * ranked[1][0]:
-        return None
-    return Vote(ranked[0][1], "busy", ranked[0][0])
-
-
-def _median(table: pl.DataFrame, column: str, *by: str) -> dict[Any, float]:
-    """The median of a column for each value of ``by`` (a tuple where there are several)."""
-    rows = table.group_by(*by).agg(pl.col(column).median())
-    return {(row[0] if len(by) == 1 else tuple(row[:-1])): float(row[-1]) for row in rows.iter_rows()}
-
-
-def _agreed(votes: Sequence[Vote], slow: int, capture: Capture) -> tuple[str, list[int], float] | None:
-    """The machine that most slow steps name: its name, members and the share of votes."""
-    if not votes:
-        return None
-    of = {v.member: _machine(v.member, capture) for v in votes}
-    for_all = Counter(of[v.member] for v in votes)
-    (name, count), *others = for_all.most_common(2)
-    needed = max(1, min(VOTES, slow))
-    share = count / len(votes)
-    if count < needed or share < AGREE or (others and others[0][1] == count):
-        return None
-    return name, sorted({v.member for v in votes if of[v.member] == name}), share
-
-
-def _machine(member: int, capture: Capture) -> str:
-    place = capture.places.get(member)
-    return place.node if place is not None and place.node else capture.names[member]
-
-
+#: Why a machine, and why an uplink, by the evidence that weighs most.
 _WHY: Final = {
-    "stall": "had moved the least when the others stopped to wait",
-    "answer": "took {ms:,.0f} ms longer than usual to acknowledge what it received",
-    "busy": "kept sending or receiving {ms:,.0f} ms longer than usual while others paused",
+    "held": "the others waited for it",
+    "sent": "what it sent came through late",
+    "silent": "what was sent to it was not answered",
 }
+_WHY_LINK: Final = "what crosses its uplinks came through late"
 
 
 def _finding(
-    named: tuple[str, list[int], float],
-    votes: Sequence[Vote],
-    first: int,
-    last: int,
-    steps: Steps,
-    *,
-    usual: float,
-    capture: Capture,
+    told: Sequence[tuple[int, float]], held: Held, evidence: Floats, stretch: Stretch, steps: Steps, *, usual: float
 ) -> Slow:
-    name, members, share = named
-    mine = [v for v in votes if v.member in members]
-    how, count = Counter(v.how for v in mine).most_common(1)[0]
-    ms = 1e3 * float(np.median([v.seconds for v in mine if v.how == how]))
-    seconds = steps.judged[first : last + 1]
-    when = f"step {first + 1}" if first == last else f"steps {first + 1} to {last + 1}"
-    nodes = [name] if name not in {capture.names[m] for m in members} else []
-    return Slow(
-        "slow_group",
-        float(steps.start[first]),
-        float(steps.end[last]),
-        f"{name} {_WHY[how].format(ms=ms)} in {count} of the slow steps ({when}).",
-        members=members,
-        culprits=members,
-        nodes=nodes,
-        factor=float(np.median(seconds)) / usual,
-        measure="late" if how == "stall" else "transfers",
-        confidence=round(min(0.95, 0.35 + 0.5 * share + 0.02 * min(len(mine), 10)), 3),
+    chosen = [held.candidates[at] for at, _ in told]
+    first, p = told[0]
+    best = int(np.argmax(evidence[first] * WEIGHTS))
+    rows = [held.steps.index(k) for k in stretch.steps if k in held.steps]
+    share = min(1.0, float(np.median(held.shares[rows, first, best])))
+    is_link = chosen[0].kind == "switch"
+    when = (
+        f"step {stretch.first + 1}" if len(stretch.steps) == 1 else f"steps {stretch.first + 1} to {stretch.last + 1}"
     )
+    who = " or ".join(" and ".join(c.names) for c in chosen)
+    why = _WHY_LINK if is_link else _WHY[EVIDENCE[best]]
+    slow = Slow(
+        "slow_switch" if is_link else "slow_group",
+        float(steps.start[stretch.first]),
+        float(steps.end[stretch.last]),
+        f"{'' if len(chosen) == 1 else 'One of '}{who}: {why} in {when} ({share:.0%} of the lost time).",
+        factor=float(np.median(steps.judged[list(stretch.steps)])) / usual,
+        confidence=round(min(p, MOST_SURE), 3),
+        shares={
+            name: round(q / len(held.candidates[at].names), 3) for at, q in told for name in held.candidates[at].names
+        },
+    )
+    if is_link:
+        slow.candidates = list(chosen[0].names)
+        slow.switch = slow.candidates[0]
+        return slow
+    slow.measure = "late" if float(np.median(held.hung[rows, first])) < 0.5 * share else "transfers"
+    slow.members = slow.culprits = sorted({m for c in chosen for m in c.members})
+    slow.nodes = [n for c in chosen if c.is_machine for n in c.names]
+    return slow

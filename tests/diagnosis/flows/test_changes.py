@@ -20,7 +20,8 @@ def flows_between(rows: list[tuple[float, int, int]]) -> Flows:
     start, src, dst = (np.array(column) for column in zip(*rows, strict=True))
     none = np.zeros(len(rows), dtype=np.int32)
     size = np.ones(len(rows))
-    return Flows(start, start + 0.1, src.astype(np.int32), dst.astype(np.int32), size, none, none, none.astype(bool))
+    no = none.astype(bool)
+    return Flows(start, start + 0.1, src.astype(np.int32), dst.astype(np.int32), size, none, none, no, no)
 
 
 def test_one_that_ends_where_another_begins_took_its_place() -> None:

@@ -61,7 +61,15 @@ def test_stages_that_share_a_point_where_gradients_are_added_up_are_dealt_apart(
     start, src, dst = (np.array(column) for column in zip(*sorted(sends), strict=True))
     none = np.zeros(len(sends), dtype=np.int32)
     flows = Flows(
-        start, start + 0.1, src.astype(np.int32), dst.astype(np.int32), np.ones(len(sends)), none, none, none == 1
+        start,
+        start + 0.1,
+        src.astype(np.int32),
+        dst.astype(np.int32),
+        np.ones(len(sends)),
+        none,
+        none,
+        none == 1,
+        none == 1,
     )
     star, chains = np.arange(9), [np.array([m, m + 4]) for m in range(4)]
     groups = split([star], np.arange(8), chains, flows)

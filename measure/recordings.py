@@ -1,0 +1,237 @@
+"""Scores the whole engine on recordings of real training: `python -m measure recordings DIR…`.
+
+Each ``DIR`` is a recording of the testbed (``flows.parquet``, ``logs``, ``stacks``, ``truth.json``,
+``truth_steps.csv``), a directory of them, or a directory of ``NAME.tar.gz`` with ``truth/NAME.tar.gz``. The engine gets
+what a person would upload and nothing of the truth. For each: condition, the accused in order, the truth, the slow
+steps; then totals. ``--totals-only`` prints no more than these, for recordings that stay unread. ``--without`` switches
+mechanisms off, ``--former DIR`` asks the command line of another checkout as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from diagnosis.pipeline import diagnose
+from diagnosis.report import to_json
+from measure.evidence import members, parse_files
+
+#: Not evidence, or the same evidence in another form.
+_KEPT_BACK: Final = ("truth.json", "truth_steps.csv", "connections.json", "flows.csv", "sample.pcap")
+#: A true step this many times the median must be told slow; one below the second number must not.
+SLOW: Final = 1.3
+CALM: Final = 1.15
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What is uploaded (path to bytes), what is true, and when the last rank ended each iteration."""
+
+    name: str
+    files: Mapping[str, bytes]
+    truth: Mapping[str, Any]
+    ends: np.ndarray
+    lengths: np.ndarray
+
+    @property
+    def wanted(self) -> str:
+        """The condition that is right."""
+        if self.truth.get("slow"):
+            return "degraded"
+        if self.truth["category"] == "none":
+            return "healthy"
+        return "hung" if "hang" in self.truth["subcategory"] else "failed"
+
+    @property
+    def places(self) -> tuple[set[str], dict[str, str]]:
+        """The names of the faulty nodes, and the node of each rank."""
+        of = {str(r["rank"]): str(r["host"]) for job in self.truth["jobs"] for r in job.get("ranks") or ()}
+        return {str(n) for n in self.truth.get("faulty_nodes") or ()}, of
+
+
+@dataclass
+class Totals:
+    """Counts over recordings."""
+
+    condition: list[bool] = field(default_factory=list)
+    first: list[bool] = field(default_factory=list)
+    named: list[bool] = field(default_factory=list)
+    above: int = 0
+    accused_calm: int = 0
+    calm: int = 0
+    slow: int = 0
+    found: int = 0
+    told: int = 0
+    false: int = 0
+    quality: list[float] = field(default_factory=list)
+
+    def words(self) -> str:
+        """One line."""
+
+        def share(rows: list[bool]) -> str:
+            return f"{sum(rows)} of {len(rows)}"
+
+        return (
+            f"condition right {share(self.condition)}; faulty node first {share(self.first)}, among the accused "
+            f"{share(self.named)}; healthy node first {self.above}; of {self.calm} recordings without a faulty node "
+            f"{self.accused_calm} accuse one; slow steps: recall {_ratio(self.found, self.slow)}, precision "
+            f"{_ratio(self.told - self.false, self.told)}"
+        )
+
+
+def _ratio(part: int, whole: int) -> str:
+    return f"{part / whole:.3f} ({part} of {whole})" if whole else "-"
+
+
+def recordings(place: Path, *, only: Sequence[str] = (), leave_out: str | None = None) -> Iterator[Recording]:
+    """The recordings at a place, in order of name: those that begin with ``only`` and not with ``leave_out``. What is
+    left out is not opened."""
+
+    def wanted(name: str) -> bool:
+        return (not only or name.startswith(tuple(only))) and not (leave_out and name.startswith(leave_out))
+
+    if (place / "truth.json").exists():
+        yield _recording(place.name, dict(members(place)))
+        return
+    for path in sorted(p for p in place.iterdir() if wanted(p.name)):
+        if path.is_dir() and (path / "truth.json").exists():
+            yield _recording(path.name, dict(members(path)))
+        elif path.name.endswith(".tar.gz") and (place / "truth" / path.name).exists():
+            both = dict(members(path)) | dict(members(place / "truth" / path.name))
+            name = path.name.removesuffix(".tar.gz")
+            yield _recording(name, {p.removeprefix("./").removeprefix(f"{name}/"): d for p, d in both.items()})
+
+
+def _recording(name: str, files: Mapping[str, bytes]) -> Recording:
+    truth = json.loads(files["truth.json"])
+    given = {p: d for p, d in files.items() if p not in _KEPT_BACK and not p.startswith("truth/")}
+    given.setdefault("job.json", json.dumps(_job_file(truth)).encode())
+    ends: dict[int, float] = {}
+    begun: dict[int, float] = {}
+    for row in csv.DictReader(io.StringIO(files["truth_steps.csv"].decode())):
+        n = int(row["iteration"])
+        ends[n] = max(ends.get(n, 0.0), float(row["t1"]))
+        begun[n] = min(begun.get(n, np.inf), float(row["t0"]))
+    order = sorted(ends)
+    last = np.array([ends[n] for n in order])
+    first = np.array([begun[n] for n in order])
+    before = np.append(first[:1], last[:-1])
+    # A step lasts from the end of the one before, but not over a pause in which nobody trained (a checkpoint).
+    return Recording(name, given, truth, last, last - np.where(first - before > 0.05, first, before))
+
+
+def _job_file(truth: Mapping[str, Any]) -> dict[str, Any]:
+    """What the person who uploads knows, where the recorder did not write it: hosts and command lines, no answers."""
+    jobs = [
+        {
+            "job_id": job["id"],
+            "launcher": "torchrun (c10d rendezvous)",
+            "backend": "gloo",
+            "nproc_per_node": job["nproc_per_node"],
+            "world_size": job["nproc_per_node"] * len(job["hosts"]),
+            "command": "pretrain_gpt.py " + " ".join(job["args"]),
+            "hosts": {host: truth["nodes"][host] for host in job["hosts"]},
+            "log_root": "logs" if len(truth["jobs"]) == 1 else f"logs/{job['id']}",
+        }
+        for job in truth["jobs"]
+    ]
+    return {"submitted": truth["started"], "ended": truth["ended"], "timezone": "UTC", "jobs": jobs}
+
+
+def told(recording: Recording, without: Iterable[str]) -> dict[str, Any]:
+    """The report of this engine."""
+    with tempfile.TemporaryDirectory() as work:
+        parsed, read = parse_files(recording.files, Path(work))
+        return to_json(diagnose(parsed, read=read, without=frozenset(without)))
+
+
+def told_before(recording: Recording, checkout: Path) -> dict[str, Any]:
+    """The report of another checkout, by its command line."""
+    with tempfile.TemporaryDirectory() as work:
+        for path, data in recording.files.items():
+            target = Path(work) / recording.name / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+        command = [sys.executable, "-m", "diagnosis", str(Path(work) / recording.name), "--json"]
+        done = subprocess.run(command, cwd=checkout, capture_output=True, check=True)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def judge(recording: Recording, report: Mapping[str, Any], totals: Totals) -> str:
+    """Counts one report; returns its line."""
+    conclusion = report.get("conclusion") or {}
+    condition = str(conclusion.get("condition"))
+    totals.condition.append(condition == recording.wanted)
+    faulty, of = recording.places
+    fault = [f for f in conclusion.get("fault") or () if f["kind"] in ("node", "rank")]
+    names = [of.get(str(f["name"]), str(f["name"])) if f["kind"] == "rank" else str(f["name"]) for f in fault]
+    if faulty and len(faulty) < len(set(of.values())):
+        totals.first.append(bool(names) and names[0] in faulty)
+        totals.named.append(bool(faulty & set(names)))
+        totals.above += bool(names) and names[0] not in faulty
+    else:
+        totals.calm += 1
+        totals.accused_calm += bool(names)
+    shown = ", ".join(f"{f['name']} {f['p']:.2f}" for f in conclusion.get("fault") or ()) or "nobody"
+    truth = ", ".join(sorted(faulty)) or "nobody"
+    steps = _steps(recording, report, totals)
+    mark = " " if condition == recording.wanted else "!"
+    return f"{recording.name:24}{mark} {condition:10} {shown[:70]:70} true: {truth[:24]:24} {steps}"
+
+
+def _steps(recording: Recording, report: Mapping[str, Any], totals: Totals) -> str:
+    """Counts slow steps: each step of the flows is the iteration whose end is nearest."""
+    jobs = [j for j in (report.get("flows") or {}).get("jobs") or () if j["steps"]]
+    if not jobs or len(recording.ends) < 3:
+        return ""
+    job = max(jobs, key=lambda j: len(j["steps"]))
+    usual = float(np.median(recording.lengths))
+    slow = {int(k) for k in np.flatnonzero(recording.lengths > SLOW * usual) if k > 1}
+    calm = {int(k) for k in np.flatnonzero(recording.lengths < CALM * usual)}
+    said = {int(np.abs(recording.ends - s["end"]).argmin()) for s in job["steps"] if s["slow"]} - {0, 1}
+    found = {k for k in slow if said & {k}}
+    totals.slow += len(slow)
+    totals.found += len(found)
+    totals.told += len(said)
+    totals.false += len(said & calm)
+    return f"steps {len(found)}/{len(slow)}, {len(said & calm)} false; {len(job['steps'])} of {len(recording.ends)}"
+
+
+def main() -> int:
+    """Print a line a recording, and totals."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("places", nargs="+", type=Path, metavar="DIR")
+    options.add_argument("--totals-only", action="store_true", help="nothing of single recordings")
+    options.add_argument("--without", action="append", default=[], metavar="ID", help="switch a mechanism off")
+    options.add_argument("--former", type=Path, metavar="DIR", help="a checkout to compare with")
+    options.add_argument("--only", action="append", metavar="TEXT", help="recordings whose names begin so")
+    options.add_argument("--leave-out", metavar="TEXT", help="no recordings whose names begin so")
+    chosen = options.parse_args()
+    now, before = Totals(), Totals()
+    for place in chosen.places:
+        if not place.is_dir():
+            print(f"{place} is no directory of recordings", file=sys.stderr)
+            return 2
+        for recording in recordings(place, only=chosen.only or (), leave_out=chosen.leave_out):
+            line = judge(recording, told(recording, chosen.without), now)
+            former = judge(recording, told_before(recording, chosen.former), before) if chosen.former else ""
+            if not chosen.totals_only:
+                print(line, flush=True)
+                if former:
+                    print(f"{'   before':24}{former[24:]}", flush=True)
+    print(f"{len(now.condition)} recordings: {now.words()}")
+    if chosen.former:
+        print(f"before: {before.words()}")
+    return 0

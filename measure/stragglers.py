@@ -1,0 +1,156 @@
+"""Fits who is slow, and leaves recordings out: `python -m measure stragglers DIR…`.
+
+Of each recording with slow steps: the evidence of :mod:`diagnosis.flows.stragglers` on its injected stretch, and on
+runs of usual steps, which nobody is to be named for. Prints the weights fitted on all, and for each recording whom the
+weights that were fitted on the others name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import minimize
+
+from diagnosis.flows import parse_flow
+from diagnosis.flows.capture import load
+from diagnosis.flows.engine import analyse
+from diagnosis.flows.slowness import slow_steps
+from diagnosis.flows.stragglers import EVIDENCE, LEAST, Held, held_up, is_judged, probabilities, stretches
+from diagnosis.flows.windows import aligned
+from diagnosis.model import ParseHints
+from measure.recordings import Recording, recordings
+
+#: Pull of the weights towards ``PRIOR``: so few recordings are separable, and their weights would grow for ever.
+RIDGE = 0.03
+PRIOR = 4.0
+#: Stretches of nobody drawn from the usual steps of a recording, and shorter ones from injected stretches.
+DRAWN = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """One stretch: evidence of the candidates, the right one (-1: nobody), its weight and names."""
+
+    recording: str
+    evidence: np.ndarray
+    right: int
+    weight: float
+    names: tuple[str, ...]
+    steps: int
+    is_whole: bool
+
+
+def cases(recording: Recording) -> list[Case]:
+    """The stretches of one recording."""
+    with tempfile.TemporaryDirectory() as work:
+        parsed = parse_flow(io.BytesIO(recording.files["flows.parquet"]), "flows.parquet", ParseHints(), Path(work))
+        hosts = [(n, h) for j in json.loads(recording.files["job.json"])["jobs"] for n, h in j["hosts"].items()]
+        known = [{"ip": h["ip"], "node": n, "switch": h["switch"]} for n, h in hosts]
+        capture = load([parsed], known)
+    if capture is None:
+        return []
+    capture = aligned(capture)
+    jobs, _, _ = analyse(capture)
+    job = max(jobs, key=lambda a: 0 if a.steps is None else len(a.steps))
+    if job.steps is None:
+        return []
+    mask, usual, _ = slow_steps(job.steps)
+    dice = np.random.default_rng(0)
+    held = held_up(job.job, job.steps, capture)
+    if held is None:
+        return []
+    found: list[Case] = []
+    injected = np.array(recording.truth["jobs"][0]["slow_steps_injected"] or [-9])
+    for stretch in stretches(mask):
+        if not is_judged(stretch, job.steps, usual):
+            continue
+        hit = np.mean([np.abs(injected - (k + 1)).min() <= 1 for k in stretch.steps])
+        if 0 < hit <= 0.5:
+            continue
+        right = _right(recording, held) if hit else -1
+        found += _case(recording.name, held, list(stretch.steps), right, 1.0, is_whole=True)
+        for _ in range(DRAWN if len(stretch.steps) > LEAST else 0):
+            part = dice.choice(stretch.steps, int(dice.integers(LEAST, len(stretch.steps) + 1)), replace=False)
+            found += _case(recording.name, held, sorted(part.tolist()), right, 1.0 / DRAWN)
+    near = np.convolve(mask, np.ones(5), "same") > 0
+    for _ in range(DRAWN):
+        begun, length = int(dice.integers(2, max(3, len(mask) - 12))), int(dice.integers(LEAST, 13))
+        run = [k for k in range(begun, begun + length) if k < len(mask) and not near[k] and k in held.steps]
+        run = [k for k in run if np.abs(injected - (k + 1)).min() > 1]
+        if len(run) >= LEAST:
+            found += _case(recording.name, held, run, -1, 1.0 / DRAWN)
+    return found
+
+
+def _right(recording: Recording, held: Held) -> int:
+    """The number of the candidate that was hit; -1 where it is none of them."""
+    names = list(recording.truth["faulty_nodes"])
+    if "uplink" in recording.truth["subcategory"]:
+        return next((n for n, c in enumerate(held.candidates) if c.kind == "switch"), -1)
+    return next((n for n, c in enumerate(held.candidates) if list(c.names) == names), -1)
+
+
+def _case(
+    name: str, held: Held, stretch: Sequence[int], right: int, weight: float, *, is_whole: bool = False
+) -> list[Case]:
+    evidence = held.evidence(stretch)
+    if evidence is None:
+        return []
+    names = tuple("+".join(c.names) for c in held.candidates)
+    return [Case(name, evidence, right, weight, names, len(stretch), is_whole)]
+
+
+def fit(known: Sequence[Case]) -> np.ndarray:
+    """The weights of the evidence, none negative, and that of nobody."""
+
+    def loss(weights: np.ndarray) -> float:
+        wrong = -sum(c.weight * np.log(max(probabilities(c.evidence, weights[:-1], weights[-1])[c.right], 1e-12)) for c in known)  # fmt: skip # noqa: E501
+        return float(wrong + RIDGE * ((weights - PRIOR) ** 2).sum())
+
+    begun = np.ones(len(EVIDENCE) + 1)
+    return np.asarray(minimize(loss, begun, bounds=[(0.0, None)] * len(begun)).x)
+
+
+def main() -> int:
+    """Print weights and what each recording left out is told by the others."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("places", nargs="+", type=Path, metavar="DIR")
+    options.add_argument("--leave-out", metavar="TEXT", help="no recordings whose names begin so")
+    options.add_argument("--evidence", action="store_true", help="print the evidence of each candidate too")
+    chosen = options.parse_args()
+    found: dict[str, list[Case]] = {}
+    for place in chosen.places:
+        for recording in recordings(place, leave_out=chosen.leave_out):
+            if recording.wanted in ("degraded", "healthy"):
+                found[recording.name] = cases(recording)
+    everything = [c for rows in found.values() for c in rows]
+    weights = fit(everything)
+    print("weights", dict(zip((*EVIDENCE, "nobody"), weights.round(2).tolist(), strict=True)))
+    first, of, false, calm = 0, 0, 0, 0
+    for name, rows in found.items():
+        without = fit([c for c in everything if c.recording != name])
+        for case in rows:
+            p = probabilities(case.evidence, without[:-1], without[-1])
+            best = int(np.argmax(p))
+            if case.right < 0:
+                calm += 1
+                false += best < len(case.names)
+            if not case.is_whole:
+                continue
+            of += case.right >= 0
+            first += case.right >= 0 and int(np.argmax(p[:-1])) == case.right
+            said = ", ".join(f"{case.names[n]} {p[n]:.2f}" for n in np.argsort(-p[:-1])[:3])
+            right = case.names[case.right] if case.right >= 0 else "nobody"
+            print(f"{name:20} {case.steps:3} steps: {said}; nobody {p[-1]:.2f}; true: {right}")
+            if chosen.evidence:
+                for at, row in enumerate(case.evidence):
+                    print(f"    {case.names[at]:16}", row.round(2).tolist())
+    print(f"left out: right one first {first} of {of}; somebody named for nobody's stretch {false} of {calm}")
+    return 0
