@@ -240,8 +240,8 @@ class Follower:
         with suppress(OSError, ValueError, KeyError, TypeError):
             for row in json.loads(self._state.read_text())["files"]:
                 inode = (int(row["inode"][0]), int(row["inode"][1]))
-                known = {"base": int(row["base"]), "upload": str(row["upload"]), "sent": int(row["sent"])}
-                followed = Followed(row["name"], Path(row["path"]), inode, **known)
+                base, upload, sent = int(row["base"]), str(row["upload"]), int(row["sent"])
+                followed = Followed(row["name"], Path(row["path"]), inode, base=base, upload=upload, sent=sent)
                 followed.is_over = bool(row["is_over"])
                 self._files[inode] = followed
                 self._names.add(followed.name)
