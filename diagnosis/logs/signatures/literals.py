@@ -1,38 +1,56 @@
 """Literals that every match of a regular expression must contain.
 
 They make the prefilter: one pass of a multi-string search over all messages leaves few pairs of rule and message for
-the regular expressions. The idea is that of indexed regular expression search (R. Cox, "Regular Expression Matching
-with a Trigram Index").
+the regular expressions, each of which costs milliseconds to compile. The idea is that of indexed regular expression
+search (R. Cox, "Regular Expression Matching with a Trigram Index").
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 MIN_LENGTH = 3
+#: sets of one way that are kept, the best ones: more cost more in the search than they spare
+MOST_SETS = 3
 _CLASS_ESCAPES = frozenset("dDwWsS")
 # Characters that stand for themselves, once each, are most of a pattern: they are taken in one step.
 _PLAIN = re.compile(r"[^\\()\[\]|.^$*+?{}]+(?![*+?{])")
+#: What a text holds that a pattern matches in one way: at least one string of each set.
+type Way = frozenset[frozenset[str]]
+
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v"}
 
 
 @dataclass(slots=True)
 class _Part:
-    """A piece of a pattern: ``exact`` if it stands for one string only, and the best set of required strings."""
+    """A piece of a pattern: ``exact`` if it stands for one string only, and the ways in which it can match."""
 
     exact: str | None
-    required: frozenset[str]
+    ways: tuple[Way, ...]
+
+
+_ANYTHING: tuple[Way, ...] = (frozenset(),)
+
+
+def ways(pattern: str) -> tuple[Way, ...]:
+    """How a text can match: it contains, in at least one of the ways, one or more lower-case strings of every set.
+
+    A way without sets is met by every text; the rule must then look at every message. Strings have at least
+    :data:`MIN_LENGTH` characters. The pattern must be valid already. O(length) for patterns that people write: only
+    one alternation of a sequence is followed into its branches, so that ways add up and never multiply.
+    """
+    return _Reader(pattern).alternation().ways
 
 
 def required(pattern: str) -> frozenset[str]:
     """Lower-case strings of at least :data:`MIN_LENGTH` characters of which each match of ``pattern`` contains one or
     more.
 
-    Empty when there is no such set; the rule must then look at every message. The pattern must be valid already.
-    O(length).
+    Empty when there is no such set. The pattern must be valid already.
     """
-    return _Reader(pattern).alternation().required
+    return _best(ways(pattern))
 
 
 class _Reader:
@@ -47,12 +65,10 @@ class _Reader:
             branches.append(self.sequence())
         if len(branches) == 1:
             return branches[0]
-        if not all(branch.required for branch in branches):
-            return _Part(None, frozenset())
-        return _Part(None, frozenset().union(*(branch.required for branch in branches)))
+        return _Part(None, _either(branch.ways for branch in branches))
 
     def sequence(self) -> _Part:
-        found: list[frozenset[str]] = []
+        found: list[tuple[Way, ...]] = []
         run, is_exact = "", True
         while (char := self.peek()) and char not in "|)":
             if plain := _PLAIN.match(self.pattern, self.at):
@@ -62,16 +78,16 @@ class _Reader:
             part = self.atom()
             least, is_fixed = self.repetition()
             if least == 0:
-                part = _Part(None, frozenset())
+                part = _Part(None, _ANYTHING)
             if part.exact is not None and is_fixed:
                 run += part.exact
                 continue
             # "ab+" still needs the "ab" before anything else may follow
-            found.append(_as_set(run + (part.exact or "")))
-            found.append(part.required)
+            found.append(_only(run + (part.exact or "")))
+            found.append(part.ways)
             run, is_exact = "", False
-        found.append(_as_set(run))
-        return _Part(run if is_exact else None, max(found, key=_worth))
+        found.append(_only(run))
+        return _Part(run if is_exact else None, _all(found))
 
     def atom(self) -> _Part:
         char = self.take()
@@ -79,28 +95,28 @@ class _Reader:
             return self.group()
         if char == "[":
             self.skip_class()
-            return _Part(None, frozenset())
+            return _Part(None, _ANYTHING)
         if char in "^$":
-            return _Part("", frozenset())
+            return _Part("", _ANYTHING)
         if char == ".":
-            return _Part(None, frozenset())
+            return _Part(None, _ANYTHING)
         if char == "\\":
             return self.escape()
-        return _Part(char.lower(), _as_set(char.lower()))
+        return _Part(char.lower(), _only(char.lower()))
 
     def escape(self) -> _Part:
         char = self.take()
         if char in "bBAz<>":  # positions; a word boundary may carry its kind: \b{start}
             if self.pattern.startswith(("{start", "{end"), self.at):
                 self.braces()
-            return _Part("", frozenset())
+            return _Part("", _ANYTHING)
         if char in "pPxuU":
             if not self.braces():
                 self.at += {"x": 2, "u": 4, "U": 8}.get(char, 1)
-            return _Part(None, frozenset())
+            return _Part(None, _ANYTHING)
         if char in _CLASS_ESCAPES:
-            return _Part(None, frozenset())
-        return _Part(_CONTROL.get(char, char.lower()), frozenset())
+            return _Part(None, _ANYTHING)
+        return _Part(_CONTROL.get(char, char.lower()), _ANYTHING)
 
     def braces(self) -> bool:
         """Step over {…} if it comes next."""
@@ -115,7 +131,7 @@ class _Reader:
             closes = self.pattern[end] == ")"
             self.at = end + 1
             if closes:  # "(?i)": flags only
-                return _Part("", frozenset())
+                return _Part("", _ANYTHING)
         inside = self.alternation()
         self.at += 1  # the closing bracket
         return inside
@@ -158,8 +174,37 @@ class _Reader:
         return char
 
 
-def _as_set(text: str) -> frozenset[str]:
-    return frozenset({text}) if len(text) >= MIN_LENGTH else frozenset()
+def _only(text: str) -> tuple[Way, ...]:
+    return (frozenset({frozenset({text})}),) if len(text) >= MIN_LENGTH else _ANYTHING
+
+
+def _either(branches: Iterable[tuple[Way, ...]]) -> tuple[Way, ...]:
+    """The ways of all branches; those that need one string only are one way together."""
+    found = [way for branch in branches for way in branch]
+    if not all(found):
+        return _ANYTHING
+    single = frozenset[str]().union(*(words for way in found if len(way) == 1 for words in way))
+    several = [way for way in found if len(way) > 1]
+    return (*([frozenset({single})] if single else []), *several)
+
+
+def _all(parts: list[tuple[Way, ...]]) -> tuple[Way, ...]:
+    """What a sequence needs: what each part needs. One part is followed into its ways, of the others the best set that
+    all their ways share counts."""
+    forked = max((part for part in parts if len(part) > 1), key=lambda part: _worth(_best(part)), default=_ANYTHING)
+    sets = {words for part in parts if part is not forked for words in (part[0] if len(part) == 1 else {_best(part)})}
+    return _either([(_kept(sets | way),) for way in forked])
+
+
+def _kept(sets: Set[frozenset[str]]) -> Way:
+    return frozenset(sorted((words for words in sets if words), key=_worth, reverse=True)[:MOST_SETS])
+
+
+def _best(found: tuple[Way, ...]) -> frozenset[str]:
+    """Strings of which every text contains one, whichever way it matches; empty where there are none."""
+    if not all(found):
+        return frozenset()
+    return frozenset[str]().union(*(max(way, key=_worth) for way in found))
 
 
 def _worth(strings: frozenset[str]) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from functools import cached_property
 import polars as pl
 
 from diagnosis import taxonomy
-from diagnosis.logs.signatures.literals import required
+from diagnosis.logs.signatures.literals import Way, ways
 from diagnosis.logs.signatures.model import USERS, Rule, Signature, Strength
 from diagnosis.model import Role
 
@@ -52,19 +52,27 @@ class SignatureSet:
                 self.rules.setdefault(f"{sig.id}.{code}", _coded(sig, code, order))
 
     @cached_property
-    def _required(self) -> list[frozenset[str]]:
-        """The literals of which each rule needs one."""
-        return [required(sig.pattern) for sig in self.signatures]
+    def _ways(self) -> list[tuple[Way, ...]]:
+        """The literals that each rule needs, one of each set, by the ways in which it can match."""
+        return [ways(sig.pattern) for sig in self.signatures]
 
     @cached_property
     def _literals(self) -> pl.DataFrame:
-        """Which literal may announce which rule: ``literal``, ``order``. Rules without literals are in ``_always``."""
-        pairs = [(text, order) for order, texts in enumerate(self._required) for text in sorted(texts)]
-        return pl.DataFrame(pairs, schema={"literal": pl.String, "order": pl.UInt32}, orient="row")
+        """Which literal may announce which rule: ``literal``, its set (``part``) of the ``parts`` of a ``way`` of the
+        rule ``order``. Rules without literals are in ``_always``."""
+        needed = [(order, way) for order, found in enumerate(self._ways) if all(found) for way in found]
+        rows = [
+            (text, part, len(way), number, order)
+            for number, (order, way) in enumerate(needed)
+            for part, texts in enumerate(sorted(way, key=sorted))
+            for text in sorted(texts)
+        ]
+        names = ("part", "parts", "way", "order")
+        return pl.DataFrame(rows, schema={"literal": pl.String, **dict.fromkeys(names, pl.UInt32)}, orient="row")
 
     @cached_property
     def _always(self) -> tuple[int, ...]:
-        return tuple(order for order, texts in enumerate(self._required) if not texts)
+        return tuple(order for order, found in enumerate(self._ways) if not all(found))
 
     def rule(self, rule_id: str) -> Rule | None:
         """The rule of this id, as the column ``signature`` of a match names it."""
@@ -156,6 +164,9 @@ class SignatureSet:
             .drop_nulls("literal")
             .unique()
             .join(self._literals, on="literal")
+            .group_by("row", "way")
+            .agg(pl.col("order", "parts").first(), pl.col("part").n_unique())
+            .filter(pl.col("part") == pl.col("parts"))
             .group_by("order")
             .agg(pl.col("row").unique().sort())
             .sort("order")

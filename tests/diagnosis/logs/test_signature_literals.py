@@ -2,12 +2,13 @@
 
 import re
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from diagnosis.logs import signatures
-from diagnosis.logs.signatures.literals import MIN_LENGTH, required
+from diagnosis.logs.signatures.literals import MIN_LENGTH, required, ways
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,22 @@ def test_the_strings_that_every_match_contains(pattern: str, strings: set[str]) 
     assert required(pattern) == strings
 
 
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("disk.{0,40}full", [[{"disk"}, {"full"}]]),
+        ("foo|bar", [[{"bar", "foo"}]]),
+        ("foo|disk .*(?:full|lost)", [[{"foo"}], [{"disk "}, {"full", "lost"}]]),
+        ("(?i)(?:foo.bar|baz)(?: again)?", [[{"foo"}, {"bar"}], [{"baz"}]]),
+        ("foo.bar|.", [[]]),
+    ],
+)
+def test_each_way_in_which_a_pattern_matches_tells_all_that_it_needs(
+    pattern: str, expected: list[list[set[str]]]
+) -> None:
+    assert set(ways(pattern)) == {frozenset(map(frozenset, way)) for way in expected}
+
+
 def pieces() -> st.SearchStrategy[str]:
     words = st.text("abc", min_size=1, max_size=5)
     atoms = words | st.sampled_from([r"\d", "[ab]", ".", "a?", "b*", "c+", "(?:ab){2}", "(?:a|b)"])
@@ -60,5 +77,17 @@ def test_every_match_contains_one_of_its_strings(pattern: str, text: str) -> Non
     assert all(len(word) >= MIN_LENGTH for word in strings)
 
 
+@given(pieces(), st.text("abc1", max_size=30))
+def test_every_match_contains_what_one_of_its_ways_needs(pattern: str, text: str) -> None:
+    if re.search(pattern, text):
+        assert any(all(any(word in text for word in words) for words in way) for way in ways(pattern))
+
+
 def test_every_built_in_rule_can_be_prefiltered() -> None:
     assert [rule.id for rule in signatures.builtin() if not required(rule.pattern)] == []
+
+
+def test_a_rule_of_two_words_is_not_tried_where_only_one_of_them_stands() -> None:
+    """A pattern costs milliseconds to compile, more than a small job's whole reading."""
+    line = "rank 3 of the gpu group: loss 2.5, next checkpoint in 17 s"
+    assert list(signatures.load()._candidates(pl.Series([line]))) == []
