@@ -13,6 +13,10 @@ from typing import Any, Final
 
 MAX_OPERATIONS: Final = 40_000_000
 MAX_DEPTH: Final = 64
+#: Values that a pickle may mean for each of its bytes. Rank 0's stack, written once, is referred to by each entry; more
+#: than this only grows where containers refer to containers.
+MOST_A_BYTE: Final = 64
+_ALLOWED: Final = 100_000
 _MARK: Final = object()
 
 
@@ -42,6 +46,7 @@ _FORBIDDEN = {
 _FIXED = {0x4B: ("<B", 1), 0x4D: ("<H", 2), 0x4A: ("<i", 4), 0x47: (">d", 8)}
 _TEXT = {0x8C: ("<B", 1), 0x58: ("<I", 4), 0x8D: ("<Q", 8)}
 _BYTES = {0x43: ("<B", 1), 0x42: ("<I", 4), 0x8E: ("<Q", 8), 0x55: ("<B", 1), 0x54: ("<i", 4)}
+_CONTAINERS = (list, dict, tuple)
 _CONSTANTS = {0x4E: None, 0x88: True, 0x89: False}
 
 
@@ -51,6 +56,7 @@ class _Machine:
         self.at = 0
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
+        self.is_shared = False  # a container stands in more than one place
         self.depth: dict[int, int] = {}  # id of a nested tuple -> how deeply tuples nest in it
         self.nested: list[tuple[Any, ...]] = []  # keeps those tuples alive, so that no id is used twice
 
@@ -122,7 +128,8 @@ def _forbidden(machine: _Machine, op: bytes) -> HostilePickle:
 
 
 def loads(data: bytes) -> Any:
-    """The plain value in ``data``. Linear in its bytes; allocates no more than its instructions say.
+    """The plain value in ``data``. Linear in its bytes; allocates no more than its instructions say, and walking
+    through the value is linear, too.
 
     :raises HostilePickle: an instruction that imports or calls.
     :raises BrokenPickle: anything else that is not a whole, plain pickle.
@@ -156,7 +163,7 @@ def loads(data: bytes) -> Any:
         elif op == 0x75:  # SETITEMS
             m.store(m.since_mark())
         elif op == 0x2E:  # STOP
-            return m.pop()
+            return _bounded(m)
         elif op == 0x80:  # PROTO
             if m.take(1)[0] > 5:
                 raise BrokenPickle("its protocol is newer than 5")
@@ -170,7 +177,42 @@ def loads(data: bytes) -> Any:
 def _get(m: _Machine, index: int) -> None:
     if index not in m.memo:
         raise BrokenPickle("it refers to a value that was never written")
-    m.stack.append(m.memo[index])
+    value = m.memo[index]
+    m.is_shared |= type(value) in _CONTAINERS
+    m.stack.append(value)
+
+
+def _bounded(m: _Machine) -> Any:
+    """The result. Refused is one that holds itself, or whose shared containers unfold to very many values: two hundred
+    bytes can mean 2^40 of them, and whoever prints or stores that never ends. O(containers).
+    """
+    value = m.pop()
+    if not m.is_shared:
+        return value
+    most = MOST_A_BYTE * len(m.data) + _ALLOWED
+    counts: dict[int, int] = {}
+    begun: set[int] = set()
+    path = [value]
+    while path:
+        top = path[-1]
+        key = id(top)
+        inside = () if type(top) not in _CONTAINERS else top.values() if type(top) is dict else top
+        waiting = [one for one in inside if type(one) in _CONTAINERS and id(one) not in counts]
+        if key in counts or not waiting:
+            counts[key] = 1 + sum(counts.get(id(one)) or _weight(one) for one in inside)
+            if counts[key] > most:
+                raise BrokenPickle(f"its parts refer to each other so often that they mean over {most:,} values")
+            path.pop()
+            continue
+        begun.add(key)
+        if any(id(one) in begun for one in waiting):
+            raise BrokenPickle("a part of it holds itself")
+        path.extend(waiting)
+    return value
+
+
+def _weight(value: Any) -> int:
+    return 1 + len(value) // 8 if type(value) in (str, bytes) else 1
 
 
 def _rare(m: _Machine, op: int) -> None:

@@ -257,6 +257,30 @@ def test_a_huge_memo_index_costs_no_memory():
     assert loads(b"\x80\x02K\x05r" + struct.pack("<I", 2**32 - 1) + b".") == 5
 
 
+def test_a_small_pickle_that_means_two_to_the_sixty_values_is_refused():
+    """Printing or storing it would take all memory; each list is written once and referred to twice."""
+    laugh = "ha"
+    for _ in range(60):
+        laugh = [laugh, laugh]
+    data = pickle.dumps({"pg_config": {"0": {"name": laugh}}, "entries": []}, 2)
+    assert len(data) < 1000
+    with pytest.raises(BrokenPickle, match="refer to each other so often"):
+        loads(data)
+
+
+def test_a_pickle_that_holds_itself_is_refused():
+    ring = []
+    ring.append({"again": ring})
+    with pytest.raises(BrokenPickle, match="holds itself"):
+        loads(pickle.dumps({"entries": ring}, 2))
+
+
+def test_a_stack_that_many_entries_share_is_read():
+    frames = [{"name": f"f{n}", "filename": "/opt/train.py", "line": n} for n in range(40)]
+    dump = {"version": "2.4", "entries": [{"frames": frames, "collective_seq_id": n} for n in range(500)]}
+    assert loads(pickle.dumps(dump, 2)) == dump
+
+
 def test_a_pickle_of_a_gigabyte_is_refused_without_being_kept(monkeypatch):
     import io
 
