@@ -1,13 +1,14 @@
 """Evidence in which one number after the other is made huge, diagnosed under a memory limit: a process of its own.
 
-``python -m tests.diagnosis.hostile_numbers SCENE`` prints one JSON object: how many variants, the peak of memory above
-what the start took, the slowest variant, and what went wrong.
+``python -m tests.diagnosis.hostile_numbers [SCENE …]`` prints one JSON object for each scene: how many variants, by how
+much the peak of memory grew, the slowest variant, and what went wrong.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import pickle
 import re
 import resource
 import sys
@@ -16,11 +17,15 @@ import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from diagnosis import ParseHints, parse
 from diagnosis.pipeline import diagnose
+from tests.diagnosis.flows.exporters import EXPORTERS
 
 HUGE = (str(10**12), str(2**18 - 1))
+#: the same for four bytes of a binary file, whichever end comes first
+HUGE_BYTES = (b"\xff\xff\xff\x7f", b"\x7f\xff\xff\xff", b"\xff\xff\x03\x00", b"\xff" * 4, bytes(4))
 MEMORY_BYTES = 3 << 30
 _NUMBER = re.compile(r"\d+")
 
@@ -92,6 +97,15 @@ def _flows(steps: int = 12) -> list[tuple[float, float, str, str, int]]:
     return rows
 
 
+def _exported(name: str) -> bytes:
+    rows = [
+        {"start_time": start, "duration": took, "src": a, "dst": b, "src_port": 4791, "dst_port": 4791, "proto": 17,
+         "bytes": size // 1000, "packets": 9, "switches": "s1;s2"}
+        for start, took, a, b, size in _flows(1)
+    ]  # fmt: skip
+    return EXPORTERS[name]([{**row, "duration": 0.002} for row in rows])
+
+
 SCENES: dict[str, dict[str, bytes]] = {
     "stacks": {
         **{f"stacks/n{r // 2}/rank-{r}.txt": _STACK.format(pid=100 + r, rank=r).encode() for r in range(3)},
@@ -130,6 +144,15 @@ SCENES: dict[str, dict[str, bytes]] = {
             for t, d, a, b, n in _flows(6)
         ).encode()
     },
+    "flight recorder pickles": {
+        f"fr/nccl_trace_rank_{r}.pickle": pickle.dumps(_RECORDER, protocol) for r, protocol in enumerate((2, 4, 0))
+    },
+    "captures": {f"{name}.{name}": _exported(name) for name in ("pcap", "pcapng")},
+    **{
+        f"flows of {name}": {f"flows.{name}": _exported(name)}
+        for name in ("nfdump-csv", "nfdump-csv-fast", "nfdump-json", "zeek-conn", "aws-vpc")
+    },
+    "a parquet": {"flows.parquet": _exported("parquet")},
     "port counters": {
         "ports.csv": b"time,port,inOctets,outOctets\n"
         + b"".join(b"%d,p%d,%d,9\n" % (t, t % 2, 100 * t) for t in range(9))
@@ -138,26 +161,42 @@ SCENES: dict[str, dict[str, bytes]] = {
 
 
 def variants(files: dict[str, bytes], most: int = 90) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """The files with one number made huge: each in a path, each in a content, evenly thinned out to about ``most``."""
+    """The files with one number made huge: each in a path, each in a content, evenly thinned out to about ``most``.
+
+    In a binary file every four bytes may be a number.
+    """
     places = [(name, m.span(), True) for name in files for m in _NUMBER.finditer(name)]
-    places += [(name, m.span(), False) for name in files for m in _NUMBER.finditer(files[name].decode())]
-    for name, (begin, end), is_path in places[:: max(1, len(HUGE) * len(places) // most)]:
-        for huge in HUGE:
+    for name, data in files.items():
+        if _is_binary(data):
+            places += [(name, (at, at + 4), False) for at in range(len(data) - 3)]
+        else:
+            places += [(name, m.span(), False) for m in _NUMBER.finditer(data.decode())]
+    several = len(HUGE_BYTES) if any(map(_is_binary, files.values())) else len(HUGE)
+    for name, (begin, end), is_path in places[:: max(1, several * len(places) // most)]:
+        for huge in HUGE_BYTES if _is_binary(files[name]) and not is_path else HUGE:
             changed = dict(files)
-            text = name if is_path else files[name].decode()
-            text = text[:begin] + huge + text[end:]
             if is_path:
-                changed[text] = changed.pop(name)
+                changed[f"{name[:begin]}{huge}{name[end:]}"] = changed.pop(name)
             else:
-                changed[name] = text.encode()
-            yield f"{name}, {'path' if is_path else 'content'} at {begin}: {huge}", changed
+                more = huge if isinstance(huge, bytes) else huge.encode()
+                changed[name] = files[name][:begin] + more + files[name][end:]
+            yield f"{name}, {'path' if is_path else 'content'} at {begin}: {huge!r}", changed
+
+
+def _is_binary(data: bytes) -> bool:
+    return b"\0" in data
 
 
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    for scene in sys.argv[1:] or SCENES:
+        print(json.dumps({"scene": scene, **played(SCENES[scene])}), flush=True)
+
+
+def played(files: dict[str, bytes]) -> dict[str, Any]:
+    """What all variants of a scene cost."""
     wrong: list[str] = []
     slowest, count = (0.0, ""), 0
-    files = SCENES[sys.argv[1]]
     run(files)  # what the first diagnosis loads counts for the start
     start = _peak_bytes()
     for told, changed in variants(files):
@@ -168,7 +207,7 @@ def main() -> None:
             wrong.append(f"{told}: {traceback.format_exc()[-1500:]}")
         slowest = max(slowest, (time.process_time() - began, told))
         count += 1
-    print(json.dumps({"count": count, "more_bytes": _peak_bytes() - start, "slowest": slowest, "wrong": wrong}))
+    return {"count": count, "more_bytes": _peak_bytes() - start, "slowest": slowest, "wrong": wrong}
 
 
 def run(files: dict[str, bytes]) -> list[str]:
