@@ -120,8 +120,16 @@ class Run(models.Model):
             models.Index(fields=("state", "sent_at"), name="run_state_sent"),
         )
 
+    #: in ``parameters``: after how many claims it went back to the queue through no fault of its own
+    WAITS = "waits"
+
     def __str__(self) -> str:
         return f"{self.kind} {self.pk} ({self.state})"
+
+    @property
+    def own_tries(self) -> int:
+        """How often the work was begun and did not end, but for the times when it made room for others or waited."""
+        return self.tries - int(self.parameters.get(self.WAITS, 0))
 
 
 class RunLog(models.Model):

@@ -16,7 +16,7 @@ from ingest.models import Artifact, RunLog
 from ingest.refusals import Refused
 from ingest.services import parse_results, ranges
 from ingest.services.reading import artifact_read
-from ingest.services.runs import MAX_TRIES, Postponed, Superseded, Work, tries_of
+from ingest.services.runs import MAX_TRIES, Postponed, Superseded, Work
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def _artifacts(work: Work) -> Iterator[Artifact]:
 
 def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path) -> None:
     # A worker may die for other reasons. If two die over the same file, the file is the reason.
-    if tries_of(work.run) >= MAX_TRIES and artifact.state == Artifact.State.PARSING:
+    if work.run.own_tries >= MAX_TRIES and artifact.state == Artifact.State.PARSING:
         artifact.state = Artifact.State.FAILED
         artifact.problem = (
             "Two workers died reading this, perhaps for want of memory: it was left out and the rest was read. "

@@ -35,8 +35,7 @@ MAX_LOG_ROWS = 200
 _PROGRESS_EVERY_S = 1.0
 #: seconds between attempts to tell a database that is away that work goes back to the queue
 _ASK_AGAIN_S = (1, 2, 5, 10, 20, 30, 60, 60)
-#: in a run's parameters: how often it was put back because of the database or the disk; at most so often
-_WAITS = "waits"
+#: how often a run is put back through no fault of its own
 MAX_WAITS = 100
 
 
@@ -169,7 +168,7 @@ def _work_do(work: Work, act: Callable[[Work], None]) -> None:
         sentence = (
             f"An unexpected error ({type(error).__name__}: {error}) stopped this; retry it, and report it if it stays."
         )
-        if tries_of(run) >= MAX_TRIES:
+        if run.own_tries >= MAX_TRIES:
             run_fail(run, sentence)
         else:
             run_release(run, sentence)
@@ -194,19 +193,14 @@ def run_claim(run_id: int) -> Run | None:
     if not claimed:
         return None
     run.refresh_from_db()
-    if tries_of(run) > MAX_TRIES:
-        times = tries_of(run) - 1
+    if run.own_tries > MAX_TRIES:
+        times = run.own_tries - 1
         run_fail(run, f"This was begun {times} times and its worker died each time; it may need more memory.")
         return None
-    if run.parameters.get(_WAITS, 0) > MAX_WAITS:
+    if run.parameters.get(Run.WAITS, 0) > MAX_WAITS:
         run_fail(run, before or "This waited too long; retry it.")
         return None
     return run
-
-
-def tries_of(run: Run) -> int:
-    """How often the work was begun and did not end, but for the times when it was not its own fault."""
-    return run.tries - int(run.parameters.get(_WAITS, 0))
 
 
 @transaction.atomic
@@ -250,7 +244,7 @@ def run_release(run: Run, sentence: str) -> None:
 
 def _postpone(run: Run, *, is_long: bool) -> None:
     """Back to the queue; this try counts for nothing. Whoever leaves a slot for long work wakes the next for it."""
-    parameters = {**run.parameters, _WAITS: int(run.parameters.get(_WAITS, 0)) + 1}
+    parameters = {**run.parameters, Run.WAITS: int(run.parameters.get(Run.WAITS, 0)) + 1}
     Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries).update(
         state=Run.State.QUEUED, sent_at=timezone.now(), worker="", is_long=is_long, parameters=parameters
     )
@@ -260,7 +254,7 @@ def _postpone(run: Run, *, is_long: bool) -> None:
 
 def _release_when_it_answers(run: Run, sentence: str) -> None:
     """Back to the queue through no fault of the work; asks a database that is away again for some minutes."""
-    parameters = {**run.parameters, _WAITS: int(run.parameters.get(_WAITS, 0)) + 1}
+    parameters = {**run.parameters, Run.WAITS: int(run.parameters.get(Run.WAITS, 0)) + 1}
     held = Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries)
     for pause in (*_ASK_AGAIN_S, None):
         try:
@@ -278,7 +272,7 @@ def _release_when_it_answers(run: Run, sentence: str) -> None:
 @transaction.atomic
 def run_retry(*, run: Run) -> bool:
     """Try a failed run again, with its artifacts. False when it is not a failed one."""
-    parameters = {name: value for name, value in run.parameters.items() if name != _WAITS}
+    parameters = {name: value for name, value in run.parameters.items() if name != Run.WAITS}
     values = {"state": Run.State.QUEUED, "tries": 0, "error": "", "sent_at": None, "ended_at": None}
     values["parameters"] = parameters
     if not Run.objects.filter(pk=run.pk, state=Run.State.FAILED).update(**values):

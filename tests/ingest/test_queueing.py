@@ -136,7 +136,7 @@ def test_an_archive_that_turns_out_large_waits_for_a_slot_and_is_read_then(
         data = tar_of({f"{n}.log": LOG + b"%d\n" % n for n in range(5)})
         services.artifact_receive(job=job, path="all.tar", chunks=[data])
     run = Run.objects.get(kind="unpack")
-    assert (run.state, run.is_long, runs.tries_of(run)) == ("queued", True, 0)
+    assert (run.state, run.is_long, run.own_tries) == ("queued", True, 0)
     slot.release()
     queueing.work_next({"unpack": _unpack()}, asked=run.pk)
     assert Upload.objects.get().state == "settled"
@@ -164,6 +164,7 @@ def test_a_unit_of_files_that_had_its_share_goes_on_later_and_loses_nothing(
         queueing.work_next({"parse": parsing.artifacts_parse}, asked=0)
         counts.append(Artifact.objects.filter(state="parsed").count())
     assert counts == [1, 2, 3]
+    assert [(run.tries, run.own_tries) for run in Run.objects.filter(artifacts__path="0.log")] == [(3, 1)]
 
 
 def test_a_diagnosis_of_many_files_is_long_work(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,8 +58,8 @@ def test_a_worker_killed_while_parsing_has_its_work_done_by_the_next_and_nothing
     until(lambda: parsed() == 40)
     assert time.monotonic() - begun < lease().total_seconds(), "the dead one was not waited for"
     assert Artifact.objects.count() == 40
-    tries = Run.objects.filter(kind="parse").values_list("tries", flat=True)
-    assert max(tries) >= 2  # three were seen once; why is not known
+    # A unit that takes more than its share, as on a busy machine, goes on later: a claim, but no try of its own.
+    assert max(run.own_tries for run in Run.objects.filter(kind="parse")) == 2
     job.refresh_from_db()
     assert job.revision == 1
 
