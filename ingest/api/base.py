@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.cache import cache
-from drf_spectacular.utils import OpenApiParameter
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import NotFound
 from rest_framework.generics import GenericAPIView
 from rest_framework.pagination import CursorPagination
@@ -38,6 +38,16 @@ _ABILITY = {
     Token.Scope.REVIEW.value: "review",
     Token.Scope.MANAGE.value: "webhooks",
 }
+
+
+def asks(*parameters: OpenApiParameter) -> Callable[[Any], Any]:
+    """Decorator: what the address of a method may ask for. The schema says it, and nothing else is taken."""
+
+    def mark(method: Any) -> Any:
+        method.asks = tuple(parameter.name for parameter in parameters)
+        return extend_schema(parameters=list(parameters))(method)
+
+    return mark
 
 
 class HasScope(BasePermission):
@@ -97,6 +107,23 @@ class ApiView(GenericAPIView[Any]):
     rate = "API_PER_MINUTE"
     metadata_class = None  # OPTIONS only lists the methods; docs/openapi.yaml describes them
     rate_headers: dict[str, str] = {}  # noqa: RUF012  # the throttle replaces it on the instance and never changes it
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        self._refuse_unknown(request)
+
+    def _refuse_unknown(self, request: Request) -> None:
+        """A misspelt or doubled parameter would be passed over, and a part be taken for the whole."""
+        method = getattr(self, (request.method or "").lower(), None)
+        known = getattr(method, "asks", ())
+        if request.method in ("GET", "HEAD") and isinstance(self.paginator, Cursor):
+            known = (*known, self.paginator.cursor_query_param, self.paginator.page_size_query_param)
+        for name, values in request.query_params.lists():
+            if name not in known:
+                there = f"there are {', '.join(known)}" if known else "it takes none"
+                raise Refused(f"No parameter is called “{name[:40]}” here: {there}.", code="unknown", status=400)
+            if len(values) > 1:
+                raise Refused(f"{name} is there {len(values)} times: send it once.", code="doubled", status=400)
 
     def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
         return Response(status=204, headers={"Allow": ", ".join(self.allowed_methods)})

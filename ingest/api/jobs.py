@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ingest import selectors, services
-from ingest.api.base import IDEMPOTENCY_KEY, ApiView, Cursor
+from ingest.api.base import IDEMPOTENCY_KEY, ApiView, Cursor, asks
 from ingest.api.serializers import (
     PROBLEM,
     ArtifactSerializer,
@@ -129,9 +129,9 @@ class JobView(ApiView):
         summary="Delete a job with its evidence, incidents and decisions",
         description="For administrators, and for the creator of the job while nobody else worked on its incidents. "
         "This cannot be undone; the deletion stays on record. 409 while work on the job is running.",
-        parameters=[OpenApiParameter("reason", str, description="The reason, for the record")],
         responses={204: None, 403: PROBLEM, 409: PROBLEM},
     )
+    @asks(OpenApiParameter("reason", str, description="The reason, for the record"))
     def delete(self, request: Request, slug: str) -> Response:
         reason = request.query_params.get("reason", "")
         services.job_delete(job=job_of(request, slug), user=request.user, reason=reason)

@@ -223,6 +223,7 @@ class RunLogSerializer(serializers.ModelSerializer[RunLog]):
 
 class RunSerializer(serializers.ModelSerializer[Run]):
     log = RunLogSerializer(many=True)
+    tries = serializers.IntegerField(source="own_tries", read_only=True)
 
     class Meta:
         model = Run

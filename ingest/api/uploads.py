@@ -19,7 +19,7 @@ from rest_framework.response import Response
 
 from diagnosis import numbers
 from ingest import selectors, services, storage
-from ingest.api.base import ApiView
+from ingest.api.base import ApiView, asks
 from ingest.api.jobs import job_of
 from ingest.api.serializers import PROBLEM, CapabilitiesSerializer, ReceiptSerializer
 from ingest.bodies import GoAhead, received
@@ -48,11 +48,11 @@ class ArtifactView(ApiView):
         summary="Send one file or archive by its SHA-256",
         description="Sending it again changes nothing (200). Archives are opened in the background (202).",
         request=_RAW,
-        parameters=[
-            OpenApiParameter("path", str, required=True, description="Name of the file within the job"),
-            OpenApiParameter("attempt", _ATTEMPT, description="Launch of the job, counted from 0"),
-        ],
         responses={200: ReceiptSerializer, 201: ReceiptSerializer, 202: ReceiptSerializer, 422: PROBLEM},
+    )
+    @asks(
+        OpenApiParameter("path", str, required=True, description="Name of the file within the job"),
+        OpenApiParameter("attempt", _ATTEMPT, description="Launch of the job, counted from 0"),
     )
     def put(self, request: Request, slug: str, sha256: str) -> HttpResponse:
         job = job_of(request, slug)

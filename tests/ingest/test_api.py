@@ -211,6 +211,20 @@ def test_lists_are_cut_by_a_cursor_that_new_rows_do_not_shift(api: Any) -> None:
     assert [row["slug"] for row in first["results"] + second["results"]] == ["j4", "j3", "j2", "j1"]
 
 
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("/api/v1/jobs/?pagesize=2", "“pagesize” here: there are cursor, page_size."),
+        ("/api/v1/jobs/?page_size=2&page_size=3", "page_size is there 2 times"),
+        ("/api/v1/me/?verbose=1", "it takes none"),
+    ],
+)
+def test_a_parameter_that_would_be_passed_over_is_refused(api: Any, address: str, said: str) -> None:
+    answer = api.get(address)
+    assert answer.status_code == 400
+    assert said in answer.json()["detail"]
+
+
 def test_too_many_requests_are_told_when_to_come_back(api: Any, settings: Any) -> None:
     settings.API_PER_MINUTE = 2
     answers = [api.get("/api/v1/jobs/") for _ in range(3)]

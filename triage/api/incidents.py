@@ -9,7 +9,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ingest.api.base import IDEMPOTENCY_KEY, ApiView, Cursor
+from ingest.api.base import IDEMPOTENCY_KEY, ApiView, Cursor, asks
 from ingest.api.serializers import PROBLEM
 from ingest.models import Token
 from ingest.refusals import Refused
@@ -54,9 +54,9 @@ class IncidentsView(ApiView):
         operation_id="incidents_list",
         tags=TAGS,
         summary="Incidents that match a search, newest first",
-        parameters=[_QUERY, _FILTER],
         responses={200: IncidentSerializer(many=True), 422: PROBLEM},
     )
+    @asks(_QUERY, _FILTER)
     def get(self, request: Request) -> Response:
         text = request.query_params.get("q", "")
         if slug := request.query_params.get("filter"):

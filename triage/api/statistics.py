@@ -12,7 +12,7 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ingest.api.base import ApiView
+from ingest.api.base import ApiView, asks
 from ingest.api.serializers import PROBLEM
 from ingest.api.uploads import COUNT, number_of
 from ingest.refusals import Refused
@@ -51,15 +51,15 @@ class StatisticsView(ApiView):
         operation_id="statistics_read",
         tags=["statistics"],
         summary="Kinds and costs of failures, for a search and a range of days",
-        parameters=[
-            OpenApiParameter("q", str, description="The search language of the list"),
-            OpenApiParameter("since", date, description="First day; default: 89 days before `until`"),
-            OpenApiParameter("until", date, description="Last day; default: today"),
-            OpenApiParameter(
-                "by", str, enum=list(DIMENSIONS), description="The column that the table `dimension` groups by"
-            ),
-        ],
         responses={200: StatisticsSerializer, 422: PROBLEM},
+    )
+    @asks(
+        OpenApiParameter("q", str, description="The search language of the list"),
+        OpenApiParameter("since", date, description="First day; default: 89 days before `until`"),
+        OpenApiParameter("until", date, description="Last day; default: today"),
+        OpenApiParameter(
+            "by", str, enum=list(DIMENSIONS), description="The column that the table `dimension` groups by"
+        ),
     )
     def get(self, request: Request) -> Response:
         if not can(request.user, "statistics"):
@@ -99,9 +99,9 @@ class SearchView(ApiView):
         operation_id="search_suggest",
         tags=["search"],
         summary="Suggestions at the cursor: keys, or values of the key before it",
-        parameters=[OpenApiParameter("q", str), OpenApiParameter("cursor", COUNT)],
         responses={200: SuggestionSerializer(many=True)},
     )
+    @asks(OpenApiParameter("q", str), OpenApiParameter("cursor", COUNT))
     def get(self, request: Request) -> Response:
         text = request.query_params.get("q", "")
         asked = request.query_params.get("cursor")
