@@ -1,23 +1,28 @@
-"""``make test``: every check of this project, one stage after the other; a stage that fails fails the whole.
+"""``make test``: every check of this project, two at a time; a stage that fails fails the whole.
 
-The cheap static checks come first and run side by side. The tests come last, so that pytest's own summary is the
-last line of a good run. `python -m scripts.check NAME…` runs the named stages only.
+The stages that take longest begin first and each is one process, so that both cores of a small machine are busy to the
+end and nothing is loaded twice. What a stage says is shown when it has ended; the last line counts all tests, as
+pytest would. `python -m scripts.check NAME…` runs the named stages only.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from scripts.chromium import find_or_install
 from scripts.services import ROOT, ServiceError, postgres
@@ -26,7 +31,12 @@ PYTHON = sys.executable
 #: The checks speak of this checkout alone: what a shell has set for a server of its own must not steer them. Nor do
 #: the hundred processes that they start compile each module anew where a shell asks for that.
 UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
-PYTEST = [PYTHON, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "--durations=10", "--durations-min=1"]
+AT_ONCE = 2
+PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=10", "--durations-min=1"]
+#: tests of the engine alone, in a stage of their own; all else is below ``tests``, too
+_ENGINE = ("tests/diagnosis", "tests/fuzz")
+#: what a line of pytest's own counts, and the first of these words fails a run
+_COUNTED = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,79 +58,116 @@ def _browser() -> Iterator[dict[str, str]]:
     yield {"FAULTLINE_CHROMIUM": find_or_install()}
 
 
-STATIC = (
+def _tests(name: str, *arguments: str, beside: Any = contextlib.nullcontext) -> Stage:
+    """A run of pytest, which empties the folder of its output when it begins: each has its own."""
+    return Stage(name, [*PYTEST, f"--output=test-results/{name.replace(' ', '-')}", *arguments], beside)
+
+
+#: longest first: whoever comes last fills the gaps
+STAGES = (
+    _tests("tests in the browser and with workers", "tests", "-m", "e2e or broker", beside=_browser),
+    _tests("tests of the engine", *_ENGINE, "exams", "measure"),
+    _tests("tests on SQLite", "tests", *(f"--ignore={path}" for path in _ENGINE), "-m", "not e2e and not broker"),
+    _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", beside=_postgres),
+    Stage("mypy", [PYTHON, "-m", "mypy"]),
+    Stage("openapi", [PYTHON, "-m", "scripts.openapi", "--check"]),
+    Stage("migrations", [PYTHON, "manage.py", "makemigrations", "--check", "--dry-run"]),
+    Stage("layers", ["lint-imports"]),
     Stage("ruff", [PYTHON, "-m", "ruff", "check", "--output-format", "concise", "."]),
     Stage("format", [PYTHON, "-m", "ruff", "format", "--check", "--output-format", "concise", "."]),
     Stage("scripts of pages", ["oxlint", "--deny-warnings", "static/js"]),
     Stage("format of scripts of pages", ["oxfmt", "--check", "static/js"]),
     Stage("lines of pages", [PYTHON, "-m", "scripts.lines"]),
-    Stage("mypy", [PYTHON, "-m", "mypy"]),
-    Stage("layers", ["lint-imports"]),
-    Stage("migrations", [PYTHON, "manage.py", "makemigrations", "--check", "--dry-run"]),
-    Stage("openapi", [PYTHON, "-m", "scripts.openapi", "--check"]),
-)
-TESTS = (
-    Stage("tests on PostgreSQL", [*PYTEST, "tests/ingest", "tests/triage"], _postgres),
-    Stage("tests on SQLite and in the browser", PYTEST, _browser),
 )
 
 
-def run(stage: Stage, *, capture: bool) -> tuple[int, str]:
-    """Run one stage; returns its status and, when captured, its output."""
-    kept = {name: value for name, value in os.environ.items() if name not in UNSET}
-    env = {**kept, "PATH": f"{Path(PYTHON).parent}{os.pathsep}{kept.get('PATH', '')}", "PYTHONUNBUFFERED": "1"}
-    with stage.beside() as more:
-        done = subprocess.run(
-            stage.argv,
-            cwd=ROOT,
-            env={**env, **(more or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if capture else None,
-            stderr=subprocess.STDOUT if capture else None,
-            text=True,
-            check=False,
-        )
-    return done.returncode, done.stdout or ""
+@dataclass(slots=True)
+class Runner:
+    """Runs stages; knows which processes it must end when it is ended itself."""
+
+    failed: list[str] = field(default_factory=list)
+    counted: Counter[str] = field(default_factory=Counter)
+    _running: set[subprocess.Popen[str]] = field(default_factory=set)
+    _speaking: threading.Lock = field(default_factory=threading.Lock)
+    _is_over: bool = False
+
+    def play(self, stage: Stage) -> None:
+        """Run one stage and tell how it ended; what a test stage or a failed one said is shown whole."""
+        if self._is_over:
+            return
+        self._say(f"begins {stage.name}")
+        began = time.monotonic()
+        try:
+            status, output = self._run(stage)
+        except ServiceError as error:
+            status, output = 1, str(error)
+        is_test = stage.argv[: len(PYTEST)] == PYTEST
+        if is_test:
+            self.counted.update(counted(output))
+        if status:
+            self.failed.append(stage.name)
+        ended = f"{'FAILED' if status else 'ok    '} {stage.name} ({time.monotonic() - began:.0f} s)"
+        self._say(f"{output.rstrip()}\n{ended}\n" if (is_test or status) else ended)
+
+    def end(self) -> None:
+        """Begin nothing more and end what runs; each process takes its own children with it."""
+        self._is_over = True
+        for process in list(self._running):
+            process.terminate()
+
+    def _run(self, stage: Stage) -> tuple[int, str]:
+        kept = {name: value for name, value in os.environ.items() if name not in UNSET}
+        env = {**kept, "PATH": f"{Path(PYTHON).parent}{os.pathsep}{kept.get('PATH', '')}", "PYTHONUNBUFFERED": "1"}
+        with stage.beside() as more:
+            process = subprocess.Popen(
+                stage.argv,
+                cwd=ROOT,
+                env={**env, **(more or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            )
+            self._running.add(process)
+            try:
+                output, _ = process.communicate()
+            finally:
+                self._running.discard(process)
+        return process.returncode, output
+
+    def _say(self, text: str) -> None:
+        with self._speaking:
+            print(text, flush=True)
+
+
+def counted(output: str) -> Counter[str]:
+    """What pytest's last line counts, by its words."""
+    lines = output.rstrip().splitlines()
+    return Counter({word: int(number) for number, word in _COUNTED.findall(lines[-1] if lines else "")})
 
 
 def main(wanted: Sequence[str]) -> int:
-    failed: list[str] = []
     started = time.monotonic()
-
-    def report(stage: Stage, status: int, began: float, output: str = "") -> None:
-        print(f"{'ok    ' if status == 0 else 'FAILED'} {stage.name} ({time.monotonic() - began:.0f} s)", flush=True)
-        if status:
-            failed.append(stage.name)
-            print(output, flush=True)
-
-    def captured(stage: Stage) -> None:
-        began = time.monotonic()
-        status, output = run(stage, capture=True)
-        report(stage, status, began, output)
-
-    names = [stage.name for stage in STATIC + TESTS]
+    names = [stage.name for stage in STAGES]
     unknown = [name for name in wanted if name not in names]
     if unknown:
         print(f"No stage is called {unknown[0]!r}; there are: {', '.join(names)}", file=sys.stderr)
         return 2
     shutil.rmtree(ROOT / "test-results", ignore_errors=True)
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(captured, [stage for stage in STATIC if not wanted or stage.name in wanted]))
-    for stage in TESTS:
-        if wanted and stage.name not in wanted:
-            continue
-        print(f"\n{stage.name}", flush=True)
-        began = time.monotonic()
+    runner = Runner()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         try:
-            status, _ = run(stage, capture=False)
-        except ServiceError as error:
-            print(error, flush=True)
-            status = 1
-        if status:
-            report(stage, status, began)
-    if failed:
-        print(f"\nFAILED after {time.monotonic() - started:.0f} s: {', '.join(failed)}", flush=True)
+            list(pool.map(runner.play, [stage for stage in STAGES if not wanted or stage.name in wanted]))
+        except BaseException:  # a signal
+            runner.end()
+            raise
+    took = time.monotonic() - started
+    if runner.failed:
+        print(f"\nFAILED after {took:.0f} s: {', '.join(runner.failed)}", flush=True)
         return 1
+    del runner.counted["deselected"]  # a test that one stage leaves out is run by another one
+    print(f"\n{', '.join(f'{number} {word}' for word, number in runner.counted.items())} in {took:.2f}s", flush=True)
     return 0
 
 

@@ -1,8 +1,16 @@
 """What `make test` relies on and prints."""
 
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from scripts import check
+from scripts.services import ROOT
+from tests.patience import wait_for
 
 
 def test_the_slowest_tests_are_printed() -> None:
@@ -11,4 +19,57 @@ def test_the_slowest_tests_are_printed() -> None:
 
 def test_a_stage_that_is_not_there_is_told_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main(["rain"]) == 2
-    assert "there are: ruff, format, " in capsys.readouterr().err
+    assert "tests on PostgreSQL, mypy" in capsys.readouterr().err
+
+
+def test_every_test_belongs_to_a_stage_and_none_to_two() -> None:
+    """PostgreSQL repeats what touches the database."""
+    argv = [stage.argv for stage in check.STAGES if stage.name.startswith("tests") and "PostgreSQL" not in stage.name]
+    chosen = [[part for part in one[len(check.PYTEST) :] if not part.startswith("--output")] for one in argv]
+    assert chosen == [
+        ["tests", "-m", "e2e or broker"],
+        ["tests/diagnosis", "tests/fuzz", "exams", "measure"],
+        ["tests", "--ignore=tests/diagnosis", "--ignore=tests/fuzz", "-m", "not e2e and not broker"],
+    ]
+    places = ["tests/diagnosis", "tests/fuzz", "exams", "measure"]
+    marked = ["grep", "-rlE", r"pytest\.mark\.(e2e|broker)", "--include=*.py", *places]
+    assert subprocess.run(marked, cwd=ROOT, capture_output=True, text=True, check=False).stdout == ""
+
+
+def _staged(monkeypatch: pytest.MonkeyPatch, *scripts: str) -> None:
+    stages = [check.Stage(f"stage {n}", [sys.executable, "-c", script]) for n, script in enumerate(scripts)]
+    monkeypatch.setattr(check, "STAGES", tuple(stages))
+
+
+def test_a_failed_stage_is_shown_whole_and_fails_all(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _staged(monkeypatch, "print('fine')", "print('broken'); raise SystemExit(1)")
+    assert check.main([]) == 1
+    said = capsys.readouterr().out
+    assert "broken" in said
+    assert "fine" not in said
+    assert said.rstrip().endswith("s: stage 1")
+
+
+def test_the_last_line_counts_the_tests_of_all_stages(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _staged(monkeypatch, "print('3 passed, 1 skipped, 9 deselected in 2.00s')", "print('40 passed in 1.00s')")
+    monkeypatch.setattr(check, "PYTEST", [sys.executable])
+    assert check.main([]) == 0
+    assert capsys.readouterr().out.rstrip().rpartition("\n")[2].startswith("43 passed, 1 skipped in ")
+
+
+def test_what_runs_is_ended_with_the_checks(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    long = f"import os, pathlib, time; pathlib.Path({str(told)!r}).write_text(str(os.getpid())); time.sleep(600)"
+    script = (
+        "import signal, sys; from scripts import check; signal.signal(signal.SIGTERM, check._end); "
+        "check.STAGES = (check.Stage('long', [sys.executable, '-c', sys.argv[1]]),); check.main([])"
+    )
+    checks = subprocess.Popen([sys.executable, "-c", script, long], cwd=ROOT, stdout=subprocess.DEVNULL)
+    wait_for(lambda: told.exists() and told.read_text(), "the stage never began")
+    checks.terminate()
+    assert checks.wait(300) != 0, "it waited for the stage"
+    wait_for(lambda: not Path(f"/proc/{told.read_text()}").exists(), "the stage runs on")
