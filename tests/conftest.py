@@ -25,6 +25,10 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--pictures", action="store_true", help="keep pictures of pages in test-results/")
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of one site, and those of one broker, share a process of a parallel run, so that each starts once.

@@ -156,10 +156,15 @@ def manager(context_of: Callable[..., BrowserContext]) -> Page:
 
 
 @pytest.fixture(scope="session")
-def photograph() -> Callable[[Page, str], None]:
-    """Keep a picture of the whole page in both sizes and both schemes as test-results/<name>-<size>-<scheme>.png."""
+def photograph(request: pytest.FixtureRequest) -> Callable[[Page, str], None]:
+    """Keep a picture of the whole page in both sizes and both schemes as test-results/<name>-<size>-<scheme>.png.
+
+    Only with ``--pictures``: they are for whoever looks at them, and cost two seconds a page.
+    """
 
     def take(page: Page, name: str) -> None:
+        if not request.config.getoption("--pictures"):
+            return
         PICTURES.mkdir(exist_ok=True)
         before = page.viewport_size
         for size, viewport in SIZES.items():

@@ -98,17 +98,18 @@ def test_the_queue_is_worked_through_by_key_from_incident_to_incident(engineer: 
 
 def test_a_queue_being_worked_on_is_left_alone(engineer: Page, samples_ready: None) -> None:
     page, asked = engineer, []
+    page.clock.install()
     page.goto("/")
     page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/") else None)
     page.keyboard.press("j")
     page.keyboard.press("x")
     expect(page.locator(".bulkbar")).to_be_visible()
-    page.wait_for_timeout(6000)
+    page.clock.run_for("10:00")
     assert asked == []
     page.keyboard.press("Escape")
     expect(page.locator(".bulkbar")).not_to_be_visible()
     with page.expect_response(lambda response: response.url.endswith("/"), timeout=PATIENCE_S * 1000):
-        pass
+        page.clock.run_for("00:06")
 
 
 def test_a_manager_goes_from_a_bar_to_the_incident_and_back_to_the_same_picture(

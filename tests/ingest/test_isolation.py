@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from ingest.isolation import Limits, Lost, call
 from ingest.isolation.client import Keeper
 from tests.archives import tar_of
 from tests.ingest.conftest import LOG
+from tests.patience import wait_for
 
 PLENTY = Limits(memory_bytes=1 << 30, silence_s=60, wall_s=120)
 
@@ -67,10 +67,8 @@ def test_a_reader_that_has_grown_makes_room_for_a_new_one(keeper: Keeper) -> Non
 
 
 def test_a_silent_reader_is_stopped_after_the_silence_allowed(keeper: Keeper) -> None:
-    began = time.monotonic()
     with pytest.raises(Lost, match="made no progress for 1 seconds"):
-        ask(keeper, "hang", Limits(0, silence_s=1, wall_s=60))
-    assert time.monotonic() - began < 20
+        ask(keeper, "hang", Limits(0, silence_s=1, wall_s=600))
 
 
 def test_a_reader_that_never_ends_is_stopped_though_it_is_not_silent(keeper: Keeper) -> None:
@@ -110,11 +108,7 @@ def test_readers_end_with_their_worker(keeper: Keeper) -> None:
     pid = ask(other, "pid")
     assert other._control is not None
     other._control.close()  # as when the worker is killed
-    for _ in range(200):
-        if not Path(f"/proc/{pid}").exists():
-            break
-        time.sleep(0.05)
-    assert not Path(f"/proc/{pid}").exists()
+    wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the reader still runs")
     other.stop()
 
 

@@ -1,13 +1,12 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from scripts.services import ROOT, ServiceError, free_port, spawn, start_valkey, stop, valkey_url, wait_until
-from tests.patience import wait_for
+from tests.patience import PATIENCE_S, wait_for
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's parent-death signal is Linux's own")
 
@@ -39,7 +38,7 @@ def test_what_was_queued_survives_a_kill_of_valkey(tmp_path: Path) -> None:
 
     first = start_valkey(tmp_path)
     redis.Redis.from_url(first.url).rpush("queue", *range(100))
-    time.sleep(1.1)  # the append-only file reaches the disk once a second
+    redis.Redis.from_url(first.url).execute_command("WAITAOF", 1, 0, PATIENCE_S * 1000)  # once a second it is written
     first.process.kill()
     first.process.wait()
     second = start_valkey(tmp_path)

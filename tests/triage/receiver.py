@@ -23,6 +23,8 @@ class Receiver:
     got: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     #: seconds between the bytes of an answer
     drip_s: float = 0
+    #: bytes that dripped out
+    dripped: int = 0
 
     def bodies(self) -> list[bytes]:
         return [body for _, _, body in self.got]
@@ -61,6 +63,7 @@ def receiving() -> Iterator[Receiver]:
             try:
                 for byte in b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 10_000:
                     self.wfile.write(bytes([byte]))
+                    receiver.dripped += 1
                     time.sleep(receiver.drip_s)
             except OSError:
                 return

@@ -302,6 +302,7 @@ def test_an_answer_that_drips_or_floods_holds_no_worker(hook, receiver, monkeypa
     receiver.drip_s = 0.05
     webhooks.ping(hook=hook)
     assert "No answer within" in Delivery.objects.get().attempts[0]["error"]
+    assert receiver.dripped < 1000, "eight bytes are due by then, and ten thousand would come"
     receiver.drip_s, receiver.answers = 0, [(200, {}, b"x" * (1 << 20))]
     answer = outbound.post(receiver.url, b"{}", {})
     assert (answer.status, len(answer.text)) == (200, outbound.MAX_ANSWER_BYTES)
