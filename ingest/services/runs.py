@@ -197,8 +197,9 @@ def run_claim(run_id: int) -> Run | None:
         times = run.own_tries - 1
         run_fail(run, f"This was begun {times} times and its worker died each time; it may need more memory.")
         return None
-    if run.parameters.get(Run.WAITS, 0) > MAX_WAITS:
-        run_fail(run, before or "This waited too long; retry it.")
+    # who waits for a database or a disk says so; a unit that made room for others went on each time, and ends by itself
+    if before and run.parameters.get(Run.WAITS, 0) > MAX_WAITS:
+        run_fail(run, before)
         return None
     return run
 

@@ -155,6 +155,7 @@ def test_a_unit_of_files_that_had_its_share_goes_on_later_and_loses_nothing(
     from ingest.services import parsing
 
     monkeypatch.setattr(runs, "SHORT_S", -1.0)
+    monkeypatch.setattr(runs, "MAX_WAITS", 1)  # it is no sign of trouble, however often it happens
     monkeypatch.setattr(parsing, "_BATCH", 1)
     monkeypatch.setattr("ingest.tasks.parse.apply_async", lambda *_, **__: None)
     for n in range(3):
