@@ -297,7 +297,7 @@ def test_capabilities_name_the_limits(api: Any, settings: Any) -> None:
         ("get", "/api/v1/jobs/nope/", {}, 404, "no job “nope”"),
         ("get", "/api/v1/jobs/?cursor=zzz", {}, 404, "begin again without it"),
         ("post", "/api/v1/jobs/", {"data": "name=x", "content_type": "text/plain"}, 415, "Send JSON"),
-        ("post", "/api/v1/jobs/", {"data": '{"nam', "content_type": "application/json"}, 400, "Send it again, complete"),
+        ("post", "/api/v1/jobs/", {"data": '{"nam', "content_type": "application/json"}, 400, "again, complete"),
         ("post", "/api/v1/uploads/", {"headers": {"Upload-Length": "5"}}, 400, "names no job"),
         ("post", "/api/v1/uploads/", {"headers": {"Upload-Metadata": "job bm8="}}, 404, "no job “no”"),
     ],
