@@ -126,6 +126,12 @@ def counter(text: str) -> tuple[str, int, int] | None:
     return None
 
 
+def names_counter(text: str) -> bool:
+    """Whether a line of this wording may be progress: it names a counter, and no action that counts something else."""
+    found = counter(text) if re.search(_CANDIDATE, text) else None
+    return found is not None and not re.search(_NOT_A_BEAT, text[: found[2]])
+
+
 def seconds(text: str) -> float | None:
     """The duration of a step that a progress line states, in seconds."""
     for found in _SECONDS.finditer(text):

@@ -1,0 +1,41 @@
+"""One range of a growing log: its counters, the stage at its end, its decisive errors."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+from diagnosis import ParseHints, parse
+from diagnosis.live import observe
+
+STEP = "2026-11-22 03:00:{0:02d},000 INFO [rank0] iteration {0}/1000 loss 2.5 lr 1e-4\n"
+
+
+def seen(text: str, folder: Path) -> dict[str, Any]:
+    data = text.encode()
+    parsed = parse(io.BytesIO(data), "node-1/train.log", ParseHints(), folder)
+    return observe(parsed, lambda offset, length: data[offset : offset + length])
+
+
+def test_the_counters_of_a_range_are_read_in_order(tmp_path: Path) -> None:
+    found = seen("".join(STEP.format(n) for n in range(10, 15)), tmp_path)
+    assert list(found["counters"].values()) == [[10, 11, 12, 13, 14]]
+    assert (found["lines"], found["stage"], found["errors"]) == (5, None, [])
+
+
+def test_a_checkpoint_that_begins_is_the_stage_until_steps_follow(tmp_path: Path) -> None:
+    saving = "2026-11-22 03:00:20,000 INFO saving checkpoint at iteration 20\n"
+    assert seen(STEP.format(20) + saving, tmp_path / "a")["stage"] == "checkpoint_save"
+    assert seen(saving + STEP.format(21), tmp_path / "b")["stage"] == "training"
+
+
+def test_a_decisive_error_is_reported_once_with_its_line(tmp_path: Path) -> None:
+    error = "2026-11-22 03:00:30,000 ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    (row,) = seen(STEP.format(1) + error + error, tmp_path)["errors"]
+    assert "out of memory" in row["text"]
+    assert row["category"]
+
+
+def test_a_range_without_lines_says_nothing(tmp_path: Path) -> None:
+    assert seen("", tmp_path) == {"lines": 0, "counters": {}, "stage": None, "errors": []}
