@@ -11,7 +11,7 @@ from django.utils import timezone
 from kombu.exceptions import KombuError, OperationalError
 
 from ingest.models import Run
-from ingest.services import sweeping
+from ingest.services import sweeping, watching
 from ingest.services.queueing import work_next
 from ingest.services.unpacking import upload_unpack
 from ingest.signals import swept, tidied
@@ -23,6 +23,8 @@ _BROKER_DOWN = (OperationalError, KombuError, OSError)
 #: a client needs seconds to find that the broker is down: after a failure, nobody tries again for this long
 _ASK_AGAIN_S = 15.0
 _ask_again_at = 0.0
+#: the next sweep sends it again: old messages need not pile up in a busy queue
+_WATCH_EXPIRES_S = 30
 
 
 @shared_task
@@ -42,8 +44,18 @@ def _work(asked: int) -> None:
 
 
 @shared_task
+def watch(attempt_id: int) -> None:
+    from ingest.services.watching import attempt_observe  # noqa: PLC0415  # the site only sends this
+
+    attempt_observe(attempt_id)
+
+
+@shared_task
 def sweep() -> None:
     sweeping.sweep()
+    watching.watches_judge()
+    for attempt_id in watching.attempts_due():
+        message_send(watch, attempt_id, expires=_WATCH_EXPIRES_S)
     swept.send_robust(sender=Run)
 
 

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, cast
 import diagnosis.logs.reader  # noqa: F401  # loaded once, before readers are forked
 from diagnosis import archives, merge, parse
 from diagnosis import parsed as parsed_files
+from diagnosis.live.observe import observe
 from diagnosis.model import Parsed, ParseHints
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
@@ -49,6 +50,21 @@ def read_file(
         stream = _Watched(file, line, length)
         result = parse(cast("BinaryIO", stream), path, hints, Path(folder))
     return _kept(result, folder)
+
+
+def observe_range(
+    line: Any, *, source: str, start: int, length: int, path: str, hints: ParseHints, folder: str
+) -> dict[str, Any]:
+    """What a range of a growing log says (:func:`diagnosis.live.observe`)."""
+    with Path(source).open("rb") as file:
+        file.seek(start)
+        result = parse(cast("BinaryIO", _Watched(file, line, length)), path, hints, Path(folder))
+
+        def read(offset: int, count: int) -> bytes:
+            file.seek(offset)
+            return file.read(count)
+
+        return observe(result, read)
 
 
 def join_ranges(line: Any, *, parts: Sequence[str], sha256: str, folder: str) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from ingest.models.access import DEMONSTRATION, Cluster, IdempotencyKey, Service
 from ingest.models.evidence import Artifact, Blob, Run, RunLog, Upload
 from ingest.models.history import HistoryEntry
 from ingest.models.job import Attempt, Job, Node, Outcome
+from ingest.models.watch import Watch
 
 __all__ = [
     "DEMONSTRATION",
@@ -22,4 +23,5 @@ __all__ = [
     "Team",
     "Token",
     "Upload",
+    "Watch",
 ]

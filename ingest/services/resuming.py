@@ -32,7 +32,7 @@ def upload_begin(
         open_already = Upload.objects.filter(
             job=job, attempt__number=attempt, path=path, size_bytes=None, state=Upload.State.RECEIVING
         )
-        if (known := open_already.order_by("created_at").first()) is not None and _part(known).exists():
+        if (known := open_already.order_by("created_at").first()) is not None and part_of(known).exists():
             return known
     upload = Upload.objects.create(
         job=job,
@@ -43,7 +43,7 @@ def upload_begin(
         created_by=user,
     )
     with translate_storage_errors():
-        _part(upload).touch()
+        part_of(upload).touch()
     return upload
 
 
@@ -51,7 +51,7 @@ def upload_offset(upload: Upload) -> int:
     """How many bytes are stored: the size of the part file, or all of a finished upload. The row may be older."""
     if upload.state != Upload.State.RECEIVING:
         return upload.size_bytes or 0
-    part = _part(upload)
+    part = part_of(upload)
     return part.stat().st_size if part.exists() else 0
 
 
@@ -75,7 +75,7 @@ def upload_resume(upload: Upload) -> int:
             Upload.objects.filter(pk=upload.pk).values_list("state", flat=True).first() or Upload.State.SETTLED
         )
         offset = upload_offset(upload)
-        if upload.state == Upload.State.RECEIVING and not _part(upload).exists():
+        if upload.state == Upload.State.RECEIVING and not part_of(upload).exists():
             raise _gone()
     return offset
 
@@ -105,7 +105,7 @@ class Piece:
             raise Refused("The size of this upload is stated already.", code="bad_length", status=400)
         self.stated = upload.size_bytes if size_bytes is None else size_bytes
         self.size_bytes = settings.UPLOAD_MAX_BYTES if self.stated is None else self.stated
-        self._file = _locked(_part(upload))
+        self._file = _locked(part_of(upload))
         self.have = self._file.seek(0, os.SEEK_END)
         if offset != self.have:
             self._file.close()
@@ -165,13 +165,13 @@ def upload_close(*, upload: Upload) -> None:
 def upload_abort(*, upload: Upload) -> None:
     """Abort an unfinished upload and delete its bytes."""
     if upload.state == Upload.State.RECEIVING:
-        _part(upload).unlink(missing_ok=True)
+        part_of(upload).unlink(missing_ok=True)
         upload.delete()
 
 
 def _complete(upload: Upload) -> Receipt:
     """Computes the digest from the whole file: a running digest would not survive the process that began it."""
-    part, announced = _part(upload), upload.sha256
+    part, announced = part_of(upload), upload.sha256
     sha256 = storage.digest_of(part)
     if announced and announced != sha256:
         part.unlink(missing_ok=True)
@@ -192,7 +192,8 @@ def _complete_already() -> Refused:
     return Refused("This upload is complete: begin a new one.", code="complete", status=409)
 
 
-def _part(upload: Upload) -> Path:
+def part_of(upload: Upload) -> Path:
+    """The file that an unfinished upload grows in."""
     return temp_files.part_path(f"{upload.pk}.part")
 
 

@@ -76,7 +76,13 @@ def test_lasting_slow_steps_are_an_alarm_and_one_slow_step_is_none() -> None:
 
 def test_a_decisive_error_is_an_alarm_until_training_goes_on() -> None:
     state, now = trained(20)
-    error = {"signature": "x", "category": "hardware.gpu.ecc", "title": "GPU memory error", "text": "Xid 48", "at": None}
+    error = {
+        "signature": "x",
+        "category": "hardware.gpu.ecc",
+        "title": "GPU memory error",
+        "text": "Xid 48",
+        "at": None,
+    }
     learn(state, "node-2/dmesg", quiet(errors=[error]), now)
     (alarm,) = judge(state, now + 1)
     assert (alarm.kind, alarm.text) == ("error", "GPU memory error: Xid 48")

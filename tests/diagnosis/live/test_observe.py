@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from diagnosis import ParseHints, parse
-from diagnosis.live import observe
+from diagnosis.live.observe import observe
 
 STEP = "2026-11-22 03:00:{0:02d},000 INFO [rank0] iteration {0}/1000 loss 2.5 lr 1e-4\n"
 

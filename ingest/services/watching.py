@@ -1,0 +1,160 @@
+"""Watches running jobs: reads what their growing files gained, and raises or ends alarms.
+
+A live upload is read in ranges of whole lines, each once, in a reader process. When an alarm begins or ends, the files
+as they are become evidence of the job and are diagnosed; the files' later bytes take their place.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from diagnosis import ParseHints, live
+from diagnosis.live.state import step_s
+from ingest import storage, temp_files
+from ingest.isolation import Lost, call
+from ingest.models import Attempt, Job, Upload, Watch
+from ingest.services.artifacts import Incoming, artifacts_add
+from ingest.services.diagnosing import diagnosis_request
+from ingest.services.reading import limits
+from ingest.services.resuming import part_of
+
+log = logging.getLogger(__name__)
+
+#: bytes of one file that are read at once; what is left is read next time
+_RANGE_BYTES = 16 << 20
+#: a line longer than this is read in pieces
+_LINE_BYTES = 1 << 20
+#: how long one look at an attempt may take
+_CLAIM = timedelta(minutes=10)
+#: attempts that one sweep looks at
+_AT_ONCE = 500
+
+
+def attempts_due() -> list[int]:
+    """Attempts with live uploads that gained bytes since they were read. One query."""
+    grown = Upload.objects.filter(
+        state=Upload.State.RECEIVING, size_bytes=None, offset_bytes__gt=F("observed_bytes")
+    ).order_by()
+    return list(grown.values_list("attempt_id", flat=True).distinct()[:_AT_ONCE])
+
+
+def watches_judge() -> None:
+    """Judge every attempt that is followed: silence has no bytes that would wake anybody. Two queries."""
+    now = timezone.now()
+    open_files = Upload.objects.filter(state=Upload.State.RECEIVING, size_bytes=None)
+    for watch in Watch.objects.filter(attempt__in=open_files.values("attempt")).select_related("attempt")[:_AT_ONCE]:
+        if watch.claimed_until is None or watch.claimed_until < now:
+            _judge(watch, now)
+
+
+def attempt_observe(attempt_id: int) -> None:
+    """Read what the attempt's live uploads gained, and judge. Nothing happens while another worker does."""
+    now = timezone.now()
+    attempt = Attempt.objects.select_related("job").filter(pk=attempt_id).first()
+    if attempt is None:
+        return
+    Watch.objects.get_or_create(attempt=attempt, defaults={"state": live.new_state(now.timestamp())})
+    free = Q(claimed_until=None) | Q(claimed_until__lt=now)
+    if not Watch.objects.filter(free, attempt=attempt).update(claimed_until=now + _CLAIM):
+        return
+    watch = Watch.objects.select_related("attempt").get(attempt=attempt)
+    try:
+        uploads = attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None).order_by("path")
+        for upload in uploads.filter(offset_bytes__gt=F("observed_bytes")):
+            _observe(watch, upload, attempt)
+        _judge(watch, timezone.now())
+    finally:
+        Watch.objects.filter(pk=watch.pk).update(claimed_until=None)
+
+
+def _observe(watch: Watch, upload: Upload, attempt: Attempt) -> None:
+    part = part_of(upload)
+    try:
+        begin, end = upload.observed_bytes, _end_of_lines(part, upload.observed_bytes)
+    except FileNotFoundError:  # taken in meanwhile
+        return
+    if end <= begin:
+        return
+    hints = ParseHints(attempt=attempt.number, time_zone=attempt.job.time_zone, offset=begin)
+    try:
+        with temp_files.temp_dir() as folder:
+            seen = call(
+                "observe_range",
+                {"beat": lambda: None, "stage": lambda *_: None},
+                limits(),
+                source=str(part),
+                start=begin,
+                length=end - begin,
+                path=upload.path,
+                hints=hints,
+                folder=str(folder),
+            )
+    except Lost as lost:
+        log.warning("a range of %s is not watched: %s", upload.path, lost)
+        seen = {"lines": 0, "counters": {}, "stage": None, "errors": []}
+    live.learn(watch.state, upload.path, seen, timezone.now().timestamp())
+    Upload.objects.filter(pk=upload.pk).update(observed_bytes=end)
+
+
+def _end_of_lines(part: Path, begin: int) -> int:
+    """Where the last whole line ends, at most one range after ``begin``. Reads the tail of the range alone."""
+    size = part.stat().st_size
+    end = min(size, begin + _RANGE_BYTES)
+    with part.open("rb") as file:
+        file.seek(max(begin, end - _LINE_BYTES))
+        tail = file.read(end - file.tell())
+    found = tail.rfind(b"\n")
+    if found >= 0:
+        return end - len(tail) + found + 1
+    return end if end - begin >= _LINE_BYTES else begin
+
+
+def _judge(watch: Watch, now: datetime) -> None:
+    """Write what holds now; when the alarm begins, changes or ends, have the evidence of now diagnosed."""
+    state = watch.state
+    alarms = live.judge(state, now.timestamp())
+    first = alarms[0] if alarms else None
+    kind = first.kind if first else ""
+    is_changed = kind != watch.alarm
+    watch.alarm, watch.alarm_text = kind, first.text if first else ""
+    watch.alarm_since = _moment(first.since) if first else None
+    watch.iteration, watch.step_s = state["iteration"], step_s(state)
+    watch.stage, watch.advanced_at = state["stage"] or "", _moment(state["advanced_at"])
+    watch.observed_at = now
+    watch.save(update_fields=[f.name for f in Watch._meta.concrete_fields if f.name not in ("id", "claimed_until")])
+    if is_changed:
+        log.info("attempt %s: %s", watch.attempt_id, watch.alarm_text or "the alarm ended")
+        evidence_snapshot(watch.attempt)
+
+
+def evidence_snapshot(attempt: Attempt) -> None:
+    """Make the live uploads' whole lines evidence, and have the job diagnosed. Copies each file once."""
+    job = Job.objects.get(pk=attempt.job_id)
+    for upload in attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None):
+        part = part_of(upload)
+        try:
+            size = upload.offset_bytes
+            with storage.Part() as copy, part.open("rb") as file:
+                while size and (block := file.read(min(size, storage.BLOCK_BYTES))):
+                    copy.write(block)
+                    size -= len(block)
+                if not copy.size_bytes:
+                    continue
+                sha256 = copy.finish(is_synced=True)
+                storage.blob_put(copy.path, sha256)
+                with transaction.atomic():
+                    artifacts_add(upload=upload, incoming=[Incoming(upload.path, sha256, copy.size_bytes)])
+        except FileNotFoundError:  # taken in meanwhile
+            continue
+    diagnosis_request(job=job)
+
+
+def _moment(seconds: Any) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,135 @@
+"""A running job is watched: its beat is known, a hang raises an alarm and has the evidence of now diagnosed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from ingest.models import Artifact, Job, Upload, Watch
+from ingest.services import resuming, watching
+
+pytestmark = pytest.mark.django_db(transaction=True)
+BEGAN = datetime(2026, 11, 22, 3, tzinfo=UTC)
+
+
+class Clock:
+    """The time that the watch believes."""
+
+    def __init__(self) -> None:
+        self.at = BEGAN
+
+    def now(self) -> datetime:
+        return self.at
+
+    def on(self, seconds: float) -> None:
+        self.at += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(watching.timezone, "now", clock.now)
+    return clock
+
+
+@pytest.fixture
+def upload(job: Job) -> Upload:
+    return resuming.upload_begin(job=job, path="node-1/train.log", size_bytes=None)
+
+
+@pytest.fixture
+def write(upload: Upload) -> Callable[[bytes], None]:
+    """The job's log grows."""
+
+    def send(data: bytes) -> None:
+        upload.refresh_from_db()
+        with closing(resuming.Piece(upload, resuming.upload_offset(upload), len(data))) as piece:
+            piece.write(data)
+            piece.finish()
+
+    return send
+
+
+def step(n: int, at: datetime) -> bytes:
+    return f"{at:%Y-%m-%d %H:%M:%S},000 INFO iteration {n}/1000 loss 2.5\n".encode()
+
+
+def trained(write: Callable[[bytes], None], upload: Upload, clock: Clock, first: int, last: int) -> None:
+    for n in range(first, last + 1):
+        clock.on(2)
+        write(step(n, clock.at))
+        watching.attempt_observe(upload.attempt_id)
+
+
+def test_a_training_job_has_a_beat_and_no_alarm(write: Any, upload: Upload, clock: Clock) -> None:
+    trained(write, upload, clock, 1, 12)
+    watch = Watch.objects.get()
+    assert (watch.iteration, watch.step_s, watch.stage, watch.alarm) == (12, 2.0, "training", "")
+    assert watch.advanced_at == clock.at
+    assert not Artifact.objects.exists(), "nothing to diagnose while all is well"
+
+
+def test_a_hang_raises_an_alarm_and_has_the_evidence_of_now_diagnosed(write: Any, upload: Upload, clock: Clock) -> None:
+    trained(write, upload, clock, 1, 12)
+    clock.on(3 * 2 + 15)
+    watching.watches_judge()
+    watch = Watch.objects.get()
+    assert (watch.alarm, watch.alarm_since) == ("hang", BEGAN + timedelta(seconds=24))
+    assert "No progress for 21 s after iteration 12" in watch.alarm_text
+    artifact = Artifact.objects.get()
+    assert (artifact.path, artifact.lines, artifact.is_superseded) == ("node-1/train.log", 12, False)
+    job = Job.objects.get()
+    assert job.is_diagnosis_wanted or job.diagnosing_revision == job.revision
+
+
+def test_an_alarm_ends_when_training_goes_on_and_the_whole_file_takes_its_place_at_the_end(
+    write: Any, upload: Upload, clock: Clock
+) -> None:
+    trained(write, upload, clock, 1, 12)
+    clock.on(60)
+    watching.watches_judge()
+    trained(write, upload, clock, 13, 20)
+    assert Watch.objects.get().alarm == ""
+    upload.refresh_from_db()
+    resuming.upload_close(upload=upload)
+    standing = Artifact.objects.filter(is_superseded=False).get()
+    assert (standing.lines, standing.state) == (20, "parsed")
+    assert watching.attempts_due() == []
+
+
+def test_half_a_line_is_read_when_its_other_half_has_come(write: Any, upload: Upload, clock: Clock) -> None:
+    line = step(1, clock.at)
+    write(line[:20])
+    watching.attempt_observe(upload.attempt_id)
+    assert Upload.objects.get().observed_bytes == 0
+    write(line[20:])
+    watching.attempt_observe(upload.attempt_id)
+    assert Upload.objects.get().observed_bytes == len(line)
+
+
+def test_a_line_without_an_end_is_read_in_pieces(write: Any, upload: Upload, clock: Clock) -> None:
+    write(b"x" * (2 << 20))
+    watching.attempt_observe(upload.attempt_id)
+    assert Upload.objects.get().observed_bytes == 2 << 20
+
+
+def test_only_what_is_new_is_read(write: Any, upload: Upload, clock: Clock) -> None:
+    trained(write, upload, clock, 1, 3)
+    assert watching.attempts_due() == []
+    write(step(4, clock.at))
+    assert watching.attempts_due() == [upload.attempt_id]
+
+
+def test_one_worker_at_a_time_reads_an_attempt(write: Any, upload: Upload, clock: Clock) -> None:
+    trained(write, upload, clock, 1, 3)
+    Watch.objects.update(claimed_until=clock.at + timedelta(minutes=1))
+    write(step(4, clock.at))
+    watching.attempt_observe(upload.attempt_id)
+    assert Watch.objects.get().iteration == 3
+    clock.on(120)
+    watching.attempt_observe(upload.attempt_id)
+    assert Watch.objects.get().iteration == 4
