@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView
 
-from triage.views import all_logs, checks, client, incident, job_tabs, jobs, logs, queue, site, tried
+from triage.views import all_logs, checks, client, incident, job_tabs, jobs, logs, queue, running, site, tried
 
 handler400 = site.bad_request
 handler403 = site.forbidden
@@ -50,6 +50,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("views/", queue.view_save, name="view-save"),
     path("views/<slug:slug>/delete/", queue.view_delete, name="view-delete"),
     path("", include("ingest.urls")),
+    path("running/", running.running, name="running"),
     path("jobs/", jobs.jobs, name="jobs"),
     path("demonstration/remove/", jobs.demonstration_end, name="demonstration-remove"),
     path("samples/load/", jobs.sample, name="sample-load"),

@@ -125,7 +125,7 @@
         }
         again();
       },
-      quietFor > QUIET ? LATE_MS : SOON_MS,
+      quietFor > QUIET && live()?.dataset.live !== "always" ? LATE_MS : SOON_MS,
     );
   if (live()) again();
   document.addEventListener("visibilitychange", () => {

@@ -1,0 +1,86 @@
+"""The wall of running jobs: what runs, how fast, and what is wrong with it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from ingest.models import Upload, Watch
+from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from triage.selectors.running import sparkline
+
+pytestmark = pytest.mark.django_db
+
+
+def followed(name: str, alarm: str = "", silent_s: float = 5, **more: Any) -> Any:
+    """An attempt with a file that grows."""
+    attempt = make_attempt(make_job(name, **more))
+    Upload.objects.create(job=attempt.job, attempt=attempt, path="train.log", size_bytes=None)
+    now = timezone.now()
+    Watch.objects.create(
+        attempt=attempt,
+        state={"steps": [1.0, 2.0, 1.5]},
+        iteration=1200,
+        step_s=1.5,
+        stage="training",
+        advanced_at=now - timedelta(seconds=silent_s),
+        alarm=alarm,
+        alarm_text="No progress for 90 s after iteration 1,200." if alarm else "",
+    )
+    return attempt
+
+
+def test_alarms_come_first_then_the_longest_without_progress(client: Any) -> None:
+    client.force_login(make_user("ada", "engineer"))
+    followed("calm", silent_s=2)
+    followed("silent", silent_s=50)
+    followed("stuck", alarm="hang", silent_s=90)
+    page = client.get("/running/").content.decode()
+    assert page.index(">stuck<") < page.index(">silent<") < page.index(">calm<")
+    assert "No progress for 90 s after iteration 1,200." in page
+    assert "<title>(1) Running" in page
+
+
+def test_a_row_leads_to_the_job_and_to_its_incident(client: Any) -> None:
+    client.force_login(make_user("ada", "engineer"))
+    attempt = followed("stuck", alarm="hang")
+    incident = make_incident(attempt=attempt)
+    page = client.get("/running/").content.decode()
+    assert f'href="/jobs/{attempt.job.slug}/"' in page
+    assert f'href="/incidents/{incident.pk}/"' in page
+
+
+def test_who_may_not_see_a_cluster_sees_none_of_its_running_jobs(client: Any) -> None:
+    followed("secret", cluster=(cluster := make_cluster("h100")))
+    make_team("others", clusters=[cluster])
+    client.force_login(make_user("ada", "engineer"))
+    page = client.get("/running/").content.decode()
+    assert "secret" not in page
+    assert "No job is followed" in page
+
+
+def test_a_job_whose_files_are_whole_runs_no_more(client: Any) -> None:
+    client.force_login(make_user("ada", "engineer"))
+    followed("ended")
+    Upload.objects.update(size_bytes=10, state=Upload.State.SETTLED)
+    assert ">ended<" not in client.get("/running/").content.decode()
+
+
+def test_the_wall_keeps_its_budget_however_many_run(client: Any) -> None:
+    client.force_login(make_user("ada", "engineer"))
+    for n in range(12):
+        followed(f"job-{n}")
+    with CaptureQueriesContext(connection) as queries:
+        client.get("/running/")
+    assert len(queries) <= 8
+
+
+def test_a_sparkline_shows_the_last_steps_from_zero_up() -> None:
+    assert sparkline([1.0]) == ""
+    assert sparkline([1.0, 2.0]) == "0.0,12.0 120.0,1.0"
+    assert len(sparkline([1.0] * 500).split()) == 48

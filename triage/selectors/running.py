@@ -1,0 +1,73 @@
+"""The jobs that run now, as their growing files show them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db.models import Count, Max, Q
+
+from ingest.models import Attempt, Job, Upload, Watch
+from triage.models import Incident
+from triage.selectors.access import visible_cluster_ids
+
+#: Attempts on one page.
+SHOWN = 200
+#: Steps in a sparkline, and its size.
+_POINTS, _WIDTH, _HEIGHT = 48, 120.0, 24.0
+
+
+class Running(NamedTuple):
+    """One attempt that is followed. ``watch`` is None until its first lines were read."""
+
+    job: Job
+    attempt: Attempt
+    watch: Watch | None
+    files: int
+    heard_at: datetime | None
+    incident: Incident | None
+    beat: str
+
+    @property
+    def alarm(self) -> str:
+        return self.watch.alarm if self.watch is not None else ""
+
+
+def running_jobs(user: Any) -> list[Running]:
+    """Attempts with files that still grow, of the clusters that the user may see. Three queries.
+
+    Alarms come first, then what has gone longest without progress.
+    """
+    is_live = Q(uploads__state=Upload.State.RECEIVING, uploads__size_bytes=None)
+    attempts = (
+        Attempt.objects.filter(is_live, job__cluster__in=visible_cluster_ids(user))
+        .annotate(files=Count("uploads"), heard_at=Max("uploads__updated_at"))
+        .select_related("job__cluster", "watch")
+        .order_by("-job__created_at", "number")[:SHOWN]
+    )
+    rows = list(attempts)
+    found = Incident.objects.filter(attempt__in=[row.pk for row in rows], is_withdrawn=False, ordinal=0)
+    incidents = {incident.attempt_id: incident for incident in found}
+    out = []
+    for row in rows:
+        watch = getattr(row, "watch", None)
+        beat = sparkline(watch.state.get("steps") or []) if watch is not None else ""
+        out.append(Running(row.job, row, watch, row.files, row.heard_at, incidents.get(row.pk), beat))
+    return sorted(out, key=_order)
+
+
+def _order(row: Running) -> tuple[Any, ...]:
+    since = row.watch.advanced_at if row.watch is not None else None
+    return not row.alarm, since.timestamp() if since is not None else 0.0, row.job.slug
+
+
+def sparkline(steps: list[float]) -> str:
+    """The points of an SVG polyline of 120 by 24: the last steps' seconds, from zero up. Empty below two steps."""
+    last = [float(value) for value in steps[-_POINTS:]]
+    if len(last) < 2:
+        return ""
+    top = max(last) or 1.0
+    apart = _WIDTH / (len(last) - 1)
+    return " ".join(
+        f"{n * apart:.1f},{_HEIGHT - 1 - (value / top) * (_HEIGHT - 2):.1f}" for n, value in enumerate(last)
+    )
