@@ -26,8 +26,8 @@ def observe(parsed: Parsed, read: Callable[[int, int], bytes]) -> dict[str, Any]
         read: gives bytes of the file at an offset, as ``columns.parquet`` states it.
 
     Returns:
-        ``{"lines": n, "counters": {message: [n, …]}, "stage": str | None, "errors": [{"signature", "category",
-        "title", "text", "at"}]}``; counters in the order of the lines, times in ns UTC or None.
+        ``{"lines": n, "counters": {message: [[n, at], …]}, "stage": str | None, "errors": [{"signature", "category",
+        "title", "text", "at"}]}``; counters in the order of the lines; ``at`` in ns UTC, None where a line has no time.
     """
     if parsed.columns is None or parsed.uniques is None:
         return {"lines": 0, "counters": {}, "stage": None, "errors": []}
@@ -44,18 +44,18 @@ def observe(parsed: Parsed, read: Callable[[int, int], bytes]) -> dict[str, Any]
 
 def _counters(
     uniques: pl.DataFrame, columns: pl.DataFrame, read: Callable[[int, int], bytes]
-) -> tuple[dict[str, list[int]], int]:
+) -> tuple[dict[str, list[list[int | None]]], int]:
     """The counters of each message, and the last line with one."""
     wanted = [m for m, example in uniques.select("masked", "example").iter_rows() if progress.names_counter(example)]
     if not wanted:
         return {}, 0
     rows = columns.filter(pl.col("masked").is_in(pl.Series(wanted, dtype=pl.UInt64).implode())).tail(MOST_LINES)
-    found: dict[str, list[int]] = {}
+    found: dict[str, list[list[int | None]]] = {}
     last = 0
-    for line, masked, offset, length in rows.select("line", "masked", "offset", "length").iter_rows():
+    for line, masked, offset, length, at in rows.select("line", "masked", "offset", "length", "time").iter_rows():
         text = read(offset, min(length, 2_000)).decode("utf-8", "replace").rsplit("\r", 1)[-1]
         if counted := progress.counter(text):
-            found.setdefault(f"{counted[0]} {masked:x}", []).append(counted[1])
+            found.setdefault(f"{counted[0]} {masked:x}", []).append([counted[1], at])
             last = line
     return found, last
 

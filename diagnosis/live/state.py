@@ -5,7 +5,7 @@ All times are seconds on the clock of the site: a hang is silence, and silence h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
@@ -58,34 +58,43 @@ def learn(state: State, source: str, seen: Mapping[str, Any], now: float) -> Sta
     return state
 
 
-def step_s(state: State) -> float | None:
+def step_s(state: Mapping[str, Any]) -> float | None:
     """The usual seconds of an iteration: the median of the last ones. None before five."""
     return median(state["steps"][-64:]) if len(state["steps"]) >= 5 else None
 
 
-def _count(state: State, key: str, numbers: list[int], now: float) -> bool:
-    """Whether the counter grew. The counter with most advances leads: its numbers are the job's iterations."""
-    before = state["counters"].get(key)
-    if before is None:
+def _count(state: State, key: str, said: Sequence[Sequence[int | None]], now: float) -> bool:
+    """Whether the counter grew. The counter with most advances leads: its numbers are the job's iterations.
+
+    A step's seconds are those between the stamps of its lines; without stamps, those between two looks.
+    """
+    known = state["counters"].get(key)
+    if known is None:
         if len(state["counters"]) >= MOST_COUNTERS:
             return False
-        state["counters"][key] = {"n": max(numbers), "at": now, "advances": int(len(set(numbers)) > 1)}
-        return len(set(numbers)) > 1
-    highest = max(numbers)
-    if highest <= before["n"]:
-        if highest < before["n"]:  # a restart counts from an earlier checkpoint
-            before["n"], before["at"] = highest, now
-        return False
-    before["advances"] += 1
+        known = state["counters"][key] = {"n": said[0][0], "t": said[0][1], "at": now, "advances": 0}
+        said = said[1:]
+    steps, advances = [], 0
+    for number, stamp in said:
+        if number is None or number == known["n"]:
+            continue
+        if number > known["n"]:
+            advances += 1
+            seconds = now - known["at"]
+            if stamp is not None and known["t"] is not None:
+                seconds = (stamp - known["t"]) / 1e9
+            if seconds > 0:
+                steps.append(round(seconds / (number - known["n"]), 4))
+        known["n"], known["t"], known["at"] = number, stamp, now  # a restart counts from an earlier checkpoint
+    known["advances"] += advances
     leader = state["counters"].get(state["leader"] or "")
-    if leader is None or before["advances"] > leader["advances"] + 2:
+    if advances and (leader is None or known["advances"] > leader["advances"] + 2):
         state["leader"] = key
     if state["leader"] == key:
-        each = (now - before["at"]) / (highest - before["n"])
-        state["steps"] = [*state["steps"], round(each, 4)][-MOST_STEPS:]
-        state["iteration"] = highest
-    before["n"], before["at"] = highest, now
-    return True
+        state["steps"] = [*state["steps"], *steps][-MOST_STEPS:]
+        state["iteration"] = known["n"]
+        state["advances"] += advances
+    return advances > 0
 
 
 def _advance(state: State, now: float) -> None:
@@ -95,4 +104,3 @@ def _advance(state: State, now: float) -> None:
         pause = now - state["advanced_at"]
         state["longest"][stage] = max(pause, state["longest"].get(stage, 0.0))
     state["advanced_at"] = now
-    state["advances"] += 1

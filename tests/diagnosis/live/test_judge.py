@@ -13,7 +13,7 @@ def quiet(**more: Any) -> dict[str, Any]:
 
 
 def steps(*numbers: int, stage: str | None = None) -> dict[str, Any]:
-    return quiet(counters={"iteration a": list(numbers)}, stage=stage)
+    return quiet(counters={"iteration a": [[n, None] for n in numbers]}, stage=stage)
 
 
 def trained(count: int, each_s: float = 2.0) -> tuple[dict[str, Any], float]:
@@ -103,11 +103,19 @@ def test_hostile_evidence_does_not_grow_the_state() -> None:
     state = new_state(0.0)
     errors = [{"signature": str(n), "category": "x", "title": "t", "text": "t", "at": None} for n in range(100)]
     for n in range(MOST_SOURCES + 50):
-        many = {f"iteration {n} {k}": [k, k + 1] for k in range(3)}
+        many = {f"iteration {n} {k}": [[k, None], [k + 1, None]] for k in range(3)}
         learn(state, f"source-{n}", quiet(counters=many, errors=errors), float(n))
     for n in range(500):
-        learn(state, "source-0", quiet(counters={"iteration 0 0": [n * 10]}), 10_000.0 + n)
+        learn(state, "source-0", quiet(counters={"iteration 0 0": [[n * 10, None]]}), 10_000.0 + n)
     assert len(state["sources"]) == MOST_SOURCES
     assert len(state["counters"]) == MOST_COUNTERS
     assert len(state["errors"]) == MOST_ERRORS
     assert len(state["steps"]) <= MOST_STEPS
+
+
+def test_steps_are_timed_by_the_stamps_of_their_lines_though_many_come_in_one_look() -> None:
+    state = new_state(0.0)
+    said = [[n, n * 500_000_000] for n in range(1, 21)]
+    learn(state, "a", quiet(counters={"iteration a": said}), 5.0)
+    assert step_s(state) == 0.5
+    assert kinds(state, 5.0 + 3 * 0.5 + 15) == ["hang"]

@@ -20,7 +20,9 @@ def seen(text: str, folder: Path) -> dict[str, Any]:
 
 def test_the_counters_of_a_range_are_read_in_order(tmp_path: Path) -> None:
     found = seen("".join(STEP.format(n) for n in range(10, 15)), tmp_path)
-    assert list(found["counters"].values()) == [[10, 11, 12, 13, 14]]
+    (counted,) = found["counters"].values()
+    assert [n for n, _ in counted] == [10, 11, 12, 13, 14]
+    assert counted[1][1] - counted[0][1] == 1_000_000_000
     assert (found["lines"], found["stage"], found["errors"]) == (5, None, [])
 
 
