@@ -10,8 +10,9 @@ have ended it:
 * **Unanswered.** Words (also small ones) to which no answer comes for longer than a kernel delays one: the receiver,
   or its port, is gone.
 
-Needs records short enough to show pauses, with acknowledgements for the second and third. A connection on which answers
-are not seen at usual times says nothing of them. O(records log records) of the steps that are looked at.
+Needs records short enough to show pauses, small ones among them; a capture of whole transfers alone says nothing here
+(see ``transfers`` for what it says). A connection on which answers are not seen at usual times tells of no hanging.
+O(records log records) of the steps that are looked at.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ TRAINING: Final = 0.005
 #: Answers are seen on a connection if they are to this share of its transfers of usual steps.
 ANSWERED: Final = 0.8
 
+#: Small records must come back on this share of the hops that carry data.
+WORDS: Final = 0.5
+
 _NEVER: Final = 1e18
 _ENDS: Final = ("src", "dst", "low")
 
@@ -69,7 +73,7 @@ def waiting(job: JobFlows, steps: Steps, slow: Bools, capture: Capture) -> Waiti
     if len(chosen_calm) < 3:
         return None
     table = records(job, steps, chosen, capture)
-    if table.is_empty():
+    if not _shows_words(table):
         return None
     every = _until(table, chosen_calm)
     training = every.join(_training(every), on=["src", "dst", "low"], how="semi")
@@ -129,6 +133,15 @@ def _table(mine: Flows) -> pl.DataFrame:
             "empty": mine.empty,
         }
     )
+
+
+def _shows_words(table: pl.DataFrame) -> bool:
+    """Whether the records show who answers whom: small ones come back on most hops that carry data. Where an exporter
+    gives whole transfers alone, all hops of a collective last until its last sender is ready, and who was silent says
+    nothing of whose turn it was."""
+    data = table.filter("data").select("src", "dst").unique()
+    words = table.filter(~pl.col("data")).select(src="dst", dst="src").unique()
+    return data.height > 0 and data.join(words, on=["src", "dst"]).height >= WORDS * data.height
 
 
 def _spread(numbers: Ints, most: int) -> Ints:

@@ -153,3 +153,8 @@ def test_a_finding_about_the_whole_capture_stands_beside_a_stretch() -> None:
 
 def test_a_candidate_knows_whether_its_name_is_a_machine() -> None:
     assert not Candidate("node", ("10.0.0.1",), (1,)).is_machine
+
+
+def test_a_capture_of_whole_transfers_alone_says_nothing_of_turns() -> None:
+    job, steps, whole = capture(late=2)
+    assert stragglers(job, steps, replace(whole, flows=whole.flows.take(~whole.flows.control))) == []
