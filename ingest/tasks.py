@@ -37,10 +37,10 @@ def parse(run_id: int) -> None:
     _work(run_id)
 
 
-def _work(asked: int) -> None:
+def _work(run_id: int) -> None:
     from ingest.services.parsing import artifacts_parse  # noqa: PLC0415  # the site only sends this
 
-    work_next({Run.Kind.UNPACK: upload_unpack, Run.Kind.PARSE: artifacts_parse}, asked=asked)
+    work_next({Run.Kind.UNPACK: upload_unpack, Run.Kind.PARSE: artifacts_parse}, requested=run_id)
 
 
 @shared_task

@@ -19,7 +19,7 @@ _WAKE_EXPIRES_S = 60
 
 @shared_task
 def diagnose(run_id: int) -> None:
-    work_next({Run.Kind.DIAGNOSE: job_diagnose}, asked=run_id)
+    work_next({Run.Kind.DIAGNOSE: job_diagnose}, requested=run_id)
 
 
 @shared_task(name="triage.tasks.notify_learn")

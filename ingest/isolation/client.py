@@ -1,4 +1,4 @@
-"""The worker's side: keeps a reader, sends it calls, ends it when it is silent or slow, and says what came of it."""
+"""The worker's side: keeps a reader, sends it calls, ends it when it is silent or slow, and reports the result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ type Handlers = Mapping[str, Callable[..., Any]]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one call: memory of data in bytes (0: none), seconds without a word, seconds in all."""
+    """Limits of one call: memory of data in bytes (0: none), seconds without a message, seconds in total."""
 
     memory_bytes: int
     silence_s: float
@@ -35,9 +35,9 @@ class Limits:
 
 
 class Lost(Exception):
-    """The reader did not come back with an answer. The text is a sentence for whoever sent the evidence.
+    """The reader returned no answer. The text is a sentence for the sender of the evidence.
 
-    ``is_foreign``: something else ended it (the system, for want of memory), so that another try may succeed.
+    ``is_foreign``: something else ended it (the system, for lack of memory), so that another try may succeed.
     """
 
     def __init__(self, sentence: str, *, is_foreign: bool = False) -> None:
@@ -46,7 +46,7 @@ class Lost(Exception):
 
 
 class _Direct:
-    """Calls without isolation: the line between a call and its worker when both are one process."""
+    """Calls without isolation: connects a call and its worker in one process."""
 
     def __init__(self, handlers: Handlers) -> None:
         self._handlers = handlers
@@ -63,7 +63,7 @@ class _Direct:
 def call(name: str, handlers: Handlers, limits: Limits | None, /, **arguments: Any) -> Any:
     """Run ``inside.name(line, **arguments)`` in the reader; without ``limits`` in this process. Its answer is JSON.
 
-    ``handlers`` answer what the call asks and hear what it tells (``beat`` always); what they raise ends the call.
+    ``handlers`` answer the call's requests and get its messages (``beat`` always); their exceptions end the call.
     Raises :class:`Lost`, or ``OSError`` with the reader's error number (a full disk is not the evidence's fault).
     """
     if limits is None:
@@ -74,7 +74,7 @@ def call(name: str, handlers: Handlers, limits: Limits | None, /, **arguments: A
 
 
 def warm() -> None:
-    """Start this process's fork server, without waiting: its engine is loaded when the first call comes."""
+    """Start this process's fork server without waiting: the engine is then loaded before the first call."""
     _keeper().start()
 
 
@@ -82,7 +82,7 @@ _kept: tuple[int, Any] = (0, None)
 
 
 def _keeper() -> Keeper:
-    """This process's own: a forked worker must not talk over its parent's sockets."""
+    """The keeper of this process: a forked worker must not use its parent's sockets."""
     global _kept  # noqa: PLW0603  # one per process
     if _kept[0] != os.getpid():
         _kept = (os.getpid(), Keeper())
@@ -90,7 +90,7 @@ def _keeper() -> Keeper:
 
 
 class Keeper:
-    """Fork server and reader of this process; each is started when it is needed and not there."""
+    """Fork server and reader of this process; each is started on demand."""
 
     def __init__(self, module: str = "ingest.isolation.inside") -> None:
         self._module = module
@@ -121,7 +121,7 @@ class Keeper:
         raise Lost(_FAILED.format(kind=answer["failed"], message=" ".join(answer["message"].split())[:300]))
 
     def _talk(self, reader: socket.socket, handlers: Handlers, limits: Limits) -> dict[str, Any]:
-        """Until the answer comes. Time in handlers (storing, the database) is not the reader's silence."""
+        """Handle messages until the answer comes. Time in handlers (storage, database) is not the reader's silence."""
         began = heard = time.monotonic()
         while True:
             now = time.monotonic()
@@ -132,7 +132,7 @@ class Keeper:
             left = min(limits.silence_s - (now - heard), limits.wall_s - (now - began), _LOOK_EVERY_S)
             if not select.select([reader], [], [], max(left, 0.01))[0]:
                 continue
-            reader.settimeout(60)  # a message that was begun comes whole
+            reader.settimeout(60)  # once begun, a message arrives completely
             try:
                 message = messages.receive_json(reader)
             except TimeoutError:
@@ -154,7 +154,7 @@ class Keeper:
             try:
                 self._fork()
                 break
-            except (OSError, EOFError):  # the fork server is gone
+            except (OSError, EOFError):  # the fork server has ended
                 self.stop()
                 if is_last:
                     raise
@@ -191,7 +191,7 @@ class Keeper:
         return int(messages.STATUS.unpack(data)[0])
 
     def _ended(self, limits: Limits) -> Lost:
-        """Why the reader went away."""
+        """Why the reader ended."""
         try:
             assert self._control is not None
             self._control.sendall(b"k")
@@ -200,13 +200,13 @@ class Keeper:
             self.stop()
             return Lost(_GONE.format(how="its process is gone"), is_foreign=True)
         code = os.waitstatus_to_exitcode(status)
-        if code == -signal.SIGABRT:  # what native code does that gets no memory
+        if code == -signal.SIGABRT:  # native code aborts if it gets no memory
             return Lost(_ABORTED.format(size=_size(limits.memory_bytes)))
         how = signal.strsignal(-code) if code < 0 else f"exit code {code}"
         return Lost(_GONE.format(how=how), is_foreign=code == -signal.SIGKILL)
 
     def _drop(self) -> None:
-        """End the reader, whatever it does."""
+        """End the reader in any state."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -234,7 +234,7 @@ _TOO_MUCH = (
     "parts, or give readings more memory and retry."
 )
 _ABORTED = (
-    "A library gave up on this, for want of memory beyond the {size} that one reading may take or because it is "
+    "A library aborted on this, because it needs more than the {size} that one reading may take or because it is "
     "malformed: it was left out. Send it in smaller parts or as text, or give readings more memory and retry."
 )
 _GONE = (

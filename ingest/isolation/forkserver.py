@@ -1,8 +1,8 @@
 """The fork server and the readers that it forks: ``python -m ingest.isolation.forkserver FD MODULE``.
 
-FD is a socket to the worker, which sends one byte a request: ``n`` with a file descriptor asks for a reader that serves
-that socket and answers its process id; ``k`` asks to end it and answers how it ended. When the worker's end of the
-socket closes, all end.
+FD is a socket to the worker, which sends one byte per request: ``n`` with a file descriptor starts a reader that serves
+that socket, and answers its process id; ``k`` ends it and answers how it ended. When the worker closes its end of the
+socket, all end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TOLD_EVERY_S: Final = 1.0
 
 
 def main(descriptor: int, module: str) -> None:
-    """Serve one worker until it goes. ``module`` holds the calls; it loads the engine, once for all readers."""
+    """Serve one worker until it ends. ``module`` has the calls; it loads the engine, once for all readers."""
     inside = importlib.import_module(module)
     worker = socket.socket(fileno=descriptor)
     reader = 0
@@ -57,10 +57,10 @@ def main(descriptor: int, module: str) -> None:
 
 
 def _end(reader: int) -> int:
-    """End the reader; its wait status as the system had it, before it was asked to end or after."""
+    """End the reader; returns its wait status, from before or after the request."""
     if not reader:
         return 0
-    for _ in range(20):  # one that is ending by itself tells why
+    for _ in range(20):  # one that is ending by itself has the reason in its status
         done, status = os.waitpid(reader, os.WNOHANG)
         if done:
             return status
@@ -70,11 +70,11 @@ def _end(reader: int) -> int:
 
 
 def _serve(worker: socket.socket, inside: Any) -> None:
-    """A reader: takes calls until the worker hangs up or its memory has grown to half its limit."""
+    """A reader: takes calls until the worker closes the socket or its memory has grown to half its limit."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_DEATH_OF_PARENT, signal.SIGKILL)
     with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("500")  # rather this one than the database
+        Path("/proc/self/oom_score_adj").write_text("500")  # the system should rather end this than the database
     before = data_bytes()
     limit = 0
     while True:
@@ -107,31 +107,31 @@ def _serve(worker: socket.socket, inside: Any) -> None:
 
 
 class Line:
-    """What a call says to its worker while it runs."""
+    """A running call's connection to its worker."""
 
     def __init__(self, worker: socket.socket) -> None:
         self._worker = worker
         self._told_at = 0.0
 
     def tell(self, name: str, *arguments: Any) -> None:
-        """Say something; no answer comes."""
+        """Send a message; no answer comes."""
         self._told_at = time.monotonic()
         messages.send_json(self._worker, {"tell": name, "arguments": arguments})
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        """Have the worker do something, and wait for what comes of it."""
+        """Request something from the worker, and wait for its result."""
         self._told_at = time.monotonic()
         messages.send_json(self._worker, {"ask": name, "arguments": arguments})
         return messages.receive_pickle(self._worker)
 
     def beat(self) -> None:
-        """Say that the work goes on, at most once a second."""
+        """Report that the work continues, at most once a second."""
         if time.monotonic() - self._told_at > _TOLD_EVERY_S:
             self.tell("beat")
 
 
 def data_bytes() -> int:
-    """Memory of this process that a limit of data counts; 0 where the system does not tell."""
+    """Memory of this process that a limit of data counts; 0 if the system does not tell."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[5]) * _PAGE
     except (OSError, IndexError, ValueError):

@@ -1,7 +1,7 @@
-"""What runs in a reader: functions of the engine with paths for arguments and plain values for answers.
+"""Calls that run in a reader: functions of the engine with paths as arguments and plain values as results.
 
-Each takes the :class:`~ingest.isolation.forkserver.Line` to its worker first. Without isolation the worker calls them
-itself, with a line of its own. They know no Django.
+The first argument of each is the :class:`~ingest.isolation.forkserver.Line` to its worker. Without isolation the worker
+calls them directly, with a line of its own. They do not know Django.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 
 _BLOCK_BYTES = 1 << 20
-#: members that are told together
+#: members reported in one message
 _TOGETHER = 64
 _TOGETHER_BYTES = 32 << 20
 
 
 class _Watched:
-    """A file (or its next ``length`` bytes) that tells, as it is read, that the work goes on."""
+    """A file (or its next ``length`` bytes) that reports progress while it is read."""
 
     def __init__(self, file: BinaryIO, line: Any, length: int | None) -> None:
         self._file, self._line, self._left = file, line, length
@@ -44,7 +44,7 @@ class _Watched:
 def read_file(
     line: Any, *, source: str, start: int, length: int | None, path: str, hints: ParseHints, folder: str
 ) -> dict[str, Any]:
-    """Parse the file ``source`` (from ``start`` on, ``length`` bytes) into ``folder``; what its row shows."""
+    """Parse the file ``source`` (from ``start`` on, ``length`` bytes) into ``folder``; returns its row's columns."""
     with Path(source).open("rb") as file:
         file.seek(start)
         stream = _Watched(file, line, length)
@@ -68,7 +68,7 @@ def observe_range(
 
 
 def join_ranges(line: Any, *, parts: Sequence[str], sha256: str, folder: str) -> dict[str, Any] | None:
-    """Put the parsed ranges of one file together in ``folder``; None where a range held no line."""
+    """Join the parsed ranges of one file in ``folder``; None if a range has no line."""
     loaded = [parsed_files.load(Path(part)) for part in parts]
     line.beat()
     try:
@@ -93,7 +93,7 @@ def _kept(result: Parsed, folder: str) -> dict[str, Any]:
 
 
 def unpack(line: Any, *, source: str, path: str, limits: archives.Limits, folder: str) -> None:
-    """Copy every member of an archive into ``folder`` and hand it over: ``taken`` gets rows ``["member", path, file,
+    """Copy every member of an archive into ``folder`` and report it: ``taken`` gets rows ``["member", path, file,
     sha256, bytes, note]`` and ``["problem", path, sentence]`` in the archive's order, some at a time.
     """
     rows: list[list[Any]] = []
@@ -133,7 +133,7 @@ def unpack(line: Any, *, source: str, path: str, limits: archives.Limits, folder
 
 
 class _Seekable(_Watched):
-    """The same, read in any order."""
+    """A watched file that is read in any order."""
 
     def __init__(self, file: BinaryIO, line: Any) -> None:
         super().__init__(file, line, None)
@@ -151,7 +151,7 @@ class _Seekable(_Watched):
 def diagnose_job(line: Any, *, parsed: Sequence[Parsed], tables: str, **options: Any) -> dict[str, Any]:
     """The report of all ``parsed`` artifacts; ``options`` are those of the engine.
 
-    Asks ``read`` for bytes of evidence, tells ``stage``.
+    Requests bytes of evidence with ``read``, reports ``stage``.
     """
 
     def read(path: str, offset: int, length: int) -> bytes:

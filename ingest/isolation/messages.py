@@ -1,6 +1,6 @@
-"""Messages over a stream socket: eight bytes of length, then JSON towards the worker, a pickle towards the reader.
+"""Messages over a stream socket: eight bytes of length, then JSON to the worker, a pickle to the reader.
 
-The worker never unpickles what a reader sends, for a reader has touched hostile bytes.
+The worker never unpickles what a reader sends, because a reader handles hostile bytes.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import socket
 import struct
 from typing import Any, Final
 
-#: what the fork server answers: a process id, or how one ended
+#: the fork server's answers: a process id, or how a process ended
 STATUS: Final = struct.Struct(">q")
 _LENGTH: Final = struct.Struct(">Q")
-#: A report is the largest message; what says that it is larger is no message of ours.
+#: a report is the largest message; a larger size is not from our code
 MOST_BYTES: Final = 4 << 30
 
 
@@ -27,12 +27,12 @@ def send_pickle(to: socket.socket, message: Any) -> None:
 
 
 def receive_json(source: socket.socket) -> Any:
-    """Raises ``EOFError`` at the end, ``ValueError`` for what is no message."""
+    """Raises ``EOFError`` at the end, ``ValueError`` for an invalid message."""
     return json.loads(_receive(source).decode("utf-8", "surrogatepass"))
 
 
 def receive_pickle(source: socket.socket) -> Any:
-    """For the reader only, which trusts its worker."""
+    """Only for the reader, which trusts its worker."""
     return pickle.loads(_receive(source))  # noqa: S301  # the worker wrote it
 
 
@@ -45,7 +45,7 @@ def _send(to: socket.socket, data: bytes) -> None:
 def _receive(source: socket.socket) -> bytes:
     size = _LENGTH.unpack(_exactly(source, _LENGTH.size))[0]
     if size > MOST_BYTES:
-        raise ValueError("a message of impossible size")
+        raise ValueError("a message of invalid size")
     return _exactly(source, size)
 
 

@@ -45,13 +45,13 @@ def _artifacts_parse(work: Work, folder: Path) -> None:
             ranges.artifact_cut(artifact, work.run.job_id)
             continue
         if ranges.is_large(artifact):
-            work.goes_on_long()
+            work.take_slot()
         _parse_or_give_up(artifact, work, folder / str(artifact.pk))
         settled.append(artifact)
         if len(settled) >= _BATCH or time.monotonic() - recorded_at > _RECORD_EVERY_S:
             _record(settled, work)
             settled, recorded_at = [], time.monotonic()
-            if work.has_had_its_share and done + 1 < len(todo):
+            if work.is_share_used and done + 1 < len(todo):
                 raise Postponed(is_long=False)
     _record(settled, work)
 

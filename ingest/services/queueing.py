@@ -1,11 +1,12 @@
-"""Which queued run is done next. The rows decide; a message only says that somebody may take one.
+"""Decides which queued run is next. The rows decide; a message only says that a worker may take a run.
 
-Uploaders take turns: whoever has the fewest runs under way is next, then whoever waited longest for one. Among the
-jobs of one uploader the one that got least of the last hour is next, so that a small job does not wait for large ones
-that came before. One turn in eight takes the oldest run, whosesoever it is, so that nothing waits for ever.
+Uploaders take turns: first the one with the fewest running runs, then the one that waited longest. Among the jobs of
+one uploader, the one with the least work in the last hour is next, so that a small job does not wait for earlier large
+ones. One turn in eight takes the oldest run of all, so that nothing waits for ever.
 
 Long work (a large archive, file or diagnosis) needs a slot (:mod:`ingest.slots`): at least one process of each worker
-is left to short work. A run that turns out to be long after it began takes a slot then, or goes back to the queue.
+is kept free for short work. A run that turns out to be long after its start takes a slot then, or goes back to the
+queue.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ _turns = itertools.count(1)
 type Act = Callable[[Work], None]
 
 
-def work_next(acts: Mapping[str, Act], *, asked: int) -> None:
-    """Do the run whose turn it is, of the kinds in ``acts``. ``asked`` is done where nothing else is queued: a run
-    whose worker died is still called running, and only the claim of it can tell."""
+def work_next(acts: Mapping[str, Act], *, requested: int) -> None:
+    """Do the next run of the kinds in ``acts``. If nothing is queued, do ``requested``: the run of a dead worker is
+    still marked as running, and only a claim can tell.
+    """
     turn = next(_turns)
     run_id = next_run(acts, oldest=turn % _OLDEST_EVERY == 0)
     slot = None
@@ -41,16 +43,16 @@ def work_next(acts: Mapping[str, Act], *, asked: int) -> None:
             run_id = next_run(acts, is_short=True)
             if run_id is None:
                 return
-    kind = Run.objects.filter(pk=run_id or asked).values_list("kind", flat=True).first()
+    kind = Run.objects.filter(pk=run_id or requested).values_list("kind", flat=True).first()
     if kind is None or kind not in acts:
         return
-    was_long = run_do(run_id or asked, acts[kind], slot)
+    was_long = run_do(run_id or requested, acts[kind], slot)
     if was_long:
         _wake_another(acts)
 
 
 def next_run(kinds: Mapping[str, Any], *, oldest: bool = False, is_short: bool = False) -> int | None:
-    """The id of the run whose turn it is; None where none waits. Three queries, for any number of runs."""
+    """The id of the next run; None if none waits. Three queries for any number of runs."""
     waiting = Run.objects.filter(state=Run.State.QUEUED, kind__in=list(kinds))
     if is_short:
         waiting = waiting.filter(is_long=False)

@@ -1,7 +1,7 @@
-"""Background work: claimed once, done again when its worker died, recorded on its ``Run`` row.
+"""Background work: claimed once, repeated if its worker died, recorded on its ``Run`` row.
 
-The row is the truth; a broker message only wakes a worker up. A claim is a compare-and-set that counts ``tries`` up;
-only the holder of the latest claim may record progress or an outcome, so a message delivered twice doubles nothing.
+The row is the truth; a broker message only wakes a worker. A claim is a compare-and-set that increments ``tries``. Only
+the holder of the latest claim may record progress or a result, so a message delivered twice doubles nothing.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from ingest.signals import run_failed
 log = logging.getLogger(__name__)
 
 MAX_TRIES = 3
-#: after the longest silence that a reader is allowed, a run has this long to say that it goes on
+#: after the longest silence allowed to a reader, a run has this much time to report progress
 _GRACE = timedelta(minutes=5)
-#: work that takes longer than this holds others up
+#: work that takes longer than this delays other work
 SHORT_S = 3.0
 MAX_LOG_ROWS = 200
 _PROGRESS_EVERY_S = 1.0
-#: seconds between attempts to tell a database that is away that work goes back to the queue
+#: seconds between attempts to requeue work while the database is unreachable
 _ASK_AGAIN_S = (1, 2, 5, 10, 20, 30, 60, 60)
-#: how often a run is put back through no fault of its own
+#: how often a run may be requeued for reasons outside it
 MAX_WAITS = 100
 
 
@@ -50,8 +50,9 @@ class Superseded(Exception):
 
 
 class Postponed(Exception):
-    """The run goes back to the queue through no fault of its own: it took its share (others may be next), or, with
-    ``is_long``, it takes long and there is no slot for long work."""
+    """The run goes back to the queue, not as a failed try: it used its share of time (others may be next), or, with
+    ``is_long``, it is long and no slot for long work is free.
+    """
 
     def __init__(self, *, is_long: bool) -> None:
         super().__init__()
@@ -59,7 +60,7 @@ class Postponed(Exception):
 
 
 class Work:
-    """What a running piece of work may do with its run: tell its progress, write to its log."""
+    """What running work may do with its run: report progress, write to its log."""
 
     def __init__(self, run: Run, slot: slots.Slot | None = None) -> None:
         self.run = run
@@ -70,22 +71,22 @@ class Work:
         self._rows = 0
 
     def stage(self, stage: str, done: int = 0, total: int = 0) -> None:
-        """Tell the progress; written at most once a second, a new stage at once. Fits the engine's ``on_stage``."""
+        """Report the progress; stored at most once a second, a new stage at once. Fits the engine's ``on_stage``."""
         now = time.monotonic()
-        if self.run.kind == Run.Kind.UNPACK and self.has_had_its_share:  # how much an archive holds shows late
-            self.goes_on_long()
+        if self.run.kind == Run.Kind.UNPACK and self.is_share_used:  # the size of an archive's content shows late
+            self.take_slot()
         if stage == self._stage and now - self._told_at < _PROGRESS_EVERY_S:
             return
         self._told_at, self._stage = now, stage
         self.write(stage=stage[:60], done=done, total=total)
 
     @property
-    def has_had_its_share(self) -> bool:
-        """Whether the work has taken so long that it holds others up."""
+    def is_share_used(self) -> bool:
+        """Whether the work has taken so long that it delays other work."""
         return time.monotonic() - self._began > SHORT_S
 
-    def goes_on_long(self) -> None:
-        """Take a slot for long work. Raises :class:`Postponed` where there is none."""
+    def take_slot(self) -> None:
+        """Take a slot for long work. Raises :class:`Postponed` if none is free."""
         if self.slot is None:
             self.slot = slots.take()
         if self.slot is None:
@@ -95,7 +96,7 @@ class Work:
             self.write(is_long=True)
 
     def beat(self) -> None:
-        """Tell that the work goes on, at most every few seconds."""
+        """Report that the work continues, stored at most every few seconds."""
         now = time.monotonic()
         if now - self._told_at > 5 * _PROGRESS_EVERY_S:
             self._told_at = now
@@ -109,7 +110,7 @@ class Work:
             raise Superseded
 
     def log(self, message: str, *, level: str = RunLog.Level.INFO, path: str = "") -> None:
-        """One sentence in the run's log; after a few hundred of them only their number matters."""
+        """Write one sentence to the run's log; after a few hundred, only their number is stored."""
         self._rows += 1
         if self._rows <= MAX_LOG_ROWS:
             RunLog.objects.create(run=self.run, level=level, message=message, path=path[:1000])
@@ -121,11 +122,12 @@ class Work:
 
 
 def run_do(run_id: int, act: Callable[[Work], None], slot: slots.Slot | None = None) -> bool:
-    """Claim the run, do its work, record the outcome. Without a claim (done, or in other hands) nothing happens.
+    """Claim the run, do its work, record the result. Without a claim (finished, or held by another worker) nothing
+    happens.
 
-    ``slot`` is for work that is known to be long; it is left afterwards. Returns whether one was held.
+    ``slot`` is for work that is known to be long; it is released afterwards. Returns whether one was held.
 
-    An expected problem (:class:`Refused`) fails the run with its sentence; an unexpected one lets it be tried again.
+    An expected problem (:class:`Refused`) fails the run with its sentence; after an unexpected one it may be retried.
     """
     run = run_claim(run_id)
     work = Work(run, slot) if run is not None else None
@@ -156,18 +158,17 @@ def _work_do(work: Work, act: Callable[[Work], None]) -> None:
         run_fail(run, str(lost))
     except DATABASE_ERRORS as error:
         log.warning("run %s waits for the database: %s", run.pk, error)
-        _release_when_it_answers(run, f"The database did not answer ({error}). This goes on by itself when it does.")
+        _release_when_it_answers(run, f"The database did not answer ({error}). The work continues when it does.")
     except BaseException as error:
         if not faults.is_fault(error):
             raise
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             log.warning("run %s waits for space on the disk", run.pk)
-            _release_when_it_answers(run, "The server's disk is full. This goes on by itself when there is room again.")
+            _release_when_it_answers(run, "The server's disk is full. The work continues when there is space.")
             return
         log.exception("run %s failed", run.pk)
-        sentence = (
-            f"An unexpected error ({type(error).__name__}: {error}) stopped this; retry it, and report it if it stays."
-        )
+        what = f"{type(error).__name__}: {error}"
+        sentence = f"An unexpected error ({what}) stopped this; retry it, and report it if it persists."
         if run.own_tries >= MAX_TRIES:
             run_fail(run, sentence)
         else:
@@ -175,7 +176,7 @@ def _work_do(work: Work, act: Callable[[Work], None]) -> None:
 
 
 def run_claim(run_id: int) -> Run | None:
-    """The run, now ours; None when it is done or someone alive works on it. Safe to call from many workers at once."""
+    """The run, now claimed; None if it is finished or a live worker holds it. Safe to call from many workers."""
     run = Run.objects.filter(pk=run_id).first()
     if run is None or run.state in (Run.State.SUCCEEDED, Run.State.FAILED):
         return None
@@ -195,9 +196,9 @@ def run_claim(run_id: int) -> Run | None:
     run.refresh_from_db()
     if run.own_tries > MAX_TRIES:
         times = run.own_tries - 1
-        run_fail(run, f"This was begun {times} times and its worker died each time; it may need more memory.")
+        run_fail(run, f"This was begun {times} times, and its worker died each time; it may need more memory.")
         return None
-    # who waits for a database or a disk says so; a unit that made room for others went on each time, and ends by itself
+    # a run that waits for a database or a disk says so; a unit that yielded to others made progress each time, and ends
     if before and run.parameters.get(Run.WAITS, 0) > MAX_WAITS:
         run_fail(run, before)
         return None
@@ -206,7 +207,7 @@ def run_claim(run_id: int) -> Run | None:
 
 @transaction.atomic
 def run_succeed(run: Run) -> None:
-    if run.artifact_id is not None:  # ranges of one file conclude one after another, so that one of them is the last
+    if run.artifact_id is not None:  # ranges of one file finish one by one, so that exactly one is the last
         Artifact.objects.select_for_update().filter(pk=run.artifact_id).first()
     if _conclude(run, Run.State.SUCCEEDED):
         if run.artifact_id is not None:
@@ -220,7 +221,7 @@ def run_succeed(run: Run) -> None:
 
 @transaction.atomic
 def run_fail(run: Run, sentence: str) -> None:
-    """The run has failed for good; what hung on it is settled, so that the rest of the job goes on."""
+    """Fail the run for good, and settle its artifacts or upload, so that the rest of the job continues."""
     if not _conclude(run, Run.State.FAILED, sentence):
         return
     RunLog.objects.create(run=run, level=RunLog.Level.ERROR, message=sentence)
@@ -237,14 +238,14 @@ def run_fail(run: Run, sentence: str) -> None:
 
 
 def run_release(run: Run, sentence: str) -> None:
-    """Back to the queue, without a message: the sweep sends one in a moment."""
+    """Requeue the run without a message: the next sweep sends one."""
     Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries).update(
         state=Run.State.QUEUED, sent_at=None, error=sentence, worker=""
     )
 
 
 def _postpone(run: Run, *, is_long: bool) -> None:
-    """Back to the queue; this try counts for nothing. Whoever leaves a slot for long work wakes the next for it."""
+    """Requeue the run without counting the try. Releasing a slot for long work wakes the next run that needs one."""
     parameters = {**run.parameters, Run.WAITS: int(run.parameters.get(Run.WAITS, 0)) + 1}
     Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries).update(
         state=Run.State.QUEUED, sent_at=timezone.now(), worker="", is_long=is_long, parameters=parameters
@@ -254,7 +255,7 @@ def _postpone(run: Run, *, is_long: bool) -> None:
 
 
 def _release_when_it_answers(run: Run, sentence: str) -> None:
-    """Back to the queue through no fault of the work; asks a database that is away again for some minutes."""
+    """Requeue the run without counting the try; retries for some minutes if the database is unreachable."""
     parameters = {**run.parameters, Run.WAITS: int(run.parameters.get(Run.WAITS, 0)) + 1}
     held = Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries)
     for pause in (*_ASK_AGAIN_S, None):
@@ -272,7 +273,7 @@ def _release_when_it_answers(run: Run, sentence: str) -> None:
 
 @transaction.atomic
 def run_retry(*, run: Run) -> bool:
-    """Try a failed run again, with its artifacts. False when it is not a failed one."""
+    """Retry a failed run with its artifacts. False if the run has not failed."""
     parameters = {name: value for name, value in run.parameters.items() if name != Run.WAITS}
     values = {"state": Run.State.QUEUED, "tries": 0, "error": "", "sent_at": None, "ended_at": None}
     values["parameters"] = parameters
@@ -287,21 +288,21 @@ def run_retry(*, run: Run) -> bool:
 
 
 def run_enqueue(run: Run) -> None:
-    """Send the run's message once the transaction is committed; a broker that is down costs nothing but time."""
+    """Send the run's message after the commit. Without a broker only time is lost."""
     from ingest.tasks import run_send  # noqa: PLC0415  # tasks call services
 
     transaction.on_commit(lambda: run_send(run.pk))
 
 
 def lease() -> timedelta:
-    """For how long a run that says nothing is left to its worker. Only the work itself renews it."""
+    """How long a silent run stays with its worker. Only the work itself renews the lease."""
     return timedelta(seconds=settings.READING_SILENCE_S) + _GRACE
 
 
 def is_abandoned(run: Run) -> bool:
-    """Whether the worker that holds the run is gone, or has said nothing of it for longer than the lease.
+    """Whether the worker that holds the run has ended, or was silent for longer than the lease.
 
-    That its process lives proves nothing: it may hang. What it still writes later is fenced off by ``tries``.
+    A live process proves nothing: it may hang. ``tries`` fences off what it writes later.
     """
     if run.worker != processes.own() and processes.is_gone(run.worker):
         return True
@@ -309,7 +310,7 @@ def is_abandoned(run: Run) -> bool:
 
 
 def is_overdue(run: Run) -> bool:
-    """Whether this try of the run has taken longer than any may."""
+    """Whether this try of the run has taken longer than allowed."""
     return run.started_at is not None and run.started_at < timezone.now() - timedelta(seconds=settings.RUN_LIMIT_S)
 
 

@@ -24,7 +24,7 @@ _LOST_AFTER = timedelta(minutes=10)
 #: in an idle queue, where workers take messages at once, it counts as lost sooner
 _IDLE_AFTER = timedelta(seconds=15)
 _PART_KEPT = timedelta(days=2)
-#: a live upload that got nothing for so long has lost its sender: what has arrived is its file
+#: a live upload without bytes for this long has lost its sender: the received bytes are its file
 _LIVE_SILENT = timedelta(hours=6)
 _BLOB_KEPT = timedelta(hours=1)
 _ANSWERS_KEPT = timedelta(days=1)
@@ -44,7 +44,7 @@ def sweep() -> None:
         temp_files.remove_abandoned()
     for run in left:
         log.warning("run %s was left by its worker %s", run.pk, run.worker)
-        run_release(run, "The worker that did this died or went silent; it is done again.")
+        run_release(run, "The worker that did this died or went silent; it is repeated.")
     now = timezone.now()
     waiting = queue_length()
     patience = _IDLE_AFTER if waiting == 0 else _LOST_AFTER

@@ -41,7 +41,7 @@ def test_a_reader_stays_for_the_next_call(keeper: Keeper) -> None:
     ("name", "told"),
     [
         ("crash", "Segmentation fault"),
-        ("abort", "A library gave up on this"),
+        ("abort", "A library aborted on this"),
         ("exit_quietly", "exit code 0"),
         ("answer_in_the_middle", "exit code 1"),
         ("panic", "PanicException: range end index"),

@@ -87,7 +87,7 @@ def test_one_turn_in_eight_goes_to_the_oldest_run() -> None:
     done: list[int] = []
     acts = {Run.Kind.PARSE: lambda work: done.append(work.run.pk)}
     for _ in range(8):
-        queueing.work_next(acts, asked=oldest.pk)
+        queueing.work_next(acts, requested=oldest.pk)
     assert done.index(oldest.pk) == 7
 
 
@@ -96,7 +96,7 @@ def test_a_message_for_a_run_that_is_done_already_does_another_one() -> None:
     done: list[int] = []
     acts = {Run.Kind.PARSE: lambda work: done.append(work.run.pk)}
     for _ in range(3):
-        queueing.work_next(acts, asked=second.pk)
+        queueing.work_next(acts, requested=second.pk)
     assert done == [first.pk, second.pk]
 
 
@@ -107,11 +107,11 @@ def test_long_work_waits_for_a_slot_and_short_work_passes_it(one_slot: None) -> 
     assert slots.take() is None
     done: list[int] = []
     acts = {Run.Kind.PARSE: lambda work: done.append(work.run.pk)}
-    queueing.work_next(acts, asked=long.pk)
-    queueing.work_next(acts, asked=short.pk)
+    queueing.work_next(acts, requested=long.pk)
+    queueing.work_next(acts, requested=short.pk)
     assert done == [short.pk]
     slot.release()
-    queueing.work_next(acts, asked=long.pk)
+    queueing.work_next(acts, requested=long.pk)
     assert done == [short.pk, long.pk]
     again = slots.take()
     assert again is not None
@@ -122,7 +122,7 @@ def test_who_releases_a_slot_wakes_the_next_that_needs_one(one_slot: None, monke
     first, second = queued(make_job(), 2, is_long=True)
     woken: list[int] = []
     monkeypatch.setattr("ingest.tasks.run_send", woken.append)
-    queueing.work_next(KINDS, asked=first.pk)
+    queueing.work_next(KINDS, requested=first.pk)
     assert woken == [second.pk]
 
 
@@ -138,7 +138,7 @@ def test_an_archive_that_turns_out_large_waits_for_a_slot_and_is_read_then(
     run = Run.objects.get(kind="unpack")
     assert (run.state, run.is_long, run.own_tries) == ("queued", True, 0)
     slot.release()
-    queueing.work_next({"unpack": _unpack()}, asked=run.pk)
+    queueing.work_next({"unpack": _unpack()}, requested=run.pk)
     assert Upload.objects.get().state == "settled"
     assert Artifact.objects.count() == 5
 
@@ -162,7 +162,7 @@ def test_a_unit_of_files_that_had_its_share_goes_on_later_and_loses_nothing(
         services.artifact_receive(job=job, path=f"{n}.log", chunks=[LOG + b"%d\n" % n])
     counts = []
     while Run.objects.filter(state="queued").exists():
-        queueing.work_next({"parse": parsing.artifacts_parse}, asked=0)
+        queueing.work_next({"parse": parsing.artifacts_parse}, requested=0)
         counts.append(Artifact.objects.filter(state="parsed").count())
     assert counts == [1, 2, 3]
     assert [(run.tries, run.own_tries) for run in Run.objects.filter(artifacts__path="0.log")] == [(3, 1)]
