@@ -35,6 +35,8 @@ AT_ONCE = 2
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=10", "--durations-min=1"]
 #: tests of the engine alone, in a stage of their own; all else is below ``tests``, too
 _ENGINE = ("tests/diagnosis", "tests/fuzz")
+#: where tests with browsers and workers are
+_SLOW = ("tests/e2e", "tests/ingest", "tests/triage/test_webhooks.py")
 #: what a line of pytest's own counts, and the first of these words fails a run
 _COUNTED = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
 
@@ -65,7 +67,7 @@ def _tests(name: str, *arguments: str, beside: Any = contextlib.nullcontext) -> 
 
 #: longest first: whoever comes last fills the gaps
 STAGES = (
-    _tests("tests in the browser and with workers", "tests", "-m", "e2e or broker", beside=_browser),
+    _tests("tests in the browser and with workers", *_SLOW, "-m", "e2e or broker", beside=_browser),
     _tests("tests of the engine", *_ENGINE, "exams", "measure"),
     _tests("tests on SQLite", "tests", *(f"--ignore={path}" for path in _ENGINE), "-m", "not e2e and not broker"),
     _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", beside=_postgres),

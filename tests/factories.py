@@ -10,7 +10,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group as Role
 from django.utils import timezone
 
-from ingest.models import Attempt, Cluster, Job, Team
+from ingest.models import Attempt, Cluster, Job, Run, Team
+from ingest.services import Work
 from triage.models import Diagnosis, Incident, SearchEntry, Suspect
 from triage.search import words
 from triage.services.reading import week_of
@@ -34,6 +35,11 @@ def make_team(slug: str, *, members: Any = (), clusters: Any = ()) -> Team:
     team.members.set(members)
     team.clusters.set(clusters)
     return team
+
+
+def work_on(job: Job) -> Work:
+    """What a run that diagnoses the job has at hand."""
+    return Work(Run.objects.create(job=job, kind=Run.Kind.DIAGNOSE, state=Run.State.RUNNING))
 
 
 def make_job(slug: str = "", **fields: Any) -> Job:

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, cast
 import diagnosis.logs.reader  # noqa: F401  # loaded once, before readers are forked
 from diagnosis import archives, merge, parse
 from diagnosis import parsed as parsed_files
+from diagnosis.history import History, learn, unexplained_errors
 from diagnosis.live.observe import observe
 from diagnosis.model import Parsed, ParseHints
 from diagnosis.pipeline import diagnose
@@ -162,3 +163,22 @@ def diagnose_job(line: Any, *, parsed: Sequence[Parsed], tables: str, **options:
 
     diagnosis = diagnose(parsed, read=read, on_stage=on_stage, tables=Path(tables), **options)
     return to_json(diagnosis)
+
+
+def learn_job(
+    line: Any, *, parsed: Sequence[Parsed], is_certain: bool, file: str, **names: str
+) -> dict[str, Any] | None:
+    """Write what a healthy job printed to ``file``; its row's columns. ``names`` are those of the engine.
+
+    None: it printed nothing, or (unless it is certain that the job succeeded) errors that no rule calls harmless.
+    """
+    line.beat()
+    if not is_certain and unexplained_errors(parsed):
+        return None
+    line.beat()
+    events = learn(parsed, **names)
+    if not events.counts:
+        return None
+    history = History((events,))
+    history.save(Path(file))
+    return {"digest": history.digest, "node_hours": events.node_hours}

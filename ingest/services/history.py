@@ -11,11 +11,14 @@ from django.core.files.storage import storages
 from django.db.models import Q, QuerySet
 
 from ingest import storage
-from ingest.models import HistoryEntry, Job, Outcome
+from ingest.isolation import Lost
+from ingest.models import HistoryEntry, Job, Outcome, RunLog
+from ingest.services.reading import engine_call
 
 if TYPE_CHECKING:  # the engine is heavy: workers import it, the site does not
     from diagnosis import Parsed
     from diagnosis.history import History, JobEvents
+    from ingest.services.runs import Work
 
 #: a job is compared with the newest healthy jobs of its family; more of them cost time and change nothing
 POOL_MAX = 100
@@ -40,51 +43,46 @@ def history_for(job: Job) -> History:
     return _load(everything)
 
 
-def history_learn(job: Job, parsed: list[Parsed], *, is_steady: bool = True) -> HistoryEntry | None:
+def history_learn(work: Work, job: Job, parsed: list[Parsed], *, is_steady: bool = True) -> HistoryEntry | None:
     """Store what a healthy job printed. A job that is no longer healthy leaves the pool.
 
-    ``is_steady`` False: the diagnosis found the job slow or restarted, so it is no example of normal behaviour.
+    ``is_steady`` False: the diagnosis found the job slow or restarted, so it is no example of normal behaviour. What it
+    printed is read in a separate process, as all evidence is; if that fails, the job is no example either.
     """
-    from diagnosis.history import History, learn  # noqa: PLC0415
     from diagnosis.logs.mask import VERSION  # noqa: PLC0415
 
-    if not is_steady or not is_healthy(job, parsed):
+    learned = None
+    if is_steady and may_be_healthy(job):
+        key = f"history/{job.pk}.json"
+        with tempfile.TemporaryDirectory(prefix="faultline-history-") as folder:
+            file = Path(folder) / "history.json"
+            said = {"job_id": job.slug, "family": job.pool, "framework": job.framework, "file": str(file)}
+            try:
+                learned = engine_call(
+                    work, "learn_job", parsed=parsed, is_certain=job.outcome == Outcome.SUCCEEDED, **said
+                )
+            except Lost as lost:
+                work.log(f"Other jobs are not compared with this one. {lost}", level=RunLog.Level.WARNING)
+            if learned is not None:
+                storage.put(storages["parsed"], key, file)
+    if learned is None:
         HistoryEntry.objects.filter(job=job).delete()
         return None
-    events = learn(parsed, job_id=job.slug, family=job.pool, framework=job.framework)
-    if not events.counts:
-        return None
-    history = History((events,))
-    key = f"history/{job.pk}.json"
-    with tempfile.TemporaryDirectory(prefix="faultline-history-") as folder:
-        file = Path(folder) / "history.json"
-        history.save(file)
-        storage.put(storages["parsed"], key, file)
-    values = {
-        "family": job.pool,
-        "framework": job.framework,
-        "mask_version": str(VERSION),
-        "digest": history.digest,
-        "key": key,
-        "node_hours": events.node_hours,
-    }
+    values = {"family": job.pool, "framework": job.framework, "mask_version": str(VERSION), "key": key, **learned}
     return HistoryEntry.objects.update_or_create(job=job, defaults=values)[0]
 
 
-def is_healthy(job: Job, parsed: list[Parsed]) -> bool:
+def may_be_healthy(job: Job) -> bool:
     """Whether other jobs may be compared with this one: its evidence shows success and nobody contradicts.
 
     If the evidence does not show how the job ended, the uploader's statement counts, but only if the logs have no error
-    except known harmless ones. Else any upload could make failures of others look normal.
+    except known harmless ones, which is found out while learning. Else any upload could make failures of others look
+    normal.
     """
-    from diagnosis.history import unexplained_errors  # noqa: PLC0415
-
     said, seen = job.declared_outcome, job.outcome
     if said not in (Outcome.UNKNOWN, Outcome.SUCCEEDED) or seen in (Outcome.FAILED, Outcome.CANCELLED):
         return False
-    if seen == Outcome.SUCCEEDED:
-        return True
-    return said == Outcome.SUCCEEDED and not unexplained_errors(parsed)
+    return Outcome.SUCCEEDED in (said, seen)
 
 
 def _load(entries: QuerySet[HistoryEntry]) -> History:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from ingest import selectors, services
+from ingest.isolation import Lost
 from ingest.models import Artifact, HistoryEntry, Job
+from tests.factories import work_on
 from tests.ingest.conftest import LOG
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -17,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def a_job(name: str, tmp_path: Path, *, outcome: str = "succeeded", **fields: Any) -> Job:
     job = services.job_create(name=name, declared_outcome=outcome, **fields)
     services.artifact_receive(job=job, path="a.log", chunks=[LOG, f"INFO hello from {name}\n".encode()])
-    services.history_learn(job, selectors.parsed_for(job.attempts.get(), tmp_path))
+    services.history_learn(work_on(job), job, selectors.parsed_for(job.attempts.get(), tmp_path))
     return job
 
 
@@ -25,14 +27,29 @@ def test_a_job_that_succeeded_joins_the_pool_and_leaves_it_when_it_turns_out_not
     job = a_job("one", tmp_path, family="llama")
     assert HistoryEntry.objects.get().family == "llama"
     job.declared_outcome = "failed"
-    services.history_learn(job, selectors.parsed_for(job.attempts.get(), tmp_path))
+    services.history_learn(work_on(job), job, selectors.parsed_for(job.attempts.get(), tmp_path))
     assert not HistoryEntry.objects.exists()
 
 
 def test_a_job_that_was_slow_is_no_example_of_what_is_normal(tmp_path: Path) -> None:
     job = a_job("one", tmp_path)
-    services.history_learn(job, selectors.parsed_for(job.attempts.get(), tmp_path), is_steady=False)
+    services.history_learn(work_on(job), job, selectors.parsed_for(job.attempts.get(), tmp_path), is_steady=False)
     assert not HistoryEntry.objects.exists()
+
+
+def test_a_job_whose_messages_cost_too_much_to_learn_leaves_the_pool_and_is_diagnosed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = a_job("one", tmp_path)
+
+    def lose(*_: Any, **__: Any) -> None:
+        raise Lost("Reading this needs more memory than one reading may take.")
+
+    monkeypatch.setattr("ingest.services.history.engine_call", lose)
+    work = work_on(job)
+    services.history_learn(work, job, selectors.parsed_for(job.attempts.get(), tmp_path))
+    assert not HistoryEntry.objects.exists()
+    assert "more memory" in work.run.log.get().message
 
 
 def test_a_job_is_compared_with_its_family_and_never_with_itself(tmp_path: Path) -> None:

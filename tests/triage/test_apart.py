@@ -10,7 +10,7 @@ from django.urls import reverse
 from ingest import selectors, services
 from ingest.models import Cluster, HistoryEntry, Job
 from ingest.services import token_create
-from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
+from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user, work_on
 from tests.pages import page_text
 from tests.triage.report import sample
 from triage.models import Incident, SavedView
@@ -34,7 +34,7 @@ def people() -> dict[str, Any]:
 def healthy(name: str, cluster: str, tmp_path: Any, *, log: bytes = STEPS, **fields: Any) -> Job:
     job = services.job_create(name=name, cluster=cluster, family="llama", **fields)
     services.artifact_receive(job=job, path="a.log", chunks=[log])
-    services.history_learn(job, selectors.parsed_for(job.attempts.get(), tmp_path))
+    services.history_learn(work_on(job), job, selectors.parsed_for(job.attempts.get(), tmp_path))
     return job
 
 

@@ -69,7 +69,7 @@ def job_diagnose(work: Work) -> None:
             stored = diagnosis_store(attempt=attempt, revision=revision, report=report)
             tables_store(stored, tables)
             job.refresh_from_db()
-            history_learn(job, parsed, is_steady=is_steady(report))
+            history_learn(work, job, parsed, is_steady=is_steady(report))
 
 
 @transaction.atomic
