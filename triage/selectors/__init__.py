@@ -1,1 +1,3 @@
-"""Reads: noun phrases that return exactly what one page or endpoint shows, within a fixed number of queries."""
+"""Reads: each function is named by a noun and returns exactly what one page or endpoint shows, in a fixed number of
+queries.
+"""

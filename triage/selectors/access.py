@@ -8,9 +8,9 @@ from ingest.selectors import clusters_visible_to
 
 
 def visible_clusters(user: Any) -> dict[int, str]:
-    """Slugs by id of the clusters that the user may see. One query per user object, then remembered on it.
+    """Slugs by id of the clusters that the user may see. One query per user object, which then caches them.
 
-    An administrator sees all; others see those of their teams and those that no team claims.
+    An administrator sees all; others see those of their teams and those without a team.
     """
     slugs: dict[int, str] | None = getattr(user, "_visible_clusters", None)
     if slugs is None:

@@ -1,4 +1,4 @@
-"""The advice as of now: what the stored diagnosis says, climbed past the actions that were tried in vain."""
+"""The current advice: the stored one, moved on past the actions that were tried and did not help."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CANDIDATES = 6
 
 @dataclass(frozen=True, slots=True)
 class TriedAct:
-    """One action that was carried out. ``is_here``: recorded on this incident, not on an earlier attempt's."""
+    """One recorded action. ``is_here``: recorded on this incident, not on an earlier attempt's."""
 
     row: Activity
     is_here: bool
@@ -44,7 +44,7 @@ class TriedAct:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """What taking out one set of machines would cost. ``healthy``: machines in it that nothing accuses."""
+    """The cost of evicting one set of machines. ``healthy``: machines in it that nothing accuses."""
 
     title: str
     nodes: tuple[str, ...]
@@ -56,31 +56,31 @@ class Eviction:
 
     @property
     def standbys(self) -> int:
-        """Machines that must step in for the job to keep its size."""
+        """Machines that must join for the job to keep its size."""
         return len(self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class AdviceView:
-    """What the incident shows: the advice, what was tried, and what evictions would take out."""
+    """What the incident shows: the advice, recorded actions, and what evictions would remove."""
 
     advice: dict[str, Any]
     tried: list[TriedAct] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     nodes: int = 0
-    #: standbys that a job of this size should hold (99 % quantile of a day); None where the size is unknown
+    #: standbys that a job of this size should have (99 % quantile of a day); None for an unknown size
     standbys: int | None = None
     choices: tuple[tuple[str, str], ...] = tuple((name, ACTIONS[name]) for name in DOABLE)
     outcomes: tuple[tuple[str, str], ...] = tuple(OUTCOMES.items())
 
     @property
     def record_action(self) -> str:
-        """What the form offers first: the advice."""
+        """The preselected action of the form: the advice."""
         return str(self.advice.get("action") or "")
 
 
 def tried_words(kind: str, data: dict[str, Any]) -> str:
-    """A record, or taking it back, as the rest of a sentence that begins with who did it."""
+    """A record, or its undo, as the rest of a sentence that begins with the person."""
     title = ACTIONS.get(str(data.get("action")), "an action").lower()
     names = [str(name) for name in data.get("targets") or []]
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
@@ -91,8 +91,10 @@ def tried_words(kind: str, data: dict[str, Any]) -> str:
 
 
 def advice_view(incident: Incident, report: dict[str, Any], known: Iterable[Activity]) -> AdviceView:
-    """The panel of one incident, ``known`` its activities and what was tried before it (``IncidentView.known``). No
-    query; linear in the ranks of the report's stacks."""
+    """The panel of one incident; ``known`` are its activities and what was tried before it (``IncidentView.known``).
+
+    No query; linear in the ranks of the report's stacks.
+    """
     tried = tried_acts(incident, known)
     advice = advice_now(report, tried)
     named = {row["node"] for row in (report.get("stacks") or {}).get("ranks") or [] if row.get("node")}
@@ -107,7 +109,7 @@ def advice_view(incident: Incident, report: dict[str, Any], known: Iterable[Acti
 
 
 def tried_acts(incident: Incident, known: Iterable[Activity]) -> list[TriedAct]:
-    """What was tried and not taken back: here, and on earlier attempts of the job that failed in the same way."""
+    """Recorded actions that were not undone: here, and on earlier attempts of the job with the same failure."""
     rows = [row for row in known if row.kind in TRIED_KINDS]
     undone = {row.data.get("of") for row in rows if row.kind == "untried"}
     return [
@@ -116,7 +118,7 @@ def tried_acts(incident: Incident, known: Iterable[Activity]) -> list[TriedAct]:
 
 
 def advice_now(report: dict[str, Any], tried: Iterable[TriedAct]) -> dict[str, Any]:
-    """The stored advice, or, where an action failed again, the next rung of the ladder."""
+    """The stored advice, or, if an action failed again, the next step."""
     stored: dict[str, Any] = report.get("advice") or {}
     failed = [{"action": act.row.data.get("action"), "targets": act.targets} for act in tried if act.failed]
     if not failed or not stored:
@@ -127,7 +129,7 @@ def advice_now(report: dict[str, Any], tried: Iterable[TriedAct]) -> dict[str, A
 
 
 def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int) -> list[Eviction]:
-    """What each way of evicting takes out: the suspects alone, then the candidate groups of the stacks, best first."""
+    """What each way of evicting removes: only the suspects, then the candidate groups of the stacks, best first."""
     stacks = report.get("stacks") or {}
     node_of = {row["rank"]: row["node"] for row in stacks.get("ranks") or [] if row.get("node")}
     accused = {row.entity for row in suspects_of(report) if row.is_accused and row.kind == "node"}
@@ -154,7 +156,7 @@ def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int
     for candidate in (stacks.get("candidates") or [])[:CANDIDATES]:
         groups = list(candidate.get("groups") or [])
         ranks = [rank for group in groups for rank in unfold(group)]
-        if len(ranks) < int(candidate.get("ranks") or 0):  # the report names the first groups of a long union only
+        if len(ranks) < int(candidate.get("ranks") or 0):  # the report names only the first groups of a long union
             continue
         kind = str(candidate.get("kind") or "").upper()
         title = f"{kind} group {groups[0]}" if len(groups) == 1 else f"{len(groups)} {kind} groups"

@@ -1,4 +1,4 @@
-"""Two runs of a family side by side: what one printed and did that the other did not."""
+"""Compares two runs of a family: what one printed and did that the other did not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CANDIDATES = 50
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One fact of both runs; ``differs`` where a reader should look."""
+    """One fact of both runs; ``differs`` if the difference matters."""
 
     name: str
     here: str
@@ -32,7 +32,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What the page shows. ``other`` is None where the family has no other diagnosed run."""
+    """What the page shows. ``other`` is None if the family has no other diagnosed run."""
 
     candidates: list[Job]
     other: Job | None
@@ -40,15 +40,14 @@ class Comparison:
     only_here: list[FindingFacts]
     in_both: list[tuple[FindingFacts, FindingFacts]]
     only_there: list[FindingFacts]
-    #: why the other run was picked; empty where the reader picked it
+    #: why the other run was chosen; empty if the person chose it
     why: str = ""
 
 
 def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = "") -> Comparison:
-    """Compare with the named run, else with the one that is most like this one. Three queries.
+    """Compare with the named run, else with the most similar one. Three queries.
 
-    Most like is first a run of the same layout and world size, then of one of them, then a healthy one, then the
-    latest.
+    Similarity order: same layout and world size, then one of them, then a healthy run, then the latest.
     """
     family = jobs_visible_to(user).exclude(pk=job.pk).filter(diagnoses__isnull=False).distinct()
     if job.family:
@@ -74,7 +73,7 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
 
 
 def _most_alike(job: Job, here: Diagnosis | None, candidates: list[Job]) -> tuple[Job | None, str]:
-    """The candidate (latest first) that is most like the job, and why it is."""
+    """The candidate (latest first) that is most similar to the job, and why."""
     if here is None or not candidates:
         return None, ""
     told = Diagnosis.objects.filter(job__in=candidates).order_by("created_at", "pk")
@@ -93,7 +92,7 @@ def _most_alike(job: Job, here: Diagnosis | None, candidates: list[Job]) -> tupl
         same = shared(row)
         return -sum(same), not same[1], row.outcome != "succeeded"
 
-    best = min(candidates, key=rank)  # of equals the first, which is the latest
+    best = min(candidates, key=rank)  # among equals the first, which is the latest
     same = [word for word, is_same in zip(("layout", "world size"), shared(best), strict=True) if is_same]
     known = [word for word, value in (("layout", layout), ("world size", size)) if value]
     differs = [word for word in known if word not in same]

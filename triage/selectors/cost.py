@@ -1,4 +1,4 @@
-"""What failures cost one job: effective training time, its outages and their phases (definitions: docs/metrics.md)."""
+"""The cost of failures of one job: effective training time, outages and their phases (definitions: docs/metrics.md)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class OutageRow:
 
 @dataclass(frozen=True, slots=True)
 class JobCost:
-    """What the Cost tab shows. Ratios in [0, 1], times in seconds; None where the evidence does not tell.
+    """What the Cost tab shows. Ratios in [0, 1], times in seconds; None if the evidence does not show it.
 
-    ``productive`` holds the spans (from, to) in which each step was done for the first time.
+    ``productive`` has the spans (from, to) in which each step was done for the first time.
     """
 
     started_at: float
@@ -45,14 +45,14 @@ class JobCost:
 
 
 def job_cost(job: Job) -> JobCost | None:
-    """None where no attempt's logs show iterations with times. Three queries; linear in attempts and curve points."""
+    """None if no attempt's logs have iterations with times. Three queries; linear in attempts and curve points."""
     newest = _newest(job)
     launches = {number: _launch(row.timeline or {}) for number, row in sorted(newest.items())}
     attempts = [row for row in launches.values() if row is not None]
     if not attempts:
         return None
     started_at = min(row.training_at for row in attempts)
-    # a job that hangs after its last step is still on the clock until it ends
+    # a job that hangs after its last step costs time until it ends
     ends = [row.attempt.ended_at.timestamp() for row in newest.values() if row.attempt.ended_at]
     ended_at = max([*(row.ended_at for row in attempts), *ends])
     productive = metrics.productive_intervals(attempts)
@@ -84,7 +84,7 @@ def _newest(job: Job) -> dict[int, Diagnosis]:
 
 
 def _launch(timeline: dict[str, Any]) -> metrics.Attempt | None:
-    """When training ran and which steps it did; None where the logs do not tell."""
+    """When training ran and which steps it did; None if the logs do not show it."""
     timed = [row for row in timeline.get("iterations") or [] if row.get("t") is not None and row.get("n") is not None]
     if not timed:
         return None
@@ -94,7 +94,7 @@ def _launch(timeline: dict[str, Any]) -> metrics.Attempt | None:
 
 
 def _outage(incident: Incident, launches: dict[int, metrics.Attempt | None], gpus_per_node: int) -> metrics.Outage:
-    """Detected when the attempt ended, localised when a human judged it, over when the next attempt trains."""
+    """Detected when the attempt ended, localised when a person judged it, over when the next attempt trains."""
     own = launches.get(incident.attempt.number)
     later = [row for number, row in launches.items() if number > incident.attempt.number and row]
     following = min(later, key=lambda row: row.training_at) if later else None

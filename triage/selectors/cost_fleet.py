@@ -1,6 +1,6 @@
-"""Effective training time of the whole fleet, over a period and over each sliding hour (definitions: docs/metrics.md).
+"""Effective training time of the whole fleet, for a period and each sliding hour (definitions: docs/metrics.md).
 
-Read from the first and the last iteration that each attempt's logs show, so that no timeline leaves the database.
+Uses the first and the last iteration of each attempt's logs, so that the database returns no timeline.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from triage.search import Query
 from triage.selectors.access import visible_cluster_ids
 from triage.selectors.sums import Period
 
-#: attempts read at most, the latest; what is left out is said
+#: maximum number of attempts read, the latest; the page says if some are omitted
 ATTEMPTS = 2000
 #: points of the curve; every hour of a hundred days
 POINTS = 2400
@@ -57,7 +57,7 @@ class WeekCost:
 
 @dataclass(frozen=True, slots=True)
 class FleetCost:
-    """The fleet in a period. ``hours``: (end of the hour, ETTR), hours without any job left out."""
+    """The fleet in a period. ``hours``: (end of the hour, ETTR), without hours in which no job ran."""
 
     jobs: int
     attempts: int
@@ -69,15 +69,15 @@ class FleetCost:
 
     @property
     def worst(self) -> tuple[datetime, float] | None:
-        """The hour with the lowest ratio, the earliest of several."""
+        """The hour with the lowest ratio; the earliest of equals."""
         known = [(at, value) for at, value in self.hours if value is not None]
         return min(known, key=lambda row: (row[1], row[0]), default=None)
 
 
 def fleet_cost(*, user: Any, query: Query, period: Period, now: datetime) -> FleetCost | None:
-    """None where no attempt of the period shows iterations with times.
+    """None if no attempt of the period has iterations with times.
 
-    One query of at most ``ATTEMPTS`` rows; O(n log n) in them plus O(log n) a point of the curve.
+    One query of at most ``ATTEMPTS`` rows; O(n log n) in them plus O(log n) per point of the curve.
     """
     rows = list(_rows(user, query, period)[: ATTEMPTS + 1])
     launches, gpus, ends = _launches(rows[:ATTEMPTS])
@@ -107,7 +107,9 @@ def fleet_cost(*, user: Any, query: Query, period: Period, now: datetime) -> Fle
 
 
 def _rows(user: Any, query: Query, period: Period) -> QuerySet[Any, Any]:
-    """Ends of the attempts that ran in the period, the latest first; of several diagnoses the newest comes first."""
+    """First and last iterations of attempts in the period, the latest first; the newest of several diagnoses comes
+    first.
+    """
     jobs = Job.objects.filter(query.job_condition(), cluster__in=visible_cluster_ids(user)).order_by().values("pk")
     return (
         Diagnosis.objects.filter(
@@ -123,7 +125,7 @@ def _rows(user: Any, query: Query, period: Period) -> QuerySet[Any, Any]:
 def _launches(
     rows: Iterable[Mapping[str, Any]],
 ) -> tuple[dict[int, list[metrics.Attempt]], dict[int, float], dict[int, float]]:
-    """Of each job: its attempts that trained, its GPUs, and when it ended (s)."""
+    """For each job: its attempts that trained, its GPUs, and when it ended (s)."""
     launches: dict[int, list[metrics.Attempt]] = defaultdict(list)
     gpus: dict[int, float] = defaultdict(float)
     ended: dict[int, float] = defaultdict(float)
@@ -139,13 +141,13 @@ def _launches(
             launches[row["job_id"]].append(metrics.Attempt(begin, end, int(first), int(last)))
             size = (row["attempt__node_count"] or 1) * row["job__cluster__gpus_per_node"]
             gpus[row["job_id"]] = max(gpus[row["job_id"]], size)
-            # a job that hangs after its last step is still on the clock until its attempt ends
+            # a job that hangs after its last step costs time until its attempt ends
             ended[row["job_id"]] = max(ended[row["job_id"]], end, row["attempt__ended_at"].timestamp())
     return launches, gpus, ended
 
 
 def _number(text: Any) -> float | None:
-    """A number out of JSON; SQLite gives JSON's null as the text ``null``."""
+    """A number from JSON; SQLite returns JSON's null as the text ``null``."""
     try:
         return float(text)
     except (TypeError, ValueError):
@@ -153,7 +155,7 @@ def _number(text: Any) -> float | None:
 
 
 def _hours(fleet: metrics.Fleet, begin: float, end: float) -> list[tuple[datetime, float | None]]:
-    """At whole hours, every one where they are few."""
+    """At whole hours; every point if there are few."""
     first, last = int(begin // HOUR_S) + 1, int(-(-end // HOUR_S))
     step = max(1, -(-(last - first + 1) // POINTS))
     moments = [n * HOUR_S for n in range(first, last + 1, step)]

@@ -1,4 +1,4 @@
-"""What goes with a job that is deleted, who may let it go, and what is told of one that is gone."""
+"""What is deleted with a job, who may delete it, and the sentence about a deleted one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DELETED = "job_deleted"
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What is gone when a job is deleted."""
+    """What is lost when a job is deleted."""
 
     incidents: int
-    #: of them, those that somebody judged, commented or took on
+    #: those that somebody judged, commented on or was assigned to
     touched: int
-    #: words of people on what the machine claims, and their comments
+    #: decisions of people on the machine's claims, and their comments
     decisions: int
     comments: int
     files: int
@@ -31,12 +31,12 @@ class Losses:
 
     @property
     def told(self) -> str:
-        """What a form holds, so that nothing goes that its reader did not see."""
+        """A text for the form: the deletion is refused if the losses changed after the page was shown."""
         return f"{self.incidents} {self.touched} {self.decisions} {self.comments} {self.files}"
 
 
 def losses_of(job: Job) -> Losses:
-    """Six queries, whatever the size."""
+    """Six queries for any size."""
     acts = Activity.objects.filter(incident__job=job, actor__isnull=False).order_by()
     files = Artifact.objects.filter(attempt__job=job).exclude(state=Artifact.State.REMOVED).order_by()
     held = Blob.objects.filter(pk__in=files.values("blob")).aggregate(size=Sum("size_bytes"))
@@ -51,10 +51,10 @@ def losses_of(job: Job) -> Losses:
 
 
 def deletion_refusal(user: Any, job: Job) -> str:
-    """Why this person may not delete the job, and who may; empty where they may.
+    """Why this person may not delete the job, and who may; empty if they may.
 
-    An administrator may delete any. An engineer may delete what they made themselves, or no person made, as long as no
-    colleague's word hangs on it.
+    An administrator may delete any job. An engineer may delete jobs that they created, or that no person created, if no
+    colleague worked on them.
     """
     if can(user, "administer"):
         return ""
@@ -69,13 +69,13 @@ def deletion_refusal(user: Any, job: Job) -> str:
 
 
 def deleted_job_words(user: Any, slug: str) -> str:
-    """Who deleted the job of that id, when and why, for whoever could see it; empty where nobody did."""
+    """Who deleted the job with that id, when and why, for people who could see it; empty if nobody did."""
     row = _deletions(user).filter(data__slug=slug).last()
     return _words(row, f"The job “{slug}”") if row else ""
 
 
 def deleted_incident_words(user: Any, pk: int) -> str:
-    """The same of the job that an incident was part of. Reads every deletion: asked only where nothing was found."""
+    """The same for the job of an incident. Reads every deletion, so it is called only if no incident was found."""
     rows = [row for row in _deletions(user) if pk in row.data["numbers"]]
     return _words(rows[-1], f"Incident #{pk} and its job “{rows[-1].data['name']}”") if rows else ""
 

@@ -1,4 +1,4 @@
-"""The demonstration kept apart: figures count it only where it is asked for, or where nothing else is there."""
+"""Keeps the demonstration apart: figures count it only on request, or if there are no other jobs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ingest.models import DEMONSTRATION, Job
 from triage.search import Query
 from triage.selectors.access import visible_clusters
 
-#: what the ids of made-up jobs begin with
+#: the prefix of ids of generated jobs
 PREFIX = "demo-"
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What a page says of the demonstration, and the queries that show it alone or leave it out (empty: no link)."""
+    """A page's sentence about the demonstration, and the queries that select or exclude it (empty: no link)."""
 
     words: str
     is_counted: bool
@@ -25,7 +25,7 @@ class Notice:
 
 
 def is_there(user: Any) -> bool:
-    """Whether the site has a demonstration that the user may see. No query beyond that of the visible clusters."""
+    """Whether the site has a demonstration that the user may see. No query except that of the visible clusters."""
     return DEMONSTRATION in visible_clusters(user).values()
 
 
@@ -41,10 +41,10 @@ def counts_it(query: Query) -> bool:
 
 
 def settled(query: Query, user: Any) -> Query:
-    """The query as figures are computed: it says of every figure whether the demonstration is in it.
+    """The query for figures: with an explicit term on the demonstration.
 
-    A query that names clusters stays as it is. Else the demonstration is left out, and where the user sees no job but
-    its own, it is all that is counted. One query where there is a demonstration, else none.
+    A query that names clusters is not changed. Else the demonstration is excluded; if the user sees only its jobs, only
+    they are counted. One query if there is a demonstration, else none.
     """
     if not is_there(user) or query.values("cluster"):
         return query
@@ -52,7 +52,7 @@ def settled(query: Query, user: Any) -> Query:
 
 
 def clusters_counted(user: Any, named: str = "") -> list[int]:
-    """The clusters whose machines a table counts, by the same rule; ``named`` is the slug of one that is asked for."""
+    """The clusters whose machines a table counts, by the same rule; ``named`` is the slug of a requested one."""
     slugs = visible_clusters(user)
     if named:
         return [pk for pk, slug in slugs.items() if slug == named]
@@ -62,7 +62,7 @@ def clusters_counted(user: Any, named: str = "") -> list[int]:
 
 
 def notice_of_figures(query: Query, user: Any) -> Notice | None:
-    """For a page that adds up what a settled query finds; None without a demonstration, or for other clusters alone."""
+    """For a page with figures of a settled query; None without a demonstration, or if the query names other clusters."""
     named = query.values("cluster")
     if not is_there(user) or (named and not counts_it(query)):
         return None
@@ -76,7 +76,7 @@ def notice_of_figures(query: Query, user: Any) -> Notice | None:
 
 
 def notice_of_rows(user: Any, rows: int, query: Query | None = None) -> Notice | None:
-    """For a list of which ``rows`` are the demonstration's, and the query that found them; None where none is."""
+    """For a list with ``rows`` rows of the demonstration, and its query; None without such rows."""
     if not rows or not is_there(user):
         return None
     said = "1 row is a recording or made up." if rows == 1 else f"{rows:,} rows are recordings or made up."
@@ -85,7 +85,7 @@ def notice_of_rows(user: Any, rows: int, query: Query | None = None) -> Notice |
 
 
 def notice_of_machines(user: Any, clusters: list[int], named: str) -> Notice | None:
-    """For a table of the machines of ``clusters``, ``named`` being what was asked for."""
+    """For a table of the machines of ``clusters``; ``named`` is the requested one."""
     if not is_there(user):
         return None
     if DEMONSTRATION in {visible_clusters(user)[pk] for pk in clusters}:

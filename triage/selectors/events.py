@@ -1,4 +1,4 @@
-"""A job's events as its page lists them: when they began, in which stage; narrowed and sorted by the address."""
+"""A job's events for its page: when and in which stage they began; filtered and sorted by the address."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db.models import F
 from triage.models import Diagnosis
 from triage.services.reading import FindingFacts, findings_of
 
-#: what the events can be narrowed to: at least this level
+#: minimum level of the listed events
 LEVELS = {"info": 2, "warning": 3, "error": 4, "fatal": 5}
 _LAST = float("inf")
 
@@ -28,7 +28,7 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What of the events is shown; an empty field asks for nothing."""
+    """A filter of events; an empty field does not filter."""
 
     role: str = ""
     words: str = ""
@@ -50,7 +50,7 @@ class Filter:
         )
 
 
-#: sort name → (words, key); "" is the report's order, root causes first
+#: sort name → (label, key); "" is the report's order, root causes first
 SORTS: dict[str, tuple[str, Callable[[JobEvent], Any]]] = {
     "first": ("earliest first", lambda e: _LAST if e.first_at is None else e.first_at),
     "nodes": ("on most nodes first", lambda e: -e.finding.nodes),
@@ -65,9 +65,9 @@ SORTS: dict[str, tuple[str, Callable[[JobEvent], Any]]] = {
 def job_events(
     diagnosis: Diagnosis | None, only: Filter, sort: str = "", span: tuple[float, float] | None = None
 ) -> tuple[list[JobEvent], list[str]]:
-    """The events that pass, and the stages in which any began. One small query: stages lie with the timeline.
+    """The matching events, and the stages in which any began. One small query: stages are stored with the timeline.
 
-    ``span``: those alone that were seen between these times.
+    ``span``: only events between these times.
     """
     if diagnosis is None:
         return [], []
@@ -85,7 +85,7 @@ def job_events(
 
 
 def _stage_at(stages: list[dict[str, Any]], moment: float | None) -> str:
-    """The stage that runs at the moment; the last that began before it where none does."""
+    """The stage at this moment; if none runs, the last that began before it."""
     if moment is None:
         return ""
     begun = [row for row in stages if row.get("t0") is not None and row["t0"] <= moment]

@@ -1,4 +1,4 @@
-"""What the Flows tab of a job shows, out of the report and the tables of steps beside it."""
+"""The Flows tab of a job, from the report and the stored tables of steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARKS_SHOWN = 300
 
 @dataclass(frozen=True, slots=True)
 class PortsView:
-    """One capture of port counters; ``captures`` are all of them; ``chosen`` is the port drawn as lines."""
+    """One capture of port counters; ``captures`` are all of them; ``chosen`` is the port with a chart."""
 
     row: dict[str, Any]
     captures: list[dict[str, Any]]
@@ -32,7 +32,7 @@ class PortsView:
 
 @dataclass(frozen=True, slots=True)
 class FlowsView:
-    """One recognised job of the capture beside what is known of the capture as a whole."""
+    """One recognised job of the capture, and the facts about the whole capture."""
 
     flows: dict[str, Any]
     job: dict[str, Any] | None
@@ -42,9 +42,9 @@ class FlowsView:
     slow_groups: list[dict[str, Any]]
     has_table: bool
     ports: PortsView | None = None
-    #: which iteration of the logs the first step is, and what lies between their times
+    #: which iteration of the logs the first step is, and the offset between their times
     aligned: dict[str, Any] | None = None
-    #: what the charts draw, for readers without JavaScript
+    #: the data of the charts, for readers without JavaScript
     steps_table: Table | None = None
     pairs_table: Table | None = None
 
@@ -56,7 +56,7 @@ class FlowsView:
 
 def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", port: str = "") -> FlowsView | None:
     """None without flows. ``chosen`` is the id of one of the capture's jobs, ``counters`` of one of its port counters,
-    ``port`` one of their ports; the first one where it is none.
+    ``port`` of one of their ports; the first one for an unknown id.
     """
     report = diagnosis.report if diagnosis else {}
     flows = report.get("flows")
@@ -92,17 +92,17 @@ def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", 
 
 
 def _aligned(job: dict[str, Any], iterations: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The logs' iterations laid on the job's steps; None where there are none, or they do not fit."""
+    """The logs' iterations aligned with the job's steps; None without any, or if they do not fit."""
     known = [row for row in iterations if row.get("t") is not None and row.get("n") is not None]
     if not known or not job.get("steps"):
         return None
-    from diagnosis.flows.link import align  # noqa: PLC0415  # the engine is not imported with the site
+    from diagnosis.flows.link import align  # noqa: PLC0415  # the site does not import the engine
 
     return align(job["steps"], known)
 
 
 def _ports(diagnosis: Diagnosis, captures: list[dict[str, Any]], counters: str, port: str) -> PortsView | None:
-    """The chosen capture of port counters with its chosen port, the busiest where none is."""
+    """The chosen capture of port counters with its chosen port, by default the busiest."""
     if not captures:
         return None
     row = next((c for c in captures if c["id"] == counters), captures[0])
@@ -111,14 +111,14 @@ def _ports(diagnosis: Diagnosis, captures: list[dict[str, Any]], counters: str, 
     path = table_path(diagnosis, row["table"]) if row.get("table") else None
     if path is None:
         return PortsView(row, captures, name, None, has_table=False)
-    from diagnosis.flows.ports import port_lines  # noqa: PLC0415  # the engine is not imported with the site
+    from diagnosis.flows.ports import port_lines  # noqa: PLC0415  # the site does not import the engine
 
     lines = port_lines(path, name)
     return PortsView(row, captures, name, port_chart(name, lines), has_table=True, table=port_table(lines, iso))
 
 
 def flow_job(diagnosis: Diagnosis | None, chosen: str) -> tuple[dict[str, Any], Path] | None:
-    """One job of the capture (or its port counters) and the table beside it; None where either is not there."""
+    """One job of the capture (or its port counters) and its table; None if either does not exist."""
     flows = (diagnosis.report if diagnosis else {}).get("flows") or {}
     rows = [*(flows.get("jobs") or []), *(flows.get("ports") or [])]
     job = next((row for row in rows if row["id"] == chosen), None)
@@ -129,8 +129,8 @@ def flow_job(diagnosis: Diagnosis | None, chosen: str) -> tuple[dict[str, Any], 
 
 
 def captures_attached(job: Job) -> list[Activity]:
-    """The acts, latest first, that brought captures to ``job`` which are still there. Two queries where there are any,
-    else one.
+    """The acts, latest first, that attached captures to ``job`` and were not undone. Two queries if there are any, else
+    one.
     """
     acts = Activity.objects.filter(job=job, kind="capture_attached").select_related("actor").order_by("-pk")
     brought = {pk for act in acts for pk in act.data.get("artifacts") or []}
@@ -144,7 +144,7 @@ def ranks_view(
     diagnosis: Diagnosis, job: dict[str, Any], table: Path, *, t0: float | None, t1: float | None
 ) -> dict[str, Any]:
     """The ranks × time chart of one window (whole capture by default), with the log's root events on its axis."""
-    from diagnosis.flows.timeline import timeline_view  # noqa: PLC0415  # the engine is not imported with the site
+    from diagnosis.flows.timeline import timeline_view  # noqa: PLC0415  # the site does not import the engine
 
     began = time.perf_counter()
     steps = job.get("steps") or []
@@ -190,7 +190,7 @@ def _slow_within(job: dict[str, Any], lanes: list[str], t0: float, t1: float) ->
 
 def ports_heat(row: dict[str, Any], table: Path, *, t0: float | None, t1: float | None) -> dict[str, Any]:
     """The ports × time chart of one window, the whole capture by default."""
-    from diagnosis.flows.ports import ports_view  # noqa: PLC0415  # the engine is not imported with the site
+    from diagnosis.flows.ports import ports_view  # noqa: PLC0415  # the site does not import the engine
 
     began = time.perf_counter()
     first, last = (t0 if t0 is not None else row["t0"]), (t1 if t1 is not None else row["t1"])

@@ -1,4 +1,4 @@
-"""Why incidents are together or apart: what their fingerprint is made of, and what people said of it."""
+"""Why incidents are in one group or apart: the parts of their fingerprint, and people's rules for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RULES_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """``roots``: the events whose texts make the fingerprint; ``rules``: human words on it, the last first."""
+    """``roots``: the events whose texts make the fingerprint; ``rules``: people's rules for it, the latest first."""
 
     roots: list[FindingFacts]
     rules: list[GroupRule]
@@ -22,7 +22,7 @@ class Grouping:
 
     @property
     def rule(self) -> GroupRule | None:
-        """The word that counts for new incidents."""
+        """The rule that counts for new incidents."""
         return self.rules[0] if self.rules else None
 
 

@@ -1,4 +1,4 @@
-"""How the installation is."""
+"""The health of the installation."""
 
 from __future__ import annotations
 

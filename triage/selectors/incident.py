@@ -24,7 +24,7 @@ from triage.services.reading import FindingFacts, findings_of
 SIMILAR_LIMIT = 10
 #: evidence shown before the fold
 MAIN_FINDINGS = 6
-#: how far back incidents of merely the same category are called alike
+#: incidents with only the same category are similar if they are this recent
 NEAR_DAYS = 60
 #: roles that are evidence; advice and benign lines are never shown as such
 EVIDENCE_ROLES = ("root", "cascade", "confirmation", "teardown")
@@ -35,7 +35,7 @@ _PAST = {"confirm": "confirmed", "reject": "rejected", "inconclusive": "found in
 
 @dataclass(frozen=True, slots=True)
 class ClaimView:
-    """One claim of the machine with the human word that stands on it."""
+    """One claim of the machine with the decision that stands on it."""
 
     claim: str
     title: str
@@ -46,18 +46,18 @@ class ClaimView:
 
 @dataclass(frozen=True, slots=True)
 class SuspectView:
-    """A suspect with the word on it and how often it was accused before."""
+    """A suspect with its decision and its earlier accusations."""
 
     row: Suspect
     word: Decision | None
     past: int
     past_confirmed: int
-    #: whether the one before it has the same reasons
+    #: whether the suspect before it has the same reasons
     repeats: bool
 
     @property
     def reasons(self) -> list[str]:
-        """What speaks against it and has not been said of the one before."""
+        """Its reasons that the suspect before it does not have."""
         return [] if self.repeats else [str(reason) for reason in self.row.reasons]
 
 
@@ -73,30 +73,31 @@ class IncidentView:
     others: list[SuspectView]
     added: list[Decision]
     findings: list[FindingFacts]
-    #: activities that its panels tell of, among them some of earlier attempts
+    #: activities that its panels use, some of them of earlier attempts
     known: list[Activity]
     entries: list[dict[str, Any]]
     relatives: list[tuple[Incident, str]]
     is_outdated: bool
-    #: what followed what; None for a report without a conclusion
+    #: the causal strip; None for a report without a conclusion
     strip: Strip | None
 
     @property
     def disagreements(self) -> list[str]:
-        """Where kinds of evidence contradict each other, a sentence with both sides each; what people said of the
-        outcome is told beside it already."""
+        """Contradictions between kinds of evidence, a sentence with both sides each. The stated outcome is shown
+        elsewhere.
+        """
         rows = (self.report.get("conclusion") or {}).get("disagreements") or []
         said = [str(row.get("text") or "") for row in rows if row.get("about") != "outcome"]
         return [text for text in said if text]
 
     @property
     def checks(self) -> list[dict[str, Any]]:
-        """What would decide it, cheapest first."""
+        """The checks that would decide it, cheapest first."""
         return list((self.report.get("conclusion") or {}).get("checks") or [])
 
     @property
     def answer(self) -> str:
-        """Why nobody is accused: where it was seen, in a report of version 1 the logs' own words."""
+        """Why nobody is accused: where it was seen; for a report of version 1 the logs' own words."""
         told = self.report.get("conclusion")
         if told is None:
             return str((self.report.get("logs") or {}).get("answer") or "")
@@ -110,18 +111,19 @@ class IncidentView:
 
     @property
     def key_finding(self) -> FindingFacts | None:
-        """The event that tells most in one line: the first root, else the first sign that is not mere teardown."""
+        """The most informative event: the first root, else the first symptom that is not teardown."""
         return next((row for row in self.findings if row.role != "teardown"), None)
 
     @property
     def further_findings(self) -> list[FindingFacts]:
-        """All but the one that heads the page."""
+        """All findings except the one at the top of the page."""
         return [row for row in self.findings if row is not self.key_finding]
 
     @property
     def main_findings(self) -> list[FindingFacts]:
-        """What is shown at once: the roots, and the first of the rest; beside a strip, which tells of consequences and
-        teardown already, the roots and what confirms them."""
+        """Findings shown at once: the roots, and the first of the others. With a causal strip, which shows consequences
+        and teardown, the roots and confirmations.
+        """
         further = self.further_findings
         if self.strip is not None:
             return [row for row in further if row.role in ("root", "confirmation")]
@@ -129,7 +131,7 @@ class IncidentView:
 
     @property
     def old_entries(self) -> list[dict[str, Any]]:
-        """What the machine logged but for its last word: folded away where there is much of it."""
+        """The machine's log entries except the latest: folded if there are many."""
         machine = [entry for entry in self.entries if entry["row"].actor_id is None]
         return machine[:-1] if len(machine) > 2 else []
 
@@ -140,13 +142,13 @@ class IncidentView:
 
     @property
     def late_words(self) -> str:
-        """How many of which role are folded away."""
+        """The number of folded findings per role."""
         counts = Counter(row.role for row in self.late_findings)
         return ", ".join(f"{n} {role}" for role, n in counts.items())
 
 
 def incident_view(user: Any, incident: Incident) -> IncidentView:
-    """Four queries beyond the incident itself, whatever its size."""
+    """Four queries besides the incident itself, for any size."""
     decisions = list(incident.decisions.select_related("made_by"))
     last = standing.latest(decisions)
     rows = list(
@@ -200,7 +202,7 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
 
 
 def _past(incident: Incident, **said: Any) -> Any:
-    """How many other incidents accused the same node; with ``said`` those where a human said so of the node itself."""
+    """How many other incidents accused the same node; with ``said`` those with that decision on the node itself."""
     same = Q(node__suspicions__is_accused=True) & ~Q(node__suspicions__incident=incident)
     return Count("node__suspicions", filter=same & Q(**said))
 
@@ -219,7 +221,7 @@ def _standing(machine: str, word: Decision | None) -> str:
 
 
 def _known(incident: Incident) -> list[Activity]:
-    """The incident's activities, oldest first, and what was tried on earlier attempts that failed in the same way."""
+    """The incident's activities, oldest first, and actions on earlier attempts with the same failure."""
     told = Q(incident=incident)
     if incident.attempt.number > 0:
         told |= Q(
@@ -234,12 +236,12 @@ def _known(incident: Incident) -> list[Activity]:
 
 
 def _entries(incident: Incident, known: list[Activity]) -> list[dict[str, Any]]:
-    """Its own activities, each with what it says."""
+    """Its own activities, each with its sentence."""
     return [{"row": row, "words": activity_words(row)} for row in known if row.incident_id == incident.pk]
 
 
 def activity_words(row: Activity) -> str:
-    """What was done, as the rest of a sentence that begins with who did it."""
+    """What was done, as the rest of a sentence that begins with the person."""
     data, tree = row.data, taxonomy.load()
 
     def named(value: Any) -> str:
@@ -268,7 +270,7 @@ def activity_words(row: Activity) -> str:
 
 
 def _relatives(user: Any, incident: Incident) -> list[tuple[Incident, str]]:
-    """Members of the same group, then the same fingerprint, then the same category of late; each with why."""
+    """Members of the same group, then the same fingerprint, then the same recent category; each with the reason."""
     same = Q(fingerprint=incident.fingerprint) if incident.fingerprint else Q(pk__in=[])
     together = Q(group=incident.group_id) if incident.group_id else Q(pk__in=[])
     near = Q(pk__in=[])
@@ -293,12 +295,12 @@ def _relatives(user: Any, incident: Incident) -> list[tuple[Incident, str]]:
     return [(row, row.why) for row in rows]
 
 
-#: how many categories a correction offers before the tree
+#: number of categories that a correction offers before the tree
 FREQUENT_LIMIT = 6
 
 
 def frequent_categories(user: Any) -> list[str]:
-    """What people found most often in the incidents that this person sees, most first. One query an hour."""
+    """The categories that people chose most often in the incidents of this person, most first. One query an hour."""
 
     def counted(kept: list[str] | None) -> list[str]:
         if kept is not None:
@@ -312,7 +314,7 @@ def frequent_categories(user: Any) -> list[str]:
 
 
 def log_url(slug: str, attempt: int, path: str, line: int | None = None, end: int | None = None) -> str:
-    """Where a line of evidence is read: ``…?line=120#L120``; the query serves readers without JavaScript."""
+    """The address of a line of evidence: ``…?line=120#L120``; the query serves readers without JavaScript."""
     url = reverse("log", args=[slug, attempt, path])
     if line is None:
         return url

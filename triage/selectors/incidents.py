@@ -1,4 +1,4 @@
-"""Incidents as the queue, the list and their own page show them."""
+"""Incidents for the queue, the list and their own page."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from triage.selectors.memory import remembered
 
 PAGE_SIZE = 50
 QUEUE_SIZE = 100
-#: so many incidents are sorted sooner than they are come across
+#: up to this many matches, sorting them is faster than walking the index
 FEW = 2000
-#: more is shown as "999+": counting on would cost more than it tells
+#: more is shown as "999+": an exact count costs more than it is worth
 QUEUE_COUNT_LIMIT = 1000
 
-#: sort name → (words, ordering)
+#: sort name → (label, ordering)
 SORTS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "newest": ("newest first", ("-opened_at", "-id")),
     "oldest": ("oldest first", ("opened_at", "id")),
@@ -33,7 +33,7 @@ SORTS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cost": ("most GPU-hours lost first", (F("gpu_hours").desc(nulls_last=True), "-id")),
     "doubtful": ("least confident first", ("confidence", "-id")),
 }
-#: columns behind a row of the queue or the list (``triage.templatetags.rows``), and what sorts a section
+#: columns of a row of the queue or the list (``triage.templatetags.rows``), and of the order within a section
 _ROW_FIELDS = (
     *("headline", "accused", "stage", "iteration", "regressed_from", "standing_category", "symptom", "state"),
     *(
@@ -52,7 +52,7 @@ _ROW_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class FacetValue:
-    """One value of a facet: how often, and the queries that a click gives."""
+    """One value of a facet: its count, and the queries of a click."""
 
     value: str
     count: int
@@ -85,12 +85,12 @@ class IncidentPage:
 
 
 def incidents_visible_to(user: Any) -> QuerySet[Incident]:
-    """Incidents of the clusters that the user may see, withdrawn ones too."""
+    """Incidents of the clusters that the user may see, including withdrawn ones."""
     return Incident.objects.filter(cluster__in=visible_cluster_ids(user))
 
 
 def incident_for(user: Any, number: int) -> Incident | None:
-    """One incident with what its page's head shows, or None where it is not there for this person."""
+    """One incident with the data of its page's head; None if it does not exist for this person."""
     return (
         incidents_visible_to(user)
         .select_related("job__team", "job__cluster", "attempt", "assignee", "diagnosis", "group")
@@ -101,13 +101,13 @@ def incident_for(user: Any, number: int) -> Incident | None:
 
 
 def queue_incidents(user: Any, now: datetime) -> QuerySet[Incident]:
-    """Those that await review and do not sleep."""
+    """Incidents that await review and are not snoozed."""
     awake = Q(snoozed_until=None) | Q(snoozed_until__lte=now)
     return incidents_visible_to(user).filter(awake, state=Incident.State.AWAITING_REVIEW, is_withdrawn=False)
 
 
 def queue_count(user: Any) -> str:
-    """How many await review, for the navigation; empty for none. No query where it is remembered."""
+    """How many await review, for the navigation; empty for none. No query if cached."""
     now = timezone.now()
     count = remembered(
         "queue",
@@ -120,23 +120,23 @@ def queue_count(user: Any) -> str:
 
 
 def _as_rows(incidents: QuerySet[Incident]) -> QuerySet[Incident]:
-    """With what a row of a list shows, and nothing else: a row has three dozen columns beside it."""
+    """Only the columns of a row: an incident has three dozen others."""
     return incidents.select_related("job", "assignee").only(*_ROW_FIELDS)
 
 
-#: sections of the queue: title and the age up to which an incident is in it
+#: sections of the queue: title and maximum age
 _SECTIONS = (("Last 24 hours", timedelta(days=1)), ("Last 7 days", timedelta(days=7)), ("Earlier", timedelta.max))
 
 
 def queue_key(incident: Incident, now: datetime) -> tuple[Any, ...]:
-    """Where an incident stands in the queue: by its section, then the costliest, the largest, the newest first."""
+    """The position of an incident in the queue: by its section, then cost, size and time, largest and newest first."""
     section = next(n for n, (_, age) in enumerate(_SECTIONS) if now - incident.opened_at <= age)
     weight = (-(incident.gpu_hours or 0), -(incident.node_count or 0))
     return (section, *weight, now - incident.opened_at, -incident.pk)
 
 
 def queue_sections(user: Any, now: datetime) -> list[tuple[str, list[Incident]]]:
-    """The newest that await review, in sections by age; within one the costliest first."""
+    """The newest that await review, in sections by age; within a section the most expensive first."""
     rows = list(_as_rows(queue_incidents(user, now)).order_by("-opened_at", "-id")[:QUEUE_SIZE])
     rows.sort(key=lambda row: queue_key(row, now))
     sections = groupby(rows, key=lambda row: queue_key(row, now)[0])
@@ -144,7 +144,7 @@ def queue_sections(user: Any, now: datetime) -> list[tuple[str, list[Incident]]]
 
 
 def incident_page(user: Any, query: Query, *, sort: str = "newest", page: int = 1) -> IncidentPage:
-    """One page of the list with its facets. Four queries, whatever the size."""
+    """One page of the list with its facets. Four queries for any size."""
     matching = query.apply(incidents_visible_to(user), user=user)
     facets, total = remembered(
         "facets",
@@ -157,15 +157,15 @@ def incident_page(user: Any, query: Query, *, sort: str = "newest", page: int = 
     page = max(1, min(page, -(-total // PAGE_SIZE) or 1))
     ordering = SORTS.get(sort, SORTS["newest"])[1]
     if total <= FEW:
-        # walking all incidents in order until a page is full takes long where few match: these are found, then sorted
+        # if few match, walking all incidents in order is slow: find the matches first, then sort
         matching = Incident.objects.filter(pk__in=matching.order_by().values("pk"))
     rows = _as_rows(matching).order_by(*ordering)[(page - 1) * PAGE_SIZE : page * PAGE_SIZE] if total else ()
     return IncidentPage(list(rows), total, page, query, facets)
 
 
 def _facets(matching: QuerySet[Incident], query: Query) -> tuple[dict[str, list[FacetValue]], int]:
-    """All facets and the total out of one grouping: combinations are few where incidents are many."""
-    # in the order of the index incident_facets, so that nothing is sorted; names are fetched for the few found
+    """All facets and the total from one grouping: there are far fewer combinations than incidents."""
+    # in the order of the index incident_facets, so that nothing is sorted; names are read for the few results
     columns = ("cluster_id", "state", "standing_category", "symptom", "team_id")
     states: Counter[str] = Counter()
     categories: Counter[str] = Counter()
@@ -198,7 +198,7 @@ def _facets(matching: QuerySet[Incident], query: Query) -> tuple[dict[str, list[
     return facets, states.total()
 
 
-#: the word of ``is:`` for each state
+#: the value of ``is:`` for each state
 _STATE_WORDS: dict[str, str] = {
     Incident.State.AWAITING_REVIEW: "unreviewed",
     **{state.value: state.value for state in Incident.State if state != Incident.State.AWAITING_REVIEW},
@@ -206,7 +206,7 @@ _STATE_WORDS: dict[str, str] = {
 
 
 def _category_values(category: str, query: Query) -> Sequence[str]:
-    """The top of the tree, and one level below each category that is asked for."""
+    """The top of the tree, and one level below each requested category."""
     parts = category.split(".")
     values = [parts[0]]
     for asked in query.values("category"):

@@ -1,4 +1,4 @@
-"""One moment in all logs of an attempt: what every node said about it, in the order of time."""
+"""One moment in all logs of an attempt: the lines of every node around it, in time order."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ingest.models import Artifact, Attempt
 from triage.models import Diagnosis, Suspect
 from triage.selectors.logs import COLUMNS, Filter, LogLine, lines_of, paths_of, sources_of, who_of
 
-#: lines of one writer, nearest first: few among many writers, more where one was asked for
+#: lines of one writer, nearest first: few among many writers, more for a requested one
 EACH = 4
 EACH_ASKED = 60
-#: lines shown in all, nearest first
+#: maximum number of lines, nearest first
 MAX_LINES = 600
 _NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class InstantLine:
-    """A line with where it stands; ``after_s``: seconds after the moment, on the job's common clock."""
+    """A line with its position; ``after_s``: seconds after the moment, on the job's common clock."""
 
     artifact: Artifact
     line: LogLine
@@ -37,26 +37,26 @@ class InstantLine:
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """What all logs said; ``logs`` had lines in reach, ``lost`` of them have no bytes any more."""
+    """The lines of all logs; ``logs`` had lines in range, ``lost`` of them have no bytes any more."""
 
     lines: list[InstantLine]
     logs: int
     left_out: int
     lost: list[str]
     nodes: list[str]
-    #: nodes and files whose clock was put right
+    #: nodes and files whose clock was corrected
     clocks: list[str] = field(default_factory=list)
 
 
 class Common:
-    """What all files of an attempt share: clocks that are off and the scheme of paths. Asked for once, when needed."""
+    """What all files of an attempt share: clock offsets and the scheme of paths. Computed once, on demand."""
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
 
     @cached_property
     def skews(self) -> dict[str, int]:
-        """What to subtract from times, in ns, by node or by path, as the latest diagnosis tells it."""
+        """What to subtract from times, in ns, by node or by path, from the latest diagnosis."""
         told = Diagnosis.objects.filter(attempt=self.attempt)
         clocks: Any = told.values_list("report__clocks", flat=True).first()
         return {
@@ -81,10 +81,10 @@ def same_instant(
     within_s: float = 2.0,
     only: Filter | None = None,
 ) -> Instant:
-    """Lines within ``within_s`` seconds of ``moment``, merged by time; lines of suspects first where times are equal.
+    """Lines within ``within_s`` seconds of ``moment``, merged by time; lines of suspects first at equal times.
 
-    Of each writer the EACH nearest lines, EACH_ASKED where ``only`` asks for a node. Three queries; cost follows the
-    number of logs and what stands in reach. Clocks that the diagnosis found off are put right.
+    The EACH nearest lines of each writer, EACH_ASKED if ``only`` names a node. Three queries; cost grows with the
+    number of logs and of lines in range. Clock offsets from the diagnosis are corrected.
     """
     only = only or Filter()
     skews = common.skews
@@ -104,7 +104,7 @@ def same_instant(
         if any(shifts):
             moved = pl.col("source").replace_strict(dict(enumerate(shifts)), default=0, return_dtype=pl.Int64)
             at = pl.col("time") - moved
-            # the stated times alone are in the column file: read what may be in reach, then look closely
+            # the column file has only the stated times: read a wider range, then filter
             low, high = min(shifts), max(shifts)
             near = near.filter(pl.col("time").is_between(centre - reach + low, centre + reach + high))
         else:
@@ -138,7 +138,7 @@ def same_instant(
 
 
 def moment_of(artifact: Artifact, line: int, common: Common) -> datetime | None:
-    """When a line was written, on the job's common clock; None where it states no time."""
+    """When a line was written, on the job's common clock; None if it has no time."""
     columns = evidence.columns_path(artifact)
     if columns is None or line < 1:
         return None

@@ -1,4 +1,4 @@
-"""Jobs as their list and their own page show them."""
+"""Jobs for their list and their own page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job's page: its attempts, incidents, work and the latest diagnosis of the attempt that is looked at."""
+    """A job's page: its attempts, incidents, work and the latest diagnosis of the selected attempt."""
 
     job: Job
     attempts: list[Attempt]
@@ -47,7 +47,7 @@ class JobView:
 
     @property
     def has_logs(self) -> bool:
-        """Whether logs were read; else there is no timeline of stages, and the finding is that of flows or stacks."""
+        """Whether logs were read; else there is no timeline of stages, and the finding is from flows or stacks."""
         return any(row["kind"] in LOG_KINDS and not row["skipped"] for row in self.report.get("inputs", ()))
 
 
@@ -84,12 +84,12 @@ def job_runs(job: Job) -> list[Run]:
     return list(job.runs.order_by("-created_at", "-id")[:50])
 
 
-#: what people say of the outcome is not what the evidence shows
+#: the stated outcome differs from the evidence
 DISPUTED = "disputed"
 
 
 def job_page(user: Any, *, words: str = "", outcome: str = "", page: int = 1) -> JobPage:
-    """Newest first, with how many incidents each has and whether work on it goes on. Two queries."""
+    """Newest first, each with its number of incidents and whether work on it is running. Two queries."""
     jobs = jobs_visible_to(user)
     if words:
         jobs = jobs.filter(Q(name__icontains=words) | Q(slug__icontains=words) | Q(family__icontains=words))
@@ -117,7 +117,7 @@ def job_page(user: Any, *, words: str = "", outcome: str = "", page: int = 1) ->
 
 
 def job_view(job: Job, *, attempt: int | None = None, with_timeline: bool = False) -> JobView:
-    """Three queries, whatever the size."""
+    """Three queries for any size."""
     attempts = list(job.attempts.order_by("number"))
     chosen = next((row for row in attempts if row.number == attempt), attempts[-1] if attempts else None)
     diagnoses = Diagnosis.objects.filter(attempt=chosen) if chosen else Diagnosis.objects.none()
@@ -133,7 +133,7 @@ def job_view(job: Job, *, attempt: int | None = None, with_timeline: bool = Fals
 def artifact_page(
     job: Job, *, words: str = "", state: str = "", page: int = 1
 ) -> tuple[list[Artifact], int, dict[str, int]]:
-    """A job's files by path, how many match, and how many of each state the words leave. Two queries."""
+    """A job's files by path, how many match, and how many of each state match the words. Two queries."""
     files = Artifact.objects.filter(attempt__job=job, is_superseded=False)
     if words:
         files = files.filter(path__icontains=words)

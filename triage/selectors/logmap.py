@@ -1,4 +1,4 @@
-"""The whole of a log at a glance: where in the file warnings and errors stand."""
+"""An overview of a log: the positions of warnings and errors in the file."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 
 BINS = 180
 HEIGHT = 28
-#: the column file of an artifact never changes, so that only the cache's room limits this
+#: the column file of an artifact never changes, so only the size of the cache limits this
 _KEPT_S = 7 * 86400
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Some hundred lines, or some million: how many, how many warnings and errors, when they begin."""
+    """A part of a file, hundreds to millions of lines: how many, how many warnings and errors, when they begin."""
 
     first: int
     last: int
@@ -39,7 +39,7 @@ class Bin:
 
     @property
     def error_height(self) -> float:
-        """Units of HEIGHT: the root of the share, so that one line in a million is still seen."""
+        """Units of HEIGHT: the root of the share, so that one line in a million is visible."""
         return _height(self.errors, self.lines)
 
     @property
@@ -48,9 +48,9 @@ class Bin:
 
 
 def log_map(artifact: Artifact) -> list[Bin]:
-    """The file in at most BINS parts of equal line counts; empty where it was not read as a log.
+    """The file in at most BINS parts of equal line counts; empty if it is not a log.
 
-    One pass over two columns, then kept in the cache: the file is immutable.
+    One pass over two columns, then cached: the file is immutable.
     """
     columns = evidence.columns_path(artifact)
     if columns is None or not artifact.lines:

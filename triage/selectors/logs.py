@@ -1,7 +1,7 @@
-"""Windows on a log of any size: the column file tells where lines lie, only their bytes are read.
+"""Windows on a log of any size: the column file has the positions of lines, and only their bytes are read.
 
-Cost follows the window, never the file: a slice of the column file touches one or two row groups, and the raw bytes
-come by range.
+Cost grows with the window, not with the file: a slice of the column file touches one or two row groups, and raw bytes
+are read by range.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from ingest.models import Artifact
 from triage.models import Diagnosis
 
 WINDOW = 400
-#: writers offered by the filter
+#: maximum number of writers in the filter
 MAX_WRITERS = 200
-#: longer lines are shown cut; the rest is a download away
+#: longer lines are cut; the download has all of them
 MAX_LINE_BYTES = 4096
 #: a window whose bytes exceed this is read line by line
 _MAX_SPAN = 4 << 20
-#: runs of one template at least this long fold; so many lines are looked through for one page of them
+#: this many lines of one template in a row fold; so many lines are read for one page of them
 _FOLD_FROM = 3
 _FOLD_LINES = 50_000
-#: paths of a job looked at to see whether they number ranks or nodes
+#: maximum number of a job's paths that are read to see whether they number ranks or nodes
 _SCHEME_PATHS = 2_000
 COLUMNS = ["line", "offset", "length", "time", "source", "level", "masked"]
-#: within a line they are no ends of it
+#: line ends within a line become visible signs
 _ENDS = {10: 0x240A, 13: 0x240D}
 LEVELS = ("", "debug", "info", "warn", "error", "fatal")
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line as shown.
+    """One displayed line.
 
-    ``cut_bytes``: how many are not; ``folded``: how many like it follow unseen, ``writers`` wrote them and it;
-    ``how`` its writer is known, in words.
+    ``cut_bytes``: omitted bytes; ``folded``: similar lines that follow hidden, ``writers`` wrote them and this line;
+    ``how``: how its writer is known, in words.
     """
 
     no: int
@@ -66,7 +66,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class LogWindow:
-    """Some lines of an artifact, and what stands before and after."""
+    """Some lines of an artifact, and what is before and after them."""
 
     lines: list[LogLine]
     total: int
@@ -87,7 +87,7 @@ class LogWindow:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What of a log is shown: a least level, a writer (part of its name), a template."""
+    """A filter of a log: minimum level, writer (part of its name), template."""
 
     level: int = 0
     who: str = ""
@@ -100,9 +100,9 @@ class Filter:
 def window(
     artifact: Artifact, *, start: int, count: int = WINDOW, only: Filter | None = None, fold: bool = False
 ) -> LogWindow:
-    """``count`` lines from line ``start`` on (1-based); with a filter the first ``count`` that pass it.
+    """``count`` lines from line ``start`` on (1-based); with a filter the first ``count`` that match it.
 
-    With ``fold`` runs of one template become their first line and a count, and ``count`` tells rows.
+    With ``fold``, runs of one template become their first line and a number, and ``count`` counts rows.
     """
     columns = evidence.columns_path(artifact)
     marked = evidence_lines(artifact)
@@ -124,7 +124,7 @@ def window(
 
 
 def evidence_lines(artifact: Artifact) -> list[int]:
-    """Line numbers that the latest diagnosis names in this artifact, sorted."""
+    """Numbers of the lines that the latest diagnosis names in this artifact, sorted."""
     found = Diagnosis.objects.filter(attempt=artifact.attempt_id).defer("timeline").first()
     logs = (found.report.get("logs") or {}) if found else {}
     numbers = {
@@ -153,7 +153,7 @@ def _passes(only: Filter, start: int, sources: tuple[Source, ...]) -> pl.Expr:
 def lines_of(
     artifact: Artifact, rows: pl.DataFrame, sources: tuple[Source, ...], marked: frozenset[int] = frozenset()
 ) -> list[LogLine]:
-    """The rows of a column file with their bytes, in order; raises FileNotFoundError where the bytes are lost."""
+    """The rows of a column file with their bytes, in order; raises FileNotFoundError if the bytes are lost."""
     if rows.is_empty():
         return []
     data = rows.to_dicts()
@@ -185,7 +185,7 @@ def lines_of(
 
 
 def shown(raw: bytes, encoding: str = "utf-8") -> str:
-    """Bytes as text in which nothing acts: control and direction-changing characters become visible signs."""
+    """Bytes as inactive text: control characters and those that change the direction of text become visible signs."""
     text = raw.decode(encoding, errors="replace").rstrip("\r\n").lstrip("\ufeff")
     return visible(text).translate(_ENDS)
 
@@ -198,9 +198,9 @@ def _folded(
     sources: tuple[Source, ...],
     marked: list[int],
 ) -> tuple[list[LogLine], int]:
-    """The first ``count`` rows of ``near``, runs of one template as one, and the last line that they tell of.
+    """The first ``count`` rows of ``near``, runs of one template as one, and the last line that they cover.
 
-    Evidence is never folded away. Only templates are read of the lines looked through, bytes only of those shown.
+    Evidence is never folded. Reads templates of all these lines, but bytes only of the displayed ones.
     """
     looked = near.select("line", "masked", "source").head(_FOLD_LINES).collect()
     is_marked = pl.col("line").is_in(marked)
@@ -230,9 +230,9 @@ def _folded(
 
 
 def sources_of(artifact: Artifact, paths: Sequence[str] = ()) -> tuple[Source, ...]:
-    """Who wrote the lines of this file, as the diagnosis sees it: what the column ``source`` numbers.
+    """Who wrote the lines of this file, as in the diagnosis: the values of the column ``source``.
 
-    ``paths`` are those of all the attempt's files, asked for where they are not given.
+    ``paths`` are those of all the attempt's files; read if not given.
     """
     try:
         folder = storage.directory_get(artifact.parsed_key, (parsed_files.NAME,))
@@ -245,7 +245,7 @@ def sources_of(artifact: Artifact, paths: Sequence[str] = ()) -> tuple[Source, .
 
 
 def paths_of(attempt_id: int) -> list[str]:
-    """Paths of an attempt's files, as many as tell whether they number ranks or nodes."""
+    """Paths of an attempt's files, enough to see whether they number ranks or nodes."""
     alive = Artifact.objects.filter(attempt=attempt_id, is_superseded=False)
     return list(alive.values_list("path", flat=True)[:_SCHEME_PATHS])
 
@@ -263,19 +263,19 @@ def _how(source: Source) -> str:
 
 
 def who_of(source: Source) -> str:
-    """A writer as a reader calls it: node, rank, or both."""
+    """The name of a writer: node, rank, or both."""
     rank = f"rank {source.rank}" if source.rank is not None else ""
     return " ".join(part for part in (source.node or "", rank) if part)
 
 
 def encoding_of(artifact: Artifact) -> str:
-    """By the file's first two bytes."""
+    """The encoding, by the file's first two bytes."""
     head = evidence.read_range(artifact, 0, 2)
     return {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(head, "utf-8")
 
 
 def _raw_window(artifact: Artifact, *, start: int, count: int) -> LogWindow:
-    """The beginning of a file that was not read as a log, split at newlines."""
+    """The beginning of a file that is not a log, split at newlines."""
     raw = evidence.read_range(artifact, 0, 256 << 10)
     pieces = raw.split(b"\n")
     lines = [

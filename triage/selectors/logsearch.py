@@ -1,6 +1,6 @@
-"""Looking for words or a pattern in logs: their messages first, which are few, then their bytes, step by step.
+"""Searches logs for words or a pattern: first their distinct messages, which are few, then their bytes, step by step.
 
-A pattern is of the dialect of Rust's regex crate, which takes time linear in the text whatever the pattern is.
+A pattern has the syntax of Rust's regex crate, whose time is linear in the text for every pattern.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from ingest.models import Artifact
 from triage.selectors.logs import LEVELS, encoding_of, shown
 
 FIND_CHUNK = 64 << 20
-#: of a pattern smaller parts are looked through at a time: each line becomes a string
+#: a pattern is searched in smaller parts: each line becomes a string
 PATTERN_CHUNK = 8 << 20
-#: longer lines are looked through so far
+#: only this many bytes of a longer line are searched
 MAX_LINE = 1 << 20
 FIND_LIMIT = 200
 TEMPLATE_LIMIT = 40
-#: how long one step through many files takes before it answers
+#: one step through many files answers after this time
 STEP_S = 2.0
 MAX_PATTERN = 300
-#: what all counted repetitions of a pattern make together: time is linear in the text, times this
+#: maximum product of all counted repetitions of a pattern: time is linear in the text, times this
 MAX_REPEATS = 1000
 _COUNTED = re.compile(r"\{([0-9]+)?(?:,([0-9]+)?)?\}")
 
 
 class UnreadablePattern(ValueError):
-    """A pattern that is not of the dialect; the message is fit to show to its author."""
+    """An invalid pattern; the message is for its author."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is looked for, in any case: ``words`` as they stand, or a regular expression."""
+    """The search, ignoring case: literal ``words``, or a regular expression."""
 
     words: str
     is_pattern: bool = False
@@ -76,7 +76,7 @@ class Wanted:
         return self
 
     def test(self, column: str) -> pl.Expr:
-        """Whether a text holds it."""
+        """Whether a text contains it."""
         if self.is_pattern:
             return pl.col(column).str.contains(self.pattern)
         return pl.col(column).str.to_lowercase().str.contains(self.words.lower(), literal=True)
@@ -84,7 +84,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One masked message: what it says, how often, where first, in how many files."""
+    """One masked message: its text, its number of lines, its first line, its number of files."""
 
     masked: str
     text: str
@@ -98,7 +98,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """Those that a search found, the most frequent first, and how many more there are."""
+    """Matching messages, the most frequent first, and how many more there are."""
 
     rows: list[Template]
     total: int
@@ -110,7 +110,7 @@ class Templates:
 
 
 def templates_of(artifacts: Sequence[Artifact], wanted: Wanted | None = None) -> Templates:
-    """Messages whose text or first line is ``wanted``; all without it. Cost follows their number."""
+    """Messages whose text or first line matches ``wanted``; all without it. Cost grows with their number."""
     tables = [(artifact.path, path) for artifact in artifacts if (path := _uniques_path(artifact)) is not None]
     if not tables:
         return Templates([], 0, 0)
@@ -149,7 +149,7 @@ def templates_of(artifacts: Sequence[Artifact], wanted: Wanted | None = None) ->
 
 
 def find(artifact: Artifact, wanted: Wanted, *, offset: int = 0) -> dict[str, Any]:
-    """Lines that hold ``wanted`` in the next bytes of a file; ``next``: where to go on, or None."""
+    """Lines that match ``wanted`` in the next bytes of a file; ``next``: where to continue, or None."""
     size = artifact.blob.size_bytes
     if not wanted.words:
         return {"lines": [], "next": None, "done": size, "size": size}
@@ -164,10 +164,10 @@ def find(artifact: Artifact, wanted: Wanted, *, offset: int = 0) -> dict[str, An
 
 
 def find_in_all(artifacts: Sequence[Artifact], wanted: Wanted, *, cursor: str = "") -> dict[str, Any]:
-    """The same through many files, in their order, until FIND_LIMIT lines or STEP_S seconds; lines name their ``path``.
+    """The same through many files, in their order, until FIND_LIMIT lines or STEP_S seconds; lines have their ``path``.
 
-    ``cursor`` is what the step before gave as ``next``: the number of an artifact and an offset in it. A file whose
-    bytes are lost is passed over, and named under ``lost``.
+    ``cursor`` is ``next`` of the step before: the id of an artifact and an offset in it. A file with lost bytes is
+    skipped and listed in ``lost``.
     """
     began = time.monotonic()
     number, _, text = cursor.partition(":")
@@ -197,7 +197,7 @@ def find_in_all(artifacts: Sequence[Artifact], wanted: Wanted, *, cursor: str = 
 
 
 def _spelled(artifact: Artifact, wanted: Wanted, offset: int) -> tuple[list[int], int]:
-    """Where the words stand, one place a line, and how far was looked."""
+    """Positions of the words, one per line, and how far it searched."""
     needle = wanted.words.encode(encoding_of(artifact)).lower()
     low, at = evidence.read_range(artifact, offset, FIND_CHUNK + len(needle)).lower(), -1
     hits: list[int] = []
@@ -209,13 +209,13 @@ def _spelled(artifact: Artifact, wanted: Wanted, offset: int) -> tuple[list[int]
 
 
 def _matched(artifact: Artifact, wanted: Wanted, offset: int) -> tuple[list[int], int]:
-    """Beginnings of the lines that match, and how far was looked: to the end of a line where there is one."""
+    """Starts of the matching lines, and how far it searched: to the end of a line if possible."""
     chunk = evidence.read_range(artifact, offset, PATTERN_CHUNK)
     size, encoding = artifact.blob.size_bytes, encoding_of(artifact)
     newline = "\n".encode(encoding)
     end = len(chunk) if offset + len(chunk) >= size else chunk.rfind(newline) + len(newline)
     if end < len(newline):
-        end = len(chunk)  # one line fills it all
+        end = len(chunk)  # one line is longer than the chunk
     begins, texts, at = [], [], 0
     for raw in chunk[:end].split(newline):
         begins.append(at)
@@ -223,7 +223,7 @@ def _matched(artifact: Artifact, wanted: Wanted, offset: int) -> tuple[list[int]
         at += len(raw) + len(newline)
     found = pl.Series(texts).str.contains(wanted.pattern).arg_true().to_list()
     hits = [offset + begins[n] for n in found[:FIND_LIMIT]]
-    # the line of the last hit is not looked at again
+    # do not search the line of the last hit again
     full = len(found) > FIND_LIMIT
     return hits, offset + (begins[found[FIND_LIMIT]] if full else max(end, 1))
 

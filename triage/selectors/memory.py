@@ -1,4 +1,4 @@
-"""Answers that stay true until something happens: kept by the version of the data, not by the clock."""
+"""Caches answers until the data changes: the key contains the data version, not a time."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from triage.selectors.access import visible_cluster_ids
 log = logging.getLogger(__name__)
 
 KEPT_S = 3600
-#: transactions that overlap may commit in another order than that of their activities' numbers; two bulk acts do not
-#: write more rows than these, so that a late one is noticed by how many there are
+#: overlapping transactions may commit in another order than their activities' numbers. Two bulk acts write at most this
+#: many rows, so that counting them detects a late one
 OVERLAP = 1000
 
 
 def data_version() -> Concat:
-    """What pages count, as one text that changes whenever they would change; an expression to annotate with.
+    """The data version: a text that changes whenever the pages would change; an expression to annotate with.
 
-    Every act and every diagnosis writes an Activity row in its own transaction: the highest number tells of them, and
-    the number of the latest rows of those that a concurrent transaction overtook. A snoozed incident wakes without an
-    act: the last time at which one woke is the third part.
+    Every act and every diagnosis writes an Activity row in its own transaction. The first part is the highest number,
+    the second the count of the latest rows, because a concurrent transaction may commit later. A snoozed incident wakes
+    without an act: the third part is the last time at which one woke.
     """
     acts = Activity.objects.order_by()
     last = Subquery(Activity.objects.order_by("-pk").values("pk")[:1])
@@ -50,10 +50,10 @@ def remembered[T](
     compute: Callable[[], T],
     is_personal: bool = False,
 ) -> T:
-    """What ``compute`` gives, taken from the cache where nothing was done since and the same hour still runs.
+    """The result of ``compute``, from the cache if the data did not change and the hour is the same.
 
-    What a person may see is part of the key; so is the person where the answer ``is_personal``. No query where the
-    session brought the version (``triage.auth``), else a small one; without a cache the answer is computed.
+    The key contains what the person may see; and the person if the answer ``is_personal``. No query if the session has
+    the version (``triage.auth``), else a small one. Without a cache it is computed.
     """
 
     def fresh(kept: T | None) -> T:
@@ -73,10 +73,10 @@ def renewed[T](
     is_personal: bool = False,
     kept_s: float = KEPT_S,
 ) -> T:
-    """What ``renew`` makes of what it gave last time in the same hour, or of None; kept for the next time.
+    """The result of ``renew``, which gets its own result of the same hour or None; stored for the next call.
 
-    Keys are those of :func:`remembered` but for the version: ``renew`` finds out itself what happened since, and gives
-    the very same object back where nothing is to be kept anew.
+    Keys are those of :func:`remembered` without the version: ``renew`` itself finds what changed, and returns the same
+    object if nothing has to be stored.
     """
     person = user.pk if is_personal else None
     told = (name, now.strftime("%Y%m%d%H"), sorted(visible_cluster_ids(user)), person, *map(str, parts))
@@ -96,7 +96,7 @@ def renewed[T](
 
 
 def _version(user: Any) -> str:
-    """The version as of the request's beginning: what is computed later can only be newer than it says."""
+    """The version at the start of the request: what is computed later can only be newer."""
     if hasattr(user, "data_version"):
         return str(user.data_version)
     users = get_user_model().objects.filter(pk=user.pk).order_by()

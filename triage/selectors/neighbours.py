@@ -1,7 +1,7 @@
-"""What comes after an incident, or before it, in the queue or in a list: by where it stands, not by whether it is in.
+"""The next and the previous incident in the queue or a list, by position in the order.
 
-Whoever judges one incident after the other takes each out of the list that they work through; its place in the order is
-what is left, and leads on.
+A person who judges incidents one by one removes each from the list. Its position in the order is still known, and leads
+to the next one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from triage.models import Incident
 from triage.search import Query
 from triage.selectors.incidents import SORTS, incidents_visible_to, queue_key, queue_sections
 
-#: sort name → (its column, whether the largest comes first, whether the latest of equal ones does); a column without a
-#: value is last
+#: sort name → (column, largest first?, latest of equals first?); rows without a value are last
 _COLUMNS = {
     "newest": ("opened_at", True, True),
     "oldest": ("opened_at", False, False),
@@ -35,7 +34,7 @@ def neighbour_in_queue(user: Any, incident: Incident, *, is_next: bool, now: dat
 
 
 def neighbour_in_list(user: Any, incident: Incident, query: Query, *, sort: str, is_next: bool) -> int | None:
-    """The number of the next (else: the previous) incident that the query finds; None at its end. One query."""
+    """The number of the next (else: the previous) incident of the query; None at its end. One query."""
     column, is_falling, is_latest_first = _COLUMNS[sort if sort in SORTS else "newest"]
     value = getattr(incident, column)
     further = {True: "lt", False: "gt"}

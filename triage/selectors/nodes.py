@@ -1,4 +1,4 @@
-"""Machines and what they were accused of: the fleet table and one node's page."""
+"""Machines and their accusations: the fleet table and one node's page."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from triage.models import Decision, Incident, Suspect
 from triage.selectors.access import visible_cluster_ids
 
 PAGE_SIZE = 100
-#: the latest ones; the link to its incidents leads to all
+#: the latest ones; the link to its incidents has all
 ACCUSATIONS_SHOWN = 100
 
-#: sort name → words
+#: sort name → label
 SORTS = {
     "recent": "most accused in 28 days first",
     "accused": "most accused ever first",
@@ -59,7 +59,7 @@ def nodes_visible_to(user: Any) -> QuerySet[Node]:
 
 
 class _Tally(NamedTuple):
-    """What one machine was accused of, without what a human rejected: the incident's verdict or this suspect."""
+    """The accusations of one machine, without those that a person rejected (the incident's verdict or this suspect)."""
 
     accusations: int = 0
     recent: int = 0
@@ -83,10 +83,10 @@ def fleet_page(
     page: int = 1,
     now: datetime,
 ) -> Fleet:
-    """Machines with their accusations, of these clusters where some are given. Five queries.
+    """Machines with their accusations, optionally of these clusters. Five queries.
 
-    Adding up all that every machine was ever accused of takes longest, so that the default order is found from the
-    last 28 days alone, and only the machines that may stand on the page are added up.
+    Summing all accusations of every machine is slow. The default order uses only the last 28 days, so only the machines
+    of the page are summed.
     """
     since = now - timedelta(days=LEMON_DAYS)
     nodes = nodes_visible_to(user).filter(name__icontains=text) if text else nodes_visible_to(user)
@@ -121,7 +121,7 @@ def _order(sort: str, tally: _Tally) -> tuple[float, float]:
 
 
 def _around(ordered: list[int], ranks: dict[int, int], low: int, high: int) -> tuple[int, list[int]]:
-    """Of machines ordered by rank those that any order of equals may bring to ``low:high``, and how many go before."""
+    """The machines that any order of equals may place in ``low:high``, and how many come before."""
     page = ordered[low:high]
     if not page:
         return low, []
@@ -131,25 +131,25 @@ def _around(ordered: list[int], ranks: dict[int, int], low: int, high: int) -> t
 
 
 def _accusations() -> QuerySet[Suspect]:
-    """Accusations of machines, in no order."""
+    """Accusations of machines, unordered."""
     return Suspect.objects.filter(is_accused=True, node__isnull=False).exclude(word__in=Suspect.CLEARED).order_by()
 
 
 def _recent_counts(since: datetime) -> dict[int, int]:
-    """How often each machine was accused since then; those that never were left out."""
+    """How often each machine was accused since then, without those that never were."""
     recent = Incident.objects.filter(
         is_withdrawn=False,
         happened_at__gte=since,
-        week__gte=since.date() - timedelta(days=since.weekday()),  # the index begins with it
+        week__gte=since.date() - timedelta(days=since.weekday()),  # the index begins with the week
     ).exclude(state=Incident.State.REJECTED)
     counted = _accusations().filter(incident__in=recent.order_by().values("pk"))
     return dict(counted.values_list("node").annotate(n=Count("pk")))
 
 
 def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
-    """Of each of the machines (ids, or a query of them) that was accused."""
+    """The tally of each accused machine among ``nodes`` (ids, or a query of them)."""
     is_recent = Q(incident__happened_at__gte=since)
-    is_confirmed = Q(word=Decision.Word.CONFIRM)  # of this machine: a word on the category is none on it
+    is_confirmed = Q(word=Decision.Word.CONFIRM)  # of this machine: a decision on the category is none on it
     rows = (
         _accusations()
         .filter(node__in=nodes, incident__is_withdrawn=False)
@@ -169,7 +169,7 @@ def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
 
 
 def _alone(nodes: list[int], since: datetime) -> Counter[int]:
-    """In how many diagnosed incidents since then each of these machines was the only accused."""
+    """The number of diagnosed incidents since then in which each machine was the only accused."""
     rows = (
         _accusations()
         .filter(node__in=nodes, incident__is_withdrawn=False, incident__is_imported=False)
@@ -198,14 +198,14 @@ def _fleet_row(node: Node, tally: _Tally, alone: int) -> FleetRow:
 
 @dataclass(frozen=True, slots=True)
 class Accusation:
-    """One incident in which a node was ranked, with what a human last said of that."""
+    """One incident in which a node was ranked, with the latest decision on that."""
 
     incident: Incident
     suspect: Suspect
 
     @property
     def stands(self) -> bool:
-        """Accused by the machine or a record, and cleared by nobody."""
+        """Accused by the machine or a record, and not cleared."""
         is_cleared = self.suspect.word in Suspect.CLEARED or self.incident.state == Incident.State.REJECTED
         return self.suspect.is_accused and not is_cleared
 
@@ -225,7 +225,7 @@ class NodePage:
 
 
 def node_page(user: Any, name: str, *, cluster: str = "", now: datetime) -> NodePage | None:
-    """The node of this name and its history, newest first; None where nobody of this name is visible. Two queries."""
+    """The node of this name and its history, newest first; None if the person sees none. Two queries."""
     same_name = list(nodes_visible_to(user).filter(name=name).select_related("cluster").order_by("cluster__slug"))
     node = next((node for node in same_name if node.cluster.slug == cluster), same_name[0] if same_name else None)
     if node is None:

@@ -1,4 +1,4 @@
-"""The records of one flow capture, as the analysis reads them: a page of rows, and what reading found out."""
+"""The records of one flow capture as the analysis reads them: a page of rows, and facts about the capture."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from triage.wording import duration
 PAGE_SIZE = 200
 _GRIDS = {1.0: "a second", 1e-3: "a millisecond", 1e-6: "a microsecond", 1e-9: "a nanosecond"}
 _NAMES = {number: name for name, number in reversed(PROTOCOLS.items())}
-#: a capture whose clock starts at zero tells no time of day
+#: a capture whose clock starts at zero has no time of day
 _FIRST_DATED = 10**17
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """``sent`` bytes from ``src`` to ``dst``, each with its port; ``at`` is None where the clock starts at zero."""
+    """``sent`` bytes from ``src`` to ``dst``, each with its port; ``at`` is None if the clock starts at zero."""
 
     no: int
     at: datetime | None
@@ -39,13 +39,13 @@ class Record:
 
     @property
     def lasted(self) -> str:
-        """Bursts last less than a millisecond: three digits, whatever the unit."""
+        """Bursts may last less than a millisecond: three digits in any unit."""
         return duration(self.lasted_s) if self.lasted_s >= 1 else f"{self.lasted_s * 1e3:.3g} ms"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordPage:
-    """Some records of a capture; ``facts`` is what reading found out about the whole of it (``Parsed.facts``)."""
+    """Some records of a capture; ``facts`` are those of the whole capture (``Parsed.facts``)."""
 
     rows: list[Record]
     facts: dict[str, Any]
@@ -63,7 +63,7 @@ class RecordPage:
 
     @property
     def resolution(self) -> str:
-        """The grid that the times lie on."""
+        """The resolution of the times."""
         return _GRIDS.get(float(self.facts.get("resolution_s") or 0), "")
 
     @property
@@ -76,9 +76,9 @@ class RecordPage:
 
 
 def records_page(artifact: Artifact, *, who: str = "", page: int = 1) -> RecordPage | None:
-    """Page ``page`` (from 1) in the order of the file; with ``who`` only records whose ends or path hold that text.
+    """Page ``page`` (from 1) in the order of the file; with ``who`` only records with that text in an end or path.
 
-    None where there is no record. Cost: the page; with ``who`` one pass over three columns.
+    None without records. Cost: the page; with ``who`` one pass over three columns.
     """
     table = evidence.records_path(artifact)
     if table is None:

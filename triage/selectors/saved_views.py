@@ -1,4 +1,4 @@
-"""Saved views that a person may use."""
+"""The saved views that a person may use."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from triage.models import SavedView
 
 
 def views_usable_by(user: Any) -> QuerySet[Any]:
-    """The user's own, and the shared ones of team-mates: a query names nodes and jobs.
+    """The user's own, and shared ones of team-mates: a query may name nodes and jobs.
 
-    People without a team share with each other, administrators with everybody; an administrator sees every shared one.
+    People without a team share with each other, administrators with everybody; an administrator sees every shared view.
     """
     shared = SavedView.objects.filter(is_shared=True)
     if not can(user, "administer"):
@@ -34,6 +34,6 @@ def saved_views(user: Any) -> list[SavedView]:
 
 
 def saved_view_query(user: Any, slug: str) -> str | None:
-    """The query text behind ``?filter=slug``, or None where there is none for this user; one's own comes first."""
+    """The query of ``?filter=slug``, or None if this user has none; the user's own comes first."""
     view = views_usable_by(user).filter(slug=slug).order_by("own_first", "pk").first()
     return view.query if view else None

@@ -1,4 +1,4 @@
-"""What the Stacks tab of a job shows, out of the report."""
+"""The Stacks tab of a job, from the report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUPS_SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class StacksView:
-    """Groups that match the words asked for, the icicle, and where each rank's dump lies."""
+    """Groups that match the words, the icicle, and the address of each rank's dump."""
 
     stacks: dict[str, Any]
     groups: list[dict[str, Any]]
@@ -57,7 +57,7 @@ def stacks_view(report: dict[str, Any], *, words: str, link: Callable[[str, int]
 
 
 def _branch(rows: list[dict[str, Any]], ranks: set[int]) -> list[dict[str, Any]]:
-    """The frames that some of ``ranks`` have; a child is kept only below a kept parent."""
+    """The frames of ``ranks``; a child is kept only below a kept parent."""
     kept: set[int] = set()
     branch = []
     for row in rows:

@@ -1,7 +1,7 @@
-"""What failures were, cost and taught: everything that the statistics page, its CSV files and the digest show.
+"""All figures of the statistics page, its CSV files and the digest: kinds, costs and verdicts of failures.
 
-Five queries are made, whatever the number of incidents; what they group is folded into the tables. What incidents add
-up to is kept week by week: after an act only its week is asked for again. Definitions and units: docs/metrics.md.
+Five queries for any number of incidents. Sums of incidents are cached per week: after an act only its week is read
+again. Definitions and units: docs/metrics.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DIMENSIONS", "TABLES", "Figure", "Period", "Statistics", "exposure_of", "statistics_of"]
 
-#: what the page can break incidents down by
+#: dimensions of the breakdown
 DIMENSIONS = {
     "cluster": "cluster",
     "team": "team__slug",
@@ -39,18 +39,18 @@ DIMENSIONS = {
 }
 
 
-#: below so much observed run time a rate would be any number: it is told as not known
+#: below this run time a rate is not significant and is shown as not known
 MIN_RUN_S = 86_400.0
-#: decimals of each column, the same on the page, in the pictures, the files and the API
+#: decimals of each column, equal on the page, in charts, files and the API
 DECIMALS = {"gpu_hours": 2, "node_hours": 2, "share": 3, "cumulative": 3, "precision": 3}
 _COUNTS = ("incidents", "imported", "awaiting", "right", "wrong", "unnamed", "reviewed")
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of the head row, with the same of the period before. ``None`` where it is not known.
+    """One number of the head row, and its value in the period before. ``None`` if unknown.
 
-    ``basis`` says what it rests on, or what is missing.
+    ``basis`` says what it is computed from, or what is missing.
     """
 
     key: str
@@ -75,13 +75,13 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Tables ready to be shown, drawn and exported; every frame has one row a mark."""
+    """Tables to show, draw and export; every frame has one row per mark."""
 
     period: Period
     query: Query
     by: str
     total: int
-    #: of them those whose cost the evidence tells, those whose verdict a human rejected, and imported faults
+    #: those with a known cost, those with a rejected verdict, and imported faults
     priced: int
     rejected: int
     imported: int
@@ -95,7 +95,7 @@ class Statistics:
     backlog: pd.DataFrame  # age, incidents, term
 
     def table(self, name: str) -> pd.DataFrame:
-        """The table of this name; KeyError names none other than TABLES."""
+        """The table of this name; KeyError unless it is in TABLES."""
         if name not in TABLES:
             raise KeyError(name)
         frame: pd.DataFrame = getattr(self, name)
@@ -106,10 +106,10 @@ TABLES = ("weeks", "pareto", "verdicts", "precision", "dimension", "offenders", 
 
 
 def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster", now: datetime) -> Statistics:
-    """Everything about the incidents that ``user`` may see, ``query`` matches, and that happened in ``period``.
+    """The statistics of incidents that ``user`` may see, ``query`` matches, and that happened in ``period``.
 
-    Complexity: five queries, each one or a few passes over an index (two small ones instead of the longest where the
-    weeks are kept), then linear in weeks x categories.
+    Complexity: five queries, each one or a few passes over an index (two small ones instead of the longest if the weeks
+    are cached), then linear in weeks x categories.
     """
     seen = query.apply(incidents_visible_to(user), user=user, now=now)
     pieces = _pieces(user, query, period, by, now)
@@ -136,7 +136,7 @@ def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster
 
 
 def _pieces(user: Any, query: Query, period: Period, by: str, now: datetime) -> Pieces:
-    """The sums by week; kept from one act to the next where they depend on nothing but the incidents."""
+    """The sums by week; cached between acts if they depend on nothing but the incidents."""
     seen, key = query.apply(incidents_visible_to(user), user=user, now=now), DIMENSIONS[by]
     if query.job_condition() or key.startswith("job__"):
         return pieces_of(seen, period, key)
@@ -151,7 +151,7 @@ def _pieces(user: Any, query: Query, period: Period, by: str, now: datetime) -> 
 
 
 def _frame(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> pd.DataFrame:
-    # A second of import that no other page of a web process should pay.
+    # A second of import that no other page of a web process should cost.
     import pandas as pd  # noqa: PLC0415
 
     frame = pd.DataFrame.from_records(list(rows), columns=list(columns))
@@ -159,13 +159,13 @@ def _frame(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> pd.DataFram
 
 
 def _rounded(frame: pd.DataFrame) -> pd.DataFrame:
-    """With the decimals that each column has everywhere; counts as whole numbers."""
+    """With the decimals of each column; counts as whole numbers."""
     counts = {name: "int64" for name in _COUNTS if name in frame}
     return frame.astype({**counts, **{name: "float64" for name in DECIMALS if name in frame}}).round(DECIMALS)
 
 
 def _table(found: dict[str, Sums], name: str) -> pd.DataFrame:
-    """One row a group, with all its sums, not rounded yet."""
+    """One row per group, with all its sums, not rounded yet."""
     import pandas as pd  # noqa: PLC0415
 
     rows = [(group, *sums) for group, sums in found.items()]
@@ -174,19 +174,19 @@ def _table(found: dict[str, Sums], name: str) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """How long jobs ran in a period, which failures are measured against."""
+    """How long jobs ran in a period: the denominator of failure rates."""
 
     wall_s: float
     node_days: float
 
 
 def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, Exposure]:
-    """Run time of the attempts that ended in this period and in the one before, of the jobs that the query names.
+    """Run time of the attempts that ended in this period and in the one before, of the query's jobs.
 
-    Healthy jobs count too: terms about incidents do not narrow it. One query of two sums.
+    Healthy jobs count, too: terms about incidents do not filter it. One query of two sums.
     """
     seen, condition = Q(cluster__in=visible_cluster_ids(user)), query.job_condition()
-    # most people see most jobs: it is quicker to ask whether a job is among those that are left out
+    # most people see most jobs: testing for an excluded job is faster
     others = Job.objects.exclude(seen).order_by().values("pk")
     named = Job.objects.filter(condition, seen).order_by().values("pk")
     jobs = Q(job__in=named) if condition else ~Q(job__in=others)
@@ -205,7 +205,7 @@ def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, Exposu
 
 
 def exposure_of(*, user: Any, query: Query, period: Period, now: datetime) -> tuple[int, float]:
-    """How many diagnosed incidents happened in the period, and the node-days in which they could. Three queries."""
+    """How many diagnosed incidents happened in the period, and the node-days at risk. Three queries."""
     seen = query.apply(incidents_visible_to(user), user=user, now=now).filter(is_imported=False)
     return within(seen, period.starts_at, period.ends_at).count(), _exposure(user, query, period)[0].node_days
 
@@ -230,7 +230,7 @@ def _figures(sums: tuple[Sums, Sums], exposure: tuple[Exposure, Exposure]) -> tu
     )
 
 
-#: a value with what it rests on; None with what is missing
+#: a value with its basis; None with what is missing
 type _Told = tuple[float | None, str]
 _Measure = Callable[[Sums, "Exposure"], _Told]
 
@@ -303,7 +303,7 @@ def _title(category: str) -> str:
 
 
 def _pareto(found: dict[str, Sums]) -> pd.DataFrame:
-    """Categories by what they cost, dearest first; by their number where nothing tells the cost."""
+    """Categories by cost, most expensive first; by number if no cost is known."""
     frame = _table(found, "category")
     weight = "gpu_hours" if frame.gpu_hours.any() else "incidents"
     ranked = frame.sort_values([weight, "incidents", "category"], ascending=[False, False, True], ignore_index=True)
@@ -313,7 +313,7 @@ def _pareto(found: dict[str, Sums]) -> pd.DataFrame:
 
 
 def _verdicts(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
-    """What became of the diagnosed; ``unnamed``: people answered what the machine had left open."""
+    """The verdicts on diagnosed incidents; ``unnamed``: people named what the machine had left open."""
     by_week = ((week, total(cells.values())) for week, cells in weeks.items())
     rows = [
         (week, sums.open, sums.right, sums.judged - sums.right, sums.diagnosed - sums.open - sums.judged)
@@ -324,7 +324,7 @@ def _verdicts(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
 
 
 def _precision(categories: dict[str, Sums], otherwise: dict[str, Sums]) -> pd.DataFrame:
-    """By the category that the *machine* named: how often its reviewers left it standing."""
+    """By the category that the *machine* named: how often reviewers confirmed it."""
     alike = _table(categories, "category")[["category", "judged_alike", "right"]]
     other = _table(otherwise, "category")[["category", "judged"]]
     both = alike.merge(other, on="category", how="outer").fillna({"judged_alike": 0, "right": 0, "judged": 0})
@@ -336,13 +336,13 @@ def _precision(categories: dict[str, Sums], otherwise: dict[str, Sums]) -> pd.Da
 
 def _dimension(found: dict[str, Sums], by: str, clusters: dict[int, str]) -> pd.DataFrame:
     frame = _table(found, "value").sort_values(["incidents", "value"], ascending=[False, True], ignore_index=True)
-    if by == "cluster":  # grouped by number, which the index holds, and named afterwards
+    if by == "cluster":  # grouped by number, which the index has, and named afterwards
         frame["value"] = [clusters[int(value)] for value in frame.value]
     return _rounded(frame.head(25)[["value", "incidents", "gpu_hours", "node_hours"]])
 
 
 def _offenders(seen: QuerySet[Incident], period: Period) -> pd.DataFrame:
-    """Nodes accused more than once in the last LEMON_DAYS of the period, without those a human cleared."""
+    """Nodes accused more than once in the last LEMON_DAYS of the period, without those that a person cleared."""
     recent = within(seen, max(period.starts_at, period.ends_at - timedelta(days=LEMON_DAYS)), period.ends_at)
     rows = (
         Suspect.objects.filter(incident__in=recent.exclude(state=Incident.State.REJECTED), kind="node", is_accused=True)
@@ -373,7 +373,7 @@ _AGES = (
 
 
 def _backlog(seen: QuerySet[Incident], now: datetime) -> pd.DataFrame:
-    """How long incidents have been waiting for their review, whenever they happened."""
+    """How long incidents have waited for review, independent of when they happened."""
     ages = {f"age_{n}": Count("pk", filter=parse(term).condition(now=now)) for n, (_, term) in enumerate(_AGES)}
     found = seen.filter(state=Incident.State.AWAITING_REVIEW).order_by().aggregate(**ages)
     labels, terms = zip(*_AGES, strict=True)

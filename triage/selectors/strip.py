@@ -1,6 +1,6 @@
-"""The causal strip: what followed what in one picture with one time axis, from a report's ``conclusion``.
+"""The causal strip: the chain of findings on one time axis, from a report's ``conclusion``.
 
-Pure: no query, no clock, no address. Everything is bounded by the constants below, whatever a report holds.
+Pure: no query, no clock, no address. The constants below bound everything, whatever a report contains.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from triage.selectors.strip_axis import Axis, Tick
 from triage.selectors.strip_entries import Entry, entries_of, is_rank, listed, place_of, share_of, time_of
 from triage.services.reading import node_count_of
 
-#: Findings of the chain that are looked at; lanes of places; marks of the picture.
+#: Maximum findings of the chain that are read; lanes of places; marks of the picture.
 FINDINGS: Final = 60
 LANES: Final = 6
 MARKS: Final = 16
@@ -22,7 +22,7 @@ CLOSE: Final = 0.09
 #: Height of one level, space between lanes and above the first, in pixels.
 LEVEL: Final = 28
 SPACE: Final = 8
-#: Marks that are kept where there are too many, first to last.
+#: Marks to keep if there are too many, most important first.
 _KEPT_FIRST: Final = ("root", "progress", "waited_for", "slow", "restart", "silent", "flows_ceased", "outcome")
 _ANOMALIES: Final = ("slow", "root", "silent", "waited_for", "flows_ceased", "consequence")
 _LANE_KINDS: Final = ("node", "switch", "link")
@@ -30,7 +30,7 @@ _LANE_KINDS: Final = ("node", "switch", "link")
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A row of the picture. ``p``: how probably it is at fault, None if it is not accused."""
+    """A row of the picture. ``p``: the probability that it is at fault, None if it is not accused."""
 
     name: str
     kind: str
@@ -47,20 +47,20 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The picture (``lanes``, ``marks``, ``ticks``, ``folds``), the rows without a time, and the sentences beside."""
+    """The picture (``lanes``, ``marks``, ``ticks``, ``folds``), the rows without a time, and sentences."""
 
     lanes: tuple[Lane, ...]
     marks: tuple[Entry, ...]
     undated: tuple[Entry, ...]
     ticks: tuple[Tick, ...]
-    #: where quiet time was left out: place on the axis in percent, seconds
+    #: folded quiet time: position on the axis in percent, seconds
     folds: tuple[tuple[str, float], ...]
     height: int
     #: marks beyond MARKS
     left_out: int
     moment: dict[str, Any]
     moment_x: str
-    #: (why, names) of where it was seen
+    #: (why, names) of the places where it was seen
     seen: tuple[tuple[str, str], ...]
 
     @property
@@ -69,7 +69,7 @@ class Strip:
 
 
 def strip_of(report: Mapping[str, Any]) -> Strip | None:
-    """The strip of a report; None where it has no conclusion or an empty chain. O(findings × lanes)."""
+    """The strip of a report; None without a conclusion or with an empty chain. O(findings × lanes)."""
     told = report.get("conclusion") or {}
     entries = entries_of(told, FINDINGS)
     if not entries:
@@ -99,8 +99,9 @@ def strip_of(report: Mapping[str, Any]) -> Strip | None:
 
 
 def _is_anomaly(entry: Entry, told: Mapping[str, Any]) -> bool:
-    """Whether the strip may call it the first anomaly: slow steps only within a stretch that the conclusion tells,
-    because the flows of healthy jobs have slow steps too."""
+    """Whether it may be called the first anomaly: slow steps only within a stretch of the conclusion, because flows of
+    healthy jobs have slow steps, too.
+    """
     if entry.what != "slow" or entry.at is None:
         return entry.what in _ANOMALIES
     begin, end = entry.at, entry.until or entry.at
@@ -126,7 +127,7 @@ def _lanes(report: Mapping[str, Any], told: Mapping[str, Any], entries: Sequence
             continue
         note = f"rank {row['rank']}" if isinstance(row.get("rank"), int) else "" if p is not None else "seen there"
         found[name] = Lane(name, kind, note, p)
-    if not found:  # nobody knows the nodes: the ranks are the places
+    if not found:  # no node is known: the ranks are the places
         for row in [*fault, *seen]:
             if row.get("kind") == "rank":
                 name = f"rank {str(row.get('name') or '')[:12]}"
@@ -146,7 +147,7 @@ def _lanes(report: Mapping[str, Any], told: Mapping[str, Any], entries: Sequence
 
 
 def _placed(lanes: list[Lane], entries: Sequence[Entry], axis: Axis) -> tuple[list[Lane], list[Entry]]:
-    """Lanes with their heights, entries with their places: marks of one lane that are close stand on levels."""
+    """Lanes with their heights, entries with their positions: close marks of one lane get different levels."""
     of = {lane.name: n for n, lane in enumerate(lanes)}
     others = len(lanes) - 1 if lanes[-1].kind == "others" else 0
     rows: list[tuple[Entry, int, int, tuple[int, ...]]] = []
@@ -179,7 +180,7 @@ def _placed(lanes: list[Lane], entries: Sequence[Entry], axis: Axis) -> tuple[li
 
 
 def _seen(told: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Where it was seen and is not told by the suspects' own reasons: a row for each reason."""
+    """Where it was seen, except what the suspects' own reasons say: one row per reason."""
     reasons = {str(r) for row in told.get("fault") or () for r in row.get("reasons") or ()}
     by: dict[str, list[str]] = {}
     for row in told.get("seen") or ():

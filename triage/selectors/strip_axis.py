@@ -1,4 +1,4 @@
-"""The time axis of the causal strip: long quiet stretches folded, so that what happened in seconds can be seen."""
+"""The time axis of the causal strip: long quiet stretches are folded, so that events within seconds are visible."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Final
 #: A quiet stretch that takes more than this share of the axis is folded; all folded ones together take FOLDED of it.
 QUIET: Final = 0.9
 FOLDED: Final = 0.3
-#: Least and most seconds that the axis shows.
+#: Minimum and maximum seconds of the axis.
 LEAST_S: Final = 1.0
-#: Ticks, and their least distance in percent.
+#: Ticks, and their minimum distance in percent.
 TICKS: Final = 6
 APART: Final = 14.0
-#: On a shorter axis times are written with milliseconds, on a longer one with their day.
+#: On a shorter axis times have milliseconds, on a longer one the day.
 SHORT_S: Final = 10.0
 DAY_S: Final = 86400.0
 _STEPS: Final = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
@@ -50,7 +50,7 @@ class Axis:
 
     @classmethod
     def over(cls, spans: Sequence[tuple[float | None, float | None]]) -> Axis:
-        """An axis on which these moments and stretches fit. O(n log n)."""
+        """An axis for these moments and stretches. O(n log n)."""
         known = sorted((t, until if until is not None else t) for t, until in spans if t is not None)
         if not known:
             return cls(())
@@ -80,11 +80,11 @@ class Axis:
         return cls(tuple(pieces))
 
     def holds(self, t: float) -> bool:
-        """Whether the moment lies on the axis."""
+        """Whether the moment is on the axis."""
         return bool(self.pieces) and self.pieces[0].t0 <= t <= self.pieces[-1].t1
 
     def x(self, t: float) -> float:
-        """Place of the moment in percent; what lies outside is at the end."""
+        """Position of the moment in percent; moments outside are at the ends."""
         for piece in self.pieces:
             if t <= piece.t1:
                 share = (t - piece.t0) / (piece.t1 - piece.t0) if piece.t1 > piece.t0 else 0.0
@@ -92,7 +92,7 @@ class Axis:
         return 100.0 if self.pieces else 0.0
 
     def folds(self) -> list[tuple[float, float]]:
-        """Middle (percent) and length (seconds) of each stretch that is folded."""
+        """Middle (percent) and length (seconds) of each folded stretch."""
         return [((p.x0 + p.x1) / 2, p.t1 - p.t0) for p in self.pieces if p.is_folded]
 
     def ticks(self) -> tuple[Tick, ...]:
@@ -115,7 +115,7 @@ class Axis:
         return tuple(found)
 
     def style(self, t: float) -> str:
-        """How a moment is written: with a fraction only where the axis is short and the stamp has one."""
+        """The style of a moment: with a fraction only if the axis is short and the stamp has one."""
         if self._span() >= DAY_S:
             return "second"
         return "milli" if self._span() < SHORT_S and t != int(t) else "clock"

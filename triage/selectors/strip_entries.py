@@ -1,4 +1,4 @@
-"""Findings of a conclusion's chain as entries of the causal strip: read, joined where they are of one kind, ordered."""
+"""Turns findings of a conclusion's chain into entries of the causal strip: read, joined by kind, ordered."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Final
 from diagnosis.conclusion.model import WHAT
 from triage.wording import duration
 
-#: Findings of one kind and source that get a mark of their own; the rest of them joins the last of these.
+#: Findings of one kind and source with marks of their own; the others join the last of these.
 ALONE: Final = {"slow": 3, "root": 3, "silent": 3, "waited_for": 3, "flows_ceased": 3, "restart": 3}
 #: Characters of one text.
 TEXT: Final = 400
-#: Places that a row lists.
+#: Maximum places in a row.
 PLACES: Final = 4
 #: The year 9999: later seconds have no date.
 _LAST_SECOND: Final = 253_402_300_799.0
@@ -46,7 +46,7 @@ class Entry:
     more: tuple[Entry, ...] = ()
     number: int = 0
     is_first: bool = False
-    #: in the picture: left end in percent of the axis, width, heights in pixels; lanes that it touches beside its own
+    #: in the picture: left end in percent of the axis, width, heights in pixels; lanes that it touches besides its own
     x: str = "0"
     width: str = "0"
     y: int = 0
@@ -56,7 +56,7 @@ class Entry:
 
     @property
     def lasts_s(self) -> float | None:
-        """How long it lasted; of the last step None, whose stretch is the silence after it."""
+        """Its duration; None for the last step, whose stretch is the silence after it."""
         if self.at is None or self.until is None or self.what == "progress":
             return None
         return self.until - self.at
@@ -75,7 +75,7 @@ class Entry:
 
 
 def entries_of(told: Mapping[str, Any], most: int) -> list[Entry]:
-    """What of the first ``most`` findings gets a mark or a row, by time, those without a time last. O(n log n)."""
+    """Those of the first ``most`` findings that get a mark or a row, by time, those without a time last. O(n log n)."""
     found = [_entry(row, told) for row in (told.get("chain") or [])[:most]]
     return _ordered(_joined(_stalled(found, str(told.get("condition")))))
 
@@ -101,7 +101,7 @@ def _entry(row: Mapping[str, Any], told: Mapping[str, Any]) -> Entry:
 
 
 def _stalled(entries: list[Entry], condition: str) -> list[Entry]:
-    """Of a hung job the last step lasts until something ended it: the time in which nothing went on."""
+    """The last step of a hung job lasts until something ended it: the time without progress."""
     if condition != "hung":
         return entries
     out = []
@@ -117,7 +117,7 @@ def _stalled(entries: list[Entry], condition: str) -> list[Entry]:
 
 
 def _cost(row: Mapping[str, Any], told: Mapping[str, Any]) -> str:
-    """What a slow stretch cost, where the conclusion says it of the same steps."""
+    """The cost of a slow stretch, if the conclusion states it for the same steps."""
     steps = row.get("steps")
     if not steps:
         return ""
@@ -129,7 +129,7 @@ def _cost(row: Mapping[str, Any], told: Mapping[str, Any]) -> str:
 
 
 def _joined(entries: Sequence[Entry]) -> list[Entry]:
-    """Findings of one kind and source as few entries: the first ones alone, the others behind the last of these."""
+    """Findings of one kind and source as few entries: the first ones alone, the others in the last of these."""
     groups: dict[tuple[str, str, bool], list[Entry]] = {}
     for entry in entries:
         groups.setdefault((entry.what, entry.source, entry.at is None), []).append(entry)
@@ -153,8 +153,9 @@ def _group(rows: Sequence[Entry]) -> Entry:
 
 
 def _ordered(entries: Iterable[Entry]) -> list[Entry]:
-    """By time; within one second that any stamp gives without its fraction, in the order in which such things follow
-    each other: a cause stamped .299 is not later than its consequence that says the second alone."""
+    """By time. Within a second for which some stamp has no fraction, in causal order: a cause stamped .299 is not later
+    than its consequence that is stamped with the second alone.
+    """
     rows = list(entries)
     coarse = {e.at for e in rows if e.at is not None and e.at == math.floor(e.at)}
     order = {what: n for n, what in enumerate(WHAT)}
@@ -198,7 +199,7 @@ def share_of(value: Any) -> float | None:
 
 
 def time_of(value: Any) -> float | None:
-    """Seconds since the epoch that a calendar holds, else None."""
+    """Seconds since the epoch within the calendar, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LAST_SECOND:
         return None
     return float(value)

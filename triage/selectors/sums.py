@@ -1,8 +1,8 @@
-"""Sums over incidents: what statistics are folded from. One query of passes over the index incident_statistics.
+"""Sums over incidents, from which statistics are made. One query of passes over the index incident_statistics.
 
-Sums of groups add up, so that the same cells give weeks, costs and verdicts. A machine's category differs from the one
-that stands in few incidents only: grouping those apart keeps the cells few. Everything is summed by week, so that an
-act on one incident asks for the sums of its week alone.
+Sums of groups can be added, so that the same cells give weeks, costs and verdicts. The machine's category differs from
+the standing one in few incidents: grouping those separately keeps the number of cells small. All sums are per week, so
+that an act on one incident needs only the sums of its week.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from diagnosis import taxonomy
 from triage.models import Activity, Incident
 from triage.selectors.memory import OVERLAP
 
-#: days of one period at most
+#: maximum days of one period
 MAX_DAYS = 366 * 5
 #: far enough from the ends of the calendar for the period before, and for the day after
 _FIRST_DAY, _LAST_DAY = date(1000, 1, 1), date(9000, 1, 1)
@@ -29,14 +29,16 @@ UNUSABLE_DATES = "The dates cannot be used: give since and until as 2026-11-01, 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Days from ``start`` to ``end``, both included, in UTC; the period before it is as long and ends at ``start``."""
+    """Days from ``start`` to ``end``, both included, in UTC; the period before has the same length and ends at
+    ``start``.
+    """
 
     start: date
     end: date
 
     @classmethod
     def between(cls, start: date, end: date) -> Period:
-        """Raises ValueError for days in the wrong order, too many of them, or such as no database reckons with."""
+        """Raises ValueError for days in the wrong order, too many of them, or outside the range of databases."""
         if not _FIRST_DAY <= start <= end <= _LAST_DAY or (end - start).days >= MAX_DAYS:
             raise ValueError(UNUSABLE_DATES)
         return cls(start, end)
@@ -66,28 +68,28 @@ class Period:
 def within(
     seen: QuerySet[Incident], low: datetime, high: datetime, weeks: Collection[date] | None = None
 ) -> QuerySet[Incident]:
-    """Those that happened from ``low`` on and before ``high``, in no order; of these ``weeks`` alone if given."""
+    """Incidents from ``low`` on and before ``high``, unordered; only of these ``weeks`` if given."""
     happened = seen.filter(happened_at__gte=low, happened_at__lt=high).order_by()
-    # said twice, because the index that holds all that is summed begins with the week
+    # stated twice, because the index with all summed columns begins with the week
     if weeks is None:
         return happened.filter(week__gte=low.date() - timedelta(days=low.weekday()), week__lte=high.date())
     return happened.filter(week__in=weeks)
 
 
 class Sums(NamedTuple):
-    """What is added up of some incidents; sums of nothing are 0, and so is what was not asked for."""
+    """Sums over some incidents; 0 for no incidents, and for sums that were not requested."""
 
     incidents: float = 0.0
     gpu_hours: float = 0.0
     node_hours: float = 0.0
-    #: those that Faultline diagnosed; verdicts and times are of these alone, because an imported fault is no verdict of
-    #: the machine and no failure of a job whose run time was seen
+    #: those that Faultline diagnosed; verdicts and times are only of these, because an imported fault has no verdict of
+    #: the machine and no run time
     diagnosed: float = 0.0
-    #: those that a human judged, those of them where the machine named the category that stands, and the right ones
+    #: those that a person judged, those of them with a category of the machine, and the right ones
     judged: float = 0.0
     judged_alike: float = 0.0
     right: float = 0.0
-    #: those that nobody judged, or where whoever did found it open
+    #: those that nobody judged, or that were judged inconclusive
     open: float = 0.0
     lost_s: float = 0.0
     losses: float = 0.0
@@ -95,7 +97,7 @@ class Sums(NamedTuple):
     detections: float = 0.0
     repaired_s: float = 0.0
     repairs: float = 0.0
-    #: what tells how far a cost can be trusted: those whose cost is known, those whose verdict was rejected
+    #: how complete the costs are: those with a known cost, those with a rejected verdict
     priced: float = 0.0
     rejected: float = 0.0
 
@@ -107,9 +109,9 @@ _TRUST = ("priced", "rejected")
 
 
 def _adding(*names: str) -> dict[str, Any]:
-    """Aggregates in the order of Sums; those that are not among ``names`` are 0 without being added up."""
+    """Aggregates in the order of Sums; those that are not in ``names`` are 0 without a sum."""
     is_diagnosed = Q(is_imported=False)
-    # what the machine did not name can be answered or left open; there was no verdict to be right or wrong
+    # an unnamed category can be corrected or left open; there was no verdict to judge
     is_judged = is_diagnosed & ~Q(state__in=Incident.OPEN) & ~Q(category=taxonomy.UNKNOWN)
     is_alike = Q(category=F("standing_category"))
     aggregates = {
@@ -134,16 +136,16 @@ def _adding(*names: str) -> dict[str, Any]:
     return {name: aggregate if name in names else nothing for name, aggregate in aggregates.items()}
 
 
-#: in the order of Sums; plain, because thousands of them are kept and taken out again
+#: in the order of Sums; plain tuples, because thousands of them are stored and read
 type Values = tuple[float, ...]
 
 
 class Piece(NamedTuple):
-    """What happened in the part of a week that lies in the period."""
+    """The sums of the part of a week within the period."""
 
-    #: all sums, by the category that stands
+    #: all sums, by the standing category
     cells: dict[str, Values]
-    #: verdicts by the machine's category, where another one stands
+    #: verdicts by the machine's category, if another one stands
     otherwise: dict[str, Values]
     #: costs by a dimension
     dimension: dict[str, Values]
@@ -151,19 +153,19 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True)
 class Pieces:
-    """A period week by week, and the period before it; weeks without incidents are left out."""
+    """A period by weeks, and the period before it; without empty weeks."""
 
     now: dict[date, Piece] = field(default_factory=dict)
     before: dict[date, Values] = field(default_factory=dict)
-    #: numbers of the acts that are counted in, as far back as a late one may still be added
+    #: ids of the counted acts, as far back as a late one may still commit
     acts: set[int] = field(default_factory=set)
 
 
 def pieces_of(seen: QuerySet[Incident], period: Period, by: str, kept: Pieces | None = None) -> Pieces:
-    """All pieces, ``by`` the dimension's field; with ``kept`` only those are added up in which somebody acted since.
+    """All pieces, ``by`` the dimension's field; with ``kept`` only pieces with acts since then are summed again.
 
-    Two queries, one where nothing happened: then it is ``kept`` itself that comes back. It serves what depends on the
-    incidents alone that acts name, not on their jobs.
+    Two queries, one if nothing happened: then it returns ``kept`` itself. Only for what depends on the incidents that
+    acts name, not on their jobs.
     """
     acts = Activity.objects.order_by()
     if kept is None:
@@ -193,7 +195,7 @@ def pieces_of(seen: QuerySet[Incident], period: Period, by: str, kept: Pieces | 
 
 
 def _is_of_many(kind: str, job: int | None, week: date | None, _was: str | None) -> bool:
-    """An act on a whole job that may have changed many incidents; a diagnosis without an incident changes none."""
+    """Whether an act on a whole job may have changed many incidents; a diagnosis without an incident changes none."""
     return kind in {"job_deleted", "demonstration_removed"} or (
         job is not None and week is None and kind != "diagnosed"
     )
@@ -202,7 +204,7 @@ def _is_of_many(kind: str, job: int | None, week: date | None, _was: str | None)
 def _add_up(
     pieces: Pieces, seen: QuerySet[Incident], period: Period, by: str, weeks: Collection[date] | None = None
 ) -> None:
-    """Put the sums of those incidents into the pieces: one query of four parts."""
+    """Add the sums of these incidents to the pieces: one query of four parts."""
     current = within(seen, period.starts_at, period.ends_at, weeks)
     before = within(seen, period.before_at, period.starts_at, weeks)
     otherwise = current.exclude(category=F("standing_category"))
@@ -225,7 +227,7 @@ def _add_up(
             continue
         piece = pieces.now.get(week) or pieces.now.setdefault(week, Piece({}, {}, {}))
         part: dict[str, Values] = getattr(piece, kind)
-        group = key or ""  # a team that is not there and one without a name are the same
+        group = key or ""  # no team and a team without a name are the same
         part[group] = plus(part[group], values) if group in part else values
 
 
@@ -234,7 +236,7 @@ def plus(one: Values, other: Values) -> Values:
 
 
 def folded(parts: Iterable[dict[str, Values]]) -> dict[str, Sums]:
-    """The parts of all weeks together."""
+    """The sums of all weeks together."""
     found: dict[str, Values] = {}
     for part in parts:
         for key, values in part.items():

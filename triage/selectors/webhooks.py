@@ -1,4 +1,4 @@
-"""Which webhooks a person may look after, and what was sent to them."""
+"""The webhooks that a person manages, and their messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triage.models import Delivery, Webhook
 
 
 def webhooks_of(user: Any) -> QuerySet[Webhook]:
-    """A manager's own; an administrator's and everybody's. With counts of messages that wait or were given up."""
+    """A manager's own; for an administrator all. With the numbers of waiting and failed messages."""
     if not can(user, "webhooks"):
         return Webhook.objects.none()
     rows = Webhook.objects.select_related("owner", "cluster")
@@ -19,7 +19,7 @@ def webhooks_of(user: Any) -> QuerySet[Webhook]:
 
 
 def with_counts(rows: QuerySet[Webhook]) -> QuerySet[Webhook]:
-    """Each with how many of its messages wait or were given up, and when the last one arrived."""
+    """Each with the numbers of its waiting and failed messages, and the time of the last delivery."""
     return rows.annotate(
         waiting=Count("deliveries", Q(deliveries__state=Delivery.State.WAITING)),
         lost=Count("deliveries", Q(deliveries__state=Delivery.State.GIVEN_UP)),
