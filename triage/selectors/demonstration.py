@@ -62,7 +62,7 @@ def clusters_counted(user: Any, named: str = "") -> list[int]:
 
 
 def notice_of_figures(query: Query, user: Any) -> Notice | None:
-    """For a page with figures of a settled query; None without a demonstration, or if the query names other clusters."""
+    """For a page with figures of a settled query. None without a demonstration, or if it names other clusters."""
     named = query.values("cluster")
     if not is_there(user) or (named and not counts_it(query)):
         return None

@@ -1,1 +1,1 @@
-"""Pages: each view checks who asks, calls one selector or one service, and renders."""
+"""Pages: each view checks permissions, calls one selector or one service, and renders."""

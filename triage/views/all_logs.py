@@ -1,4 +1,4 @@
-"""Search over all logs of an attempt: its messages first, then the bytes, a step at a time."""
+"""Search over all logs of an attempt: first the distinct messages, then the bytes, step by step."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ingest.models import Artifact
 from triage.selectors.logsearch import UnreadablePattern, Wanted, find_in_all, templates_of
 from triage.views.jobs import job_or_404
 
-#: logs of one attempt that are looked through
+#: maximum number of logs of one attempt that are searched
 MAX_LOGS = 2048
 MAX_WORDS = 500
 
 
 def wanted_of(request: HttpRequest, name: str = "find") -> tuple[Wanted | None, str]:
-    """What the address looks for, or None; and why it cannot be looked for, in a sentence."""
+    """The search in the address, or None; and an error sentence."""
     wanted = Wanted(request.GET.get(name, "").strip()[:MAX_WORDS], bool(request.GET.get("regex")))
     if not wanted.words:
         return None, ""
@@ -41,7 +41,7 @@ def _logs(request: HttpRequest, slug: str, attempt: int) -> tuple[Any, Any, list
 
 @require_GET
 def search(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
-    """The messages of all logs that hold ``find`` (``regex``: a pattern); with ``cursor`` one step of lines as well."""
+    """The messages of all logs that match ``find`` (``regex``: a pattern); with ``cursor`` also one step of lines."""
     job, found, logs = _logs(request, slug, attempt)
     wanted, problem = wanted_of(request)
     step = None
@@ -64,7 +64,7 @@ def search(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
 
 @require_GET
 def step(request: HttpRequest, slug: str, attempt: int) -> JsonResponse:
-    """One step of the search through the bytes of all logs: matches, and where to go on."""
+    """One step of the search through the bytes of all logs: matches, and where to continue."""
     _, _, logs = _logs(request, slug, attempt)
     wanted, problem = wanted_of(request, "words")
     if wanted is None:

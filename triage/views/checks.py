@@ -14,7 +14,7 @@ from triage.views.common import ability_required, back, complain, incident_or_40
 @require_POST
 @ability_required("upload")
 def output(request: HttpRequest, number: int) -> HttpResponse:
-    """Take the output in as evidence; the job is diagnosed again at once."""
+    """Store the output as evidence; the job is diagnosed again at once."""
     found = incident_or_404(request, number)
     text, target = request.POST.get("output", ""), request.POST.get("target", "")[:200]
     try:

@@ -1,4 +1,4 @@
-"""The command-line client as one file, so that a compute node needs nothing but Python and this site."""
+"""The command-line client as one file, so that a compute node needs only Python and this site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _START = "import runpy\nrunpy.run_module('faultline', run_name='__main__')\n"
 
 @cache
 def program() -> bytes:
-    """The client's sources as an executable archive (zipapp). The same bytes for the same sources."""
+    """The client's sources as an executable archive (zipapp). Equal sources give equal bytes."""
     sources = sorted((settings.BASE_DIR / "client" / "faultline").glob("*.py"))
     out = io.BytesIO(_SHEBANG)
     out.seek(0, io.SEEK_END)
@@ -36,7 +36,7 @@ def _etag(_: HttpRequest) -> str:
 @login_not_required
 @condition(etag_func=_etag)
 def download(request: HttpRequest) -> HttpResponse:
-    """Open to everybody: it holds nothing of this site, and nodes fetch it without signing in."""
+    """Open to everybody: it has no data of this site, and nodes download it without signing in."""
     return HttpResponse(
         program(),
         content_type="application/zip",

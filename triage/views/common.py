@@ -1,4 +1,4 @@
-"""What the views share: the right to act, the way back, messages that offer an undo."""
+"""What the views share: permissions, redirects back, messages with an undo."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NEEDS = {
 
 
 def ability_required(ability: str) -> Callable[[View], View]:
-    """Refuse with a sentence that names the role which may."""
+    """Refuse with a sentence that names the required role."""
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -48,7 +48,7 @@ def ability_required(ability: str) -> Callable[[View], View]:
 
 
 def incident_or_404(request: HttpRequest, number: int) -> Incident:
-    """The incident, or 404 also where it exists but is not for this person."""
+    """The incident, or 404, also if it exists but the person has no access."""
     incident = incident_for(request.user, number)
     if incident is None:
         told = deleted_incident_words(request.user, number)
@@ -57,7 +57,7 @@ def incident_or_404(request: HttpRequest, number: int) -> Incident:
 
 
 def demonstration(request: HttpRequest, notice: Notice | None, *, name: str = "q") -> dict[str, Any]:
-    """What the notice on the demonstration needs: its words, and links to this page with it alone or without it."""
+    """The context of the notice on the demonstration: its text, and links to this page with or without it."""
 
     def link(value: str) -> str:
         params = request.GET.copy()
@@ -72,7 +72,7 @@ def demonstration(request: HttpRequest, notice: Notice | None, *, name: str = "q
 
 
 def back(request: HttpRequest, fallback: str) -> HttpResponseRedirect:
-    """To where the form says it came from, if that is here, else to ``fallback``."""
+    """Redirect to the page in the form, if it is on this site, else to ``fallback``."""
     target = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()}):
         return redirect(fallback)
@@ -80,7 +80,7 @@ def back(request: HttpRequest, fallback: str) -> HttpResponseRedirect:
 
 
 def say(request: HttpRequest, words: str, *, undo: UUID | None = None) -> None:
-    """A toast; with ``undo`` one that offers to take the act of that id back."""
+    """A toast; with ``undo`` it offers to undo the act with that id."""
     messages.success(request, words, extra_tags=f"undo:{undo}" if undo else "")
 
 

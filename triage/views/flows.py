@@ -1,4 +1,4 @@
-"""The Flows tab's data: a window of the timeline, and the whole of it to take away."""
+"""Data of the Flows tab: a window of the timeline, and downloads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _diagnosis(request: HttpRequest, slug: str, attempt: int) -> Diagnosis:
 
 @require_safe
 def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> HttpResponse:
-    """Ranks × time (of port counters: ports × time) between ``t0`` and ``t1`` (seconds since the epoch)."""
+    """Ranks × time (for port counters: ports × time) between ``t0`` and ``t1`` (seconds since the epoch)."""
     diagnosis = _diagnosis(request, slug, attempt)
     found = flow_job(diagnosis, flow)
     if found is None:
@@ -42,8 +42,8 @@ def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> HttpRespo
 
 @require_safe
 def download(request: HttpRequest, slug: str, attempt: int, flow: str, form: str) -> FileResponse:
-    """The whole timeline: ``trace`` is gzipped Chrome trace JSON that Perfetto opens, ``csv`` a row a rank and step."""
-    from diagnosis.flows import ports, trace  # noqa: PLC0415  # the engine is not imported with the site
+    """The whole timeline: ``trace`` is gzipped Chrome trace JSON for Perfetto, ``csv`` one row per rank and step."""
+    from diagnosis.flows import ports, trace  # noqa: PLC0415  # the site does not import the engine
 
     found = flow_job(_diagnosis(request, slug, attempt), flow)
     if found is None:
@@ -56,15 +56,15 @@ def download(request: HttpRequest, slug: str, attempt: int, flow: str, form: str
     with tempfile.TemporaryDirectory(prefix="faultline-trace-") as folder:
         target = Path(folder) / name
         write(found[1], target)
-        file = target.open("rb")  # stays readable after its name is gone
+        file = target.open("rb")  # stays readable after its name is deleted
     return FileResponse(file, as_attachment=True, filename=name)
 
 
 @require_POST
 @ability_required("upload")
 def attach(request: HttpRequest, slug: str) -> HttpResponse:
-    """Bring this job's captures to the job that they belong to."""
-    from triage.services.attaching import capture_attach  # noqa: PLC0415  # the engine is not imported with the site
+    """Attach this job's captures to the job that they belong to."""
+    from triage.services.attaching import capture_attach  # noqa: PLC0415  # the site does not import the engine
 
     source, target = job_or_404(request, slug), job_or_404(request, request.POST.get("job", ""))
     new = capture_attach(source=source, target=target, user=request.user)
@@ -76,8 +76,8 @@ def attach(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 @ability_required("upload")
 def detach(request: HttpRequest, slug: str, act: int) -> HttpResponse:
-    """Take out of this job what one attaching brought; the job that it came from keeps its own."""
-    from triage.services.attaching import capture_detach  # noqa: PLC0415  # the engine is not imported with the site
+    """Remove from this job what one attaching added; the source job keeps its captures."""
+    from triage.services.attaching import capture_detach  # noqa: PLC0415  # the site does not import the engine
 
     job = job_or_404(request, slug)
     found = Activity.objects.filter(pk=act, job=job, kind="capture_attached").first()

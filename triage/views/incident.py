@@ -1,4 +1,4 @@
-"""One incident: its page, and what a human says of it."""
+"""One incident: its page, and people's decisions on it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
 
 
 def _acts(found: Incident) -> list[tuple[str, str]]:
-    """What can be done with an incident in its state, and how the menu calls it."""
+    """The acts that the incident's state allows, with their menu labels."""
     acts = []
     if found.state != Incident.State.AWAITING_REVIEW:
         acts = [(name, words) for name, words in _LATER if name != found.state]
@@ -72,13 +72,13 @@ def _acts(found: Incident) -> list[tuple[str, str]]:
 
 
 def _within(request: HttpRequest) -> dict[str, str]:
-    """The search and order of the list that the address names; nothing where it is the queue."""
+    """The search and order of the list in the address; empty for the queue."""
     return {name: request.GET[name] for name in ("q", "sort") if name in request.GET} if "q" in request.GET else {}
 
 
 @require_GET
 def neighbour(request: HttpRequest, number: int, *, is_next: bool) -> HttpResponse:
-    """Go on to the next incident of the queue, or of the list that the address names; or back to the one before."""
+    """Redirect to the next (or previous) incident of the queue, or of the list in the address."""
     found, within = incident_or_404(request, number), _within(request)
     if within:
         try:
@@ -102,7 +102,7 @@ def neighbour(request: HttpRequest, number: int, *, is_next: bool) -> HttpRespon
 
 @require_GET
 def grouping(request: HttpRequest, number: int) -> HttpResponse:
-    """Why it stands with others or alone: a piece of its page."""
+    """Why it is in a group or alone: a fragment of its page."""
     found = incident_or_404(request, number)
     context = {"incident": found, "grouping": grouping_of(request.user, found)}
     return render(request, "triage/incident/grouping.html", context)
@@ -143,7 +143,7 @@ def decide(request: HttpRequest, number: int) -> HttpResponse:
 @require_POST
 @ability_required("review")
 def decision_undo(request: HttpRequest, number: int, decision: int) -> HttpResponse:
-    """Take one decision back, whoever made it; who did so is kept."""
+    """Undo one decision of any person; the activity records who undid it."""
     found = incident_or_404(request, number)
     try:
         reviewing.decision_undo(decision=get_object_or_404(Decision, pk=decision, incident=found), by=request.user)
@@ -185,7 +185,7 @@ def _day(request: HttpRequest) -> datetime | None:
 @require_POST
 @ability_required("review")
 def assign(request: HttpRequest, number: int) -> HttpResponse:
-    """Give it to somebody (``assignee`` a name; ``me``; empty: nobody)."""
+    """Assign it (``assignee`` a name; ``me``; empty: nobody)."""
     found, name = incident_or_404(request, number), request.POST.get("assignee", "")
     users = get_user_model().objects.filter(is_active=True)
     person: Any = request.user if name == "me" else users.filter(username=name).first() if name else None
@@ -204,7 +204,7 @@ def assign(request: HttpRequest, number: int) -> HttpResponse:
 @require_POST
 @ability_required("review")
 def comment(request: HttpRequest, number: int) -> HttpResponse:
-    """Add a remark in Markdown."""
+    """Add a comment in Markdown."""
     found = incident_or_404(request, number)
     try:
         reviewing.comment_add(incident=found, body=request.POST.get("body", ""), by=request.user)
@@ -236,6 +236,6 @@ def group(request: HttpRequest, number: int) -> HttpResponse:
 
 
 def _visible(request: HttpRequest, numbers: list[str]) -> list[Incident]:
-    """The incidents of these numbers that this person may see; what is no number is passed over."""
+    """The incidents with these numbers that this person may see; ignores anything but numbers."""
     wanted = [number for part in numbers if (number := whole(part))]
     return list(incidents_visible_to(request.user).filter(pk__in=wanted[:500])) if wanted else []

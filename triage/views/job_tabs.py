@@ -1,4 +1,4 @@
-"""What each tab of a job's page shows, beside what all of them do."""
+"""The content of each tab of a job's page."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _work(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
     return {"runs": job_runs(job), "progress": progress(job)}
 
 
-#: tab → what its template ``triage/job/<tab>.html`` is given; in the order of the page
+#: tab → the context of its template ``triage/job/<tab>.html``; in the order of the page
 CONTEXTS: dict[str, Callable[[HttpRequest, Any, Any], dict[str, Any]]] = {
     "events": _events,
     "flows": _flows,
@@ -103,12 +103,12 @@ CONTEXTS: dict[str, Callable[[HttpRequest, Any, Any], dict[str, Any]]] = {
 
 
 def _state(found: Any) -> tuple[str, ...]:
-    """All that the job's own rows tell; what work on its evidence changes has no act of its own."""
+    """The state of the job's own rows, because changes of its evidence write no act."""
     columns = (str(getattr(found, field.attname)) for field in Job._meta.concrete_fields)
     return (*columns, str(found.cluster), str(found.team), str(found.is_working), str(found.is_troubled))
 
 
 def _span(request: HttpRequest) -> tuple[float, float] | None:
-    """The range of time that the address names, as the timeline's zoom writes it."""
+    """The time range in the address, as the timeline's zoom writes it."""
     begin, end = seconds(request.GET.get("t0")), seconds(request.GET.get("t1"))
     return (begin, end) if begin is not None and end is not None else None

@@ -31,7 +31,7 @@ from triage.views.job_tabs import CONTEXTS
 
 
 def job_or_404(request: HttpRequest, slug: str) -> Any:
-    """The job, or 404 also where it exists but is not for this person."""
+    """The job, or 404, also if it exists but the person has no access."""
     job = job_for(request.user, slug)
     if job is None:
         told = deleted_job_words(request.user, slug)
@@ -90,7 +90,7 @@ def sample(request: HttpRequest) -> HttpResponse:
 @require_POST
 @ability_required("demonstration")
 def demonstration_end(request: HttpRequest) -> HttpResponse:
-    """Take the demonstration away: recordings, made-up history, and what was said of them."""
+    """Remove the demonstration: recordings, generated history, and all decisions on them."""
     try:
         demonstration_remove(user=request.user)
     except Refused as error:
@@ -103,7 +103,7 @@ def demonstration_end(request: HttpRequest) -> HttpResponse:
 @require_POST
 @ability_required("upload")
 def job_diagnose(request: HttpRequest, slug: str) -> HttpResponse:
-    """Diagnose the job's evidence again, with the engine and the history of today."""
+    """Diagnose the job's evidence again, with the current engine and history."""
     found = job_or_404(request, slug)
     run = diagnosis_request(job=found, user=request.user, is_forced=True)
     say(request, "The job is being diagnosed again." if run else "It is diagnosed as soon as its evidence is read.")
@@ -113,7 +113,7 @@ def job_diagnose(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @ability_required("upload")
 def job_delete(request: HttpRequest, slug: str) -> HttpResponse:
-    """Ask whether all that would be lost is meant to go, then let it go."""
+    """Show what would be lost and ask, then delete the job."""
     found = job_or_404(request, slug)
     losses, status = losses_of(found), 200
     refusal = deletion_refusal(request.user, found)
@@ -137,7 +137,7 @@ def job_delete(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 @ability_required("upload")
 def file_delete(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    """Take a file out of the job; the job is diagnosed again without it."""
+    """Remove a file from the job; the job is diagnosed again."""
     found = job_or_404(request, slug)
     artifact = artifacts_of(found).filter(pk=pk).first()
     if artifact is None:

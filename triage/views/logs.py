@@ -28,10 +28,10 @@ from triage.views.records import records
 from triage.views.site import gone
 
 _BLOCK = 1 << 20
-#: lines above the one that a permalink names
+#: lines above the line of a permalink
 _LEAD = 60
 LEVELS_SHOWN = [(2, "info"), (3, "warning"), (4, "error"), (5, "fatal")]
-#: seconds around an instant that a reader may choose from
+#: the choices for seconds around an instant
 WITHIN_S = (1, 2, 10, 60)
 
 
@@ -48,7 +48,7 @@ def _number(request: HttpRequest, name: str, default: int = 0) -> int:
 
 
 def _needs_bytes(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """The same view; where the bytes it reads are lost, 410 with what happened and what to do."""
+    """The same view; if the bytes are lost, 410 with what happened and what to do."""
 
     @wraps(view)
     def answer(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponseBase:
@@ -71,9 +71,8 @@ def _needs_bytes(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpRes
 def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
     """A window on the file: around ``line``, or from ``from`` on, at most ``count`` lines.
 
-    Of a flow capture it is the table of its records.
-    ``level``, ``who``, ``masked``, ``fold`` narrow it, ``find`` searches (``regex``: by a pattern), ``hide`` names
-    columns that are not shown.
+    For a flow capture, the table of its records. ``level``, ``who``, ``masked``, ``fold`` filter it, ``find`` searches
+    (``regex``: a pattern), ``hide`` names hidden columns.
     """
     job, artifact = _artifact(request, slug, attempt, path)
     if artifact.kind == Kind.FLOW and (answer := records(request, job, artifact)):
@@ -116,14 +115,14 @@ def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpRespons
 
 
 def _moment(lines: list[LogLine], here: int) -> datetime | None:
-    """When the line ``here`` was written: by its own time, or by that of the nearest line that states one."""
+    """When the line ``here`` was written: its own time, or that of the nearest line with one."""
     timed = [(abs(row.no - here), row.time) for row in lines if row.time]
     return min(timed, key=lambda pair: pair[0])[1] if timed else None
 
 
 @require_GET
 def log_templates(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
-    """The messages of the whole file, parameters masked, the most frequent first: a piece of the log's page."""
+    """The messages of the whole file, parameters masked, the most frequent first: a fragment of the log's page."""
     job, artifact = _artifact(request, slug, attempt, path)
     context = {"job": job, "artifact": artifact, "found": templates_of([artifact], wanted_of(request)[0])}
     return render(request, "triage/log_templates.html", context)
@@ -131,7 +130,7 @@ def log_templates(request: HttpRequest, slug: str, attempt: int, path: str) -> H
 
 @require_GET
 def log_minimap(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
-    """Where in the file warnings, errors, evidence and the window ``first`` to ``last`` stand: a piece of its page."""
+    """The positions of warnings, errors, evidence and the window ``first`` to ``last``: a fragment of its page."""
     job, artifact = _artifact(request, slug, attempt, path)
     total = artifact.lines or 1
     marks = [round(1000 * no / total, 1) for no in evidence_lines(artifact)[:500]]
@@ -151,7 +150,7 @@ def log_minimap(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
 @require_GET
 @_needs_bytes
 def log_context(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
-    """A few lines around one, to stand in another page."""
+    """A few lines around one, for another page."""
     job, artifact = _artifact(request, slug, attempt, path)
     line = _number(request, "line", 1)
     shown = window(artifact, start=max(1, line - 5), count=11)
@@ -163,7 +162,7 @@ def log_context(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
 @require_GET
 @_needs_bytes
 def log_find(request: HttpRequest, slug: str, attempt: int, path: str) -> JsonResponse:
-    """One step of a search through the bytes: matches, and where to go on."""
+    """One step of a search through the bytes: matches, and where to continue."""
     _, artifact = _artifact(request, slug, attempt, path)
     wanted, problem = wanted_of(request, "words")
     if wanted is None:
@@ -173,9 +172,9 @@ def log_find(request: HttpRequest, slug: str, attempt: int, path: str) -> JsonRe
 
 @require_GET
 def log_instant(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
-    """What all logs of the attempt said at the time ``at``, or at that of ``line``, in the order of time.
+    """The lines of all logs of the attempt around the time ``at``, or that of ``line``, in time order.
 
-    ``within`` seconds of it; ``level`` and ``who`` narrow it.
+    ``within`` seconds around it; ``level`` and ``who`` filter it.
     """
     job, artifact = _artifact(request, slug, attempt, path)
     line = _number(request, "line")
@@ -212,12 +211,12 @@ def log_instant(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
 @require_GET
 @_needs_bytes
 def log_raw(request: HttpRequest, slug: str, attempt: int, path: str) -> StreamingHttpResponse:
-    """The bytes as they came, whole or of the lines ``from`` to ``to``; always a download, never a page."""
+    """The original bytes, all or of the lines ``from`` to ``to``; always a download, never a page."""
     _, artifact = _artifact(request, slug, attempt, path)
     begin, end = 0, artifact.blob.size_bytes
     if first := _number(request, "from"):
         begin, end = _byte_range(artifact, first, _number(request, "to", first))
-    evidence.read_range(artifact, begin, 1)  # bytes that are lost are told before the answer begins
+    evidence.read_range(artifact, begin, 1)  # report lost bytes before the answer begins
 
     def blocks() -> Iterator[bytes]:
         at = begin
@@ -229,7 +228,7 @@ def log_raw(request: HttpRequest, slug: str, attempt: int, path: str) -> Streami
             at += len(block)
 
     response = StreamingHttpResponse(blocks(), content_type="application/octet-stream")
-    response.is_lazy = True  # type: ignore[attr-defined]  # read from the store as the reader takes it, by any thread
+    response.is_lazy = True  # type: ignore[attr-defined]  # read from the store as the client takes it, by any thread
     response["Content-Length"] = str(end - begin)
     name = artifact.path.rsplit("/", 1)[-1]
     response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"

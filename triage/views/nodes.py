@@ -1,4 +1,4 @@
-"""Pages about machines: the fleet, and one node with its past and its drain note."""
+"""Pages about machines: the fleet, and one node with its history and drain note."""
 
 from __future__ import annotations
 

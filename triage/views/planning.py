@@ -22,19 +22,19 @@ from triage.selectors.statistics import Period, exposure_of
 from triage.views.common import demonstration
 from triage.views.statistics import asked_of
 
-#: below this much run time nothing is measured
+#: with less run time, nothing is measured
 MIN_NODE_DAYS = 1.0
 _SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
 
 
 @require_safe
 def planning(request: HttpRequest) -> HttpResponse:
-    """The rate is that of the search and period in the address, unless one is given."""
+    """The failure rate is that of the search and period in the address, unless the person enters one."""
     if not can(request.user, "statistics"):
         raise PermissionDenied("Planning is for engineers and managers: ask an administrator for the role.")
     asked, problem = asked_of(request)
     failures, node_days = _seen(request, asked["query"], asked["period"])
-    # A rate out of minutes of run time would be any number.
+    # A rate from minutes of run time is not significant.
     measured = metrics.failures_per_1000_node_days(failures, node_days) if node_days >= MIN_NODE_DAYS else None
     given, said = _number(request, "rate", "failures in 1,000 node-days")
     write_s, said_write = _number(request, "write_s", "seconds that a checkpoint blocks")
@@ -78,7 +78,7 @@ def _seen(request: HttpRequest, query: search.Query, period: Period) -> tuple[in
 
 
 def _fleet(request: HttpRequest, query: search.Query, period: Period) -> FleetCost | None:
-    """Remembered until something happens: reading every attempt's ends takes a while in a large fleet."""
+    """Cached until the data changes: reading the ends of all attempts is slow in a large fleet."""
     now = timezone.now()
     return remembered(
         "fleet cost",

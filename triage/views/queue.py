@@ -1,4 +1,4 @@
-"""The queue, the list of incidents, and what is done to many at once."""
+"""The queue, the list of incidents, and bulk acts."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from triage.services.saved_views import saved_view_create, saved_view_delete
 from triage.services.undoing import act_undo, last_act_undo
 from triage.views.common import ability_required, back, complain, demonstration, incident_or_404, say
 
-#: an act on more is refused: narrow the search, so that a slip stays small
+#: a bulk act on more is refused, to limit mistakes: narrow the search
 BULK_LIMIT = 500
-#: act → what its button says
+#: act → the text of its button
 _VERBS = {
     "confirm": "Confirm",
     "reject": "Reject",
@@ -45,7 +45,7 @@ _VERBS = {
     "merge": "Merge",
     "split": "Split",
 }
-#: what a question names one by one; the rest of a large selection is counted
+#: how many a question names; the others are counted
 _NAMED = 12
 _WORDS = {"confirm": "Confirmed", "reject": "Rejected", "inconclusive": "Judged inconclusive:"}
 
@@ -75,7 +75,7 @@ def incidents(request: HttpRequest) -> HttpResponse:
 
 
 def _listed(request: HttpRequest) -> dict[str, Any]:
-    """What the list shows. A search that is refused shows no incident, so that nothing is there to act upon."""
+    """The context of the list. An invalid search shows no incident, so that nobody acts on the wrong ones."""
     text, problem = _asked(request)
     shown: dict[str, Any] = {"page": None, "hints": [], "words": "", "meant": ""}
     sort = request.GET.get("sort", "newest")
@@ -103,7 +103,7 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
 
 
 def _asked(request: HttpRequest) -> tuple[str, str]:
-    """The search of the address, a saved view's before it; and what is wrong with the view, if anything."""
+    """The search in the address, after that of a saved view; and an error of the view, if any."""
     text = request.GET.get("q", "")
     slug = request.GET.get("filter")
     if not slug:
@@ -115,7 +115,7 @@ def _asked(request: HttpRequest) -> tuple[str, str]:
 
 @require_GET
 def suggest(request: HttpRequest) -> JsonResponse:
-    """What may stand where the cursor is, as JSON for the search box."""
+    """Suggestions at the cursor, as JSON for the search box."""
     text = request.GET.get("q", "")
     at = whole(request.GET.get("cursor"), len(text))
     found = search.suggest(text, at, jobs=jobs_visible_to(request.user))
@@ -144,7 +144,7 @@ def incidents_csv(request: HttpRequest) -> StreamingHttpResponse:
 @require_POST
 @ability_required("review")
 def bulk(request: HttpRequest) -> HttpResponse:
-    """One act on the chosen incidents, or on all that a search finds. Several need a second yes."""
+    """One act on the selected incidents, or on all of a search. Acts on several need a confirmation."""
     act = request.POST.get("act", "")
     text = request.POST.get("q", "")
     visible = incidents_visible_to(request.user)
@@ -215,7 +215,7 @@ def _bulk_done(request: HttpRequest, act: str, found: list[Incident], fallback: 
 @require_POST
 @ability_required("review")
 def undo(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
-    """Take back what this person did in one act."""
+    """Undo what this person did in one act."""
     try:
         count = act_undo(request_id=request_id, by=request.user)
     except ReviewError as error:
@@ -231,7 +231,7 @@ def undo(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
 @require_POST
 @ability_required("review")
 def undo_last(request: HttpRequest) -> HttpResponse:
-    """Take back this person's last act: on the incident whose page asks, else on any. Says what it was."""
+    """Undo this person's latest act: on the incident of the page, else on any. The toast says what it was."""
     number = whole(request.POST.get("incident"))
     incident = incident_or_404(request, number) if number else None
     rows = last_act_undo(by=request.user, now=timezone.now(), incident=incident)
@@ -247,7 +247,7 @@ def undo_last(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def view_save(request: HttpRequest) -> HttpResponse:
-    """Keep the search under a name, private or shared."""
+    """Save the search under a name, private or shared."""
     try:
         view = saved_view_create(
             name=request.POST.get("name", ""),
@@ -264,7 +264,7 @@ def view_save(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def view_delete(request: HttpRequest, slug: str) -> HttpResponse:
-    """Forget one of one's own saved views."""
+    """Delete one of one's own saved views."""
     if saved_view_delete(slug=slug, by=request.user):
         say(request, "The view is gone.")
     else:

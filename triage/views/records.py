@@ -1,4 +1,4 @@
-"""A flow capture as a table of its records: what stands at a log's address where the file is no log."""
+"""The records of a flow capture as a table, at the address of a log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triage.selectors.records import records_page
 
 
 def records(request: HttpRequest, job: Job, artifact: Artifact) -> HttpResponse | None:
-    """``page`` of the records, with ``who`` only of one address or switch; None where the file holds none."""
+    """``page`` of the records, with ``who`` only of one address or switch; None if the file has none."""
     who = request.GET.get("who", "").strip()[:200]
     shown = records_page(artifact, who=who, page=whole(request.GET.get("page"), 1))
     if shown is None:

@@ -1,4 +1,4 @@
-"""The dual-phase replay planner: two groupings of the machines, and the machine in which the failing groups meet."""
+"""The dual-phase replay planner: two groupings of the machines; the failing groups meet in the faulty machine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 @require_safe
 def planner(request: HttpRequest) -> HttpResponse:
-    """Everything is in the address, so a plan can be sent to a colleague."""
-    from diagnosis.stacks import replay  # noqa: PLC0415  # the engine is not imported with the site
+    """The address has the whole input, so that a plan can be sent to a colleague."""
+    from diagnosis.stacks import replay  # noqa: PLC0415  # the site does not import the engine
 
     given = request.GET
     context: dict[str, Any] = {"nav": "replay", "given": given, "k": given.get("k", "1"), "pp": given.get("pp", "1")}
@@ -38,7 +38,7 @@ def planner(request: HttpRequest) -> HttpResponse:
 
 
 def _machines(text: str) -> list[str]:
-    """Machines in the order in which they are written, unfolded: ``n[08-10] x`` are n08, n09, n10 and x."""
+    """Machines in the written order, expanded: ``n[08-10] x`` are n08, n09, n10 and x."""
     machines: list[str] = []
     if text.count("[") != text.count("]"):
         raise ValueError("A bracket is left open: write ranges as node-[0400-0423,0500].")

@@ -18,7 +18,7 @@ from triage.services.rules import TEMPLATE, RuleRefused, rule_check, rule_delete
 
 @require_safe
 def listing(request: HttpRequest) -> HttpResponse:
-    """The site's own rules, and the built-in ones to look up."""
+    """The site's own rules, and the built-in ones."""
     text = request.GET.get("find", "").strip().lower()
     built_in = [
         rule
@@ -41,7 +41,7 @@ def listing(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
-    """Write, try, keep or delete one rule."""
+    """Write, try, save or delete one rule."""
     if not can(request.user, "administer"):
         raise PermissionDenied("Rules change what every diagnosis says: only administrators edit them.")
     rule = get_object_or_404(CustomRule, pk=pk) if pk else None

@@ -1,4 +1,4 @@
-"""Health, metrics, and the pages that say what went wrong."""
+"""Health, metrics, the glossary, and error pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from triage.selectors.health import broker_answers, metrics_lines
 @never_cache
 @login_not_required
 def healthz(request: HttpRequest) -> JsonResponse:
-    """Whether this process can serve: 200 with the database, 503 without. A broker that is down only delays."""
+    """Whether this process can serve: 200 with the database, 503 without. An unreachable broker only delays work."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
@@ -42,11 +42,11 @@ def healthz(request: HttpRequest) -> JsonResponse:
 @never_cache
 @login_not_required
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Counts in Prometheus' text format. Numbers only, no names: it is open like /healthz."""
+    """Counts in Prometheus' text format. Open like /healthz, so only numbers, no names."""
     return HttpResponse("\n".join(metrics_lines()) + "\n", content_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-#: the documentation page brings its own style element; nothing else on the site does
+#: only the documentation page has its own style element
 _DOCS_POLICY: dict[str, Any] = {**settings.SECURE_CSP, "style-src": [CSP.SELF, CSP.UNSAFE_INLINE]}
 _docs = SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name="triage/api_docs.html")
 api_docs = login_required(csp_override(_DOCS_POLICY)(_docs))
@@ -60,7 +60,7 @@ def glossary(request: HttpRequest) -> HttpResponse:
 
 
 def _said(exception: Any, default: str) -> str:
-    """The sentence that a view gave with its exception, if it gave one."""
+    """The sentence of the exception, if a view gave one."""
     message = exception.args[0] if getattr(exception, "args", None) else ""
     is_ours = isinstance(message, str) and message.endswith((".", "?", ")"))
     return message if is_ours and " matches the given query" not in message else default
@@ -73,7 +73,7 @@ _TOO_MUCH = (
 
 
 def _answer(request: HttpRequest, status: int, title: str, said: str) -> HttpResponse:
-    """A page for people; for programs a problem, as every other refusal of the API is."""
+    """A page for people; for programs a problem, like all refusals of the API."""
     if request.path.startswith("/api/v1/"):
         problem = problem_of(status, title.lower().replace(" ", "_"), said)
         return JsonResponse(problem, status=status, content_type="application/problem+json")
@@ -104,7 +104,7 @@ def not_found(request: HttpRequest, exception: Any = None) -> HttpResponse:
 
 
 def gone(request: HttpRequest, said: str, *, link: str, label: str) -> HttpResponse:
-    """What was there once is lost: 410, as a page or, where a page asked for a piece of itself, as a piece."""
+    """410 for lost data: as a page or, if a page requested a fragment, as a fragment."""
     if request.headers.get("HX-Request"):
         return HttpResponse(
             format_html('<p class="problem small">{} <a href="{}">{}</a></p>', said, link, label), status=410
@@ -114,9 +114,9 @@ def gone(request: HttpRequest, said: str, *, link: str, label: str) -> HttpRespo
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Rendered without context processors: the database may be what failed. Django calls it while it handles the error.
+    """Rendered without context processors, because the database may have failed. Django calls it during error handling.
 
-    A database that is locked, away or full is told as that (come back): nothing is broken.
+    A locked, unreachable or full database gets its own message (try again): nothing is broken.
     """
     refused = database_refusal(sys.exc_info()[1]) or _BROKEN
     status, title, said = refused.status, _TITLES[refused.code], refused.detail

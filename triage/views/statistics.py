@@ -1,4 +1,4 @@
-"""The managers' page: what costs us most, is it getting better, can the machine be trusted."""
+"""The managers' page: what costs most, whether it improves, whether the machine can be trusted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from triage.views.common import demonstration
 if TYPE_CHECKING:
     import pandas as pd
 
-#: span of the address → days that end today, or None for a calendar month, and the words of its tab
+#: span in the address → days that end today, or None for a calendar month, and the tab's label
 _SPANS: dict[str, tuple[int | None, str]] = {
     "7d": (7, "Last 7 days"),
     "30d": (30, "Last 30 days"),
@@ -83,7 +83,7 @@ def page(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def table_csv(request: HttpRequest, table: str) -> StreamingHttpResponse:
-    """Exactly what is drawn, one row a mark."""
+    """The data of a chart, one row per mark."""
     if not can(request.user, "export"):
         raise PermissionDenied("Exports are for managers: ask an administrator for the role.")
     if table not in TABLES:
@@ -99,7 +99,7 @@ def table_csv(request: HttpRequest, table: str) -> StreamingHttpResponse:
 
 
 def asked_of(request: HttpRequest) -> tuple[dict[str, Any], str]:
-    """The page's state, all of it out of the address; a mistake becomes a sentence and its default is used."""
+    """The page's state from the address; an invalid value gives a sentence and its default."""
     given: QueryDict = request.GET
     today = timezone.now().date()
     problem = ""
@@ -142,7 +142,7 @@ def _params(request: HttpRequest, **changes: str) -> str:
 
 
 def _days_of(span: str, end: date) -> tuple[date, date]:
-    """First and last day of a span that ends on ``end``, or of the month of that day or of the one before."""
+    """First and last day of a span that ends on ``end``, or of the month of that day or the month before."""
     days, _ = _SPANS[span]
     if days:
         return end - timedelta(days=days - 1), end
@@ -167,7 +167,7 @@ def _statistics(request: HttpRequest, asked: dict[str, Any]) -> Statistics:
 
 
 def _drawn(links: _Links, measure: str) -> dict[str, Any]:
-    # pandas takes a second to import, which no other page of a web process should pay
+    # importing pandas takes a second, which no other page of a web process should cost
     from triage.charts import statistics as charts  # noqa: PLC0415
 
     shown = links.shown
@@ -190,7 +190,7 @@ def _by_week(weeks: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 class _Links:
-    """From a mark to the list behind it: the page's own query, narrowed by what the mark stands for."""
+    """From a mark to its list of incidents: the page's query, narrowed to the mark."""
 
     def __init__(self, shown: Statistics) -> None:
         self.shown = shown

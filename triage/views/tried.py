@@ -1,4 +1,4 @@
-"""An engineer records what was done about an incident, and may take the record back."""
+"""Records an action on an incident, and undoes such a record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from triage.views.common import ability_required, back, complain, incident_or_40
 @require_POST
 @ability_required("review")
 def record(request: HttpRequest, number: int) -> HttpResponse:
-    """An action was carried out: which, on what, how it ended."""
+    """Record an action: which, on which machines, its outcome."""
     found, request_id = incident_or_404(request, number), uuid.uuid4()
     given = {name: request.POST.get(name, "") for name in ("action", "outcome", "targets", "reason")}
     try:
@@ -34,7 +34,7 @@ def record(request: HttpRequest, number: int) -> HttpResponse:
 @require_POST
 @ability_required("review")
 def undo(request: HttpRequest, number: int, act: int) -> HttpResponse:
-    """Take one record back, whoever made it; that it was made stays on record."""
+    """Undo one record of any person; the activity keeps both."""
     found = incident_or_404(request, number)
     row = get_object_or_404(Activity, pk=act, incident=found, kind="tried")
     if tried_undo(row=row, by=request.user):

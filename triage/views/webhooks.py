@@ -1,4 +1,4 @@
-"""Pages of webhooks: who is told of what, what was sent, and sending it again."""
+"""Pages of webhooks: who receives which events, sent messages, and sending a message again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGE = 50
 @require_http_methods(["GET", "HEAD", "POST"])
 @ability_required("webhooks")
 def listing(request: HttpRequest) -> HttpResponse:
-    """Webhooks, and the form that makes one. The secret of a new one is shown in the answer that makes it."""
+    """Webhooks, and the form for a new one. Only the answer that creates a webhook shows its secret."""
     context: dict[str, Any] = {"nav": "webhooks"}
     form, errors = _form(request, None), {}
     if request.method == "POST":
@@ -62,7 +62,7 @@ def webhook(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @ability_required("webhooks")
 def act(request: HttpRequest, pk: int) -> HttpResponse:
-    """Ping, a new secret, or away with it."""
+    """Send a ping, create a new secret, or delete it."""
     hook = get_object_or_404(webhooks_of(request.user), pk=pk)
     wanted = request.POST.get("act")
     if wanted == "ping":
@@ -83,7 +83,7 @@ def act(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @ability_required("webhooks")
 def delivery(request: HttpRequest, pk: int, delivery: UUID) -> HttpResponse:
-    """One message: what was sent, and what the receiver said each time."""
+    """One message: its body, and the receiver's answer to each try."""
     hook = get_object_or_404(webhooks_of(request.user), pk=pk)
     found = get_object_or_404(hook.deliveries, pk=delivery)
     body = json.dumps(json.loads(found.body), indent=2, ensure_ascii=False)
@@ -94,7 +94,7 @@ def delivery(request: HttpRequest, pk: int, delivery: UUID) -> HttpResponse:
 @require_POST
 @ability_required("webhooks")
 def redeliver(request: HttpRequest, pk: int, delivery: UUID) -> HttpResponse:
-    """The same message again, under its own id."""
+    """Send the same message again, under its own id."""
     hook = get_object_or_404(webhooks_of(request.user), pk=pk)
     services.redeliver(delivery=get_object_or_404(hook.deliveries, pk=delivery))
     messages.success(request, "It is sent again.")
@@ -112,7 +112,7 @@ def _blank() -> dict[str, Any]:
 
 
 def _form(request: HttpRequest, hook: Webhook | None) -> dict[str, Any]:
-    """What the form shows: what was sent, else what the webhook has."""
+    """The values of the form: the posted ones, else the webhook's."""
     if request.method == "POST":
         form = {name: request.POST.get(name, "") for name in ("name", "url", "cluster")}
         return {**form, "events": request.POST.getlist("events"), "is_active": "active" in request.POST}
