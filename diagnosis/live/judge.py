@@ -12,7 +12,7 @@ from diagnosis.live.state import step_s
 HANG_STEPS: Final = 2.5
 HANG_S: Final = 8.0
 #: How much longer than the longest pause so far a pause of the same stage may take.
-MARGIN: Final = 1.3
+MARGIN: Final = 1.6
 #: Advances of the counter before its beat is known.
 KNOWN_ADVANCES: Final = 5
 #: Seconds that a stage may take which this job has not been in before.
