@@ -141,12 +141,12 @@ def faults(count: int, dice: random.Random) -> tuple[list[float], list[float], C
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hours", type=float, default=1000.0)
     parser.add_argument("--faults", type=int, default=300)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     asked = parser.parse_args(arguments)
-    dice = random.Random(asked.seed)  # noqa: S311  # made-up jobs, no secrets
+    dice = random.Random(asked.seed)  # made-up jobs, no secrets
     print(f"seed {asked.seed}")
     false = healthy(asked.hours, dice)
     print(f"false alarms over {asked.hours:,.0f} h of healthy jobs: {sum(false.values())} {dict(false)}")
