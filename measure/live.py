@@ -86,7 +86,7 @@ def looks(said: Iterator[Line], until: float) -> Iterator[tuple[float, dict[str,
             if waiting.stage is not None:
                 stage = waiting.stage
             waiting = next(said, None)
-        seen = {"lines": found, "stage": stage, "errors": []}
+        seen: dict[str, Any] = {"lines": found, "stage": stage, "errors": []}
         yield now, {**seen, "counters": {"iteration a": counters} if counters else {}}
 
 
