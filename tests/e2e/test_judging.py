@@ -71,7 +71,7 @@ def test_an_answered_form_closes_and_gives_the_focus_to_what_opens_it(engineer: 
     expect(page.locator("#toasts")).to_contain_text("snoozed")
     expect(more.locator("summary")).to_be_focused()
     assert state(page)["open"] == before
-    acted(page, "u", "Taken back")
+    acted(page, "u", "Undone")
 
 
 def test_the_last_own_act_is_taken_back_by_key_after_a_reload_too(engineer: Page, samples_ready: None) -> None:

@@ -49,7 +49,7 @@ def test_the_page_names_the_cheapest_check_with_its_command_and_what_each_outcom
 def test_pasted_output_is_kept_as_evidence_of_the_machine_and_the_job_is_diagnosed_again(client, ada, incident):
     address = reverse("incident-check", args=[incident.pk])
     page = client.post(address, {"output": OUTPUT, "target": "node-3"}, follow=True).content.decode()
-    assert "Taken in as evidence (GPU diagnostics (dcgmi diag): a test failed)" in page
+    assert "Stored as evidence (GPU diagnostics (dcgmi diag): a test failed)" in page
     artifact = Artifact.objects.get(path="checks/node-3/dcgm-1.txt")
     assert artifact.attempt == incident.attempt
     assert Job.objects.get(pk=incident.job_id).is_diagnosis_wanted

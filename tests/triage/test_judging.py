@@ -149,9 +149,9 @@ def test_the_page_says_what_was_taken_back(client, ada, incident):
     decision_make(incident=incident, claim="category", word="confirm", by=ada)
     client.post(reverse("undo-last"), {"incident": incident.pk})
     page = page_text(client.get(reverse("incident", args=[incident.pk])))
-    assert f"Taken back on #{incident.pk}: you confirmed the category" in page
+    assert f"Undone on #{incident.pk}: you confirmed the category" in page
     client.post(reverse("undo-last"))
-    assert "Nothing that you did in the last day" in page_text(client.get(reverse("queue")))
+    assert "no act of yours in the last day" in page_text(client.get(reverse("queue")))
 
 
 def test_an_imported_fault_is_marked_and_claims_no_confidence(client, ada):

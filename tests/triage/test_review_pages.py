@@ -48,7 +48,7 @@ def test_a_merge_and_a_split_of_several_offer_an_undo_and_tell_what_they_did(cli
     incident.refresh_from_db()
     assert incident.group.incidents.count() == 2
     page = client.post(reverse("undo", args=[Activity.objects.filter(kind="split").first().request_id]), follow=True)
-    assert "Taken back on 2 incidents." in page_text(page)
+    assert "Undone on 2 incidents." in page_text(page)
     assert incident.group.incidents.count() == 4
     page = client.post(reverse("incident-group", args=[make_incident().pk]), {"act": "split"}, follow=True)
     assert "None of these incidents is in a group" in page_text(page)
@@ -62,7 +62,7 @@ def test_snoozing_leaves_the_queue_until_then_and_can_be_taken_back(client, ada,
     request_id = Activity.objects.get(kind="snoozed").request_id
     client.post(reverse("undo", args=[request_id]))
     assert incident.headline in page_text(client.get("/"))
-    assert "Nothing is left to take back" in page_text(client.post(reverse("undo", args=[request_id]), follow=True))
+    assert "There is nothing to undo" in page_text(client.post(reverse("undo", args=[request_id]), follow=True))
     assert "Give a time in the future" in page_text(client.post(url, {"act": "snoozed"}, follow=True))
     page = page_text(client.post(url, {"act": "snoozed", "until": "2090-01-01"}, follow=True))
     assert "2090-01-01" in page
@@ -132,7 +132,7 @@ def test_one_word_is_taken_back_by_whoever_may_review_and_only_once(client, ada,
     client.post(reverse("decide", args=[incident.pk]), {"claim": "stage", "word": "confirm"})
     client.force_login(make_user("bob", "engineer"))
     url = reverse("decision-undo", args=[incident.pk, incident.decisions.get().pk])
-    assert "Taken back" in page_text(client.post(url, follow=True))
+    assert "Undone" in page_text(client.post(url, follow=True))
     assert "already undone" in page_text(client.post(url, follow=True))
     assert Activity.objects.get(kind="undone").actor.username == "bob"
     refused = client.post(reverse("decide", args=[incident.pk]), {"claim": "colour", "word": "confirm"}, follow=True)
@@ -194,4 +194,4 @@ def test_a_saved_view_is_shared_replaced_and_forgotten_by_its_owner_alone(client
     assert "Only its owner" in page_text(client.post(reverse("view-delete", args=["net"]), follow=True))
     assert "filter=net-2" in page_text(client.get("/incidents/"))
     client.force_login(ada)
-    assert "The view is gone" in page_text(client.post(reverse("view-delete", args=["net"]), follow=True))
+    assert "The view was deleted" in page_text(client.post(reverse("view-delete", args=["net"]), follow=True))

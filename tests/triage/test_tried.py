@@ -62,10 +62,10 @@ def test_a_record_is_taken_back_once_by_a_further_act(client, ada, incident):
     row = Activity.objects.get(kind="tried")
     url = reverse("incident-tried-undo", args=[incident.pk, row.pk])
     page = page_text(client.post(url, follow=True))
-    assert "took back the record of evict (gpu-0412)" in page
+    assert "undid the record of evict (gpu-0412)" in page
     assert "<b>Evict</b>" in advice_on(client, incident)
     assert Activity.objects.filter(kind="tried").count() == 1
-    assert "already taken back" in page_text(client.post(url, follow=True))
+    assert "already undone" in page_text(client.post(url, follow=True))
     assert Activity.objects.filter(kind="untried").count() == 1
 
 

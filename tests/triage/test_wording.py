@@ -99,7 +99,7 @@ def test_a_line_of_evidence_has_a_permalink_for_readers_with_and_without_javascr
         ("decided", {"claim": "stage", "word": "confirm", "after": "training"}, "confirmed the stage: training"),
         ("decided", {"claim": "category", "word": "reject"}, "rejected the category"),
         ("assigned", {"after": "ada"}, "assigned it to ada"),
-        ("assigned", {"before": "ada"}, "took the assignment away"),
+        ("assigned", {"before": "ada"}, "removed the assignee"),
         ("resolved", {}, "set it to resolved"),
     ],
 )

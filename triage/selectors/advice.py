@@ -86,7 +86,7 @@ def tried_words(kind: str, data: dict[str, Any]) -> str:
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     what = f"{title} ({shown})" if names else title
     if kind == "untried":
-        return f"took back the record of {what}"
+        return f"undid the record of {what}"
     return f"recorded {what}: {OUTCOMES.get(str(data.get('outcome')), 'not known yet')}"
 
 

@@ -255,7 +255,7 @@ def activity_words(row: Activity) -> str:
         "diagnosed": f"diagnosed revision {data.get('revision')} with engine {data.get('engine')}: {named(after)}",
         "decided": f"{_PAST.get(word, 'judged')} {what}" + (f": {named(after)}" if after else ""),
         "undone": f"took back: {word} of {what}" if "claim" in data else f"took back: {word}",
-        "assigned": f"assigned it to {after}" if after else "took the assignment away",
+        "assigned": f"assigned it to {after}" if after else "removed the assignee",
         "regressed": f"saw the fingerprint of resolved incident #{before} again",
         "snoozed": f"snoozed it until {str(after)[:16].replace('T', ' ')} UTC",
         "woken": "woke it",

@@ -22,5 +22,5 @@ def output(request: HttpRequest, number: int) -> HttpResponse:
     except ReviewError as error:
         complain(request, str(error))
     else:
-        say(request, f"Taken in as evidence ({says}). The job is diagnosed again: reload in some seconds.")
+        say(request, f"Stored as evidence ({says}). The job is diagnosed again: reload in a few seconds.")
     return back(request, reverse("incident", args=[number]) + "#checks")

@@ -85,5 +85,5 @@ def detach(request: HttpRequest, slug: str, act: int) -> HttpResponse:
         raise Http404("No capture was attached to this job by that act.")
     count = capture_detach(act=found, user=request.user)
     what = "1 capture is" if count == 1 else f"{count} captures are"
-    say(request, f"{what} out of {job.name} again." if count else "Its captures were out of the job already.")
+    say(request, f"{what} removed from {job.name}." if count else "Its captures were removed from the job before.")
     return redirect("job-flows", slug=slug)

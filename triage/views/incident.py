@@ -150,7 +150,7 @@ def decision_undo(request: HttpRequest, number: int, decision: int) -> HttpRespo
     except ReviewError as error:
         complain(request, str(error))
     else:
-        say(request, "Taken back.")
+        say(request, "Undone.")
     return back(request, reverse("incident", args=[number]))
 
 

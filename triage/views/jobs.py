@@ -128,7 +128,7 @@ def job_delete(request: HttpRequest, slug: str) -> HttpResponse:
         except Refused as error:
             problem, status = error.detail, error.status
         else:
-            say(request, f"The job {found.name} is deleted. That it was there stays on record.")
+            say(request, f"The job {found.name} was deleted. The record of the deletion stays.")
             return redirect("jobs")
     context = {"nav": "jobs", "job": found, "losses": losses, "problem": problem, "is_changed": is_changed}
     return render(request, "triage/job_delete.html", context, status=status)
@@ -143,7 +143,7 @@ def file_delete(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     if artifact is None:
         raise Http404("That file is not part of this job any more.")
     artifact_delete(artifact=artifact, user=request.user)
-    say(request, f"{artifact.path} is out of the job.")
+    say(request, f"{artifact.path} was removed from the job.")
     return redirect("job-files", slug=slug)
 
 
@@ -161,7 +161,7 @@ def job_timeline(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
         rows=whole(request.GET.get("rows"), MAX_ROWS),
     )
     if figure is None:
-        said = "The logs of this attempt tell no times, or one alone: there is no timeline to draw."
+        said = "The logs of this attempt have no times, or only one: there is no timeline."
         return JsonResponse({"empty": said})
     return chart_response(figure)
 
@@ -183,7 +183,7 @@ def job_trace(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
     found = job_or_404(request, slug)
     view = job_view(found, attempt=attempt, with_timeline=True)
     if view.diagnosis is None or not view.diagnosis.timeline.get("lanes"):
-        raise Http404("This attempt has no timeline: its logs tell no times, or it is not diagnosed yet.")
+        raise Http404("This attempt has no timeline: its logs have no times, or it is not diagnosed yet.")
     body = trace_bytes(view.diagnosis.timeline, f"{found.name}, attempt {attempt}")
     response = HttpResponse(body, content_type="application/gzip")
     response["Content-Disposition"] = f'attachment; filename="{slug}-{attempt}.trace.json.gz"'

@@ -222,9 +222,9 @@ def undo(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
         complain(request, str(error))
         return back(request, reverse("queue"))
     if count:
-        say(request, "Taken back." if count == 1 else f"Taken back on {count} incidents.")
+        say(request, "Undone." if count == 1 else f"Undone on {count} incidents.")
     else:
-        complain(request, "Nothing is left to take back: it was undone or changed since, or somebody else did it.")
+        complain(request, "There is nothing to undo: it was undone or changed since, or somebody else did it.")
     return back(request, reverse("queue"))
 
 
@@ -238,10 +238,10 @@ def undo_last(request: HttpRequest) -> HttpResponse:
     if rows:
         numbers = {row.incident_id for row in rows}
         where = f"#{rows[0].incident_id}" if len(numbers) == 1 else f"{len(numbers)} incidents"
-        say(request, f"Taken back on {where}: you {' and '.join(dict.fromkeys(map(activity_words, rows)))}.")
+        say(request, f"Undone on {where}: you {' and '.join(dict.fromkeys(map(activity_words, rows)))}.")
     else:
         here = " here" if incident else ""
-        complain(request, f"Nothing that you did{here} in the last day is left to take back.")
+        complain(request, f"There is nothing to undo: no act of yours{here} in the last day.")
     return back(request, reverse("queue"))
 
 
@@ -266,7 +266,7 @@ def view_save(request: HttpRequest) -> HttpResponse:
 def view_delete(request: HttpRequest, slug: str) -> HttpResponse:
     """Delete one of one's own saved views."""
     if saved_view_delete(slug=slug, by=request.user):
-        say(request, "The view is gone.")
+        say(request, "The view was deleted.")
     else:
         complain(request, "Only its owner can delete a view.")
     return redirect("incidents")

@@ -131,7 +131,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 _BROKEN = Refused(
-    "It was written to the server's log. What you sent before is kept; nothing was half done. Try again; if it stays, "
+    "The server's log has the details. Earlier data is stored; nothing was half done. Try again; if it persists, "
     "tell an administrator when it happened.",
     code="error",
     status=500,
@@ -140,7 +140,7 @@ _TITLES = {
     "busy": "The database is busy",
     "database_away": "The database does not answer",
     "disk_full": "The disk is full",
-    "error": "Something broke on our side",
+    "error": "Internal server error",
 }
 _SERVER_ERROR = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} · Faultline</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">

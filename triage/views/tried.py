@@ -38,7 +38,7 @@ def undo(request: HttpRequest, number: int, act: int) -> HttpResponse:
     found = incident_or_404(request, number)
     row = get_object_or_404(Activity, pk=act, incident=found, kind="tried")
     if tried_undo(row=row, by=request.user):
-        say(request, "Taken back: the advice no longer counts on it.")
+        say(request, "Undone: the advice no longer uses it.")
     else:
-        complain(request, "This record was already taken back.")
+        complain(request, "This record was already undone.")
     return back(request, reverse("incident", args=[number]) + "#advice-title")

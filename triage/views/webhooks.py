@@ -74,7 +74,7 @@ def act(request: HttpRequest, pk: int) -> HttpResponse:
         return render(request, "triage/webhooks/secret.html", context)
     if wanted == "delete":
         services.webhook_delete(hook=hook, by=request.user)
-        messages.success(request, f"Deleted {hook.name}. That it was there stays in the activity log.")
+        messages.success(request, f"Deleted {hook.name}. The activity log keeps a record.")
         return redirect("webhooks")
     messages.error(request, "Choose ping, rotate or delete.")
     return redirect("webhook", pk)
@@ -133,7 +133,7 @@ def _wanted(request: HttpRequest, hook: Webhook | None) -> dict[str, Any]:
     slug = form.pop("cluster")
     cluster = clusters_visible_to(request.user).filter(slug=slug).first() if slug else None
     if slug and cluster is None:
-        sentence = "There is no such cluster for you: leave it out, or ask an administrator."
+        sentence = "There is no such cluster, or you have no access to it: leave it out, or ask an administrator."
         raise Refused(sentence, fields={"cluster": sentence})
     if hook is None:
         form["is_active"] = True
