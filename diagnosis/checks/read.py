@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +16,15 @@ from diagnosis.model import LOG_KINDS, Kind, Parsed, ReadRange
 LARGEST: Final = 1 << 20
 #: Bytes in which the sign of a check must stand, and bytes that are read of one that has it.
 HEAD: Final = 4_096
+#: Lines at the beginning of which one must bear the sign, and the share of lines with a time of day that makes a text a
+#: log in which a check was run among other things.
+FIRST_LINES: Final = 12
+LOGGED: Final = 0.2
 #: Results that one job keeps.
 MOST: Final = 256
 #: The folder in which the desk keeps pasted output: ``checks/<machine>/<name>``.
 FOLDER: Final = "checks"
+_CLOCK: Final = re.compile(r"\b\d\d:\d\d:\d\d\b")
 _READ: Final = (*LOG_KINDS, Kind.OTHER)
 #: Lines that name the machine: a prompt, a hostname, what a launcher puts before each line.
 _HOSTS: Final = (
@@ -48,8 +54,9 @@ class Result:
 
 def recognised(text: str, path: str = "") -> Result | None:
     """What a text says as the output of a check; None for any other text. Linear."""
+    begin = _beginning(text)
     for check in load():
-        if check.sign is None or not check.sign.search(text[:HEAD]):
+        if check.sign is None or not check.sign.search(begin) or _is_log(text):
             continue
         for outcome in check.outcomes:
             found = outcome.pattern.search(text) if outcome.pattern is not None else None
@@ -66,7 +73,7 @@ def read(parsed: Iterable[Parsed], read_: ReadRange) -> list[Result]:
         if part.kind not in _READ or not 0 < part.bytes <= LARGEST or len(found) >= MOST:
             continue
         head = read_(part.path, 0, HEAD).decode("utf-8", "replace")
-        if not any(check.sign is not None and check.sign.search(head) for check in load()):
+        if not any(check.sign is not None and check.sign.search(_beginning(head)) for check in load()):
             continue
         result = recognised(read_(part.path, 0, LARGEST).decode("utf-8", "replace"), part.path)
         if result is not None:
@@ -90,6 +97,16 @@ def placed(results: Iterable[Result], known: Sequence[str]) -> list[Result]:
             name = short.pop() if len(short) == 1 else ""
         out.append(replace(result, node=name))
     return out
+
+
+def _beginning(text: str) -> str:
+    lines = (line for line in text[:HEAD].splitlines() if line.strip())
+    return "\n".join(itertools.islice(lines, FIRST_LINES))
+
+
+def _is_log(text: str) -> bool:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return sum(_CLOCK.search(line) is not None for line in lines) > max(3.0, LOGGED * len(lines))
 
 
 def _host(text: str) -> str:

@@ -405,7 +405,7 @@ def _named(
             if not homes_ and ranks:
                 homes_ = _homes(table, read)
             names |= (
-                hosts.names_in(text, alias)
+                roster.named_in(text, alias)
                 or {homes_[r] for r in ranks if r in homes_}
                 or {word for word in hosts.WORD.findall(text) if _shape(word) in shapes}
             )

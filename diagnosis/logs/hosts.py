@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 
 HOST = "<HOST>"
+_ADDRESS: Final = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f:.]+")
 #: A word that may be a machine's name or address.
 WORD: Final = re.compile(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]")
 
@@ -31,6 +32,8 @@ def hide(texts: pl.Series, nodes: Iterable[str]) -> pl.Series:
 def names_in(text: str, nodes: Mapping[str, str]) -> set[str]:
     """Nodes whose name or address stands in ``text`` as a word. ``nodes`` maps names and addresses to nodes."""
     words = WORD.findall(text)
+    if any(":" in name for name in nodes):  # IPv6
+        words += [word.strip(".:[]") for word in _ADDRESS.findall(text)]
     out = set()
     for word in words:
         for candidate in (word, word.partition(".")[0]):

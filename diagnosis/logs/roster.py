@@ -26,7 +26,9 @@ from diagnosis.model import ReadRange
 MOST: Final = 65_536
 #: Lines read back for statements, and characters of each.
 LINES: Final = 4_096
-CHARACTERS: Final = 2_000
+CHARACTERS: Final = 16_384
+#: What even a table calls a machine without meaning one.
+NOWHERE: Final = frozenset({"localhost", "none", "null", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104
 _LOOKS_LIKE_ONE: Final = re.compile(r"(?=.*\d)[A-Za-z0-9][\w.:\-]{2,}")
 _RANGE: Final = re.compile(r"([^\[\],]*)(?:\[([\d,\-]+)\])?([^,\[\]]*)")
 
@@ -39,18 +41,20 @@ class Statement:
     needs: tuple[str, ...]
     pattern: re.Pattern[str]
     is_listed: bool = False
+    is_exact: bool = False
     rank_below: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True)
 class Roster:
     """``nodes`` in the order in which they are stated, ``node_of``: rank to node, ``task_of``: a launcher's task to
-    node, ``per_node``: ranks per node where stated."""
+    node, ``per_node``: ranks per node where stated, ``home_of_pod``: pod to the node that it was assigned to."""
 
     nodes: tuple[str, ...] = ()
     node_of: Mapping[int, str] = field(default_factory=dict)
     task_of: Mapping[int, str] = field(default_factory=dict)
     per_node: int | None = None
+    home_of_pod: Mapping[str, str] = field(default_factory=dict)
 
     def home_of_rank(self) -> dict[int, str]:
         """Rank to node: as stated, the rest by arithmetic where the stated ones agree with it.
@@ -90,7 +94,14 @@ def statements() -> Statements:
 
 def _statement(row: Mapping[str, Any]) -> Statement:
     below = re.compile(row["rank_below"]) if "rank_below" in row else None
-    return Statement(row["id"], tuple(row["needs"]), re.compile(row["pattern"]), bool(row.get("is_listed")), below)
+    return Statement(
+        row["id"],
+        tuple(row["needs"]),
+        re.compile(row["pattern"]),
+        bool(row.get("is_listed")),
+        bool(row.get("is_exact")),
+        below,
+    )
 
 
 def of_lines(lines: Iterable[str]) -> Roster:
@@ -99,6 +110,7 @@ def of_lines(lines: Iterable[str]) -> Roster:
     nodes: dict[str, None] = {}
     node_of: dict[int, str] = {}
     task_of: dict[int, str] = {}
+    home_of_pod: dict[str, str] = {}
     doubtful: list[tuple[str, int | None]] = []
     per_node: set[int] = set()
     open_table: tuple[str, re.Pattern[str]] | None = None
@@ -113,7 +125,8 @@ def of_lines(lines: Iterable[str]) -> Roster:
             for found in one.pattern.finditer(line):
                 parts = found.groupdict()
                 names = [parts["node"]] if parts.get("node") else expand(parts.get("list") or "")
-                names = [n for n in (name.rstrip(".:,") for name in names) if n and n.lower() not in said.no_name]
+                names = [n for n in (name.rstrip(".:,") for name in names) if n]
+                names = [n for n in names if n.lower() not in (NOWHERE if one.is_exact else said.no_name)]
                 rank = parts.get("rank")
                 if one.is_listed:
                     doubtful += [(n, numbers.whole(rank) if rank else None) for n in names]
@@ -121,6 +134,8 @@ def of_lines(lines: Iterable[str]) -> Roster:
                 nodes.update(dict.fromkeys(names[: MOST - len(nodes)]))
                 if names and rank:
                     _keep_rank(node_of, rank, names[0])
+                if names and parts.get("pod") and len(home_of_pod) < MOST:
+                    home_of_pod[parts["pod"]] = names[0]  # where it was assigned last
                 for task in _numbers(parts["tasks"]) if names and parts.get("tasks") else ():
                     _keep_rank(task_of, str(task), names[0])
                 if one.rank_below is not None and names:
@@ -134,7 +149,7 @@ def of_lines(lines: Iterable[str]) -> Roster:
             if number is not None:
                 _keep_rank(node_of, str(number), name)
     counts = per_node - {0}
-    return Roster(tuple(nodes), node_of, task_of, counts.pop() if len(counts) == 1 else None)
+    return Roster(tuple(nodes), node_of, task_of, counts.pop() if len(counts) == 1 else None, home_of_pod)
 
 
 def expand(text: str) -> list[str]:
@@ -202,6 +217,8 @@ def applied(
     found = read(table, read_)
     if not found.nodes:
         return table, found
+    if found.home_of_pod:  # a pod is where its writers say that they are; the machine is what fails
+        table = replace(table, sources=table.sources.with_columns(pl.col("node").replace(dict(found.home_of_pod))))
     home = found.home_of_rank() | dict(node_of)
     seen = table.sources["node"].drop_nulls().unique().to_list()
     # a report of one machine ("rank 8 on r03-n02 computes wrong results") is no list of the job's machines
@@ -211,6 +228,8 @@ def applied(
     return replace(table, sources=settled), found
 
 
-def named_in(text: str, found: Roster) -> set[str]:
-    """Nodes of the roster whose whole name stands in a text."""
-    return hosts.names_in(text, {name: name for name in found.nodes})
+def named_in(text: str, known: Mapping[str, str]) -> set[str]:
+    """Machines that a statement in a text names ("Node failure on a"), as far as they are ``known`` (names and
+    addresses to machines); else those whose whole name stands in it."""
+    stated = {known[name] for name in of_lines([text]).nodes if name in known}
+    return stated or hosts.names_in(text, known)

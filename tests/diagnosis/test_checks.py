@@ -31,6 +31,13 @@ def test_a_line_that_only_speaks_of_a_check_is_no_output_of_it(check):
     assert check.sign is None or len(check.examples) == len(check.outcomes)
 
 
+def test_a_log_that_prints_a_check_among_other_things_stays_a_log():
+    steps = "".join(f"2026-05-11 06:30:{n:02d} iteration {n}\n" for n in range(60))
+    df = BY_ID["df"].examples["full"]
+    assert checks.recognised(f"{steps}{df}") is None
+    assert checks.recognised(f"{df}{steps}") is None
+
+
 def test_every_category_that_a_check_speaks_of_is_in_the_tree():
     known = [leaf.id for leaf in taxonomy.load().leaves()]
     for check in checks.load():

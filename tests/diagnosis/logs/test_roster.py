@@ -60,3 +60,15 @@ def test_tasks_that_start_the_workers_of_a_whole_node_count_nodes_not_ranks() ->
     lines = ["SLURM_JOB_NODELIST=ab[01-04]", "--nproc_per_node 8", "srun: error: ab03: task 2: Exited with exit code 1"]
     assert roster.of_lines(lines).home_of_rank()[2] == "ab01"
     assert roster.of_lines(lines).home_of_rank()[17] == "ab03"
+
+
+def test_a_pod_is_the_machine_that_it_was_assigned_to() -> None:
+    lines = ["Normal Scheduled pod/w-4 Successfully assigned ml/w-4 to a", "Successfully assigned ml/w-4 to K7QXM02"]
+    assert roster.of_lines(lines).home_of_pod == {"w-4": "K7QXM02"}
+
+
+def test_a_statement_names_its_machine_however_short_or_odd_the_name_is() -> None:
+    known = {name: name for name in ("a", "n1", "n10", "fd00:9::45")}
+    assert roster.named_in("srun: error: Node failure on a", known) == {"a"}
+    assert roster.named_in("srun: error: Node failure on n10", known) == {"n10"}
+    assert roster.named_in("lost fd00:9::45: no answer", known) == {"fd00:9::45"}
