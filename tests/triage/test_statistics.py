@@ -17,6 +17,7 @@ from tests.pages import page_text
 from triage import search
 from triage.charts import statistics as charts
 from triage.models import Incident
+from triage.selectors.calibration import LEAST
 from triage.selectors.statistics import Period, statistics_of
 from triage.services.reading import week_of
 from triage.services.reviewing import decision_make
@@ -84,6 +85,29 @@ def test_precision_counts_what_reviewers_left_standing_by_what_the_machine_said(
     assert figure(statistics, "right").value == 0.6
     week = statistics.verdicts.iloc[0]
     assert (week.right, week.wrong, week.awaiting) == (3, 2, 2)
+
+
+def test_what_was_claimed_is_held_against_what_people_left_standing():
+    at = datetime(2026, 11, 5, tzinfo=UTC)
+    for n in range(10):
+        stood = Incident.State.CONFIRMED if n < 8 else Incident.State.REJECTED
+        happened(at, category="hardware.gpu.ecc", confidence=0.95, state=stood)
+    for _ in range(LEAST - 1):
+        happened(at, category="hardware.gpu.ecc", confidence=0.6, state=Incident.State.CONFIRMED)
+    happened(at, category="hardware.gpu.ecc", confidence=0.95)  # not judged yet
+    frame = shown().calibration.set_index("low")
+    top, few = frame.loc[0.9], frame.loc[0.5]
+    assert (top.claimed, top.judged, top.right, top.share) == (0.95, 10, 8, 0.8)
+    assert top.least < 0.5 < 0.9 < top.most
+    assert (few.judged, few.right) == (LEAST - 1, LEAST - 1)
+    assert few.share != few.share  # not known
+
+
+def test_the_page_says_that_calibration_is_not_known_where_few_were_judged(client, boss):
+    happened(timezone.now() - timedelta(days=2), category="hardware.gpu.ecc", confidence=0.95)
+    page = client.get(reverse("statistics")).content.decode()
+    table = page.partition('data-testid="calibration"')[2].partition("</table>")[0]
+    assert table.count("not known") == 5
 
 
 def test_a_rejected_verdict_counts_as_unknown_and_against_the_machine_in_its_precision():
@@ -305,7 +329,7 @@ def test_the_page_shows_figures_tables_and_links_to_lists(client, boss):
 def test_the_page_needs_few_queries_whatever_its_size(client, boss, django_assert_max_num_queries):
     for n in range(30):
         happened(timezone.now() - timedelta(days=n % 9), accused=(f"n{n % 4}",), gpu_hours=1.0 * n)
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):
         assert client.get(reverse("statistics")).status_code == 200
 
 

@@ -160,3 +160,48 @@ def verdicts_chart(frame: pd.DataFrame, links: dict[tuple[str, str], str]) -> di
     ]
     axis = {"rangemode": "tozero", "title": {"text": "incidents"}}
     return _drawn(data, barmode="stack", xaxis=_mondays(frame.week), yaxis=axis)
+
+
+def calibration_chart(frame: pd.DataFrame, links: list[str]) -> dict[str, Any]:
+    """What was claimed against what people left standing, with its interval; a true confidence lies on the diagonal."""
+    shown = [
+        (row, link) for row, link in zip(frame.to_dict("records"), links, strict=True) if row["share"] == row["share"]
+    ]
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [0, 1],
+            "y": [0, 1],
+            "name": "as claimed",
+            "line": {"dash": "dot", "color": _LOOKS["unknown"][0]},
+            "hoverinfo": "skip",
+        }
+    ]
+    if shown:
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers+lines",
+                "x": [row["claimed"] for row, _ in shown],
+                "y": [row["share"] for row, _ in shown],
+                "error_y": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": [row["most"] - row["share"] for row, _ in shown],
+                    "arrayminus": [row["share"] - row["least"] for row, _ in shown],
+                },
+                "name": "left standing by people",
+                "marker": {"color": _VERDICT_LOOKS["right"][0], "size": 9},
+                "text": [f"{row['right']:.0f} of {row['judged']:.0f}" for row, _ in shown],
+                "customdata": [link for _, link in shown],
+                "hovertemplate": "claimed %{x:.0%}<br>left standing %{y:.0%} (%{text})<extra></extra>",
+            }
+        )
+    axis = {"range": [0, 1], "tickformat": ".0%"}
+    return _drawn(
+        data,
+        xaxis={**axis, "title": {"text": "claimed"}},
+        yaxis={**axis, "title": {"text": "left standing"}},
+        height=300,
+    )

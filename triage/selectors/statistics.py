@@ -19,6 +19,8 @@ from ingest.models import Attempt, Job
 from triage.models import Incident, Suspect
 from triage.search import Query, parse
 from triage.selectors.access import visible_cluster_ids, visible_clusters
+from triage.selectors.calibration import COLUMNS as CALIBRATION
+from triage.selectors.calibration import calibration_of
 from triage.selectors.incidents import incidents_visible_to
 from triage.selectors.memory import renewed
 from triage.selectors.sums import Period, Pieces, Sums, Values, folded, pieces_of, total, within
@@ -90,6 +92,7 @@ class Statistics:
     pareto: pd.DataFrame  # category, title, incidents, gpu_hours, node_hours, share, cumulative
     verdicts: pd.DataFrame  # week, awaiting, right, wrong, unnamed
     precision: pd.DataFrame  # category, title, reviewed, right, precision
+    calibration: pd.DataFrame  # low, high, claimed, judged, right, share, least, most
     dimension: pd.DataFrame  # value, incidents, gpu_hours, node_hours
     offenders: pd.DataFrame  # node, incidents, imported, gpu_hours
     backlog: pd.DataFrame  # age, incidents, term
@@ -102,13 +105,13 @@ class Statistics:
         return frame
 
 
-TABLES = ("weeks", "pareto", "verdicts", "precision", "dimension", "offenders", "backlog")
+TABLES = ("weeks", "pareto", "verdicts", "precision", "calibration", "dimension", "offenders", "backlog")
 
 
 def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster", now: datetime) -> Statistics:
     """The statistics of incidents that ``user`` may see, ``query`` matches, and that happened in ``period``.
 
-    Complexity: five queries, each one or a few passes over an index (two small ones instead of the longest if the weeks
+    Complexity: six queries, each one or a few passes over an index (two small ones instead of the longest if the weeks
     are cached), then linear in weeks x categories.
     """
     seen = query.apply(incidents_visible_to(user), user=user, now=now)
@@ -129,6 +132,7 @@ def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster
         pareto=_pareto(categories),
         verdicts=_verdicts(weeks),
         precision=_precision(categories, folded(piece.otherwise for piece in pieces.now.values())),
+        calibration=_frame(calibration_of(within(seen, period.starts_at, period.ends_at)), CALIBRATION),
         dimension=_dimension(folded(piece.dimension for piece in pieces.now.values()), by, visible_clusters(user)),
         offenders=_offenders(seen, period),
         backlog=_backlog(seen, now),

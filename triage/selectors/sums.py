@@ -108,20 +108,24 @@ _TIMES = ("lost", "losses", "detected", "detections", "repaired", "repairs")
 _TRUST = ("priced", "rejected")
 
 
+def is_judged() -> Q:
+    """Verdicts that people judged. An unnamed category can be corrected or left open; there was no verdict to judge."""
+    return Q(is_imported=False) & ~Q(state__in=Incident.OPEN) & ~Q(category=taxonomy.UNKNOWN)
+
+
 def _adding(*names: str) -> dict[str, Any]:
     """Aggregates in the order of Sums; those that are not in ``names`` are 0 without a sum."""
     is_diagnosed = Q(is_imported=False)
-    # an unnamed category can be corrected or left open; there was no verdict to judge
-    is_judged = is_diagnosed & ~Q(state__in=Incident.OPEN) & ~Q(category=taxonomy.UNKNOWN)
+    judged = is_judged()
     is_alike = Q(category=F("standing_category"))
     aggregates = {
         "n": Count("pk"),
         "gpu": Sum("gpu_hours"),
         "machines": Sum("node_hours"),
         "diagnosed": Count("pk", filter=is_diagnosed),
-        "judged": Count("pk", filter=is_judged),
-        "judged_alike": Count("pk", filter=is_judged & is_alike),
-        "right": Count("pk", filter=is_judged & Q(state__in=Incident.STOOD) & is_alike),
+        "judged": Count("pk", filter=judged),
+        "judged_alike": Count("pk", filter=judged & is_alike),
+        "right": Count("pk", filter=judged & Q(state__in=Incident.STOOD) & is_alike),
         "open": Count("pk", filter=is_diagnosed & Q(state__in=Incident.OPEN)),
         "lost": Sum("lost_s", filter=is_diagnosed),
         "losses": Count("lost_s", filter=is_diagnosed),

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_safe
 from ingest.roles import can
 from triage import search
 from triage.export import csv_lines
+from triage.selectors.calibration import LEAST
 from triage.selectors.demonstration import notice_of_figures, settled
 from triage.selectors.memory import remembered
 from triage.selectors.statistics import DIMENSIONS, TABLES, Period, Statistics, statistics_of
@@ -73,6 +74,10 @@ def page(request: HttpRequest) -> HttpResponse:
                 strict=True,
             )
         ],
+        "calibration": [
+            {**row, "is_known": row["share"] == row["share"]} for row in _rows(shown.calibration, links.bins())
+        ],
+        "least_judged": LEAST,
         "dimension": _rows(shown.dimension, links.values()),
         "offenders": _rows(shown.offenders, [reverse("node", args=[name]) for name in shown.offenders.node]),
         "backlog": _rows(shown.backlog, links.terms(shown.backlog.term)),
@@ -175,6 +180,7 @@ def _drawn(links: _Links, measure: str) -> dict[str, Any]:
         "weeks": charts.weeks_chart(shown.weeks, measure, links.weeks()),
         "pareto": charts.pareto_chart(shown.pareto, links.categories(shown.pareto.category)),
         "verdicts": charts.verdicts_chart(shown.verdicts, links.verdicts()),
+        "calibration": charts.calibration_chart(shown.calibration, links.bins()),
     }
 
 
@@ -222,6 +228,13 @@ class _Links:
             for week in self.shown.verdicts.week
             for name, term in terms.items()
         }
+
+    def bins(self) -> list[str]:
+        """The judged incidents of each bin of confidence."""
+        judged = "!machine:unknown !is:[unreviewed,inconclusive] !is:imported"
+        pairs = zip(self.shown.calibration.low, self.shown.calibration.high, strict=True)
+        ends = [(f"confidence:>={low:g}", f"confidence:<{high:g}" if high < 1 else "") for low, high in pairs]
+        return [self._to(low, *([high] if high else []), judged) for low, high in ends]
 
     def days(self) -> list[str]:
         weeks = _by_week(self.shown.weeks, "incidents").week
