@@ -132,3 +132,15 @@ def test_all_pages_and_messages_say_what_the_conclusion_says(client, ada, pair):
     assert api["report"]["conclusion"] == conclusion
     assert api["advice"] == conclusion["advice"]
     assert message["advice"]["targets"] == (conclusion["advice"] or {}).get("targets", [])
+
+
+def test_the_tab_of_the_stacks_begins_with_their_answer_in_the_words_of_the_conclusion(client, ada):
+    attempt = make_attempt(make_job("llama"))
+    found = told("a hang that the stacks explain")
+    diagnosis_store(attempt=attempt, revision=1, report=found)
+    page = client.get(reverse("job-stacks", args=[attempt.job.slug])).content.decode()
+    answer = words_of(page.partition('data-testid="tab-answer">')[2].partition("</section>")[0])
+    assert " ".join(found["headline"].split()) in answer
+    assert "By the stacks at fault: node-2 (rank 5) 80 %." in answer
+    assert "Condition : hung" in answer
+    assert page.index('data-testid="tab-answer"') < page.index('id="stacks-title"')

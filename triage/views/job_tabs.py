@@ -13,6 +13,7 @@ from ingest.models import Artifact, Job
 from ingest.parameters import seconds, whole
 from ingest.selectors import progress
 from triage.charts.cost import job_chart
+from triage.selectors.answers import answer_of
 from triage.selectors.comparing import comparison
 from triage.selectors.cost import job_cost
 from triage.selectors.events import LEVELS, SORTS, Filter, job_events
@@ -43,6 +44,7 @@ def _flows(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
     chosen = {name: request.GET.get(name, "") for name in ("counters", "port")}
     context: dict[str, Any] = {"shown": flows_view(view.diagnosis, chosen=request.GET.get("flow", ""), **chosen)}
     context["attached"] = captures_attached(job)
+    context["answer"] = answer_of(view.report, "flows")
     if view.diagnosis and not view.report.get("logs"):
         from triage.services.attaching import capture_proposals  # noqa: PLC0415  # needs the engine: rare
 
@@ -53,7 +55,12 @@ def _flows(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
 def _stacks(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
     words = request.GET.get("frames", "").strip()[:200]
     link = partial(log_url, job.slug, view.attempt.number if view.attempt else 0)
-    return {"shown": stacks_view(view.report, words=words, link=link), "frames": words, "params": request.GET}
+    return {
+        "shown": stacks_view(view.report, words=words, link=link),
+        "answer": answer_of(view.report, "stacks"),
+        "frames": words,
+        "params": request.GET,
+    }
 
 
 def _files(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:

@@ -1,0 +1,50 @@
+"""What one kind of evidence adds to the conclusion, for the head of its own tab: the same words as everywhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from diagnosis.conclusion.model import OPEN
+
+#: Sentences and culprits that a head shows.
+SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``sentence`` is the conclusion's; ``says`` what this evidence tells; ``accused`` (name, probability) of those whom
+    it accuses; ``is_open`` whether anything is wrong."""
+
+    sentence: str
+    condition: str
+    says: tuple[str, ...]
+    accused: tuple[tuple[str, float], ...]
+    is_open: bool
+
+
+def answer_of(report: dict[str, Any], source: str) -> Answer | None:
+    """The head of the tab of ``source`` (flows or stacks); None for a report without a conclusion."""
+    told = report.get("conclusion")
+    if not told:
+        return None
+    own = [str(row.get("text") or "") for row in told.get("chain") or [] if row.get("source") == source]
+    accused = [
+        (called(row), float(row.get("p") or 0.0))
+        for row in told.get("fault") or []
+        if source in (row.get("from") or ())
+    ]
+    return Answer(
+        sentence=str(report.get("headline") or told.get("sentence") or ""),
+        condition=str(told["condition"]),
+        says=tuple(dict.fromkeys(text for text in own if text))[:SHOWN],
+        accused=tuple(accused[:SHOWN]),
+        is_open=told["condition"] in OPEN,
+    )
+
+
+def called(row: dict[str, Any]) -> str:
+    """One entry of ``fault`` by node and rank: ``node-3 (rank 5)``, ``rank 5``."""
+    if row.get("kind") == "rank":
+        return f"rank {row['name']}"
+    return f"{row['name']} (rank {row['rank']})" if isinstance(row.get("rank"), int) else str(row["name"])
