@@ -1,0 +1,37 @@
+"""A doubtful incident: the cheapest deciding check is named, and its output moves who is accused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from diagnosis import checks
+from tests.e2e.test_stories import SAMPLES, open_incident, upload
+from tests.patience import WORK_S, wait_for
+
+pytestmark = pytest.mark.e2e
+FAILED = next(c for c in checks.load() if c.id == "dcgm").examples["fail"]
+
+
+def test_the_output_of_a_failed_check_makes_the_accused_near_certain(engineer: Page, samples_ready: None) -> None:
+    page = engineer
+    upload(page, "to be checked", SAMPLES / "sigkill_rank5.tar.gz")
+    open_incident(page)
+    row = page.get_by_test_id("checks").locator("ol.checks > li", has_text="dcgmi diag -r 2").first
+    expect(row).to_contain_text("gpu-node-02")
+    row.locator("summary").click()
+    row.locator("textarea").fill(FAILED)
+    row.get_by_role("button", name="Take it in").click()
+    expect(page.get_by_text("Taken in as evidence")).to_be_visible()
+    suspect = page.get_by_test_id("suspect-1")
+
+    def certain() -> bool:
+        page.reload()
+        return bool(re.search(r"\.9[89]", suspect.inner_text()))
+
+    wait_for(certain, lambda: suspect.inner_text(), WORK_S)
+    expect(suspect).to_contain_text("gpu-node-02")
+    expect(suspect).to_contain_text("a test failed")
+    expect(page.get_by_test_id("strip")).to_contain_text("check run")
