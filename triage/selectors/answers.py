@@ -13,8 +13,8 @@ SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``sentence`` is the conclusion's; ``says`` what this evidence tells; ``accused`` (name, probability) of those whom
-    it accuses; ``is_open`` whether anything is wrong."""
+    """``sentence`` is the conclusion's; ``says`` what this evidence tells; ``accused`` (name, probability) of those
+    that it accuses; ``is_open`` whether anything is wrong."""
 
     sentence: str
     condition: str
