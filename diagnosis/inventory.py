@@ -28,6 +28,7 @@ class Inventory:
     world_size: int | None = None
     gpus_per_node: int | None = None
     layout: Mapping[str, Any] = field(default_factory=dict)
+    commands: tuple[str, ...] = ()
     node_of_rank: Mapping[int, str] = field(default_factory=dict)
 
     def home_of_rank(self) -> dict[int, str]:
@@ -90,8 +91,16 @@ def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
         world_size=_count(stated),
         gpus_per_node=_count(facts.get("gpus_per_node") or first.get("nproc_per_node")),
         layout=layout,
+        commands=_commands(facts),
         node_of_rank=node_of,
     )
+
+
+def _commands(facts: dict[str, Any]) -> tuple[str, ...]:
+    """The command lines of the job, where the description holds one job."""
+    jobs = facts.get("jobs")
+    own = jobs[0] if isinstance(jobs, list) and len(jobs) == 1 and isinstance(jobs[0], dict) else facts
+    return tuple(str(own[key]) for key in ("command", "command_line", "cmd") if isinstance(own.get(key), str))
 
 
 def _count(value: Any) -> int | None:

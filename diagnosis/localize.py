@@ -34,12 +34,15 @@ def of_report(part: Mapping[str, Any] | None, source: str, logs: LogDiagnosis | 
     """The suspects that flows or stacks hand over as plain dicts.
 
     Flows tell who is slow. Where the logs show that the job broke rather than slowed down, that is no accusation,
-    only a hint.
+    only a hint. Of a job that hangs they tell who owes the next word (``how``: ceased).
     """
     out = []
+    hangs = logs is not None and logs.is_failure and logs.symptom == "hang"
     is_beside = source == "flows" and logs is not None and logs.is_failure and logs.symptom != "slow"
     for row in (part or {}).get("suspects") or []:
-        score = float(row.get("score") or 0.0) * (BESIDE if is_beside else 1.0)
+        if row.get("how") == "ceased" and not hangs:
+            continue  # of a crash, who fell silent last says little
+        score = float(row.get("score") or 0.0) * (BESIDE if is_beside and row.get("how") != "ceased" else 1.0)
         ranks = tuple(int(r) for r in row.get("ranks") or [])
         is_suspect = bool(row.get("suspect", score >= ACCUSED)) and not (is_beside and score < ACCUSED)
         reasons = tuple(str(r) for r in row.get("reasons") or [])

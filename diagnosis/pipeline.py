@@ -13,6 +13,7 @@ from diagnosis.classify_model import Model
 from diagnosis.conclusion import Conclusion, conclude
 from diagnosis.conclusion.conclude import to_json as conclusion_json
 from diagnosis.conclusion.slowdowns import LEAST_LOST_GPU_S
+from diagnosis.flows.stated import sizes as flow_sizes
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.logs import attempts
@@ -165,7 +166,8 @@ def _flows(parsed: Sequence[Parsed], known: Inventory, on_stage: OnStage, tables
     if not mine:
         return {}
     rows = [{"node": r.get("node") or r.get("name") or r.get("host"), **r} for r in known.rows if r.get("ip")]
-    return dict(flows.diagnose_flows(mine, inventory=rows, on_stage=on_stage, tables=tables))
+    stated = flow_sizes(known.layout, known.commands)
+    return dict(flows.diagnose_flows(mine, inventory=rows, stated=stated, on_stage=on_stage, tables=tables))
 
 
 def advised(

@@ -25,6 +25,10 @@ _WHAT: Final = {
 }
 
 
+#: Category of a slow group by what shows it; work that is split unevenly is nobody's fault.
+_SLOW: Final = {"late": "performance.straggler", "uneven": "performance.step"}
+
+
 def of_logs(logs: LogDiagnosis | None) -> list[Finding]:
     """The last progress, the root lines, their consequences, the end, and earlier launches."""
     if logs is None:
@@ -190,6 +194,6 @@ def _slow_row(row: Mapping[str, Any], places: Sequence[Place]) -> Finding:
         until=float(row["t1"]),
         places=tuple(places[:PLACES]),
         p=float(row.get("confidence") or 0.5),
-        category="performance.straggler" if row.get("measure") == "late" else "performance.network",
+        category=_SLOW.get(str(row.get("measure")), "performance.network"),
         amount=float(row.get("factor") or 1.0),
     )

@@ -15,7 +15,7 @@ import polars as pl
 from diagnosis.flows.capture import Capture
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.steps import Steps
-from diagnosis.flows.waiting import last_words
+from diagnosis.flows.waiting import last_words, shows_turns
 
 #: The capture goes on for so many usual steps after the last one: the job did not end with the capture.
 GOES_ON: Final = 3.0
@@ -29,11 +29,12 @@ LISTED: Final = 64
 
 def ceased(job: JobFlows, steps: Steps, capture: Capture) -> list[dict[str, Any]]:
     """One row a machine (or address): ``name``, ``last_at`` (epoch seconds of its last word), ``unanswered_s`` (for how
-    long others went on speaking to it after its own last word to them) and ``by`` (who did), who owes most first. Empty
-    where the capture ends with the job.
+    long others went on speaking to it after its own last word to them), ``by`` (who did) and ``owes`` (long enough to be
+    waited for), who owes most first. Empty where the capture ends with the job, or holds whole transfers alone. Of a
+    crash it says little: whoever lives is spoken to until connections close.
     """
     usual = float(np.median(steps.seconds))
-    if capture.span_s - float(steps.end[-1]) < GOES_ON * usual:
+    if capture.span_s - float(steps.end[-1]) < GOES_ON * usual or not shows_turns(job, steps, capture):
         return []
     since = float(steps.start[-min(BEFORE, len(steps))])
     found: dict[str, dict[str, Any]] = {}

@@ -16,6 +16,7 @@ from diagnosis.flows.changepoint import onsets
 from diagnosis.flows.pairs import BLIND, DP, EP, PP, clocks_disagree
 from diagnosis.flows.slowness import Slow, slow_steps
 from diagnosis.flows.steps import rank_ends
+from diagnosis.flows.suspects import suspects
 from diagnosis.flows.timeline import write_table
 from diagnosis.model import Parsed
 
@@ -116,7 +117,7 @@ def describe(
         "diagnoses": [_slow(s, capture) for s in fabric],
         "limits": _limits(capture, jobs),
         "late_unknown": any(_one_way(a) or clocks_disagree(a.pairs) for a in jobs),
-        "suspects": _suspects(jobs, fabric, capture),
+        "suspects": suspects(jobs, fabric, capture, [row.get("ceased") or [] for row in rows]),
     }
 
 
@@ -360,36 +361,3 @@ def _common_node(capture: Capture) -> str:
         if bool(((ends[0] == candidate) | (ends[1] == candidate)).all()):
             return names[candidate]
     return ""
-
-
-def _suspects(jobs: list[Analysed], fabric: list[Slow], capture: Capture) -> list[dict[str, Any]]:
-    """Who to look at, for the fusion with logs and stacks: nodes, else addresses, and switches, with score and
-    reason.
-    """
-    best: dict[tuple[str, str], dict[str, Any]] = {}
-
-    def put(kind: str, entity: str, score: float, reason: str) -> None:
-        row = best.setdefault(
-            (kind, entity), {"entity": entity, "kind": kind, "score": 0.0, "from": ["flows"], "reasons": []}
-        )
-        row["score"] = max(float(row["score"]), round(score, 3))
-        if reason not in row["reasons"]:
-            row["reasons"].append(reason)
-
-    for slow in [s for a in jobs for s in a.slow] + fabric:
-        if slow.kind == "slow_switch":
-            for candidate in slow.candidates[:4]:
-                put("switch", candidate, min(slow.confidence, slow.shares.get(candidate, 1.0)), slow.reason)
-        elif slow.nodes:
-            for node in slow.nodes:
-                score = slow.confidence / len(slow.nodes) ** 0.5
-                put("node", node, min(score, slow.shares.get(node, 1.0)), slow.reason)
-        elif slow.culprits:
-            for member in slow.culprits:
-                put(
-                    "group" if len(slow.culprits) > 1 else "node",
-                    capture.names[member],
-                    slow.confidence / len(slow.culprits) ** 0.5,
-                    slow.reason,
-                )
-    return sorted(best.values(), key=lambda row: (-float(row["score"]), str(row["entity"])))

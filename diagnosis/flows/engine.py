@@ -31,6 +31,7 @@ from diagnosis.flows.slowness import (
     uneven_stages,
 )
 from diagnosis.flows.stages import stage_times
+from diagnosis.flows.stated import disagreement
 from diagnosis.flows.steps import find_steps, with_work
 from diagnosis.flows.stragglers import settled, stragglers
 from diagnosis.flows.transfers import measure
@@ -107,7 +108,8 @@ def _slowness(jobs: list[Analysed], capture: Capture) -> list[Slow]:
             paced[owner].slow.append(slow)
     for a in paced:
         assert a.steps is not None
-        both = settled([*a.slow, *fabric], stragglers(a.job, a.steps, capture))
+        named = stragglers(a.job, a.steps, capture)
+        both = settled([*a.slow, *fabric], named.found, shows_turns=named.shows_turns)
         a.slow = [s for s in both if s.kind != "slow_switch"]
         fabric[:] = [s for s in both if s.kind == "slow_switch"]
         a.slow.extend(lasting(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture) if a.steps is not None else [])
@@ -147,14 +149,15 @@ def diagnose_flows(
     parsed: Sequence[Parsed],
     *,
     inventory: Sequence[Mapping[str, Any]] = (),
+    stated: Mapping[str, int] | None = None,
     on_stage: OnStage = silent,
     tables: Path | None = None,
 ) -> dict[str, Any]:
     """The report's ``flows`` object plus ``suspects``.
 
     ``inventory`` rows hold ``ip`` and any of ``node``, ``gpu``, ``switch`` or ``leaf``; without it machines stay
-    unknown. With ``tables`` a table of every rank's phases in every step is written there for each job (see
-    ``timeline``); the report names it.
+    unknown. ``stated``: the job's own words on tp, pp, dp. With ``tables`` a table of every rank's phases in every step
+    is written there for each job (see ``timeline``); the report names it.
     """
     usable = [p for p in parsed if p.skipped is None]
     why_not = blocked(usable)
@@ -168,4 +171,14 @@ def diagnose_flows(
         return empty_report(panel, why_not or str(reasons[0])) | {"ports": ports}
     jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None)
     report = describe(capture, jobs, fabric, background=background, panel=panel, why_not=why_not, tables=tables)
+    _compare(report, stated or {})
     return report | {"ports": ports}
+
+
+def _compare(report: dict[str, Any], stated: Mapping[str, int]) -> None:
+    """Says where the largest job's flows show other sizes than are stated."""
+    if report["jobs"] and stated:
+        largest = max(report["jobs"], key=lambda job: len(job["members"]))
+        largest["stated"] = dict(stated)
+        if sentence := disagreement(stated, largest["parallelism"]):
+            report["limits"].append(sentence)

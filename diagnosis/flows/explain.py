@@ -36,6 +36,12 @@ def explain(
     return found
 
 
+def _shown(member: int, capture: Capture) -> str:
+    """A member by its machine and its address, or the address alone where no machine is known."""
+    name, address = capture.machine(member), capture.names[member]
+    return address if name == address else f"{name} ({address})"
+
+
 def _simultaneous(episodes: list[Episode]) -> list[list[Episode]]:
     """Episodes that begin and end together (within a quarter of their length), across jobs and kinds of traffic."""
     clusters: list[list[Episode]] = []
@@ -110,7 +116,8 @@ def _explanation(
     group = group_of(guilty[0] if guilty else members[0], layouts[jobs[0]])
     nodes = sorted({capture.places[g].node for g in guilty if g in capture.places} - {""})
     if len(guilty) == 1:
-        reason = f"Transfers over {addresses[0]} took {times} while its peers kept their speed: a slow link or adapter."
+        whose = _shown(guilty[0], capture)
+        reason = f"Transfers over {whose} took {times} while its peers kept their speed: a slow link or adapter."
     else:
         reason = (
             f"One ring of {len(members)} took {times} while its peers kept their speed; "

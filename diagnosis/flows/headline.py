@@ -49,6 +49,8 @@ def _cause(slow: Mapping[str, Any], job: Mapping[str, Any] | None, *, many: bool
     who = [c for c in culprits if c in set((job or {}).get("nodes") or [])] or culprits
     if not who:
         who = [str(m) for m in slow.get("members") or []]
+    if slow.get("measure") == "uneven":
+        return str(slow["reason"])
     if len(who) > NAMED:
         return f"A group of {len(who)} ({', '.join(who[:NAMED])}, …){of} is slow: {_times(slow)} {when}."
     return f"{' and '.join(who)}{of} {'is' if len(who) == 1 else 'are'} slow: {_times(slow)} {when}."

@@ -37,8 +37,9 @@ LATE = 0.025
 @dataclass(slots=True)
 class Slow:
     """One finding: ``kind`` slow_step, slow_group or slow_switch; times in capture seconds; members and culprits are
-    address ids or names. ``measure`` says what shows it: ``late`` (a member computes or loads longer) or ``transfers``.
-    ``shares``: the probability of each that may be meant.
+    address ids or names. ``measure`` says what shows it: ``late`` (a member computes or loads longer), ``transfers``,
+    or ``uneven``: the work is split unevenly, which is nobody's fault. ``shares``: the probability of each that may be
+    meant.
     """
 
     kind: str
@@ -330,7 +331,7 @@ def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[Slo
                 culprits=members,
                 nodes=nodes,
                 factor=seconds / others,
-                measure="late",
+                measure="uneven",
                 confidence=0.8,
             )
         )

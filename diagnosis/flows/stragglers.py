@@ -20,7 +20,7 @@ from diagnosis.flows.capture import Bools, Capture, Floats
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.slowness import Slow, slow_steps
 from diagnosis.flows.steps import Steps
-from diagnosis.flows.waiting import waiting
+from diagnosis.flows.waiting import shows_turns, waiting
 from diagnosis.stats import MOST as MOST_SURE
 from diagnosis.stats import spread
 
@@ -101,21 +101,30 @@ class Held:
         return np.asarray(np.median(self.shares[rows], axis=0) * scale)
 
 
-def stragglers(job: JobFlows, steps: Steps, capture: Capture) -> list[Slow]:
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What :func:`stragglers` found; ``shows_turns``: the records are fine enough to say whose turn it was, so that
+    what rests on whole transfers of a ring says less."""
+
+    found: list[Slow]
+    shows_turns: bool
+
+
+def stragglers(job: JobFlows, steps: Steps, capture: Capture) -> Named:
     """One finding for each stretch of slow steps that names a machine, an uplink, or few of which one is meant."""
     mask, usual, _ = slow_steps(steps)
     wanted = [s for s in stretches(mask) if is_judged(s, steps, usual)]
     held = held_up(job, steps, capture) if wanted else None
     if held is None:
-        return []
-    found = []
+        return Named([], shows_turns(job, steps, capture))
+    found: list[Slow] = []
     for stretch in wanted:
         evidence = held.evidence(stretch.steps)
         if evidence is not None:
             told = _told(probabilities(evidence))
             if told:
                 found.append(_finding(told, held, evidence, stretch, steps, usual=usual))
-    return found
+    return Named(found, shows_turns=True)
 
 
 def stretches(slow: Bools) -> list[Stretch]:
@@ -180,10 +189,11 @@ def probabilities(evidence: Floats, weights: Floats = WEIGHTS, nobody: float = N
     return np.asarray(value / value.sum())
 
 
-def settled(known: Sequence[Slow], named: Sequence[Slow]) -> list[Slow]:
+def settled(known: Sequence[Slow], named: Sequence[Slow], *, shows_turns: bool = False) -> list[Slow]:
     """The findings on groups and switches with those of :func:`stragglers`: one word on each stretch. What was known of
-    the same time gives way to a finding that is surer or names fewer; where it names the very same, it stands."""
-    out = list(known)
+    the same time gives way to a finding that is surer or names fewer; where it names the very same, it stands. Where
+    turns are seen, a ring of which one member is meant is none of its own: its hops are no whole transfers there."""
+    out = [s for s in known if not (shows_turns and _is_vague(s))]
     for one in named:
         beside = [s for s in out if s.kind in ("slow_group", "slow_switch") and _meanwhile(s, one)]
         same = [s for s in beside if _who(s) == _who(one)]
@@ -193,6 +203,11 @@ def settled(known: Sequence[Slow], named: Sequence[Slow]) -> list[Slow]:
         elif not surer:
             out = [s for s in out if s not in beside] + [one]
     return out
+
+
+def _is_vague(slow: Slow) -> bool:
+    """A group of transfers of which one member, unknown which, is meant."""
+    return slow.kind == "slow_group" and not slow.measure and len(_who(slow)) != 1
 
 
 def _who(slow: Slow) -> set[object]:

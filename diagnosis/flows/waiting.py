@@ -99,6 +99,13 @@ def records(job: JobFlows, steps: Steps, chosen: Ints, capture: Capture) -> pl.D
     return _table(mine).with_columns(step=step, begun=steps.start[step])
 
 
+def shows_turns(job: JobFlows, steps: Steps, capture: Capture) -> bool:
+    """Whether the records are fine enough to say whose turn it was, by a few steps from the middle."""
+    middle = len(steps) // 2
+    chosen = np.arange(max(0, middle - 2), min(len(steps), middle + 3))
+    return _shows_words(records(job, steps, chosen, capture))
+
+
 def last_words(job: JobFlows, since: float, capture: Capture) -> pl.DataFrame:
     """For each direction of the connections that carry the training, from ``since`` on: when src last spoke to dst
     (null where it did not), and when dst last spoke to src: columns src, dst, low, spoke, heard.

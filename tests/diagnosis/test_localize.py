@@ -167,3 +167,15 @@ def test_what_was_reported_of_the_outcome_stands_beside_what_the_logs_show(tmp_p
     told = report.to_json(diagnose(parsed, job=replace(job.hints(), outcome="succeeded"), read=read))
     assert told["headline"].startswith("Reported as succeeded, but the logs show a failure: ")
     assert told["job"]["said_outcome"] == "succeeded"
+
+
+def test_who_owes_the_next_word_counts_only_where_the_job_hangs() -> None:
+    verdict = Verdict("unknown", "unknown", "unknown", 0.0, None)
+    hung = LogDiagnosis(
+        is_failure=True, outcome="failed", verdict=verdict, symptom="hang", stage="training", iteration=4
+    )
+    part = {"suspects": [{"entity": "n3", "kind": "node", "score": 0.6, "how": "ceased", "reasons": ["owes"]}]}
+    (suspect,) = localize.of_report(part, "flows", hung)
+    assert (suspect.entity, suspect.score, suspect.is_suspect) == ("n3", 0.6, True)
+    assert localize.of_report(part, "flows", replace(hung, symptom="crash")) == []
+    assert localize.of_report(part, "flows", None) == []

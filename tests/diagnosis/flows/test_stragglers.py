@@ -68,26 +68,30 @@ def capture(
     return JobFlows(np.arange(NODES), data), steps, Capture(flows, names, [], 0.0, places=places)
 
 
+def named(job: JobFlows, steps: Steps, whole: Capture) -> list[Slow]:
+    return stragglers(job, steps, whole).found
+
+
 def test_whoever_sends_late_in_every_slow_step_is_named_with_its_machine() -> None:
-    (found,) = stragglers(*capture(late=2))
+    (found,) = named(*capture(late=2))
     assert (found.kind, found.nodes, found.measure) == ("slow_group", ["n2"], "late")
     assert found.confidence > 0.9
     assert "steps 11 to 16" in found.reason
 
 
 def test_a_receiver_is_named_when_what_all_send_to_it_and_it_sends_hangs() -> None:
-    (found,) = stragglers(*capture(hangs=frozenset({(1, 2), (2, 3)})))
+    (found,) = named(*capture(hangs=frozenset({(1, 2), (2, 3)})))
     assert (found.nodes, found.measure) == (["n2"], "transfers")
 
 
 def test_transfers_that_hang_both_ways_between_leaves_blame_the_uplink_and_no_machine() -> None:
-    (found,) = stragglers(*capture(hangs=frozenset({(1, 2), (3, 0)})))
+    (found,) = named(*capture(hangs=frozenset({(1, 2), (3, 0)})))
     assert (found.kind, found.candidates, found.nodes) == ("slow_switch", ["leaf0", "leaf1"], [])
     assert sum(found.shares.values()) <= 1.0
 
 
 def test_a_steady_job_names_nobody() -> None:
-    assert stragglers(*capture()) == []
+    assert named(*capture()) == []
 
 
 def test_slow_steps_that_all_machines_share_name_nobody() -> None:
@@ -96,12 +100,12 @@ def test_slow_steps_that_all_machines_share_name_nobody() -> None:
     moved = np.interp(whole.flows.start, steps.edges, edges)
     flows = replace(whole.flows, start=moved, end=moved + (whole.flows.end - whole.flows.start))
     slow = Steps(edges[:-1], edges[1:], edges, np.ones(STEPS), "dp", "gaps")
-    assert stragglers(replace(job, flows=flows.take(~flows.control)), slow, replace(whole, flows=flows)) == []
+    assert named(replace(job, flows=flows.take(~flows.control)), slow, replace(whole, flows=flows)) == []
 
 
 def test_without_an_inventory_addresses_are_named() -> None:
     job, steps, whole = capture(late=1)
-    (found,) = stragglers(job, steps, replace(whole, places={}))
+    (found,) = named(job, steps, replace(whole, places={}))
     assert (found.nodes, found.culprits) == ([], [1])
     assert "10.0.0.1" in found.reason
 
@@ -157,4 +161,11 @@ def test_a_candidate_knows_whether_its_name_is_a_machine() -> None:
 
 def test_a_capture_of_whole_transfers_alone_says_nothing_of_turns() -> None:
     job, steps, whole = capture(late=2)
-    assert stragglers(job, steps, replace(whole, flows=whole.flows.take(~whole.flows.control))) == []
+    assert named(job, steps, replace(whole, flows=whole.flows.take(~whole.flows.control))) == []
+
+
+def test_where_turns_are_seen_a_ring_of_which_one_is_meant_is_no_finding_of_its_own() -> None:
+    assert stragglers(*capture()).shows_turns
+    ring = Slow("slow_group", 2.0, 9.0, "one ring", culprits=[1, 2, 3], nodes=["a", "b", "c"], confidence=0.6)
+    assert settled([ring], [], shows_turns=True) == []
+    assert settled([ring], [], shows_turns=False) == [ring]
