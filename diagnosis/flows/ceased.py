@@ -28,10 +28,10 @@ LISTED: Final = 64
 
 
 def ceased(job: JobFlows, steps: Steps, capture: Capture) -> list[dict[str, Any]]:
-    """One row a machine (or address): ``name``, ``last_at`` (epoch seconds of its last word), ``unanswered_s`` (for how
-    long others went on speaking to it after its own last word to them), ``by`` (who did) and ``owes`` (long enough to be
-    waited for), who owes most first. Empty where the capture ends with the job, or holds whole transfers alone. Of a
-    crash it says little: whoever lives is spoken to until connections close.
+    """One row a machine (or address), who owes most first: ``name``, ``last_at`` (epoch seconds of its last word),
+    ``unanswered_s`` (for how long others went on speaking to it after its own last word to them), ``by`` (who did) and
+    ``owes`` (long enough to be waited for). Empty where the capture ends with the job, or holds whole transfers alone.
+    Of a crash it says little: whoever lives is spoken to until connections close.
     """
     usual = float(np.median(steps.seconds))
     if capture.span_s - float(steps.end[-1]) < GOES_ON * usual or not shows_turns(job, steps, capture):
