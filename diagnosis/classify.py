@@ -14,34 +14,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Final
 
-from diagnosis import stats, taxonomy
+from diagnosis import stats, taxonomy, thresholds
 from diagnosis.classify_model import Model
 from diagnosis.logs import signatures
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import Role
 from diagnosis.taxonomy import NONE, UNKNOWN, Category
 
-#: A verdict below this confidence is given, but called inconclusive.
-CONCLUSIVE = 0.45
-#: Most that can be said where no line names a cause: the category is that of a consequence.
-UNCAUSED = 0.44
-#: Further labels need this share of the winner's vote.
-MULTI_LABEL = 0.6
-#: What weighs against every vote: evidence that was never collected.
-DOUBT = 0.08
-_ALSO = 0.5
+AT: Final = thresholds.of("classify")
+
 #: How loudly a hint of each role is heard; the others say nothing of the cause.
-_ROLES = {Role.ROOT: 1.0, Role.CONFIRMATION: 0.5, Role.CASCADE: 0.12, Role.TEARDOWN: 0.1}
+_ROLES = (Role.ROOT, Role.CONFIRMATION, Role.CASCADE, Role.TEARDOWN)
 #: Heard only where no root says anything: they tell that something failed, not what.
 _CONSEQUENCES = frozenset({Role.CASCADE, Role.TEARDOWN})
 _SILENT = frozenset({UNKNOWN, NONE})
-#: What the library that raised an exception says of its cause, where its words say nothing.
-_RAISED = 0.4
-_MODEL = 0.5
-_MODEL_LEAST = 0.15
-_MODEL_GUESSES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +64,7 @@ class Classification:
     @property
     def is_inconclusive(self) -> bool:
         """Whether a human should not rely on it."""
-        return self.confidence < CONCLUSIVE or self.category.id == UNKNOWN
+        return self.confidence < AT.conclusive or self.category.id == UNKNOWN
 
 
 def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Model | None = None) -> Classification:
@@ -97,19 +85,19 @@ def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Mo
             votes.setdefault(category, []).append((weight, reason, True))
         for category, weight, reason in _learned(hint, known, model):
             votes.setdefault(category, []).append((weight, reason, False))
-    return _verdict(votes, model, 1.0 if has_root else UNCAUSED)
+    return _verdict(votes, model, 1.0 if has_root else AT.uncaused)
 
 
 def _votes(hint: Hint, rules: SignatureSet) -> list[tuple[str, float, str]]:
     rule = rules.rule(hint.rule) if hint.rule else None
     if hint.raised_in:
         title = taxonomy.load().get(hint.raised_in).title
-        return [(hint.raised_in, _RAISED * _heard(hint), f"The software that raised it: {title.lower()}")]
+        return [(hint.raised_in, AT.raised * _heard(hint), f"The software that raised it: {title.lower()}")]
     if rule is None or rule.category in _SILENT:
         return []
     weight = rule.strength.weight * _heard(hint)
     votes = [(rule.category, weight, rule.title)]
-    votes += [(other, weight * _ALSO, rule.title) for other in rule.also]
+    votes += [(other, weight * AT.also, rule.title) for other in rule.also]
     return votes
 
 
@@ -121,15 +109,15 @@ def _learned(hint: Hint, rules: SignatureSet, model: Model | None) -> list[tuple
     share = model.trust if rule is not None and rule.category not in _SILENT else 1.0
     if (rule is not None and rule.role in {Role.ADVICE, Role.BENIGN}) or not share:
         return []
-    weight = share * _heard(hint) * _MODEL
-    found = list(model.predict(hint.template).items())[:_MODEL_GUESSES]
+    weight = share * _heard(hint) * AT.model
+    found = list(model.predict(hint.template).items())[: AT.model_guesses]
     reason = "Its words are those of confirmed incidents of this category"
-    return [(leaf, weight * p, reason) for leaf, p in found if p >= _MODEL_LEAST and leaf not in _SILENT]
+    return [(leaf, weight * p, reason) for leaf, p in found if p >= AT.model_least and leaf not in _SILENT]
 
 
 def _heard(hint: Hint) -> float:
     """The share of its weight that a hint has by its role."""
-    weight = hint.weight * _ROLES.get(hint.role, 0.0)
+    weight = hint.weight * (getattr(AT, hint.role.value) if hint.role in _ROLES else 0.0)
     return min(1.0, weight * 1.25) if hint.role is Role.ROOT and hint.is_first else weight
 
 
@@ -139,7 +127,7 @@ def _verdict(votes: dict[str, list[tuple[float, str, bool]]], model: Model | Non
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     if not ranked or ranked[0][1] <= 0:
         return Classification(tree[UNKNOWN], 0.0)
-    total = sum(scores.values()) + DOUBT
+    total = sum(scores.values()) + AT.doubt
     best, score = ranked[0]
     second = ranked[1] if len(ranked) > 1 else None
     rival = second[1] / (score + second[1]) if second else 0.0
@@ -154,7 +142,7 @@ def _verdict(votes: dict[str, list[tuple[float, str, bool]]], model: Model | Non
         confidence=told,
         runner_up=tree.get(second[0]) if second else None,
         runner_up_confidence=round(left, 4),
-        also=tuple(tree.get(name) for name, value in ranked[1:] if value >= MULTI_LABEL * score),
+        also=tuple(tree.get(name) for name, value in ranked[1:] if value >= AT.multi_label * score),
         reasons=tuple(dict.fromkeys(text for _, text, _ in sorted(votes[best], key=lambda row: (-row[0], row[1])))),
     )
 

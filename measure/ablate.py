@@ -1,12 +1,13 @@
 """What each part of the log engine is worth: `python -m measure ablate [--sets SET…] [--seed N…] [--most N]`.
 
-Switches off every step and every family of rules, one at a time, and moves every named number by 30 % both ways;
+Switches off every step and every family of rules, one at a time, and moves every threshold by 30 % both ways;
 diagnoses the jobs again and prints for each switch how many answers changed, what was gained and lost, and the change
 of a job's mean figure with its 95 % interval (bootstrap over jobs; the seeds of one course are drawn together).
 
-Jobs are parsed once and kept on disk, answers too, so that a second run goes on where the first one ended. A step is
-switched off only where it said anything, a family only where one of its rules matches. Numbers of one module are moved
-together first, and apart only on the jobs whose answer changed: two that cancel each other out are taken for idle.
+Jobs are parsed once and kept on disk, answers too, so that a second run goes on where the first one ended. A step or a
+detector is switched off only where it said anything, a family only where one of its rules matches. Numbers of one
+module are moved together first, and apart only on the jobs whose answer changed: two that cancel each other out are
+taken for idle.
 """
 
 from __future__ import annotations
@@ -102,7 +103,11 @@ class Bench:
         hints = JobHints(job_id=ready.job.name if ready.of.is_alone else "", family=ready.job.family)
         known = History() if HISTORY in group else ready.known
         watched = switches.steps() if not group else ()
-        with switches.applied([s for s in group if s != HISTORY]) as rules, switches.traced(watched) as used:
+        with (
+            switches.applied([s for s in group if s != HISTORY]) as rules,
+            switches.traced(watched) as used,
+            switches.overheard() as spoke,
+        ):
             try:
                 found = diagnose(
                     ready.parsed, job=hints, history=known, read=ready.read, rules=rules, without=switches.off(group)
@@ -118,6 +123,7 @@ class Bench:
         row = {"quality": value, "said": json.dumps(said)}
         if not group:
             row["used"] = sorted(s.id for s in used)
+            row["spoke"] = sorted(spoke)
             row["families"] = sorted(_families(ready.parsed))
         return row
 
@@ -151,11 +157,14 @@ def tried(
 
     if "comparison" in kinds and wanted([HISTORY]):
         yield from changed(bench, jobs, [HISTORY]).items()
-    for kind, found, key in (("step", switches.steps(), "used"), ("rules", switches.families(), "families")):
+    kept = (
+        ("step", switches.steps(), "used"),
+        ("rules", switches.families(), "families"),
+        ("detector", switches.detectors(), "spoke"),
+    )
+    for kind, found, key in kept:
         for switch in wanted(found) if kind in kinds else ():
             yield from changed(bench, [r for r in jobs if switch.id in bench.answer(r, ())[key]], [switch]).items()
-    for switch in wanted(switches.detectors()) if "detector" in kinds else ():
-        yield from changed(bench, jobs, [switch]).items()
     for factor in (0.7, 1.3) if "threshold" in kinds else ():
         groups: dict[str, list[Switch]] = defaultdict(list)
         for switch in wanted(switches.thresholds(factor)):
@@ -198,11 +207,11 @@ def main() -> None:
     print("| kind | switched off or moved | answers changed | better | worse | change of the mean figure |")
     print("|---|---|---|---|---|---|")
     idle: dict[str, list[str]] = defaultdict(list)
-    heard = {x for r in jobs for key in ("used", "families") for x in bench.answer(r, ())[key]}
+    heard = {x for r in jobs for key in ("used", "families", "spoke") for x in bench.answer(r, ())[key]}
     rows = []
     for switch, apart in tried(bench, jobs, chosen.kind, chosen.only):
         if not apart:
-            is_silent = switch.kind in ("step", "rules") and switch.id not in heard
+            is_silent = switch.kind in ("step", "rules", "detector") and switch.id not in heard
             idle[f"{switch.kind}, never heard in these jobs" if is_silent else switch.kind].append(switch.label)
             continue
         rows.append(line(bench, jobs, switch, apart))

@@ -2,7 +2,7 @@
 
 Four kinds: a ``detector`` is a row of the tables of detectors and fallbacks; a ``step`` is a public function whose
 neutral answer its annotation tells (its own argument back, None, False or nothing); a ``rules`` family is what
-signature ids begin with; a ``threshold`` is a number with a name.
+signature ids begin with; a ``threshold`` is a row of ``knowledge/thresholds.toml``.
 Deciding is what ``diagnosis.pipeline`` reaches and ``diagnosis.parsing`` does not: parsed logs need no second parsing.
 """
 
@@ -14,19 +14,18 @@ import hashlib
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
 import diagnosis
+from diagnosis import thresholds as tables
 from diagnosis.logs import detectors as node_detectors
 from diagnosis.logs import fallbacks
 from diagnosis.logs.signatures import SignatureSet, load
 
 _ROOT = Path(diagnosis.__file__).parent.parent
-#: Names of units, versions and limits of memory: moving them measures nothing.
-_NOT_MOVED = ("SECOND", "FORMAT", "VERSION", "LIMIT", "HEAD")
 #: Modules that describe or store an answer and decide nothing.
 _TELLING = (
     "diagnosis.advice",
@@ -123,20 +122,24 @@ def digest(of: str) -> str:
     return held.hexdigest()[:16]
 
 
+def limits() -> list[str]:
+    """Named numbers that deciding modules type in: limits of reading, listing and memory. They decide nothing."""
+    return [f"{module}.{name}" for module in deciding() for name in _typed(module)]
+
+
 def thresholds(factor: float) -> list[Switch]:
-    """Every named number of a deciding module, times ``factor`` (whole ones by one at least)."""
-    found = []
-    for module in deciding():
-        for name in _typed(module):
-            value = getattr(importlib.import_module(module), name)
-            if name.strip("_").endswith(_NOT_MOVED) or not value:
-                continue
-            moved = value * factor
-            if isinstance(value, int):
-                moved = max(round(moved), value + 1) if factor > 1 else min(round(moved), value - 1)
-            short = module.removeprefix("diagnosis.").removeprefix("logs.")
-            found.append(Switch("threshold", f"{short}.{name}", module, name, moved))
-    return found
+    """Every number of ``knowledge/thresholds.toml``, times ``factor`` (whole ones by one at least)."""
+    return [
+        Switch("threshold", f"{section}.{name}", section, name, _moved(value, factor))
+        for section in tables.sections()
+        for name, value in vars(tables.of(section)).items()
+    ]
+
+
+def _moved(value: float, factor: float) -> float:
+    if not isinstance(value, int):
+        return value * factor
+    return max(round(value * factor), value + 1) if factor > 1 else min(round(value * factor), value - 1)
 
 
 def _typed(module: str) -> Iterator[str]:
@@ -220,9 +223,10 @@ def applied(switches: Sequence[Switch]) -> Iterator[SignatureSet | None]:
             if switch.kind == "rules":
                 rules = without_family(switch.id)
             elif switch.kind == "threshold":
-                usual = getattr(importlib.import_module(switch.module), switch.name)
-                value = int(switch.value) if isinstance(usual, int) else switch.value
-                stack.enter_context(patched(switch.module, switch.name, value))
+                table = tables.of(switch.module)
+                usual = getattr(table, switch.name)
+                stack.callback(setattr, table, switch.name, usual)
+                setattr(table, switch.name, type(usual)(switch.value))
             elif switch.kind == "step":
                 function = getattr(importlib.import_module(switch.module), switch.name)
                 stack.enter_context(patched(switch.module, switch.name, _neutral(function)))
@@ -252,6 +256,34 @@ def traced(switches: Sequence[Switch]) -> Iterator[set[Switch]]:
             function = getattr(importlib.import_module(switch.module), switch.name)
             stack.enter_context(patched(switch.module, switch.name, watched(switch, function)))
         yield used
+
+
+@contextlib.contextmanager
+def overheard() -> Iterator[set[str]]:
+    """The ids of detectors, corrections and fallbacks that said anything meanwhile: only they can be missed."""
+    spoke: set[str] = set()
+    seen = node_detectors.seen
+
+    def listen(asked: Sequence[Any], case: Any) -> list[Any]:
+        found = seen(asked, case)
+        spoke.update(clue.detector for clue in found)
+        return found
+
+    def listening(rule: fallbacks.Rule) -> fallbacks.Rule:
+        def act(scene: Any, weights: Any) -> Any:
+            changed = rule.act(scene, weights)
+            if changed is not None and not changed.equals(weights):
+                spoke.add(rule.id)
+            return changed
+
+        return replace(rule, act=act)
+
+    tables = {"CORRECTIONS": fallbacks.CORRECTIONS, "FALLBACKS": fallbacks.FALLBACKS}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patched("diagnosis.logs.detectors", "seen", listen))
+        for name, rules in tables.items():
+            stack.enter_context(patched("diagnosis.logs.fallbacks", name, tuple(map(listening, rules))))
+        yield spoke
 
 
 def _same(one: Any, other: Any) -> bool:

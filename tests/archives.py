@@ -1,4 +1,4 @@
-"""Builds archives of a few members, for tests of the engine and of uploads."""
+"""Archives made of a few members: what tests of the engine and of uploads share."""
 
 from __future__ import annotations
 

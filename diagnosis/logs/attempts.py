@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Final
 
 from diagnosis import inventory as inventories
+from diagnosis import thresholds
 from diagnosis.classify_model import Model
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
@@ -24,13 +25,12 @@ from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import JobHints, Kind, OnStage, Parsed, ReadRange, silent
 from diagnosis.result import Attempt, LogDiagnosis
 
+AT: Final = thresholds.of("attempts")
+
 #: The number that a scheduler gave to a job, in a path; numbers that begin like a year are dates.
 _NUMBERED: Final = re.compile(
     r"(?i)(?:^|[/_.-])(?:slurm|job|jobid|lsf|pbs|raysubmit)[-_.]?(?!20\d{6}(?!\d))(\d{4,12})(?=[/_.-]|$)"
 )
-#: Share of the logs that must bear a number, and numbers beyond which they count something else.
-_SHARE: Final = 0.6
-_JOBS: Final = 16
 _LAUNCH: Final = re.compile(r"(?i)(?:^|/)(?:attempt|launch|restart|try|relaunch)[-_ ]?(\d{1,4})/(?!\d+(?:/|$))")
 
 
@@ -60,8 +60,8 @@ def jobs(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str, str]:
         if len(set(found.values())) > 1:
             return found
     found = {p.path: match.group(1) for p in logs if (match := _NUMBERED.search(p.path))}
-    is_of_most = len(found) >= _SHARE * sum(p.kind == Kind.LOG for p in logs)
-    return found if 1 < len(set(found.values())) <= _JOBS and is_of_most else {}
+    is_of_most = len(found) >= AT.share * sum(p.kind == Kind.LOG for p in logs)
+    return found if 1 < len(set(found.values())) <= AT.jobs and is_of_most else {}
 
 
 def diagnose_logs(

@@ -6,15 +6,13 @@ each later step (:mod:`diagnosis.logs.locate`, ``phase``, ``verdict``) only read
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import polars as pl
 
-from diagnosis import taxonomy
+from diagnosis import thresholds
 from diagnosis.classify_model import Model, starter
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
@@ -24,7 +22,7 @@ from diagnosis.logs import (
     events,
     fallbacks,
     frameworks,
-    hosts,
+    mentions,
     outcome,
     progress,
     roots,
@@ -36,7 +34,6 @@ from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.events import LogTable
 from diagnosis.logs.fallbacks import Scene
-from diagnosis.logs.mask import VERSION as MASK_VERSION
 from diagnosis.logs.outcome import Ending
 from diagnosis.logs.progress import Progress
 from diagnosis.logs.roots import Roots
@@ -45,13 +42,8 @@ from diagnosis.logs.signatures import load as load_signatures
 from diagnosis.logs.temporal import Pace
 from diagnosis.model import JobHints, OnStage, Parsed, ReadRange, Role, silent
 
-#: Without progress, how long before the first consequence an unknown line may tell of its cause.
-BEFORE_S: Final = 120.0
-#: Around the beginning of a slowdown, the seconds and the intervals between progress lines that count to it.
-NEAR_S: Final = 30.0
-NEAR_BEATS: Final = 3
-#: Lines of one event that are read back to find node names and protocol state.
-READ_BACK: Final = 2_000
+AT: Final = thresholds.of("case")
+
 #: What a machine's silence tells.
 LOST: Final = "hardware.host.lost"
 
@@ -105,7 +97,7 @@ class Case(Facts):
     @property
     def is_sure(self) -> bool:
         """Whether the leading event is more than a sign."""
-        return self.roots.leader is not None and self.roots.weights[self.roots.leader] >= roots.DOUBTFUL
+        return self.roots.leader is not None and self.roots.weights[self.roots.leader] >= roots.AT.doubtful
 
     def event(self, event: int) -> dict[str, Any]:
         """One event's row of the catalogue."""
@@ -188,7 +180,7 @@ def gather(
     framework = hints.framework or inventory.framework or frameworks.framework(table.messages["example"])
     pool = history.pool(hints.family, framework, exclude=hints.job_id or inventory.job_id)
     catalogue = catalogues.build(table, cells, rules, pool, _node_hours(table))
-    catalogue = Catalogue(catalogues.resolve(catalogue.events, rules), catalogue.of, catalogue.cells, catalogue.nodes)
+    catalogue = catalogues.resolved(catalogue, rules)
     on_stage("temporal", 2, 5)
     found = progress.find(table, read)
     return Facts(
@@ -221,7 +213,8 @@ def decide(
     """The root events and the outcome."""
     catalogue, pace, table = facts.catalogue, facts.pace, facts.table
     restarted_at = temporal.restarted_at(catalogue, facts.marks, pace)
-    survived, undated = _survived(catalogue, facts.progress, pace, restarted_at)
+    survived, undated = _survived(catalogue, facts, restarted_at)
+    catalogue = catalogues.resolved(catalogue, facts.rules, survived)
     on_stage("spatial", 3, 5)
     alias = {n: n for n in (*facts.listed, *catalogue.nodes)} | dict(facts.inventory.alias)
     consequence_at, is_dated = _consequence_at(catalogue, survived, pace)
@@ -246,12 +239,12 @@ def decide(
         is_dated=is_dated,
         pace=pace,
         healthy=facts.healthy,
-        named=_named(table, catalogue, weights, alias, dict(facts.homes), read),
+        named=mentions.nodes(table, catalogue, weights, alias, dict(facts.homes), read),
         without=without,
     )
     chosen = fallbacks.choose(scene, weights)
     stands = (
-        chosen.leader is not None and chosen.weights[chosen.leader] >= roots.LEAST and chosen.leader not in survived
+        chosen.leader is not None and chosen.weights[chosen.leader] >= roots.AT.least and chosen.leader not in survived
     )
     bad = catalogue.events.filter(catalogues.is_bad(catalogue.events))["event"].to_list()
     end = outcome.ending(
@@ -267,7 +260,8 @@ def decide(
         is_complete=facts.is_complete,
     )
     return Case(
-        **{name: getattr(facts, name) for name in Facts.__dataclass_fields__},
+        **{name: getattr(facts, name) for name in Facts.__dataclass_fields__ if name != "catalogue"},
+        catalogue=catalogue,
         model=model or starter(),
         read=read,
         survived=frozenset(survived),
@@ -285,13 +279,13 @@ def _node_hours(table: LogTable) -> float:
     return max(hours * max(1, table.sources["node"].drop_nulls().n_unique()), 1 / 60)
 
 
-def _survived(catalogue: Catalogue, found: Progress, pace: Pace, restarted_at: int | None) -> tuple[set[int], set[int]]:
+def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> tuple[set[int], set[int]]:
     """Events that training survived, and those of which it cannot be said for want of a time.
 
     In a job that nothing ends, the latter count as survived.
     """
-    events = catalogue.events
-    survived = set(events.filter(temporal.recovered(catalogue, found, pace))["event"].to_list())
+    events, found, pace = catalogue.events, facts.progress, facts.pace
+    survived = set(events.filter(temporal.recovered(catalogue, found, pace, facts.marks))["event"].to_list())
     if restarted_at is not None:
         # whatever ended the run before, this one is another
         survived |= set(events.filter(pl.col("until_at") < restarted_at)["event"].to_list())
@@ -343,7 +337,7 @@ def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> tup
 
 
 def _near(pace: Pace) -> int:
-    return int(max(NEAR_S, NEAR_BEATS * (pace.usual_s or 0.0)) * SECOND)
+    return int(max(AT.near_s, AT.near_beats * (pace.usual_s or 0.0)) * SECOND)
 
 
 def _since(pace: Pace, consequence_at: int | None) -> int | None:
@@ -352,8 +346,8 @@ def _since(pace: Pace, consequence_at: int | None) -> int | None:
     if pace.slow_at is not None:
         return pace.slow_at - _near(pace)
     if pace.last_at is None:
-        return None if consequence_at is None else consequence_at - int(BEFORE_S * SECOND)
-    return pace.last_at - int((pace.usual_s or NEAR_S) * SECOND)
+        return None if consequence_at is None else consequence_at - int(AT.before_s * SECOND)
+    return pace.last_at - int((pace.usual_s or AT.near_s) * SECOND)
 
 
 def _outweighs(catalogue: Catalogue, chosen: Roots, messages: pl.DataFrame) -> bool:
@@ -376,66 +370,3 @@ def _outweighs(catalogue: Catalogue, chosen: Roots, messages: pl.DataFrame) -> b
         return bool((both["first_line"] > both["said_line"]).any())
     at, said_at = mine["first_at"].min(), words["last_at"].max()
     return at is None or said_at is None or int(at) > int(said_at)  # type: ignore[arg-type]
-
-
-def _named(
-    table: LogTable,
-    catalogue: Catalogue,
-    weights: pl.Series,
-    alias: dict[str, str],
-    described: dict[int, str],
-    read: ReadRange,
-) -> dict[int, tuple[str, ...]]:
-    """Nodes that the lines of events without a node name themselves, or whose ranks they name (a scheduler's "node X is
-    not ready", a launcher's "rank 7 exited")."""
-    homes_ = described | dict(table.sources.drop_nulls(["rank", "node"]).select("rank", "node").iter_rows())
-    homeless = catalogue.events.with_columns(weight=weights).filter(
-        (pl.col("weight") >= roots.LEAST) & (pl.col("n_nodes") == 0)
-    )
-    out = {}
-    shapes = {_shape(n) for n in catalogue.nodes} - {""}
-    # a job that is ended for a decision names the nodes that it runs on, and means none
-    decisions = taxonomy.load().having("decision", homeless["category"])
-    homeless = homeless.filter(~pl.col("category").fill_null("").is_in(decisions))
-    for event in homeless["event"].to_list():
-        rows = table.rows(catalogue.masked(event), limit=200)
-        names: set[str] = set()
-        for text in (roots.SAID_ON.sub(" ", line) for line in progress.read_lines(rows, table.files, read)):
-            ranks = {int(r) for r in roots.RANK.findall(text)}
-            if not homes_ and ranks:
-                homes_ = _homes(table, read)
-            names |= (
-                roster.named_in(text, alias)
-                or {homes_[r] for r in ranks if r in homes_}
-                or {word for word in hosts.WORD.findall(text) if _shape(word) in shapes}
-            )
-        out[event] = tuple(sorted(names))
-    return out
-
-
-def _shape(name: str) -> str:
-    """How a machine's name is built, its numbers left out: another name built alike is a machine too. Empty for a word
-    that letters and digits do not both make up.
-    """
-    shape = re.sub(r"\d+", "#", name)
-    return shape if "#" in shape and re.search(r"[A-Za-z]", shape) and len(name) >= 4 else ""
-
-
-def _homes(table: LogTable, read: ReadRange) -> dict[int, str]:
-    """Rank to node from lines that state a rank and whose writer's node is known, as libraries print at start."""
-    stated = table.messages.filter(pl.col("example").str.contains(roots.RANK.pattern))["masked"].to_list()
-    rows = table.rows(stated, limit=READ_BACK).join(table.sources.select("source", "node"), on="source", how="left")
-    rows = rows.drop_nulls("node")
-    found: dict[int, set[str]] = {}
-    for text, node in zip(progress.read_lines(rows, table.files, read, 400), rows["node"], strict=True):
-        ranks = roots.RANK.findall(text)
-        if len(ranks) == 1:
-            found.setdefault(int(ranks[0]), set()).add(node)
-    return {rank: next(iter(nodes)) for rank, nodes in found.items() if len(nodes) == 1}
-
-
-def fingerprint(templates: Sequence[str], symptom: str, mechanism: str) -> str:
-    """Links incidents of one cause: a hash over root templates, or over symptom and mechanism; never category, node,
-    rank or time."""
-    content = "\n".join([f"mask {MASK_VERSION}", *(sorted(set(templates)) or [symptom, mechanism])])
-    return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -8,30 +8,23 @@ tell apart stay apart.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import polars as pl
 
+from diagnosis import taxonomy
 from diagnosis.history import Pool
-from diagnosis.logs import crossjob, hosts, templates
+from diagnosis.logs import crossjob, hosts, templates, words
 from diagnosis.logs.events import LogTable
 from diagnosis.logs.signatures import SignatureSet
+from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Level, Role
 
-#: A line that ends a traceback, as Python writes it; group 1 is the type.
-EXCEPTION: Final = (
-    r"(?:^|[\s:\]])((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Failure|Abort))(?::\s|:?$)"
-)
-#: Lines that a kernel, a scheduler or an orchestrator wrote.
-SYSTEM: Final = (
-    r"\bkernel: |\bdmesg: |^\[ *\d+\.\d{6}\] |^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\] |^\S* ?(Normal"
-    r"|Warning) +[A-Z]\w+ +\w+/|^(srun|slurmstepd|slurmctld|slurmd|sbatch)\b"
-)
-#: What introduces the cause that a message quotes.
-INNER: Final = r"(?i)\b(?:(?:last error|root cause|reason|caused by)\b ?:\s*|(?:caused by|due to) previous )(.{6,600})"
-#: Lines that only frame an error: they belong to it but tell nothing.
-STRUCTURE: Final = r'^\W*(File "|frame #\d|#\d+ 0x|at [\w.]+\()|^\W*[~^]+\W*$|^\W*Traceback \(most recent'
+EXCEPTION: Final = words.pattern("phrases", "exception")
+SYSTEM: Final = words.pattern("phrases", "system")
+INNER: Final = words.pattern("phrases", "inner_cause")
+STRUCTURE: Final = words.pattern("phrases", "frame")
 
 
 @dataclass(frozen=True)
@@ -153,22 +146,51 @@ def _templates(messages: pl.DataFrame, pool: Pool) -> dict[str, str]:
     return dict(zip(joined["text"], joined["template"].fill_null(joined["text"]), strict=True))
 
 
-def resolve(events: pl.DataFrame, rules: SignatureSet) -> pl.DataFrame:
-    """Roles in the context of this failure: a root that yields to another rule present (and not ordinary) becomes a
-    cascade.
+def began(catalogue: Catalogue) -> pl.Series:
+    """When each event began: by its stamp; by its line where one file holds everything and states no time; else
+    null."""
+    events = catalogue.events
+    expr: pl.Expr = pl.lit(None, pl.Int64)
+    if events["is_stamped"].any():
+        expr = pl.when("is_stamped").then("first_at")
+    elif catalogue.cells["file"].n_unique() == 1:
+        expr = pl.col("first_line").cast(pl.Int64)
+    return events.select("event", began=expr)["began"]
 
-    ``own_role`` keeps what the rule itself says.
+
+def resolved(catalogue: Catalogue, rules: SignatureSet, survived: Collection[int] = ()) -> Catalogue:
+    """Roles in the context of this failure: a root that yields to another rule present becomes a cascade. Ordinary
+    events, and those that training survived, explain nothing. ``own_role`` keeps what the rule itself says.
+
+    A stop from outside explains what follows it and nothing else: neither a cause nor a death that came before it, and
+    what comes after it is not why the job was stopped.
     """
-    present = events.filter(pl.col("signature").is_not_null() & ~pl.col("is_ordinary"))["signature"].unique().to_list()
-    roles = {rule: role.value for rule, role in rules.resolve(present).items()}
-    events = events.with_columns(own_role=pl.col("role"))
-    if not roles:
-        return events
-    return events.with_columns(
-        role=pl.coalesce(
-            pl.col("signature").replace_strict(roles, default=None, return_dtype=pl.String), pl.col("role")
-        )
+    events = catalogue.events
+    if "own_role" not in events.columns:
+        events = events.with_columns(own_role="role")
+    is_here = pl.col("signature").is_not_null() & ~pl.col("is_ordinary") & ~pl.col("event").is_in(list(survived))
+    here = events.with_columns(began=began(catalogue)).filter(is_here)
+    first = dict(here.group_by("signature").agg(pl.col("began").min()).iter_rows())
+    roles = rules.resolve(first)
+    tree = taxonomy.load()
+    stops = {s for s in first if (rule := rules.rule(s)) is not None and "decision" in tree.get(rule.category).traits}
+    at = min((t for s in stops if (t := first[s]) is not None), default=None)
+    if at is not None:
+        unstopped = rules.resolve(set(first) - stops)
+        for signature, role in unstopped.items():
+            rule, when = rules.rules[signature], first[signature]
+            is_cause = rule.strength is not Strength.WEAK or "death" in tree.get(rule.category).traits
+            if is_cause and when is not None and when < at:
+                roles[signature] = role
+        roles |= {
+            s: role
+            for s, role in rules.resolve(s for s, t in first.items() if t is None or t <= at).items()
+            if s in stops
+        }
+    told = pl.col("signature").replace_strict(
+        {k: v.value for k, v in roles.items()}, default=None, return_dtype=pl.String
     )
+    return replace(catalogue, events=events.with_columns(role=pl.coalesce(told if roles else pl.lit(None), "own_role")))
 
 
 def is_bad(events: pl.DataFrame) -> pl.Series:

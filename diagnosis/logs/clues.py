@@ -9,16 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from diagnosis import stats
+from diagnosis import stats, thresholds
 from diagnosis.result import NodeSuspect
 
-#: From this joined weight on a node is accused.
-ACCUSED: Final = 0.5
-#: Nodes with less than this share of the leader's weight are not accused beside it.
-BESIDE: Final = 0.85
-#: Joined weights below this are not worth a line; nodes listed in a report.
-LEAST: Final = 0.01
-LISTED: Final = 16
+MOST: Final = thresholds.limits("clues")
+
+AT: Final = thresholds.of("clues")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +44,17 @@ def _reasons(found: Iterable[Clue]) -> tuple[str, ...]:
 
 
 def rank(clues: Iterable[Clue], *, may_accuse: bool) -> tuple[NodeSuspect, ...]:
-    """The ranked nodes; those near the top and above :data:`ACCUSED` are accused, if anybody may be. One scale: who is
-    accused has :data:`ACCUSED` or more, who is only ranked has less."""
+    """The ranked nodes; those near the top and above ``accused`` are accused, if anybody may be. One scale: who is
+    accused has ``accused`` or more, who is only ranked has less."""
     ranked = fuse(clues)
     if not ranked:
         return ()
     top = ranked[0][1]
     found = []
-    for node, score, reasons in ranked[:LISTED]:
-        is_suspect = may_accuse and score >= ACCUSED and score >= BESIDE * top
-        if score > LEAST:
-            found.append(NodeSuspect(node, score if is_suspect else ACCUSED * score, is_suspect, reasons))
+    for node, score, reasons in ranked[: MOST.listed]:
+        is_suspect = may_accuse and score >= AT.accused and score >= AT.beside * top
+        if score > AT.least:
+            found.append(NodeSuspect(node, score if is_suspect else AT.accused * score, is_suspect, reasons))
     return tuple(found)
 
 

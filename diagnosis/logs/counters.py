@@ -14,25 +14,15 @@ from typing import Final
 
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.events import LogTable
 from diagnosis.model import Level
 
-#: Recurring messages looked at, the lines read of each, and how many it must have.
-_MESSAGES: Final = 40
-_LINES: Final = 80
-_LEAST: Final = 4
-#: Rows of a column file fetched for them: a message of ten million lines must not fill memory.
-_ROWS: Final = 100_000
-#: Share of the growths that must be of one size.
-_EVEN: Final = 0.9
-#: A growth this near to that of the clock is the clock's.
-_LIKE_TIME: Final = 0.02
-_DIGITS: Final = 15
-#: Of a line so much is searched.
-_CHARS: Final = 600
-#: Numbers that a stretch of a message must hold: one that counts, one that measures.
-_MEASURED: Final = 2
+MOST: Final = thresholds.limits("counters")
+
+AT: Final = thresholds.of("counters")
+
 _OTHER_MASK: Final = re.compile(r"<(?!NUM>)[A-Z]+>")
 _NUMBER: Final = r"([-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?)"
 type Counted = Callable[[str], tuple[str, int, int] | None]
@@ -43,18 +33,18 @@ def find(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...]
     """The messages that carry such a counter, and what reads it from one of their lines as ``progress.counter`` does.
 
     ``read`` gives the text of rows; ``not_a_beat``: messages that match it count something else. Cost: at most
-    ``_MESSAGES`` × ``_LINES`` lines read.
+    ``MOST.messages`` × ``MOST.lines`` lines read.
     """
     text = pl.col("text")
     candidates = (
         table.messages.filter(
-            (pl.col("count") >= _LEAST)
+            (pl.col("count") >= AT.least)
             & (pl.col("level") < Level.ERROR.value)
-            & (text.str.count_matches("<NUM>", literal=True) >= _MEASURED)
+            & (text.str.count_matches("<NUM>", literal=True) >= AT.measured)
             & ~text.str.contains(not_a_beat)
         )
         .sort("count", "masked", descending=[True, False])
-        .head(_MESSAGES)
+        .head(MOST.messages)
     )
     found: dict[int, tuple[re.Pattern[str], int]] = {}
     for masked, wording in candidates.select("masked", "text").iter_rows():
@@ -69,8 +59,8 @@ def find(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...]
 
     def counted(line: str) -> tuple[str, int, int] | None:
         for pattern, place in found.values():
-            if (match := pattern.search(line[:_CHARS])) and match.group(place).isdecimal():
-                return "iteration", int(match.group(place)[:_DIGITS]), match.start(place)
+            if (match := pattern.search(line[: MOST.chars])) and match.group(place).isdecimal():
+                return "iteration", int(match.group(place)[: MOST.digits]), match.start(place)
         return None
 
     return tuple(found), counted
@@ -82,7 +72,7 @@ def _patterns(wording: str) -> list[re.Pattern[str]]:
     """
     found = []
     for stretch in _OTHER_MASK.split(wording):
-        if stretch.count("<NUM>") >= _MEASURED:
+        if stretch.count("<NUM>") >= AT.measured:
             known = (r"\s+".join(re.escape(word) for word in re.split(r"\s+", part)) for part in stretch.split("<NUM>"))
             found.append(re.compile(_NUMBER.join(known)))
     return found
@@ -92,9 +82,9 @@ def _sample(table: LogTable, masked: int, read: Lines) -> tuple[list[str], list[
     """Some lines of the message by the writer that prints it most, and their times."""
     cells = table.cells.filter(pl.col("masked") == masked)
     most = cells.sort("n", "file", "source", descending=[True, False, False]).row(0, named=True)
-    rows = table.rows([masked], files=[most["file"]], limit=_ROWS).filter(pl.col("source") == most["source"])
-    rows = rows.tail(_LINES)
-    return [line[:_CHARS] for line in read(rows)], rows["at"].to_list()
+    rows = table.rows([masked], files=[most["file"]], limit=MOST.rows).filter(pl.col("source") == most["source"])
+    rows = rows.tail(MOST.lines)
+    return [line[: MOST.chars] for line in read(rows)], rows["at"].to_list()
 
 
 def _numbers(
@@ -107,13 +97,13 @@ def _numbers(
 
 def _place(numbers: Sequence[tuple[str, ...]], times: Sequence[int | None]) -> int | None:
     """Which group counts (from 1), if one does and another measures."""
-    if len(numbers) < _LEAST:
+    if len(numbers) < AT.least:
         return None
     columns = list(zip(*numbers, strict=True))
     if not any(len(set(column)) > 1 and all(re.search(r"[.,]\d", value) for value in column) for column in columns):
         return None
     for place, column in enumerate(columns, 1):
-        if all(value.isdecimal() for value in column) and _is_even([int(v[:_DIGITS]) for v in column], times):
+        if all(value.isdecimal() for value in column) and _is_even([int(v[: MOST.digits]) for v in column], times):
             return place
     return None
 
@@ -121,11 +111,11 @@ def _place(numbers: Sequence[tuple[str, ...]], times: Sequence[int | None]) -> i
 def _is_even(values: Sequence[int], times: Sequence[int | None]) -> bool:
     """Whether these grow by one amount, restarts aside, and not as the clock does."""
     growths = [later - earlier for earlier, later in pairwise(values) if later > earlier]
-    if len(growths) < max(_LEAST - 1, _EVEN * (len(values) - 1)):
+    if len(growths) < max(AT.least - 1, AT.even * (len(values) - 1)):
         return False
     usual = sorted(growths)[len(growths) // 2]
-    if sum(growth == usual for growth in growths) < _EVEN * len(growths):
+    if sum(growth == usual for growth in growths) < AT.even * len(growths):
         return False
     gaps = [(b - a) / SECOND for a, b in pairwise(times) if a is not None and b is not None]
     passed = sorted(gaps)[len(gaps) // 2] if gaps else 0.0
-    return usual == 1 or not passed or all(abs(usual / (passed * unit) - 1) > _LIKE_TIME for unit in (1, 1e3, 1e6))
+    return usual == 1 or not passed or all(abs(usual / (passed * unit) - 1) > AT.like_time for unit in (1, 1e3, 1e6))

@@ -11,16 +11,10 @@ from typing import Final
 
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.history import JobEvents, Pool
 
-#: Share of healthy jobs from which on a message is ordinary.
-ORDINARY: Final = 0.5
-#: Times the highest healthy rate (lines a node-hour) from which on even an ordinary message counts.
-STORM: Final = 20.0
-#: What is left of the weight of a message that healthy jobs survived.
-SURVIVED: Final = 0.2
-#: Healthy jobs fewer than this share are taken for accidents of the history.
-RARE: Final = 0.02
+AT: Final = thresholds.of("crossjob")
 
 
 def frequencies(template_of: Mapping[str, str], pool: Pool) -> pl.DataFrame:
@@ -58,16 +52,16 @@ def weigh(events: pl.DataFrame, found: pl.DataFrame, healthy: int, node_hours: f
     share = pl.col("jobs_with_it") / healthy
     # rates are compared over one node: a storm on one of a thousand nodes must not drown in their hours
     rate = pl.col("n") / max(node_hours, 1 / 60)
-    is_storm = (rate > STORM * pl.col("top_rate")) & (pl.col("n") >= 50)
+    is_storm = (rate > AT.storm * pl.col("top_rate")) & (pl.col("n") >= 50)
     return joined.with_columns(
-        is_ordinary=(share >= ORDINARY) & ~is_storm,
+        is_ordinary=(share >= AT.ordinary) & ~is_storm,
         novelty=pl.when(pl.col("jobs_with_it") == 0)
         .then(1.0)
         .when(is_storm)
         .then(0.7)
-        .when(share >= ORDINARY)
+        .when(share >= AT.ordinary)
         .then(0.0)
-        .when(share >= RARE)
-        .then(SURVIVED)
+        .when(share >= AT.rare)
+        .then(AT.survived)
         .otherwise(0.6),
     ).drop("top_rate")

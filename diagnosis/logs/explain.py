@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from diagnosis import taxonomy
+from diagnosis import taxonomy, thresholds
 from diagnosis.classify import Classification
 from diagnosis.logs import detectors, fallbacks, quotes
 from diagnosis.logs import events as tables
@@ -13,13 +13,16 @@ from diagnosis.logs.case import Case
 from diagnosis.logs.locate import Place
 from diagnosis.result import Clue, Verdict
 
-#: Clues of each kind that a report lists.
-LISTED: Final = 24
+MOST: Final = thresholds.limits("explain")
 
 
 def clues(case: Case, roots: Sequence[int], told: Classification, where: Place, verdict: Verdict) -> tuple[Clue, ...]:
     """About the root events, the nodes and the category, each heaviest first."""
-    return (*list(_of_events(case, roots))[:LISTED], *_of_nodes(where)[:LISTED], *_of_category(told, where, verdict))
+    return (
+        *list(_of_events(case, roots))[: MOST.listed],
+        *_of_nodes(where)[: MOST.listed],
+        *_of_category(told, where, verdict),
+    )
 
 
 def _of_events(case: Case, roots: Sequence[int]) -> Iterator[Clue]:
@@ -67,5 +70,5 @@ def _of_category(told: Classification, where: Place, verdict: Verdict) -> Iterat
         title = taxonomy.load().get(verdict.id).title
         yield Clue("structure", "category", verdict.id, verdict.confidence, f"{title}: silence and order tell it.")
         return
-    for reason in told.reasons[:LISTED]:
+    for reason in told.reasons[: MOST.listed]:
         yield Clue("votes", "category", verdict.id, verdict.confidence, f"{reason}.", "root events vote for categories")

@@ -14,27 +14,19 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import stats
+from diagnosis import stats, thresholds
 from diagnosis.history import POOL_MIN
-from diagnosis.logs import roots, temporal
-from diagnosis.logs.catalogue import STRUCTURE, Catalogue
+from diagnosis.logs import roots, temporal, words
+from diagnosis.logs.catalogue import STRUCTURE, Catalogue, began
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.roots import Roots
 from diagnosis.logs.temporal import Pace
 from diagnosis.model import Role
 from diagnosis.taxonomy import UNKNOWN
 
-#: Weight of a confirmation that stands in for a cause, and of a machine's fault that training outlived at first.
-STANDS_IN: Final = 0.36
-FLAP: Final = 0.3
-#: How long after the first consequence a confirmation may come, since clocks differ by a little.
-AFTER_S: Final = 3.0
-#: How long before training stopped a fault may have come that it outlived at first.
-FLAP_S: Final = 300.0
-#: Silence before the first consequence from which on the only one that speaks is telling.
-SILENCE_S: Final = 60.0
-#: Writers of consequences needed to call one odd.
-WRITERS: Final = 4
+AT: Final = thresholds.of("fallbacks")
+ORDERED_TO_STOP: Final = "ordered_to_stop"
+TOLD: Final = words.pattern("phrases", "told_to_stop")
 
 
 @dataclass(frozen=True)
@@ -78,11 +70,13 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``act`` returns weights in the order of the events, or None where the rule does not apply."""
+    """``act`` returns weights in the order of the events, or None where the rule does not apply. ``is_timed``: it
+    needs the time of the first consequence."""
 
     id: str
     why: str
     act: Callable[[Scene, pl.Series], pl.Series | None]
+    is_timed: bool = True
 
 
 def choose(scene: Scene, weights: pl.Series) -> Roots:
@@ -91,10 +85,9 @@ def choose(scene: Scene, weights: pl.Series) -> Roots:
         changed = None if rule.id in scene.without else rule.act(scene, weights)
         weights = weights if changed is None else changed
     chosen = roots.choose(scene.catalogue, weights, scene.named)
-    if scene.consequence_at is None:
-        return chosen
     for rule in FALLBACKS:
-        if chosen.leader is not None or rule.id in scene.without:
+        is_blind = rule.is_timed and scene.consequence_at is None
+        if chosen.leader is not None or is_blind or rule.id in scene.without:
             continue
         changed = rule.act(scene, weights)
         if changed is not None:
@@ -107,7 +100,7 @@ def _waiting(scene: Scene, weights: pl.Series) -> pl.Series | None:
     later, it is they who were waited for: the waiting loses its weight."""
     catalogue = scene.catalogue
     events = catalogue.events.with_columns(weight=weights)
-    is_root = (pl.col("role") == Role.ROOT.value) & (pl.col("weight") >= roots.LEAST)
+    is_root = (pl.col("role") == Role.ROOT.value) & (pl.col("weight") >= roots.AT.least)
     waits = events.filter(is_root & roots.has_trait(events, "waits"))
     echoes: list[int] = []
     for wait in waits.iter_rows(named=True):
@@ -127,28 +120,36 @@ def _waiting(scene: Scene, weights: pl.Series) -> pl.Series | None:
 def _stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """Somebody or a limit ended the job: what it prints while it stops is no cause. But where training had stalled, a
     cause was seen or consequences came long before, the stop was only the end."""
-    events = scene.catalogue.events.with_columns(weight=weights, at=_order(scene))
-    is_stop = roots.has_trait(events, "decision") & (pl.col("weight") >= roots.LEAST) & (pl.col("jobs_with_it") == 0)
+    events = scene.catalogue.events.with_columns(weight=weights, at=began(scene.catalogue))
+    is_stop = roots.has_trait(events, "decision") & (pl.col("weight") >= roots.AT.least) & (pl.col("jobs_with_it") == 0)
     at = events.filter(is_stop)["at"].min()
     if at is None:
-        return None
-    is_other = ~is_stop & (pl.col("weight") >= roots.DOUBTFUL)
-    slack = int(AFTER_S * SECOND) if scene.has_times else 0
+        return _told_to_stop(scene, events)
+    is_other = ~is_stop & (pl.col("weight") >= roots.AT.doubtful)
+    slack = int(AT.after_s * SECOND) if scene.has_times else 0
     before = events.filter(is_other & (pl.col("at") <= at + slack))  # type: ignore[operator]
     waited = scene.consequence_at is not None and scene.is_dated and scene.has_times
-    is_late = waited and at - scene.consequence_at > roots.LATE_S * SECOND  # type: ignore[operator]
+    is_late = waited and at - scene.consequence_at > roots.AT.late_s * SECOND  # type: ignore[operator]
     if before.height or is_late or (scene.has_times and temporal.is_hang(scene.pace, at, has_death=False)):  # type: ignore[arg-type]
-        return _set(scene, weights, is_stop, pl.lit(weights) * roots.CANCELLED_AFTER)
+        return _set(scene, weights, is_stop, pl.lit(weights) * roots.AT.cancelled_after)
     is_echo = ~is_stop & (events["at"] >= at)
-    return _set(scene, weights, is_echo, pl.lit(weights) * roots.RECOVERED)
+    return _set(scene, weights, is_echo, pl.lit(weights) * roots.AT.recovered)
 
 
-def _order(scene: Scene) -> pl.Expr:
-    """When events began: by their times, within one file without any by lines."""
-    if scene.has_times:
-        return pl.when("is_stamped").then("first_at")
-    is_one = scene.catalogue.cells["file"].n_unique() == 1
-    return pl.col("first_line").cast(pl.Int64) if is_one else pl.lit(None, pl.Int64)
+def _told_to_stop(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
+    """The same where only launchers and step daemons say that they were told to stop: whatever else went wrong before,
+    if only a consequence or a death, is why."""
+    if scene.catalogue.cells["file"].n_unique() == 1:
+        events = events.with_columns(at=pl.col("first_line").cast(pl.Int64))
+    is_told = roots.has_trait(events, "decision") & (pl.col("role") == Role.TEARDOWN.value) & ~scene.is_survived
+    at = events.filter(is_told & (pl.col("jobs_with_it") == 0))["at"].min()
+    if at is None:
+        return None
+    is_sign = (pl.col("weight") >= roots.AT.least) | (pl.col("role") == Role.CASCADE.value)
+    is_death = pl.col("role").is_not_null() & pl.col("example").str.contains(roots.DEATH)
+    if events.filter((is_sign | is_death) & ~is_told & ~scene.is_survived & (pl.col("at") <= at)).height:
+        return None
+    return _set(scene, events["weight"], pl.lit(events["at"] > at), pl.lit(events["weight"]) * roots.AT.recovered)
 
 
 def _answers(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -158,7 +159,7 @@ def _answers(scene: Scene, weights: pl.Series) -> pl.Series | None:
         return None
     names_one = [event for event, nodes in scene.named.items() if nodes]
     is_answer = (pl.col("n_nodes") == 0) & pl.col("role").is_null() & ~pl.col("event").is_in(names_one)
-    return _set(scene, weights, is_answer & (pl.lit(weights) <= roots.UNKNOWN_SIGN), 0.0)
+    return _set(scene, weights, is_answer & (pl.lit(weights) <= roots.AT.unknown_sign), 0.0)
 
 
 def _rebooted(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -172,7 +173,7 @@ def _rebooted(scene: Scene, weights: pl.Series) -> pl.Series | None:
         & (pl.col("first_at") > scene.stopped_at)
         & scene.is_few
     )
-    return _set(scene, weights, is_here, roots.KILLED)
+    return _set(scene, weights, is_here, roots.AT.killed)
 
 
 def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -189,9 +190,9 @@ def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
         & (pl.col("role") == Role.ROOT.value)
         & (pl.col("strength") == "decisive")
         & (is_machine | is_announced)
-        & lead.is_between(-int(roots.AFTER_S * SECOND), int(FLAP_S * SECOND))
+        & lead.is_between(-int(roots.AT.after_s * SECOND), int(AT.flap_s * SECOND))
     )
-    return _set(scene, weights, is_flap, FLAP * pl.col("novelty").fill_null(0.0))
+    return _set(scene, weights, is_flap, AT.flap * pl.col("novelty").fill_null(0.0))
 
 
 def _confirmed(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -207,10 +208,10 @@ def _confirmed(scene: Scene, weights: pl.Series) -> pl.Series | None:
         & pl.col("is_stamped")
     )
     if scene.is_dated and scene.consequence_at is not None:
-        is_here &= pl.col("first_at") <= scene.consequence_at + int(AFTER_S * SECOND)
+        is_here &= pl.col("first_at") <= scene.consequence_at + int(AT.after_s * SECOND)
     if scene.since is not None:
         is_here &= pl.col("first_at") >= scene.since
-    return _set(scene, weights, is_here, STANDS_IN)
+    return _set(scene, weights, is_here, AT.stands_in)
 
 
 def _spoken_alone(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -218,7 +219,7 @@ def _spoken_alone(scene: Scene, weights: pl.Series) -> pl.Series | None:
     silent_since, end = scene.stopped_at, scene.consequence_at
     if silent_since is None or end is None or not scene.is_dated or scene.healthy < POOL_MIN:
         return None
-    if end - silent_since < SILENCE_S * SECOND:
+    if end - silent_since < AT.silence_s * SECOND:
         return None
     is_here = (
         pl.col("role").is_null()
@@ -230,7 +231,7 @@ def _spoken_alone(scene: Scene, weights: pl.Series) -> pl.Series | None:
         & ~pl.col("template").str.contains(STRUCTURE)
     )
     said = scene.catalogue.events.filter(is_here.fill_null(False))["event"].to_list()
-    return _set(scene, weights, is_here, roots.UNKNOWN_SIGN) if len(scene.catalogue.nodes_of(said)) == 1 else None
+    return _set(scene, weights, is_here, roots.AT.unknown_sign) if len(scene.catalogue.nodes_of(said)) == 1 else None
 
 
 def _odd_word(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -243,12 +244,24 @@ def _odd_word(scene: Scene, weights: pl.Series) -> pl.Series | None:
     mine = cells.filter(pl.col("event").is_in(ends["event"].implode())).with_columns(writer=writer)
     writers = mine["writer"].n_unique()
     silent = set(scene.catalogue.nodes) - set(mine["node"].drop_nulls().to_list())
-    if writers < WRITERS or silent:
+    if writers < AT.writers or silent:
         return None
     said = list(mine.group_by("event").agg(pl.col("writer").unique()).iter_rows())
     of_all = {w for _, by in said if stats.nearly_all(len(by), writers) for w in by}
+    # words that pass a failure on give no other reason
+    passing = set(ends.filter(pl.col("strength") == "weak")["event"].to_list())
     odd = [e for e, by in said if stats.minority(len(by), writers) and of_all and not of_all & set(by)]
-    return _set(scene, weights, pl.col("event").is_in(odd), STANDS_IN)
+    odd = [e for e in odd if e not in passing]
+    return _set(scene, weights, pl.col("event").is_in(odd), AT.stands_in)
+
+
+def _ordered_to_stop(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """Launchers were told to stop before anything went wrong that a line tells of."""
+    events = scene.catalogue.events.with_columns(weight=weights, at=began(scene.catalogue))
+    if _told_to_stop(scene, events) is None:
+        return None
+    is_told = (pl.col("role") == Role.TEARDOWN.value) & pl.col("example").str.contains(TOLD) & ~scene.is_survived
+    return _set(scene, weights, is_told, AT.flap)
 
 
 def _set(scene: Scene, weights: pl.Series, is_here: pl.Expr, weight: float | pl.Expr) -> pl.Series:
@@ -306,4 +319,5 @@ FALLBACKS: Final = (
     Rule("confirmed", "few nodes complained in the silence before the end", _confirmed),
     Rule("spoken_alone", "one node alone spoke in a long silence", _spoken_alone),
     Rule("odd_word", "one writer gives another reason than all others", _odd_word),
+    Rule(ORDERED_TO_STOP, "launchers were told to stop before anything went wrong", _ordered_to_stop, False),
 )

@@ -13,14 +13,12 @@ from typing import Final
 
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.logs import words
 from diagnosis.model import ReadRange
 
-#: Bytes above an exception in which its traceback is looked for, and frames, innermost first, that may name a library.
-REACH: Final = 8_192
-INNERMOST: Final = 4
-#: Lines between the frames of one traceback at most: source lines, carets, locals, lines of other ranks.
-GAP: Final = 24
+MOST: Final = thresholds.limits("frames")
+
 _FRAME: Final = re.compile(r"""File ["“](?P<path>[^"”\n]{1,400})["”], line \d+(?:, in (?P<name>[\w<>.]+))?""")
 _OPENS: Final = re.compile(r"Traceback \(most recent call last\)")
 
@@ -42,7 +40,7 @@ def frames(text: str) -> list[tuple[str, str]]:
         if frame := _FRAME.search(line):
             found.append((frame["path"], frame["name"] or ""))
             since = 0
-        elif found and (since > GAP or _OPENS.search(line)):
+        elif found and (since > MOST.gap or _OPENS.search(line)):
             break
     return found
 
@@ -54,7 +52,7 @@ def raised_in(text: str) -> str | None:
     search.
     """
     own = [(path, name) for path, name in frames(text) if not _CARRIERS.search(path)]
-    for path, name in own[:INNERMOST]:
+    for path, name in own[: MOST.innermost]:
         for library in words.load("libraries"):
             if re.search(library.pattern, f"{path}:{name}"):
                 return library.id
@@ -69,7 +67,7 @@ def above(rows: pl.DataFrame, files: Sequence[str], read: ReadRange) -> str:
     if rows.is_empty():
         return ""
     file, offset = rows.select("file", "offset").row(0)
-    start = max(0, offset - REACH)
+    start = max(0, offset - MOST.reach)
     try:
         return read(files[file], start, offset - start).decode("utf-8", "replace")
     except (OSError, ValueError, KeyError):

@@ -14,10 +14,10 @@ from typing import Final
 
 import polars as pl
 
-#: Share of ranks on whose machine a description and the lines themselves must agree for the former to be believed.
-AGREE: Final = 0.8
-#: Machines other than the one its path names that make a file the whole job's.
-SHARED: Final = 2
+from diagnosis import thresholds
+
+AT: Final = thresholds.of("homes")
+
 #: A file numbered within the directory of a machine.
 _NUMBERED: Final = re.compile(r"(?i)(worker|rank|task|proc|process|local|gpu|npu)[-_.]?\d+(\.\w+)*")
 
@@ -71,12 +71,12 @@ def _unlisted(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
         for f, path in enumerate(paths)
         if "/" in path and _NUMBERED.fullmatch(PurePosixPath(path).name)
     }
-    if len(set(below.values())) < SHARED:
+    if len(set(below.values())) < AT.shared:
         below = {}  # one directory for all is the job's
     out = []
     for f, node, rank in rows:
         if node is not None and _is_of(node, paths[f]):
-            node = None if len(others[f]) >= SHARED else below.get(f, node)  # noqa: PLW2901
+            node = None if len(others[f]) >= AT.shared else below.get(f, node)  # noqa: PLW2901
         out.append((f, node, rank))
     return out
 
@@ -94,5 +94,5 @@ def _places(rows: Iterable[_Row], node_of: Mapping[int, str]) -> dict[int, str]:
             said[rank].add(node)
     learnt = {rank: next(iter(names)) for rank, names in said.items() if len(names) == 1}
     both = [rank for rank in learnt if rank in node_of]
-    is_right = sum(node_of[r] == learnt[r] for r in both) >= AGREE * len(both)
+    is_right = sum(node_of[r] == learnt[r] for r in both) >= AT.agree * len(both)
     return (dict(node_of) if is_right else {}) | learnt

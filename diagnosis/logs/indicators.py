@@ -11,14 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.logs import words
 from diagnosis.logs.signatures import SignatureSet, load
 
-#: Longest line that is looked at, in characters.
-LIMIT = 2000
+MOST: Final = thresholds.limits("indicators")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +79,13 @@ def extract(line: str, rule: str | None = None, rules: SignatureSet | None = Non
     """Description, parameters and their spans of one raw line.
 
     Args:
-        line: one physical line; what lies beyond :data:`LIMIT` characters is not looked at.
+        line: one physical line; what lies beyond :data:`MOST.limit` characters is not looked at.
         rule: id of the rule that matched it, whose match is the description. Without one the clause that tells most is
             taken.
 
     Positions count characters of ``line``. Never raises on content. O(length of the line × kinds).
     """
-    text = line[:LIMIT]
+    text = line[: MOST.limit]
     known = rules or load()
     fault = _rule_span(text, rule, known) if rule else None
     if fault is None:

@@ -16,20 +16,15 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.logs.case import Case
 
-WINDOW: Final = 10
-SIGMAS: Final = 3.0
-FLOOR: Final = 0.2
-#: Iterations looked at, the last ones; messages kept of one iteration; width of the warping band.
-LAST: Final = 40
-LONGEST: Final = 100
-BAND: Final = 8
+AT: Final = thresholds.of("iterations")
 
 
 def odd(case: Case) -> list[tuple[int, float]]:
-    """Odd iterations among the last ones: (number, how many sigmas), by number. Reads no raw lines; O(LAST × WINDOW ×
-    LONGEST × BAND)."""
+    """Odd iterations among the last ones: (number, how many sigmas), by number. Reads no raw lines; O(last × window ×
+    longest × band)."""
     sequences = _sequences(case)
     return scored(sequences)
 
@@ -40,15 +35,15 @@ def scored(sequences: Sequence[tuple[int, tuple[int, ...]]]) -> list[tuple[int, 
     means: list[float] = []
     out = []
     for place, (number, mine) in enumerate(sequences):
-        before = [s for _, s in sequences[max(0, place - WINDOW) : place]]
+        before = [s for _, s in sequences[max(0, place - AT.window) : place]]
         if not before:
             continue
         mean = float(np.mean([_distance(mine, other, cache) for other in before]))
-        history = means[-3 * WINDOW :]
-        if place >= WINDOW and len(history) >= WINDOW - 1:
-            usual, spread = float(np.median(history)), max(float(np.std(history)), FLOOR / SIGMAS)
+        history = means[-3 * AT.window :]
+        if place >= AT.window and len(history) >= AT.window - 1:
+            usual, spread = float(np.median(history)), max(float(np.std(history)), AT.floor / AT.sigmas)
             sigmas = (mean - usual) / spread
-            if sigmas > SIGMAS:
+            if sigmas > AT.sigmas:
                 out.append((number, round(sigmas, 2)))
                 continue  # an odd iteration is no measure for the next
         means.append(mean)
@@ -61,15 +56,15 @@ def _sequences(case: Case) -> list[tuple[int, tuple[int, ...]]]:
     if beats.is_empty():
         return []
     busiest = beats.group_by("file").len().sort("len", "file", descending=[True, False])["file"][0]
-    mine = beats.filter(pl.col("file") == busiest).unique("n", keep="first").sort("line").tail(LAST + WINDOW)
+    mine = beats.filter(pl.col("file") == busiest).unique("n", keep="first").sort("line").tail(AT.last + AT.window)
     edges = mine.select("n", "line").rows()
-    if len(edges) <= WINDOW:
+    if len(edges) <= AT.window:
         return []
     rows = case.table.around(int(busiest), edges[0][1], edges[-1][1]).select("line", "masked")
     lines, masked = rows["line"].to_numpy(), rows["masked"].to_list()
     cuts = np.searchsorted(lines, [line for _, line in edges], side="right")
     return [
-        (edges[k + 1][0], tuple(masked[cuts[k] : min(cuts[k + 1], cuts[k] + 50 * LONGEST)]))
+        (edges[k + 1][0], tuple(masked[cuts[k] : min(cuts[k + 1], cuts[k] + 50 * AT.longest)]))
         for k in range(len(edges) - 1)
     ]
 
@@ -87,9 +82,9 @@ def _distance(
 
 
 def _once(sequence: tuple[int, ...]) -> tuple[int, ...]:
-    """Without immediate repeats, cut to :data:`LONGEST`."""
+    """Without immediate repeats, cut to ``longest``."""
     kept = [m for k, m in enumerate(sequence) if k == 0 or m != sequence[k - 1]]
-    return tuple(kept[:LONGEST])
+    return tuple(kept[: AT.longest])
 
 
 def counted(one: Sequence[int], other: Sequence[int]) -> float:
@@ -105,7 +100,7 @@ def warped(one: Sequence[int], other: Sequence[int]) -> float:
     """Banded dynamic time warping with 0/1 cost, by the length of the longer sequence."""
     if not one or not other:
         return float(bool(one) != bool(other))
-    band = max(BAND, abs(len(one) - len(other)))
+    band = max(AT.band, abs(len(one) - len(other)))
     far = float(len(one) + len(other))
     previous = [0.0] + [far] * len(other)
     for i, a in enumerate(one, 1):

@@ -10,9 +10,9 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import stats, taxonomy
+from diagnosis import stats, taxonomy, thresholds
 from diagnosis.logs import clues as weighing
-from diagnosis.logs import detectors, quotes, roots
+from diagnosis.logs import detectors, fallbacks, quotes, roots
 from diagnosis.logs.case import LOST, Case
 from diagnosis.logs.clues import Clue
 from diagnosis.logs.detectors import absent
@@ -20,13 +20,10 @@ from diagnosis.model import Role
 from diagnosis.result import NodeSuspect, Suspect
 from diagnosis.taxonomy import Category
 
+AT: Final = thresholds.of("locate")
+
 #: Of the causes that blame nobody, the one that may be said of one machine: a check or a start that failed there.
 OF_ONE: Final = "platform.scheduler.error"
-#: Weight of a node that a scheduler names as lost.
-NAMED: Final = 0.75
-#: Scores of a switch: named by nodes that all complain, or shared by all nodes that are accused.
-SWITCH: Final = 0.8
-SHARED_SWITCH: Final = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,9 @@ def _outside(case: Case, cause: Category) -> Place | None:
     """A decision of the scheduler; but a check that failed on one machine is said of that one."""
     named = case.roots.nodes or case.roots.named.get(_leader(case), ())
     of_one = cause.id == OF_ONE and len(named) == 1 and len(case.catalogue.nodes) > 1
-    if cause.blames == "nobody" and not of_one:
+    # that launchers were told to stop does not say why: a machine that fell silent before may
+    is_open = case.roots.by == fallbacks.ORDERED_TO_STOP
+    if cause.blames == "nobody" and not of_one and not is_open:
         return Place((), "no faulty node: the cause lies outside the nodes")
     return None
 
@@ -72,7 +71,7 @@ def _named_lost(case: Case, cause: Category) -> Place | None:
         return None
     said = quotes.quote(case.lead["example"], case.lead["template"])
     why = f"is one of {len(names)} nodes that this speaks of: {said}"
-    return _ranked(case, [Clue(n, NAMED, f"{n} {why}", detector="cause") for n in names], may_accuse=True)
+    return _ranked(case, [Clue(n, AT.named, f"{n} {why}", detector="cause") for n in names], may_accuse=True)
 
 
 def _wide(case: Case, cause: Category) -> Place | None:
@@ -86,8 +85,8 @@ def _wide(case: Case, cause: Category) -> Place | None:
         said = quotes.quote(case.lead["example"], case.lead["template"])
         reason = f"{len(seen)} nodes below {leaf} report it: {said}"
         hangs = (f"hangs on {leaf}, which its neighbours complain about too",)
-        nodes = tuple(NodeSuspect(n, weighing.ACCUSED, len(seen) < total, hangs) for n in seen)
-        return Place(nodes, f"a switch or rail: {leaf}", (Suspect(leaf, "switch", SWITCH, ("logs",), (reason,)),))
+        nodes = tuple(NodeSuspect(n, weighing.AT.accused, len(seen) < total, hangs) for n in seen)
+        return Place(nodes, f"a switch or rail: {leaf}", (Suspect(leaf, "switch", AT.switch, ("logs",), (reason,)),))
     if not seen:
         return Place((), "no faulty node: the same error comes from many writers, and none of them names its node")
     return Place((), f"no faulty node: {len(seen)} of {total} nodes show the same error")
@@ -103,7 +102,7 @@ def _programme(case: Case, cause: Category) -> Place | None:
 
 def _by_clues(case: Case, cause: Category) -> Place:
     """What the detectors see: those of the cause, else or beside a doubtful one those of structure."""
-    is_echo = _is_reported(case, cause) or case.roots.is_wide
+    is_echo = _is_reported(case, cause) or case.roots.is_wide or cause.blames == "nobody"
     found = [] if is_echo else detectors.first(detectors.OF_CAUSE, case)
     mechanism = LOST if case.lead and re.search(roots.BOOT, case.lead["example"]) else ""
     if not found or not case.is_sure:
@@ -130,7 +129,7 @@ def _ranked(case: Case, found: Sequence[Clue], *, may_accuse: bool, mechanism: s
     accused = [n.node for n in nodes if n.is_suspect]
     leaf = weighing.shared_leaf(accused, case.inventory.leaf_of)
     reason = f"all {len(accused)} suspected nodes hang on {leaf}"
-    switch = (Suspect(leaf, "switch", SHARED_SWITCH, ("logs",), (reason,)),) if leaf else ()
+    switch = (Suspect(leaf, "switch", AT.shared_switch, ("logs",), (reason,)),) if leaf else ()
     return Place(nodes, _answer(case, accused), switch, mechanism, tuple(found))
 
 

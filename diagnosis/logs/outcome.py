@@ -10,15 +10,13 @@ from typing import Final
 
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.logs import words
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Role
 
-#: Seconds of silence after which a job without an end marker is not running any more.
-SILENCE_S: Final = 600.0
-#: The same in intervals between progress lines.
-QUIET_BEATS: Final = 10
+AT: Final = thresholds.of("outcome")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +81,15 @@ def ending(
     said_at = _last(catalogue, success)
     bad = catalogue.events.filter(pl.col("event").is_in(sorted(unrecovered)))
     terminal = bad.filter(
-        pl.col("role").is_in([Role.TEARDOWN.value, Role.CASCADE.value, Role.ROOT.value]) | pl.col("is_exception")
+        pl.col("role").is_in([Role.TEARDOWN.value, Role.CASCADE.value, Role.ROOT.value])
+        | (pl.col("is_exception") & pl.col("role").is_null())
     )
     is_torn_down = not bad.filter(pl.col("role") == Role.TEARDOWN.value).is_empty()
     last = catalogue.cells["last_at"].max()
     is_going_on = False
     if last_beat_at is not None and last is not None:
         now = as_of * SECOND if as_of is not None else float(last)  # type: ignore[arg-type]
-        is_going_on = (now - last_beat_at) / SECOND <= max(QUIET_BEATS * (beat_s or 0.0), SILENCE_S)
+        is_going_on = (now - last_beat_at) / SECOND <= max(AT.quiet_beats * (beat_s or 0.0), AT.silence_s)
     told = (
         (bool(success) and not (has_root and is_torn_down and root_outweighs),
          "succeeded", "the job says that it completed"),

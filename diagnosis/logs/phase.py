@@ -8,24 +8,23 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import taxonomy
+from diagnosis import taxonomy, thresholds
 from diagnosis.logs import progress, roots, stages, temporal, words
 from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Role
 
-#: Root events whose surroundings are read back.
-ROOTS_READ: Final = 8
-#: Lines before an error line in which its traceback begins, at most.
-FRAMES_BACK: Final = 60
+MOST: Final = thresholds.limits("phase")
+
+AT: Final = thresholds.of("phase")
+
 _DEATH_WORDS: Final = words.pattern("phrases", "process_died")
 _START_FAILED: Final = words.pattern("phrases", "start_failed")
 _WAIT_ENDS: Final = words.pattern("phrases", "wait_ended")
 _BROKEN: Final = words.pattern("phrases", "connection_broke")
 #: How long a watchdog says it waited, and from how many seconds on that is a hang.
-_WAITED: Final = re.compile(r"(?i)\b(?:for|after|waited|timeout)[ :=(]+(\d+(?:\.\d+)?) ?(ms|milliseconds|s|sec\w*)\b")
-LONG_WAIT_S: Final = 60.0
-_STATED: Final = re.compile(r"(?i)\b(?:iteration|iter|step|global_step)[ _:=#-]{0,3}0*(\d{1,15})\b")
+_WAITED: Final = words.regex("phrases", "waited")
+_STATED: Final = words.regex("phrases", "iteration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +79,8 @@ def _has_hung(case: Case, ended_at: int | None, has_death: bool) -> bool:
     cascades = case.catalogue.events.filter(pl.col("role") == Role.CASCADE.value, pl.col("jobs_with_it") == 0)
     if has_death or (case.pace.last_at is not None and cascades["is_stamped"].any()):
         return False
-    waited = [_WAITED.search(text) for text in cascades["example"]]
-    return bool(waited) and any(
-        w is not None
-        and float(w.group(1)) * (1e-3 if w.group(2).startswith("ms") or "milli" in w.group(2) else 1.0) >= LONG_WAIT_S
-        for w in waited
-    )
+    waited = [w for text in cascades["example"] if (w := _WAITED.search(text))]
+    return any(float(w.group(1)) * (1e-3 if w.group(2)[:2] in ("ms", "mi") else 1.0) >= AT.long_wait_s for w in waited)
 
 
 def _stopped_after_silence(case: Case) -> bool:
@@ -98,7 +93,7 @@ def _stopped_after_silence(case: Case) -> bool:
         return False
     causes = [e for e in case.roots.members if e not in decided["event"].to_list()]
     silence = (int(at) - last_at) / SECOND  # type: ignore[arg-type]  # polars' scalars are untyped
-    return not causes and silence > max(2 * temporal.HANG_INTERVALS * case.pace.usual_s, 2 * LONG_WAIT_S)
+    return not causes and silence > max(2 * temporal.AT.hang_intervals * case.pace.usual_s, 2 * AT.long_wait_s)
 
 
 def _ended_at(case: Case) -> tuple[int | None, bool]:
@@ -171,13 +166,13 @@ def _root_texts(case: Case) -> list[tuple[int, int, int | None, list[str]]]:
     """(file, line, time, lines of the record up to the root line) of some root lines."""
     out = []
     order = sorted(case.roots.members, key=lambda e: (-case.roots.weights[e], e))
-    for event in order[:ROOTS_READ]:
+    for event in order[: MOST.roots_read]:
         rows = case.table.rows(case.catalogue.masked(event), limit=200)
         rows = case.clocks.correct(rows, "at")
         for file, line, at in (
             rows.unique("source", keep="first", maintain_order=True).head(3).select("file", "line", "at").iter_rows()
         ):
-            before = case.table.around(file, max(1, line - FRAMES_BACK), line)
+            before = case.table.around(file, max(1, line - MOST.frames_back), line)
             source = before.filter(pl.col("line") == line)["source"][0]
             mine = before.filter(pl.col("source") == source)
             out.append((file, line, at, progress.read_lines(mine, case.table.files, case.read, 400)))
@@ -293,11 +288,8 @@ def _iteration(
 def _started_at(case: Case) -> int | None:
     """The iteration that "training starts at step n" names, or the last one that a checkpoint was saved at."""
     best = None
-    wanted = case.table.messages.filter(
-        pl.col("example").str.contains(
-            r"(?i)training (starts|begins|resumes) (at|from)|sav\w+ .{0,40}(checkpoint|ckpt)"
-        )
-    )
+    began = words.pattern("phrases", "began_at")
+    wanted = case.table.messages.filter(pl.col("example").str.contains(began))
     for example in wanted["example"].to_list():
         for match in _STATED.finditer(example):
             best = max(best or 0, int(match.group(1)))

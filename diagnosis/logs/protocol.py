@@ -7,7 +7,6 @@ Ascend's public fault finders).
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,27 +14,17 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import stats
-from diagnosis.logs import progress
+from diagnosis import stats, thresholds
+from diagnosis.logs import progress, words
 from diagnosis.logs.case import Case
 
-_GROUP: Final = re.compile(
-    r"\[PG (?:ID )?(?P<id>\d+)(?: PG GUID (?P<guid>[^\s(]+))?\s*(?:\((?P<name>[^)]*)\))?\s*Rank (?P<rank>\d+)\]"
-)
-_PREFIX: Final = re.compile(r"(?:\[|\b)rank ?(\d+)\]?", re.IGNORECASE)
-_PLAIN_RANK: Final = re.compile(r"\[Rank (\d+)\]")
-_WORK: Final = re.compile(r"SeqNum=(\d+), OpType=([A-Za-z_0-9]+)")
-_AT: Final = re.compile(r"(?:Timeout at NCCL work|at work): (\d+)")
-_ENQUEUED: Final = re.compile(r"last enqueued(?: NCCL)? work: (-?\d+)")
-_COMPLETED: Final = re.compile(r"last completed(?: NCCL)? work: (-?\d+)")
+MOST: Final = thresholds.limits("protocol")
 
-#: A message that a watchdog of some collective library wrote.
-WATCHDOG: Final = (
-    r"SeqNum=\d|last (enqueued|completed)( NCCL)? work|collective operation timeout|[Rr]eceived a dump signal"
+_GROUP, _RANK, _WORK, _AT, _ENQUEUED, _COMPLETED = (
+    words.regex("watchdogs", what) for what in ("group", "rank", "work", "at", "enqueued", "completed")
 )
-#: Lines of watchdogs that are read back, and bytes of each.
-READ_BACK: Final = 40_000
-LINE_BYTES: Final = 700
+#: A message that a watchdog of some collective library wrote.
+WATCHDOG: Final = words.pattern("watchdogs", "line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +57,8 @@ def states(case: Case) -> list[State]:
     told = case.table.messages.filter(pl.col("example").str.contains(WATCHDOG))["masked"].to_list()
     if not told:
         return []
-    rows = case.placed(case.table.rows(told, limit=READ_BACK))
-    texts = progress.read_lines(rows, case.table.files, case.read, LINE_BYTES)
+    rows = case.placed(case.table.rows(told, limit=MOST.read_back))
+    texts = progress.read_lines(rows, case.table.files, case.read, MOST.line_bytes)
     return read(zip(texts, rows["rank"], rows["node"], strict=True))
 
 
@@ -78,11 +67,8 @@ def read(lines: Iterable[tuple[str, int | None, str | None]]) -> list[State]:
     merged: dict[tuple[int, str], State] = {}
     for text, rank, node in lines:
         group = _GROUP.search(text)
-        prefix = _PREFIX.search(text[:40])
-        who = rank if rank is not None else int(prefix.group(1)) if prefix else None
-        plain = _PLAIN_RANK.search(text)
-        if who is None and (group or plain):
-            who = int(group.group("rank")) if group else int(plain.group(1)) if plain else None
+        said = _RANK.search(text)
+        who = rank if rank is not None else int(next(n for n in said.groups() if n)) if said else None
         if who is None:
             continue
         # "[PG ID 14 PG GUID 64(tp) Rank 4]": the GUID is the same on all members, the id is not

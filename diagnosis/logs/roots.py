@@ -15,59 +15,31 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis import stats, taxonomy
+from diagnosis import stats, taxonomy, thresholds
 from diagnosis.history import POOL_MIN
 from diagnosis.logs import words
 from diagnosis.logs.catalogue import STRUCTURE, Catalogue
 from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Level, Role
 
-STRENGTHS: Final = {"decisive": 1.0, "strong": 0.7, "weak": 0.4}
-#: Weight of an error line that no rule knows, and of one that is an exception.
-UNKNOWN_ERROR: Final = 0.22
-UNKNOWN_EXCEPTION: Final = 0.3
-#: Weight of a line that no rule knows and no healthy job prints, from a kernel or a scheduler, or a warning, on few
-#: nodes, as the job failed.
-UNKNOWN_SIGN: Final = 0.15
+AT: Final = thresholds.of("roots")
+
 #: The machine on which a scheduler's step daemon writes that a job was ended, whoever was the reason.
-SAID_ON: Final = re.compile(r"(?i)\bON \S+ CANCELLED\b")
-#: What is left of a cancelling as a cause once consequences of something else have been seen.
-CANCELLED_AFTER: Final = 0.1
-RECOVERED: Final = 0.05
-#: What is left of an event without a time of its own that training may have survived.
-UNDATED: Final = 0.7
+SAID_ON: Final = words.regex("phrases", "ended_on")
 #: A rank that a line names.
-RANK: Final = re.compile(r"(?i)\b(?:global )?rank(?: is)?[ :=#\[]{1,2}(\d{1,6})\b")
-#: What is left of a weak cause that peers of a dead process report, on many nodes.
-ECHO: Final = 0.15
+RANK: Final = words.regex("phrases", "rank")
 #: Words for something that goes wrong, in lines that state no level.
 ILL: Final = words.pattern("phrases", "ill")
 #: A line of source that a traceback quotes below its frame: as far in as only it stands, behind any prefix.
 QUOTED_CODE: Final = words.pattern("phrases", "quoted_code")
 CANCELLED: Final = "platform.scheduler.cancelled"
-#: A leader lighter than this is only a sign: what silence and order tell counts beside it.
-DOUBTFUL: Final = 0.35
 #: Kernel boot banner.
 BOOT: Final = words.pattern("phrases", "kernel_boot")
-#: An event this long after the first consequence is one itself.
-LATE_S: Final = 45.0
-LATE: Final = 0.35
-#: The same for a line that no rule knows.
-SIGN_LATE_S: Final = 5.0
-#: Weights below this are no root at all; joining needs this share of the leader's weight.
-LEAST: Final = 0.08
-SHARE: Final = 0.3
-#: Weight of a worker's death by a signal that no teardown sends: it names no cause, but nothing else can be it.
-KILLED: Final = 0.55
 DIED: Final = "hardware.host.killed"
 _SIGNALLED: Final = words.pattern("phrases", "killed_by_signal")
 #: How a launcher tells that a worker ended with a code or by a signal.
 DEATH: Final = words.pattern("phrases", "worker_ended")
-#: How much a root gains by other errors of the same node that few nodes share.
-COMPANY: Final = 0.2
-#: Events of one cause lie within this of the leader, before and after.
-BEFORE_S: Final = 900.0
-AFTER_S: Final = 120.0
 
 
 @dataclass(frozen=True)
@@ -128,21 +100,25 @@ def weigh(
         pl.when(pl.col("template").str.contains(STRUCTURE) | is_quoted)
         .then(0.0)
         .when(pl.col("role") == Role.ROOT.value)
-        .then(pl.col("strength").replace_strict(STRENGTHS, default=0.4, return_dtype=pl.Float64))
+        .then(
+            pl.col("strength").replace_strict(
+                {s: getattr(AT, s) for s in Strength}, default=AT.weak, return_dtype=pl.Float64
+            )
+        )
         .when(
             pl.col("role").is_in([Role.CONFIRMATION.value, Role.TEARDOWN.value])
             & (pl.col("example").str.contains(_SIGNALLED) | (pl.col("category") == DIED))
             & is_few
         )
-        .then(KILLED)
+        .then(AT.killed)
         .when(pl.col("role").is_not_null())
         .then(0.0)
         .when(pl.col("is_exception") & (pl.col("level") >= Level.NONE.value))
-        .then(UNKNOWN_EXCEPTION)
+        .then(AT.unknown_exception)
         .when(pl.col("level") >= Level.ERROR.value)
-        .then(UNKNOWN_ERROR)
+        .then(AT.unknown_error)
         .when(is_sign)
-        .then(UNKNOWN_SIGN)
+        .then(AT.unknown_sign)
         .otherwise(0.0)
     )
     # everybody's word of broken communication beside everybody's known consequences is one more of them
@@ -153,20 +129,20 @@ def weigh(
         & ~is_rare
         & pl.lit(has_wide_echo(events, total))
     )
-    base = pl.when(is_echo).then(base * ECHO).otherwise(base)
+    base = pl.when(is_echo).then(base * AT.echo).otherwise(base)
     late = pl.lit(1.0)
     if consequence_at is not None and is_dated:
         # a line that no rule knows is a cause only if it comes first
-        slack = pl.when(base == UNKNOWN_SIGN).then(SIGN_LATE_S).otherwise(LATE_S) * SECOND
+        slack = pl.when(base == AT.unknown_sign).then(AT.sign_late_s).otherwise(AT.late_s) * SECOND
         is_late = pl.col("first_at").is_not_null() & (pl.col("first_at") > consequence_at + slack)
-        late = pl.when(is_late).then(LATE).otherwise(1.0)
+        late = pl.when(is_late).then(AT.late).otherwise(1.0)
     is_after = pl.lit(is_slow) if consequence_at is None else pl.lit(is_slow) | (pl.col("first_at") >= consequence_at)
     late = (
         pl.when(pl.col("category").fill_null("").str.starts_with(CANCELLED) & is_after)
-        .then(CANCELLED_AFTER)
+        .then(AT.cancelled_after)
         .otherwise(late)
     )
-    again = pl.when(pl.Series(recovered)).then(RECOVERED).when(pl.Series(doubtful)).then(UNDATED).otherwise(1.0)
+    again = pl.when(pl.Series(recovered)).then(AT.recovered).when(pl.Series(doubtful)).then(AT.undated).otherwise(1.0)
     return events.select((base * pl.col("novelty") * late * again).fill_null(0.0).alias("weight")).to_series()
 
 
@@ -178,7 +154,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
         named: nodes that the lines of a node-less event name, by event.
         by: the fallback that these weights come from.
     """
-    events = catalogue.events.with_columns(weight=weights).filter(pl.col("weight") >= LEAST)
+    events = catalogue.events.with_columns(weight=weights).filter(pl.col("weight") >= AT.least)
     by_event = dict(catalogue.events.with_columns(weight=weights).select("event", "weight").iter_rows())
     if events.is_empty():
         return Roots(weights=by_event, named=named)
@@ -187,7 +163,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
     ranked = _ranked(events, places, total)
     # what mere signs say of most nodes is no matter of the one that stands out beside it
     of_most = [r for r in ranked if 2 * len(places[r["event"]]) > total > 2 and _is_near(r, ranked[0])]
-    if ranked[0]["weight"] <= UNKNOWN_SIGN and of_most:
+    if ranked[0]["weight"] <= AT.unknown_sign and of_most:
         ranked = [of_most[0], *(r for r in ranked if r is not of_most[0])]
     lead = ranked[0]
     home = _home(lead, ranked, places)
@@ -197,7 +173,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
         return Roots(weights=by_event, named=named)
     members = [lead["event"]]
     for row in ranked[1:]:
-        if row["weight"] < SHARE * lead["weight"] or not _is_near(row, lead):
+        if row["weight"] < AT.share * lead["weight"] or not _is_near(row, lead):
             continue
         here = places[row["event"]]
         same_kind = _kind(row["category"]) == _kind(lead["category"])
@@ -211,7 +187,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
             members.append(row["event"])
     members = [r["event"] for r in without_summaries([r for r in ranked if r["event"] in members])]
     if is_narrow:
-        signs = {e for e, w in by_event.items() if w >= LEAST}
+        signs = {e for e, w in by_event.items() if w >= AT.least}
         members += _first_hand(catalogue, lead, home, members, signs)
     else:
         members += _gave_way(catalogue, lead, home, members)
@@ -333,7 +309,7 @@ def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) ->
             max((said.get(n, 0.0) for n in places[row["event"]]), default=0.0) - row["weight"] if is_narrow else 0.0
         )
         return (
-            -round(row["weight"] * (1 + COMPANY * min(1.0, company)), 2),
+            -round(row["weight"] * (1 + AT.company * min(1.0, company)), 2),
             not is_narrow,
             float("inf") if at is None else float(at),
             row["first_line"],
@@ -357,7 +333,7 @@ def _is_near(row: dict[str, Any], lead: dict[str, Any]) -> bool:
     """Whether an event may lie around the leader; the time of one without stamps is only known to lie between two
     others."""
     (low, high), (lead_low, lead_high) = _window(row), _window(lead)
-    return low <= lead_high + AFTER_S * SECOND and high >= lead_low - BEFORE_S * SECOND
+    return bool(low <= lead_high + AT.after_s * SECOND and high >= lead_low - AT.before_s * SECOND)
 
 
 def _window(row: dict[str, Any]) -> tuple[float, float]:

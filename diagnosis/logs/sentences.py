@@ -8,8 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import taxonomy
-from diagnosis.classify import CONCLUSIVE
+from diagnosis import classify, taxonomy, thresholds
 from diagnosis.logs import messages, quotes
 from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
@@ -19,17 +18,10 @@ from diagnosis.logs.phase import Moment
 from diagnosis.model import Role
 from diagnosis.result import LogDiagnosis, LogEvent, Verdict
 
-#: Equal distances from which on odd iterations are a rhythm, and up to how many iterations one is looked for.
-PERIODS: Final = 2
-RHYTHM_MOST: Final = 200
-#: Ranks from which on the first to fall silent tell something, and how much earlier they must be.
-RANKS_LEAST: Final = 4
-SILENT_LEAST_S: Final = 5.0
-SILENT_BEATS: Final = 3.0
-#: Characters of a line in which the clause to quote is looked for.
-CLAUSE_FROM: Final = 600
-#: Confidence from which on the cause is said without reserve.
-SURE: Final = 0.8
+MOST: Final = thresholds.limits("sentences")
+
+AT: Final = thresholds.of("sentences")
+
 _STAGE: Final = {
     "launch": "while launching",
     "rendezvous": "while the ranks were meeting",
@@ -93,7 +85,7 @@ def _quoted(logs: LogDiagnosis, roots: Sequence[LogEvent], said: str) -> str:
     if event is None:
         return ""
     fault = logs.indicators[0].text if logs.indicators and roots else quotes.quote(event.example, event.template)
-    clause = quotes.clause(quotes.quote(event.example, event.template, CLAUSE_FROM), fault)
+    clause = quotes.clause(quotes.quote(event.example, event.template, MOST.clause_from), fault)
     return f": “{clause}”" if clause and clause.lower() not in said.lower() else ""
 
 
@@ -169,10 +161,10 @@ def _fell_silent(case: Case, when: Moment) -> tuple[str, ...]:
         return ()
     own = case.catalogue.cells.filter(pl.col("last_at") < when.ended_at).drop_nulls("rank")
     last = own.group_by("rank").agg(at=pl.col("last_at").max()).sort("at", "rank")
-    if last.height < RANKS_LEAST:
+    if last.height < AT.ranks_least:
         return ()
     usual = int(last["at"].median())  # type: ignore[arg-type]
-    least = max(SILENT_LEAST_S, SILENT_BEATS * (case.pace.usual_s or 0.0)) * SECOND
+    least = max(AT.silent_least_s, AT.silent_beats * (case.pace.usual_s or 0.0)) * SECOND
     first = last.filter(pl.col("at") < usual - least)
     if not 0 < first.height <= last.height / 4:
         return ()
@@ -197,12 +189,12 @@ def odd(iterations: Sequence[tuple[int, float]]) -> tuple[str, ...]:
 def _aperiodic(iterations: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
     """Without those that recur at one distance, as evaluations and checkpoints do."""
     numbers = {n for n, _ in iterations}
-    steps = {b - a for a in numbers for b in numbers if b - a > 1} if len(numbers) <= RHYTHM_MOST else set()
+    steps = {b - a for a in numbers for b in numbers if b - a > 1} if len(numbers) <= MOST.rhythm_most else set()
     rhythm: set[int] = set()
     for step in sorted(steps):
         beside = {n for n in numbers if n - step in numbers or n + step in numbers}
         mine = max(({n for n in beside if n % step == k} for k in {n % step for n in beside}), key=len, default=set())
-        if len(mine) > max(len(rhythm), PERIODS):
+        if len(mine) > max(len(rhythm), AT.periods):
             rhythm = mine
     return [(n, score) for n, score in iterations if n not in rhythm]
 
@@ -243,9 +235,9 @@ def inferred(case: Case, when: Moment, where: Place, verdict: Verdict, roots: Se
 
 def _cause(title: str, confidence: float) -> str:
     """The cause in words that are as sure as the figure."""
-    if confidence >= SURE:
+    if confidence >= AT.sure:
         return f"Cause: {title} ({confidence:.0%} sure)."
-    if confidence >= CONCLUSIVE:
+    if confidence >= classify.AT.conclusive:
         return f"Probable cause: {title} ({confidence:.0%} sure)."
     return f"Not conclusive; closest to {title} ({confidence:.0%} sure)."
 

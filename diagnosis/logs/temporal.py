@@ -9,37 +9,14 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from diagnosis import stats, thresholds
 from diagnosis.logs import stages
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.progress import Progress
 from diagnosis.model import Level, Role
 
-#: Silence longer than this many usual intervals (and than the floor) is a hang.
-HANG_INTERVALS: Final = 5.0
-HANG_FLOOR_S: Final = 8.0
-#: A slowdown: this much longer than before, for this many printed intervals up to the end.
-SLOWER: Final = 1.3
-SLOW_BEATS: Final = 3
-#: Durations in a window, how much longer than the usual one it must be, and the share of windows from which on
-#: nothing is usual.
-PHASE: Final = 8
-PHASE_SLOWER: Final = 1.6
-PHASE_SHARE: Final = 0.4
-#: Difference of the medians over the spread, times the root of the shorter side.
-LEAST_GAIN: Final = 4.0
-#: Iterations shorter than this are coarse where stamps are whole seconds; the spread of such durations, and how many
-#: on either side make a slowdown.
-COARSE_S: Final = 8.0
-GRAIN_S: Final = 0.4
-COARSE_BEATS: Final = 8
-#: Progress lines after an event from which on it was survived.
-SURVIVED_BEATS: Final = 3
-#: Share of a marker's writers that must print it again for a restart, and how long after the first time.
-RESTARTED: Final = 0.6
-RESTART_S: Final = 30.0
-#: How long a writer must go on with what it printed before, where nothing shows progress.
-PULSE_S: Final = 60.0
+AT: Final = thresholds.of("temporal")
 
 
 @dataclass(frozen=True)
@@ -98,21 +75,19 @@ def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
     known = beats.with_row_index("row").drop_nulls("seconds").filter(pl.col("seconds") > 0)
     # the first iterations warm up: compilers, caches, memory pools
     known = known.tail(min(400, max(0, known.height - 2)))
-    if known.height < 2 * SLOW_BEATS + 1:
+    if known.height < 2 * AT.slow_beats + 1:
         return None
     values = known["seconds"].to_numpy()
-    cuts = range(SLOW_BEATS, len(values) - SLOW_BEATS + 1)
-    if np.all(values == np.round(values)) and float(np.median(values)) < COARSE_S:
+    if np.all(values == np.round(values)) and float(np.median(values)) < AT.coarse_s:
         return _coarse_slowdown(known["row"].to_numpy(), values)
-    # the split that leaves the least distance to the two medians
-    cut = min(cuts, key=lambda k: _distance(values[:k]) + _distance(values[k:]))
+    cut = stats.change_point(values, AT.slow_beats) or len(values) // 2
     before, after = values[:cut], values[cut:]
     base = float(np.median(before))
-    spread = max(1.4826 * float(np.median(np.abs(before - base))), 0.02 * base)
+    spread = max(stats.spread(before), 0.02 * base)
     ratio = float(np.median(after)) / base
-    is_lasting = float(np.quantile(after, 0.2)) >= base * (1 + 0.6 * (SLOWER - 1))
+    is_lasting = float(np.quantile(after, 0.2)) >= base * (1 + 0.6 * (AT.slower - 1))
     gain = (float(np.median(after)) - base) / spread * np.sqrt(min(cut, len(values) - cut))
-    if ratio < SLOWER or not is_lasting or gain < LEAST_GAIN:
+    if ratio < AT.slower or not is_lasting or gain < AT.least_gain:
         return None
     return int(known["row"][cut]), ratio
 
@@ -123,7 +98,7 @@ def _coarse_slowdown(rows: np.ndarray, values: np.ndarray) -> tuple[int, float] 
     """
     held = np.minimum(values, 3 * max(float(np.median(values)), 1.0))
     sums, squares = np.cumsum(held), np.cumsum(held**2)
-    k = np.arange(COARSE_BEATS, len(held) - COARSE_BEATS + 1)
+    k = np.arange(AT.coarse_beats, len(held) - AT.coarse_beats + 1)
     if not len(k):
         return None
     left, right = sums[k - 1], sums[-1] - sums[k - 1]
@@ -132,28 +107,28 @@ def _coarse_slowdown(rows: np.ndarray, values: np.ndarray) -> tuple[int, float] 
     before, after = held[:cut], held[cut:]
     base, later = float(before.mean()), float(after.mean())
     # up to the end: the last third is as slow as the rest
-    tail = float(after[-max(COARSE_BEATS // 2, len(after) // 3) :].mean())
-    gain = (later - base) / max(float(before.std()), GRAIN_S) * np.sqrt(min(cut, len(held) - cut))
-    if base <= 0 or later < SLOWER * base or tail < base * (1 + 0.6 * (SLOWER - 1)) or gain < 2 * LEAST_GAIN:
+    tail = float(after[-max(AT.coarse_beats // 2, len(after) // 3) :].mean())
+    gain = (later - base) / max(float(before.std()), AT.grain_s) * np.sqrt(min(cut, len(held) - cut))
+    if base <= 0 or later < AT.slower * base or tail < base * (1 + 0.6 * (AT.slower - 1)) or gain < 2 * AT.least_gain:
         return None
     return int(rows[cut]), later / base
 
 
 def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
-    """The longest run of iterations that took longer for a while: windows of :data:`PHASE` durations without their
+    """The longest run of iterations that took longer for a while: windows of ``phase`` durations without their
     longest, which may be a checkpoint, against the median window. O(n × window)."""
     known = beats.drop_nulls("seconds")
     values = known["seconds"].to_numpy()
-    if len(values) < 4 * PHASE:
+    if len(values) < 4 * AT.phase:
         return None
-    windows = np.lib.stride_tricks.sliding_window_view(values, PHASE)
+    windows = np.lib.stride_tricks.sliding_window_view(values, AT.phase)
     sums = windows.sum(axis=1) - windows.max(axis=1)
     base = float(np.median(sums))
     # stamps of whole seconds say no more than that
     grain = 1.0 if np.all(values == np.round(values)) else 0.0
-    spread = 1.4826 * float(np.median(np.abs(sums - base)))
-    is_slow = sums > max(PHASE_SLOWER * base, base + 6 * spread, base + 2 * grain)
-    is_slow[:PHASE] = False
+    spread = stats.spread(sums)
+    is_slow = sums > max(AT.phase_slower * base, base + 6 * spread, base + 2 * grain)
+    is_slow[: AT.phase] = False
     best: tuple[int, int] | None = None
     start = None
     for k, slow in enumerate([*is_slow.tolist(), False]):
@@ -163,18 +138,14 @@ def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
             if best is None or k - start > best[1] - best[0]:
                 best = (start, k)
             start = None
-    if best is None or best[1] - best[0] < PHASE // 2 or (is_slow.mean() > PHASE_SHARE):
+    if best is None or best[1] - best[0] < AT.phase // 2 or (is_slow.mean() > AT.phase_share):
         return None
     # of the windows' iterations those nearer to the slowest window's than to the usual pace
     top = float(sums[best[0] : best[1]].max())
-    inside = np.arange(best[0], min(best[1] + PHASE, len(values)))
-    slow_ones = inside[values[inside] > (base + top) / (2 * (PHASE - 1))]
+    inside = np.arange(best[0], min(best[1] + AT.phase, len(values)))
+    slow_ones = inside[values[inside] > (base + top) / (2 * (AT.phase - 1))]
     usual = max(float(np.delete(values, slow_ones).mean()), 1e-9)
-    return int(known["n"][int(slow_ones[0])]), int(known["n"][int(slow_ones[-1])]), top / (PHASE - 1) / usual
-
-
-def _distance(values: np.ndarray) -> float:
-    return float(np.abs(values - np.median(values)).sum())
+    return int(known["n"][int(slow_ones[0])]), int(known["n"][int(slow_ones[-1])]), top / (AT.phase - 1) / usual
 
 
 def undated(catalogue: Catalogue, pace_: Pace) -> pl.Series:
@@ -188,16 +159,16 @@ def undated(catalogue: Catalogue, pace_: Pace) -> pl.Series:
     ).to_series()
 
 
-def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace) -> pl.Series:
+def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace, marks: pl.DataFrame) -> pl.Series:
     """For each event whether training went on after its last line: later progress demotes an earlier error.
 
     A line without a time of its own may be much younger than the last time before it: only the next one bounds it.
     """
     if progress.beats.is_empty():
-        return _outlived(catalogue)
+        return _outlived(catalogue) | _prepared_on(catalogue, marks)
     times = pace_.beats["at"].drop_nulls().sort()
-    if times.len() >= SURVIVED_BEATS + 1:
-        edge = int(times[-SURVIVED_BEATS])
+    if times.len() >= AT.survived_beats + 1:
+        edge = int(times[-AT.survived_beats])
         by_time = catalogue.events.select(
             (pl.col("until_at").is_not_null() & (pl.col("until_at") < edge)).alias("is")
         ).to_series()
@@ -210,9 +181,9 @@ def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace) -> pl.Serie
     edges = (
         progress.beats.sort("file", "line")
         .group_by("file")
-        .agg(edge=pl.col("line").tail(SURVIVED_BEATS).min(), beats=pl.len())
+        .agg(edge=pl.col("line").tail(AT.survived_beats).min(), beats=pl.len())
     )
-    inside = catalogue.cells.join(edges.filter(pl.col("beats") > SURVIVED_BEATS), on="file", how="left")
+    inside = catalogue.cells.join(edges.filter(pl.col("beats") > AT.survived_beats), on="file", how="left")
     survived = inside.group_by("event").agg(
         done=((pl.col("last_line") < pl.col("edge")) & pl.col("edge").is_not_null()).all()
     )
@@ -229,12 +200,27 @@ def _went_on(catalogue: Catalogue, progress: Progress) -> pl.Series:
     edges = (
         progress.beats.sort("file", "line")
         .group_by("file", "source")
-        .agg(edge=pl.col("line").tail(SURVIVED_BEATS).min(), beats=pl.len())
-        .filter(pl.col("beats") >= SURVIVED_BEATS)
+        .agg(edge=pl.col("line").tail(AT.survived_beats).min(), beats=pl.len())
+        .filter(pl.col("beats") >= AT.survived_beats)
     )
     mine = catalogue.cells.join(edges, on=["file", "source"], how="left")
     done = mine.group_by("event").agg(is_over=(pl.col("last_line") < pl.col("edge")).fill_null(False).all())
     return catalogue.events.join(done, on="event", how="left", maintain_order="left")["is_over"].fill_null(False)
+
+
+def _prepared_on(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
+    """For each exception whether every writer of it went on to a later step of its preparations: it was caught. A
+    launch or a rendezvous may be the next run's, a save may be the last act of a dying one."""
+    steps = marks.filter(pl.col("stage").is_in(["model_build", "checkpoint_load", "training"]))
+    edges = (
+        catalogue.cells.join(steps.select("masked"), on="masked")
+        .group_by("file", "source")
+        .agg(edge=pl.col("last_line").max())
+    )
+    mine = catalogue.cells.join(edges, on=["file", "source"], how="left")
+    done = mine.group_by("event").agg(is_over=(pl.col("last_line") < pl.col("edge")).fill_null(False).all())
+    joined = catalogue.events.join(done, on="event", how="left", maintain_order="left")
+    return joined.select(pl.col("is_over").fill_null(False) & pl.col("is_exception")).to_series().rename("is")
 
 
 def restarted_at(catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace) -> int | None:
@@ -251,7 +237,9 @@ def restarted_at(catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace) -> int 
             apart=(pl.col("last_at") - pl.col("first_at")).median(),
             at=pl.col("last_at").median(),
         )
-        .filter((pl.col("again") >= RESTARTED) & (pl.col("writers") >= 2) & (pl.col("apart") >= RESTART_S * SECOND))
+        .filter(
+            (pl.col("again") >= AT.restarted) & (pl.col("writers") >= 2) & (pl.col("apart") >= AT.restart_s * SECOND)
+        )
     )
     at = again["at"].max()
     if at is None:
@@ -271,13 +259,13 @@ def _outlived(catalogue: Catalogue) -> pl.Series:
     plain = events.filter(is_plain)["event"]
     cells = catalogue.cells.drop_nulls(["first_at", "last_at"]).filter(pl.col("is_stamped"))
     pulse = (
-        cells.filter(pl.col("event").is_in(plain.implode()) & (pl.col("n") > SURVIVED_BEATS))
+        cells.filter(pl.col("event").is_in(plain.implode()) & (pl.col("n") > AT.survived_beats))
         .sort(pl.col("last_at") - pl.col("first_at"), "masked", descending=[True, False])
         .unique("source", keep="first", maintain_order=True)
         .select("source", begun="first_at", ended="last_at")
     )
     mine = cells.filter(pl.col("event").is_in(events.filter(is_weak & ~is_plain)["event"].implode()))
-    gone_on = (pl.col("begun") < pl.col("first_at")) & (pl.col("ended") > pl.col("last_at") + int(PULSE_S * SECOND))
+    gone_on = (pl.col("begun") < pl.col("first_at")) & (pl.col("ended") > pl.col("last_at") + int(AT.pulse_s * SECOND))
     done = mine.join(pulse, on="source", how="left").group_by("event").agg(is_over=gone_on.fill_null(False).all())
     joined = events.join(done, on="event", how="left", maintain_order="left")
     return joined["is_over"].fill_null(False).rename("is")
@@ -318,4 +306,4 @@ def is_hang(pace_: Pace, ended_at: int | None, has_death: bool) -> bool:
     if has_death or pace_.last_at is None or ended_at is None or pace_.usual_s is None:
         return False
     silence = (ended_at - pace_.last_at) / SECOND
-    return silence > max(HANG_INTERVALS * pace_.usual_s, HANG_FLOOR_S)
+    return bool(silence > max(AT.hang_intervals * pace_.usual_s, AT.hang_floor_s))

@@ -8,18 +8,16 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.logs import dating, temporal
 from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Role
 
-#: Nodes with a lane; the page groups them.
-LANES: Final = 1_024
-MARKS_PER_LANE: Final = 12
-ITERATIONS: Final = 400
-#: From this share of durations of zero on, stamps are coarser than iterations; means then span so many ticks.
-SHARE_OF_ZEROS: Final = 0.1
-TICKS: Final = 4
+MOST: Final = thresholds.limits("timeline")
+
+AT: Final = thresholds.of("timeline")
+
 _SHOWN: Final = (Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value, Role.CONFIRMATION.value)
 
 
@@ -30,7 +28,7 @@ def build(
     lane first."""
     spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
     times = case.catalogue.cells.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
-    nodes = [*dict.fromkeys([*ranked, *case.catalogue.nodes])][:LANES]
+    nodes = [*dict.fromkeys([*ranked, *case.catalogue.nodes])][: MOST.lanes]
     return {
         "t0": _s(times[0]),
         "t1": _s(times[1]),
@@ -79,7 +77,7 @@ def _lane(
             a, b = max(low, window[0]), min(high, window[1])
             if a < b:
                 segments.append({"stage": stage, "t0": _s(a), "t1": _s(b)})
-    first = marked.unique("event", keep="first", maintain_order=True).head(MARKS_PER_LANE)
+    first = marked.unique("event", keep="first", maintain_order=True).head(MOST.marks_per_lane)
     return {
         "node": node,
         "segments": segments,
@@ -95,13 +93,13 @@ def paced(beats: pl.DataFrame) -> pl.DataFrame:
     """``beats`` (``n``, ``at``, ``seconds``) with means over several ticks where stamps are coarser than iterations:
     whole seconds would draw a step of 0.2 s as four of nothing and one of a second. O(n log n)."""
     known = beats["seconds"].drop_nulls()
-    if not known.len() or (known == 0).sum() < SHARE_OF_ZEROS * known.len() or beats["at"].null_count():
+    if not known.len() or (known == 0).sum() < AT.share_of_zeros * known.len() or beats["at"].null_count():
         return beats
     at, number = np.maximum.accumulate(beats["at"].to_numpy()), beats["n"].to_numpy()
     ticks = np.diff(at)
     if not (ticks > 0).any():
         return beats
-    back = np.searchsorted(at, at - TICKS * ticks[ticks > 0].min(), "right") - 1
+    back = np.searchsorted(at, at - AT.ticks * ticks[ticks > 0].min(), "right") - 1
     turns = number - number[back]
     seconds = np.where((back >= 0) & (turns > 0), (at - at[back]) / SECOND / np.maximum(turns, 1), np.nan)
     return beats.with_columns(seconds=pl.Series(seconds).fill_nan(None))
@@ -109,9 +107,9 @@ def paced(beats: pl.DataFrame) -> pl.DataFrame:
 
 def _iterations(case: Case, odd: dict[int, float]) -> list[dict[str, Any]]:
     beats = paced(case.pace.beats)
-    if beats.height > ITERATIONS:
+    if beats.height > MOST.iterations:
         # the end is where the failure is: half of the points for the last tenth
-        half = ITERATIONS // 2
+        half = MOST.iterations // 2
         cut = beats.height - half
         beats = pl.concat([beats.head(cut).gather_every(max(1, cut // half)), beats.tail(half)])
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis import classify, taxonomy
+from diagnosis import classify, taxonomy, thresholds
 from diagnosis.logs import catalogue as catalogues
 from diagnosis.logs import (
     dating,
@@ -27,25 +28,22 @@ from diagnosis.logs import (
     timeline,
 )
 from diagnosis.logs import events as tables
-from diagnosis.logs.case import Case, fingerprint
+from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.detectors.watchdogs import MISMATCH
 from diagnosis.logs.locate import Place
+from diagnosis.logs.mask import VERSION as MASK_VERSION
 from diagnosis.logs.phase import Moment
 from diagnosis.logs.roots import DEATH, without_summaries
 from diagnosis.model import Role
 from diagnosis.result import Attempt, Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
 
-#: Lines listed of one root event, of any other event, and events listed at all.
-ROOT_LINES: Final = 4_000
-OTHER_LINES: Final = 20
-EVENTS: Final = 60
-#: What a scheduler says later than this after its decision follows from it.
-DECISION_S: Final = 5.0
-NODE_NAMES: Final = 64
+MOST: Final = thresholds.limits("verdict")
+
+AT: Final = thresholds.of("verdict")
+
 #: Rules that know an exception by its form alone.
 GENERIC: Final = ("code.exception", "code.assertion")
-INDICATORS: Final = 12
 #: What the lines of ranks that called different collectives are otherwise taken for.
 NOT_ITS_CAUSE: Final = ("unknown", "framework.collective", "framework.collective.timeout")
 
@@ -172,7 +170,7 @@ def _first_word(case: Case, roots: list[int]) -> list[int]:
     known = [t for t in at.values() if t is not None]
     if len(decided) < 2 or not known:
         return roots
-    return [e for e in roots if at.get(e) is None or at[e] <= min(known) + DECISION_S * SECOND]
+    return [e for e in roots if at.get(e) is None or at[e] <= min(known) + AT.decision_s * SECOND]
 
 
 def _precedence(case: Case, event: int) -> tuple[float, float, int, int]:
@@ -284,7 +282,7 @@ def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: se
             -(r["n"] or 0),
             r["event"],
         ),
-    )[:EVENTS]
+    )[: MOST.events]
     home = set(case.roots.nodes) or (set() if case.roots.is_wide else accused)
     rows = [r for r in rows if r["event"] in rank or not re.search(catalogues.STRUCTURE, r["template"])]
     cells = dating.said_at(case.catalogue, case.pace, roles)
@@ -310,7 +308,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
     mine = cells.filter(pl.col("event") == event)
     names = sorted(mine["node"].drop_nulls().unique().to_list())
     is_root = role == Role.ROOT.value
-    rows = case.table.rows(case.catalogue.masked(event), limit=ROOT_LINES if is_root else OTHER_LINES)
+    rows = case.table.rows(case.catalogue.masked(event), limit=MOST.root_lines if is_root else MOST.other_lines)
     rows = case.placed(rows)
     if is_root and home:
         # the same words elsewhere are the echo of the fault, not the fault
@@ -323,7 +321,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
     )
     if is_root and (row["category"] or "").startswith("platform.scheduler"):
         # repeated for every step, a decision is still one
-        rows = rows.filter((pl.col("at") <= pl.col("at").min() + int(DECISION_S * SECOND)).fill_null(True))
+        rows = rows.filter((pl.col("at") <= pl.col("at").min() + int(AT.decision_s * SECOND)).fill_null(True))
     first_at: int | None = mine["said_at"].min()  # type: ignore[assignment]
     last_at: int | None = row["last_at"]
     refs = tuple(
@@ -341,7 +339,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
         level=row["level"] or 0,
         count=row["n"] or 0,
         of_nodes=len(case.catalogue.nodes),
-        node_names=tuple(names[:NODE_NAMES]),
+        node_names=tuple(names[: MOST.node_names]),
         nodes=row["n_nodes"] or 0,
         jobs_with_it=row["jobs_with_it"] or 0,
         healthy_jobs=case.healthy,
@@ -356,7 +354,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
 
 def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:
     out = []
-    for event in lead[:INDICATORS]:
+    for event in lead[: MOST.indicators]:
         if not event.lines:
             continue
         ref = event.lines[0]
@@ -387,3 +385,10 @@ def _attempts(case: Case) -> tuple[Attempt, ...]:
     return (
         Attempt(0, None if low is None else low / SECOND, None if high is None else high / SECOND, case.ending.outcome),
     )
+
+
+def fingerprint(templates: Sequence[str], symptom: str, mechanism: str) -> str:
+    """Links incidents of one cause: a hash over root templates, or over symptom and mechanism; never category, node,
+    rank or time."""
+    content = "\n".join([f"mask {MASK_VERSION}", *(sorted(set(templates)) or [symptom, mechanism])])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]

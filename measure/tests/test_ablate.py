@@ -14,17 +14,17 @@ def found(kind: list[Switch], name: str) -> Switch:
     return next(s for s in kind if s.id == name)
 
 
-def test_a_threshold_is_moved_in_its_module_and_where_others_imported_it_by_name() -> None:
-    usual = roots.LEAST
-    moved = found(switches.thresholds(1.3), "roots.LEAST")
+def test_a_threshold_is_moved_while_its_switch_is_applied() -> None:
+    usual = roots.AT.least
+    moved = found(switches.thresholds(1.3), "roots.least")
     with switches.applied([moved]):
-        assert pytest.approx(1.3 * usual) == roots.LEAST
-    assert usual == roots.LEAST
+        assert pytest.approx(1.3 * usual) == roots.AT.least
+    assert usual == roots.AT.least
 
 
 def test_a_whole_number_moves_by_one_at_least() -> None:
-    assert all(abs(s.value - round(s.value)) < 1e-9 for s in switches.thresholds(0.7) if s.id == "homes.SHARED")
-    assert found(switches.thresholds(0.7), "homes.SHARED").value == 1
+    assert all(abs(s.value - round(s.value)) < 1e-9 for s in switches.thresholds(0.7) if s.id == "homes.shared")
+    assert found(switches.thresholds(0.7), "homes.shared").value == 1
 
 
 def test_a_step_that_is_switched_off_gives_its_argument_back() -> None:

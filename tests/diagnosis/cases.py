@@ -7,6 +7,7 @@ from pathlib import Path
 from diagnosis import inventory
 from diagnosis.history import History
 from diagnosis.logs.case import Case, open_case
+from diagnosis.model import JobHints
 from tests.diagnosis.synthetic import Job, read_files
 
 
@@ -16,5 +17,15 @@ def case_of(job: Job, work: Path, without: frozenset[str] = frozenset()) -> Case
     hints = job.hints()
     known = inventory.read(parsed, hints)
     case = open_case(parsed, inventory=known, hints=hints, history=History(), read=read, without=without)
+    assert case is not None
+    return case
+
+
+def case_of_lines(work: Path, *lines: str) -> Case:
+    """The case of one log, alone."""
+    parsed, read = read_files({"train.log": "\n".join([*lines, ""]).encode()}, work)
+    case = open_case(
+        parsed, inventory=inventory.read(parsed, JobHints()), hints=JobHints(), history=History(), read=read
+    )
     assert case is not None
     return case

@@ -1,6 +1,6 @@
 """Votes of rules, runner-up, several labels, and the right to be inconclusive."""
 
-from diagnosis.classify import CONCLUSIVE, Hint, classify
+from diagnosis.classify import AT, Hint, classify
 from diagnosis.classify_model import Level, Model
 from diagnosis.model import Role
 
@@ -129,7 +129,7 @@ def test_a_model_taught_by_many_may_argue_but_not_win_alone() -> None:
 
 def test_past_decisions_correct_the_confidence() -> None:
     shy = model(calibration=((0.0, 0.02), (1.0, 0.4)))
-    assert classify([hint("nvidia.xid.79")], model=shy).confidence < CONCLUSIVE
+    assert classify([hint("nvidia.xid.79")], model=shy).confidence < AT.conclusive
 
 
 def test_the_shares_of_the_two_candidates_are_at_most_the_whole() -> None:

@@ -54,8 +54,10 @@ def test_a_limit_that_comes_after_a_cause_is_only_the_end(tmp_path: Path) -> Non
         ("NVRM: Xid (PCI:0000:4e:00): 45, pid=811, name=python3, Ch 00000010 caused by previous Xid 94", "gpu_ecc"),
         ("./run.sh: line 12:  4242 Killed                  python train.py", "process_killed"),
         ("Killed", "process_killed"),
+        ("Getötet", "process_killed"),
+        ("evicted: the worker may have exceeded the pod's memory limit (8Gi)", "host_oom"),
     ],
-    ids=["last error", "previous code", "shell", "bare"],
+    ids=["last error", "previous code", "shell", "bare", "shell in German", "memory limit"],
 )
 def test_the_inner_cause_is_classified_not_its_wrapper(line: str, subcategory: str, tmp_path: Path) -> None:
     logs = logs_of(tmp_path, "step 1 loss 2.1", line)
@@ -66,3 +68,66 @@ def test_the_inner_cause_is_classified_not_its_wrapper(line: str, subcategory: s
 def test_a_log_that_reaches_its_last_step_has_succeeded(tmp_path: Path) -> None:
     logs = logs_of(tmp_path, *(f"step {n}/8 loss 2.{n}" for n in range(1, 9)))
     assert logs["outcome"] == "succeeded"
+
+
+def test_an_exception_after_which_its_process_went_on_was_caught(tmp_path: Path) -> None:
+    caught = ["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'quickops'"]
+    end = ["Traceback (most recent call last):", "KeyError: 'labels'"]
+    logs = logs_of(tmp_path, *caught, "building model with plain operations", *end)
+    assert logs["category"] == "user"
+    assert logs["lines"][0]["line"] == 5
+
+
+def test_an_exception_that_ends_its_process_is_no_caught_one(tmp_path: Path) -> None:
+    end = ["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'quickops'"]
+    logs = logs_of(tmp_path, "building model", *end)
+    assert logs["subcategory"] == "import_error"
+
+
+TOLD = "2026-03-01 10:08:20 W elastic/agent/server/api.py:719] Received 15 death signal, shutting down workers"
+ABORTED = "2026-03-01 10:08:21 ERROR RuntimeError: NCCL communicator was aborted on rank 0"
+
+
+def test_a_launcher_that_was_told_to_stop_explains_what_its_workers_print_then(tmp_path: Path) -> None:
+    logs = logs_of(tmp_path, *STEPS, TOLD, ABORTED)
+    assert (logs["outcome"], logs["subcategory"]) == ("cancelled", "cancelled")
+    assert logs["lines"][0]["line"] == 9
+
+
+def test_a_launcher_that_was_told_to_stop_after_an_error_explains_nothing(tmp_path: Path) -> None:
+    oom = "2026-03-01 10:08:10 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
+    logs = logs_of(tmp_path, *STEPS, oom, TOLD, ABORTED)
+    assert (logs["outcome"], logs["subcategory"]) == ("failed", "cuda_oom")
+
+
+def test_a_worker_that_died_hours_before_the_limit_is_the_cause(tmp_path: Path) -> None:
+    lines = [
+        "2026-03-01 10:00:00 INFO starting 4 workers",
+        "2026-03-01 10:00:30 ERROR worker 3 exited with code -11",
+        "2026-03-01 10:00:31 INFO 3 of 4 workers are here",
+        "2026-03-01 14:00:00 slurmstepd: error: *** JOB 9 ON trn-1 CANCELLED AT 14:00:00 DUE TO TIME LIMIT ***",
+    ]
+    logs = logs_of(tmp_path, *lines)
+    assert logs["subcategory"] == "native_crash"
+    assert logs["lines"][0]["line"] == 2
+
+
+def test_a_kill_that_follows_the_end_of_a_step_is_no_cause(tmp_path: Path) -> None:
+    step = "slurmstepd: error: *** STEP 9.0 ON trn-1 CANCELLED AT 2026-03-01T10:08:20 ***"
+    logs = logs_of(tmp_path, *STEPS, step, "srun: error: trn-1: task 0: Killed")
+    assert (logs["outcome"], logs["subcategory"]) == ("cancelled", "cancelled")
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        ("shard 4: retry 3 succeeded", "running"),
+        ("warm-up run completed successfully", "running"),
+        ("handshake with worker 2 succeeded", "running"),
+        ("Job 'nightly' succeeded", "succeeded"),
+        ("训练已完成", "succeeded"),
+        ("wandb: Run summary:", "succeeded"),
+    ],
+)
+def test_a_word_of_success_must_speak_of_the_job(line: str, outcome: str, tmp_path: Path) -> None:
+    assert logs_of(tmp_path, *STEPS, line)["outcome"] == outcome

@@ -30,12 +30,11 @@ def act_undo(*, request_id: uuid.UUID, by: Any) -> int:
     acts = Activity.objects.filter(request_id=request_id, actor=by, incident__isnull=False)
     rows = list(acts.select_related("incident").order_by("pk"))
     undo_id = uuid.uuid4()
-    tried = [row for row in rows if row.kind == "tried"]
-    done = {row.incident_id for row in tried if tried_undo(row=row, by=by, request_id=undo_id)}
+    count = sum(tried_undo(row=row, by=by, request_id=undo_id) for row in rows if row.kind == "tried")
     undoing = _Undoing([row for row in rows if row.kind != "tried"], by, undo_id, of=request_id)
-    if undone := undoing.done():
+    if done := undoing.done():
         _rules_restore({row.data["rule"] for row in rows if row.data.get("rule")}, by)
-    return len(done | undone)
+    return count + done
 
 
 #: the undo key reaches back this far: nobody means an act of last week
@@ -84,8 +83,8 @@ class _Undoing:
         self.changed: dict[int, Incident] = {}
         self.now = timezone.now()
 
-    def done(self) -> set[int | None]:
-        """Undo the rows; returns on which incidents."""
+    def done(self) -> int:
+        """Undo the rows; returns how many."""
         acts = [act for row in self.rows if (act := self._back(row)) is not None]
         if self.decisions:
             Decision.objects.bulk_update(self.decisions, ["undone_at", "undone_by"])
@@ -94,7 +93,7 @@ class _Undoing:
         if self.fields:
             Incident.objects.bulk_update(self.changed.values(), sorted(self.fields))
         acts_log(acts)
-        return {act.incident_id for act in acts}
+        return len(acts)
 
     def _back(self, row: Activity) -> Activity | None:
         """The act that undoes this row, applied but not saved; None if there is nothing to undo."""

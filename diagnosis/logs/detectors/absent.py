@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from diagnosis import stats
+from diagnosis import stats, thresholds
 from diagnosis.logs.case import LOST, Case
 from diagnosis.logs.clues import Clue
+
+AT: Final = thresholds.of("absent")
 
 id: Final = "absent"
 why: Final = "a machine that is gone sends no log"
 needs: Final = "an inventory, or logs other than a kernel's"
-
-#: One or two missing logs are telling, more are soon an incomplete upload.
-FEW: Final = 2
 
 
 def look(case: Case) -> Iterator[Clue]:
@@ -22,7 +21,7 @@ def look(case: Case) -> Iterator[Clue]:
     if case.ending.outcome != "failed":
         return
     missing = names(case)
-    weight = 0.75 if len(missing) <= FEW else 0.4
+    weight = 0.75 if len(missing) <= AT.few else 0.4
     for node in missing:
         yield Clue(node, weight, f"{node} belongs to the job but wrote no log at all", LOST)
 

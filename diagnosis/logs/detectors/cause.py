@@ -7,18 +7,17 @@ from typing import Final
 
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.logs import quotes
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 
+AT: Final = thresholds.of("cause")
+MOST: Final = thresholds.limits("cause")
+
 id: Final = "cause"
 why: Final = "a fault is printed where it happens"
 needs: Final = "root events of few nodes"
-
-#: Weight of a root's place by the strength of its rule; of one that no rule knows that of a weak one.
-PLACE: Final = {"decisive": 0.9, "strong": 0.8, "weak": 0.65}
-#: Root events of one node that are told.
-TOLD: Final = 4
 
 
 def look(case: Case) -> Iterator[Clue]:
@@ -28,7 +27,7 @@ def look(case: Case) -> Iterator[Clue]:
     for node in roots.nodes:
         present = set(cells.filter(pl.col("node") == node)["event"].to_list())
         present |= {e for e, names in roots.named.items() if node in names and e in roots.members}
-        for event in sorted(present, key=lambda e: (-roots.weights[e], e))[:TOLD]:
+        for event in sorted(present, key=lambda e: (-roots.weights[e], e))[: MOST.told]:
             row = case.event(event)
             places = row["n_nodes"] or len(roots.named.get(event, ()))
             only = "the only node with" if places == 1 else f"one of {places} nodes with"
@@ -40,4 +39,4 @@ def look(case: Case) -> Iterator[Clue]:
 
 def place(strength: str | None, weight: float = 1.0) -> float:
     """The weight of a root event's place."""
-    return PLACE[strength or "weak"] * min(1.0, 0.4 + weight)
+    return float(getattr(AT, strength or "weak") * min(1.0, AT.base + weight))

@@ -7,18 +7,16 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import stats
+from diagnosis import stats, thresholds
 from diagnosis.logs.case import LOST, Case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.clues import Clue
 
+AT: Final = thresholds.of("early")
+
 id: Final = "early"
 why: Final = "a machine that is gone falls silent before the others"
 needs: Final = "times, and logs of three nodes"
-
-#: Silence before that of the others that is more than scatter: seconds, and intervals between progress lines.
-LEAST_S: Final = 30.0
-BEATS: Final = 3
 
 
 def look(case: Case) -> Iterator[Clue]:
@@ -36,7 +34,7 @@ def look(case: Case) -> Iterator[Clue]:
     if last.height < 3:
         return
     typical = float(last["at"].median())  # type: ignore[arg-type]
-    limit = max(LEAST_S, BEATS * (case.pace.usual_s or 0.0)) * SECOND
+    limit = max(AT.least_s, AT.beats * (case.pace.usual_s or 0.0)) * SECOND
     first = last.filter(pl.col("at") < typical - limit)
     if stats.minority(first.height, last.height):
         # a log that is merely cut misses its end too: silence alone is half a proof

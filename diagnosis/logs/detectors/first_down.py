@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from diagnosis import thresholds
 from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.clues import Clue
 
+AT: Final = thresholds.of("first_down")
+
 id: Final = "first_down"
 why: Final = "the launcher beside a dead worker notices it first"
 needs: Final = "three nodes with times, all of whose launchers ended their workers"
-
-#: Seconds before the second one that are more than scatter.
-AHEAD_S: Final = 0.3
 
 
 def look(case: Case) -> Iterator[Clue]:
@@ -24,6 +24,6 @@ def look(case: Case) -> Iterator[Clue]:
     if timed.height < 3 or ends.height < len(case.catalogue.nodes):
         return
     node, ahead = timed["node"][0], (int(timed["at"][1]) - int(timed["at"][0])) / SECOND
-    if ahead >= AHEAD_S:
+    if ahead >= AT.ahead_s:
         reason = f"{node} was torn down first, {ahead:.1f} s before the next node"
         yield Clue(node, min(0.55, 0.3 + 0.1 * ahead), reason)

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import polars as pl
 
-from diagnosis.logs import progress
-from diagnosis.logs.case import READ_BACK, Case
+from diagnosis import thresholds
+from diagnosis.logs import progress, words
+from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
+
+MOST: Final = thresholds.limits("peers")
 
 id: Final = "peers"
 why: Final = "whom several cannot reach is at fault, not those who say it"
 needs: Final = "consequences that name an address or a machine"
 
-PEER: Final = re.compile(
-    r"(?i)(?:closed by (?:remote )?peer|reset by (?:remote )?peer|remote(?: node| host| peer)?|peer"
-    r"|connect(?:ion)? to|from|host)[ :=]+\[?([A-Za-z0-9][\w.:-]*?)\]?(?:[<:]\d+|>|\]|,|\s|$)"
-)
-#: The store by which processes meet: all lose it as its host ends, whoever was at fault.
-STORE: Final = r"(?i)TCPStore|\bc10d\b|rendezvous store|key-?value store|\betcd\b"
-_CHARS: Final = 600
+PEER: Final = words.regex("phrases", "peer")
+STORE: Final = words.pattern("phrases", "store")
 
 
 def look(case: Case) -> Iterator[Clue]:
     """The clear favourite among those whom consequences name."""
     told = case.consequences().filter(~pl.col("example").str.contains(STORE))["event"].to_list()
     masked = [m for e in told for m in case.catalogue.masked(e)]
-    rows = case.placed(case.table.rows(masked, limit=READ_BACK))
-    lines = progress.read_lines(rows, case.table.files, case.read, _CHARS)
+    rows = case.placed(case.table.rows(masked, limit=MOST.lines))
+    lines = progress.read_lines(rows, case.table.files, case.read, MOST.chars)
     yield from named(zip(lines, rows["node"], strict=True), case.alias)
 
 

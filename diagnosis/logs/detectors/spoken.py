@@ -8,24 +8,19 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis import taxonomy
+from diagnosis import taxonomy, thresholds
 from diagnosis.logs import hosts, progress, quotes
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 from diagnosis.logs.detectors import cause, peers
 
+MOST: Final = thresholds.limits("spoken")
+
+AT: Final = thresholds.of("spoken")
+
 id: Final = "spoken"
 why: Final = "a monitor reports of another machine"
 needs: Final = "a leading event that names one machine other than its writer"
-
-#: Lines of an event that are read, and characters of each.
-_LINES: Final = 200
-_CHARS: Final = 600
-#: Up to so many lines of an event, those before each are read too, as many, for the header of the house; within it the
-#: same part may be shifted by as many characters.
-_FEW: Final = 8
-#: Share of them that must name the same node.
-_AGREEING: Final = 0.8
 
 
 def look(case: Case) -> Iterator[Clue]:
@@ -45,17 +40,17 @@ def look(case: Case) -> Iterator[Clue]:
         if node is not None:
             row = case.event(event)
             said = quotes.quote(row["example"], row["template"])
-            yield Clue(node, cause.PLACE[row["strength"] or "weak"], f"{node} is the node that this speaks of: {said}")
+            yield Clue(node, cause.place(row["strength"]), f"{node} is the node that this speaks of: {said}")
             return
 
 
 def _spoken_of(case: Case, event: int) -> str | None:
     """The one node that most lines of an event name, if none names its own writer or several."""
-    rows = case.placed(case.table.rows(case.catalogue.masked(event), limit=_LINES))
+    rows = case.placed(case.table.rows(case.catalogue.masked(event), limit=MOST.lines))
     votes: dict[str, int] = {}
-    lines = progress.read_lines(rows, case.table.files, case.read, _CHARS)
+    lines = progress.read_lines(rows, case.table.files, case.read, MOST.chars)
     for number, (line, writer) in enumerate(zip(lines, rows["node"], strict=True)):
-        has_header = rows.height <= _FEW and writer is not None and writer in line
+        has_header = rows.height <= AT.few and writer is not None and writer in line
         text = _message(case, line, writer, rows.row(number, named=True)) if has_header else line
         others = {m.group(1).split(":")[0] for m in peers.PEER.finditer(text)}
         named = hosts.names_in(text, {k: v for k, v in case.alias.items() if k not in others})
@@ -66,18 +61,18 @@ def _spoken_of(case: Case, event: int) -> str | None:
     if not votes:
         return None
     best = min(votes, key=lambda n: (-votes[n], n))
-    return best if votes[best] >= _AGREEING * rows.height else None
+    return best if votes[best] >= AT.agreeing * rows.height else None
 
 
 def _message(case: Case, line: str, writer: str, row: dict[str, Any]) -> str:
     """A line behind the name of its writer, where lines before it bear that name in the same place too: a house's own
     header."""
-    before = case.table.around(row["file"], max(1, row["line"] - _FEW), row["line"] - 1)
+    before = case.table.around(row["file"], max(1, row["line"] - AT.few), row["line"] - 1)
     before = before.filter(pl.col("source") == row["source"])
     at = [
         m.start()
-        for b in progress.read_lines(before, case.table.files, case.read, _CHARS)
+        for b in progress.read_lines(before, case.table.files, case.read, MOST.chars)
         for m in re.finditer(re.escape(writer), b)
     ]
-    ends = [m.end() for m in re.finditer(re.escape(writer), line) if any(abs(m.start() - a) <= _FEW for a in at)]
+    ends = [m.end() for m in re.finditer(re.escape(writer), line) if any(abs(m.start() - a) <= AT.few for a in at)]
     return line[max(ends, default=0) :]

@@ -16,38 +16,27 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from diagnosis import stats
-from diagnosis.logs import progress
+from diagnosis import stats, thresholds
+from diagnosis.logs import progress, words
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
+
+MOST: Final = thresholds.limits("uneven")
+
+AT: Final = thresholds.of("uneven")
 
 id: Final = "uneven"
 why: Final = "the late rank works longer or waits for nobody"
 needs: Final = "a slow job, and lines of one message with durations or rates on most nodes"
 
-#: Nodes that must print a message.
-NODES: Final = 4
-#: Messages, files and last lines of each writer that are read.
-MESSAGES: Final = 4
-FILES: Final = 512
-LINES: Final = 16
-#: How far from the median node a number must be: as a ratio, and in robust standard deviations.
-RATIO: Final = 1.2
-SIGMAS: Final = 6.0
-#: Deviations below this share of the median are noise.
-NOISE: Final = 0.03
 
-_TIMED: Final = (
-    r"(?i)\d ?(ms|msec|s|secs?|seconds|us)\b|(time|elapsed|seconds|duration|tflops|throughput)\b[^\d]{0,12}\d|/s\b"
-)
-_NUMBER: Final = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s?([A-Za-z]+(?:/[A-Za-z]+)*)?")
-_DURATION: Final = re.compile(r"(?i)^(ms|msec|s|secs?|seconds|us)$")
-_RATE: Final = re.compile(r"(?i)/s(ec\w*)?$|^tflops")
-_WORD_TIME: Final = re.compile(r"(?i)(time|elapsed|seconds|duration)\W{0,12}$|\((ms|s)\)\W{0,4}$")
-_WORD_RATE: Final = re.compile(r"(?i)(tflops|throughput|per[_ ]sec\w*)\W{0,12}$")
-_WAIT: Final = re.compile(
-    r"(?i)wait|idle|stall|comm|all[-_ ]?(reduce|gather)|reduce[-_ ]?scatter|barrier|sync|bubble|peers"
-)
+_TIMED: Final = words.pattern("measures", "timed")
+_NUMBER: Final = words.regex("measures", "number")
+_DURATION: Final = words.regex("measures", "duration_unit")
+_RATE: Final = words.regex("measures", "rate_unit")
+_WORD_TIME: Final = words.regex("measures", "duration_before")
+_WORD_RATE: Final = words.regex("measures", "rate_before")
+_WAIT: Final = words.regex("measures", "waiting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +63,20 @@ def look(case: Case) -> Iterator[Clue]:
 
 def find(case: Case, since: int | None = None) -> list[Odd]:
     """The odd nodes of each comparable number; ``since`` (ns): lines before it are left out. Reads
-    O(messages × nodes × LINES) lines.
+    O(messages × nodes × MOST.lines) lines.
     """
     since = case.pace.slow_at if since is None else since
     total = len(case.catalogue.nodes)
-    if total < NODES:
+    if total < AT.nodes:
         return []
     told = case.table.messages.filter(pl.col("example").str.contains(_TIMED))["masked"]
     cells = case.catalogue.cells.filter(pl.col("masked").is_in(told.implode())).drop_nulls("node")
     many = (
         cells.group_by("masked")
         .agg(nodes=pl.col("node").n_unique(), n=pl.col("n").sum())
-        .filter((pl.col("nodes") >= max(NODES, stats.MINORITY * 2 * total)) & (pl.col("n") >= 3 * pl.col("nodes")))
+        .filter((pl.col("nodes") >= max(AT.nodes, stats.MINORITY * 2 * total)) & (pl.col("n") >= 3 * pl.col("nodes")))
         .sort("n", "masked", descending=[True, False])
-        .head(MESSAGES)
+        .head(MOST.messages)
     )
     return [odd for masked in many["masked"].to_list() for odd in _of_message(case, masked, since)]
 
@@ -96,11 +85,11 @@ def _of_message(case: Case, masked: int, since: int | None) -> list[Odd]:
     mine = case.catalogue.cells.filter(pl.col("masked") == masked).drop_nulls("node")
     by_node: dict[str, list[str]] = defaultdict(list)
     homes = case.table.sources.select("source", "node")
-    for file in mine["file"].unique().sort().head(FILES).to_list():
+    for file in mine["file"].unique().sort().head(MOST.files).to_list():
         rows = case.table.rows([masked], files=[file])
         rows = case.clocks.correct(rows, "at")
         rows = rows.filter((pl.col("at") >= since).fill_null(True)) if since is not None else rows
-        rows = rows.group_by("source", maintain_order=True).tail(LINES).join(homes, on="source", how="left")
+        rows = rows.group_by("source", maintain_order=True).tail(MOST.lines).join(homes, on="source", how="left")
         for node, text in zip(rows["node"], progress.read_lines(rows, case.table.files, case.read, 500), strict=True):
             if node is not None:
                 by_node[node].append(text)
@@ -118,7 +107,7 @@ def compare(by_node: dict[str, list[str]], *, total: int) -> list[Odd]:
                     columns[place, sense][node].append(float(found.group(1)))
     out = []
     for (_, sense), values in sorted(columns.items()):
-        if len(values) >= max(NODES, stats.MINORITY * 2 * total):
+        if len(values) >= max(AT.nodes, stats.MINORITY * 2 * total):
             out += _odd_ones({n: float(np.median(v)) for n, v in values.items()}, sense)
     return out
 
@@ -138,12 +127,12 @@ def _odd_ones(of_node: dict[str, float], sense: str) -> list[Odd]:
     usual = float(np.median(values))
     if usual <= 0:
         return []
-    spread = max(stats.spread(values), NOISE * usual)
+    spread = max(stats.spread(values), AT.noise * usual)
     is_long = sense == "work"
     odd = {
         node: v
         for node, v in sorted(of_node.items())
-        if abs(v - usual) > SIGMAS * spread and (v > RATIO * usual if is_long else v < usual / RATIO)
+        if abs(v - usual) > AT.sigmas * spread and (v > AT.ratio * usual if is_long else v < usual / AT.ratio)
     }
     if not stats.minority(len(odd), len(of_node)):
         return []

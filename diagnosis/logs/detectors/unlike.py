@@ -12,29 +12,25 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.logs import quotes
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 from diagnosis.model import Level
 
+AT: Final = thresholds.of("unlike")
+
 id: Final = "unlike"
 why: Final = "a faulty node prints other messages, or others as often"
 needs: Final = "four nodes"
-
-TREES: Final = 100
-#: Difference of the scores of the oddest node and of the median one from which on a node is fully odd.
-APART: Final = 0.15
-#: An anomaly below this is none; the weight of one.
-ODD: Final = 0.5
-WEIGHT: Final = 0.25
 
 
 def look(case: Case) -> Iterator[Clue]:
     """The odd nodes, each with the event that sets it apart most."""
     for node, (score, event) in forest(case, _telling(case)).items():
-        if score >= ODD and event is not None:
+        if score >= AT.odd and event is not None:
             said = quotes.clip(case.event(event)["template"], 140)
-            yield Clue(node, WEIGHT * score, f"{node} logs unlike its peers: {said}")
+            yield Clue(node, AT.weight * score, f"{node} logs unlike its peers: {said}")
 
 
 def _telling(case: Case) -> list[int]:
@@ -64,12 +60,14 @@ def forest(case: Case, wanted: list[int]) -> dict[str, tuple[float, int | None]]
     # most diagnoses need no forest, and its library takes as long to load as everything else together
     from sklearn.ensemble import IsolationForest  # noqa: PLC0415
 
-    model = IsolationForest(n_estimators=TREES, random_state=0, max_samples=min(256, len(nodes)), n_jobs=1).fit(matrix)
+    model = IsolationForest(n_estimators=AT.trees, random_state=0, max_samples=min(256, len(nodes)), n_jobs=1).fit(
+        matrix
+    )
     score = -model.score_samples(matrix)
     low, high = float(np.median(score)), float(score.max())
     if high - low < 1e-9:
         return {}
-    anomaly = np.clip((score - low) / (high - low), 0.0, 1.0) * min(1.0, (high - low) / APART)
+    anomaly = np.clip((score - low) / (high - low), 0.0, 1.0) * min(1.0, (high - low) / AT.apart)
     apart = np.abs(matrix - np.median(matrix, axis=0))
     return {
         node: (float(anomaly[i]), wanted[int(apart[i].argmax())] if apart[i].any() else None) for node, i in row.items()

@@ -35,6 +35,7 @@ HYPOTHESIS = (
     r"(?i)(?:\b(?:this|which|it) (?:can|could|may|might|usually|typically|often)? ?(?:happens?|occurs?) when\b"
     r"|\b(?:there are )?(?:some |several |many |most )?(?:potential|possible|common|likely|typical|usual) (?:root )?"
     r"(?:causes?|reasons?)\b|\ba (?:common|possible|likely|frequent|typical) (?:cause|reason)\b"
+    r"|\b(?:most )?(?:likely|probably) caused by\b.{0,80}\be\.g\."
     r"|\bif (?:the )?(?:exit ?code|return ?code|signal|status) is\b"
     r"|\b(?:this|which|it) (?:usually |typically |often )?(?:indicates|means|suggests) that\b|\bsolution: ?\d\.).*$"
 )

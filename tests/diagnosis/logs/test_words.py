@@ -14,13 +14,26 @@ from diagnosis.logs.words import Word
 FOLDED = {"stages"}
 #: Files whose patterns say themselves whether case matters.
 EXACT = {"libraries", "frameworks", "schedulers", "phrases"}
-NAMES = ("outcome", "stages", "frames", "libraries", "frameworks", "schedulers", "parameters", "phrases")
+#: Files in Python's dialect.
+PYTHON = {"parameters", "watchdogs", "measures"}
+NAMES = (
+    "outcome",
+    "stages",
+    "frames",
+    "libraries",
+    "frameworks",
+    "schedulers",
+    "parameters",
+    "phrases",
+    "watchdogs",
+    "measures",
+)
 ROWS = [(name, n, word) for name in NAMES for n, word in enumerate(words.load(name))]
 
 
 def found(name: str, word: Word, line: str) -> bool:
     """Whether the row finds the line, with the engine that uses it."""
-    if name == "parameters":
+    if name in PYTHON:
         return re.search(word.pattern, line) is not None
     pattern = word.pattern if word.pattern.startswith("(?i)") or name in EXACT else f"(?i){word.pattern}"
     text = line.lower() if name in FOLDED else line

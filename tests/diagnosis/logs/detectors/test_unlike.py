@@ -15,7 +15,7 @@ def test_a_node_that_warns_all_the_time_is_ranked_with_what_it_says(tmp_path: Pa
         job.say(job.ends + 10 + n, 4, f"[rank8]: WARNING: retrying object {n} of the bucket")
     clues = list(unlike.look(case_of(job.timed_out(job.ends + 600), tmp_path)))
     assert clues[0].node == "gpu-0004"
-    assert clues[0].weight <= unlike.WEIGHT
+    assert clues[0].weight <= unlike.AT.weight
 
 
 def test_nodes_that_print_alike_are_not(tmp_path: Path) -> None:

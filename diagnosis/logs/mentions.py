@@ -1,0 +1,74 @@
+"""Nodes that lines name whose writer has none: a scheduler's "node X is not ready", a launcher's "rank 7 exited"."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import polars as pl
+
+from diagnosis import taxonomy, thresholds
+from diagnosis.logs import hosts, progress, roots, roster
+from diagnosis.logs.catalogue import Catalogue
+from diagnosis.logs.events import LogTable
+from diagnosis.model import ReadRange
+
+MOST: Final = thresholds.limits("mentions")
+
+
+def nodes(
+    table: LogTable,
+    catalogue: Catalogue,
+    weights: pl.Series,
+    alias: dict[str, str],
+    described: dict[int, str],
+    read: ReadRange,
+) -> dict[int, tuple[str, ...]]:
+    """Nodes that the lines of events without a node name themselves, or whose ranks they name (a scheduler's "node X is
+    not ready", a launcher's "rank 7 exited")."""
+    homes_ = described | dict(table.sources.drop_nulls(["rank", "node"]).select("rank", "node").iter_rows())
+    homeless = catalogue.events.with_columns(weight=weights).filter(
+        (pl.col("weight") >= roots.AT.least) & (pl.col("n_nodes") == 0)
+    )
+    out = {}
+    shapes = {_shape(n) for n in catalogue.nodes} - {""}
+    # a job that is ended for a decision names the nodes that it runs on, and means none
+    decisions = taxonomy.load().having("decision", homeless["category"])
+    homeless = homeless.filter(~pl.col("category").fill_null("").is_in(decisions))
+    for event in homeless["event"].to_list():
+        rows = table.rows(catalogue.masked(event), limit=MOST.lines)
+        names: set[str] = set()
+        for text in (roots.SAID_ON.sub(" ", line) for line in progress.read_lines(rows, table.files, read)):
+            ranks = {int(r) for r in roots.RANK.findall(text)}
+            if not homes_ and ranks:
+                homes_ = _homes(table, read)
+            names |= (
+                roster.named_in(text, alias)
+                or {homes_[r] for r in ranks if r in homes_}
+                or {word for word in hosts.WORD.findall(text) if _shape(word) in shapes}
+            )
+        out[event] = tuple(sorted(names))
+    return out
+
+
+def _shape(name: str) -> str:
+    """How a machine's name is built, its numbers left out: another name built alike is a machine too. Empty for a word
+    that letters and digits do not both make up.
+    """
+    shape = re.sub(r"\d+", "#", name)
+    return shape if "#" in shape and re.search(r"[A-Za-z]", shape) and len(name) >= 4 else ""
+
+
+def _homes(table: LogTable, read: ReadRange) -> dict[int, str]:
+    """Rank to node from lines that state a rank and whose writer's node is known, as libraries print at start."""
+    stated = table.messages.filter(pl.col("example").str.contains(roots.RANK.pattern))["masked"].to_list()
+    rows = table.rows(stated, limit=MOST.read_back).join(
+        table.sources.select("source", "node"), on="source", how="left"
+    )
+    rows = rows.drop_nulls("node")
+    found: dict[int, set[str]] = {}
+    for text, node in zip(progress.read_lines(rows, table.files, read, 400), rows["node"], strict=True):
+        ranks = roots.RANK.findall(text)
+        if len(ranks) == 1:
+            found.setdefault(int(ranks[0]), set()).add(node)
+    return {rank: next(iter(nodes)) for rank, nodes in found.items() if len(nodes) == 1}

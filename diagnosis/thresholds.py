@@ -1,0 +1,44 @@
+"""The numbers by which the log engine decides, from ``knowledge/thresholds.toml``: each with the reason it lies there.
+And the bounds of what it reads back and lists, from ``knowledge/limits.toml``, which decide nothing.
+
+Thresholds are data so that one command can move every one of them (``python -m measure ablate --kind threshold``) and
+print what it is worth.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Any
+
+
+class Table:
+    """The thresholds of one module as attributes. Raises ``AttributeError`` for one that the file lacks."""
+
+    def __init__(self, rows: dict[str, dict[str, Any]]) -> None:
+        self.__dict__.update({name: row["value"] for name, row in rows.items()})
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"the table has no {name!r}")
+
+
+@cache
+def _tables(name: str) -> dict[str, Table]:
+    text = resources.files("diagnosis").joinpath("knowledge", f"{name}.toml").read_text(encoding="utf-8")
+    return {section: Table(rows) for section, rows in tomllib.loads(text).items()}
+
+
+def of(section: str) -> Table:
+    """The thresholds of a module, one object for everybody who asks. Raises ``KeyError`` for an unknown section."""
+    return _tables("thresholds")[section]
+
+
+def limits(section: str) -> Table:
+    """The bounds of what a module reads back and lists. Raises ``KeyError`` for an unknown section."""
+    return _tables("limits")[section]
+
+
+def sections() -> tuple[str, ...]:
+    """The modules that decide by thresholds, in the order of the file."""
+    return tuple(_tables("thresholds"))

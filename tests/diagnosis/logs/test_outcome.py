@@ -1,0 +1,46 @@
+"""How a job says that it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from diagnosis.logs import outcome
+from tests.diagnosis.cases import case_of_lines
+
+
+def says_success(line: str) -> bool:
+    messages = pl.DataFrame({"masked": [1], "text": [line], "example": [line]})
+    return bool(outcome.success_messages(messages))
+
+
+@pytest.mark.parametrize("line", ["training finished", "Job 'a7' succeeded", "State: COMPLETED (exit code 0)"])
+def test_the_end_of_a_job_is_success(line: str) -> None:
+    assert says_success(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "attempt 2 succeeded",
+        "upload job 4 completed successfully",
+        "training not completed",
+        "evaluation run succeeded",
+    ],
+)
+def test_the_end_of_one_action_is_not(line: str) -> None:
+    assert not says_success(line)
+
+
+def test_a_wrappers_word_counts_only_where_nothing_failed(tmp_path: Path) -> None:
+    end = "wandb: Run summary:"
+    assert case_of_lines(tmp_path / "a", "step 1", end).ending.outcome == "succeeded"
+    assert case_of_lines(tmp_path / "b", "step 1", "RuntimeError: bad shape", end).ending.outcome == "failed"
+
+
+def test_an_exception_that_is_retried_ends_nothing(tmp_path: Path) -> None:
+    steps = [f"2026-03-01 10:{n:02d}:00 step {n} loss 2.{n}" for n in range(1, 9)]
+    retry = "Retrying (Retry(total=3)) after connection broken by ReadTimeoutError: /api/metrics"
+    assert case_of_lines(tmp_path, *steps, retry).ending.outcome == "running"

@@ -1,0 +1,29 @@
+"""Which stage of a job a line or a frame speaks of."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from diagnosis.logs import stages
+
+
+def marked(*lines: str) -> list[tuple[str, bool]]:
+    frame = pl.DataFrame({"masked": range(len(lines)), "text": lines})
+    return [(stage, is_end) for stage, is_end in stages.mark(frame).select("stage", "is_end").iter_rows()]
+
+
+def test_a_marker_tells_what_begins_or_ends() -> None:
+    assert marked("saving checkpoint at iteration 9", "checkpoint step_9 saved") == [
+        ("checkpoint_save", False),
+        ("checkpoint_save", True),
+    ]
+
+
+def test_a_failure_is_no_marker() -> None:
+    assert marked("failed saving checkpoint at iteration 9") == []
+
+
+def test_training_goes_on_after_a_save_and_begins_after_preparations() -> None:
+    assert stages.after_end("checkpoint_save", trained=False) == "training"
+    assert stages.after_end("rendezvous", trained=False) == "model_build"
+    assert stages.after_end("checkpoint_load", trained=True) == "training"
