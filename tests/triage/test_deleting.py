@@ -57,7 +57,7 @@ def test_all_of_it_goes_and_one_line_stays_that_old_links_show(client, ada, job)
     reviewing.decision_make(incident=incident, claim="category", word="confirm", by=ada)
     later = make_incident(headline="Later", regressed_from=incident)
     said = page_text(delete(client, job, reason="wrong logs"))
-    assert "The job Wrong run is deleted." in said
+    assert "The job Wrong run was deleted." in said
     for rows in (Job.objects.filter(pk=job.pk), Incident.objects.filter(pk=incident.pk), Decision.objects.all()):
         assert not rows.exists()
     assert not Diagnosis.objects.filter(job=job.pk).exists()
