@@ -113,6 +113,15 @@ def test_further_pages_are_readable_in_every_form(
         _readable_in_every_form(page)
 
 
+def test_on_a_phone_the_words_of_an_instant_have_the_whole_width(quiet: Page) -> None:
+    quiet.set_viewport_size(SIZES["narrow"])
+    quiet.goto(f"{_RUN}/instant/0/sigkill_rank5/logs/gpu-node-02/agent.stderr.log?line=41")
+    row = quiet.locator(".instant tr[data-cursor]").first
+    words, whole = row.locator(".text").bounding_box(), row.bounding_box()
+    assert words and whole and words["width"] > 0.95 * whole["width"]
+    expect(row.locator(".who")).to_be_visible()
+
+
 def test_webhooks_and_their_messages_are_readable_in_every_form(manager: Page) -> None:
     manager.goto("/webhooks/")
     _readable_in_every_form(manager)
