@@ -28,7 +28,7 @@ MOST: Final = 65_536
 LINES: Final = 4_096
 CHARACTERS: Final = 16_384
 #: What even a table calls a machine without meaning one.
-NOWHERE: Final = frozenset({"localhost", "none", "null", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104
+NOWHERE: Final = frozenset({"localhost", "host", "node", "none", "null", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104
 _LOOKS_LIKE_ONE: Final = re.compile(r"(?=.*\d)[A-Za-z0-9][\w.:\-]{2,}")
 _RANGE: Final = re.compile(r"([^\[\],]*)(?:\[([\d,\-]+)\])?([^,\[\]]*)")
 
@@ -217,7 +217,9 @@ def applied(
     found = read(table, read_)
     if not found.nodes:
         return table, found
-    if found.home_of_pod:  # a pod is where its writers say that they are; the machine is what fails
+    machines = set(found.home_of_pod.values())
+    # a pod is where its writers say that they are, the machine is what fails; one machine for all tells them not apart
+    if len(machines) > 1 or len(found.home_of_pod) == 1:
         table = replace(table, sources=table.sources.with_columns(pl.col("node").replace(dict(found.home_of_pod))))
     home = found.home_of_rank() | dict(node_of)
     seen = table.sources["node"].drop_nulls().unique().to_list()

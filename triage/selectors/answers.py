@@ -28,16 +28,18 @@ def answer_of(report: dict[str, Any], source: str) -> Answer | None:
     told = report.get("conclusion")
     if not told:
         return None
+    sentence = str(report.get("headline") or told.get("sentence") or "")
     own = [str(row.get("text") or "") for row in told.get("chain") or [] if row.get("source") == source]
+    own = [text for text in own if text and text.rstrip(".") not in sentence]  # nothing is told twice
     accused = [
         (called(row), float(row.get("p") or 0.0))
         for row in told.get("fault") or []
         if source in (row.get("from") or ())
     ]
     return Answer(
-        sentence=str(report.get("headline") or told.get("sentence") or ""),
+        sentence=sentence,
         condition=str(told["condition"]),
-        says=tuple(dict.fromkeys(text for text in own if text))[:SHOWN],
+        says=tuple(dict.fromkeys(own))[:SHOWN],
         accused=tuple(accused[:SHOWN]),
         is_open=told["condition"] in OPEN,
     )
