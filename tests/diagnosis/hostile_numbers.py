@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import random
 import re
 import resource
 import sys
@@ -160,10 +161,9 @@ SCENES: dict[str, dict[str, bytes]] = {
 }  # fmt: skip
 
 
-def variants(files: dict[str, bytes], most: int = 90) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """The files with one number made huge: each in a path, each in a content, evenly thinned out to about ``most``.
-
-    In a binary file every four bytes may be a number.
+def variants(files: dict[str, bytes], most: int = 60) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """The files with one number made huge, in a path or in a content: about ``most`` of them, twice as many of binary
+    files, in which every four bytes may be a number. Drawn, as every nth place would be the same column of a table.
     """
     places = [(name, m.span(), True) for name in files for m in _NUMBER.finditer(name)]
     for name, data in files.items():
@@ -171,8 +171,9 @@ def variants(files: dict[str, bytes], most: int = 90) -> Iterator[tuple[str, dic
             places += [(name, (at, at + 4), False) for at in range(len(data) - 3)]
         else:
             places += [(name, m.span(), False) for m in _NUMBER.finditer(data.decode())]
-    several = len(HUGE_BYTES) if any(map(_is_binary, files.values())) else len(HUGE)
-    for name, (begin, end), is_path in places[:: max(1, several * len(places) // most)]:
+    is_any_binary = any(map(_is_binary, files.values()))
+    count = 2 * most // len(HUGE_BYTES) if is_any_binary else most // len(HUGE)
+    for name, (begin, end), is_path in random.Random(7).sample(places, min(count, len(places))):
         for huge in HUGE_BYTES if _is_binary(files[name]) and not is_path else HUGE:
             changed = dict(files)
             if is_path:
