@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.conftest import SIZES
 from tests.e2e.test_acts import take_all_back
 from tests.e2e.test_desk import open_sample
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -127,6 +129,14 @@ def test_a_category_is_found_by_typing(engineer: Page, samples_ready: None) -> N
     take_all_back(page)
 
 
+def is_inside(part: Locator, page: Page) -> bool:
+    """Whether the window shows all of it."""
+    box, window = part.bounding_box(), page.viewport_size
+    assert box and window
+    is_across = box["x"] >= 0 and box["x"] + box["width"] <= window["width"]
+    return is_across and box["y"] >= 0 and box["y"] + box["height"] <= window["height"] + 1
+
+
 @pytest.mark.parametrize("size", list(SIZES))
 def test_what_opens_over_the_page_stays_inside_the_window(
     context_of: Callable[..., BrowserContext], samples_ready: None, size: str
@@ -143,13 +153,10 @@ def test_what_opens_over_the_page_stays_inside_the_window(
             expect(body).to_be_visible()
             if (field := body.get_by_role("combobox")).count():
                 field.first.focus()
-            page.wait_for_timeout(50)  # it is placed after it was laid out
-            box, viewport = body.bounding_box(), page.viewport_size
-            assert box and viewport
-            assert box["x"] >= 0, body.inner_text()
-            assert box["x"] + box["width"] <= viewport["width"], body.inner_text()
-            assert box["y"] >= 0, body.inner_text()
-            assert box["y"] + box["height"] <= viewport["height"] + 1, body.inner_text()
+            deadline = time.monotonic() + PATIENCE_S
+            while not is_inside(body, page):  # it is placed after it was laid out
+                assert time.monotonic() < deadline, f"{body.bounding_box()}: {body.inner_text()}"
+                page.wait_for_timeout(20)
             page.keyboard.press("Escape")
             page.keyboard.press("Escape")
             fold.evaluate("fold => { fold.open = false; }")

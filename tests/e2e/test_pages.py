@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Page, Response, expect
 
-from tests.e2e.conftest import SCHEMES, SIZES
+from tests.e2e.conftest import SCHEMES, SIZES, Site
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
@@ -61,25 +61,28 @@ def quiet(context_of: Callable[..., BrowserContext], samples_ready: None) -> Pag
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_axe_finds_nothing_in_light_or_dark(quiet: Page, name: str, expects_console_errors: list[str]) -> None:
-    if name == "not-found":
-        expects_console_errors.append("404")
-    visit(quiet, name)
-    for scheme in SCHEMES:
-        quiet.emulate_media(color_scheme=scheme)
-        found = Axe().run(quiet)
-        assert found.violations_count == 0, f"{name} in {scheme}: {found.generate_report()}"
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_nothing_is_cut_off_or_scrolls_sideways_at_either_width(
-    quiet: Page, name: str, photograph: Callable[[Page, str], None], expects_console_errors: list[str]
+def test_a_page_is_light_self_contained_and_readable_in_every_form(
+    quiet: Page, site: Site, name: str, photograph: Callable[[Page, str], None], expects_console_errors: list[str]
 ) -> None:
+    """One visit for all of it: loading a page costs more than looking at it."""
     if name == "not-found":
         expects_console_errors.append("404")
+    foreign: list[str] = []
+    weights: dict[str, int] = {}
+
+    def weigh(response: Response) -> None:
+        if response.ok and not response.url.startswith("data:"):
+            weights[response.url] = len(zlib.compress(response.body(), 9))
+
+    quiet.on("request", lambda request: foreign.append(request.url) if not request.url.startswith(site.url) else None)
+    if name in PLAIN:
+        quiet.on("requestfinished", lambda request: (response := request.response()) and weigh(response))
     visit(quiet, name)
+    assert [url for url in foreign if not url.startswith("data:")] == []
+    if name in PLAIN:
+        assert 0 < sum(weights.values()) <= WEIGHT_BYTES, weights
+    _readable_in_every_form(quiet)
     photograph(quiet, name)
-    _fits_either_width(quiet)
 
 
 def _fits_either_width(page: Page) -> None:
@@ -139,32 +142,6 @@ def test_webhooks_and_their_messages_are_readable_in_every_form(manager: Page) -
     manager.locator("[data-testid=webhooks] a").first.click()
     expect(manager.locator("[data-testid=deliveries]")).to_be_visible()
     _readable_in_every_form(manager)
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_a_page_without_charts_weighs_at_most_150_kb(
-    context_of: Callable[..., BrowserContext], samples_ready: None, name: str, expects_console_errors: list[str]
-) -> None:
-    if name == "not-found":
-        expects_console_errors.append("404")
-    page = context_of("engineer").new_page()
-    weights: dict[str, int] = {}
-
-    def weigh(response: Response) -> None:
-        if response.ok and not response.url.startswith("data:"):
-            weights[response.url] = len(zlib.compress(response.body(), 9))
-
-    page.on("requestfinished", lambda request: (response := request.response()) and weigh(response))
-    visit(page, name)
-    assert 0 < sum(weights.values()) <= WEIGHT_BYTES, weights
-
-
-def test_nothing_is_loaded_from_another_host(quiet: Page, site) -> None:
-    foreign: list[str] = []
-    quiet.on("request", lambda request: foreign.append(request.url) if not request.url.startswith(site.url) else None)
-    for name in PLAIN[:-1]:
-        visit(quiet, name)
-    assert [url for url in foreign if not url.startswith("data:")] == []
 
 
 def test_reading_works_without_javascript(context_of: Callable[..., BrowserContext], samples_ready: None) -> None:
