@@ -22,6 +22,7 @@ settings.register_profile("fresh", derandomize=False, deadline=None, max_example
 settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parent.parent
+_OF_MIGRATIONS = {"django_content_type", "auth_permission", "auth_group", "auth_group_permissions"}
 SHARED = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared"))
 
 
@@ -47,6 +48,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _touches_database(item: pytest.Item) -> bool:
     used = {"db", "transactional_db", "django_db_setup"} & set(getattr(item, "fixturenames", ()))
     return bool(used) or item.get_closest_marker("django_db") is not None
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """After a test with transactions all rows are deleted, except what migrations made: roles, permissions, types.
+    Django would delete these, too, and make them again, which takes ten times as long."""
+    from django.core.management.commands import flush
+    from django.test import testcases
+
+    call = testcases.call_command
+
+    def without_signals(name: str, *arguments: Any, **options: Any) -> Any:
+        return call(name, *arguments, **options | ({"inhibit_post_migrate": True} if name == "flush" else {}))
+
+    def others(style: Any, connection: Any, **options: Any) -> list[str]:
+        names = connection.introspection.django_table_names(only_existing=True, include_views=False)
+        names = [name for name in names if name not in _OF_MIGRATIONS]
+        if connection.vendor != "postgresql":
+            return list(connection.ops.sql_flush(style, names, **options))
+        deleted = "; ".join(f'DELETE FROM "{name}"' for name in names)  # TRUNCATE makes new files for each table
+        return [f"SET session_replication_role = replica; {deleted}; SET session_replication_role = origin"]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(testcases, "call_command", without_signals)
+        patched.setattr(flush, "sql_flush", others)
+        yield
 
 
 @pytest.fixture(autouse=True)
