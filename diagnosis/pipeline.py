@@ -53,7 +53,8 @@ def diagnose(
         model: the learned part of classification; default: the one that ships.
         least_gpu_s: GPU-seconds beyond the usual from which on a slowdown is told.
         tables: directory for tables too large for the report (each rank's phases in each flow step); default: none.
-        without: ids of detectors and fallbacks of the logs that are switched off, to measure what each is worth.
+        without: ids of detectors and fallbacks of the logs, and of mechanisms of the flows (stragglers), that are
+            switched off, to measure what each is worth.
 
     Deterministic. Memory follows the number of different (writer, message) pairs, time the number of lines.
     """
@@ -82,7 +83,7 @@ def diagnose(
     if logs is not None:
         logs = localize.with_stacks(logs, stack_part)
     on_stage("flows", 0, 1)
-    flow_part = _guarded("network flows", lambda: _flows(parsed, known, on_stage, tables), lost)
+    flow_part = _guarded("network flows", lambda: _flows(parsed, known, on_stage, tables, without), lost)
     flow_suspects = localize.of_report(flow_part, "flows", logs)
     flow_part.pop("suspects", None)
     suspects = localize.fuse([*localize.of_logs(logs), *flow_suspects, *stack_suspects])
@@ -161,13 +162,17 @@ def _stacks(parsed: Sequence[Parsed], known: Inventory, logs: LogDiagnosis | Non
     )
 
 
-def _flows(parsed: Sequence[Parsed], known: Inventory, on_stage: OnStage, tables: Path | None) -> dict[str, Any]:
+def _flows(
+    parsed: Sequence[Parsed], known: Inventory, on_stage: OnStage, tables: Path | None, without: frozenset[str]
+) -> dict[str, Any]:
     mine = [p for p in parsed if p.kind == Kind.FLOW]
     if not mine:
         return {}
     rows = [{"node": r.get("node") or r.get("name") or r.get("host"), **r} for r in known.rows if r.get("ip")]
     stated = flow_sizes(known.layout, known.commands)
-    return dict(flows.diagnose_flows(mine, inventory=rows, stated=stated, on_stage=on_stage, tables=tables))
+    return dict(
+        flows.diagnose_flows(mine, inventory=rows, stated=stated, on_stage=on_stage, tables=tables, without=without)
+    )
 
 
 def advised(

@@ -38,11 +38,14 @@ def diagnose_flows(
     stated: Mapping[str, int] | None = None,
     on_stage: OnStage = silent,
     tables: Path | None = None,
+    without: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
     """The report's ``flows`` object plus ``suspects``; see ``engine.diagnose_flows``."""
     from diagnosis.flows import engine  # noqa: PLC0415
 
-    return engine.diagnose_flows(parsed, inventory=inventory, stated=stated, on_stage=on_stage, tables=tables)
+    return engine.diagnose_flows(
+        parsed, inventory=inventory, stated=stated, on_stage=on_stage, tables=tables, without=without
+    )
 
 
 def timeline_view(table: Path, t0: float, t1: float, width: int = 400) -> dict[str, Any]:

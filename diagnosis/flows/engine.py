@@ -47,11 +47,12 @@ COUNTERS_ONLY = (
 
 
 def analyse(
-    capture: Capture, on_stage: OnStage = silent, *, steps: bool = True
+    capture: Capture, on_stage: OnStage = silent, *, steps: bool = True, without: frozenset[str] = frozenset()
 ) -> tuple[list[Analysed], list[Slow], float]:
     """All four phases over a capture: jobs (largest first), findings of the fabric, background share.
 
-    ``steps`` False stops after jobs, pairs and layout: the capture is too coarse for times.
+    ``steps`` False stops after jobs, pairs and layout: the capture is too coarse for times. ``without``: mechanisms
+    that are switched off to measure what each is worth.
     """
     recognition = recognise(capture)
     jobs: list[Analysed] = []
@@ -64,7 +65,7 @@ def analyse(
             found = [_analysed(seen, capture, steps=steps)]  # not every part is a job that trains
         jobs += [a for a in found if a.steps is not None or len(a.job.flows) >= 0.01 * len(capture.flows)]
     on_stage("flows", total, total)
-    fabric = _slowness(jobs, capture)
+    fabric = _slowness(jobs, capture, without)
     return jobs, fabric, recognition.background
 
 
@@ -81,7 +82,7 @@ def _analysed(seen: JobFlows, capture: Capture, *, steps: bool) -> Analysed:
     return Analysed(job, pairs, layout, found, None, [], rough=any(not o.exact for o in offsets))
 
 
-def _slowness(jobs: list[Analysed], capture: Capture) -> list[Slow]:
+def _slowness(jobs: list[Analysed], capture: Capture, without: frozenset[str]) -> list[Slow]:
     """Fills each job's findings; returns those of switches."""
     episodes: list[Episode] = []
     paced = [a for a in jobs if a.steps is not None]
@@ -108,10 +109,11 @@ def _slowness(jobs: list[Analysed], capture: Capture) -> list[Slow]:
             paced[owner].slow.append(slow)
     for a in paced:
         assert a.steps is not None
-        named = stragglers(a.job, a.steps, capture)
-        both = settled([*a.slow, *fabric], named.found, shows_turns=named.shows_turns)
-        a.slow = [s for s in both if s.kind != "slow_switch"]
-        fabric[:] = [s for s in both if s.kind == "slow_switch"]
+        if "stragglers" not in without:
+            named = stragglers(a.job, a.steps, capture)
+            both = settled([*a.slow, *fabric], named.found, shows_turns=named.shows_turns)
+            a.slow = [s for s in both if s.kind != "slow_switch"]
+            fabric[:] = [s for s in both if s.kind == "slow_switch"]
         a.slow.extend(lasting(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture) if a.steps is not None else [])
         a.slow.extend(_unexplained(a, fabric))
     return fabric
@@ -152,12 +154,13 @@ def diagnose_flows(
     stated: Mapping[str, int] | None = None,
     on_stage: OnStage = silent,
     tables: Path | None = None,
+    without: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
     """The report's ``flows`` object plus ``suspects``.
 
     ``inventory`` rows hold ``ip`` and any of ``node``, ``gpu``, ``switch`` or ``leaf``; without it machines stay
-    unknown. ``stated``: the job's own words on tp, pp, dp. With ``tables`` a table of every rank's phases in every step
-    is written there for each job (see ``timeline``); the report names it.
+    unknown. ``stated``: the job's own words on tp, pp, dp. ``without``: "stragglers" switches these off. With ``tables``
+    a table of every rank's phases in every step is written there for each job (see ``timeline``); the report names it.
     """
     usable = [p for p in parsed if p.skipped is None]
     why_not = blocked(usable)
@@ -169,7 +172,7 @@ def diagnose_flows(
     if capture is None:
         reasons = [p.skipped for p in parsed if p.skipped] or [COUNTERS_ONLY if ports else "There are no flow records."]
         return empty_report(panel, why_not or str(reasons[0])) | {"ports": ports}
-    jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None)
+    jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None, without=without)
     report = describe(capture, jobs, fabric, background=background, panel=panel, why_not=why_not, tables=tables)
     _compare(report, stated or {})
     return report | {"ports": ports}

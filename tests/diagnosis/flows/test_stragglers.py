@@ -4,10 +4,12 @@ slow."""
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from diagnosis.flows import diagnose_flows, parse_flow
 from diagnosis.flows.capture import Capture, Flows, Place
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.slowness import Slow
@@ -21,6 +23,9 @@ from diagnosis.flows.stragglers import (
     stragglers,
     stretches,
 )
+from diagnosis.model import ParseHints
+
+RECORDINGS = Path(__file__).with_name("recordings")
 
 NODES = 4
 STEPS = 24
@@ -169,3 +174,28 @@ def test_where_turns_are_seen_a_ring_of_which_one_is_meant_is_no_finding_of_its_
     ring = Slow("slow_group", 2.0, 9.0, "one ring", culprits=[1, 2, 3], nodes=["a", "b", "c"], confidence=0.6)
     assert settled([ring], [], shows_turns=True) == []
     assert settled([ring], [], shows_turns=False) == [ring]
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "kind", "who"),
+    [
+        ("rate_p5_pp", 8, "slow_group", ["gpu-node-05"]),
+        ("uplink_rate_ddp", 4, "slow_switch", ["leaf0", "leaf1"]),
+    ],
+)
+def test_a_limited_port_and_a_limited_uplink_of_real_training_are_told_apart(
+    name: str, nodes: int, kind: str, who: list[str], tmp_path: Path
+) -> None:
+    inventory = [
+        {"ip": f"10.77.0.{10 + n}", "node": f"gpu-node-{n:02d}", "switch": f"leaf{n // (nodes // 2)}"}
+        for n in range(nodes)
+    ]
+    with (RECORDINGS / f"{name}.parquet").open("rb") as stream:
+        parsed = parse_flow(stream, "flows.parquet", ParseHints(), tmp_path)
+    told = diagnose_flows([parsed], inventory=inventory)
+    found = [d for d in [*told["jobs"][0]["diagnoses"], *told["diagnoses"]] if d["kind"] != "slow_step"]
+    assert [d["kind"] for d in found] == [kind]
+    named = found[0].get("candidates") or [c for c in found[0]["culprits"] if c.startswith("gpu-")]
+    assert named == who
+    without = diagnose_flows([parsed], inventory=inventory, without=frozenset({"stragglers"}))
+    assert not any(who[0] in str(d.get("culprits")) for d in without["jobs"][0]["diagnoses"])
