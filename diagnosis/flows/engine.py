@@ -159,7 +159,7 @@ def diagnose_flows(
     """The report's ``flows`` object plus ``suspects``.
 
     ``inventory`` rows hold ``ip`` and any of ``node``, ``gpu``, ``switch`` or ``leaf``; without it machines stay
-    unknown. ``stated``: the job's own words on tp, pp, dp. ``without``: "stragglers" switches these off. With ``tables``
+    unknown. ``stated``: the job's words on tp, pp, dp. ``without``: "stragglers" switches these off. With ``tables``
     a table of every rank's phases in every step is written there for each job (see ``timeline``); the report names it.
     """
     usable = [p for p in parsed if p.skipped is None]
