@@ -84,7 +84,7 @@ def test_whoever_lost_the_group_or_the_account_is_refused_too(client, provider):
     provider.person["groups"] = ["gpu-users"]
     get_user_model().objects.update(is_active=False)
     assert sign_in(client, provider)["Location"] == "/sign-in/"
-    assert "closed" in page_text(client.get("/sign-in/"))
+    assert "is disabled" in page_text(client.get("/sign-in/"))
     assert "_auth_user_id" not in client.session
 
 

@@ -112,7 +112,7 @@ def test_a_model_of_another_format_is_left_out_and_told(caplog):
     version = ClassifierVersion.objects.create(weights={"format": -1})
     classifier_activate(version=version)
     assert classifier_in_force() is None
-    assert "is left out" in caplog.text
+    assert "is ignored" in caplog.text
 
 
 def test_learning_is_due_after_enough_new_reviews(boss, quick, settings):

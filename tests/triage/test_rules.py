@@ -98,7 +98,7 @@ def test_rules_of_a_file_count_and_a_broken_file_stops_nothing(settings, tmp_pat
     assert rules_in_force().match_texts([LINE]) == ["site.my_rule"]
     file.write_text("[[signature")
     assert rules_in_force().match_texts([LINE]) != ["site.my_rule"]
-    assert "is left out" in caplog.text
+    assert "is ignored" in caplog.text
 
 
 def test_a_dry_run_tells_what_a_rule_would_match_in_stored_jobs(admin, tmp_path):
