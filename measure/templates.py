@@ -1,10 +1,11 @@
-"""Grouping accuracy of templates on the public 2,000-line samples, beside Drain3: `python -m measure templates
-[--folder DIR] [--raw] [--errors SYSTEM]`.
+"""Grouping accuracy of templates, beside Drain3 and beside masking each word with a digit: `python -m measure templates
+[--folder DIR …] [--raw] [--errors SYSTEM]`.
 
 GA is the share of lines whose predicted group equals the true one exactly; FGA the F1 of such groups. One set of masks
-for all systems; Drain3 gets the same masked messages. `--raw` reads the whole lines, headers and all, instead of the
-message column. The sets are read from the reference evidence (`FAULTLINE_SHARED`, default `../shared`) and are not part
-of the project.
+for all systems; Drain3 gets the same masked messages. Systems: the public 2,000-line samples of the reference evidence
+(`FAULTLINE_SHARED`, default `../shared`), which are not part of the project, or those of each `--folder`; and the
+made-up ones of `exams.messages`, whose truth is known by construction. `--raw` reads the public samples' whole lines,
+headers and all, instead of the message column.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import re
 import sys
 import tarfile
 import tempfile
@@ -25,11 +27,15 @@ from drain3.template_miner_config import TemplateMinerConfig
 
 from diagnosis import Kind, ParseHints, parse
 from diagnosis.logs import templates
+from exams.messages import world
 from measure.evidence import SHARED
 
+#: Name, lines and the true event of each line.
+type System = tuple[str, list[str], list[str]]
 
-def systems(folder: Path, is_raw: bool) -> Iterator[tuple[str, list[str], list[str]]]:
-    """(name, lines, true event of each line)."""
+
+def systems(folder: Path, is_raw: bool) -> Iterator[System]:
+    """The public samples below a folder."""
     for place in sorted(one for one in folder.iterdir() if one.is_dir()):
         truth = place / f"{place.name}_2k.log_structured_corrected.csv"
         with truth.open(encoding="utf-8") as stream:
@@ -43,7 +49,8 @@ def systems(folder: Path, is_raw: bool) -> Iterator[tuple[str, list[str], list[s
 
 def scores(true: Sequence[str], found: Sequence[object]) -> tuple[float, float, int]:
     """GA, FGA and the number of groups found."""
-    truly, predicted = defaultdict(set), defaultdict(set)
+    truly: dict[str, set[int]] = defaultdict(set)
+    predicted: dict[object, set[int]] = defaultdict(set)
     for index, (event, group) in enumerate(zip(true, found, strict=True)):
         truly[event].add(index)
         predicted[group].add(index)
@@ -70,48 +77,70 @@ def drained(masked: list[str]) -> list[int]:
     return [miner.add_log_message(text)["cluster_id"] for text in masked]
 
 
+def digits_masked(lines: list[str]) -> list[str]:
+    """The simplest grouping that works: lines that are equal once each word with a digit is masked."""
+    return [" ".join("*" if re.search(r"\d", word) else word for word in line.split()) for line in lines]
+
+
 def errors(true: Sequence[str], found: Sequence[int], texts: Sequence[str], lines: Sequence[str]) -> None:
     """Prints the groups that differ from the truth."""
-    truly, predicted = defaultdict(set), defaultdict(set)
+    truly: dict[str, set[int]] = defaultdict(set)
+    predicted: dict[object, set[int]] = defaultdict(set)
     for index, (event, group) in enumerate(zip(true, found, strict=True)):
         truly[event].add(index)
         predicted[group].add(index)
-    for group in sorted(predicted.values(), key=len, reverse=True):
-        first = next(iter(sorted(group)))
-        if group != truly[true[first]]:
-            events = len({true[index] for index in group})
+    for members in sorted(predicted.values(), key=len, reverse=True):
+        first = min(members)
+        if members != truly[true[first]]:
+            events = len({true[index] for index in members})
             print(
-                f"    {len(group)} lines, {events} events, {len(truly[true[first]])} true: {texts[first][:90]} <- "
+                f"    {len(members)} lines, {events} events, {len(truly[true[first]])} true: {texts[first][:90]} <- "
                 f"{lines[first][:90]}"
             )
 
 
+def sets(folders: Sequence[Path], is_raw: bool, work: Path) -> Iterator[tuple[str, list[System]]]:
+    """Title and systems of each set."""
+    if not folders:
+        archive = SHARED / "data" / "loghub.tar.gz"
+        if archive.exists():
+            with tarfile.open(archive) as packed:
+                packed.extractall(work, filter="data")
+            folders = [work / "loghub"]
+        else:
+            print(f"{archive} is not there: set FAULTLINE_SHARED or give --folder", file=sys.stderr)
+    for folder in folders:
+        yield f"public: {folder.name}", list(systems(folder, is_raw))
+    yield "made up", [(name, *world.lines(name)) for name in world.systems()]
+
+
+def measured(system: System, wanted: str) -> list[float]:
+    """Prints one system's row; returns its figures."""
+    name, lines, true = system
+    found, texts, own = grouped(lines)
+    ours, theirs, plain = scores(true, found), scores(true, drained(own)), scores(true, digits_masked(lines))
+    row = "".join(f"{ga:9.3f}{fga:7.3f}{groups:7}" for ga, fga, groups in (ours, theirs, plain))
+    print(f"{name:18}{len(set(true)):6}{row}", flush=True)
+    if name == wanted:
+        errors(true, found, texts, lines)
+    return [*ours[:2], *theirs[:2], *plain[:2]]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, help="one directory a system, instead of the reference evidence")
+    parser.add_argument("--folder", type=Path, nargs="+", default=[], help="one directory a system")
     parser.add_argument("--raw", action="store_true")
     parser.add_argument("--errors", metavar="SYSTEM", default="")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        folder = options.folder
-        if folder is None:
-            archive = SHARED / "data" / "loghub.tar.gz"
-            if not archive.exists():
-                sys.exit(f"{archive} is not there: set FAULTLINE_SHARED or give --folder")
-            with tarfile.open(archive) as packed:
-                packed.extractall(place, filter="data")
-            folder = Path(place) / "loghub"
-        rows = []
-        print(f"{'':14}{'GA':>8}{'FGA':>8}{'groups':>8}{'true':>6}   {'Drain3 GA':>10}{'FGA':>8}{'groups':>8}")
-        for name, lines, true in systems(folder, options.raw):
-            found, texts, own = grouped(lines)
-            ours, theirs = scores(true, found), scores(true, drained(own))
-            rows.append((*ours[:2], *theirs[:2]))
-            print(
-                f"{name:14}{ours[0]:8.3f}{ours[1]:8.3f}{ours[2]:8}{len(set(true)):6}   "
-                f"{theirs[0]:10.3f}{theirs[1]:8.3f}{theirs[2]:8}"
-            )
-            if name == options.errors:
-                errors(true, found, texts, lines)
-        means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
-        print(f"{'mean':14}{means[0]:8.3f}{means[1]:8.3f}{'':14}   {means[2]:10.3f}{means[3]:8.3f}")
+    names = "".join(f"{name:>9}{'FGA':>7}{'groups':>7}" for name in ("GA", "Drain3", "digits"))
+    with tempfile.TemporaryDirectory() as work:
+        for title, each in sets(options.folder, options.raw, Path(work)):
+            print(f"{title:18}{'true':>6}{names}")
+            rows = [measured(system, options.errors) for system in each]
+            means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+            pairs = zip(means[::2], means[1::2], strict=True)
+            print(f"{'mean':24}" + "".join(f"{ga:9.3f}{fga:7.3f}{'':7}" for ga, fga in pairs) + "\n")
+
+
+if __name__ == "__main__":
+    main()

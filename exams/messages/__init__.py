@@ -1,0 +1,1 @@
+"""Made-up log systems whose messages are known by construction: one text file a system, one line a message."""
