@@ -1,8 +1,13 @@
-"""Distinct messages, as words, put into groups: a word is a parameter where many stand in otherwise equal messages.
+"""Distinct messages, as words, put into groups: a word is a parameter where many stand in otherwise similar messages.
 
-Two rules open positions until nothing changes: *tight*, where at least ``FAN`` words, or a word and a wildcard,
-share the rest of the message; and, where no more of these are left, *loose*, where most words differ in a group of
-messages of one length, first word and punctuation. Only messages of equal length are ever compared.
+Rules that open positions, until nothing changes:
+
+- *tight*: at least ``FAN`` words, or a word and a wildcard, share the rest of the message;
+- *loose*, where no more of these are left: messages of one length and punctuation are divided by the position with the
+  fewest words until, in what is left together, every position that still differs has at least ``FAN`` words, and
+  enough words are the same in all;
+- *lists*: wildcards beside each other are one, so that lists of any length are equal;
+- *tails*: what follows a colon in many lengths after the same words is free text.
 
 Messages are rows of word numbers. The rest of a message without one word is named by a sum of hashes less that word's,
 so that a round costs O(words), however long messages are. Nothing depends on the order of messages.
@@ -12,24 +17,34 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
+from diagnosis.jit import compiled
 from diagnosis.logs import hashing
 
 #: So many different words in one context are values of a parameter.
-FAN = 4
+FAN = 5
 WILD = "\u2217"
-#: Share of different words at a position of a group of similar messages from which on it is a parameter.
-_LOOSE_SHARE = 0.5
-_LOOSE_ROWS = 8
+#: Messages in a group from which on positions that vary together are opened.
+_LOOSE_ROWS = 6
+#: Divisions of a group one after another: no message is so long that its length bounds the time.
+_DEPTH = 12
+#: Messages with the same words before a colon, and lengths of what follows, from which on that is free text.
+_TAILS, _TAIL_LENGTHS, _TAIL_WORDS = 8, 3, 2
 _ROUNDS = 6
+#: More than there are different words.
+_WORDS_ROOM = 1 << 40
 _REPEAT = 5  # tokens of a repeating list entry at most
-_TOKENS = re.compile(r"[\w.$@/#~%+\u2217-]+|[^\w\s]")
-_WORD = re.compile(r"[\w\u2217]")
-_NAMED = frozenset("./@$0123456789")
+#: A quoted text, a name with an argument, a word, a sign.
+_TOKENS = re.compile(r"\"[^\"\u2217]{0,200}\"|\w+[(\[]\u2217[)\]]|[\w.$@/#~%+\u2217-]+|[^\w\s]")
+_WORD = re.compile(r"[\"(\[]?[\w\u2217]|\".")
+_NAMED = frozenset('./@$_-("0123456789')
+_BETWEEN = frozenset(",.:;/|+<>\\=~-")  # wildcards of one list
 _WILD = 0  # its number
+type Row = tuple[int, ...]
 type Words = npt.NDArray[np.int32]  # one row a message
 type Numbers = npt.NDArray[np.int64]
 type Flags = npt.NDArray[np.bool_]
@@ -40,37 +55,66 @@ class _Vocabulary:
     name of a thing (a host, a file) more than like wording.
     """
 
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {WILD: _WILD}
-
-    def row(self, text: str) -> tuple[int, ...]:
-        tokens = _unrepeated(_TOKENS.findall(text))
-        numbers = self.numbers
-        return tuple([numbers.setdefault(token, len(numbers)) for token in tokens])
-
-    def flags(self) -> tuple[Flags, Flags]:
-        is_word = np.array([_WORD.match(token) is not None for token in self.numbers])
-        is_name = np.array([token == WILD or not _NAMED.isdisjoint(token) for token in self.numbers])
-        return is_word, is_name
+    def __init__(self, texts: Iterable[str]) -> None:
+        numbers = {WILD: _WILD}
+        self.rows: list[Row] = [
+            tuple([numbers.setdefault(token, len(numbers)) for token in _unrepeated(_TOKENS.findall(text))])
+            for text in texts
+        ]
+        self.is_word = np.array([_WORD.match(token) is not None for token in numbers])
+        self.is_name = np.array([token == WILD or not _NAMED.isdisjoint(token) for token in numbers])
+        self.between = frozenset(number for token, number in numbers.items() if token in _BETWEEN)
+        self.colon = numbers.get(":", -1)
 
 
 def cluster(texts: list[str]) -> list[int]:
     """Group numbers of distinct generalised messages, independent of their order up to renumbering. O(words)."""
-    vocabulary = _Vocabulary()
-    rows: dict[int, dict[tuple[int, ...], list[int]]] = defaultdict(lambda: defaultdict(list))
-    for index, text in enumerate(texts):
-        row = vocabulary.row(text)
-        rows[len(row)][row].append(index)
-    is_word, is_name = vocabulary.flags()
-    labels = np.empty(len(texts), np.int64)
-    before = 0
-    for length, of_length in rows.items():
-        words = np.array(list(of_length), np.int32).reshape(len(of_length), length)
-        group = _opened(words, is_word, is_name)
-        at = np.repeat(group, [len(members) for members in of_length.values()])
-        labels[np.fromiter((index for members in of_length.values() for index in members), np.int64)] = before + at
-        before += int(group.max(initial=-1)) + 1
-    return labels.tolist()
+    vocabulary = _Vocabulary(texts)
+    groups: dict[Row, list[int]] = defaultdict(list)
+    for index, row in enumerate(vocabulary.rows):
+        groups[row].append(index)
+    groups = _settled(groups, vocabulary)
+    groups = _settled(_without_tails(groups, vocabulary), vocabulary)
+    labels = [0] * len(texts)
+    for label, members in enumerate(groups.values()):
+        for index in members:
+            labels[index] = label
+    return labels
+
+
+def _settled(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dict[Row, list[int]]:
+    """Groups by what their messages are once positions are opened, until nothing changes."""
+    for _ in range(_ROUNDS):
+        of_length: dict[int, list[Row]] = defaultdict(list)
+        for row in groups:
+            of_length[len(row)].append(row)
+        found: dict[Row, list[int]] = defaultdict(list)
+        has_changed = False
+        for length, rows in of_length.items():
+            words = np.array(rows, np.int32).reshape(len(rows), length)
+            for row, opened in zip(rows, map(tuple, _opened(words, vocabulary).tolist()), strict=True):
+                short = row if opened == row else _joined(opened, vocabulary.between)
+                has_changed = has_changed or len(short) != length
+                found[short] += groups[row]
+        groups = found
+        if not has_changed:
+            break
+    return groups
+
+
+def _without_tails(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dict[Row, list[int]]:
+    """Groups whose free text behind the last colon is one wildcard."""
+    heads: dict[Row, list[Row]] = defaultdict(list)
+    for row in groups:
+        if vocabulary.colon in row:
+            at = len(row) - row[::-1].index(vocabulary.colon)
+            if sum(word != _WILD for word in row[:at] if vocabulary.is_word[word]) >= _TAIL_WORDS and at < len(row):
+                heads[row[:at]].append(row)
+    for head, rows in heads.items():
+        if len(rows) >= _TAILS and len({len(row) for row in rows}) >= _TAIL_LENGTHS:
+            members = [index for row in rows for index in groups.pop(row)]
+            groups[*head, _WILD] = members
+    return groups
 
 
 def _unrepeated(tokens: list[str]) -> list[str]:
@@ -87,18 +131,39 @@ def _unrepeated(tokens: list[str]) -> list[str]:
     return out
 
 
-def _opened(words: Words, is_word: Flags, is_name: Flags) -> Numbers:
-    """The group of each of these distinct messages of one length."""
-    group = np.arange(len(words))
+def _joined(row: Row, between: frozenset[int]) -> Row:
+    """Wildcards beside each other, or with signs of a list between them, are one."""
+    if row.count(_WILD) < 2:
+        return row
+    out: list[int] = []
+    end = 0  # behind the last wildcard, as long as only signs of a list follow
+    for word in row:
+        if word == _WILD:
+            if end:
+                del out[end:]
+            else:
+                out.append(word)
+            end = len(out)
+        else:
+            out.append(word)
+            end = end if word in between else 0
+    return tuple(out)
+
+
+def _opened(words: Words, vocabulary: _Vocabulary) -> Words:
+    """These distinct messages of one length with their parameters opened."""
+    rows, group = words, np.arange(len(words))
     for _ in range(_ROUNDS):
-        opened = _tight(words, is_word, is_name)
+        if len(rows) < 2:
+            break
+        opened = _loose(rows, vocabulary.is_word, vocabulary.is_name)
         if opened is None:
-            opened = _loose(words, is_word)
+            opened = _tight(rows, vocabulary.is_word, vocabulary.is_name)
         if opened is None:
             break
         number, first = hashing.distinct(_sums(opened))
-        words, group = opened[first], number[group]
-    return group
+        rows, group = opened[first], number[group]
+    return rows[group]
 
 
 def _hashes(words: npt.NDArray[np.integer], position: int) -> npt.NDArray[np.uint64]:
@@ -141,24 +206,88 @@ def _tight(words: Words, is_word: Flags, is_name: Flags) -> Words | None:
     return opened
 
 
-def _loose(words: Words, is_word: Flags) -> Words | None:
-    """Opens positions that vary together: in messages of the same length, first word and punctuation, where most
-    words differ; None where there is none.
-    """
+def _loose(words: Words, is_word: Flags, is_name: Flags) -> Words | None:
+    """Opens positions that vary together, see the module; None where there is none."""
     if words.shape[1] < 2 or len(words) < _LOOSE_ROWS:
         return None
-    held = is_word[words]
-    shape = np.where(held, -1, words)
-    group, first = hashing.distinct(_sums(shape) + _hashes(words[:, 0], words.shape[1]))
-    size = np.bincount(group)
-    is_loose = np.zeros((len(first), words.shape[1]), np.bool_)
-    for position in range(1, words.shape[1]):
-        pair = group * len(is_word) + words[:, position]
-        _, one = hashing.distinct(pair.view(np.uint64))
-        differing = np.bincount(group[one], minlength=len(first))
-        is_loose[:, position] = differing >= np.maximum(FAN, _LOOSE_SHARE * size)
-    loose = is_loose.sum(axis=1)
-    fixed = held[first].sum(axis=1) - loose
-    is_loose &= ((size >= _LOOSE_ROWS) & (fixed >= loose))[:, None]
-    opened = np.where(is_loose[group], np.int32(_WILD), words)
-    return None if np.array_equal(opened, words) else opened
+    group, _ = hashing.distinct(_sums(np.where(is_word[words], -1, words)))
+    opened = words.copy()
+    return (
+        opened if _divide(words, np.argsort(group, kind="stable"), np.sort(group), is_word, is_name, opened) else None
+    )
+
+
+@compiled
+def _divide(  # noqa: PLR0912, PLR0915
+    words: Words, order: Numbers, group: Numbers, is_word: Flags, is_name: Flags, opened: Words
+) -> bool:
+    """Divides each group of ``order`` by its words and opens what varies in what stays together; whether any was.
+    O(words x depth x log rows).
+    """
+    size, length = words.shape
+    low, high, level = np.empty(size + 1, np.int64), np.empty(size + 1, np.int64), np.empty(size + 1, np.int64)
+    waiting = 0
+    begin = 0
+    for at in range(1, size + 1):
+        if at == size or group[at] != group[begin]:
+            low[waiting], high[waiting], level[waiting] = begin, at, 0
+            waiting += 1
+            begin = at
+    is_varied = np.empty(length, np.bool_)
+    has_opened = False
+    while waiting:
+        waiting -= 1
+        begin, end, depth = low[waiting], high[waiting], level[waiting]
+        rows = end - begin
+        if rows < _LOOSE_ROWS or depth > _DEPTH:
+            continue
+        fixed, varied, best, best_rank = 0, 0, -1, 4 * _WORDS_ROOM
+        for position in range(length):
+            is_varied[position] = False
+            head = words[order[begin], position]
+            if not is_word[head]:
+                continue
+            column = np.empty(rows, np.int32)
+            for at in range(rows):
+                column[at] = words[order[begin + at], position]
+            column.sort()
+            values, names = 1, 1 if is_name[column[0]] else 0
+            for at in range(1, rows):
+                if column[at] != column[at - 1]:
+                    values += 1
+                    names += 1 if is_name[column[at]] else 0
+            has_wild = column[0] == _WILD
+            if values == 1:
+                fixed += 0 if has_wild else 1
+                continue
+            is_varied[position] = True
+            varied += 1
+            is_parameter = (has_wild or values >= FAN) and (position > 0 or 2 * names > values)
+            # what is surely wording divides first, then what has the fewest words
+            rank = (2 if is_parameter else 0) + (1 if has_wild else 0)
+            rank = rank * _WORDS_ROOM + values
+            if rank < best_rank:
+                best, best_rank = position, rank
+        if varied == 0:
+            continue
+        if best_rank >= 2 * _WORDS_ROOM and 2 * fixed >= varied:
+            for position in range(length):
+                if is_varied[position]:
+                    for at in range(begin, end):
+                        opened[order[at], position] = _WILD
+            has_opened = True
+            continue
+        part = order[begin:end].copy()
+        column = np.empty(rows, np.int32)
+        for at in range(rows):
+            column[at] = words[part[at], best]
+        sorting = np.argsort(column, kind="mergesort")
+        first = begin
+        for at in range(rows):
+            order[begin + at] = part[sorting[at]]
+            if at + 1 == rows or column[sorting[at + 1]] != column[sorting[at]]:
+                if begin + at + 1 - first >= _LOOSE_ROWS:
+                    low[waiting], high[waiting], level[waiting] = first, begin + at + 1, depth + 1
+                    waiting += 1
+                first = begin + at + 1
+    return has_opened

@@ -28,13 +28,25 @@ TEMPLATES: dict[str, pl.DataType] = {
 
 _MASK = r"<(?:NUM|IP|PCI|MAC|PATH|URL|TIME|HOST)>"
 _UNIT = r"(?:[kKMGT]?i?B|[kKMGT]?i?[Bb]ytes|bytes?|[mun\u00b5]?s|secs?|seconds|minutes|hours|days|%|[kKMG]?Hz|[mk]?W)"
+_REQUEST = r"\b(?:GET|POST|PUT|DELETE|HEAD|PATCH|OPTIONS) .*\bstatus(?: code)?[:= ]+"
 _GENERAL = (
+    # the server's answer is a measurement unless the server failed, which no wildcard covers
+    (rf"({_REQUEST})[1-4][0-9]{{2}}\b", "${1}\u2217"),
+    (rf"({_REQUEST})5[0-9]{{2}}\b", "${1}\u203c"),
     (rf"[\w.$@/#~%+-]*{_MASK}(?:[\w.$@/#~%+-]|{_MASK})*", "\u2217"),
-    (rf"\u2217 ?{_UNIT}\b", "\u2217"),
+    (r"\b(?i:true|false)\b", "\u2217"),
+    (r"[\w.+\u2217-]+@[\w.\u2217-]+", "\u2217"),  # user@host
+    (r"(^|[\s'\"=(\[{,:<>|])/[\w.+@%=:~-]+/?", "${1}\u2217"),  # /file
+    (r"(?:\b[A-Za-z]:|\\)(?:\\[^\s\\/:,;\"'()\[\]<>|]+)+\\?", "\u2217"),  # C:\file, \\host\share
+    (r"\u2217\?[^\s\"')\]]+", "\u2217"),  # /address?query
+    # lists in brackets, lists of three and more
+    (r"([\[({])\s*[\w.\u2217$:/-]+(?:\s*[,|;]\s*[\w.\u2217$:/-]+)+\s*([\])}])", "${1}\u2217${2}"),
+    (r"[\w.\u2217$/-]+(?:, ?[\w.\u2217$/-]+){2,}", "\u2217"),
+    (rf"\u2217 ?{_UNIT}([^\w=]|$)", "\u2217${1}"),
     (r" \( ?\)", " (\u2217)"),
     (r"\u2217 ?[(\[] ?\u2217 ?[)\]]", "\u2217"),
     (r"\u2217(?:(?: ?[,.:;/|+<>\\=~-] ?| )*\u2217)+", "\u2217"),
-    (r"(^|[\s(])[<>~]=? ?\u2217", "${1}\u2217"),
+    (r"(^|[\s(])[<>~]=? ?\u2217([^>]|$)", "${1}\u2217${2}"),
 )
 
 

@@ -71,3 +71,45 @@ def test_an_id_is_the_hash_of_a_masked_text_of_its_group() -> None:
 
 def test_no_tables_give_no_templates() -> None:
     assert templates.mine([]).is_empty()
+
+
+def test_parameters_that_vary_together_are_one_event() -> None:
+    nouns = ("shard", "cache", "lease", "quorum", "lane", "router", "broker")
+    lines = [
+        f"op=read volume={a} object={b} by {c}"
+        for a, b, c in zip(nouns, nouns[::-1], nouns[2:] + nouns[:2], strict=True)
+    ]
+    assert len(set(mined(*lines).values())) == 1
+
+
+def test_lists_of_words_of_any_length_are_one_event() -> None:
+    nouns = ("shard", "cache", "lease", "quorum", "lane", "router", "broker")
+    found = mined(*(f"missing keys [{', '.join(nouns[:count])}] in model" for count in range(2, 7)))
+    assert len(set(found.values())) == 1
+
+
+def test_quoted_text_is_one_word() -> None:
+    reasons = ("no answer", "moved to rack seven", "disk", "asked by operator", "please ignore until Monday", "quota")
+    found = mined(*(f'node drained, reason "{reason}" given' for reason in reasons))
+    assert len(set(found.values())) == 1
+
+
+def test_free_text_behind_a_colon_is_one_event() -> None:
+    words = ("the", "disk", "was", "lost", "again", "by", "night", "please", "wait", "until", "it", "is", "back")
+    found = mined(*(f"readiness probe failed: {' '.join(words[at : at + 2 + at % 4])}" for at in range(9)))
+    assert len(set(found.values())) == 1
+
+
+def test_answers_of_a_server_are_one_event_unless_the_server_failed() -> None:
+    texts = [f'"GET <PATH> HTTP/<NUM>" status: {code} len: <NUM>' for code in (200, 204, 404, 503)]
+    frame = pl.DataFrame({"masked": [1, 2, 3, 4], "text": texts}, schema={"masked": pl.UInt64, "text": pl.String})
+    assert templates.mine([frame])["template"].to_list() == [1, 1, 1, 4]
+
+
+def test_a_name_with_an_argument_stands_where_a_number_does() -> None:
+    assert len(set(mined("synchronized to 10.1.2.3, stratum 3", "synchronized to LOCAL(0), stratum 10").values())) == 1
+
+
+def test_switches_are_values() -> None:
+    lines = [f"isVisible={a} hasFocus={b} in window" for a in ("true", "false") for b in ("true", "false")]
+    assert len(set(mined(*lines).values())) == 1
