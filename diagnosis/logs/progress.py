@@ -15,7 +15,7 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis.logs import counters
+from diagnosis.logs import counters, durations
 from diagnosis.logs.events import LogTable
 from diagnosis.model import ReadRange
 
@@ -50,26 +50,6 @@ _OF: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./])")
 _LAST_LINES: Final = 4
 #: A speed of training.
 _SPEED: Final = r"(?i)\d ?(?:it|steps?|samples|tokens)/s(?:ec)?\b|(?:steps|samples|tokens)_per_second\W{1,4}\d"
-#: A duration of one step: what is timed, the unit, the number.
-_SECONDS: Final = re.compile(
-    r"(?i)(?:elapsed time per iteration|(?:[\w/]*(?:step|iter(?:ation)?|batch)[ _]?(?:time|timing|seconds|duration)"
-    r"|(?:time|seconds|duration)(?:[ _](?:per|a|of)[ _]|/)(?:iteration|step|iter|batch|it)|interval_runtime"
-    r"|(?<!\d )\bseconds"
-    r"|\bstep))[\"']?\s*(?:in )?(?:\(?(ms|s)\)?)?\s*[=:]?\s*(\d+(?:\.\d+)?)\s*(ms|s\b|sec\w*)?"
-)
-_PER_ITERATION: Final = re.compile(r"(?i)(\d+(?:\.\d+)?) ?s(?:ec\w*)?/(?:it|iter|step|batch)\b")
-_RATE: Final = re.compile(
-    r"(?i)(?:\b(\d+(?:\.\d+)?) ?(?:it|iter|step|batch|batches)/s\b"
-    r"|(?:batches|steps|iterations)_per_sec\w*[\"']?\s*[=:]\s*(\d+(?:\.\d+)?))"
-)
-#: A duration whatever it is called, beside a counter; what is left, or was spent on something else, is none.
-_TOOK: Final = re.compile(
-    r"(?i)(?<![\w/])(?:took|takes|in|dt|time|secs?|duration|latency|wall|cost)[\"']?\s*[=:(]?\s*"
-    r"(\d+(?:\.\d+)?) ?(ms|msec\w*|s\b|sec\w*)?"
-)
-_NOT_TOOK: Final = re.compile(
-    r"(?i)(eta|remain\w*|left|total|overall|since|wait\w*|data|load\w*|epoch)\W{0,3}\w{0,8}\W{0,3}$"
-)
 #: A checkpoint that is, or was, saved at a counter.
 _SAVED: Final = re.compile(
     r"(?i)\b(?:sav(?:e|ed|ing)|writ(?:e|ing|ten)|wrote|stored?|storing)\b[^\n]{0,80}?(?:iter(?:ation)?|step|ckpt|checkpoint)"
@@ -130,25 +110,6 @@ def names_counter(text: str) -> bool:
     """Whether a line of this wording may be progress: it names a counter, and no action that counts something else."""
     found = counter(text) if re.search(_CANDIDATE, text) else None
     return found is not None and not re.search(_NOT_A_BEAT, text[: found[2]])
-
-
-def seconds(text: str) -> float | None:
-    """The duration of a step that a progress line states, in seconds."""
-    for found in _SECONDS.finditer(text):
-        unit = (found.group(1) or found.group(3) or "").lower()
-        # "step 12" counts and "step 1.2 s" times: without a unit only a word for time will do
-        if unit or re.search(r"(?i)tim|sec|dur", found.group(0)):
-            return float(found.group(2)) * (1e-3 if unit == "ms" else 1.0)
-    if each := _PER_ITERATION.search(text):
-        return float(each.group(1))
-    if (rate := _RATE.search(text)) and float(rate.group(1) or rate.group(2)) > 0:
-        return 1 / float(rate.group(1) or rate.group(2))
-    for found in _TOOK.finditer(text):
-        unit = (found.group(2) or "").lower()
-        is_timed = unit or re.match(r"(?i)dt|secs?|duration|took", found.group(0))
-        if is_timed and not _NOT_TOOK.search(text[: found.start()]):
-            return float(found.group(1)) * (1e-3 if unit.startswith("m") else 1.0)
-    return None
 
 
 def read_lines(rows: pl.DataFrame, files: Sequence[str], read: ReadRange, limit: int = 2_000) -> list[str]:
@@ -251,6 +212,7 @@ def _beats(
     )
     parts = []
     untimed: Counter[int] = Counter()  # lines of a message until one states a duration; below zero once one did
+    timed = durations.Durations()
     for file in sorted(busiest.to_list()):
         rows = table.rows(masked, files=[file])
         if rows.height > LINES_PER_FILE:
@@ -262,7 +224,7 @@ def _beats(
         found = [counted(t.rsplit("\r", 1)[-1] if "\r" in t else t) for t in texts]
         took: list[float | None] = []
         for message, text in zip(rows["masked"], texts, strict=True):
-            took.append(seconds(text) if untimed[message] < UNTIMED_LINES else None)
+            took.append(timed.seconds(message, text) if untimed[message] < UNTIMED_LINES else None)
             untimed[message] += 1 if took[-1] is None else -rows.height
         parts.append(
             rows.select("file", "line", "at", "source", "masked").with_columns(

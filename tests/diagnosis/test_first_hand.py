@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.logs.progress import seconds
+from diagnosis.logs.durations import seconds
 from diagnosis.logs.sources import from_path
 from diagnosis.model import Kind, ParseHints
 from diagnosis.parsing import parse

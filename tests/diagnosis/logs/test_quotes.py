@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 from diagnosis.logs.clocks import SECOND, Clocks
-from diagnosis.logs.progress import Progress, seconds
+from diagnosis.logs.durations import seconds
+from diagnosis.logs.progress import Progress
 from diagnosis.logs.quotes import clause, clip, quote
 from diagnosis.logs.sentences import odd
 from diagnosis.logs.temporal import Pace, pace

@@ -1,0 +1,100 @@
+"""The duration of a step that a line of progress states, whatever it calls it.
+
+Lines of one message say the same words around other numbers. What is said is therefore searched for in the first of
+them; in the others the number is taken from behind the same words, which costs a fiftieth.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+#: A duration of one step: what is timed, the unit, the number.
+_SECONDS: Final = re.compile(
+    r"(?i)(?:elapsed time per iteration|(?:[\w/]*(?:step|iter(?:ation)?|batch)[ _]?(?:time|timing|seconds|duration)"
+    r"|(?:time|seconds|duration)(?:[ _](?:per|a|of)[ _]|/)(?:iteration|step|iter|batch|it)|interval_runtime"
+    r"|(?<!\d )\bseconds"
+    r"|\bstep))[\"']?\s*(?:in )?(?:\(?(ms|s)\)?)?\s*[=:]?\s*(\d+(?:\.\d+)?)\s*(ms|s\b|sec\w*)?"
+)
+_PER_ITERATION: Final = re.compile(r"(?i)(\d+(?:\.\d+)?) ?s(?:ec\w*)?/(?:it|iter|step|batch)\b")
+_RATE: Final = re.compile(
+    r"(?i)(?:\b(\d+(?:\.\d+)?) ?(?:it|iter|step|batch|batches)/s\b"
+    r"|(?:batches|steps|iterations)_per_sec\w*[\"']?\s*[=:]\s*(\d+(?:\.\d+)?))"
+)
+#: A duration whatever it is called, beside a counter; what is left, or was spent on something else, is none.
+_TOOK: Final = re.compile(
+    r"(?i)(?<![\w/])(?:took|takes|in|dt|time|secs?|duration|latency|wall|cost)[\"']?\s*[=:(]?\s*"
+    r"(\d+(?:\.\d+)?) ?(ms|msec\w*|s\b|sec\w*)?"
+)
+_NOT_TOOK: Final = re.compile(
+    r"(?i)(eta|remain\w*|left|total|overall|since|wait\w*|data|load\w*|epoch)\W{0,3}\w{0,8}\W{0,3}$"
+)
+#: Words before a number by which it is found again in other lines of its message; characters of them.
+_BEFORE: Final = re.compile(r"[^\d\n]{4,40}$")
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+#: Characters behind a number that have to be the same.
+_BEHIND: Final = 3
+
+
+class Stated(NamedTuple):
+    """Where a line states a duration: its number, and the seconds of one unit or, of a rate, of one step a second."""
+
+    start: int
+    end: int
+    unit: float
+    is_rate: bool = False
+
+    def value(self, number: str) -> float:
+        """Seconds."""
+        return 1 / float(number) if self.is_rate else float(number) * self.unit
+
+
+def stated(text: str) -> Stated | None:
+    """The duration of a step that a progress line states."""
+    for found in _SECONDS.finditer(text):
+        unit = (found.group(1) or found.group(3) or "").lower()
+        # "step 12" counts and "step 1.2 s" times: without a unit only a word for time will do
+        if unit or re.search(r"(?i)tim|sec|dur", found.group(0)):
+            return Stated(*found.span(2), 1e-3 if unit == "ms" else 1.0)
+    if each := _PER_ITERATION.search(text):
+        return Stated(*each.span(1), 1.0)
+    if (rate := _RATE.search(text)) and float(rate.group(1) or rate.group(2)) > 0:
+        return Stated(*rate.span(1 if rate.group(1) else 2), 1.0, is_rate=True)
+    for found in _TOOK.finditer(text):
+        unit = (found.group(2) or "").lower()
+        is_timed = unit or re.match(r"(?i)dt|secs?|duration|took", found.group(0))
+        if is_timed and not _NOT_TOOK.search(text[: found.start()]):
+            return Stated(*found.span(1), 1e-3 if unit.startswith("m") else 1.0)
+    return None
+
+
+def seconds(text: str) -> float | None:
+    """The duration of a step that a progress line states, in seconds."""
+    found = stated(text)
+    return found.value(text[found.start : found.end]) if found else None
+
+
+class Durations:
+    """Durations of many lines of a few messages."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[str, str, Stated]] = {}  # of a message: words before, signs behind, what they say
+
+    def seconds(self, message: int, text: str) -> float | None:
+        """As :func:`seconds`, of a line of ``message``."""
+        if known := self._known.get(message):
+            before, behind, how = known
+            at = text.find(before) + len(before)
+            if at >= len(before) and (number := _NUMBER.match(text, at)) and text.startswith(behind, number.end()):
+                value = number.group()
+                if text.find(before, at) < 0 and (not how.is_rate or float(value) > 0):
+                    return how.value(value)
+        found = stated(text)
+        if found is None:
+            return None
+        words = _BEFORE.search(text[: found.start])
+        if words and text.count(words.group()) == 1:
+            behind = text[found.end : found.end + _BEHIND]
+            if not any(char.isdecimal() for char in behind):
+                self._known[message] = words.group(), behind, found
+        return found.value(text[found.start : found.end])
