@@ -71,8 +71,8 @@ class Known:
             return False
         return self._is_broken or len(self._keys) > _MOST_KEYS or len(self._coded) > _MOST_KEYS
 
-    def facts(self, rows: lines.Rows) -> Facts:
-        """What is known of all lines of ``rows``, after thinking about those whose key is new."""
+    def learn(self, rows: lines.Rows) -> tuple[Places, Facts]:
+        """Thinks about lines whose key is new; returns the number of each line's key and what is known by number."""
         with self._lock:
             before = len(self._keys)
             number, fresh = self._keys.add(rows.key)
@@ -80,7 +80,11 @@ class Known:
                 self._is_broken = True  # for the others, should this not come to its end
                 self._learn(rows.text(fresh, lines.LINE_BYTES), before)
                 self._is_broken = False
-            table = self._table
+            return number, self._table
+
+    def facts(self, rows: lines.Rows) -> Facts:
+        """What is known of all lines of ``rows``, after thinking about those whose key is new."""
+        number, table = self.learn(rows)
         facts = _facts([column[number] for column in _columns(table)])
         self._set_codes(facts, rows)
         return facts

@@ -80,12 +80,7 @@ def read(block: Block) -> Rows:
     a slower way.
     """
     raw = block.raw
-    if (
-        block.encoding == "utf-8"
-        and not block.is_wrapped
-        and not any(byte in raw for byte in (b"\x1b", b"\0", b"\r"))
-        and _is_utf8(raw)
-    ):
+    if block.encoding == "utf-8" and not block.is_wrapped and is_plain(raw):
         data = np.frombuffer(raw, np.uint8)
         start, end, key = _keys(data)
         if int((end - start).max(initial=0)) <= LINE_BYTES:
@@ -98,6 +93,11 @@ def read(block: Block) -> Rows:
     data = np.frombuffer(("\n".join(_clean(block, len(ends))) + "\n").encode("utf-8", "replace"), np.uint8)
     start, end, key = _keys(data)
     return Rows(data, start, end, key, *_places(starts, ends, block))
+
+
+def is_plain(raw: bytes) -> bool:
+    """Whether bytes are UTF-8 without control sequences: lines are found in them as they are."""
+    return not any(byte in raw for byte in (b"\x1b", b"\0", b"\r")) and _is_utf8(raw)
 
 
 def _places(
