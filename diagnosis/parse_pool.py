@@ -131,7 +131,7 @@ def _parse_batch(batch: list[Task]) -> list[Parsed | str]:
 
 
 def _learn(batch: list[Task]) -> None:
-    """Learns what is new in plain text files; others, collectors' records and what cannot be read, are left to :func:`parse_one`."""
+    """Learns what is new in plain text files. :func:`parse_one` does so for others, such as collectors' records."""
     # Numba takes a second to import; whoever has one file waits for it once, in parse.
     from diagnosis.logs import known, lines  # noqa: PLC0415
 

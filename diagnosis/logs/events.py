@@ -24,8 +24,11 @@ from diagnosis.model import LOG_KINDS, Kind, Parsed
 SLICE_ROWS = 4_000_000
 #: Files aggregated in one go.
 BATCH_FILES = 64
-#: Files of at most so many lines are read together.
-SMALL_LINES = 4_096
+#: Files of at most so many lines are read together, so many lines at a time.
+SMALL_LINES = 1 << 16
+BATCH_LINES = 1 << 20
+
+_HALF_YEAR = 182 * 86_400_000_000_000
 
 CELLS = {
     "file": pl.UInt32,
@@ -235,23 +238,30 @@ def _credible(sources: pl.DataFrame, logs: Sequence[Parsed], nodes: Iterable[str
 
 
 def _year_at(logs: Sequence[Parsed]) -> int | None:
-    """Some time of the job whose stamp has a year; None if no stamp lacks one (then none is needed) or all do."""
+    """Some time of the job whose stamp has a year; None if no stamp needs it: all have one, none has, or those without
+    one already lie in the half year around it, so that no other year is nearer.
+    """
     if not any(p.facts.get("has_yearless", True) for p in logs):
         return None
+    time, is_bare = pl.col("time"), (pl.col("flags") & YEARLESS) > 0
     queries = [
         pl.scan_parquet(str(p.columns)).select(
-            full=pl.col("time").filter((pl.col("flags") & YEARLESS) == 0).max(),
-            bare=((pl.col("flags") & YEARLESS) > 0).any(),
+            full=time.filter(~is_bare).max(),
+            bare=is_bare.any(),
+            first=time.filter(is_bare).min(),
+            last=time.filter(is_bare).max(),
         )
         for p in logs
     ]
-    rows = [
-        frame.row(0)
-        for start in range(0, len(queries), BATCH_FILES)
-        for frame in pl.collect_all(queries[start : start + BATCH_FILES])
-    ]
-    full = [at for at, _ in rows if at is not None]
-    return max(full) if full and any(bare for _, bare in rows) else None
+    rows = pl.concat(
+        pl.concat(pl.collect_all(queries[start : start + BATCH_FILES])) for start in range(0, len(queries), BATCH_FILES)
+    )
+    at = rows["full"].max()
+    if not isinstance(at, int) or not rows["bare"].any():
+        return None
+    first, last = rows["first"].min(), rows["last"].max()
+    is_near = isinstance(first, int) and isinstance(last, int) and at - first <= _HALF_YEAR and last - at <= _HALF_YEAR
+    return None if is_near else at
 
 
 def _aggregate(
@@ -292,14 +302,16 @@ def _spanned(cells: pl.DataFrame, kept: pl.Series | None) -> tuple[pl.DataFrame,
 def _batches(lines: Sequence[int]) -> Iterator[list[int]]:
     """Files to be read at a time, in order: each large one alone, small ones together."""
     batch: list[int] = []
+    held = 0
     for file, count in enumerate(lines):
-        if batch and (count > SMALL_LINES or len(batch) == BATCH_FILES):
+        if batch and (count > SMALL_LINES or len(batch) == BATCH_FILES or held + count > BATCH_LINES):
             yield batch
-            batch = []
+            batch, held = [], 0
         if count > SMALL_LINES:
             yield [file]
         else:
             batch.append(file)
+            held += count
     if batch:
         yield batch
 

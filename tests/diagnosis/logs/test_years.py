@@ -1,0 +1,38 @@
+"""Stamps without a year take that of the job: the year in which they lie nearest to its other stamps."""
+
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+
+from diagnosis import Kind, ParseHints, parse
+from diagnosis.logs import events
+from diagnosis.model import Parsed
+
+
+def _log(folder: Path, name: str, *lines: str) -> Parsed:
+    stream = io.BytesIO("".join(f"{line}\n" for line in lines).encode())
+    return parse(stream, f"{name}.log", ParseHints(kind=Kind.LOG), folder / name)
+
+
+def _times(table: events.LogTable, file: int) -> list[str]:
+    own = table.stamps(file)["own"].to_list()
+    return [f"{datetime.fromtimestamp(at / 1e9, UTC):%Y-%m-%d}" for at in own]
+
+
+def test_a_stamp_without_year_takes_the_year_of_another_file(tmp_path: Path) -> None:
+    table = events.build(
+        [
+            _log(tmp_path, "a", "2026-01-02 08:00:00 step 1"),
+            _log(tmp_path, "b", "Dec 31 23:59:59 n1 kernel: down", "Jan  2 08:00:01 n1 kernel: up"),
+        ]
+    )
+    assert _times(table, 1) == ["2025-12-31", "2026-01-02"]
+
+
+def test_nothing_is_moved_where_all_stamps_lie_in_the_same_half_year(tmp_path: Path) -> None:
+    """Moving a time costs more than all else that is done to a line, so it is not tried where it changes nothing."""
+    table = events.build(
+        [_log(tmp_path, "a", "2026-03-01 08:00:00 step 1", "Mar  1 08:00:01 n1 kernel: up", "Feb 27 01:00:00 n1 x: up")]
+    )
+    assert table.year_at is None
+    assert _times(table, 0) == ["2026-03-01", "2026-03-01", "2026-02-27"]
