@@ -1,4 +1,4 @@
-"""Archives made of a few members: what tests of the engine and of uploads share."""
+"""Builds archives of a few members, for tests of the engine and of uploads."""
 
 from __future__ import annotations
 

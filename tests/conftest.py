@@ -1,4 +1,4 @@
-"""Real servers for tests that need them, each started once per test process and on nobody else's port or file."""
+"""Real servers for tests that need them, each started once per test process with its own port and files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import settings
 from scripts.services import spawn, start_valkey, stop, wait_until
 from tests.patience import PATIENCE_S
 
-#: A run of the tests says the same of the same code. New examples are drawn on purpose: ``--hypothesis-profile fresh``.
+#: Equal code gives equal test results. ``--hypothesis-profile fresh`` draws new examples.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("fresh", derandomize=False, deadline=None, max_examples=3000)
 settings.load_profile("repeatable")
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of one site, and those of one broker, share a process of a parallel run, so that each starts once.
 
-    The rest is spread. On PostgreSQL only what touches a database runs: all else is tested beside SQLite.
+    Other tests are spread. On PostgreSQL only tests with a database run: all others run with SQLite.
     """
     for item in items:
         if item.get_closest_marker("e2e"):
@@ -78,7 +78,7 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def forgetful() -> None:
-    """No test reads what another one's pages remembered: numbers of rows repeat after a rollback."""
+    """No test reads the cache of another test's pages: ids of rows repeat after a rollback."""
     if "django.core.cache" in sys.modules:
         from django.core.cache import cache  # tests of the library run without Django
 
@@ -87,7 +87,7 @@ def forgetful() -> None:
 
 @pytest.fixture(autouse=True)
 def consistent() -> Iterator[None]:
-    """No report that a test makes contradicts itself (``diagnosis.conclusion.invariants``)."""
+    """Every report of a test must satisfy ``diagnosis.conclusion.invariants``."""
     told: list[str] = []
     listener = _Listener(told)
     reports = logging.getLogger("diagnosis.report")
@@ -98,7 +98,7 @@ def consistent() -> Iterator[None]:
 
 
 class _Listener(logging.Handler):
-    """Keeps what is logged."""
+    """Stores log records."""
 
     def __init__(self, told: list[str]) -> None:
         super().__init__(logging.ERROR)
@@ -110,7 +110,7 @@ class _Listener(logging.Handler):
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The directory of reference evidence; tests that ask for it are skipped where it is absent."""
+    """The directory of reference evidence; tests that need it are skipped if it does not exist."""
     if not SHARED.is_dir():
         pytest.skip("the reference evidence is not here (FAULTLINE_SHARED names its directory)")
     return SHARED

@@ -1,4 +1,4 @@
-"""Rows for tests, one function an entity: give what the test is about, the rest is filled in."""
+"""Rows for tests, one function per entity: state what the test needs, the rest gets defaults."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def make_team(slug: str, *, members: Any = (), clusters: Any = ()) -> Team:
 
 
 def work_on(job: Job) -> Work:
-    """What a run that diagnoses the job has at hand."""
+    """The work object of a run that diagnoses the job."""
     return Work(Run.objects.create(job=job, kind=Run.Kind.DIAGNOSE, state=Run.State.RUNNING))
 
 
@@ -63,7 +63,7 @@ def make_incident(
     report: dict[str, Any] | None = None,
     **fields: Any,
 ) -> Incident:
-    """An incident with its diagnosis and its accused nodes; ``said`` are lines that a search finds it by."""
+    """An incident with its diagnosis and its accused nodes; ``said`` are its searchable lines."""
     attempt = fields.pop("attempt", None) or make_attempt(job)
     ordinal = fields.pop("ordinal", attempt.incidents.count())
     diagnosis = attempt.diagnoses.order_by("-revision").first() if report is None else None

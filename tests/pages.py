@@ -1,4 +1,4 @@
-"""What a page says, whatever lines its template is broken into."""
+"""The text of a page, independent of the line breaks of its template."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from typing import Any
 
 
 def page_text(response: Any) -> str:
-    """The text of an answer; of a page with each run of white space as the one space that a browser shows."""
+    """The text of an answer; in a page each run of white space becomes one space, as a browser shows it."""
     text: str = response.content.decode()
     return " ".join(text.split()) if response.headers.get("Content-Type", "").startswith("text/html") else text

@@ -10,13 +10,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
-# Assigned, not defaulted: a test worker inherits its controller's environment and must not share its directory.
+# Assigned, not a default: a test worker inherits its controller's environment and must not share its directory.
 _data = Path(tempfile.mkdtemp(prefix="fl-test-"))
 (_data / "static").mkdir()
 atexit.register(shutil.rmtree, _data, ignore_errors=True)
 os.environ["FAULTLINE_DATA_DIR"] = str(_data)
 os.environ["REDIS_URL"] = f"unix://{_data / 'valkey.sock'}"
-# The browser's driver keeps an event loop in its thread, which Django would take for asynchronous code.
+# The browser's driver keeps an event loop in its thread, which makes Django think that the code is asynchronous.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
 
 from triage.environment import env_bool  # noqa: E402

@@ -1,6 +1,6 @@
-"""Settings of the tests of sign-in by a provider: as tests.settings, with one named.
+"""Settings for tests of sign-in with a provider: tests.settings with a provider.
 
-The test that starts them gives the provider's address in ``FAULTLINE_OIDC_ISSUER``.
+The test that starts them sets the provider's address in ``FAULTLINE_OIDC_ISSUER``.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The product as `make run` starts it, driven in a real browser. Nothing here reaches behind the pages."""
+"""The product as started by `make run`, driven in a real browser. Tests use only the pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PICTURES = ROOT / "test-results"
 SIZES = {"wide": {"width": 1440, "height": 900}, "narrow": {"width": 390, "height": 844}}
 SCHEMES = ("light", "dark")
 FAILED_SAMPLES = 3
-# What a page shows is waited for as long as it takes: five seconds are too few where other programs run beside.
+# A page gets as much time as it needs: five seconds are too few if other programs run at the same time.
 expect.set_options(timeout=PATIENCE_S * 1000)
 
 
@@ -38,7 +38,7 @@ class Site:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A whole Faultline of its own: own data, own port, own broker, own worker, the sample jobs loading."""
+    """A complete Faultline with its own data, port, broker and worker; the sample jobs are loading."""
     if run := os.environ.get("PYTEST_XDIST_TESTRUNUID"):
         try:
             (tmp_path_factory.getbasetemp().parent / f"site-{run}").touch(exist_ok=False)
@@ -61,7 +61,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def _admin(env: dict[str, str]) -> str:
-    """Make an administrator as an operator does, on the command line; tells the password."""
+    """Create an administrator on the command line; returns the password."""
     password = secrets.token_urlsafe(16)
     command = [sys.executable, "manage.py", "createsuperuser", "--noinput", "--username=admin", "--email=a@example.com"]
     subprocess.run(command, cwd=ROOT, env={**env, "DJANGO_SUPERUSER_PASSWORD": password}, check=True)
@@ -99,7 +99,7 @@ def sign_in(site: Site, browser: Browser) -> Callable[[str], Any]:
 
 @pytest.fixture(scope="session")
 def samples_ready(site: Site, browser: Browser, sign_in: Callable[[str], Any]) -> None:
-    """The sample jobs have been loaded and diagnosed: all three failed ones have their incident."""
+    """The sample jobs are loaded and diagnosed: the three failed ones have their incidents."""
     context = browser.new_context(base_url=site.url, storage_state=sign_in("engineer"))
     page = context.new_page()
 
@@ -121,7 +121,7 @@ def expects_console_errors() -> list[str]:
 def context_of(
     site: Site, browser: Browser, sign_in: Callable[[str], Any], expects_console_errors: list[str]
 ) -> Iterator[Callable[..., BrowserContext]]:
-    """``context_of("engineer")``: a browser of that person; an error in the page's console is an error of the test."""
+    """``context_of("engineer")``: a browser of that person; an error in the page's console fails the test."""
     opened: list[BrowserContext] = []
     complaints: list[str] = []
 

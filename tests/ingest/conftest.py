@@ -1,4 +1,4 @@
-"""A small cast: an engineer with a token, a job, and files to send."""
+"""Common fixtures: an engineer with a token, a job, and files to send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def sha(data: bytes) -> str:
 
 @pytest.fixture(autouse=True)
 def alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The layer is tested by itself: nobody above it listens, unless a real worker is part of the test."""
+    """Tests this layer alone: no receiver of the upper layer is connected, unless a real worker is part of the test."""
     if request.node.get_closest_marker("broker") is None:
         monkeypatch.setattr(signals.artifact_ready, "receivers", [])
     monkeypatch.setattr(tasks, "_ask_again_at", 0.0)
@@ -48,7 +48,7 @@ def api(engineer: Any) -> APIClient:
 
 @pytest.fixture
 def put(api: APIClient, job: Any) -> Callable[..., Any]:
-    """``put("a.log", b"…")``: one file into the job by its digest."""
+    """``put("a.log", b"…")``: sends one file to the job by its digest."""
 
     def send(path: str, data: bytes, *, digest: str = "", attempt: int = 0) -> Any:
         url = f"/api/v1/jobs/{job.slug}/artifacts/{digest or sha(data)}?path={path}&attempt={attempt}"

@@ -1,4 +1,4 @@
-"""Calls for a reader that do what reading hostile bytes has done: see ``test_isolation``."""
+"""Calls for a reader that fail as reading hostile bytes has failed: see ``test_isolation``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def abort(line: Any) -> None:
 
 
 def killed(line: Any, marker: str) -> str:
-    """Ended by the system the first time."""
+    """The system kills it the first time."""
     if not Path(marker).exists():
         Path(marker).touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -56,7 +56,7 @@ def take_natively(line: Any, size: int) -> int:
 
 
 def grow(line: Any) -> int:
-    """Leaves memory behind, as fragments and caches do."""
+    """Leaves memory allocated, as fragments and caches do."""
     _left.append(bytearray(600 << 20))
     return os.getpid()
 

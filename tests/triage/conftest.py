@@ -1,4 +1,4 @@
-"""The people and the receiver that tests of the desk share."""
+"""People and the webhook receiver for tests of triage."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from triage.services import webhooks
 
 @pytest.fixture(autouse=True)
 def _charts_checked(monkeypatch):
-    """Every figure that any test asks for is checked by plotly.py, property by property."""
+    """plotly.py validates every property of every figure in a test."""
     monkeypatch.setattr("triage.charts.IS_CHECKED", True)
 
 
@@ -28,7 +28,7 @@ def manager():
 
 @pytest.fixture
 def receiver(settings):
-    """A program that listens for webhooks on this machine, where they may go."""
+    """A program that receives webhooks on this machine, on an allowed address."""
     settings.WEBHOOK_ALLOW = ["127.0.0.0/8"]
     with receiving() as found:
         yield found

@@ -1,4 +1,5 @@
-"""A small OpenID Connect provider: metadata, authorisation, token, user information. It checks what a real one does."""
+"""A small OpenID Connect provider: metadata, authorisation, token, user information. It checks what a real one checks.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ import jwt
 @dataclass
 class Provider:
     url: str
-    #: claims of whoever is signed in there
+    #: claims of the signed-in person
     person: dict[str, Any] = field(default_factory=dict)
-    #: code -> what it was asked with
+    #: code -> the parameters of its request
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     audience: str = "faultline"
 
     def authorise(self, location: str) -> str:
-        """What the browser does there: the address that it is sent back to."""
+        """What the browser does there: returns the address of the redirect."""
         asked = {key: values[0] for key, values in parse_qs(urlsplit(location).query).items()}
         assert asked["response_type"] == "code" and asked["code_challenge_method"] == "S256"
         assert "openid" in asked["scope"].split()

@@ -1,4 +1,4 @@
-"""A real HTTP server that takes webhooks and answers as a test wants."""
+"""A real HTTP server that receives webhooks and answers as a test wants."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from typing import Any
 @dataclass
 class Receiver:
     url: str
-    #: answers to give in turn: (status, headers, body); the last one stays
+    #: answers in order: (status, headers, body); the last one repeats
     answers: list[tuple[int, dict[str, str], bytes]] = field(default_factory=lambda: [(204, {}, b"")])
-    #: what came: (path, headers, body)
+    #: received requests: (path, headers, body)
     got: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     #: seconds between the bytes of an answer
     drip_s: float = 0
-    #: bytes that dripped out
+    #: number of bytes that dripped out
     dripped: int = 0
 
     def bodies(self) -> list[bytes]:

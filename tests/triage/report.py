@@ -1,4 +1,4 @@
-"""A report as the engine writes it (docs/report.md), small and whole; tests change what they are about."""
+"""A small but complete report of the engine (docs/report.md); tests change the parts that they test."""
 
 from __future__ import annotations
 
@@ -131,12 +131,12 @@ _REPORT: dict[str, Any] = {
 
 
 def sample() -> dict[str, Any]:
-    """A fresh copy."""
+    """A new copy."""
     return copy.deepcopy(_REPORT)
 
 
 def healthy() -> dict[str, Any]:
-    """The same job, had nothing failed."""
+    """The same job without the failure."""
     report = sample()
     report["logs"] |= {
         "is_failure": False,

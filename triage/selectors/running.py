@@ -1,4 +1,4 @@
-"""The jobs that run now, as their growing files show them."""
+"""The running jobs, as their growing files show them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POINTS, _WIDTH, _HEIGHT = 48, 120.0, 24.0
 
 
 class Running(NamedTuple):
-    """One attempt that is followed. ``watch`` is None until its first lines were read."""
+    """One attempt that is followed. ``watch`` is None until its first lines are read."""
 
     job: Job
     attempt: Attempt
@@ -34,9 +34,9 @@ class Running(NamedTuple):
 
 
 def running_jobs(user: Any) -> list[Running]:
-    """Attempts with files that still grow, of the clusters that the user may see. Three queries.
+    """Attempts with growing files, of the clusters that the user may see. Three queries.
 
-    Alarms come first, then what has gone longest without progress.
+    Alarms come first, then the longest time without progress.
     """
     is_live = Q(uploads__state=Upload.State.RECEIVING, uploads__size_bytes=None)
     attempts = (
@@ -62,7 +62,7 @@ def _order(row: Running) -> tuple[Any, ...]:
 
 
 def sparkline(steps: list[float]) -> str:
-    """The points of an SVG polyline of 120 by 24: the last steps' seconds, from zero up. Empty below two steps."""
+    """The points of an SVG polyline of 120 by 24: seconds of the last steps, from zero. Empty below two steps."""
     last = [float(value) for value in steps[-_POINTS:]]
     if len(last) < 2:
         return ""

@@ -1,4 +1,4 @@
-"""The output of a check that somebody pastes on an incident: kept as evidence of its job, which is diagnosed again."""
+"""Stores the pasted output of a check as evidence of the incident's job, which is diagnosed again."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ _UNSAFE = re.compile(r"[^\w.\-]+")
 
 @transaction.atomic
 def check_output_keep(*, incident: Incident, text: str, target: str, by: Any) -> str:
-    """Keep a pasted output below ``checks/<target>/`` of the incident's attempt; returns in a sentence what it says.
+    """Store a pasted output below ``checks/<target>/`` of the incident's attempt; returns its meaning in a sentence.
 
-    :raises ReviewError: where the text is no output of a known check, or cannot be kept.
+    Raises:
+        ReviewError: the text is not the output of a known check, or cannot be stored.
     """
-    from diagnosis import checks, stacks  # noqa: PLC0415  # the engine is not imported with the site
+    from diagnosis import checks, stacks  # noqa: PLC0415  # the site does not import the engine
 
     text = text.replace("\r\n", "\n").strip()
     if not text:
-        raise ReviewError("Nothing was pasted: paste all that the command printed.")
+        raise ReviewError("Nothing was pasted: paste the whole output of the command.")
     if len(text) > MOST:
         raise ReviewError(f"An output of more than {MOST:,} characters is better uploaded as a file of the job.")
     data = f"{text}\n".encode()

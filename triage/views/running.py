@@ -1,4 +1,4 @@
-"""The wall of jobs that run now."""
+"""The page of running jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triage.selectors.running import SHOWN, running_jobs
 
 @require_GET
 def running(request: HttpRequest) -> HttpResponse:
-    """What runs, how fast, since when without progress, and what is wrong with it."""
+    """What runs, how fast, how long without progress, and its alarms."""
     rows = running_jobs(request.user)
     alarmed = sum(1 for row in rows if row.alarm)
     context = {"nav": "running", "rows": rows, "alarmed": alarmed, "shown": SHOWN}
