@@ -1,6 +1,6 @@
-"""``python -m scripts.lines``: no line of templates, styles and scripts is longer than 120 columns, as in Python.
+"""``python -m scripts.lines``: checks that no line of templates, styles and scripts is longer than 120 columns.
 
-No formatter of templates breaks lines without adding white space where it is seen, so they are broken by hand.
+No formatter of templates breaks lines without adding visible white space, so they are broken by hand.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FOLDERS = ("templates", "static/css", "static/js")
 
 
 def too_long(root: Path = ROOT) -> Iterator[str]:
-    """``path:line: columns`` of each line that is too long; one reading of each file."""
+    """``path:line: columns`` of each line that is too long; reads each file once."""
     for path in sorted(path for folder in FOLDERS for path in (root / folder).rglob("*.*")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if len(line) > LONGEST:

@@ -168,7 +168,7 @@ class Upload(models.Model):
     path = models.CharField(max_length=1024)
     size_bytes = models.BigIntegerField(null=True, blank=True)
     offset_bytes = models.BigIntegerField(default=0)
-    #: of a live upload: how far it was read by whoever watches the running job
+    #: of a live upload: how many bytes the monitoring of running jobs has read
     observed_bytes = models.BigIntegerField(default=0)
     #: of the bytes as sent: stated while they arrive, verified when they are complete
     sha256 = models.CharField(max_length=64, blank=True)

@@ -1,4 +1,4 @@
-"""Running jobs, as their growing files show them."""
+"""The state of running jobs, from their growing files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ingest.models.job import Attempt
 
 
 class Watch(models.Model):
-    """What is known of one attempt while it runs: its beat, its stage, the alarm that holds."""
+    """The known state of one attempt while it runs: step times, stage, current alarm."""
 
     attempt = models.OneToOneField(Attempt, on_delete=models.CASCADE, related_name="watch")
     #: of :mod:`diagnosis.live`; bounded
@@ -17,12 +17,12 @@ class Watch(models.Model):
     step_s = models.FloatField(null=True, blank=True)
     stage = models.CharField(max_length=24, blank=True)
     advanced_at = models.DateTimeField(null=True, blank=True)
-    #: kind of the alarm that holds now; empty: none
+    #: kind of the current alarm; empty: none
     alarm = models.CharField(max_length=12, blank=True)
     alarm_text = models.TextField(blank=True)
     alarm_since = models.DateTimeField(null=True, blank=True)
     observed_at = models.DateTimeField(null=True, blank=True)
-    #: a worker reads new ranges until then; only one at a time may
+    #: a worker reads new ranges until then; only one worker at a time may
     claimed_until = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""Watches running jobs: reads what their growing files gained, and raises or ends alarms.
+"""Monitors running jobs: reads new bytes of their growing files, and raises or ends alarms.
 
-A live upload is read in ranges of whole lines, each once, in a reader process. When an alarm begins or ends, the files
-as they are become evidence of the job and are diagnosed; the files' later bytes take their place.
+A live upload is read in ranges of whole lines, each once, in a reader process. When an alarm begins or ends, the
+current content of the files becomes evidence of the job and is diagnosed; later bytes replace it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from ingest.services.resuming import part_of
 
 log = logging.getLogger(__name__)
 
-#: bytes of one file that are read at once; what is left is read next time
+#: maximum bytes of one file per read; the others are read next time
 _RANGE_BYTES = 16 << 20
-#: a line longer than this is read in pieces
+#: a longer line is read in pieces
 _LINE_BYTES = 1 << 20
-#: how long one look at an attempt may take
+#: maximum time of one look at an attempt
 _CLAIM = timedelta(minutes=10)
-#: attempts that one sweep looks at
+#: maximum attempts per sweep
 _AT_ONCE = 500
 
 
 def attempts_due() -> list[int]:
-    """Attempts with live uploads that gained bytes since they were read. One query."""
+    """Attempts with live uploads that have unread bytes. One query."""
     grown = Upload.objects.filter(
         state=Upload.State.RECEIVING, size_bytes=None, offset_bytes__gt=F("observed_bytes")
     ).order_by()
@@ -46,7 +46,7 @@ def attempts_due() -> list[int]:
 
 
 def watches_judge() -> None:
-    """Judge every attempt that is followed: silence has no bytes that would wake anybody. Two queries."""
+    """Judge every followed attempt: a silent job has no new bytes that would start a look. Two queries."""
     now = timezone.now()
     open_files = Upload.objects.filter(state=Upload.State.RECEIVING, size_bytes=None)
     for watch in Watch.objects.filter(attempt__in=open_files.values("attempt")).select_related("attempt")[:_AT_ONCE]:
@@ -55,7 +55,7 @@ def watches_judge() -> None:
 
 
 def attempt_observe(attempt_id: int) -> None:
-    """Read what the attempt's live uploads gained, and judge. Nothing happens while another worker does."""
+    """Read the new bytes of the attempt's live uploads, and judge. Does nothing while another worker does it."""
     now = timezone.now()
     attempt = Attempt.objects.select_related("job").filter(pk=attempt_id).first()
     if attempt is None:
@@ -78,7 +78,7 @@ def _observe(watch: Watch, upload: Upload, attempt: Attempt) -> None:
     part = part_of(upload)
     try:
         begin, end = upload.observed_bytes, _end_of_lines(part, upload.observed_bytes)
-    except FileNotFoundError:  # taken in meanwhile
+    except FileNotFoundError:  # finished in between
         return
     if end <= begin:
         return
@@ -104,7 +104,7 @@ def _observe(watch: Watch, upload: Upload, attempt: Attempt) -> None:
 
 
 def _end_of_lines(part: Path, begin: int) -> int:
-    """Where the last whole line ends, at most one range after ``begin``. Reads the tail of the range alone."""
+    """The end of the last complete line, at most one range after ``begin``. Reads only the tail of the range."""
     size = part.stat().st_size
     end = min(size, begin + _RANGE_BYTES)
     with part.open("rb") as file:
@@ -117,7 +117,7 @@ def _end_of_lines(part: Path, begin: int) -> int:
 
 
 def _judge(watch: Watch, now: datetime) -> None:
-    """Write what holds now; when the alarm begins, changes or ends, have the evidence of now diagnosed."""
+    """Store the current state. When the alarm begins, changes or ends, request a diagnosis of the current evidence."""
     state = watch.state
     alarms = live.judge(state, now.timestamp())
     first = alarms[0] if alarms else None
@@ -135,7 +135,7 @@ def _judge(watch: Watch, now: datetime) -> None:
 
 
 def evidence_snapshot(attempt: Attempt) -> None:
-    """Make the live uploads' whole lines evidence, and have the job diagnosed. Copies each file once."""
+    """Make the complete lines of the live uploads evidence, and request a diagnosis. Copies each file once."""
     job = Job.objects.get(pk=attempt.job_id)
     for upload in attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None):
         part = part_of(upload)
@@ -151,7 +151,7 @@ def evidence_snapshot(attempt: Attempt) -> None:
                 storage.blob_put(copy.path, sha256)
                 with transaction.atomic():
                     artifacts_add(upload=upload, incoming=[Incoming(upload.path, sha256, copy.size_bytes)])
-        except FileNotFoundError:  # taken in meanwhile
+        except FileNotFoundError:  # finished in between
             continue
     diagnosis_request(job=job)
 

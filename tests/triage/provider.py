@@ -1,5 +1,4 @@
-"""A small OpenID Connect provider: metadata, authorisation, token, user information. It checks what a real one checks.
-"""
+"""A small OpenID Connect provider: metadata, authorisation, token, user information. It checks what a real one checks."""
 
 from __future__ import annotations
 

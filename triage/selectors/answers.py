@@ -1,4 +1,4 @@
-"""What one kind of evidence adds to the conclusion, for the head of its own tab: the same words as everywhere else."""
+"""What one kind of evidence adds to the conclusion, for the top of its tab, in the same words as everywhere."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any
 
 from diagnosis.conclusion.model import OPEN
 
-#: Sentences and culprits that a head shows.
+#: Maximum sentences and culprits.
 SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``sentence`` is the conclusion's; ``says`` what this evidence tells; ``accused`` (name, probability) of those
-    that it accuses; ``is_open`` whether anything is wrong."""
+    """``sentence`` is the conclusion's; ``says`` what this evidence shows; ``accused`` (name, probability) of those
+    that it accuses; ``is_open`` whether anything is wrong.
+    """
 
     sentence: str
     condition: str
@@ -24,7 +25,7 @@ class Answer:
 
 
 def answer_of(report: dict[str, Any], source: str) -> Answer | None:
-    """The head of the tab of ``source`` (flows or stacks); None for a report without a conclusion."""
+    """The top of the tab of ``source`` (flows or stacks); None for a report without a conclusion."""
     told = report.get("conclusion")
     if not told:
         return None
@@ -46,7 +47,7 @@ def answer_of(report: dict[str, Any], source: str) -> Answer | None:
 
 
 def called(row: dict[str, Any]) -> str:
-    """One entry of ``fault`` by node and rank: ``node-3 (rank 5)``, ``rank 5``."""
+    """One entry of ``fault`` with node and rank: ``node-3 (rank 5)``, ``rank 5``."""
     if row.get("kind") == "rank":
         return f"rank {row['name']}"
     return f"{row['name']} (rank {row['rank']})" if isinstance(row.get("rank"), int) else str(row["name"])

@@ -1,4 +1,4 @@
-"""Is a stated confidence true? What the machine claimed against what people confirmed, in bins of confidence."""
+"""Whether stated confidences are true: the machine's claims against people's confirmations, in bins of confidence."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from triage.selectors.sums import is_judged
 
 #: Lower edges of the bins; the last one holds 1.
 EDGES = (0.0, 0.5, 0.7, 0.8, 0.9)
-#: Fewer judged verdicts than this tell nothing of a bin.
+#: With fewer judged verdicts, a bin says nothing.
 LEAST = 5
 COLUMNS = ("low", "high", "claimed", "judged", "right", "share", "least", "most")
-#: Of a normal distribution: 95 % lie within so many deviations.
+#: Normal distribution: 95 % lie within this many standard deviations.
 _Z = 1.96
 
 
 def calibration_of(seen: QuerySet[Incident]) -> list[tuple[Any, ...]]:
-    """One row a bin (:data:`COLUMNS`): its edges, the mean of what was claimed, how many verdicts people judged, how
-    many they left standing, that share with its 95 % interval (Wilson); the last three None below :data:`LEAST`.
+    """One row per bin (:data:`COLUMNS`): its edges, the mean stated confidence, how many verdicts people judged, how
+    many they confirmed, that share with its 95 % interval (Wilson); the last three None below :data:`LEAST`.
 
     One query, one pass over the judged incidents.
     """
