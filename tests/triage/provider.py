@@ -1,4 +1,4 @@
-"""A small OpenID Connect provider: metadata, authorisation, token, user information. It checks what a real one checks."""
+"""A small OpenID Connect provider: metadata, authorisation, token, user information. It checks like a real one."""
 
 from __future__ import annotations
 
