@@ -80,6 +80,17 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Watched:
+    """The alarm of a job that still runs (:mod:`diagnosis.live`): ``hang``, ``slow`` or ``error``, in a sentence.
+    ``since``: seconds since the epoch.
+    """
+
+    kind: str
+    text: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
 class JobHints:
     """What a human or an inventory file says of the job. Everything is optional: a job without any is still
     diagnosed.
@@ -96,6 +107,7 @@ class JobHints:
     started_at: float | None = None
     ended_at: float | None = None
     outcome: str = ""
+    watched: Watched | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def conclude(
     iterations = list(logs.timeline.get("iterations") or ()) if logs is not None else []
     of_logs = slowdowns.of_logs(logs.slow_phase if logs is not None else None, iterations, gpus)
     slow = slowdowns.told(of_logs, slowdowns.of_flows(flows, gpus), least_gpu_s)
-    situation = Situation(logs, flows, stacks, slow, hints.outcome)
+    situation = Situation(logs, flows, stacks, slow, hints.outcome, hints.watched.kind if hints.watched else "")
     name, why = condition(situation)
     accused: tuple[Fault, ...] = ()
     if name not in categories.QUIET:
@@ -61,6 +61,7 @@ def conclude(
         *findings.of_stacks(stacks),
         *findings.of_checks(results),
         *findings.of_uploader(hints),
+        *findings.of_watch(hints),
     ]
     shares = categories.shares(name, logs, said, stacks, results)
     leaf, sure = shares[0]
@@ -72,7 +73,7 @@ def conclude(
         category=top,
         subcategory=sub,
         confidence=sure,
-        sentence=sentence(name, logs, flows, stacks, accused, slow, said=hints.outcome),
+        sentence=sentence(name, logs, flows, stacks, accused, slow, said=hints.outcome, watched=hints.watched),
         alternatives=tuple(shares),
         seen=faults.seen(logs, stacks, accused),
         fault=accused,

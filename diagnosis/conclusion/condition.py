@@ -19,6 +19,8 @@ class Situation:
     stacks: Mapping[str, Any]
     slowdowns: tuple[Slowdown, ...]
     said: str = ""
+    #: kind of the alarm of a job that still runs
+    watched: str = ""
 
     @property
     def is_failure(self) -> bool:
@@ -56,9 +58,11 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("degraded", lambda s: s.is_failure and s.symptom == "slow", "the job became slow"),
     ("cancelled", lambda s: s.is_failure and s.outcome == "cancelled", "somebody ended the job"),
     ("failed", lambda s: s.is_failure, "the job ended with an error"),
+    ("hung", lambda s: s.watched == "hang", "the running job makes no progress"),
     ("hung", lambda s: s.logs is None and bool(s.stacks) and not s.stacks.get("is_moving"), "the stacks stand still"),
     ("degraded", lambda s: s.logs is None and bool(s.stacks.get("is_moving")), "stacks of a job that crawls"),
     ("degraded", lambda s: bool(s.slowdowns) or s.is_lasting_slow, "steps took longer than usual"),
+    ("degraded", lambda s: s.watched == "slow", "the running job became slow"),
     ("recovered", lambda s: s.has_recovered, "an earlier launch failed, the last one ended well"),
     ("cancelled", lambda s: s.outcome == "cancelled", "somebody ended the job"),
     ("running", lambda s: s.outcome == "running", "the logs go on to the last moment"),

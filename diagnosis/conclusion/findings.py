@@ -56,6 +56,14 @@ def of_uploader(hints: JobHints) -> list[Finding]:
     return [Finding("uploader", "outcome", hints.outcome, at=hints.ended_at, first_hand=False)]
 
 
+def of_watch(hints: JobHints) -> list[Finding]:
+    """The alarm of the job while it runs."""
+    alarm = hints.watched
+    if alarm is None or alarm.kind not in ("hang", "slow"):
+        return []
+    return [Finding("watch", "silent" if alarm.kind == "hang" else "slow", alarm.text, at=alarm.since)]
+
+
 def of_checks(results: Iterable[Result]) -> list[Finding]:
     """What checks said, of which machine."""
     return [

@@ -29,9 +29,9 @@ class Place:
 class Finding:
     """One thing that one kind of evidence says.
 
-    ``source`` logs, flows, stacks, scheduler, uploader or check; ``what`` a word of :data:`WHAT`; ``first_hand`` False
-    where somebody else is quoted. ``amount`` is the factor of a slowdown or the number of lines. ``evidence`` holds
-    ``{"file", "line"}``, ``{"step"}`` or ``{"round"}``, whichever the source has.
+    ``source`` logs, flows, stacks, scheduler, uploader, watch or check; ``what`` a word of :data:`WHAT`;
+    ``first_hand`` False where somebody else is quoted. ``amount`` is the factor of a slowdown or the number of lines.
+    ``evidence`` holds ``{"file", "line"}``, ``{"step"}`` or ``{"round"}``, whichever the source has.
     """
 
     source: str

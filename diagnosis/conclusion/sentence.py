@@ -9,6 +9,7 @@ from diagnosis.conclusion.findings import slow_words
 from diagnosis.conclusion.model import Fault, Place, Slowdown
 from diagnosis.flows.headline import headline as flow_headline
 from diagnosis.logs import sentences
+from diagnosis.model import Watched
 from diagnosis.result import LogDiagnosis
 
 #: Probability from which on a fault is stated, below it is one of several.
@@ -26,12 +27,20 @@ def sentence(
     slowdowns: Sequence[Slowdown],
     *,
     said: str = "",
+    watched: Watched | None = None,
 ) -> str:
-    """One or two short sentences as an engineer would write them. ``said``: the uploader's word of the outcome."""
+    """One or two short sentences as an engineer would write them.
+
+    ``said``: the uploader's word of the outcome; ``watched``: the alarm of a job that still runs.
+    """
     if logs is not None and logs.is_failure:
         text = sentences.headline(logs, _nodes(fault), str(stacks.get("headline") or ""))
+    elif condition == "hung" and watched is not None:
+        text = f"The running job hangs. {watched.text}"
     elif condition == "degraded" and slowdowns:
         text = _degraded(logs, slowdowns)
+    elif condition == "degraded" and watched is not None:
+        text = f"The running job became slow. {watched.text}"
     elif condition == "recovered":
         text = "An earlier launch failed; the last one completed."
     elif logs is not None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from django.db.models import QuerySet
 
 from diagnosis import JobHints, Parsed, parsed
-from diagnosis.model import LOG_KINDS, Kind
+from diagnosis.model import LOG_KINDS, Kind, Watched
 from ingest import storage
-from ingest.models import Artifact, Attempt, Job
+from ingest.models import Artifact, Attempt, Job, Upload, Watch
 
 _READ = (Artifact.State.PARSED, Artifact.State.SKIPPED)
 
@@ -71,8 +71,8 @@ def reader_for(attempt: Attempt) -> Callable[[str, int, int], bytes]:
     return read
 
 
-def hints_for(job: Job) -> JobHints:
-    """What people stated about the job, for the engine."""
+def hints_for(job: Job, attempt: Attempt | None = None) -> JobHints:
+    """What people stated about the job, and the alarm of an attempt that still runs, for the engine."""
     world = job.layout.get("world_size") if isinstance(job.layout, dict) else None
     return JobHints(
         job_id=job.slug,
@@ -86,4 +86,14 @@ def hints_for(job: Job) -> JobHints:
         started_at=job.started_at.timestamp() if job.started_at else None,
         ended_at=job.ended_at.timestamp() if job.ended_at else None,
         outcome="" if job.declared_outcome == "unknown" else job.declared_outcome,
+        watched=None if attempt is None else _alarm_of(attempt),
     )
+
+
+def _alarm_of(attempt: Attempt) -> Watched | None:
+    """The alarm that holds while files of the attempt still grow."""
+    is_running = attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None).exists()
+    watch = Watch.objects.filter(attempt=attempt).exclude(alarm="").first() if is_running else None
+    if watch is None or watch.alarm_since is None:
+        return None
+    return Watched(watch.alarm, watch.alarm_text, watch.alarm_since.timestamp())

@@ -57,7 +57,7 @@ def job_diagnose(work: Work) -> None:
                 "diagnose_job",
                 {"read": evidence.reader_for(attempt)},
                 parsed=parsed,
-                job=evidence.hints_for(job),
+                job=evidence.hints_for(job, attempt),
                 history=history_for(job),
                 as_of=as_of,
                 rules=rules,

@@ -1,0 +1,41 @@
+"""The alarm of a job that still runs is evidence like any other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from diagnosis.conclusion import violations
+from diagnosis.model import JobHints, Watched
+from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, reported
+
+HANG = Watched("hang", "No progress for 90 s after iteration 40.", 1_000.0)
+RUNNING = replace(HEALTHY, outcome="running")
+
+
+def test_a_running_job_without_progress_is_hung_and_the_sentence_says_since_when() -> None:
+    report = reported(RUNNING, hints=JobHints(outcome="running", watched=HANG))
+    told = report["conclusion"]
+    assert (told["condition"], told["id"]) == ("hung", "unknown")
+    assert report["headline"].startswith("The running job hangs. No progress for 90 s after iteration 40.")
+    assert [f["t"] for f in told["chain"] if f["source"] == "watch"] == [1_000.0]
+    assert violations(report) == []
+
+
+def test_a_running_job_that_became_slow_is_degraded() -> None:
+    slow = Watched("slow", "Steps take 4.0 s, 2.0 times as long as before.", 1_000.0)
+    report = reported(RUNNING, hints=JobHints(outcome="running", watched=slow))
+    assert report["conclusion"]["condition"] == "degraded"
+    assert violations(report) == []
+
+
+def test_what_the_logs_know_of_a_failure_outranks_the_alarm() -> None:
+    report = reported(FAILED, hints=JobHints(outcome="running", watched=HANG))
+    assert report["conclusion"]["condition"] == "failed"
+
+
+@pytest.mark.parametrize("kind", ["error", "other"])
+def test_other_alarms_change_nothing(kind: str) -> None:
+    report = reported(RUNNING, hints=JobHints(watched=Watched(kind, "x", 1.0)))
+    assert report["conclusion"]["condition"] == "running"
