@@ -1,5 +1,6 @@
 // What every page does: local time on hover, toasts that leave, menus that close, selection, copying, suggestions.
 (() => {
+  const FIELD = ".editor-body :is(input:not([type=hidden]), textarea, select)";
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
   document.addEventListener("mouseover", (event) => {
@@ -55,7 +56,16 @@
     const copy = event.target.closest("[data-copy], [data-copy-url]");
     if (copy) copyFrom(copy);
     const closer = event.target.closest("[data-close]");
-    if (closer) closer.closest("details").open = false;
+    if (closer) {
+      const fold = closer.closest("details");
+      fold.open = false;
+      fold.querySelector("summary").focus();
+    }
+    // Whoever opens an editor goes on by typing, and letters that no field takes are keys of the page. A finger gets no
+    // keyboard over what it just opened.
+    const editor = event.target.closest("details.editor > summary")?.parentElement;
+    if (editor?.open === false && event.pointerType !== "touch")
+      editor.addEventListener("toggle", () => editor.querySelector(FIELD)?.focus(), { once: true });
     const all_box = event.target.closest("[data-select-all]");
     if (all_box) {
       all("[data-cursor] input[type=checkbox]").forEach((box) => {

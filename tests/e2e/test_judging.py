@@ -52,6 +52,20 @@ def test_no_act_opens_or_closes_a_fold_or_takes_the_focus(engineer: Page, sample
     take_all_back(page)
 
 
+def test_who_opens_an_editor_by_a_click_types_into_it_and_gets_back_to_its_button(
+    engineer: Page, samples_ready: None
+) -> None:
+    page = engineer
+    open_sample(page)
+    editor = page.get_by_test_id("suspect-1").get_by_test_id("correct-suspect")
+    editor.locator("summary").click()
+    page.keyboard.type("cable")  # outside of a field its first letter would confirm the category
+    expect(editor.locator("[name=value]")).to_have_value("cable")
+    editor.locator("[data-close]").click()
+    expect(editor.locator("summary")).to_be_focused()
+    expect(page.locator("#toasts")).to_be_empty()
+
+
 def test_a_click_keeps_the_focus_on_its_button(engineer: Page, samples_ready: None) -> None:
     page = engineer
     open_sample(page)

@@ -220,3 +220,11 @@ def test_who_agrees_or_says_nothing_is_not_contradicted(client, ada, outcome, fo
 )
 def test_markdown_for_chats_shows_words_as_they_are_without_backslashes(text, written):
     assert _plain(text) == written
+
+
+def test_instead_of_a_suspect_every_node_that_the_evidence_names_is_offered(ada, incident):
+    named = [name for row in sample()["logs"]["events"] for name in row.get("node_names") or []]
+    names = incident_view(ada, incident).names
+    assert names[:2] == ["gpu-0412", "gpu-0413"]  # in the order of their scores
+    assert set(named) <= set(names)
+    assert len(names) == len(set(names))

@@ -91,6 +91,12 @@ class IncidentView:
         return [text for text in said if text]
 
     @property
+    def names(self) -> list[str]:
+        """What may be named instead of a suspect: those that were ranked, then every node that the evidence names."""
+        ranked = [one.row.entity for one in (*self.suspects, *self.others)]
+        return list(dict.fromkeys([*ranked, *sorted({name for row in self.findings for name in row.node_names})]))
+
+    @property
     def checks(self) -> list[dict[str, Any]]:
         """The checks that would decide it, cheapest first."""
         return list((self.report.get("conclusion") or {}).get("checks") or [])

@@ -30,11 +30,12 @@ def act_undo(*, request_id: uuid.UUID, by: Any) -> int:
     acts = Activity.objects.filter(request_id=request_id, actor=by, incident__isnull=False)
     rows = list(acts.select_related("incident").order_by("pk"))
     undo_id = uuid.uuid4()
-    count = sum(tried_undo(row=row, by=by, request_id=undo_id) for row in rows if row.kind == "tried")
+    tried = [row for row in rows if row.kind == "tried"]
+    done = {row.incident_id for row in tried if tried_undo(row=row, by=by, request_id=undo_id)}
     undoing = _Undoing([row for row in rows if row.kind != "tried"], by, undo_id, of=request_id)
-    if done := undoing.done():
+    if undone := undoing.done():
         _rules_restore({row.data["rule"] for row in rows if row.data.get("rule")}, by)
-    return count + done
+    return len(done | undone)
 
 
 #: the undo key reaches back this far: nobody means an act of last week
@@ -83,8 +84,8 @@ class _Undoing:
         self.changed: dict[int, Incident] = {}
         self.now = timezone.now()
 
-    def done(self) -> int:
-        """Undo the rows; returns how many."""
+    def done(self) -> set[int | None]:
+        """Undo the rows; returns on which incidents."""
         acts = [act for row in self.rows if (act := self._back(row)) is not None]
         if self.decisions:
             Decision.objects.bulk_update(self.decisions, ["undone_at", "undone_by"])
@@ -93,7 +94,7 @@ class _Undoing:
         if self.fields:
             Incident.objects.bulk_update(self.changed.values(), sorted(self.fields))
         acts_log(acts)
-        return len(acts)
+        return {act.incident_id for act in acts}
 
     def _back(self, row: Activity) -> Activity | None:
         """The act that undoes this row, applied but not saved; None if there is nothing to undo."""
