@@ -56,7 +56,7 @@ def test_a_wrong_password_an_unknown_name_and_a_closed_account_get_the_same_answ
     said = set()
     for name, password in (("ada", "wrong"), ("nobody", "wrong"), ("gone", "right horse")):
         page = page_text(sign_in(client, name, password))
-        said.add(re.search(r'role="alert"><div>(.*?)</div>', page, re.DOTALL)[1].strip())
+        said.add(re.search(r'role="alert">\s*<div>(.*?)</div>', page, re.DOTALL)[1].strip())
     assert said == {"<p>User name or password is wrong. Check both, also upper and lower case.</p>"}
 
 
