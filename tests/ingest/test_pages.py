@@ -65,7 +65,7 @@ def test_a_script_gets_the_address_and_sends_the_files_itself(visitor: Client) -
         ({"layout": "eight"}, "layout", "tp=8"),
         ({"layout": '{"tp": "\\u0000"}'}, "layout", "NUL"),
         ({"layout": "{" * 9000}, "layout", "tp=8"),
-        ({"time_zone": "Mars/Olympus"}, "time_zone", "no time zone"),
+        ({"time_zone": "Mars/Olympus"}, "time_zone", "not a time zone"),
         ({"started_at": "2026-11-21T10:00", "ended_at": "2026-11-21T09:00"}, "ended_at", "before the start"),
     ],
 )
@@ -113,7 +113,7 @@ def test_what_was_said_of_a_job_can_be_corrected_and_it_is_diagnosed_again(visit
 def test_a_wrong_correction_is_told_beside_its_field_and_nothing_changes(visitor: Client, job: Job) -> None:
     answer = visitor.post(f"/jobs/{job.slug}/describe/", form(name=" ", time_zone="Mars/Olympus"))
     assert answer.status_code == 422
-    assert "no time zone" in page_text(answer)
+    assert "not a time zone" in page_text(answer)
     job.refresh_from_db()
     assert job.name == "Night run"
 
