@@ -127,9 +127,7 @@ def test_an_act_of_two_words_on_one_incident_is_undone_on_one_incident(ada):
     incident = make_incident(accused=("gpu-0412",))
     request_id = uuid.uuid4()
     decision_make(incident=incident, claim="category", word="confirm", by=ada, request_id=request_id)
-    decision_make(
-        incident=incident, claim="suspect", subject="gpu-0412", word="confirm", by=ada, request_id=request_id
-    )
+    decision_make(incident=incident, claim="suspect", subject="gpu-0412", word="confirm", by=ada, request_id=request_id)
     assert act_undo(request_id=request_id, by=ada) == 1
     assert not incident.decisions.filter(undone_at=None).exists()
 
