@@ -37,6 +37,8 @@ _AHEAD: Final = 2
 _FILES: Final = 256
 _SMALL_BYTES: Final = 4 << 20
 _BATCH_BYTES: Final = 16 << 20
+#: Bytes of a file that tell whether its lines are collectors' records.
+_HEAD: Final = 64 << 10
 _LOST: Final = "The process that read this file was ended by the system: it was left out. Split it or give more memory."
 
 
@@ -142,7 +144,7 @@ def _learn(batch: list[Task]) -> None:
                 data = stream.read(_SMALL_BYTES)
         except OSError:
             continue
-        if data and not data.startswith(b"{") and lines.is_plain(data):
+        if data and 2 * data.count(b"\n{", 0, _HEAD) <= data.count(b"\n", 0, _HEAD) and lines.is_plain(data):
             texts.append(data if data.endswith(b"\n") else data + b"\n")
     if texts:
         known.shared.get().learn(lines.read(lines.Block(b"".join(texts), 0, "utf-8")))

@@ -7,10 +7,12 @@ from pathlib import Path, PosixPath
 from typing import Any
 
 import polars as pl
+import pytest
 from polars.testing import assert_frame_equal
 
+from diagnosis import parse_pool
 from diagnosis.model import Parsed, ParseHints
-from diagnosis.parse_pool import LEAST_BYTES, Task, parse_all, workers_for
+from diagnosis.parse_pool import LEAST_BYTES, Task, parse_all, parse_one, workers_for
 
 
 class Deadly(PosixPath):
@@ -61,3 +63,35 @@ def test_processes_are_started_for_many_bytes_in_several_files_only() -> None:
     assert workers_for([LEAST_BYTES - 1]) == 1
     assert workers_for([2 * LEAST_BYTES]) == 1
     assert workers_for([LEAST_BYTES] * 2) <= 2
+
+
+def test_small_files_share_a_batch_and_large_ones_stand_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parse_pool, "_SMALL_BYTES", 10)
+    tasks = []
+    for number, size in enumerate((4, 5, 20, 6, 3)):
+        (tmp_path / str(number)).write_bytes(b"x" * size)
+        tasks.append(Task(tmp_path / str(number), str(number), ParseHints(), tmp_path / f"w{number}"))
+    tasks.append(Task(tmp_path / "gone", "gone", ParseHints(), tmp_path / "w"))
+    found = [[task.path for task in batch] for batch in parse_pool.batches(tasks)]
+    assert found == [["0", "1"], ["2"], ["3", "4", "gone"]]
+
+
+def test_a_batch_says_of_each_file_what_the_file_says_alone(tmp_path: Path) -> None:
+    texts = (
+        "2026-03-01 08:00:00 step 1\nNVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus\n",
+        '{"log": "2026-03-01 08:00:00 step 2\\n", "stream": "stdout", "time": "2026-03-01T08:00:00Z"}\n',
+        "first\x1b[31m red\r\nsecond\r\n",
+        "no newline at the end",
+        "",
+    )
+    together, alone = [], []
+    for number, text in enumerate(texts):
+        file = tmp_path / f"{number}.log"
+        file.write_text(text, newline="")
+        together.append(Task(file, file.name, ParseHints(), tmp_path / f"together-{number}"))
+        alone.append(Task(file, file.name, ParseHints(), tmp_path / f"alone-{number}"))
+    for one, other in zip(parse_pool.parse_all(together, 1), map(parse_one, alone), strict=True):
+        assert isinstance(one, Parsed) and isinstance(other, Parsed)
+        assert (one.lines, one.kind, one.notes, one.skipped) == (other.lines, other.kind, other.notes, other.skipped)
+        if one.columns and other.columns:
+            assert pl.read_parquet(one.columns).equals(pl.read_parquet(other.columns))
