@@ -256,11 +256,15 @@ def _odd_word(scene: Scene, weights: pl.Series) -> pl.Series | None:
 
 
 def _ordered_to_stop(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """Launchers were told to stop before anything went wrong that a line tells of."""
+    """Launchers were told to stop before anything went wrong that a line states. After a silence that is a hang the
+    order is only the end."""
     events = scene.catalogue.events.with_columns(weight=weights, at=began(scene.catalogue))
     if _told_to_stop(scene, events) is None:
         return None
     is_told = (pl.col("role") == Role.TEARDOWN.value) & pl.col("example").str.contains(TOLD) & ~scene.is_survived
+    ordered_at = events.filter(is_told & pl.col("is_stamped"))["first_at"].min()
+    if temporal.is_hang(scene.pace, ordered_at, has_death=False):  # type: ignore[arg-type]
+        return None
     return _set(scene, weights, is_told, AT.flap)
 
 
