@@ -12,7 +12,7 @@ ROWS = wordings.load()
 
 
 @pytest.fixture(scope="module")
-def translate_storage_errors() -> list[wordings.Told]:
+def told() -> list[wordings.Told]:
     return list(wordings.told(ROWS, signatures.load(), starter()))
 
 
