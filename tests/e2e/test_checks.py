@@ -23,8 +23,8 @@ def test_the_output_of_a_failed_check_makes_the_accused_near_certain(engineer: P
     expect(row).to_contain_text("gpu-node-02")
     row.locator("summary").click()
     row.locator("textarea").fill(FAILED)
-    row.get_by_role("button", name="Take it in").click()
-    expect(page.get_by_text("Taken in as evidence")).to_be_visible()
+    row.get_by_role("button", name="Store as evidence").click()
+    expect(page.get_by_text("Stored as evidence")).to_be_visible()
     suspect = page.get_by_test_id("suspect-1")
 
     def certain() -> bool:
