@@ -1,8 +1,9 @@
-"""``make test``: every check of this project, two at a time; a stage that fails fails the whole.
+"""``make test``: every check of this project, three at a time; a stage that fails fails the whole.
 
-The stages that take longest begin first and each is one process, so that both cores of a small machine are busy to the
-end and nothing is loaded twice. What a stage says is shown when it has ended; the last line counts all tests, as
-pytest would. `python -m scripts.check NAME…` runs the named stages only.
+The stages that take longest begin first and each is one process, so that nothing is loaded twice. Browsers and
+databases leave the processor idle now and then: three stages keep both cores of a small machine busy. What a stage says
+is shown when it has ended; the last line counts all tests, as pytest would. `python -m scripts.check NAME…` runs the
+named stages only.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ PYTHON = sys.executable
 #: The checks speak of this checkout alone: what a shell has set for a server of its own must not steer them. Nor do
 #: the hundred processes that they start compile each module anew where a shell asks for that.
 UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
-AT_ONCE = 2
+AT_ONCE = 3
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=10", "--durations-min=1"]
 #: tests of the engine alone, in a stage of their own; all else is below ``tests``, too
 _ENGINE = ("tests/diagnosis", "tests/fuzz")
@@ -70,7 +71,8 @@ STAGES = (
     _tests("tests in the browser and with workers", *_SLOW, "-m", "e2e or broker", beside=_browser),
     _tests("tests of the engine", *_ENGINE, "exams", "measure"),
     _tests("tests on SQLite", "tests", *(f"--ignore={path}" for path in _ENGINE), "-m", "not e2e and not broker"),
-    _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", beside=_postgres),
+    _tests("tests of triage on PostgreSQL", "tests/triage", beside=_postgres),
+    _tests("tests of ingest on PostgreSQL", "tests/ingest", beside=_postgres),
     Stage("mypy", [PYTHON, "-m", "mypy"]),
     Stage("openapi", [PYTHON, "-m", "scripts.openapi", "--check"]),
     Stage("migrations", [PYTHON, "manage.py", "makemigrations", "--check", "--dry-run"]),

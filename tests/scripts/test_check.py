@@ -19,7 +19,7 @@ def test_the_slowest_tests_are_printed() -> None:
 
 def test_a_stage_that_is_not_there_is_told_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main(["rain"]) == 2
-    assert "tests on PostgreSQL, mypy" in capsys.readouterr().err
+    assert "tests of ingest on PostgreSQL, mypy" in capsys.readouterr().err
 
 
 def test_every_test_belongs_to_a_stage_and_none_to_two() -> None:
