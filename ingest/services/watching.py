@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from diagnosis import ParseHints, live
 from diagnosis.live.state import step_s
+from diagnosis.plain import plain
 from ingest import storage, temp_files
 from ingest.isolation import Lost, call
 from ingest.models import Attempt, Job, Upload, Watch
@@ -99,7 +100,7 @@ def _observe(watch: Watch, upload: Upload, attempt: Attempt) -> None:
     except Lost as lost:
         log.warning("a range of %s is not watched: %s", upload.path, lost)
         seen = {"lines": 0, "counters": {}, "stage": None, "errors": []}
-    live.learn(watch.state, upload.path, seen, timezone.now().timestamp())
+    live.learn(watch.state, upload.path, plain(seen), timezone.now().timestamp())
     Upload.objects.filter(pk=upload.pk).update(observed_bytes=end)
 
 

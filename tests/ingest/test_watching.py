@@ -133,3 +133,11 @@ def test_one_worker_at_a_time_reads_an_attempt(write: Any, upload: Upload, clock
     clock.on(120)
     watching.attempt_observe(upload.attempt_id)
     assert Watch.objects.get().iteration == 4
+
+
+def test_an_error_with_nul_is_kept_as_text_that_every_database_takes(write: Any, upload: Upload, clock: Clock) -> None:
+    write(b"2026-11-22 03:00:01,000 ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\x00x\n")
+    watching.attempt_observe(upload.attempt_id)
+    watch = Watch.objects.get()
+    assert watch.alarm == "error"
+    assert "\x00" not in watch.alarm_text + str(watch.state["errors"])
