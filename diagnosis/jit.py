@@ -1,42 +1,76 @@
 """Loops over bytes that no column library has a word for, compiled to machine code by Numba.
 
-The compiled code is kept beside the module, so only the first run on a machine pays for compiling (about two seconds).
+Numba is loaded at the first call: most processes (web servers, commands) never run such a loop, and loading Numba takes
+longer than all that they need. The compiled code is kept beside the module, so only the first run on a machine pays for
+compiling (about two seconds).
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-import numba
-
 _BLAS: Final = "scipy.linalg.cython_blas"
-
-
-def _load_without_blas() -> None:
-    """Loads Numba's array functions. They look for BLAS, which imports SciPy's linear algebra and takes longer than the
-    rest of Numba together; no loop here multiplies matrices.
-    """
-    modules: dict[str, Any] = sys.modules
-    if _BLAS in modules:
-        return
-    modules[_BLAS] = None  # an import of it fails, which Numba takes for "not installed"
-    try:
-        importlib.import_module("numba.np.arraymath")
-    finally:
-        del modules[_BLAS]
-
-
-_load_without_blas()
+_LOADING = threading.RLock()
 
 
 def compiled[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """Compiles ``function`` for the types of its first call; it runs without the interpreter's lock."""
+    """Compiles ``function`` at its first call, for the types of that call; it runs without the interpreter's lock."""
+    loop = _Loop(function)
+    functools.update_wrapper(loop, function)
+    return loop
+
+
+class _Loop[**P, R]:
+    """A function that becomes machine code at its first call."""
+
+    __wrapped__: Callable[P, R]
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        self._function: Any = function
+        self._machine_code: Callable[P, R] | None = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return (self._machine_code or self.load())(*args, **kwargs)
+
+    def load(self) -> Callable[P, R]:
+        """Numba's form of the function. Loops that it calls take their compiled form in its module: Numba knows no
+        other, and later calls are faster."""
+        with _LOADING:
+            if self._machine_code is None:
+                names = self._function.__globals__
+                for name in self._function.__code__.co_names:
+                    if isinstance(names.get(name), _Loop) and names[name] is not self:
+                        names[name] = names[name].load()
+                self._machine_code = _njit(self._function)
+            return self._machine_code
+
+
+def _njit(function: Callable[..., Any]) -> Callable[..., Any]:
+    numba = _numba()
     options: dict[str, Any] = {"nogil": True, "boundscheck": False}
     try:
-        result: Callable[P, R] = numba.njit(cache=True, **options)(function)
+        result: Callable[..., Any] = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # nowhere to write a cache: a read-only installation
         result = numba.njit(**options)(function)
     return result
+
+
+@functools.cache
+def _numba() -> Any:
+    """Numba with its array functions. They look for BLAS, which imports SciPy's linear algebra and takes longer than
+    the rest of Numba together; no loop here multiplies matrices.
+    """
+    numba = importlib.import_module("numba")
+    modules: dict[str, Any] = sys.modules
+    if _BLAS not in modules:
+        modules[_BLAS] = None  # an import of it fails, which Numba takes for "not installed"
+        try:
+            importlib.import_module("numba.np.arraymath")
+        finally:
+            del modules[_BLAS]
+    return numba
