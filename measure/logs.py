@@ -91,9 +91,10 @@ def main() -> None:
     options = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(f"{s.name:18} {s.about}" for s in known_sets.values()),
+        epilog="\n".join(f"{s.name:18} {s.about}" for s in known_sets.values())
+        + f"\n{sets.SEALED:18} every set that is still sealed",
     )
-    options.add_argument("sets", nargs="+", choices=known_sets, metavar="SET")
+    options.add_argument("sets", nargs="+", choices=(*known_sets, sets.SEALED), metavar="SET", help="or: sealed")
     options.add_argument("--seed", type=int, nargs="+", help="dice of made-up sets (default: 1; sealed: new ones)")
     options.add_argument("--only", nargs="+", default=[""], help="jobs whose name contains one of these")
     options.add_argument("--show", action="store_true", help="print what was answered wrongly")
@@ -102,8 +103,8 @@ def main() -> None:
     options.add_argument("--with-history", action="store_true", help="where a set is usually taken without")
     options.add_argument("--out", type=Path, help="write the predictions of the last seed as JSON")
     chosen = options.parse_args()
-    for name in chosen.sets:
-        score(known_sets[name], chosen)
+    for of in sets.chosen(chosen.sets, known_sets):
+        score(of, chosen)
 
 
 def score(of: JobSet, chosen: argparse.Namespace) -> None:

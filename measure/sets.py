@@ -7,7 +7,7 @@ import importlib
 import json
 import tarfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,8 @@ type Jobs = Callable[[int], Iterator[Job]]
 PRACTICE = SHARED / "data" / "practice"
 REAL = SHARED / "data" / "real_jobs"
 TESTBED = SHARED / "data" / "testbed"
+#: Names every set that is still sealed.
+SEALED = "sealed"
 FAILURES = (
     "bad_argument",
     "disk_full_ckpt",
@@ -107,11 +109,17 @@ def nothing(_: int) -> Iterator[Job]:
 
 
 def _sealed() -> Iterator[JobSet]:
-    for path in sorted(Path(sealed_folder.__file__).parent.glob("[!_]*.py")):
-        module = importlib.import_module(f"exams.sealed.{path.stem}")
-        is_sealed = path.stem not in sealed_folder.opened()
+    for folder in sorted(path.parent for path in Path(sealed_folder.__file__).parent.glob("*/exam.py")):
+        module = importlib.import_module(f"exams.sealed.{folder.name}.exam")
+        is_sealed = folder.name not in sealed_folder.opened()
         about = "sealed: only scores are printed" if is_sealed else "was sealed, is open"
-        yield JobSet(f"sealed-{path.stem}", about, module.jobs, module.successes, is_sealed=is_sealed)
+        yield JobSet(f"sealed-{folder.name}", about, module.jobs, module.successes, is_sealed=is_sealed)
+
+
+def chosen(names: Iterable[str], known: dict[str, JobSet]) -> list[JobSet]:
+    """The sets that a command line names; ``sealed`` stands for every set that is still sealed."""
+    found = {s.name: s for name in names for s in known.values() if s.name == name or (name == SEALED and s.is_sealed)}
+    return list(found.values())
 
 
 def load() -> dict[str, JobSet]:

@@ -1,0 +1,163 @@
+"""Sealed sets are the same for a seed, their truths speak of lines and machines that are there, and nothing of them is
+known from the open sets. Nobody asks the engine here, and no check prints what a set says: it names a job's number."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exams import clusters as clusters_folder
+from exams.clusters import exam as clusters
+from exams.clusters.voices import VOICES as CLUSTER_VOICES
+from exams.courses import courses, held_out
+from exams.courses.voices import VOICES as COURSE_VOICES
+from exams.job import Job
+from exams.sealed.first import exam as first
+from exams.tests.test_clusters import CATEGORIES, STAGES
+
+pytestmark = pytest.mark.xdist_group("sealed exam")
+EXAMS = Path(clusters_folder.__file__).parents[1]
+SEED = 5
+
+
+@cache
+def exam() -> tuple[Job, ...]:
+    return tuple(first.jobs(SEED))
+
+
+@cache
+def history() -> tuple[Job, ...]:
+    return tuple(first.successes(SEED))
+
+
+def wrong(is_right: Callable[[Job], bool]) -> list[int]:
+    """The numbers of the failed jobs that a check does not hold for."""
+    return [k for k, job in enumerate(exam()) if not job.truth["healthy"] and not is_right(job)]
+
+
+def digest(job: Job) -> str:
+    held = hashlib.sha256(json.dumps(job.truth, sort_keys=True).encode())
+    for path, data in sorted(job.files.items()):
+        held.update(path.encode() + data)
+    return held.hexdigest()
+
+
+def lines_of(truth: dict[str, Any], role: str) -> list[tuple[str, str, int]]:
+    """Path, template and line of every line that has a role."""
+    return [
+        (path, tid, n)
+        for path, by_template in truth["lines"].get(role, {}).items()
+        for tid, ranges in by_template.items()
+        for low, high in ranges
+        for n in range(low, high + 1)
+    ]
+
+
+def test_the_same_seed_writes_the_same_bytes_and_another_seed_others() -> None:
+    here = [digest(job) for job in exam()[:9]]
+    assert [digest(job) for job in islice(first.jobs(SEED), 9)] == here
+    assert not {digest(job) for job in islice(first.jobs(SEED + 1), 9)} & set(here)
+
+
+def test_every_line_that_a_truth_names_is_there_and_is_what_its_template_says() -> None:
+    def is_right(job: Job) -> bool:
+        rows = {path: data.decode().split("\n") for path, data in job.files.items()}
+        only = {(t["role"], t["id"]): t["examples"][0] for t in job.truth["templates"] if len(t["examples"]) == 1}
+        for role in ("root", "secondary", "context"):
+            for path, tid, n in lines_of(job.truth, role):
+                if not 1 <= n < len(rows[path]) or only.get((role, tid), rows[path][n - 1]) != rows[path][n - 1]:
+                    return False
+        return all(re.search(r"\w{3}", rows[path][n - 1]) for path, _, n in lines_of(job.truth, "root"))
+
+    assert not wrong(is_right)
+
+
+def test_no_line_has_two_roles() -> None:
+    def is_right(job: Job) -> bool:
+        told = Counter((p, n) for role in job.truth["lines"] for p, _, n in lines_of(job.truth, role))
+        return max(told.values(), default=1) == 1
+
+    assert not wrong(is_right)
+
+
+def test_every_machine_that_a_truth_names_is_found_in_the_files() -> None:
+    def is_right(job: Job) -> bool:
+        everything = "\n".join(job.files) + b"\n".join(job.files.values()).decode()
+        return all(node in everything for who in ("faulty", "origin", "affected") for node in job.truth[f"{who}_nodes"])
+
+    assert not wrong(is_right)
+
+
+def test_truths_use_the_words_of_the_report() -> None:
+    leaves = {leaf: category for category, names in CATEGORIES.items() for leaf in names.split()}
+
+    def is_right(job: Job) -> bool:
+        truth = job.truth
+        return (
+            leaves[truth["subcategory"]] == truth["category"]
+            and set(truth["category_accept"]) <= set(CATEGORIES)
+            and set(truth["subcategory_accept"]) <= {*leaves, "storage_io"}
+            and {truth["symptom"], *truth["symptom_accept"]} <= {"launch_failure", "crash", "hang", "slow"}
+            and {truth["stage"], *truth["stage_accept"]} <= STAGES
+        )
+
+    assert not wrong(is_right)
+
+
+def test_an_iteration_is_told_by_the_logs_and_is_the_last_before_a_failure() -> None:
+    def is_right(job: Job) -> bool:
+        iteration = job.truth["iteration"]
+        if not iteration["applicable"] or iteration["last_logged"] is None:
+            return True
+        text = b"\n".join(data for path, data in job.files.items() if path != "job.json").decode()
+        is_told = re.search(rf"(?<![\d.]){iteration['last_logged']}(?!\d)", text) is not None
+        return is_told and 0 <= iteration["failed"] - iteration["last_logged"] <= 11
+
+    assert not wrong(is_right)
+
+
+def test_no_text_keeps_an_unfilled_field() -> None:
+    field = re.compile(rb"\{[a-z][a-z0-9_]*\}")
+    kept = [k for k, job in enumerate((*exam(), *history())) if any(map(field.search, job.files.values()))]
+    kept += [k for k, job in enumerate(exam()) if any("{" in path for path in job.files)]
+    assert not kept
+
+
+def test_nothing_has_the_name_of_something_open() -> None:
+    texts = first.texts()
+    frameworks = tomllib.loads((EXAMS / "logs" / "frameworks.toml").read_text())["framework"]
+    voices = {v.name for v in (*COURSE_VOICES, *CLUSTER_VOICES)} | {f["name"] for f in frameworks}
+    practised = {"megatron", "nemo", "deepspeed", "torchtitan", "torchrun", "mlperf", "mindspeed", "hf"}
+    assert not set(texts["voices"]) & (voices | practised)
+    assert not set(texts["courses"]) & {*courses.COURSES, *held_out.HELD, *clusters.COURSES}
+
+
+def test_the_set_is_as_wide_as_it_claims() -> None:
+    texts = first.texts()
+    failing = [c for c in texts["courses"].values() if "truth" in c]
+    assert len(texts["voices"]) >= 8
+    assert len({way for v in texts["voices"].values() for way in v["ways"]}) >= 6
+    able = {name: set(first.voices_of(course)) for name, course in texts["courses"].items()}
+    assert all(able.values())
+    assert set().union(*able.values()) == set(texts["voices"])
+    assert len(failing) >= 10
+
+
+def test_every_family_has_a_history_of_successes() -> None:
+    assert Counter(job.family for job in history()) == dict.fromkeys(first.texts()["voices"], 3)
+    assert all(job.truth["healthy"] for job in history())
+
+
+def test_jobs_are_of_a_size_that_can_be_read() -> None:
+    counts = [sum(data.count(b"\n") for data in job.files.values()) for job in exam()]
+    assert not [k for k, count in enumerate(counts) if not 20 <= count <= 60_000]
