@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from diagnosis import advice, checks, faults, flows, inventory, localize, stacks
 from diagnosis.classify_model import Model
-from diagnosis.conclusion import Conclusion, conclude
+from diagnosis.conclusion.conclude import conclude
 from diagnosis.conclusion.conclude import to_json as conclusion_json
+from diagnosis.conclusion.model import Conclusion
 from diagnosis.conclusion.slowdowns import LEAST_LOST_GPU_S
 from diagnosis.flows.stated import sizes as flow_sizes
 from diagnosis.history import History

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from diagnosis import report
-from diagnosis.conclusion import violations
+from diagnosis.conclusion.invariants import violations
 from diagnosis.history import History, learn
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import JobHints

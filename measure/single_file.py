@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from diagnosis import report
-from diagnosis.conclusion import violations
+from diagnosis.conclusion.invariants import violations
 from diagnosis.pipeline import diagnose
 from exams.single_file import Log, logs
 from measure.evidence import parse_files

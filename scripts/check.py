@@ -33,7 +33,8 @@ PYTHON = sys.executable
 #: the hundred processes that they start compile each module anew where a shell asks for that.
 UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
 AT_ONCE = 3
-PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=10", "--durations-min=1"]
+#: durations would tell how busy the machine was: three stages run at a time
+PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.costs", "--costs=10"]
 #: tests of the engine alone, in a stage of their own; all else is below ``tests``, too
 _ENGINE = ("tests/diagnosis", "tests/fuzz")
 #: where tests with browsers and workers are

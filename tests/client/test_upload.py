@@ -294,7 +294,7 @@ def test_diagnose_and_wait_end_when_the_work_has(logs: Path, capsys: Any, monkey
 
     thread = threading.Thread(target=finish)
     thread.start()
-    assert upload(logs, "--job", "x", "--diagnose", "--wait", 20, "--json") == 0
+    assert upload(logs, "--job", "x", "--diagnose", "--wait", PATIENCE_S, "--json") == 0
     thread.join()
     answer = told(capsys)
     assert (answer["diagnosis"], answer["incidents"]) == ("succeeded", [])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from diagnosis.__main__ import main
+from tests.patience import WORK_S
 
 HEALTHY = (
     "".join(f"2026-03-01 08:00:{n:02d} iteration {n}/30 loss {3 - n / 60:.3f}\n" for n in range(31))
@@ -129,5 +130,7 @@ def test_one_small_log_loads_no_library_that_it_has_no_use_for(tmp_path: Path) -
         "import sys; from diagnosis.__main__ import main; main([sys.argv[1], '--json']);"
         "print([m for m in ('scipy.linalg', 'sklearn', 'rich', 'pandas') if m in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", script, log], capture_output=True, text=True, check=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", script, log], capture_output=True, text=True, check=True, timeout=WORK_S
+    )
     assert done.stderr.strip() == "[]"

@@ -10,11 +10,11 @@ import pytest
 
 from scripts import check
 from scripts.services import ROOT
-from tests.patience import wait_for
+from tests.patience import PATIENCE_S, wait_for
 
 
-def test_the_slowest_tests_are_printed() -> None:
-    assert "--durations=10" in check.PYTEST
+def test_the_costliest_tests_are_printed() -> None:
+    assert "--costs=10" in check.PYTEST
 
 
 def test_a_stage_that_is_not_there_is_told_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,5 +72,5 @@ def test_what_runs_is_ended_with_the_checks(tmp_path: Path) -> None:
     checks = subprocess.Popen([sys.executable, "-c", script, long], cwd=ROOT, stdout=subprocess.DEVNULL)
     wait_for(lambda: told.exists() and told.read_text(), "the stage never began")
     checks.terminate()
-    assert checks.wait(300) != 0, "it waited for the stage"
+    assert checks.wait(PATIENCE_S) != 0, "it waited for the stage"
     wait_for(lambda: not Path(f"/proc/{told.read_text()}").exists(), "the stage runs on")

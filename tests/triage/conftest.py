@@ -3,8 +3,9 @@
 import pytest
 
 from tests.factories import make_user
+from tests.patience import PATIENCE_S
 from tests.triage.receiver import receiving
-from triage.services import webhooks
+from triage.services import outbound, webhooks
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +28,10 @@ def manager():
 
 
 @pytest.fixture
-def receiver(settings):
+def receiver(settings, monkeypatch):
     """A program that receives webhooks on this machine, on an allowed address."""
     settings.WEBHOOK_ALLOW = ["127.0.0.0/8"]
+    monkeypatch.setattr(outbound, "TIMEOUT_S", PATIENCE_S)
     with receiving() as found:
         yield found
 

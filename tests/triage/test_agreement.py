@@ -12,8 +12,8 @@ import pytest
 from django.urls import reverse
 
 from diagnosis import report, taxonomy
-from diagnosis.conclusion import conclude, violations
-from diagnosis.conclusion.conclude import to_json
+from diagnosis.conclusion.conclude import conclude, to_json
+from diagnosis.conclusion.invariants import violations
 from diagnosis.pipeline import advised
 from diagnosis.result import Diagnosis, LogDiagnosis, Suspect, Verdict
 from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, steps

@@ -8,8 +8,7 @@ import pytest
 from django.urls import reverse
 
 from diagnosis import checks
-from diagnosis.conclusion import conclude
-from diagnosis.conclusion.conclude import to_json
+from diagnosis.conclusion.conclude import conclude, to_json
 from diagnosis.result import Suspect
 from ingest.models import Artifact, Job
 from tests.diagnosis.conclusion.test_conclude import FAILED

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diagnosis.conclusion import conclude, violations
 from diagnosis.conclusion.category import bounded
-from diagnosis.conclusion.conclude import to_json
+from diagnosis.conclusion.conclude import conclude, to_json
+from diagnosis.conclusion.invariants import violations
 from diagnosis.model import JobHints
 from diagnosis.pipeline import advised
 from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent, Suspect, Verdict

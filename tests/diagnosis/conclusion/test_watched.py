@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis.conclusion import violations
+from diagnosis.conclusion.invariants import violations
 from diagnosis.model import JobHints, Watched
 from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, reported
 

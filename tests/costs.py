@@ -1,0 +1,102 @@
+"""What tests cost in seconds of CPU: ``pytest -p tests.costs --costs=10`` lists the costliest tests, fixtures, files.
+
+Unlike ``--durations`` the figures do not depend on what else the machine does, and processes that a test starts count:
+workers, web servers and browsers, as long as they live or were waited for. A fixture of a class, module or session has
+a row of its own, so that the first test that asks for it is not blamed. Costs of collecting are the row "collecting".
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--costs", type=int, default=0, help="print that many of the costliest tests, fixtures and files")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--costs"):
+        config.pluginmanager.register(_Costs(config.getoption("--costs")))
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process, of the children that it waited for, and of all that lives below it."""
+    times = os.times()
+    return sum(times[:4]) + (_of_living() if _has_children() else 0.0)
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _of_living() -> float:
+    """CPU seconds of all descendants, with those of theirs that ended: one pass over /proc, where there is one."""
+    parents: dict[int, int] = {}
+    used: dict[int, int] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        pid = int(entry.parent.name)
+        parents[pid], used[pid] = int(fields[1]), sum(map(int, fields[11:15]))
+    below, fresh = set[int](), {os.getpid()}
+    while fresh:
+        fresh = {pid for pid, parent in parents.items() if parent in fresh} - below
+        below |= fresh
+    return sum(used[pid] for pid in below) / _TICKS
+
+
+class _Costs:
+    def __init__(self, shown: int) -> None:
+        self._shown = shown
+        self._tests: Counter[str] = Counter()
+        self._fixtures: Counter[str] = Counter()
+        self._files: Counter[str] = Counter()
+        self._apart = 0.0  # spent in wider fixtures, which the test that runs is not blamed for
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Generator[None, Any, Any]:
+        result = yield
+        self._fixtures["collecting"] = cpu_s()
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        began, self._apart = cpu_s(), 0.0
+        result = yield
+        cost = cpu_s() - began - self._apart
+        self._tests[item.nodeid] += cost
+        self._files[item.nodeid.partition("::")[0]] += cost
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
+        if fixturedef.scope == "function":
+            return (yield)
+        began, inner = cpu_s(), self._apart
+        result = yield
+        cost = cpu_s() - began - (self._apart - inner)
+        self._fixtures[f"{fixturedef.scope} {fixturedef.baseid}::{fixturedef.argname}"] += cost
+        self._apart += cost
+        return result
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        for title, counted in (("tests", self._tests), ("fixtures", self._fixtures), ("files", self._files)):
+            rows = [(name, cost) for name, cost in counted.most_common(self._shown) if cost >= 0.05]
+            if rows:
+                terminalreporter.section(f"costliest {title}, of {counted.total():.0f} CPU s")
+            for name, cost in rows:
+                terminalreporter.write_line(f"{cost:7.2f}  {name}")
