@@ -5,9 +5,10 @@ diagnoses the jobs again and prints for each switch how many answers changed, wh
 of a job's mean figure with its 95 % interval (bootstrap over jobs; the seeds of one course are drawn together).
 
 Jobs are parsed once and kept on disk, answers too, so that a second run goes on where the first one ended. A step or a
-detector is switched off only where it said anything, a family only where one of its rules matches. Numbers of one
-module are moved together first, and apart only on the jobs whose answer changed: two that cancel each other out are
-taken for idle.
+detector is switched off only where it said anything, a family only where one of its rules matches, a threshold moved
+only where it was read; what acts behind the gathering of facts (``logs.case.gather``) takes them as they were. Numbers
+of one module are moved together first, and apart only on the jobs whose answer changed: two that cancel each other out
+are taken for idle. ``--factor 0 1000`` moves thresholds so far that what they bound never or always acts.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ import polars as pl
 
 from diagnosis import report
 from diagnosis.history import History
+from diagnosis.logs import case
+from diagnosis.logs.case import Facts
 from diagnosis.logs.signatures import load
 from diagnosis.model import JobHints, Parsed, ReadRange
 from diagnosis.pipeline import diagnose
@@ -40,13 +44,15 @@ from measure.sets import JobSet
 from measure.switches import Switch
 
 KINDS = ("comparison", "detector", "step", "rules", "threshold")
+#: What may act behind the gathering of facts; a family of rules acts in it.
+_MOVED = ("detector", "step", "threshold")
 HISTORY = Switch("comparison", "cross-job (no history)")
-_DEFAULT = ("logs", "courses", "logs-held-out", "courses-held-out", "clusters")
+_DEFAULT = ("logs", "courses", "logs-held-out", "courses-held-out", "clusters", "single-file")
 
 
 @dataclass(frozen=True)
 class Ready:
-    """One parsed job, ready to be diagnosed many times."""
+    """One parsed job, ready to be diagnosed many times; ``facts``: what was gathered of each of its attempts."""
 
     key: str
     of: JobSet
@@ -54,6 +60,7 @@ class Ready:
     parsed: list[Parsed]
     read: ReadRange
     known: History
+    facts: dict[tuple[str, ...], Facts | None] = field(default_factory=dict)
 
 
 class Bench:
@@ -88,6 +95,10 @@ class Bench:
             parsed, read = parse_files(job.files, folder, kind=of.kind, is_kept=True)
             yield Ready(f"{of.name}/{seed}/{job.name}", of, job, parsed, read, known)
 
+    def early(self, ready: Ready) -> set[str]:
+        """The steps and thresholds that act on a job while its facts are gathered."""
+        return set(self.answer(ready, ())["early"])
+
     def answer(self, ready: Ready, group: Sequence[Switch]) -> dict[str, Any]:
         """What is said of a job under some switches: its quality, and what may not change."""
         label = " + ".join(s.label for s in group)
@@ -103,10 +114,14 @@ class Bench:
         hints = JobHints(job_id=ready.job.name if ready.of.is_alone else "", family=ready.job.family)
         known = History() if HISTORY in group else ready.known
         watched = switches.steps() if not group else ()
+        early: set[str] = set()
+        is_late = bool(group) and all(s.kind in _MOVED and s.id not in self.early(ready) for s in group)
         with (
             switches.applied([s for s in group if s != HISTORY]) as rules,
             switches.traced(watched) as used,
             switches.overheard() as spoke,
+            switches.weighed_by() if not group else nullcontext(set[str]()) as read,
+            gathered(ready, is_late, lambda: early.update(read, (s.id for s in used))),
         ):
             try:
                 found = diagnose(
@@ -119,13 +134,35 @@ class Bench:
         logs = told["logs"] or {}
         said = [logs.get(k) for k in ("outcome", "id", "symptom", "stage", "iteration")]
         said += [sorted(s["entity"] for s in told["suspects"] if s["suspect"])]
-        said += [[[x["file"], x["line"]] for x in logs.get("lines", ())]]
+        said += [[[x["file"], x["line"]] for x in logs.get("lines", ())], round(logs.get("confidence") or 0.0, 2)]
         row = {"quality": value, "said": json.dumps(said)}
         if not group:
             row["used"] = sorted(s.id for s in used)
             row["spoke"] = sorted(spoke)
+            row["read"] = sorted(read)
+            row["early"] = sorted(early)
             row["families"] = sorted(_families(ready.parsed))
         return row
+
+
+@contextmanager
+def gathered(ready: Ready, is_late: bool, done: Callable[[], None]) -> Iterator[None]:
+    """``logs.case.gather`` keeps the facts of a job; where all that is switched lies behind it (``is_late``), it gives
+    those of the first time. ``done`` is called whenever facts were gathered."""
+    gather = case.gather
+
+    def act(parsed: Sequence[Parsed], **known: Any) -> Facts | None:
+        key = tuple(p.path for p in parsed)
+        if is_late and key in ready.facts:
+            return ready.facts[key]
+        facts = gather(parsed, **known)
+        if is_late:
+            ready.facts[key] = facts
+        done()
+        return facts
+
+    with switches.patched("diagnosis.logs.case", "gather", act):
+        yield
 
 
 def _families(parsed: Sequence[Parsed]) -> set[str]:
@@ -148,7 +185,7 @@ def changed(bench: Bench, jobs: Sequence[Ready], group: Sequence[Switch]) -> dic
 
 
 def tried(
-    bench: Bench, jobs: Sequence[Ready], kinds: Sequence[str], only: Sequence[str]
+    bench: Bench, jobs: Sequence[Ready], kinds: Sequence[str], only: Sequence[str], factors: Sequence[float]
 ) -> Iterator[tuple[Switch, list[Ready]]]:
     """Every switch whose id contains one of ``only``, with the jobs whose answer it changes."""
 
@@ -165,12 +202,17 @@ def tried(
     for kind, found, key in kept:
         for switch in wanted(found) if kind in kinds else ():
             yield from changed(bench, [r for r in jobs if switch.id in bench.answer(r, ())[key]], [switch]).items()
-    for factor in (0.7, 1.3) if "threshold" in kinds else ():
+    heard = {x for r in jobs for x in bench.answer(r, ())["read"]} if "threshold" in kinds else set()
+    for factor in factors if "threshold" in kinds else ():
         groups: dict[str, list[Switch]] = defaultdict(list)
         for switch in wanted(switches.thresholds(factor)):
-            groups[switch.module].append(switch)
+            if switch.id not in heard:
+                yield switch, []
+            else:
+                groups[switch.module].append(switch)
         for group in groups.values():
-            yield from changed(bench, jobs, group).items()
+            names = {s.id for s in group}
+            yield from changed(bench, [r for r in jobs if names & set(bench.answer(r, ())["read"])], group).items()
 
 
 def line(bench: Bench, jobs: Sequence[Ready], switch: Switch, apart: Sequence[Ready]) -> tuple[float, str]:
@@ -195,6 +237,7 @@ def main() -> None:
     options.add_argument("--most", type=int, default=12, help="jobs of each set and seed, an even sample; 0: all")
     options.add_argument("--kind", nargs="+", choices=KINDS, default=KINDS)
     options.add_argument("--only", nargs="+", default=[""], help="switches whose id contains one of these")
+    options.add_argument("--factor", nargs="+", type=float, default=[0.7, 1.3], help="what thresholds are moved by")
     options.add_argument("--show", action="store_true", help="name the jobs whose answer changed (of open sets)")
     options.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "faultline-ablate")
     chosen = options.parse_args()
@@ -207,13 +250,14 @@ def main() -> None:
     print("| kind | switched off or moved | answers changed | better | worse | change of the mean figure |")
     print("|---|---|---|---|---|---|")
     idle: dict[str, list[str]] = defaultdict(list)
-    heard = {x for r in jobs for key in ("used", "families", "spoke") for x in bench.answer(r, ())[key]}
-    rows = []
-    for switch, apart in tried(bench, jobs, chosen.kind, chosen.only):
+    heard = {x for r in jobs for key in ("used", "families", "spoke", "read") for x in bench.answer(r, ())[key]}
+    rows, moving = [], set[str]()
+    for switch, apart in tried(bench, jobs, chosen.kind, chosen.only, chosen.factor):
         if not apart:
-            is_silent = switch.kind in ("step", "rules", "detector") and switch.id not in heard
-            idle[f"{switch.kind}, never heard in these jobs" if is_silent else switch.kind].append(switch.label)
+            is_silent = switch.kind != "comparison" and switch.id not in heard
+            idle[f"{switch.kind}, never heard in these jobs" if is_silent else switch.kind].append(switch.id)
             continue
+        moving.add(switch.id)
         rows.append(line(bench, jobs, switch, apart))
         print(f"  {rows[-1][1]}", file=sys.stderr, flush=True)
         if chosen.show:
@@ -221,6 +265,8 @@ def main() -> None:
             print(f"  {switch.label}: {' '.join(shown)}", flush=True)
     for _, row in sorted(rows):
         print(row)
-    for kind, labels in idle.items():
-        print(f"\n{kind}: {len(labels)} changed no answer: {', '.join(labels)}")
+    for kind, ids in idle.items():
+        still = sorted(set(ids) - moving)
+        print(f"\n{kind}: {len(still)} changed no answer: {', '.join(still)}")
+    print("\nlines, named numbers, expressions:", *switches.size())
     print(f"\n{bench.runs} diagnoses, {time.process_time() - cpu:.0f} CPU s")

@@ -26,6 +26,7 @@ ASKED: dict[str, float | None] = {
     "event_top1_root": None,
     "detected": None,
     "switch_named": None,
+    "rank_ok": None,
     "outcome_ok": 0.95,
     "root_first": 0.85,
     "node_false_accusation": 0.0,

@@ -19,7 +19,7 @@ from exams.clusters import exam as clusters
 from exams.courses import exam as courses
 from exams.job import Job
 from exams.logs import exam as logs
-from measure import score
+from measure import score, single_file
 from measure.evidence import SHARED, members
 
 type Jobs = Callable[[int], Iterator[Job]]
@@ -138,6 +138,7 @@ def load() -> dict[str, JobSet]:
             JobSet("courses", "whole courses of events", courses.jobs, courses.successes),
             JobSet("courses-held-out", "the held-out half", partial(courses.jobs, held_out=True), courses.successes),
             JobSet("clusters", "larger clusters, by another author", clusters.jobs, clusters.successes),
+            JobSet("single-file", "512 ranks in one file", single_file.jobs, nothing, single_file.job_row),
             *_sealed(),
         )
     }

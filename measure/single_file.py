@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from diagnosis import report
 from diagnosis.conclusion.invariants import violations
 from diagnosis.pipeline import diagnose
+from exams.job import Job
 from exams.single_file import Log, logs
 from measure.evidence import parse_files
 
@@ -44,6 +46,18 @@ def row(log: Log, told: dict[str, Any]) -> dict[str, float | None]:
         "stranger": float(any(name != log.node for name in fault)),
         "contradictions": float(len(violations(told))),
     }
+
+
+def jobs(seed: int) -> Iterator[Job]:
+    """The same logs as jobs of a set."""
+    for log in logs(seed):
+        yield Job(log.name, "", {"job.log": log.text.encode()}, {"log": log})
+
+
+def job_row(job: Job, told: dict[str, Any]) -> dict[str, Any]:
+    """The figures of one of them under the names of the other sets."""
+    found = row(job.truth["log"], told)
+    return {"node_top1": found["node"], "rank_ok": found["rank"], "node_false_accusation": found["stranger"]}
 
 
 def main() -> None:

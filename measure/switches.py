@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, wraps
@@ -36,6 +37,8 @@ _TELLING = (
     "diagnosis.taxonomy",
     "diagnosis.tried",
 )
+_EXPRESSION = re.compile(r"\bre\.(?:compile|search|match|fullmatch|finditer|findall|sub|split)\(")
+_JUDGING = ("diagnosis.classify", "diagnosis.classify_model", "diagnosis.history", "diagnosis.inventory")
 _NOTHING: dict[str, Callable[[], Any]] = {
     "None": lambda: None,
     "bool": lambda: False,
@@ -64,10 +67,15 @@ class Switch:
 
 
 @cache
-def _tree(module: str) -> ast.Module | None:
+def _source(module: str) -> str:
     base = _ROOT / module.replace(".", "/")
     path = next((p for p in (base.with_suffix(".py"), base / "__init__.py") if p.exists()), None)
-    return ast.parse(path.read_text(encoding="utf-8")) if path else None
+    return path.read_text(encoding="utf-8") if path else ""
+
+
+@cache
+def _tree(module: str) -> ast.Module | None:
+    return ast.parse(_source(module)) if _source(module) else None
 
 
 @cache
@@ -113,11 +121,15 @@ def deciding() -> list[str]:
 
 
 def digest(of: str) -> str:
-    """A hash over the source that ``of`` reaches and the engine's data files: what was kept of another is stale."""
-    held = hashlib.sha256()
+    """A hash over the source that ``of`` reaches, and over the engine's data files where any of it reads such files:
+    what was kept of another is stale. Parsing reads none, so that a changed threshold or rule needs no new parse."""
+    held, reads_data = hashlib.sha256(), False
     for module in sorted(reached(of)):
-        held.update(ast.dump(_tree(module) or ast.Module([], [])).encode())
-    for path in sorted(p for p in (_ROOT / "diagnosis").rglob("*") if p.suffix in {".toml", ".csv", ".json"}):
+        source = ast.dump(_tree(module) or ast.Module([], []))
+        reads_data |= "'importlib" in source and "'resources'" in source
+        held.update(source.encode())
+    files = (p for p in (_ROOT / "diagnosis").rglob("*") if p.suffix in {".toml", ".csv", ".json"})
+    for path in sorted(files) if reads_data else ():
         held.update(path.read_bytes())
     return held.hexdigest()[:16]
 
@@ -134,6 +146,15 @@ def thresholds(factor: float) -> list[Switch]:
         for section in tables.sections()
         for name, value in vars(tables.of(section)).items()
     ]
+
+
+def size() -> tuple[int, int, int]:
+    """Lines that are not blank, named numbers and regular expressions of the modules in which the logs are judged:
+    those of ``diagnosis.logs`` that decide, the classifier, the history and the inventory."""
+    mine = [m for m in deciding() if m.startswith("diagnosis.logs") or m in _JUDGING]
+    lines = sum(bool(line.strip()) for m in mine for line in _source(m).splitlines())
+    expressions = sum(len(_EXPRESSION.findall(_source(m))) for m in mine)
+    return lines, sum(len(list(_typed(m))) for m in mine), expressions
 
 
 def _moved(value: float, factor: float) -> float:
@@ -256,6 +277,25 @@ def traced(switches: Sequence[Switch]) -> Iterator[set[Switch]]:
             function = getattr(importlib.import_module(switch.module), switch.name)
             stack.enter_context(patched(switch.module, switch.name, watched(switch, function)))
         yield used
+
+
+@contextlib.contextmanager
+def weighed_by() -> Iterator[set[str]]:
+    """The ids of the thresholds that are read meanwhile: only they can change an answer."""
+    seen: set[str] = set()
+    section_of = {id(tables.of(section)): section for section in tables.sections()}
+    usual = tables.Table.__getattribute__
+
+    def read(table: tables.Table, name: str) -> Any:
+        if not name.startswith("_") and id(table) in section_of:
+            seen.add(f"{section_of[id(table)]}.{name}")
+        return usual(table, name)
+
+    tables.Table.__getattribute__ = read  # type: ignore[method-assign, assignment]
+    try:
+        yield seen
+    finally:
+        del tables.Table.__getattribute__
 
 
 @contextlib.contextmanager

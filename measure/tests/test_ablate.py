@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from diagnosis.logs import hosts, roots
-from measure import switches
+from diagnosis.history import History
+from diagnosis.logs import case, hosts, roots
+from exams.job import Job
+from measure import sets, switches
+from measure.ablate import Ready, gathered
+from measure.evidence import reader
 from measure.score import interval, quality
 from measure.switches import Switch
 
@@ -63,3 +69,34 @@ def test_the_interval_holds_the_mean_and_is_wider_where_jobs_are_alike() -> None
 def test_a_false_alarm_lowers_the_mean_figure() -> None:
     assert quality({"false_alarm": 1}) == 0.0
     assert quality({"event_f1": 1.0, "node_false_accusation": 0, "line_f1": None}) == 1.0
+
+
+def test_reading_a_threshold_is_noted_only_while_asked() -> None:
+    with switches.weighed_by() as read:
+        assert roots.AT.least > 0
+    assert read == {"roots.least"}
+    assert roots.AT.late > 0
+    assert read == {"roots.least"}
+
+
+def test_changed_thresholds_and_rules_need_no_new_parse(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsing, deciding = switches.digest("diagnosis.parsing"), switches.digest("diagnosis.pipeline")
+    monkeypatch.setattr(Path, "read_bytes", lambda _: b"another")
+    assert switches.digest("diagnosis.parsing") == parsing
+    assert switches.digest("diagnosis.pipeline") != deciding
+
+
+def test_the_size_counts_lines_numbers_and_expressions_of_the_modules_that_judge() -> None:
+    lines, numbers, expressions = switches.size()
+    assert lines > 1000
+    assert 0 < numbers < expressions
+
+
+def test_facts_are_gathered_once_for_what_acts_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(case, "gather", lambda parsed, **_: calls.append(parsed))
+    ready = Ready("a", sets.load()["courses"], Job("a", "", {}, {}), [], reader({}), History())
+    for is_late in (False, True, True):
+        with gathered(ready, is_late, lambda: None):
+            case.gather([], read=reader({}))
+    assert len(calls) == 2
