@@ -1,7 +1,7 @@
 """Parse many plain files on all cores, in processes of their own, with the results in the order of the files.
 
-Small files are read in batches: what is new in all of them is thought about once (``logs.known``), since to compile the
-patterns for a few new lines of one file costs more than to read it.
+The lines of small files are read in batches, as one block (``logs.prepared``): a call of compiled code or of a column
+operation costs the same for a file of a thousand lines as for many of them.
 
 Compiled loops and column operations leave one interpreter's lock, but half of the cost of a small file is Python. The
 processes are forked from a server that has loaded the engine and never used it, since a process whose libraries run
@@ -10,6 +10,8 @@ threads must not be forked. A file whose reading ends its process costs that fil
 
 from __future__ import annotations
 
+import codecs
+import io
 import multiprocessing
 import os
 import shutil
@@ -17,14 +19,17 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from diagnosis import faults
-from diagnosis.model import Parsed, ParseHints
-from diagnosis.parsing import parse
+from diagnosis import faults, sniff
+from diagnosis.model import Kind, Parsed, ParseHints
+from diagnosis.parsing import log_kind, parse, time_zone
+
+if TYPE_CHECKING:
+    from diagnosis.logs.prepared import Prepared
 
 #: Bytes of a file list from which on further processes are started. To load the engine once more and to learn the
 #: messages in each process takes as long as to read about 100 MB.
@@ -37,8 +42,6 @@ _AHEAD: Final = 2
 _FILES: Final = 256
 _SMALL_BYTES: Final = 4 << 20
 _BATCH_BYTES: Final = 16 << 20
-#: Bytes of a file that tell whether its lines are collectors' records.
-_HEAD: Final = 64 << 10
 _LOST: Final = "The process that read this file was ended by the system: it was left out. Split it or give more memory."
 
 
@@ -52,14 +55,25 @@ class Task:
     work: Path
 
 
-def parse_one(task: Task) -> Parsed | str:
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The bytes of a plain log whose lines are read already, and its kind."""
+
+    data: bytes
+    kind: Kind
+    lines: Prepared
+
+
+def parse_one(task: Task, ready: Ready | None = None) -> Parsed | str:
     """The parsed file, or a sentence that says why it was left out. Raises where the machine is at fault."""
     try:
-        stream = task.file.open("rb")
+        stream = io.BytesIO(ready.data) if ready else task.file.open("rb")
     except OSError as error:
         return f"The file cannot be read ({error.strerror}): it was left out."
     with stream:
         try:
+            if ready:
+                return parse(stream, task.path, replace(task.hints, kind=ready.kind), task.work, prepared=ready.lines)
             return parse(stream, task.path, task.hints, task.work)
         except BaseException as error:  # an unforeseen shape of one file must not take the job down
             if faults.is_of_machine(error) or not faults.is_fault(error):
@@ -122,32 +136,42 @@ def batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:
 
 
 def _parse(batch: list[Task]) -> Iterator[Parsed | str]:
-    """Parses files one after another, after learning what is new in all of them."""
-    if len(batch) > 1:
-        _learn(batch)
-    yield from map(parse_one, batch)
+    """Parses files one after another. The lines of several plain logs are read together."""
+    ready = read_together(batch) if len(batch) > 1 else {}
+    for number, task in enumerate(batch):
+        yield parse_one(task, ready.pop(number, None))
 
 
 def _parse_batch(batch: list[Task]) -> list[Parsed | str]:
     return list(_parse(batch))
 
 
-def _learn(batch: list[Task]) -> None:
-    """Learns what is new in plain text files. :func:`parse_one` does so for others, such as collectors' records."""
+def read_together(batch: Sequence[Task]) -> dict[int, Ready]:
+    """The small plain logs of a batch by their place in it. Other files are parsed by :func:`parse_one` alone."""
     # Numba takes a second to import; whoever has one file waits for it once, in parse.
-    from diagnosis.logs import known, lines  # noqa: PLC0415
+    from diagnosis.logs import lines, prepared  # noqa: PLC0415
 
-    texts = []
-    for task in batch:
+    found: dict[int, tuple[bytes, Kind]] = {}
+    hints = batch[0].hints
+    for number, task in enumerate(batch):
         try:
             with task.file.open("rb") as stream:
-                data = stream.read(_SMALL_BYTES)
+                data = stream.read(_SMALL_BYTES + 1)
         except OSError:
             continue
-        if data and 2 * data.count(b"\n{", 0, _HEAD) <= data.count(b"\n", 0, _HEAD) and lines.is_plain(data):
-            texts.append(data if data.endswith(b"\n") else data + b"\n")
-    if texts:
-        known.shared.get().learn(lines.read(lines.Block(b"".join(texts), 0, "utf-8")))
+        if not data or len(data) > _SMALL_BYTES or data.startswith(codecs.BOM_UTF8) or not lines.is_plain(data):
+            continue
+        if task.hints == hints and not hints.offset and (kind := log_kind(data[: sniff.HEAD_BYTES], task.path)):
+            found[number] = data, hints.kind or kind
+    if not found:
+        return {}
+    try:
+        read = prepared.prepare_files([data for data, _ in found.values()], time_zone(hints.time_zone, []))
+    except BaseException as error:  # parsed one by one, each file answers for itself
+        if faults.is_of_machine(error) or not faults.is_fault(error):
+            raise
+        return {}
+    return {number: Ready(data, kind, one) for (number, (data, kind)), one in zip(found.items(), read, strict=True)}
 
 
 def _alone(task: Task) -> Parsed | str:

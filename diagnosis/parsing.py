@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -20,6 +20,9 @@ from diagnosis.logs import encodings, records, wrapped
 from diagnosis.logs.sources import settled, unsettled
 from diagnosis.logs.tables import COLUMNS, NO_YEAR, combine, in_year, write_columns, write_part
 from diagnosis.model import LOG_KINDS, Kind, Parsed, ParseHints, Source
+
+if TYPE_CHECKING:
+    from diagnosis.logs.prepared import Prepared
 
 _FACTS_BYTES = 64 << 20
 _DATED_FROM_BOOT = re.compile(rb"(?m)^(?:<[0-9]+>)?\[ *[0-9]{1,8}\.[0-9]{6}\]")
@@ -77,9 +80,9 @@ def _read(stream: BinaryIO, size: int, tee: _Tee) -> bytes:
         return b""
 
 
-def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
+def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path, *, prepared: Prepared | None = None) -> Parsed:
     """Reads one artifact (or, with ``hints.offset``, one byte range of a plain file cut at a line boundary) once,
-    streaming.
+    streaming. ``prepared`` is what was already read of a plain log's lines (:mod:`diagnosis.parse_pool`).
 
     Writes ``columns.parquet`` and ``uniques.parquet`` below ``work``, which must be empty or absent. Never raises on
     content: ``skipped`` says in a sentence why an artifact was not used, ``notes`` what was odd about one that was.
@@ -116,19 +119,23 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
             0,
             f"This is {what}, not a log: it was left out. Upload text logs, flow records or stack dumps.",
         )
-    return _log(kind, tee, head, path, hints, work)
+    return _log(kind, tee, head, path, hints, work, prepared)
 
 
 def is_divisible(head: bytes, path: str) -> bool:
-    """Whether a file that begins with ``head`` may be parsed in byte ranges cut after newlines: a log in a
-    one-byte encoding that no collector wrapped and no kernel dated from its boot, which one line of all may tell.
+    """Whether a file that begins with ``head`` may be parsed in byte ranges cut after newlines: a log whose lines stand
+    for themselves and that no kernel dated from its boot, which one line of all may tell.
     """
-    if _kind(head, path) not in LOG_KINDS:
-        return False
+    return log_kind(head, path) is not None and not _DATED_FROM_BOOT.search(head)
+
+
+def log_kind(head: bytes, path: str) -> Kind | None:
+    """The kind of a log, which begins with ``head``, whose lines stand for themselves: in UTF-8 and not wrapped by a
+    collector. None for other files."""
+    kind = _kind(head, path)
     encoding, mark = encodings.encoding_of(head)
-    if _DATED_FROM_BOOT.search(head):
-        return False
-    return encoding == "utf-8" and not wrapped.is_wrapped(encodings.decode(head[mark:]))
+    is_plain = kind in LOG_KINDS and encoding == "utf-8" and not wrapped.is_wrapped(encodings.decode(head[mark:]))
+    return kind if is_plain else None
 
 
 def _kind(head: bytes, path: str) -> Kind:
@@ -188,31 +195,28 @@ def _described(kind: Kind, tee: _Tee, path: str) -> Parsed:
     return Parsed(path, kind, tee.sha256, tee.passed, count, facts=facts)
 
 
-def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path) -> Parsed:
+def _log(  # noqa: PLR0917
+    kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path, prepared: Prepared | None
+) -> Parsed:
     notes: list[str] = []
     # A later range of a file is what its beginning said: a log in UTF-8, see is_divisible.
     encoding, mark = encodings.encoding_of(head) if not hints.offset else ("utf-8", 0)
     if encoding != "utf-8":
         notes.append(f"The text is {encoding.upper()}; byte offsets count the original bytes.")
     tee.read(mark)
-    zone = _zone(hints.time_zone, notes)
+    zone = time_zone(hints.time_zone, notes)
     # Numba takes a second to import, and pages that import the engine never parse.
     from diagnosis.logs import lines  # noqa: PLC0415
     from diagnosis.logs.reader import LogReader  # noqa: PLC0415
 
     reader = LogReader(path, work, time_zone=zone, node=hints.node)
-    text = encodings.decode(head[mark : len(head) - (len(head) - mark) % 2 if encoding != "utf-8" else None], encoding)
-    is_wrapped = not hints.offset and wrapped.is_wrapped(text)
-    if is_wrapped:
-        notes.append(
-            "The log is an export of the journal; each record's message, time and host were read."
-            if wrapped.is_export(text)
-            else "Each line is a JSON object; its message, time, level and host were read."
-            if text.lstrip().startswith('{"')
-            else "A collector put names before each line; they were read as the line's machine and rank."
-        )
-    stream = cast("BinaryIO", tee)
-    reader.read(lines.blocks(stream, encoding=encoding, offset=hints.offset + mark, is_wrapped=is_wrapped))
+    if prepared is not None:
+        reader.take(prepared)
+        tee.drain()
+    else:
+        is_wrapped = not hints.offset and _is_wrapped(head[mark:], encoding, notes)
+        stream = cast("BinaryIO", tee)
+        reader.read(lines.blocks(stream, encoding=encoding, offset=hints.offset + mark, is_wrapped=is_wrapped))
     if tee.broke:
         notes.append(_broken(path, tee.broke, tee.passed))
     columns, uniques = reader.finish()
@@ -245,6 +249,20 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
     )
 
 
+def _is_wrapped(head: bytes, encoding: str, notes: list[str]) -> bool:
+    text = encodings.decode(head[: len(head) - len(head) % 2 if encoding != "utf-8" else None], encoding)
+    if not wrapped.is_wrapped(text):
+        return False
+    notes.append(
+        "The log is an export of the journal; each record's message, time and host were read."
+        if wrapped.is_export(text)
+        else "Each line is a JSON object; its message, time, level and host were read."
+        if text.lstrip().startswith('{"')
+        else "A collector put names before each line; they were read as the line's machine and rank."
+    )
+    return True
+
+
 def _since_boot(count: int, boot: int | None) -> str:
     told = f"{count:,} {'line states' if count == 1 else 'lines state'} seconds since boot only"
     if boot is None:
@@ -252,7 +270,7 @@ def _since_boot(count: int, boot: int | None) -> str:
     return f"{told}; they were dated by lines that also state the time of day."
 
 
-def _zone(name: str, notes: list[str]) -> str:
+def time_zone(name: str, notes: list[str]) -> str:
     """A zone name that polars takes; falls back to UTC and says so."""
     if name in ("", "UTC"):
         return "UTC"

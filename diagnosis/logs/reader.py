@@ -1,9 +1,8 @@
 """One log, read once: bytes → lines → header and masked message → ``columns.parquet`` and ``uniques.parquet``.
 
-Compiled code looks at every byte once and gives each line a key that its digits do not change (``scan.keys``). All
-that is thought about a line (header, level, masks) is thought about one line of each key, and looked up by the others
-(``known``); times and writers are read from the lines by compiled code again. Blocks are prepared side by side, mostly
-without the interpreter's lock, and absorbed in order. Cost: O(bytes) plus O(distinct keys).
+What a block tells without its predecessors is prepared first (``prepared``): blocks side by side, mostly without the
+interpreter's lock, and many small files as one block. What needs the lines before is absorbed in order. Cost: O(bytes)
+plus O(distinct keys).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.logs import boots, hashing, headers, known, lines, mask, records, scan, times, writers
+from diagnosis.logs import boots, headers, known, lines, mask, records, scan
+from diagnosis.logs.prepared import Prepared, prepare
 from diagnosis.logs.sources import Sources
 from diagnosis.logs.tables import EXAMPLE_CHARS, UNIQUES, columns_of, since_boot, write_columns, write_part, write_small
 from diagnosis.model import Level
@@ -34,28 +33,8 @@ _PART_ROWS = 1 << 19
 #: as many are told apart, and beyond that as one. Messages with a code, warnings and errors have as much room again.
 MOST_MESSAGES = 100_000
 _ORDINARY, _TELLING, _OPENINGS = range(3)
-_STYLES = {style.name: index for index, style in enumerate(times.TIME_STYLES)}
 _NOBODY = dict.fromkeys(headers.PARTS, "")
 type Places = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """What a block tells without its predecessors. ``message`` numbers the block's masked messages in order of
-    appearance; ``first``, ``count`` and ``worst`` have one entry each.
-    """
-
-    rows: lines.Rows
-    facts: known.Facts
-    texts: dict[int, str]
-    time: npt.NDArray[np.int64]
-    writer: Places
-    said: list[dict[str, str]]
-    message: Places
-    first: Places
-    count: Places
-    worst: npt.NDArray[np.uint8]
-    boots: list[int]
 
 
 class LogReader:
@@ -99,50 +78,22 @@ class LogReader:
         if first is None:
             return
         if second is None:
-            self._absorb(self._prepare(first))
+            self.take(self._prepare(first))
             return
         with ThreadPoolExecutor(_WORKERS) as pool:
-            waiting: deque[Future[_Prepared]] = deque()
+            waiting: deque[Future[Prepared]] = deque()
             for block in chain((first, second), source):
                 waiting.append(pool.submit(self._prepare, block))
                 if len(waiting) > _WORKERS:
-                    self._absorb(waiting.popleft().result())
+                    self.take(waiting.popleft().result())
             while waiting:
-                self._absorb(waiting.popleft().result())
+                self.take(waiting.popleft().result())
 
-    def _prepare(self, block: lines.Block) -> _Prepared:
-        rows, table = lines.read(block), known.shared.get()
-        facts = table.facts(rows)
-        time = self._times(rows, facts)
-        since = np.flatnonzero(facts.flags & records.SINCE_BOOT)
-        told = boots.stated(rows, since, np.flatnonzero(facts.who & headers.SYSLOG), time) if len(since) else []
-        writer, said = writers.read(rows, facts.who)
-        message, first = hashing.distinct(facts.masked)
-        count, worst = np.zeros(len(first), np.int64), np.zeros(len(first), np.uint8)
-        hashing.tally(message, facts.level, count, worst)
-        return _Prepared(rows, facts, table.texts, time, writer, said, message, first, count, worst, told)
+    def _prepare(self, block: lines.Block) -> Prepared:
+        return prepare(block, self.time_zone)
 
-    def _times(self, rows: lines.Rows, facts: known.Facts) -> npt.NDArray[np.int64]:
-        """The lines' times; flags those whose stamp names no year, or counts from boot."""
-        time = np.full(len(facts.style), scan.NO_TIME, np.int64)
-        for index in np.flatnonzero(np.bincount(facts.style)):
-            if index == known.NO_STYLE:
-                continue
-            style = times.TIME_STYLES[index]
-            places = np.flatnonzero(facts.style == index)
-            time[places] = value = times.read(rows, places, style, self.time_zone)
-            if style.name == times.SINCE_BOOT:
-                facts.flags[places[value != scan.NO_TIME]] |= records.SINCE_BOOT
-                for name in times.OTHERWISE:
-                    places = places[time[places] == scan.NO_TIME]
-                    if len(places):
-                        time[places] = times.read(rows, places, times.TIME_STYLES[_STYLES[name]], self.time_zone)
-            if style.yearless:
-                facts.flags[places[(value != scan.NO_TIME) & (value < times.NEXT_YEAR)]] |= records.YEARLESS
-        return time
-
-    def _absorb(self, prepared: _Prepared) -> None:
-        """What needs the lines before: sources in order of appearance, records, counts; puts the rows aside."""
+    def take(self, prepared: Prepared) -> None:
+        """Adds a block's lines to those taken before: sources in order of appearance, records, counts."""
         rows, facts, time = prepared.rows, prepared.facts, prepared.time
         size = len(time)
         index = np.array([0, *(self.sources.index(**(_NOBODY | said)) for said in prepared.said)], np.uint16)
@@ -181,47 +132,56 @@ class LogReader:
         if self._pending_rows >= _PART_ROWS:
             self._put_aside()
 
-    def _tally(self, prepared: _Prepared) -> None:
+    def _tally(self, prepared: Prepared) -> None:
         """Adds a block's messages to the artifact's."""
         masked = prepared.facts.masked[prepared.first]
-        places = np.empty(len(masked), np.int64)
-        folded: list[int] = []
-        for number, (one, row) in enumerate(zip(masked.tolist(), prepared.first.tolist(), strict=True)):
-            place, text = self._place.get(one), ""
-            if place is None:
-                text = prepared.texts[one]
-                kind = self._kind(prepared.facts, row)
-                if self._held[kind] >= MOST_MESSAGES:
-                    kind = _OPENINGS
-                    text = mask.opening(text) if self._held[kind] < MOST_MESSAGES else mask.ANY
-                    masked[number] = kept = mask.identity(text)
-                    place = self._place.get(kept)
-                    folded.append(number)
-                    self.folded_lines += int(prepared.count[number])
-                self._held[kind] += place is None
-            if place is None:
-                place = self._place[int(masked[number])] = len(self._place)
-                said = (
-                    text,
-                    self.lines + row + 1,
-                    int(prepared.rows.offset[row]),
-                    prepared.rows.one(row, 4 * EXAMPLE_CHARS)[:EXAMPLE_CHARS],
-                )
-                for column, value in zip(self._uniques.values(), said, strict=True):
-                    column.append(value)
-            places[number] = place
+        fresh = [number for number, one in enumerate(masked.tolist()) if one not in self._place]
+        folded = self._fold(prepared, masked, fresh)
         if folded:
             prepared.facts.masked[:] = masked[prepared.message]
+        added = []
+        for number in fresh:
+            if (one := int(masked[number])) not in self._place:
+                self._place[one] = len(self._place)
+                added.append(number)
+        first = prepared.first[added]
+        said = (
+            [folded.get(number) or prepared.texts[int(masked[number])] for number in added],
+            (self.lines + 1 + first).tolist(),
+            prepared.rows.offset[first].tolist(),
+            prepared.rows.text(first, 4 * EXAMPLE_CHARS).str.head(EXAMPLE_CHARS).to_list(),
+        )
+        for column, values in zip(self._uniques.values(), said, strict=True):
+            column.extend(values)
         if (more := len(self._place) - len(self._count)) > 0:
             self._count = np.append(self._count, np.zeros(max(more, len(self._count)), np.int64))
             self._worst = np.append(self._worst, np.zeros(max(more, len(self._worst)), np.uint8))
+        places = np.array([self._place[one] for one in masked.tolist()], np.int64)
         np.add.at(self._count, places, prepared.count)
         np.maximum.at(self._worst, places, prepared.worst)
 
-    @staticmethod
-    def _kind(facts: known.Facts, row: int) -> int:
-        is_telling = facts.level[row] >= Level.WARNING or facts.coded[row] != known.PLAIN
-        return _TELLING if is_telling else _ORDINARY
+    def _fold(self, prepared: Prepared, masked: npt.NDArray[np.uint64], fresh: list[int]) -> dict[int, str]:
+        """Counts fresh messages by kind. Those beyond the limit of their kind take the id of their first words, which
+        is set in ``masked`` and whose text is returned."""
+        rows = prepared.first[fresh]
+        is_telling = (prepared.facts.level[rows] >= Level.WARNING) | (prepared.facts.coded[rows] != known.PLAIN)
+        beyond: list[int] = []
+        for kind in (_ORDINARY, _TELLING):
+            mine = np.flatnonzero(is_telling == (kind == _TELLING))
+            room = MOST_MESSAGES - self._held[kind]
+            self._held[kind] += min(room, len(mine))
+            beyond += mine[room:].tolist()
+        folded: dict[int, str] = {}
+        openings: set[int] = set()
+        for number in (fresh[index] for index in sorted(beyond)):
+            text = prepared.texts[int(masked[number])]
+            folded[number] = text = mask.opening(text) if self._held[_OPENINGS] < MOST_MESSAGES else mask.ANY
+            masked[number] = one = mask.identity(text)
+            self.folded_lines += int(prepared.count[number])
+            if one not in self._place and one not in openings:
+                openings.add(one)
+                self._held[_OPENINGS] += 1
+        return folded
 
     def _put_aside(self) -> None:
         part = self.work / f"part-{len(self._parts):06d}.arrow"

@@ -112,9 +112,13 @@ def _is_headed(lines: Sequence[str], *, is_known: bool) -> bool:
 
 
 def _is_tail(lines: Sequence[str], *, is_known: bool) -> bool:
-    said = [line for line in lines if not _FOUND.match(line)]
-    found = [_TAILED.match(line) for line in said]
-    tailed = [match for match in found if match]
+    said = [line for line in lines if not line.startswith(("+", "-")) or not _FOUND.match(line)]
+    tailed: list[re.Match[str]] = []
+    for number, line in enumerate(said):
+        if match := _TAILED.match(line):
+            tailed.append(match)
+        elif number + 1 - len(tailed) > (1 - _TAILED_SHARE) * len(said):
+            return False
     if not tailed or len(tailed) < _TAILED_SHARE * len(said):
         return False
     if is_known:

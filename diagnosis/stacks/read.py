@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Buffer, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -56,7 +57,7 @@ def sniff(head: bytes, path: str) -> str | None:
     if ras.TEXT.search(start[:4000]) and "Communicators" in text:
         return "ras"
     # Blanks before the first line may be part of its label (`srun --label` sets numbers to the right).
-    lines = [bundles.clean(x) for x in text.splitlines() if x.strip()][:_HEAD_LINES]
+    lines = [bundles.clean(x) for x in islice((x for x in text.splitlines() if x.strip()), _HEAD_LINES)]
     if labels := prefixes.label_pattern(lines):
         lines = [(m[2] or "") if (m := labels.match(x)) else x for x in lines]
     for at, line in enumerate(lines):
