@@ -20,6 +20,8 @@ _NAMES = (
     "c{r}{c:02d}-{k:03d}",
 )
 _PODS = ("pt-{job}-worker-{k}", "{run}-{job}-node-{k}", "{run}-replica-0-{k}", "lm{job}-task-{k}")
+#: Schedulers that number their jobs.
+_NUMBERED = {"slurm", "pbs", "condor", "determined", "sky"}
 _RUNS = ("aurelia", "bluefin-7b", "corvus", "dunlin-34b", "ember2", "fjord-moe", "garnet-13b", "heron", "ibis-70b")
 _USERS = ("mkowal", "tanakay", "l.fournier", "svc-train", "rpatel7", "u104822", "ana.m", "ovchar")
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -42,6 +44,10 @@ def stamp(at: float, zone: float, since: float) -> dict[str, Any]:
         "uus": f"{utc.microsecond:06d}", "offset": offset, "zone": offset.replace(":", ""), "epoch": int(at),
         "ns": f"{at * 1e9:.0f}", "up": up, "upms": f"{int(since * 1000) % 1000:03d}", "since": f"{since:.3f}",
     }  # fmt: skip
+
+
+#: The fields that :func:`stamp` knows.
+CLOCK = frozenset(stamp(0.0, 0.0, 0.0))
 
 
 @dataclass
@@ -68,7 +74,7 @@ class Dice:
         count = self.size
         self.per = min(voice["per"], 8 if count <= 32 else 4 if count <= 64 else 2 if count <= 128 else 1)
         self.world, self.total = self.per * count, kin.choice((20000, 61035, 143000, 250000))
-        self.job = str(rng.randrange(10**5, 10**7)) if rng.random() < 0.7 else f"{rng.getrandbits(32):08x}"
+        self.job = str(rng.randrange(10**5, 10**7)) if self.scheduler in _NUMBERED else f"{rng.getrandbits(32):08x}"
         self._place(kin, rng, count)
         self.kernel_style = kin.randrange(4)
         self._uptime = [rng.uniform(4e4, 6e6) for _ in range(count)]
@@ -85,9 +91,11 @@ class Dice:
         self.words = {
             **{"run": self.run, "user": self.user, "ckpt": f"{root}/{self.user}/{self.run}/ckpt", "root": root},
             **{"corpus": f"{root}/corpora/{kin.choice(('web-v4', 'mix2', 'code_dedup', 'multiling'))}"},
-            **{"shard": rng.randrange(100, 900), "bucket": f"{self.run}-artifacts", "mount": root},
+            **{"bucket": f"{self.run}-artifacts", "mount": root, "ver": kin.randrange(1, 9)},
         }
-        if rng.random() < 0.2:
+        if self.course.get("is_clock_off"):
+            self.skew[self.victim] = rng.choice((-1, 1)) * rng.uniform(30, 300)
+        elif rng.random() < 0.2:
             self.skew[self.victim if rng.random() < 0.5 else self.decoy] = rng.choice((-1, 1)) * rng.uniform(20, 400)
 
     def _place(self, kin: random.Random, rng: random.Random, count: int) -> None:

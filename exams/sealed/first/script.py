@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from exams.sealed.first.world import STAGES, World
 
 
 def play(w: World, course: dict[str, Any]) -> None:
-    """Writes all lines of a job. Steps: ``start train emit wait save eval mark silence restart over done echo``."""
+    """Writes all lines of a job. Steps: ``start train emit wait save eval mark silence restart over done echo``; at
+    ``chance P`` the logs may end, as those of a job that still runs."""
     for step in course["script"]:
         words = step.split()
+        if words[0] == "chance":
+            if w.rng.random() < float(words[1]):
+                return
+            continue
         options = dict(x.split("=") for x in words[1:] if "=" in x)
         _STEPS[words[0]](w, course, [x for x in words[1:] if "=" not in x], options)
 
@@ -27,9 +33,20 @@ def _start(w: World, course: dict[str, Any], _: list[str], options: dict[str, st
             continue
         w.now += w.rng.uniform(2, 12)
         w.emit([r for r in w.who(who) if r not in away], [[text]], f"startup{k}", over=1.5)
-    _noise(w, "starting", 2, len(w.who("nodes")))
+        if k == 0:
+            _settings(w)
+    _noise(w, "starting", 3, len(w.who("nodes")))
     _kernel(w, 0.3)
     w.now += 8
+
+
+def _settings(w: World) -> None:
+    """What the first rank says of its configuration, in the spelling of its family."""
+    table = w.shared["settings"]
+    spelling = table["spellings"][w.dice.dialect % len(table["spellings"])]
+    rows = w.rng.sample(table["rows"], w.rng.randint(18, len(table["rows"])))
+    texts = [(name.ljust(34, "."), value) if "<k>.." in spelling else (name, value) for name, value in sorted(rows)]
+    w.emit(w.who("first"), [[spelling.replace("<k>", k).replace("<v>", v) for k, v in texts]], "settings", after=0.8)
 
 
 def _noise(w: World, kind: str, kinds: int, writers: int) -> None:
@@ -133,7 +150,7 @@ def _over(w: World, _: dict[str, Any], words: list[str], options: dict[str, str]
     rules = w.shared["schedulers"][w.dice.scheduler]
     w.now += 2
     if "quiet" not in words:
-        blamed = w.who(options["by"])[0] if "by" in options else w.dice.rank
+        blamed = (w.who(options["by"]) or w.who("all"))[0] if "by" in options else w.dice.rank
         w.control(w.pick(rules["fail"], "sched-fail"), "sched-fail", rank=blamed)
     w.emit(w.who("all"), w.shared["echoes"]["term"], "term", 3, 0.5)
     w.now += 5
@@ -150,15 +167,16 @@ def _done(w: World, _: dict[str, Any], __: list[str], ___: dict[str, str]) -> No
 
 
 def _restart(w: World, _: dict[str, Any], words: list[str], __: dict[str, str]) -> None:
-    """The job is launched again from its last checkpoint; what was said so far is of the first launch."""
+    """The job is launched again from its last checkpoint; ``anew``: the truth is about the launches that follow."""
+    if "anew" in words:
+        w.lines = [replace(line, role="context") if line.role == "root" else line for line in w.lines]
     w.now += w.rng.uniform(40, 200)
     w.control(w.pick(w.shared["schedulers"][w.dice.scheduler]["again"], "sched-again"), "sched-again")
     w.attempt += 1
     w.n = w.told = w.saved
     w.is_told = False
     w.gone.clear()
-    if "same" not in words:
-        w.dice.pids = [w.rng.randrange(1500, 400000) for _ in range(w.dice.world)]
+    w.dice.pids = [w.rng.randrange(1500, 400000) for _ in range(w.dice.world)]
 
 
 _STEPS = {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from exams.sealed.first.dice import Dice, stamp
+from exams.sealed.first.dice import CLOCK, Dice, stamp
+from exams.sealed.first.facts import Facts
 
 #: ``kR text``: the stream (k kernel, e stderr, o stdout, I W E the logger, s scheduler, x switch, T traceback) and the
 #: role (R root, S secondary, C context, - none).
@@ -49,62 +50,36 @@ class World:
 
     def __post_init__(self) -> None:
         self.rng: random.Random = self.dice.rng
-        self.n = self.told = self.saved = self.dice.first_n
+        self.n: int = self.dice.first_n
+        self.told: int = self.n
+        self.saved: int = self.n
         self.marked: tuple[int, int | None] | None = None
-        self.took, self.is_told = self.dice.step_s, False
+        self.took: float = self.dice.step_s
+        self.is_told = False
         self.limit = self.voice.get("reporter", 0) % self.dice.world
 
     # ---- texts
 
-    def facts(self, rank: int) -> dict[str, Any]:
-        """What texts may name; drawn once for all lines of a group."""
-        d, rng = self.dice, self.rng
-        node = rank // d.per
-        peer = (rank + d.per * rng.randrange(1, max(2, len(d.nodes)))) % d.world
-        loss = max(1.2, 9.5 * (1 + (self.n - d.first_n) / 9 + d.first_n / 40) ** -0.32) + rng.gauss(0, 0.02)
-        took = self.took
-        digits = {"d" * k: rng.randrange(10 ** (k - 1), 10**k) for k in range(1, 7)}
-        return {
-            **(digits | d.words),
-            **{"rank": rank, "local": rank % d.per, "node": d.nodes[node], "ip": d.ips[node], "nodeno": node},
-            **{"pid": d.pids[rank], "world": d.world, "nnodes": len(d.nodes), "per": d.per, "job": d.job},
-            **{"n": self.n, "n1": self.n + 1, "n0": self.n - 1, "saved": self.saved, "total": d.total},
-            **{"left": d.total - self.n, "pct": f"{100 * self.n / d.total:.1f}", "pct0": 100 * self.n // d.total},
-            **{"victim": d.nodes[d.victim], "vrank": d.rank, "vip": d.ips[d.victim], "vpid": d.pids[d.rank]},
-            **{"vlocal": d.rank % d.per, "second": d.nodes[d.second], "decoy": d.nodes[d.decoy]},
-            **{"first": d.nodes[0], "firstip": d.ips[0], "peer": peer, "peernode": d.nodes[peer // d.per]},
-            **{
-                "peerip": d.ips[peer // d.per],
-                "leaf": d.leaves[d.victim],
-                "attempt": self.attempt,
-                "patience": d.patience,
-            },
-            **{"pci": d.pci(rank % d.per), "bus": d.pci(rank % d.per)[5:7], "port": d.port, "seq": self.n * 61 + 17},
-            **{"hex8": f"{rng.getrandbits(32):08x}", "hex12": f"{rng.getrandbits(48):012x}", "epoch0": self.n // 5000},
-            **{"hex4": f"{rng.getrandbits(16):04x}", "HEX8": f"{rng.getrandbits(32):08X}", "uuid": d.uuid(rng)},
-            **{"loss": f"{loss:.4f}", "loss2": f"{loss:.2f}", "loss_c": f"{loss:.3f}".replace(".", ",")},
-            **{"secs": f"{took:.2f}", "secs_c": f"{took:.2f}".replace(".", ","), "msecs": f"{took * 1e3:.1f}"},
-            **{"gnorm": f"{abs(rng.gauss(0.9, 0.2)):.3f}", "lr": f"{d.lr * (1 - self.n / d.total / 2):.3e}"},
-            **{"tps": f"{d.batch / took:.0f}", "tflops": f"{d.tflops * d.step_s / took:.1f}", "batch": d.batch},
-            **{
-                "its": f"{1 / took:.2f}",
-                "sits": f"{took:.2f}s/it",
-                "consumed": self.n * 1024,
-                "hca": f"mlx5_{rank % 8}",
-            },
-            **{"mem": f"{d.mem_gb + rng.random():.2f}", "eta": f"{(d.total - self.n) * took / 3600:.1f}"},
-            **{"perplexity": f"{2.718**loss:.2f}", "toks": f"{self.n * d.batch / 1e9:.2f}"},
-            **{"epochf": f"{self.n / d.total:.4f}", "data_ms": f"{rng.uniform(2, 19):.1f}"},
-        }
-
-    def fill(self, text: str, told: dict[str, Any], at: float, node: int | None) -> str:
+    def fill(self, text: str, told: Mapping[str, Any], at: float, node: int | None) -> str:
         """Texts with their facts; what is no fact stays."""
-        clock = stamp(self.dice.t0 + at + self.dice.skew.get(-1 if node is None else node, 0.0), self.dice.zone, at)
-        return _FIELD.sub(lambda m: str(told.get(m[1], clock.get(m[1], m[0]))), text)
+        clock: dict[str, Any] = {}
+
+        def field(match: re.Match[str]) -> str:
+            name = match[1]
+            if name in CLOCK:
+                skew = self.dice.skew.get(-1 if node is None else node, 0.0)
+                clock.update(clock or stamp(self.dice.t0 + at + skew, self.dice.zone, at))
+                return str(clock[name])
+            try:
+                return str(told[name])
+            except KeyError:
+                return match[0]
+
+        return _FIELD.sub(field, text)
 
     # ---- lines
 
-    def put(self, at: float, rank: int | None, line: str, told: dict[str, Any], tid: str) -> None:
+    def put(self, at: float, rank: int | None, line: str, told: Facts, tid: str) -> None:
         """One line of a text in the notation of this module."""
         stream, role, text = _LINE.fullmatch(line).groups()  # type: ignore[union-attr]
         node = None if rank is None or stream in "sx" else rank // self.dice.per
@@ -123,17 +98,17 @@ class World:
         """Keeps a line as it is."""
         self.lines.append(Line(at, len(self.lines), node, rank, stream, text, role, tid, self.attempt))
 
-    def head(self, level: str, text: str, told: dict[str, Any], at: float, node: int) -> str:
+    def head(self, level: str, text: str, told: Facts, at: float, node: int) -> str:
         """A message as the programme's logger writes it."""
         words = dict(zip("IWE", self.voice["levels"], strict=True))
         pattern = self.voice["head"][self.dice.dialect % len(self.voice["head"])]
         kind = sum(map(ord, [c for c in text if c.isalpha()][:9]))
         name = self.voice["loggers"][kind % len(self.voice["loggers"])]
-        source = {"level": words[level], "logger": name, "lineno": 40 + kind * 7 % 500}
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-        return self.fill(pattern, {**told, **source, "text": text, "json": escaped}, at, node)
+        told.update(level=words[level], logger=name, lineno=40 + kind * 7 % 500, text=text, json=escaped)
+        return self.fill(pattern, told, at, node)
 
-    def frames(self, key: str, told: dict[str, Any]) -> list[str]:
+    def frames(self, key: str, told: Facts) -> list[str]:
         """The frames of a traceback through the programme, innermost last."""
         stack = self.voice["stack"]
         if stack == "rust":
@@ -146,7 +121,7 @@ class World:
                 rows.append("    " + "^" * len(code))
         return [self.tagged(row, told) for row in rows]
 
-    def tagged(self, text: str, told: dict[str, Any]) -> str:
+    def tagged(self, text: str, told: Facts) -> str:
         """What the exception hook of newer versions puts before every line."""
         return f"[rank{told['rank']}]: {text}" if self.dice.is_tagged else text
 
@@ -166,7 +141,7 @@ class World:
         """Lets ranks write a group of lines, each within ``over`` seconds."""
         chosen = self.pick(group, key)
         for rank in ranks:
-            at, told, traced = self.now + after + self.rng.random() * over, self.facts(rank), False
+            at, told, traced = self.now + after + self.rng.random() * over, Facts(self, rank), False
             for k, line in enumerate(chosen):
                 if traced and line[0] == "e" and self.dice.is_tagged:
                     line = f"{line[:3]}[rank{rank}]: {line[3:]}"
@@ -176,7 +151,7 @@ class World:
 
     def control(self, group: Sequence[str], key: str, after: float = 0.0, rank: int | None = None) -> None:
         """Lines of the scheduler, about a rank (the victim's)."""
-        told = self.facts(self.dice.rank if rank is None else rank)
+        told = Facts(self, self.dice.rank if rank is None else rank)
         for k, line in enumerate(group):
             self.put(self.now + after + 0.02 * k, None, line, told, f"{key}{k}")
 
