@@ -162,26 +162,43 @@ SCENES: dict[str, dict[str, bytes]] = {
 
 
 def variants(files: dict[str, bytes], most: int = 60) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """The files with one number made huge, in a path or in a content: about ``most`` of them, twice as many of binary
-    files, in which every four bytes may be a number. Drawn, as every nth place would be the same column of a table.
+    """The files with one number made huge: one of each kind, in paths and in contents, and ``most`` of a binary file's,
+    in which every four bytes may be one. Which of the huge values it gets goes in turn.
     """
-    places = [(name, m.span(), True) for name in files for m in _NUMBER.finditer(name)]
-    for name, data in files.items():
-        if _is_binary(data):
-            places += [(name, (at, at + 4), False) for at in range(len(data) - 3)]
+    text, binary = HUGE, HUGE_BYTES
+    for turn, (name, begin, end, is_path) in enumerate([*_kinds(files), *_words(files, most)]):
+        huge = binary[turn % len(binary)] if _is_binary(files[name]) and not is_path else text[turn % len(text)]
+        changed = dict(files)
+        if is_path:
+            changed[f"{name[:begin]}{huge!s}{name[end:]}"] = changed.pop(name)
         else:
-            places += [(name, m.span(), False) for m in _NUMBER.finditer(data.decode())]
-    is_any_binary = any(map(_is_binary, files.values()))
-    count = 2 * most // len(HUGE_BYTES) if is_any_binary else most // len(HUGE)
-    for name, (begin, end), is_path in random.Random(7).sample(places, min(count, len(places))):
-        for huge in HUGE_BYTES if _is_binary(files[name]) and not is_path else HUGE:
-            changed = dict(files)
-            if is_path:
-                changed[f"{name[:begin]}{huge}{name[end:]}"] = changed.pop(name)
-            else:
-                more = huge if isinstance(huge, bytes) else huge.encode()
-                changed[name] = files[name][:begin] + more + files[name][end:]
-            yield f"{name}, {'path' if is_path else 'content'} at {begin}: {huge!r}", changed
+            more = huge if isinstance(huge, bytes) else huge.encode()
+            changed[name] = files[name][:begin] + more + files[name][end:]
+        yield f"{name}, {'path' if is_path else 'content'} at {begin}: {huge!r}", changed
+
+
+def _kinds(files: dict[str, bytes]) -> list[tuple[str, int, int, bool]]:
+    """A place of each kind of number: the same one in lines that differ in nothing but numbers, or in such paths."""
+    drawn: dict[tuple[str, str, int], list[tuple[str, int, int, bool]]] = {}
+    for name, data in files.items():
+        alike = _NUMBER.sub("0", name)
+        for order, found in enumerate(_NUMBER.finditer(name)):
+            drawn.setdefault(("", alike, order), []).append((name, *found.span(), True))
+        at = 0
+        for line in [] if _is_binary(data) else data.decode().splitlines(keepends=True):
+            for order, found in enumerate(_NUMBER.finditer(line)):
+                place = (name, at + found.start(), at + found.end(), False)
+                drawn.setdefault((alike, _NUMBER.sub("0", line), order), []).append(place)
+            at += len(line)
+    draw = random.Random(7)
+    return [draw.choice(places) for places in drawn.values()]
+
+
+def _words(files: dict[str, bytes], most: int) -> list[tuple[str, int, int, bool]]:
+    places = [
+        (name, at, at + 4, False) for name, data in files.items() if _is_binary(data) for at in range(len(data) - 3)
+    ]
+    return random.Random(7).sample(places, min(most, len(places)))
 
 
 def _is_binary(data: bytes) -> bool:

@@ -37,8 +37,11 @@ def parsed_log(data: bytes, **hints: object) -> tuple[Parsed, pl.DataFrame]:
         return parsed, columns_of(parsed)
 
 
-@settings(max_examples=120, deadline=None)
-@given(st.lists(st.sampled_from(PIECES) | st.binary(max_size=8), min_size=1, max_size=30))
+_PIECE = st.sampled_from(PIECES) | st.binary(max_size=8)
+
+
+@settings(max_examples=45, deadline=None)  # reading has a price of its own, so half of them are long
+@given(st.lists(_PIECE, min_size=1, max_size=30) | st.lists(_PIECE, min_size=20, max_size=90))
 def test_any_bytes_are_lines_that_point_back_to_themselves(pieces: list[bytes]) -> None:
     data = b"".join(pieces)
     if not data or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -56,8 +59,8 @@ def test_any_bytes_are_lines_that_point_back_to_themselves(pieces: list[bytes]) 
         assert 1 <= row["record"] <= row["line"]
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.sampled_from(PIECES[3:] + [b"\n"] * 8), min_size=4, max_size=40), st.integers(0, 10**6))
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.sampled_from(PIECES[3:] + [b"\n"] * 8), min_size=8, max_size=80), st.integers(0, 10**6))
 def test_any_cut_at_a_newline_merges_to_the_whole(pieces: list[bytes], seed: int) -> None:
     data = b"n1: start\n" + b"".join(pieces).replace(b"\0", b"") + b"\n"
     ends = [index + 1 for index, byte in enumerate(data[:-1]) if byte == 10]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.diagnosis.hostile_numbers import SCENES, variants
+from tests.diagnosis.hostile_numbers import HUGE_BYTES, SCENES, variants
 from tests.patience import WORK_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,18 +29,19 @@ def told() -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_huge_number_anywhere_costs_neither_memory_nor_time(scene: str, told: dict[str, dict[str, Any]]) -> None:
     cost = told[scene]
-    assert cost["count"] > 10
+    assert cost["count"] > 3
     assert cost["wrong"] == []
     assert cost["more_bytes"] < 400 << 20, cost
     assert cost["slowest"][0] < 8, cost
 
 
-def test_every_number_of_a_scene_is_made_huge_once() -> None:
-    made = [told for told, _ in variants({"rank-3.txt": b"a 12 b 7"}, most=1000)]
-    assert len(made) == 2 * 3
+def test_every_kind_of_number_is_made_huge_once() -> None:
+    made = [told for told, _ in variants({"rank-3.txt": b"a 12 b 7\na 13 b 8\na 9\n", "rank-4.txt": b"a 4"})]
+    assert len(made) == 1 + 2 + 1 + 1  # of paths, of the lines alike, of "a 9", which ends the line, and of "a 4"
 
 
-def test_every_four_bytes_of_a_binary_file_are_made_huge() -> None:
-    made = [changed["a.pcap"] for _, changed in variants({"a.pcap": bytes(6)}, most=1000)]
-    assert len(made) == 5 * 3
-    assert {len(data) for data in made} == {6}
+def test_every_four_bytes_of_a_binary_file_are_made_huge_and_each_value_has_its_turn() -> None:
+    made = [changed["a.pcap"] for _, changed in variants({"a.pcap": bytes(20)}, most=1000)]
+    assert len(made) == 17
+    assert {len(data) for data in made} == {20}
+    assert all(any(value in data for data in made) for value in HUGE_BYTES)

@@ -10,6 +10,7 @@ import struct
 import tarfile
 import warnings
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,12 @@ from diagnosis import ParseHints, archives, evidence, parse
 from tests import archives as archives_of
 
 LOG = b"line one\nline two\n" * 100
-PACKERS = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress, "zstd": zstandard.compress}
+PACKERS = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": partial(lzma.compress, preset=0),
+    "zstd": zstandard.compress,
+}
 MEMBERS = {f"n{number}.log": LOG + b"%d" % number for number in range(5)}
 
 

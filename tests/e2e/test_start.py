@@ -29,6 +29,7 @@ class Start:
         ours = ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE")
         env = {name: value for name, value in os.environ.items() if name not in ours}
         env |= {"FAULTLINE_DATA_DIR": str(folder / "data"), "FAULTLINE_PORT": str(self.port), "FAULTLINE_DEMO": "0"}
+        env |= {"FAULTLINE_WEB_PROCESSES": "1", "FAULTLINE_WORKER_PROCESSES": "1"}  # each takes seconds to start
         self.log = folder / f"run-{self.port}.log"
         self.process = spawn([sys.executable, "-m", "scripts.run"], log=self.log, env=env | variables)
         wait_until(
@@ -79,18 +80,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("the life of a run")
 
 
-def test_ctrl_c_ends_every_process_that_was_started(folder: Path) -> None:
+def test_what_dies_is_started_again_and_ctrl_c_ends_every_process(folder: Path) -> None:
     start = Start(folder)
-    below = start.descendants()
-    for part in ("valkey-server", "granian", "celery"):
-        assert any(part in name for name in below.values()), f"{part} was not started"
-    start.process.send_signal(signal.SIGINT)
-    assert start.process.wait(PATIENCE_S) == 0
-    assert wait_until_gone(below) == {}
-    assert start.log.read_text().endswith("Faultline has stopped.\n")
+    try:
+        for part in ("valkey-server", "granian", "celery"):
+            assert any(part in name for name in start.descendants().values()), f"{part} was not started"
+        for times, part in enumerate(("granian", "celery"), 1):
+            first = min(pid for pid, name in start.descendants().items() if part in name)
+            os.killpg(first, signal.SIGKILL)
+            wait_for(lambda n=times: start.log.read_text().count("starting it again") >= n, start.log.read_text)
+            assert any(part in name and pid != first for pid, name in start.descendants().items())
+        wait_for(lambda: run.answers(start.port, "127.0.0.1"), start.log.read_text)
+        below = start.descendants()
+        start.process.send_signal(signal.SIGINT)
+        assert start.process.wait(PATIENCE_S) == 0
+        assert wait_until_gone(below) == {}
+        assert start.log.read_text().endswith("Faultline has stopped.\n")
+    finally:
+        stop(start.process, grace_s=30)
 
 
-def test_a_second_start_keeps_the_data_and_has_less_to_do(folder: Path) -> None:
+def test_a_second_start_keeps_the_data_has_less_to_do_and_dies_whole_with_its_supervisor(folder: Path) -> None:
     """The first one of this module has migrated and collected."""
     key = (folder / "data" / "secret_key").read_text()
     with contextlib.closing(sqlite3.connect(folder / "data" / "faultline.sqlite3")) as database:
@@ -102,26 +112,9 @@ def test_a_second_start_keeps_the_data_and_has_less_to_do(folder: Path) -> None:
         assert tables > 10
         assert (folder / "data" / "secret_key").read_text() == key
         assert stamp.stat().st_mtime_ns == collected, "static files were collected again"
-    finally:
-        stop(start.process, grace_s=30)
-
-
-def test_a_killed_supervisor_takes_every_process_with_it(folder: Path) -> None:
-    start = Start(folder)
-    below = start.descendants()
-    start.process.kill()
-    start.process.wait()
-    assert wait_until_gone(below) == {}
-
-
-def test_a_web_server_or_worker_that_dies_is_started_again(folder: Path) -> None:
-    start = Start(folder)
-    try:
-        for times, part in enumerate(("granian", "celery"), 1):
-            first = min(pid for pid, name in start.descendants().items() if part in name)
-            os.killpg(first, signal.SIGKILL)
-            wait_for(lambda n=times: start.log.read_text().count("starting it again") >= n, start.log.read_text)
-            assert any(part in name and pid != first for pid, name in start.descendants().items())
-        wait_for(lambda: run.answers(start.port, "127.0.0.1"), start.log.read_text)
+        below = start.descendants()
+        start.process.kill()
+        start.process.wait()
+        assert wait_until_gone(below) == {}
     finally:
         stop(start.process, grace_s=30)

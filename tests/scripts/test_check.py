@@ -19,7 +19,7 @@ def test_the_costliest_tests_are_printed() -> None:
 
 def test_a_stage_that_is_not_there_is_told_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main(["rain"]) == 2
-    assert "tests of ingest on PostgreSQL, mypy" in capsys.readouterr().err
+    assert "tests of ingest on PostgreSQL, openapi" in capsys.readouterr().err
 
 
 def test_every_test_belongs_to_a_stage_and_none_to_two() -> None:
@@ -60,6 +60,19 @@ def test_the_last_line_counts_the_tests_of_all_stages(
     monkeypatch.setattr(check, "PYTEST", [sys.executable])
     assert check.main([]) == 0
     assert capsys.readouterr().out.rstrip().rpartition("\n")[2].startswith("43 passed, 1 skipped in ")
+
+
+def test_a_stage_waits_for_the_one_that_it_comes_after(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    first = f"import pathlib, time; time.sleep(0.3); pathlib.Path({str(made)!r}).touch()"
+    stages = (
+        check.Stage("first", [sys.executable, "-c", first]),
+        check.Stage("then", ["test", "-e", str(made)], after="first"),
+    )
+    monkeypatch.setattr(check, "STAGES", stages)
+    assert check.main([]) == 0
+    made.unlink()
+    assert check.main(["then"]) == 1, "it waits for nothing that does not run"
 
 
 def test_what_runs_is_ended_with_the_checks(tmp_path: Path) -> None:

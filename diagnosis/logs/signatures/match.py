@@ -142,10 +142,9 @@ class SignatureSet:
             seen = heads if sig.area in USERS else told
             lines = seen.gather(rows) if rows is not None else seen
             keys = masked.gather(rows) if rows is not None else masked
-            is_hit = lines.str.contains(sig.pattern)
-            if sig.unless:
-                is_hit &= ~lines.str.contains(sig.unless)
-            is_hit = is_hit.fill_null(False)
+            is_hit = lines.str.contains(sig.pattern).fill_null(False)
+            if sig.unless and is_hit.any():  # compiling it takes longer than most matches
+                is_hit &= ~lines.str.contains(sig.unless).fill_null(False)
             if is_hit.any():
                 found.append(self._rows(order, keys.filter(is_hit), lines.filter(is_hit)))
         return pl.concat(found)
