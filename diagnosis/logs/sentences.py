@@ -113,7 +113,8 @@ def _aftermath(logs: LogDiagnosis, roots: Sequence[LogEvent]) -> str:
         return ""
     widest = max(cascades, key=lambda e: (e.nodes, e.count))
     home = set().union(*(set(e.node_names) for e in roots)) if roots else set()
-    others = max(widest.nodes - len(home & set(widest.node_names)), 0)
+    # Names are listed of some nodes only; no more others than the job has can follow.
+    others = min(widest.nodes - len(home & set(widest.node_names)), widest.of_nodes - len(home))
     if others < 2 or widest.first_at is None:
         return ""
     return f" {others:,} other nodes followed{_later(widest.first_at - min(starts))}."
