@@ -186,6 +186,7 @@ def test_a_mistake_says_what_was_meant(text, said, meant):
     [
         ("category:hardwar", "category:hardware"),
         ("symptom:hng", "symptom:hang"),
+        ("condition:degrded", "condition:degraded"),
         ("stage:trainning", "stage:training"),
         ("job:lama", "job:llama"),
         ("node:gpuu-0412", "node:gpu-0412"),

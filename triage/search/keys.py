@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import F, Q
 
 from diagnosis import taxonomy
+from diagnosis.conclusion.model import CONDITIONS
 from diagnosis.model import STAGES, SYMPTOMS
 from ingest.models import Node, Team
 from triage.models import Incident, Suspect
@@ -167,6 +168,9 @@ ALL = (
     job_key("model", "the model trained", "model:llama-70b", said="training"),
     text_key("cluster", "the cluster", "cluster:default", "cluster__slug", said="on cluster"),
     Key("team", "the team of the job", "team:pretraining", _team, named("of team")),
+    text_key(
+        "condition", "how the job was or ended", "condition:hung", "condition", said="whose job was", choices=CONDITIONS
+    ),
     text_key("symptom", "how it showed", "symptom:hang", "symptom", said="showing as", choices=SYMPTOMS),
     text_key("stage", "the stage it failed in", "stage:training", "stage", said="in stage", choices=STAGES),
     number_key(
