@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Final
 
 from diagnosis import faults, sniff
 from diagnosis.model import Kind, Parsed, ParseHints
-from diagnosis.parsing import log_kind, parse, time_zone
+from diagnosis.parsing import parse, time_zone
+from diagnosis.recognise import log_kind
 
 if TYPE_CHECKING:
     from diagnosis.logs.prepared import Prepared

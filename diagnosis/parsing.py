@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,16 +15,17 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from diagnosis import faults, flows, sniff, stacks
-from diagnosis.logs import encodings, records, wrapped
+from diagnosis.logs import encodings, lines, records, wrapped
+from diagnosis.logs.reader import LogReader
 from diagnosis.logs.sources import settled, unsettled
 from diagnosis.logs.tables import COLUMNS, NO_YEAR, combine, in_year, write_columns, write_part
-from diagnosis.model import LOG_KINDS, Kind, Parsed, ParseHints, Source
+from diagnosis.model import Kind, Parsed, ParseHints, Source
+from diagnosis.recognise import kind_of
 
 if TYPE_CHECKING:
     from diagnosis.logs.prepared import Prepared
 
 _FACTS_BYTES = 64 << 20
-_DATED_FROM_BOOT = re.compile(rb"(?m)^(?:<[0-9]+>)?\[ *[0-9]{1,8}\.[0-9]{6}\]")
 _FOLDED = (
     "So many different messages that further ones were counted by their first words only; warnings, errors and codes "
     "were kept longest. All lines can be read."
@@ -103,7 +103,7 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path, *, prepare
         )
         return Parsed(path, hints.kind or Kind.LOG, tee.sha256, 0, 0, why)
     # The middle of a file says nothing of its kind.
-    kind = hints.kind or (Kind.LOG if hints.offset else _kind(head, path))
+    kind = hints.kind or (Kind.LOG if hints.offset else kind_of(head, path))
     if kind in (Kind.FLOW, Kind.STACK):
         return _delegated(kind, tee, path, hints, work)
     if kind in (Kind.INVENTORY, Kind.LAYOUT):
@@ -120,27 +120,6 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path, *, prepare
             f"This is {what}, not a log: it was left out. Upload text logs, flow records or stack dumps.",
         )
     return _log(kind, tee, head, path, hints, work, prepared)
-
-
-def is_divisible(head: bytes, path: str) -> bool:
-    """Whether a file that begins with ``head`` may be parsed in byte ranges cut after newlines: a log whose lines stand
-    for themselves and that no kernel dated from its boot, which one line of all may tell.
-    """
-    return log_kind(head, path) is not None and not _DATED_FROM_BOOT.search(head)
-
-
-def log_kind(head: bytes, path: str) -> Kind | None:
-    """The kind of a log, which begins with ``head``, whose lines stand for themselves: in UTF-8 and not wrapped by a
-    collector. None for other files."""
-    kind = _kind(head, path)
-    encoding, mark = encodings.encoding_of(head)
-    is_plain = kind in LOG_KINDS and encoding == "utf-8" and not wrapped.is_wrapped(encodings.decode(head[mark:]))
-    return kind if is_plain else None
-
-
-def _kind(head: bytes, path: str) -> Kind:
-    stack = stacks.sniff(head, path)
-    return Kind.STACK if stack else sniff.sniff(head, path)
 
 
 def _broken(path: str, why: str, passed: int) -> str:
@@ -199,16 +178,12 @@ def _log(  # noqa: PLR0917
     kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path, prepared: Prepared | None
 ) -> Parsed:
     notes: list[str] = []
-    # A later range of a file is what its beginning said: a log in UTF-8, see is_divisible.
+    # A later range of a file is what its beginning said: a log in UTF-8, see recognise.is_divisible.
     encoding, mark = encodings.encoding_of(head) if not hints.offset else ("utf-8", 0)
     if encoding != "utf-8":
         notes.append(f"The text is {encoding.upper()}; byte offsets count the original bytes.")
     tee.read(mark)
     zone = time_zone(hints.time_zone, notes)
-    # Numba takes a second to import, and pages that import the engine never parse.
-    from diagnosis.logs import lines  # noqa: PLC0415
-    from diagnosis.logs.reader import LogReader  # noqa: PLC0415
-
     reader = LogReader(path, work, time_zone=zone, node=hints.node)
     if prepared is not None:
         reader.take(prepared)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from diagnosis import advice, checks, faults, flows, inventory, localize, stacks
 from diagnosis.classify_model import Model
+from diagnosis.conclusion import next_check
 from diagnosis.conclusion.conclude import conclude
 from diagnosis.conclusion.conclude import to_json as conclusion_json
 from diagnosis.conclusion.model import Conclusion
@@ -103,7 +104,7 @@ def diagnose(
     )
     stack_part.pop("suspects", None)
     advice_ = advised(logs, flow_part, stack_part, concluded, described)
-    offered = checks.chosen(
+    offered = next_check.chosen(
         concluded.condition,
         concluded.alternatives,
         concluded.fault,

@@ -47,6 +47,12 @@ def spread(values: npt.ArrayLike) -> float:
     return SIGMA * float(np.median(np.abs(array - np.median(array)))) if array.size else 0.0
 
 
+def centre(values: npt.ArrayLike) -> tuple[float, float]:
+    """The median and the :func:`spread`; zeros without values."""
+    array = np.asarray(values, dtype=float)
+    return (float(np.median(array)), spread(array)) if array.size else (0.0, 0.0)
+
+
 def change_point(values: npt.NDArray[np.float64], least: int) -> int | None:
     """Where one level gives way to another: the split with the least distance to the medians of its two sides, each of
     ``least`` values or more; None where there are too few. O(n²).

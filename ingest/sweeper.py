@@ -14,19 +14,13 @@ from typing import Any
 from celery.signals import worker_init, worker_process_init, worker_ready, worker_shutting_down
 from django.conf import settings
 
-from ingest import isolation
+from ingest import broker, isolation, slots
 
 log = logging.getLogger(__name__)
 
 SWEEP_EVERY_S = 5
 TIDY_EVERY_SWEEPS = 360
 _stopped = threading.Event()
-
-
-@worker_init.connect
-def warm(**_: Any) -> None:
-    """Import what tasks use before processes are forked: they share the memory, and no task waits for the import."""
-    import ingest.services.parsing  # noqa: F401, PLC0415  # not in the site's processes, which load this module too
 
 
 @worker_process_init.connect
@@ -39,8 +33,6 @@ def ready(**_: Any) -> None:
 @worker_init.connect
 def configure_slots(sender: Any = None, **_: Any) -> None:
     """Keep one process free of long work."""
-    from ingest import slots  # noqa: PLC0415  # needs the settings
-
     slots.configure(int(getattr(sender, "concurrency", 0) or os.cpu_count() or 1))
 
 
@@ -62,15 +54,13 @@ def stop(**_: Any) -> None:
 
 
 def _send_forever() -> None:
-    from ingest import tasks  # noqa: PLC0415  # needs the application to be ready
-
     turn = 0
     while True:
-        due = [tasks.sweep, *([tasks.tidy] if turn % TIDY_EVERY_SWEEPS == 0 else [])]
+        due = ["ingest.tasks.sweep", *(["ingest.tasks.tidy"] if turn % TIDY_EVERY_SWEEPS == 0 else [])]
         for task in due:
             try:
-                task.apply_async(queue="notify", retry=False, expires=3 * SWEEP_EVERY_S)
-            except Exception as error:  # the broker is unreachable; the next turn tries again after any error
+                broker.send(task, queue="notify", expires=3 * SWEEP_EVERY_S)
+            except Exception as error:  # the next turn tries again after any error
                 log.info("the sweep waits for the broker: %s", error)
         turn += 1
         if _stopped.wait(SWEEP_EVERY_S):

@@ -11,9 +11,9 @@ from typing import Any
 
 from diagnosis import taxonomy
 from ingest.models import Attempt, Cluster, Job, Node, Team
+from triage.domain.report_facts import week_of
 from triage.lanes import folded, within
 from triage.models import Activity, Decision, Diagnosis, Finding, Incident, Suspect
-from triage.services.reading import week_of
 
 _State = Incident.State
 _STATES = (

@@ -60,8 +60,8 @@ def kept(folder: Path, ranks: int, steps: int) -> None:
     from django.core.management import call_command
 
     from ingest.models import Attempt, Cluster, Job
+    from triage.flow_tables import tables_store
     from triage.services.diagnosing import diagnosis_store
-    from triage.services.flow_tables import tables_store
 
     call_command("migrate", verbosity=0)
     call_command("collectstatic", verbosity=0, interactive=False)

@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from ingest.models import Attempt, Cluster, Job, Run, Team
 from ingest.services import Work
+from triage.domain.report_facts import week_of
 from triage.models import Diagnosis, Incident, SearchEntry, Suspect
 from triage.search import words
-from triage.services.reading import week_of
 
 _count = itertools.count(1)
 

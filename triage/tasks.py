@@ -8,13 +8,9 @@ from celery import shared_task
 
 from ingest.models import Run
 from ingest.services.queueing import work_next
-from ingest.tasks import message_send
 from triage.services.diagnosing import job_diagnose
 from triage.services.learning import classifier_train, is_learning_due
 from triage.services.webhook_delivery import delivery_send
-
-#: the sweep sends it again while it is due: old messages need not fill a busy queue
-_WAKE_EXPIRES_S = 60
 
 
 @shared_task
@@ -31,8 +27,3 @@ def learn() -> None:
 @shared_task(name="triage.tasks.notify_webhook")
 def deliver(delivery_id: str) -> None:
     delivery_send(uuid.UUID(delivery_id))
-
-
-def delivery_wake(delivery_id: uuid.UUID) -> None:
-    """Send a webhook's message soon. Without a broker it stays due, and a later sweep sends it."""
-    message_send(deliver, str(delivery_id), expires=_WAKE_EXPIRES_S)

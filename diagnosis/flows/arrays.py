@@ -77,14 +77,6 @@ class Load:
         return np.asarray((self._until(base + start + length) - self._until(base + start)) / length)
 
 
-def robust(values: Floats) -> tuple[float, float]:
-    """Median and 1.4826·MAD."""
-    if not len(values):
-        return 0.0, 0.0
-    middle = float(np.median(values))
-    return middle, 1.4826 * float(np.median(np.abs(values - middle)))
-
-
 def runs(mask: Bools) -> list[tuple[int, int]]:
     """The runs of True as (first, last), both inclusive."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(np.int8), [0]])))

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from diagnosis.flows.arrays import idle_gaps, robust
+from diagnosis.flows.arrays import idle_gaps
 from diagnosis.flows.capture import Floats, Flows, Ints
 from diagnosis.flows.segment import Cut, judge, plain_records, volumes
+from diagnosis.stats import centre
 
 #: The gaps considered, the longest ones, and the parts' tolerance as a share of a step's bytes.
 MOST_GAPS = 20_000
@@ -60,7 +61,7 @@ def _settled(total: Floats, gaps: Floats, chosen: Ints, amount: float) -> Ints:
     """Bytes are often far more even than the first tolerance: then they, not the pauses, decide between neighbouring
     gaps.
     """
-    scatter = 2.0 * robust(np.diff(total[chosen]) / amount)[1]
+    scatter = 2.0 * centre(np.diff(total[chosen]) / amount)[1]
     return _chain(total / amount, gaps, max(scatter, FINEST)) if scatter < SCATTER / 2 else chosen
 
 

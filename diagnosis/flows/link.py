@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from diagnosis.flows.arrays import robust
 from diagnosis.flows.capture import Floats
 from diagnosis.flows.sharing import host_of
+from diagnosis.stats import centre
 
 #: A flow job may be a job when this share of the larger side's machines is common, and they ran together for this
 #: share of the shorter one's time.
@@ -130,7 +130,7 @@ def align(steps: Sequence[Mapping[str, float]], iterations: Sequence[Mapping[str
         if inside.sum() < max(3, 0.5 * min(len(ends), len(number))):
             continue
         apart = ends[at[inside]] - printed[inside]
-        middle, spread = robust(apart)
+        middle, spread = centre(apart)
         # Of shifts that fit alike (steady steps), the one that needs the least clock offset.
         cost = spread / usual + 0.02 * abs(middle) / usual
         if best is None or cost < best[0]:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diagnosis.flows.arrays import idle_gaps, robust
+from diagnosis.flows.arrays import idle_gaps
 from diagnosis.flows.capture import Floats, Flows
+from diagnosis.stats import centre
 
 #: How uneven a believable cut may be: scatter of the bytes as a share of the median; share of neighbours whose
 #: durations differ by more than a factor of e**LEAP.
@@ -85,7 +86,7 @@ def judge(flows: Flows, volume: Floats, stop: Floats, begin: Floats, how: str) -
     if len(moved) < 2 or np.median(moved) <= 0 or np.median(lasting) <= 0:
         return Cut(stop, begin, np.inf, np.inf, 1.0, 1.0, how)
     low, middle, high = np.quantile(moved, [0.1, 0.5, 0.9])
-    usual = robust(moved)[1] / middle
+    usual = centre(moved)[1] / middle
     odd = float((np.abs(moved / middle - 1.0) > max(0.08, 4.0 * min(usual, 0.1))).mean())
     outside = (max(0.0, total[0] - middle) + max(0.0, running[-1] - total[-1] - middle)) / running[-1]
     uneven = float((high - low) / (2.56 * middle))

@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.arrays import robust, runs
+from diagnosis.flows.arrays import runs
 from diagnosis.flows.capture import Bools, Capture, Floats, Ints
 from diagnosis.flows.pairs import DP
 from diagnosis.flows.parallelism import Layout
 from diagnosis.flows.stages import StageTimes, as_usual, slower_than_before, unbalanced
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.transfers import Transfers
+from diagnosis.stats import centre
 
 #: A unit's transfers are slow when they take this many times as long as usual.
 SLOWER = 1.35
@@ -77,7 +78,7 @@ def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
     early or too late (lost or sampled records), and nobody waited.
     """
     seconds = steps.judged
-    middle, scatter = robust(seconds)
+    middle, scatter = centre(seconds)
     limit = max(middle + 3.5 * scatter, 1.05 * middle)
     missing = middle - np.minimum(np.append(np.inf, seconds[:-1]), np.append(seconds[1:], np.inf))
     shifted = (missing > 0.5 * (seconds - middle)) & (missing > 2.0 * scatter)
@@ -91,7 +92,7 @@ def matters(steps: Steps, first: int, last: int) -> bool:
     inside[first : last + 1] = True
     if inside.mean() > 0.6:
         return True
-    middle, scatter = robust(seconds[~inside])
+    middle, scatter = centre(seconds[~inside])
     excess = float(np.median(seconds[inside])) - middle
     return excess > 0.015 * middle and excess > 3.5 * max(scatter, 1e-9) / np.sqrt(inside.sum())
 

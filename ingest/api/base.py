@@ -19,6 +19,7 @@ from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
 
 from diagnosis import numbers
+from ingest.api.schema import for_programmers
 from ingest.bodies import RECEIVED
 from ingest.models import Token
 from ingest.refusals import Refused
@@ -93,6 +94,7 @@ class Throttle(BaseThrottle):
         return float(self.reset_s)
 
 
+@for_programmers
 class ApiView(GenericAPIView[Any]):
     """Base of all endpoints. Requests that change something need ``write_scope``, others ``read_scope``; None: any
     token. ``ability`` is what the caller's role must allow for both.

@@ -27,14 +27,20 @@ _COMMON: dict[str, dict[str, Any]] = {
 }
 
 
+#: base classes that :func:`for_programmers` marked
+_FOR_PROGRAMMERS: list[type[Any]] = []
+
+
+def for_programmers[T: type[Any]](base: T) -> T:
+    """Keep the docstring of a base class out of the API's description."""
+    _FOR_PROGRAMMERS.append(base)
+    return base
+
+
 def classes_for_programmers() -> list[type[Any]]:
     """Base classes whose docstrings address programmers of this project, not readers of the API's description."""
-    from ingest.api.base import ApiView  # noqa: PLC0415  # this is called while the classes are imported
-    from ingest.api.strict import StrictSerializer  # noqa: PLC0415
-    from ingest.api.uploads import TusView  # noqa: PLC0415
-
     others: Any = get_lib_doc_excludes  # drf-spectacular has no types
-    return [*others(), ApiView, TusView, StrictSerializer]
+    return [*others(), *_FOR_PROGRAMMERS]
 
 
 def problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:

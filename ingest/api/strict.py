@@ -7,6 +7,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from ingest.api.schema import for_programmers
+
 #: kind of field -> the JSON type that it accepts, and its name
 _TYPES: tuple[tuple[tuple[type[Any], ...], type[Any], str], ...] = (
     ((serializers.BooleanField,), bool, "true or false"),
@@ -14,6 +16,7 @@ _TYPES: tuple[tuple[tuple[type[Any], ...], type[Any], str], ...] = (
 )
 
 
+@for_programmers
 class StrictSerializer(serializers.Serializer[Any]):
     """The body of a request. Django REST framework alone would read 1 as a text, and "yes" as true."""
 

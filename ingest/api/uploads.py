@@ -21,6 +21,7 @@ from diagnosis import numbers
 from ingest import selectors, services, storage
 from ingest.api.base import ApiView, asks
 from ingest.api.jobs import job_of
+from ingest.api.schema import for_programmers
 from ingest.api.serializers import PROBLEM, CapabilitiesSerializer, ReceiptSerializer
 from ingest.bodies import GoAhead, received
 from ingest.models import Upload
@@ -98,6 +99,7 @@ class CapabilitiesView(ApiView):
         )
 
 
+@for_programmers
 class TusView(ApiView):
     """What both tus endpoints share."""
 

@@ -4,11 +4,11 @@ from ingest.refusals import Refused
 from ingest.services.artifacts import artifact_delete
 from ingest.services.deleting import busy_with, cluster_delete, job_delete
 from ingest.services.diagnosing import diagnosis_request, revision_close
-from ingest.services.history import history_for, history_learn
 from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_change, job_create
 from ingest.services.receiving import Receipt, artifact_receive, part_receive
-from ingest.services.runs import Work, run_do, run_retry
+from ingest.services.runs import run_do, run_retry
 from ingest.services.tokens import token_create, token_revoke, token_use, tokens_revoke
+from ingest.services.work import Work
 
 __all__ = [
     "DEFAULT_CLUSTER",
@@ -22,8 +22,6 @@ __all__ = [
     "cluster_delete",
     "cluster_get",
     "diagnosis_request",
-    "history_for",
-    "history_learn",
     "job_change",
     "job_create",
     "job_delete",

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from ingest import storage
 from ingest.models import Artifact, Blob, Job, Run, Upload
-from ingest.services.runs import run_enqueue
+from ingest.services.sending import run_enqueue
 
 #: small files have few bytes but many rows: a unit also ends at this number
 UNIT_MEMBERS = 500

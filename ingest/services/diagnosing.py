@@ -11,7 +11,7 @@ from django.db.models import Count, F, Q, Sum
 from django.utils import timezone
 
 from ingest.models import Artifact, Job, Run, Upload
-from ingest.signals import artifact_ready
+from ingest.services.sending import run_enqueue
 
 #: an upload that stopped growing this long ago delays nothing
 _STALLED = timedelta(minutes=2)
@@ -56,17 +56,8 @@ def revision_close(*, job_id: int) -> Run | None:
     run = Run.objects.create(
         job=job, kind=Run.Kind.DIAGNOSE, parameters={"revision": job.revision}, is_long=_is_long(job)
     )
-    ready_send(run)
+    run_enqueue(run)
     return run
-
-
-def ready_send(run: Run) -> None:
-    """After commit, signal the upper layer that a diagnose run is queued."""
-    Run.objects.filter(pk=run.pk).update(sent_at=timezone.now())
-    revision = run.parameters.get("revision", 0)
-    transaction.on_commit(
-        lambda: artifact_ready.send_robust(sender=Job, job_id=run.job_id, revision=revision, run_id=run.pk)
-    )
 
 
 def jobs_due() -> list[int]:

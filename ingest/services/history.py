@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from django.core.files.storage import storages
 from django.db.models import Q, QuerySet
 
+from diagnosis import Parsed
+from diagnosis.history import POOL_MIN, History, JobEvents
+from diagnosis.logs.mask import VERSION
 from ingest import storage
 from ingest.isolation import Lost
 from ingest.models import HistoryEntry, Job, Outcome, RunLog
 from ingest.services.reading import engine_call
-
-if TYPE_CHECKING:  # the engine is heavy: workers import it, the site does not
-    from diagnosis import Parsed
-    from diagnosis.history import History, JobEvents
-    from ingest.services.runs import Work
+from ingest.services.work import Work
 
 #: a job is compared with the newest healthy jobs of its family; more of them cost time and change nothing
 POOL_MAX = 100
@@ -29,9 +27,6 @@ def history_for(job: Job) -> History:
 
     Of its own cluster; of other clusters only if an administrator lets both share.
     """
-    from diagnosis.history import POOL_MIN  # noqa: PLC0415
-    from diagnosis.logs.mask import VERSION  # noqa: PLC0415
-
     near = Q(job__cluster=job.cluster_id)
     if job.cluster.shares_history:
         near |= Q(job__cluster__shares_history=True)
@@ -49,8 +44,6 @@ def history_learn(work: Work, job: Job, parsed: list[Parsed], *, is_steady: bool
     ``is_steady`` False: the diagnosis found the job slow or restarted, so it is no example of normal behaviour. What it
     printed is read in a separate process, as all evidence is; if that fails, the job is no example either.
     """
-    from diagnosis.logs.mask import VERSION  # noqa: PLC0415
-
     learned = None
     if is_steady and may_be_healthy(job):
         key = f"history/{job.pk}.json"
@@ -86,8 +79,6 @@ def may_be_healthy(job: Job) -> bool:
 
 
 def _load(entries: QuerySet[HistoryEntry]) -> History:
-    from diagnosis.history import History  # noqa: PLC0415
-
     jobs: list[JobEvents] = []
     for key in entries.order_by("-learned_at").values_list("key", flat=True)[:POOL_MAX]:
         try:

@@ -15,8 +15,10 @@ from ingest.isolation import Lost
 from ingest.models import Artifact, RunLog
 from ingest.refusals import Refused
 from ingest.services import parse_results, ranges
+from ingest.services.range_parsing import range_parse
 from ingest.services.reading import artifact_read
-from ingest.services.runs import MAX_TRIES, Postponed, Superseded, Work
+from ingest.services.runs import MAX_TRIES
+from ingest.services.work import Postponed, Superseded, Work
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +31,7 @@ _RECORD_EVERY_S = 1.0
 def artifacts_parse(work: Work) -> None:
     """Parse the artifacts of a unit, one after another. Skips those that are parsed already."""
     if work.run.artifact_id is not None:
-        ranges.range_parse(work)
+        range_parse(work)
         return
     with temp_files.temp_dir() as folder:
         _artifacts_parse(work, folder)

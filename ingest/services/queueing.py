@@ -21,7 +21,9 @@ from django.utils import timezone
 
 from ingest import slots
 from ingest.models import Run
-from ingest.services.runs import Work, run_do
+from ingest.services.runs import run_do
+from ingest.services.sending import run_send
+from ingest.services.work import Work
 
 _RECENT = timedelta(hours=1)
 _OLDEST_EVERY = 8
@@ -76,13 +78,6 @@ def next_run(kinds: Mapping[str, Any], *, oldest: bool = False, is_short: bool =
 
 def _wake_another(kinds: Mapping[str, Any]) -> None:
     """A slot is free: runs that found none have no message any more."""
-    from ingest.services.diagnosing import ready_send  # noqa: PLC0415  # diagnosing makes runs
-    from ingest.tasks import run_send  # noqa: PLC0415  # tasks call services
-
     run = Run.objects.filter(state=Run.State.QUEUED, kind__in=list(kinds), is_long=True).order_by("pk").first()
-    if run is None:
-        return
-    if run.kind == Run.Kind.DIAGNOSE:
-        ready_send(run)
-    else:
-        run_send(run.pk)
+    if run is not None:
+        run_send(run)

@@ -12,7 +12,7 @@ from diagnosis import ParseHints
 from ingest import storage
 from ingest.isolation import Limits, Lost, call
 from ingest.models import Artifact
-from ingest.services.runs import Work
+from ingest.services.work import Work
 
 
 def engine_call(

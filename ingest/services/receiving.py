@@ -15,7 +15,7 @@ from ingest.models import Artifact, Attempt, Blob, Job, Run, Upload
 from ingest.refusals import Refused, translate_storage_errors
 from ingest.services.artifacts import Incoming, artifacts_add
 from ingest.services.jobs import attempt_get
-from ingest.services.runs import run_enqueue
+from ingest.services.sending import run_enqueue
 
 log = logging.getLogger(__name__)
 

@@ -14,14 +14,18 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import F
 from django.utils import timezone
 
 from diagnosis import faults
 from ingest import processes, slots
 from ingest.isolation import Lost
-from ingest.models import Artifact, Job, Run, RunLog, Upload
+from ingest.models import Artifact, Run, RunLog
 from ingest.refusals import DATABASE_ERRORS, Refused
+from ingest.services.diagnosing import revision_close
+from ingest.services.sending import run_enqueue
+from ingest.services.settling import SETTLING
+from ingest.services.work import Postponed, Superseded, Work
 from ingest.signals import run_failed
 
 log = logging.getLogger(__name__)
@@ -29,96 +33,10 @@ log = logging.getLogger(__name__)
 MAX_TRIES = 3
 #: after the longest silence allowed to a reader, a run has this much time to report progress
 _GRACE = timedelta(minutes=5)
-#: work that takes longer than this delays other work
-SHORT_S = 3.0
-MAX_LOG_ROWS = 200
-_PROGRESS_EVERY_S = 1.0
 #: seconds between attempts to requeue work while the database is unreachable
 _ASK_AGAIN_S = (1, 2, 5, 10, 20, 30, 60, 60)
 #: how often a run may be requeued for reasons outside it
 MAX_WAITS = 100
-
-
-TOO_LONG = (
-    "This took longer than the {seconds:,} seconds that one run may take: it was stopped. Send the evidence in smaller "
-    "parts, or give runs more time, and retry."
-)
-
-
-class Superseded(Exception):
-    """Another worker holds the run now: stop, write nothing."""
-
-
-class Postponed(Exception):
-    """The run goes back to the queue, not as a failed try: it used its share of time (others may be next), or, with
-    ``is_long``, it is long and no slot for long work is free.
-    """
-
-    def __init__(self, *, is_long: bool) -> None:
-        super().__init__()
-        self.is_long = is_long
-
-
-class Work:
-    """What running work may do with its run: report progress, write to its log."""
-
-    def __init__(self, run: Run, slot: slots.Slot | None = None) -> None:
-        self.run = run
-        self.slot = slot
-        self._began = time.monotonic()
-        self._told_at = 0.0
-        self._stage = ""
-        self._rows = 0
-
-    def stage(self, stage: str, done: int = 0, total: int = 0) -> None:
-        """Report the progress; stored at most once a second, a new stage at once. Fits the engine's ``on_stage``."""
-        now = time.monotonic()
-        if self.run.kind == Run.Kind.UNPACK and self.is_share_used:  # the size of an archive's content shows late
-            self.take_slot()
-        if stage == self._stage and now - self._told_at < _PROGRESS_EVERY_S:
-            return
-        self._told_at, self._stage = now, stage
-        self.write(stage=stage[:60], done=done, total=total)
-
-    @property
-    def is_share_used(self) -> bool:
-        """Whether the work has taken so long that it delays other work."""
-        return time.monotonic() - self._began > SHORT_S
-
-    def take_slot(self) -> None:
-        """Take a slot for long work. Raises :class:`Postponed` if none is free."""
-        if self.slot is None:
-            self.slot = slots.take()
-        if self.slot is None:
-            raise Postponed(is_long=True)
-        if not self.run.is_long:
-            self.run.is_long = True
-            self.write(is_long=True)
-
-    def beat(self) -> None:
-        """Report that the work continues, stored at most every few seconds."""
-        now = time.monotonic()
-        if now - self._told_at > 5 * _PROGRESS_EVERY_S:
-            self._told_at = now
-            self.write()
-
-    def write(self, **values: object) -> None:
-        if self.run.started_at is not None and is_overdue(self.run):
-            raise Refused(TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
-        held = Run.objects.filter(pk=self.run.pk, state=Run.State.RUNNING, tries=self.run.tries)
-        if not held.update(heartbeat_at=timezone.now(), **values):
-            raise Superseded
-
-    def log(self, message: str, *, level: str = RunLog.Level.INFO, path: str = "") -> None:
-        """Write one sentence to the run's log; after a few hundred, only their number is stored."""
-        self._rows += 1
-        if self._rows <= MAX_LOG_ROWS:
-            RunLog.objects.create(run=self.run, level=level, message=message, path=path[:1000])
-
-    def close_log(self) -> None:
-        if self._rows > MAX_LOG_ROWS:
-            message = f"{self._rows - MAX_LOG_ROWS:,} more messages like these were left out."
-            RunLog.objects.create(run=self.run, level=RunLog.Level.WARNING, message=message)
 
 
 def run_do(run_id: int, act: Callable[[Work], None], slot: slots.Slot | None = None) -> bool:
@@ -210,13 +128,8 @@ def run_succeed(run: Run) -> None:
     if run.artifact_id is not None:  # ranges of one file finish one by one, so that exactly one is the last
         Artifact.objects.select_for_update().filter(pk=run.artifact_id).first()
     if _conclude(run, Run.State.SUCCEEDED):
-        if run.artifact_id is not None:
-            from ingest.services.ranges import ranges_join  # noqa: PLC0415  # ranges make runs
-
-            ranges_join(run)
-        if run.kind == Run.Kind.DIAGNOSE:
-            Job.objects.filter(pk=run.job_id).update(diagnosed_revision=run.parameters.get("revision", 0))
-        _job_settle(run)
+        SETTLING[Run.Kind(run.kind)].on_success(run)
+        revision_close(job_id=run.job_id)
 
 
 @transaction.atomic
@@ -225,16 +138,9 @@ def run_fail(run: Run, sentence: str) -> None:
     if not _conclude(run, Run.State.FAILED, sentence):
         return
     RunLog.objects.create(run=run, level=RunLog.Level.ERROR, message=sentence)
-    if run.kind == Run.Kind.PARSE:
-        waiting = Q(run=run) | Q(pk=run.artifact_id or 0)
-        waiting &= Q(state__in=(Artifact.State.RECEIVED, Artifact.State.PARSING))
-        Artifact.objects.filter(waiting).update(
-            state=Artifact.State.FAILED, problem=sentence, settled_at=timezone.now()
-        )
-    if run.upload_id:
-        Upload.objects.filter(pk=run.upload_id).update(state=Upload.State.REFUSED, problem=sentence)
+    SETTLING[Run.Kind(run.kind)].on_failure(run, sentence)
     transaction.on_commit(lambda: run_failed.send_robust(sender=Run, run_id=run.pk))
-    _job_settle(run)
+    revision_close(job_id=run.job_id)
 
 
 def run_release(run: Run, sentence: str) -> None:
@@ -279,19 +185,9 @@ def run_retry(*, run: Run) -> bool:
     values["parameters"] = parameters
     if not Run.objects.filter(pk=run.pk, state=Run.State.FAILED).update(**values):
         return False
-    waiting = Artifact.objects.filter(Q(run=run) | Q(pk=run.artifact_id or 0), state=Artifact.State.FAILED)
-    waiting.update(state=Artifact.State.RECEIVED, problem="", settled_at=None)
-    if run.upload_id:
-        Upload.objects.filter(pk=run.upload_id).update(state=Upload.State.RECEIVED, problem="")
+    SETTLING[Run.Kind(run.kind)].on_retry(run)
     run_enqueue(run)
     return True
-
-
-def run_enqueue(run: Run) -> None:
-    """Send the run's message after the commit. Without a broker only time is lost."""
-    from ingest.tasks import run_send  # noqa: PLC0415  # tasks call services
-
-    transaction.on_commit(lambda: run_send(run.pk))
 
 
 def lease() -> timedelta:
@@ -309,17 +205,6 @@ def is_abandoned(run: Run) -> bool:
     return run.heartbeat_at is None or run.heartbeat_at < timezone.now() - lease()
 
 
-def is_overdue(run: Run) -> bool:
-    """Whether this try of the run has taken longer than allowed."""
-    return run.started_at is not None and run.started_at < timezone.now() - timedelta(seconds=settings.RUN_LIMIT_S)
-
-
 def _conclude(run: Run, state: str, error: str = "") -> int:
     held = Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries)
     return held.update(state=state, error=error, ended_at=timezone.now(), worker="", stage="")
-
-
-def _job_settle(run: Run) -> None:
-    from ingest.services.diagnosing import revision_close  # noqa: PLC0415  # diagnosing makes runs
-
-    revision_close(job_id=run.job_id)

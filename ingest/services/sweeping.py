@@ -9,13 +9,15 @@ from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
-from ingest import storage, temp_files
+from ingest import broker, storage, temp_files
 from ingest.models import Blob, IdempotencyKey, Run, Upload
 from ingest.refusals import Refused
-from ingest.services.diagnosing import jobs_due, ready_send, revision_close
+from ingest.services.diagnosing import jobs_due, revision_close
 from ingest.services.evidence_removal import removal_finish
 from ingest.services.resuming import upload_close
-from ingest.services.runs import TOO_LONG, is_abandoned, is_overdue, run_fail, run_release
+from ingest.services.runs import is_abandoned, run_fail, run_release
+from ingest.services.sending import run_send
+from ingest.services.work import TOO_LONG, is_overdue
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +35,6 @@ _AT_ONCE = 200
 
 def sweep() -> None:
     """Requeue the runs of dead workers, send unsent messages, diagnose due jobs."""
-    from ingest.tasks import queue_length, run_send  # noqa: PLC0415  # tasks call services
-
     running = list(Run.objects.filter(state=Run.State.RUNNING).order_by("pk")[:_AT_ONCE])
     for run in running:
         if is_overdue(run) and not is_abandoned(run):  # it may hang in a call that renews its lease
@@ -46,15 +46,12 @@ def sweep() -> None:
         log.warning("run %s was left by its worker %s", run.pk, run.worker)
         run_release(run, "The worker that did this died or went silent; it is repeated.")
     now = timezone.now()
-    waiting = queue_length()
+    waiting = broker.queue_length()
     patience = _IDLE_AFTER if waiting == 0 else _LOST_AFTER
     if waiting is not None:
         lost = Run.objects.filter(Q(sent_at=None) | Q(sent_at__lt=now - patience), state=Run.State.QUEUED)
         for run in lost.order_by("pk")[:_AT_ONCE]:
-            if run.kind == Run.Kind.DIAGNOSE:
-                ready_send(run)
-            else:
-                run_send(run.pk)
+            run_send(run)
     for job_id in jobs_due():
         revision_close(job_id=job_id)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from diagnosis import checks, taxonomy
+from diagnosis.conclusion import next_check
 from diagnosis.conclusion.model import Fault, Place
 from diagnosis.result import Suspect
 
@@ -86,25 +87,27 @@ def test_categories_move_with_a_check_and_stay_shares_of_one_whole():
 
 def test_the_cheapest_check_of_a_doubtful_culprit_is_offered_with_what_it_would_say():
     fault = (Fault(Place("node", "node-3"), 0.6), Fault(Place("node", "node-7"), 0.5))
-    offered = checks.chosen("failed", [("hardware.gpu.ecc", 0.5)], fault, (), ())
+    offered = next_check.chosen("failed", [("hardware.gpu.ecc", 0.5)], fault, (), ())
     assert [row["id"] for row in offered] == ["nvidia-smi", "dcgm", "swap"]
     assert offered[1]["command"] == "ssh node-3 dcgmi diag -r 2"
     fail, passed = (row["p"] for row in offered[1]["outcomes"])
     assert fail > 0.98 > 0.2 > passed
-    done = checks.chosen("failed", [("hardware.gpu.ecc", 0.5)], fault, (), result(PASSED))
+    done = next_check.chosen("failed", [("hardware.gpu.ecc", 0.5)], fault, (), result(PASSED))
     assert [row["id"] for row in done] == ["nvidia-smi", "swap"]
 
 
 def test_nothing_is_offered_where_nothing_is_in_doubt_or_no_safe_name_is_known():
     sure = (Fault(Place("node", "node-3"), 0.97),)
-    assert checks.chosen("failed", [("hardware.gpu.ecc", 0.95)], sure, (), ()) == ()
-    assert checks.chosen("healthy", [("none", 0.5)], (), (), ()) == ()
+    assert next_check.chosen("failed", [("hardware.gpu.ecc", 0.95)], sure, (), ()) == ()
+    assert next_check.chosen("healthy", [("none", 0.5)], (), (), ()) == ()
     hostile = (Fault(Place("node", "x; rm -rf /"), 0.6),)
-    assert checks.chosen("failed", [("hardware.gpu.ecc", 0.5)], hostile, (), ()) == ()
+    assert next_check.chosen("failed", [("hardware.gpu.ecc", 0.5)], hostile, (), ()) == ()
 
 
 def test_a_hang_without_stacks_asks_for_those_of_the_rank_that_is_waited_for():
     fault = (Fault(Place("node", "node-3", 5), 0.6),)
-    offered = checks.chosen("hung", [("unknown", 0.0)], fault, (), ())
+    offered = next_check.chosen("hung", [("unknown", 0.0)], fault, (), ())
     assert "py-spy dump" in next(row for row in offered if row["id"] == "pyspy")["command"]
-    assert all(r["id"] != "pyspy" for r in checks.chosen("hung", [("unknown", 0.0)], fault, (), (), has_stacks=True))
+    assert all(
+        r["id"] != "pyspy" for r in next_check.chosen("hung", [("unknown", 0.0)], fault, (), (), has_stacks=True)
+    )

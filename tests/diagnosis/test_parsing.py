@@ -9,7 +9,7 @@ from diagnosis import Kind, Level, Parsed, ParseHints, merge, parse
 from diagnosis.logs.lines import blocks
 from diagnosis.logs.reader import LogReader
 from diagnosis.parsed import load, save
-from diagnosis.parsing import is_divisible
+from diagnosis.recognise import is_divisible
 
 LOG = b"""[rank3]: [2026-03-01 08:00:00,250] [INFO] [loader.py:12:open] opened /data/part-1.bin with 12 workers
 [rank3]: Traceback (most recent call last):

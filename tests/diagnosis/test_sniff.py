@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from diagnosis import Kind, ParseHints, parse
-from diagnosis.parsing import is_divisible
+from diagnosis.recognise import is_divisible
 from diagnosis.sniff import binary_reason, sniff
 
 HEADS = {

@@ -26,7 +26,7 @@ import polars as pl
 import diagnosis
 from diagnosis import Kind, Parsed, ParseHints, merge, parse
 from diagnosis.logs import lines
-from diagnosis.parsing import is_divisible
+from diagnosis.recognise import is_divisible
 
 _ENGINE = str(Path(diagnosis.__file__).parent)
 _TOOL = 4

@@ -10,6 +10,7 @@ import pytest
 from ingest import selectors, services
 from ingest.isolation import Lost
 from ingest.models import Artifact, HistoryEntry, Job
+from ingest.services.history import history_for, history_learn
 from tests.factories import work_on
 from tests.ingest.conftest import LOG
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def a_job(name: str, tmp_path: Path, *, outcome: str = "succeeded", **fields: Any) -> Job:
     job = services.job_create(name=name, declared_outcome=outcome, **fields)
     services.artifact_receive(job=job, path="a.log", chunks=[LOG, f"INFO hello from {name}\n".encode()])
-    services.history_learn(work_on(job), job, selectors.parsed_for(job.attempts.get(), tmp_path))
+    history_learn(work_on(job), job, selectors.parsed_for(job.attempts.get(), tmp_path))
     return job
 
 
@@ -27,13 +28,13 @@ def test_a_job_that_succeeded_joins_the_pool_and_leaves_it_when_it_turns_out_not
     job = a_job("one", tmp_path, family="llama")
     assert HistoryEntry.objects.get().family == "llama"
     job.declared_outcome = "failed"
-    services.history_learn(work_on(job), job, selectors.parsed_for(job.attempts.get(), tmp_path))
+    history_learn(work_on(job), job, selectors.parsed_for(job.attempts.get(), tmp_path))
     assert not HistoryEntry.objects.exists()
 
 
 def test_a_job_that_was_slow_is_no_example_of_what_is_normal(tmp_path: Path) -> None:
     job = a_job("one", tmp_path)
-    services.history_learn(work_on(job), job, selectors.parsed_for(job.attempts.get(), tmp_path), is_steady=False)
+    history_learn(work_on(job), job, selectors.parsed_for(job.attempts.get(), tmp_path), is_steady=False)
     assert not HistoryEntry.objects.exists()
 
 
@@ -47,7 +48,7 @@ def test_a_job_whose_messages_cost_too_much_to_learn_leaves_the_pool_and_is_diag
 
     monkeypatch.setattr("ingest.services.history.engine_call", lose)
     work = work_on(job)
-    services.history_learn(work, job, selectors.parsed_for(job.attempts.get(), tmp_path))
+    history_learn(work, job, selectors.parsed_for(job.attempts.get(), tmp_path))
     assert not HistoryEntry.objects.exists()
     assert "more memory" in work.run.log.get().message
 
@@ -55,23 +56,23 @@ def test_a_job_whose_messages_cost_too_much_to_learn_leaves_the_pool_and_is_diag
 def test_a_job_is_compared_with_its_family_and_never_with_itself(tmp_path: Path) -> None:
     mine = [a_job(f"llama {n}", tmp_path, family="llama") for n in range(4)]
     a_job("bert", tmp_path, family="bert")
-    history = services.history_for(mine[0])
+    history = history_for(mine[0])
     assert {job.job_id for job in history.jobs} == {"llama-1", "llama-2", "llama-3"}
 
 
 def test_a_job_of_a_new_family_borrows_from_all(tmp_path: Path) -> None:
     a_job("llama", tmp_path, family="llama")
     lonely = services.job_create(name="new", family="new")
-    assert [job.job_id for job in services.history_for(lonely).jobs] == ["llama"]
+    assert [job.job_id for job in history_for(lonely).jobs] == ["llama"]
     HistoryEntry.objects.update(is_excluded=True)
-    assert not services.history_for(lonely).jobs
+    assert not history_for(lonely).jobs
 
 
 def test_the_pools_digest_is_the_same_for_the_same_jobs(tmp_path: Path) -> None:
     for n in range(3):
         a_job(f"llama {n}", tmp_path, family="llama")
     one, two = (services.job_create(name=name, family="llama") for name in ("x", "y"))
-    assert services.history_for(one).digest == services.history_for(two).digest
+    assert history_for(one).digest == history_for(two).digest
 
 
 def test_the_engine_reads_raw_bytes_of_an_evidence_line(job: Job) -> None:

@@ -151,7 +151,7 @@ def test_progress_polls_while_work_is_left_and_stops_by_itself(
 ) -> None:
     url = f"/ingest/progress/{job.slug}/"
     with monkeypatch.context() as patched:
-        patched.setattr("ingest.tasks.parse.apply_async", lambda *_, **__: None)
+        patched.setattr("ingest.broker.send", lambda *_, **__: True)
         services.artifact_receive(job=job, path="a.log", chunks=[LOG])
         page = page_text(visitor.get(url))
         assert 'hx-trigger="every' in page

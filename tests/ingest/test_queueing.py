@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from ingest import services, slots
 from ingest.models import Artifact, Job, Run, Upload
-from ingest.services import queueing, runs
+from ingest.services import queueing, runs, work
 from tests.archives import tar_of
 from tests.factories import make_job, make_user
 from tests.ingest.conftest import LOG
@@ -121,7 +121,7 @@ def test_long_work_waits_for_a_slot_and_short_work_passes_it(one_slot: None) -> 
 def test_who_releases_a_slot_wakes_the_next_that_needs_one(one_slot: None, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = queued(make_job(), 2, is_long=True)
     woken: list[int] = []
-    monkeypatch.setattr("ingest.tasks.run_send", woken.append)
+    monkeypatch.setattr("ingest.broker.send", lambda _task, run_id: woken.append(run_id))
     queueing.work_next(KINDS, requested=first.pk)
     assert woken == [second.pk]
 
@@ -132,7 +132,7 @@ def test_an_archive_that_turns_out_large_waits_for_a_slot_and_is_read_then(
     slot = slots.take()
     assert slot is not None
     with monkeypatch.context() as slow:
-        slow.setattr(runs, "SHORT_S", -1.0)
+        slow.setattr(work, "SHORT_S", -1.0)
         data = tar_of({f"{n}.log": LOG + b"%d\n" % n for n in range(5)})
         services.artifact_receive(job=job, path="all.tar", chunks=[data])
     run = Run.objects.get(kind="unpack")
@@ -154,10 +154,10 @@ def test_a_unit_of_files_that_had_its_share_goes_on_later_and_loses_nothing(
 ) -> None:
     from ingest.services import parsing
 
-    monkeypatch.setattr(runs, "SHORT_S", -1.0)
+    monkeypatch.setattr(work, "SHORT_S", -1.0)
     monkeypatch.setattr(runs, "MAX_WAITS", 1)  # it is no sign of trouble, however often it happens
     monkeypatch.setattr(parsing, "_BATCH", 1)
-    monkeypatch.setattr("ingest.tasks.parse.apply_async", lambda *_, **__: None)
+    monkeypatch.setattr("ingest.broker.send", lambda *_, **__: True)
     for n in range(3):
         services.artifact_receive(job=job, path=f"{n}.log", chunks=[LOG + b"%d\n" % n])
     counts = []

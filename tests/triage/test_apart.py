@@ -10,6 +10,7 @@ from django.urls import reverse
 from ingest import selectors, services
 from ingest.models import Cluster, HistoryEntry, Job
 from ingest.services import token_create
+from ingest.services.history import history_for, history_learn
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user, work_on
 from tests.pages import page_text
 from tests.triage.report import sample
@@ -34,7 +35,7 @@ def people() -> dict[str, Any]:
 def healthy(name: str, cluster: str, tmp_path: Any, *, log: bytes = STEPS, **fields: Any) -> Job:
     job = services.job_create(name=name, cluster=cluster, family="llama", **fields)
     services.artifact_receive(job=job, path="a.log", chunks=[log])
-    services.history_learn(work_on(job), job, selectors.parsed_for(job.attempts.get(), tmp_path))
+    history_learn(work_on(job), job, selectors.parsed_for(job.attempts.get(), tmp_path))
     return job
 
 
@@ -44,9 +45,9 @@ def test_healthy_jobs_of_another_cluster_silence_nothing(people, tmp_path):
         healthy(f"theirs {n}", "other", tmp_path, outcome="succeeded")
     mine = services.job_create(name="mine", cluster="private", family="llama")
     assert HistoryEntry.objects.count() == 4
-    assert services.history_for(mine).jobs == ()
+    assert history_for(mine).jobs == ()
     healthy("mine too", "private", tmp_path, outcome="succeeded")
-    assert [job.job_id for job in services.history_for(mine).jobs] == ["private--mine-too"]
+    assert [job.job_id for job in history_for(mine).jobs] == ["private--mine-too"]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -54,9 +55,9 @@ def test_clusters_are_compared_only_where_an_administrator_lets_both_share(peopl
     healthy("theirs", "other", tmp_path, outcome="succeeded")
     mine = services.job_create(name="mine", cluster="private", family="llama")
     Cluster.objects.filter(slug="private").update(shares_history=True)
-    assert services.history_for(Job.objects.get(pk=mine.pk)).jobs == ()
+    assert history_for(Job.objects.get(pk=mine.pk)).jobs == ()
     Cluster.objects.filter(slug="other").update(shares_history=True)
-    assert len(services.history_for(Job.objects.get(pk=mine.pk)).jobs) == 1
+    assert len(history_for(Job.objects.get(pk=mine.pk)).jobs) == 1
 
 
 @pytest.mark.django_db(transaction=True)

@@ -8,6 +8,7 @@ import pytest
 from django.urls import reverse
 
 from diagnosis import checks
+from diagnosis.conclusion import next_check
 from diagnosis.conclusion.conclude import conclude, to_json
 from diagnosis.result import Suspect
 from ingest.models import Artifact, Job
@@ -26,7 +27,7 @@ OUTPUT = next(c for c in checks.load() if c.id == "dcgm").examples["fail"]
 def incident():
     suspect = Suspect("node-3", "node", 0.7, ("logs",), ("Xid 79 only here",))
     concluded = conclude(FAILED, {}, {}, (suspect,), gpus=8)
-    offered = checks.chosen("failed", concluded.alternatives, concluded.fault, concluded.seen, ())
+    offered = next_check.chosen("failed", concluded.alternatives, concluded.fault, concluded.seen, ())
     told = to_json(replace(concluded, checks=offered))
     attempt = make_attempt(make_job("llama"))
     diagnosis_store(

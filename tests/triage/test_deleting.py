@@ -17,10 +17,10 @@ from ingest.services.sweeping import tidy
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.pages import page_text
 from tests.triage.report import sample
+from triage.flow_tables import table_path, tables_store
 from triage.models import Activity, Decision, Diagnosis, Incident
 from triage.services import reviewing
 from triage.services.diagnosing import diagnosis_store, job_diagnose
-from triage.services.flow_tables import table_path, tables_store
 
 pytestmark = pytest.mark.django_db
 

@@ -16,11 +16,12 @@ from ingest.refusals import Refused
 from tests.factories import make_incident, make_job, make_user
 from tests.pages import page_text
 from triage import search
+from triage.domain import standing
 from triage.models import Decision, Incident
 from triage.selectors.demonstration import settled
 from triage.selectors.health import metrics_lines
 from triage.selectors.statistics import Period, statistics_of
-from triage.services import demonstration, samples, standing
+from triage.services import demonstration, samples
 from triage.services.demonstration import demonstration_remove, history_load
 from triage.services.digest import digest_of
 from triage.services.learning import records_confirmed

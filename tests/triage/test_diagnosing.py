@@ -10,9 +10,9 @@ from django.utils import timezone
 from ingest.models import Node
 from tests.factories import make_attempt, make_cluster, make_job, make_user
 from tests.triage.report import T0, healthy, sample
+from triage.domain.report_facts import incident_of, is_steady, week_of
 from triage.models import Activity, Diagnosis, Group, GroupRule, Incident
 from triage.services.diagnosing import diagnosis_store
-from triage.services.reading import incident_of, is_steady, week_of
 from triage.services.reviewing import decision_make, incident_act
 
 pytestmark = pytest.mark.django_db

@@ -24,10 +24,10 @@ from tests.factories import make_attempt, make_cluster, make_job, make_team, mak
 from tests.pages import page_text
 from triage.charts.flows import map_chart, ranks_chart, steps_chart
 from triage.charts.flows_ports import ports_chart
+from triage.flow_tables import table_path, tables_store
 from triage.models import Activity
 from triage.selectors.flows import FlowsView, PortsView, _slow_within
 from triage.services.diagnosing import diagnosis_store
-from triage.services.flow_tables import table_path, tables_store
 
 pytestmark = pytest.mark.django_db
 

@@ -11,8 +11,8 @@ from tests.factories import make_attempt, make_job, make_user
 from tests.pages import page_text
 from triage.charts import stacks
 from triage.charts.stacks import icicle_chart, unfold
+from triage.domain.report_facts import incident_of
 from triage.models import Diagnosis
-from triage.services.reading import incident_of
 
 ICICLE = [
     {"id": 0, "parent": None, "label": "all ranks", "value": 4, "ranks": "0-3", "lacks": ""},

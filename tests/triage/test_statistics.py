@@ -16,10 +16,10 @@ from tests.factories import make_attempt, make_cluster, make_incident, make_job,
 from tests.pages import page_text
 from triage import search
 from triage.charts import statistics as charts
+from triage.domain.report_facts import week_of
 from triage.models import Incident
 from triage.selectors.calibration import LEAST
 from triage.selectors.statistics import Period, statistics_of
-from triage.services.reading import week_of
 from triage.services.reviewing import decision_make
 
 pytestmark = pytest.mark.django_db

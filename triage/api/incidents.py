@@ -21,11 +21,11 @@ from triage.api.serializers import (
     IncidentDetailSerializer,
     IncidentSerializer,
 )
+from triage.domain.report_facts import findings_of
 from triage.models import Decision, Incident
 from triage.selectors.incidents import incidents_visible_to
 from triage.selectors.saved_views import saved_view_query
 from triage.services import reviewing
-from triage.services.reading import findings_of
 
 TAGS = ["incidents"]
 _QUERY = OpenApiParameter(

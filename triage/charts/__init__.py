@@ -21,9 +21,8 @@ def chart_json(figure: dict[str, Any]) -> str:
     Accepts numbers of numpy and pandas; writes null for anything that is not a number; the text may be inside
     ``<script>``.
     """
-    # half a second of import that only pages with charts pay, once a process
-    import plotly.graph_objects as go  # noqa: PLC0415
-    from plotly.io import to_json  # noqa: PLC0415
+    import plotly.graph_objects as go  # noqa: PLC0415  # heavy: half a second, once a process with charts
+    from plotly.io import to_json  # noqa: PLC0415  # heavy
 
     if IS_CHECKED:
         go.Figure({name: figure[name] for name in ("data", "layout") if name in figure})

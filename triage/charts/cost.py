@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from diagnosis import metrics
-from triage.selectors.cost import JobCost
-from triage.selectors.cost_fleet import FleetCost
 
 #: points of a job's curve
 POINTS = 240
@@ -21,12 +19,15 @@ _AXES = {
 }
 
 
-def job_chart(cost: JobCost) -> dict[str, Any] | None:
-    """The ratio over time, since the start and over the last hour; None for a job without run time."""
-    span = cost.ended_at - cost.started_at
+def job_chart(productive: list[tuple[float, float]], started_at: float, ended_at: float) -> dict[str, Any] | None:
+    """The ratio over time, since the start and over the last hour; None for a job without run time.
+
+    ``productive`` has the spans (from, to), in seconds, in which each step was done for the first time.
+    """
+    span = ended_at - started_at
     if span <= 0:
         return None
-    moments = [cost.started_at + span * (n + 1) / POINTS for n in range(POINTS)]
+    moments = [started_at + span * (n + 1) / POINTS for n in range(POINTS)]
     x = [datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S") for at in moments]
     ratios = (
         ("since the start", metrics.ettr_cumulative, {"color": "#4f86c6", "dash": "solid"}),
@@ -38,7 +39,7 @@ def job_chart(cost: JobCost) -> dict[str, Any] | None:
             "mode": "lines",
             "name": name,
             "x": x,
-            "y": [ratio(cost.productive, cost.started_at, at) for at in moments],
+            "y": [ratio(productive, started_at, at) for at in moments],
             "line": line,
         }
         for name, ratio, line in ratios
@@ -50,10 +51,10 @@ def job_chart(cost: JobCost) -> dict[str, Any] | None:
     return {"data": data, "layout": layout, "label": "Effective training time ratio over time"}
 
 
-def fleet_chart(cost: FleetCost) -> dict[str, Any]:
-    """The ratio of each last hour; gaps where no job ran."""
-    x = [at.strftime("%Y-%m-%dT%H:%M:%S") for at, _ in cost.hours]
-    y = [None if value is None else round(value, 4) for _, value in cost.hours]
+def fleet_chart(hours: list[tuple[datetime, float | None]]) -> dict[str, Any]:
+    """The ratio of each last hour, by the end of the hour; gaps where no job ran."""
+    x = [at.strftime("%Y-%m-%dT%H:%M:%S") for at, _ in hours]
+    y = [None if value is None else round(value, 4) for _, value in hours]
     line = {
         "type": "scatter",
         "mode": "lines" if len(x) > 1 else "markers",

@@ -1,65 +1,51 @@
-"""“Did you mean …?”: suggestions for a query with unknown values."""
+"""Suggestions while somebody types a query."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from triage.search.grammar import Term
-from triage.search.keys import BY_NAME, CLOSED, visible_values
-from triage.search.kinds import closest
-
-if TYPE_CHECKING:
-    from triage.search import Query
-
-#: maximum names compared with an unknown one, and maximum hints
-MAX_NAMES = 500
-MAX_HINTS = 3
+from triage.search.grammar import quoted
+from triage.search.keys import ALL as KEYS
+from triage.search.keys import BY_NAME, visible_values
 
 
 @dataclass(frozen=True, slots=True)
-class Hint:
-    """An unknown value: what is wrong with it, and the query with the most similar value ("" if there is none)."""
+class Suggestion:
+    """A suggestion: ``text`` replaces the characters ``start`` to ``end`` of the box."""
 
-    said: str
-    value: str
-    query: str
+    text: str
+    explanation: str
+    start: int
+    end: int
 
 
-def hints(query: Query, *, jobs: Any, is_empty: bool) -> list[Hint]:
-    """One hint for each unknown value of the query, at most MAX_HINTS.
+def suggest(text: str, cursor: int, *, jobs: Any = None, limit: int = 12) -> list[Suggestion]:
+    """Suggestions at the cursor: keys, or values of the key before it.
 
-    Always checks values of closed sets. Checks names, which only the database knows, if the query found nothing (two
-    small queries per name). ``jobs`` are those that the user may see: no other name is suggested.
+    ``jobs`` are those that the user may see: only their names are suggested.
     """
-    found: list[Hint] = []
-    for term in query.leaves:
-        key = BY_NAME.get(term.key)
-        if key is None or len(found) >= MAX_HINTS:
-            continue
-        for value in term.values:
-            if "*" in value:
-                continue
-            if key.name in CLOSED:
-                known: Iterable[str] = CLOSED[key.name]
-                is_known = value.lower() in known
-            elif is_empty and not term.is_negated:
-                same = visible_values(key, jobs, value, 1)
-                is_known = any(name.lower() == value.lower() for name in same)
-                known = [] if is_known else (visible_values(key, jobs, value[:2], MAX_NAMES))
-                if not known and not is_known:
-                    known = visible_values(key, jobs, "", MAX_NAMES)
-                if not known:
-                    continue
-            else:
-                continue
-            if not is_known:
-                found.append(_hint(query, term, value, closest(value, known)))
-    return found[:MAX_HINTS]
+    cursor = max(0, min(cursor, len(text)))
+    start = max(text.rfind(" ", 0, cursor) + 1, 0)
+    token = text[start:cursor]
+    bare = token.lstrip("!(")
+    start, token = start + len(token) - len(bare), bare
+    name, colon, typed = token.partition(":")
+    if not colon:
+        return [
+            Suggestion(f"{key.name}:", f"{key.explanation}, as in {key.example}", start, cursor)
+            for key in KEYS
+            if key.name.startswith(name.lower())
+        ][:limit]
+    key = BY_NAME.get(name.lower())
+    if key is None:
+        return []
+    begun = [choice for choice in key.choices if choice.startswith(typed.lower())]
+    if not begun and jobs is not None:
+        begun = visible_values(key, jobs, typed, limit)
+    return [Suggestion(f"{key.name}:{quoted_value(value)}", "", start, cursor) for value in begun[:limit]]
 
 
-def _hint(query: Query, term: Term, value: str, near: str) -> Hint:
-    said = f"No {BY_NAME[term.key].name} is called “{value}”."
-    values = tuple(near if one == value else one for one in term.values)
-    return Hint(said, f"{term.key}:{near}" if near else "", str(query.instead(term, values)) if near else "")
+def quoted_value(value: str) -> str:
+    """A value as written after a colon: comparisons without quotes."""
+    return value if value[:1] in "<>" else quoted(value)

@@ -9,11 +9,11 @@ from typing import Any
 from diagnosis import metrics
 from diagnosis.tried import ACTIONS, DOABLE, TAKES_MACHINES
 from triage.charts.stacks import unfold
+from triage.domain.report_facts import suspects_of
 from triage.models import Activity, Incident
-from triage.services.reading import suspects_of
-from triage.services.tried import OUTCOMES
 
 TRIED_KINDS = ("tried", "untried")
+OUTCOMES = {"failed_again": "failed again", "helped": "helped", "open": "not known yet"}
 #: Candidate groups shown; the report keeps 24.
 CANDIDATES = 6
 

@@ -9,9 +9,9 @@ from typing import Any
 from django.db.models import Q
 
 from ingest.models import Job
+from triage.domain.report_facts import FindingFacts, findings_of, node_count_of
 from triage.models import Diagnosis
 from triage.selectors.jobs import jobs_visible_to
-from triage.services.reading import FindingFacts, findings_of, node_count_of
 from triage.wording import duration, number
 
 CANDIDATES = 50

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.db.models import F
 
+from triage.domain.report_facts import FindingFacts, findings_of
 from triage.models import Diagnosis
-from triage.services.reading import FindingFacts, findings_of
 
 #: minimum level of the listed events
 LEVELS = {"info": 2, "warning": 3, "error": 4, "fatal": 5}

@@ -12,8 +12,8 @@ from ingest.models import Artifact, Job
 from triage.charts.flows import iso, map_chart, ranks_chart, steps_chart
 from triage.charts.flows_ports import port_chart, ports_chart
 from triage.charts.tables import Table, pairs_table, port_table, steps_table
+from triage.flow_tables import table_path
 from triage.models import Activity, Diagnosis
-from triage.services.flow_tables import table_path
 
 MARKS_SHOWN = 300
 
@@ -96,7 +96,7 @@ def _aligned(job: dict[str, Any], iterations: list[dict[str, Any]]) -> dict[str,
     known = [row for row in iterations if row.get("t") is not None and row.get("n") is not None]
     if not known or not job.get("steps"):
         return None
-    from diagnosis.flows.link import align  # noqa: PLC0415  # the site does not import the engine
+    from diagnosis.flows.link import align  # noqa: PLC0415  # heavy: SciPy
 
     return align(job["steps"], known)
 
@@ -111,7 +111,7 @@ def _ports(diagnosis: Diagnosis, captures: list[dict[str, Any]], counters: str, 
     path = table_path(diagnosis, row["table"]) if row.get("table") else None
     if path is None:
         return PortsView(row, captures, name, None, has_table=False)
-    from diagnosis.flows.ports import port_lines  # noqa: PLC0415  # the site does not import the engine
+    from diagnosis.flows.ports import port_lines  # noqa: PLC0415  # heavy: SciPy
 
     lines = port_lines(path, name)
     return PortsView(row, captures, name, port_chart(name, lines), has_table=True, table=port_table(lines, iso))
@@ -144,7 +144,7 @@ def ranks_view(
     diagnosis: Diagnosis, job: dict[str, Any], table: Path, *, t0: float | None, t1: float | None
 ) -> dict[str, Any]:
     """The ranks × time chart of one window (whole capture by default), with the log's root events on its axis."""
-    from diagnosis.flows.timeline import timeline_view  # noqa: PLC0415  # the site does not import the engine
+    from diagnosis.flows.timeline import timeline_view  # noqa: PLC0415  # heavy: SciPy
 
     began = time.perf_counter()
     steps = job.get("steps") or []
@@ -190,7 +190,7 @@ def _slow_within(job: dict[str, Any], lanes: list[str], t0: float, t1: float) ->
 
 def ports_heat(row: dict[str, Any], table: Path, *, t0: float | None, t1: float | None) -> dict[str, Any]:
     """The ports × time chart of one window, the whole capture by default."""
-    from diagnosis.flows.ports import ports_view  # noqa: PLC0415  # the site does not import the engine
+    from diagnosis.flows.ports import ports_view  # noqa: PLC0415  # heavy: SciPy
 
     began = time.perf_counter()
     first, last = (t0 if t0 is not None else row["t0"]), (t1 if t1 is not None else row["t1"])

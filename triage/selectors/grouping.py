@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from triage.domain.report_facts import FindingFacts, findings_of
 from triage.models import GroupRule, Incident
 from triage.selectors.incidents import incidents_visible_to
-from triage.services.reading import FindingFacts, findings_of
 
 RULES_SHOWN = 10
 

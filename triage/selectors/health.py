@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from datetime import datetime
 
+import redis
 from django.conf import settings
 from django.db.models import Count, Min, Sum
 from django.utils import timezone
@@ -15,8 +16,6 @@ from triage.models import Incident
 
 def broker_answers() -> bool:
     """Whether the broker answers within a second."""
-    import redis  # noqa: PLC0415  # not every process asks
-
     try:
         with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1) as client:
             return bool(client.ping())

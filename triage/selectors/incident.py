@@ -13,13 +13,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from diagnosis import taxonomy
+from triage.domain import standing
+from triage.domain.report_facts import FindingFacts, findings_of
 from triage.models import Activity, Decision, Incident, Suspect
 from triage.selectors.advice import TRIED_KINDS, tried_words
 from triage.selectors.incidents import incidents_visible_to
 from triage.selectors.memory import remembered, renewed
 from triage.selectors.strip import Strip, strip_of
-from triage.services import standing
-from triage.services.reading import FindingFacts, findings_of
 
 SIMILAR_LIMIT = 10
 #: evidence shown before the fold

@@ -155,8 +155,7 @@ def _pieces(user: Any, query: Query, period: Period, by: str, now: datetime) -> 
 
 
 def _frame(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> pd.DataFrame:
-    # A second of import that no other page of a web process should cost.
-    import pandas as pd  # noqa: PLC0415
+    import pandas as pd  # noqa: PLC0415  # heavy, and no other page needs it
 
     frame = pd.DataFrame.from_records(list(rows), columns=list(columns))
     return _rounded(frame)
@@ -170,7 +169,7 @@ def _rounded(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _table(found: dict[str, Sums], name: str) -> pd.DataFrame:
     """One row per group, with all its sums, not rounded yet."""
-    import pandas as pd  # noqa: PLC0415
+    import pandas as pd  # noqa: PLC0415  # heavy, and no other page needs it
 
     rows = [(group, *sums) for group, sums in found.items()]
     return pd.DataFrame.from_records(rows, columns=[name, *Sums._fields])

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from triage.domain.report_facts import node_count_of
 from triage.selectors.strip_axis import Axis, Tick
 from triage.selectors.strip_entries import Entry, entries_of, is_rank, listed, place_of, share_of, time_of
-from triage.services.reading import node_count_of
 
 #: Maximum findings of the chain that are read; lanes of places; marks of the picture.
 FINDINGS: Final = 60

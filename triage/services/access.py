@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.apps import apps as installed
 from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import Group, Permission
 
@@ -12,8 +13,6 @@ from ingest.roles import ABILITIES
 
 def roles_make(*, apps: Any = None, using: str = "default", **_: Any) -> None:
     """Create missing groups. Called after each migrate, so that a flushed database has its roles again."""
-    from django.apps import apps as installed  # noqa: PLC0415
-
     for name, abilities in ABILITIES.items():
         group, _made = Group.objects.using(using).get_or_create(name=name)
         if not {"upload", "administer"} & abilities:

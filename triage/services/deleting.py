@@ -9,9 +9,9 @@ from django.db import transaction
 
 from ingest.models import Job
 from ingest.refusals import Refused
+from triage.flow_tables import key_of, tables_delete
 from triage.models import Activity, Diagnosis, Incident
 from triage.selectors.deletion import DELETED, deletion_refusal, losses_of
-from triage.services.flow_tables import key_of, tables_delete
 from triage.services.reviewing import MAX_REASON
 
 

@@ -17,11 +17,11 @@ from django.utils import timezone
 
 from ingest.models import DEMONSTRATION, Attempt, Cluster, Job, Node
 from ingest.services import cluster_delete
+from triage.domain.report_facts import week_of
+from triage.flow_tables import key_of, tables_delete
 from triage.models import Activity, Decision, Diagnosis, Incident, Suspect
 from triage.selectors.demonstration import PREFIX
-from triage.services.flow_tables import key_of, tables_delete
 from triage.services.indexing import search_entries_make
-from triage.services.reading import week_of
 from triage.services.synthetic_history import NODES, STEP_S, Failure, Launch, SyntheticJob, history
 
 ENGINE = "made up"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
 from datetime import datetime
 from pathlib import Path
@@ -11,23 +10,29 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
-from kombu.exceptions import KombuError
 
 from ingest import selectors as evidence
-from ingest.models import Attempt, Job, Node, Run
-from ingest.services import Work, history_for, history_learn
+from ingest.models import Attempt, Job, Node
+from ingest.services import Work
+from ingest.services.history import history_for, history_learn
 from ingest.services.reading import engine_call
 from ingest.services.rereading import artifacts_reread
+from triage.domain import standing
+from triage.domain.report_facts import (
+    IncidentFacts,
+    incident_of,
+    is_steady,
+    moment,
+    node_count_of,
+    node_names_of,
+    week_of,
+)
+from triage.flow_tables import tables_store
 from triage.lanes import folded
 from triage.models import Activity, Diagnosis, Finding, GroupRule, Incident, Suspect
-from triage.services import standing
-from triage.services.flow_tables import tables_store
 from triage.services.indexing import search_entry_write
 from triage.services.learning import classifier_in_force
-from triage.services.reading import IncidentFacts, incident_of, is_steady, moment, node_count_of, node_names_of, week_of
 from triage.services.rules import rules_in_force
-
-log = logging.getLogger(__name__)
 
 
 def job_diagnose(work: Work) -> None:
@@ -235,14 +240,3 @@ def _attempt_conclude(*, job: Job, attempt: Attempt, report: dict[str, Any], is_
     if not job.framework and framework != "unknown":
         job.framework = framework[:40]
     job.save(update_fields=["outcome", "framework"])
-
-
-def diagnosis_send(run_id: int) -> None:
-    """Wake a worker for a diagnose run. Without a broker the run stays queued, and a later sweep sends it."""
-    from triage.tasks import diagnose as task  # noqa: PLC0415  # tasks call services
-
-    try:
-        task.apply_async((run_id,), retry=False)
-    except (KombuError, OSError) as error:
-        log.warning("the broker cannot be reached, run %s waits: %s", run_id, error)
-        Run.objects.filter(pk=run_id).update(sent_at=None)

@@ -11,9 +11,9 @@ from typing import Any
 from django.db import transaction
 
 from ingest.models import Attempt, Cluster, Job, Node
+from triage.domain.report_facts import week_of
 from triage.models import Activity, Diagnosis, Incident, Suspect
 from triage.services.indexing import search_entries_make
-from triage.services.reading import week_of
 
 #: words of a fault's description, in lower case, and their category; the first match wins
 _WORDS = (

@@ -11,9 +11,9 @@ from typing import Any
 from django.db import transaction
 
 from ingest.models import Job
+from triage.domain.report_facts import IncidentFacts
 from triage.models import Finding, Incident, SearchEntry
 from triage.search import words
-from triage.services.reading import IncidentFacts
 
 BATCH = 500
 #: maximum number of ranks in one entry

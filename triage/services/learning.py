@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
-from kombu.exceptions import KombuError
 
+from diagnosis import classify_model
+from diagnosis.classify_model import Model, Record
+from ingest import broker
 from ingest.models import DEMONSTRATION
 from triage.models import Activity, ClassifierVersion, Decision, Finding, Incident
-
-if TYPE_CHECKING:
-    from diagnosis.classify_model import Model, Record
+from triage.services.rules import rules_in_force
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +25,6 @@ MAX_RECORDS = 20_000
 
 def records_confirmed() -> list[Record]:
     """One record for each incident whose category a person confirmed or corrected, by number. Two queries."""
-    from diagnosis.classify_model import Record  # noqa: PLC0415  # web processes do without the learning libraries
-
     columns = ("pk", "category", "standing_category", "confidence")
     rows = list(_judged().order_by("-pk").values_list(*columns)[:MAX_RECORDS])
     templates: dict[int, list[tuple[str, str]]] = {}
@@ -58,8 +56,7 @@ def classifier_train(*, by: Any = None) -> ClassifierVersion:
 
     A model is admitted only if it is right on held-out incidents at least as often as the rules alone.
     """
-    from diagnosis import classify_model, classify_training  # noqa: PLC0415
-    from triage.services.rules import rules_in_force  # noqa: PLC0415
+    from diagnosis import classify_training  # noqa: PLC0415  # heavy: scikit-learn, only workers train
 
     judged = _judged().count()
     admission = classify_training.admit(records_confirmed(), rules_in_force())
@@ -98,14 +95,12 @@ def classifier_activate(*, version: ClassifierVersion | None, by: Any = None) ->
 
 def classifier_in_force() -> Model | None:
     """The active model, or None for the engine's own. A model that this engine cannot read is logged."""
-    from diagnosis.classify_model import ModelError, loads  # noqa: PLC0415
-
     version = ClassifierVersion.objects.filter(is_active=True).first()
     if version is None:
         return None
     try:
-        return loads(json.dumps(version.weights))
-    except ModelError as error:
+        return classify_model.loads(json.dumps(version.weights))
+    except classify_model.ModelError as error:
         log.error("Classifier %s is ignored: %s", version.pk, error)
         return None
 
@@ -122,9 +117,4 @@ def is_learning_due() -> bool:
 def learning_consider() -> None:
     """After a review, queue a training if one is due. Without a broker the next review tries again."""
     if is_learning_due():
-        from triage.tasks import learn  # noqa: PLC0415  # tasks import services
-
-        try:
-            learn.apply_async(retry=False)
-        except (KombuError, OSError) as error:
-            log.warning("the broker cannot be reached, learning waits for the next review: %s", error)
+        broker.send("triage.tasks.notify_learn")

@@ -15,8 +15,8 @@ from django.utils import timezone
 from diagnosis import taxonomy
 from diagnosis.model import STAGES
 from ingest.selectors import people_who_see
+from triage.domain import standing
 from triage.models import Activity, Decision, Incident
-from triage.services import standing
 from triage.services.learning import learning_consider
 from triage.services.webhook_events import activities_announce
 

@@ -10,9 +10,9 @@ from django.db import transaction
 
 from diagnosis.tried import ACTIONS, DOABLE
 from triage.models import Activity, Incident
+from triage.selectors.advice import OUTCOMES
 from triage.services.reviewing import MAX_REASON, ReviewError, log_act
 
-OUTCOMES = {"failed_again": "failed again", "helped": "helped", "open": "not known yet"}
 MAX_TARGETS = 512
 _NAME = re.compile(r"[^\s,;]{1,200}")
 

@@ -11,8 +11,8 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.utils import timezone
 
+from triage.domain import standing
 from triage.models import Activity, Decision, Group, GroupRule, Incident, Suspect
-from triage.services import standing
 from triage.services.reviewing import STATED, act_row, acts_log, all_locked, stand
 from triage.services.tried import tried_undo
 

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from ingest import broker
 from ingest.models import Cluster, Job
 from ingest.refusals import Refused
 from ingest.roles import can
@@ -38,6 +39,8 @@ PING = "ping"
 #: how long the former secret still signs
 FORMER_KEPT = timedelta(hours=24)
 MAX_WEBHOOKS = 100
+#: the sweep sends it again while it is due: old messages need not fill a busy queue
+_WAKE_EXPIRES_S = 60
 
 
 def webhook_save(
@@ -161,10 +164,13 @@ def _keep(told: list[tuple[Webhook, int | None]], event: str, subject: str, data
 
 
 def _send(rows: list[Delivery]) -> None:
-    from triage.tasks import delivery_wake  # noqa: PLC0415  # tasks call services
-
     for row in rows:
         transaction.on_commit(partial(delivery_wake, row.pk))
+
+
+def delivery_wake(delivery_id: uuid.UUID) -> None:
+    """Send a webhook's message soon. Without a broker it stays due, and a later sweep sends it."""
+    broker.send("triage.tasks.notify_webhook", str(delivery_id), expires=_WAKE_EXPIRES_S)
 
 
 def _secret() -> str:

@@ -23,10 +23,10 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from diagnosis import taxonomy
+from triage.domain.report_facts import FindingFacts
 from triage.models import Incident
 from triage.selectors.incidents import FacetValue
 from triage.selectors.memory import renewed
-from triage.services.reading import FindingFacts
 from triage.templatetags.desk import utc
 from triage.wording import amount, number, percent
 

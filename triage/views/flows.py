@@ -14,6 +14,7 @@ from triage.charts import chart_response
 from triage.models import Activity, Diagnosis
 from triage.selectors.flows import flow_job, ports_heat, ranks_view
 from triage.selectors.jobs import job_view
+from triage.services.attaching import capture_attach, capture_detach
 from triage.views.common import ability_required, say
 from triage.views.jobs import job_or_404
 
@@ -43,7 +44,7 @@ def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> HttpRespo
 @require_safe
 def download(request: HttpRequest, slug: str, attempt: int, flow: str, form: str) -> FileResponse:
     """The whole timeline: ``trace`` is gzipped Chrome trace JSON for Perfetto, ``csv`` one row per rank and step."""
-    from diagnosis.flows import ports, trace  # noqa: PLC0415  # the site does not import the engine
+    from diagnosis.flows import ports, trace  # noqa: PLC0415  # heavy: SciPy
 
     found = flow_job(_diagnosis(request, slug, attempt), flow)
     if found is None:
@@ -64,8 +65,6 @@ def download(request: HttpRequest, slug: str, attempt: int, flow: str, form: str
 @ability_required("upload")
 def attach(request: HttpRequest, slug: str) -> HttpResponse:
     """Attach this job's captures to the job that they belong to."""
-    from triage.services.attaching import capture_attach  # noqa: PLC0415  # the site does not import the engine
-
     source, target = job_or_404(request, slug), job_or_404(request, request.POST.get("job", ""))
     new = capture_attach(source=source, target=target, user=request.user)
     what = "1 capture is" if new == 1 else f"{new} captures are"
@@ -77,8 +76,6 @@ def attach(request: HttpRequest, slug: str) -> HttpResponse:
 @ability_required("upload")
 def detach(request: HttpRequest, slug: str, act: int) -> HttpResponse:
     """Remove from this job what one attaching added; the source job keeps its captures."""
-    from triage.services.attaching import capture_detach  # noqa: PLC0415  # the site does not import the engine
-
     job = job_or_404(request, slug)
     found = Activity.objects.filter(pk=act, job=job, kind="capture_attached").first()
     if found is None:

@@ -19,6 +19,7 @@ from django.views.decorators.http import require_GET, require_POST
 from diagnosis.model import STAGES
 from ingest.parameters import whole
 from triage import search
+from triage.domain.standing import LATER_STATES
 from triage.export import markdown
 from triage.models import Decision, Incident
 from triage.selectors.advice import advice_view
@@ -30,7 +31,6 @@ from triage.selectors.neighbours import neighbour_in_list, neighbour_in_queue
 from triage.services import reviewing
 from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.reviewing import ReviewError
-from triage.services.standing import LATER_STATES
 from triage.views.common import ability_required, back, complain, demonstration, incident_or_404, say
 
 _LATER = (("actioned", "Action taken"), ("resolved", "Resolved"))

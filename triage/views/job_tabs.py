@@ -21,6 +21,7 @@ from triage.selectors.flows import captures_attached, flows_view
 from triage.selectors.incident import EVIDENCE_ROLES, log_url
 from triage.selectors.jobs import FILES_PAGE_SIZE, artifact_page, job_runs
 from triage.selectors.stacks import stacks_view
+from triage.services.attaching import capture_proposals
 
 
 def _events(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
@@ -46,8 +47,6 @@ def _flows(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
     context["attached"] = captures_attached(job)
     context["answer"] = answer_of(view.report, "flows")
     if view.diagnosis and not view.report.get("logs"):
-        from triage.services.attaching import capture_proposals  # noqa: PLC0415  # needs the engine: rare
-
         context["proposals"] = capture_proposals(user=request.user, diagnosis=view.diagnosis)
     return context
 
@@ -90,7 +89,7 @@ def _compare(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
 
 def _cost(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
     cost = job_cost(job)
-    return {"cost": cost, "ettr_chart": job_chart(cost) if cost else None}
+    return {"cost": cost, "ettr_chart": job_chart(cost.productive, cost.started_at, cost.ended_at) if cost else None}
 
 
 def _work(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import wraps
 
+import polars as pl
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.shortcuts import render
@@ -236,8 +237,6 @@ def log_raw(request: HttpRequest, slug: str, attempt: int, path: str) -> Streami
 
 
 def _byte_range(artifact: Artifact, first: int, last: int) -> tuple[int, int]:
-    import polars as pl  # noqa: PLC0415  # only downloads of a range need it
-
     columns = evidence.columns_path(artifact)
     if columns is None:
         return 0, artifact.blob.size_bytes

@@ -54,7 +54,7 @@ def planning(request: HttpRequest) -> HttpResponse:
     context = {
         "nav": "statistics",
         "fleet": fleet,
-        "drawn": fleet_chart(fleet) if fleet and len(fleet.hours) > 1 else None,
+        "drawn": fleet_chart(fleet.hours) if fleet and len(fleet.hours) > 1 else None,
         "q": asked["q"],
         "problem": problem or said or said_write,
         "words": asked["query"].words(),

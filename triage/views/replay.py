@@ -9,6 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from diagnosis.stacks import replay
+
 MAX_MACHINES = 20_000
 #: commas within brackets belong to the name
 _NAME = re.compile(r"(?:[^\s,\[\]]|\[[^\]]*\])+")
@@ -18,8 +20,6 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 @require_safe
 def planner(request: HttpRequest) -> HttpResponse:
     """The address has the whole input, so that a plan can be sent to a colleague."""
-    from diagnosis.stacks import replay  # noqa: PLC0415  # the site does not import the engine
-
     given = request.GET
     context: dict[str, Any] = {"nav": "replay", "given": given, "k": given.get("k", "1"), "pp": given.get("pp", "1")}
     if given.get("machines", "").strip():

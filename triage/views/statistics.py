@@ -172,8 +172,7 @@ def _statistics(request: HttpRequest, asked: dict[str, Any]) -> Statistics:
 
 
 def _drawn(links: _Links, measure: str) -> dict[str, Any]:
-    # importing pandas takes a second, which no other page of a web process should cost
-    from triage.charts import statistics as charts  # noqa: PLC0415
+    from triage.charts import statistics as charts  # noqa: PLC0415  # heavy: pandas, which no other page needs
 
     shown = links.shown
     return {

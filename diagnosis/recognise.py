@@ -1,0 +1,34 @@
+"""What a file is, from its first bytes. Imports no column library, so that the site and workers may ask."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from diagnosis import sniff, stacks
+from diagnosis.logs import encodings, wrapped
+from diagnosis.model import LOG_KINDS, Kind
+
+_DATED_FROM_BOOT: Final = re.compile(rb"(?m)^(?:<[0-9]+>)?\[ *[0-9]{1,8}\.[0-9]{6}\]")
+
+
+def kind_of(head: bytes, path: str) -> Kind:
+    """The kind of a file that begins with ``head``."""
+    return Kind.STACK if stacks.sniff(head, path) else sniff.sniff(head, path)
+
+
+def log_kind(head: bytes, path: str) -> Kind | None:
+    """The kind of a log, which begins with ``head``, whose lines stand for themselves: in UTF-8 and not wrapped by a
+    collector. None for other files.
+    """
+    kind = kind_of(head, path)
+    encoding, mark = encodings.encoding_of(head)
+    is_plain = kind in LOG_KINDS and encoding == "utf-8" and not wrapped.is_wrapped(encodings.decode(head[mark:]))
+    return kind if is_plain else None
+
+
+def is_divisible(head: bytes, path: str) -> bool:
+    """Whether a file that begins with ``head`` may be parsed in byte ranges cut after newlines: a log whose lines stand
+    for themselves and that no kernel dated from its boot, which one line of all may tell.
+    """
+    return log_kind(head, path) is not None and not _DATED_FROM_BOOT.search(head)

@@ -1,0 +1,65 @@
+"""Parses one range of a large file, and joins the ranges of a file into one result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from django.db import transaction
+from django.utils import timezone
+
+from diagnosis import ParseHints, sniff
+from ingest import storage, temp_files
+from ingest.models import Artifact
+from ingest.services import parse_results
+from ingest.services.reading import artifact_read, engine_call
+from ingest.services.work import Work
+
+
+def range_parse(work: Work) -> None:
+    """Parse one range, or join the ranges."""
+    artifact = Artifact.objects.select_related("blob", "attempt", "upload").get(range_runs=work.run)
+    if artifact.state in (Artifact.State.PARSED, Artifact.State.SKIPPED):
+        return
+    hints = parse_results.parse_hints(artifact, work.run.job)
+    with temp_files.temp_dir() as folder:
+        if "part" in work.run.parameters:
+            _read(artifact, hints, work, folder / "part")
+        else:
+            _join(artifact, hints, work, folder)
+
+
+def _read(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> None:
+    offset, length = work.run.parameters["offset"], work.run.parameters["length"]
+    head = storage.blob_range(artifact.blob_id, 0, sniff.HEAD_BYTES)
+    hints = replace(hints, kind=sniff.sniff(head, artifact.path), offset=offset)
+    said = artifact_read(artifact, work, hints, folder, length=length)
+    work.run.parameters["lines"] = said["lines"]
+    work.write(parameters=work.run.parameters)  # raises if another worker holds the range now
+    storage.directory_take(_part_key(artifact, hints, work.run.parameters["part"]), folder, storage.PARSED_FILES)
+
+
+def _join(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> None:
+    count = work.run.parameters["join"]
+    keys = [_part_key(artifact, hints, part) for part in range(count)]
+    parts = [str(storage.directory_get(key, storage.PARSED_FILES, folder / "parts")) for key in keys]
+    work.stage("joining", 0, count)
+    whole = folder / "whole"
+    said = engine_call(work, "join_ranges", parts=parts, sha256=artifact.blob_id, folder=str(whole))
+    if said is None:  # one range has no complete line: read the file in one piece
+        said = artifact_read(artifact, work, hints, whole)
+    parse_results.store(artifact, said, hints, whole)
+    artifact.settled_at = timezone.now()
+    with transaction.atomic():
+        work.write()
+        artifact.save(update_fields=parse_results.FIELDS)
+        transaction.on_commit(lambda: _forget(keys))
+
+
+def _forget(keys: list[str]) -> None:
+    for key in keys:
+        storage.directory_delete(key, storage.PARSED_FILES)
+
+
+def _part_key(artifact: Artifact, hints: ParseHints, part: int) -> str:
+    return f"{parse_results.key_of(artifact, hints)}-parts/{part:05d}"

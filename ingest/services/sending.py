@@ -1,0 +1,28 @@
+"""Wakes workers for queued runs. The row is the truth; without a broker a run waits for a later sweep."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils import timezone
+
+from ingest import broker
+from ingest.models import Job, Run
+from ingest.signals import artifact_ready
+
+
+def run_enqueue(run: Run) -> None:
+    """Send the run's message after the commit. Without a broker only time is lost."""
+    transaction.on_commit(lambda: run_send(run))
+
+
+def run_send(run: Run) -> None:
+    """Send the message of a queued run; a diagnose run is signalled to the layer above, which sends it. One query."""
+    if broker.is_paused():
+        return
+    row = Run.objects.filter(pk=run.pk)
+    row.update(sent_at=timezone.now())
+    if run.kind == Run.Kind.DIAGNOSE:
+        revision = run.parameters.get("revision", 0)
+        artifact_ready.send_robust(sender=Job, job_id=run.job_id, revision=revision, run_id=run.pk)
+    elif not broker.send(f"ingest.tasks.{run.kind}", run.pk):
+        row.update(sent_at=None)

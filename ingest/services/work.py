@@ -1,0 +1,104 @@
+"""What running work does with its run: it reports progress, yields to others and writes sentences to the run's log."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+from django.conf import settings
+from django.utils import timezone
+
+from ingest import slots
+from ingest.models import Run, RunLog
+from ingest.refusals import Refused
+
+#: work that takes longer than this delays other work
+SHORT_S = 3.0
+MAX_LOG_ROWS = 200
+_PROGRESS_EVERY_S = 1.0
+
+TOO_LONG = (
+    "This took longer than the {seconds:,} seconds that one run may take: it was stopped. Send the evidence in smaller "
+    "parts, or give runs more time, and retry."
+)
+
+
+class Superseded(Exception):
+    """Another worker holds the run now: stop, write nothing."""
+
+
+class Postponed(Exception):
+    """The run goes back to the queue, not as a failed try: it used its share of time (others may be next), or, with
+    ``is_long``, it is long and no slot for long work is free.
+    """
+
+    def __init__(self, *, is_long: bool) -> None:
+        super().__init__()
+        self.is_long = is_long
+
+
+class Work:
+    """What running work may do with its run: report progress, write to its log."""
+
+    def __init__(self, run: Run, slot: slots.Slot | None = None) -> None:
+        self.run = run
+        self.slot = slot
+        self._began = time.monotonic()
+        self._told_at = 0.0
+        self._stage = ""
+        self._rows = 0
+
+    def stage(self, stage: str, done: int = 0, total: int = 0) -> None:
+        """Report the progress; stored at most once a second, a new stage at once. Fits the engine's ``on_stage``."""
+        now = time.monotonic()
+        if self.run.kind == Run.Kind.UNPACK and self.is_share_used:  # the size of an archive's content shows late
+            self.take_slot()
+        if stage == self._stage and now - self._told_at < _PROGRESS_EVERY_S:
+            return
+        self._told_at, self._stage = now, stage
+        self.write(stage=stage[:60], done=done, total=total)
+
+    @property
+    def is_share_used(self) -> bool:
+        """Whether the work has taken so long that it delays other work."""
+        return time.monotonic() - self._began > SHORT_S
+
+    def take_slot(self) -> None:
+        """Take a slot for long work. Raises :class:`Postponed` if none is free."""
+        if self.slot is None:
+            self.slot = slots.take()
+        if self.slot is None:
+            raise Postponed(is_long=True)
+        if not self.run.is_long:
+            self.run.is_long = True
+            self.write(is_long=True)
+
+    def beat(self) -> None:
+        """Report that the work continues, stored at most every few seconds."""
+        now = time.monotonic()
+        if now - self._told_at > 5 * _PROGRESS_EVERY_S:
+            self._told_at = now
+            self.write()
+
+    def write(self, **values: object) -> None:
+        if self.run.started_at is not None and is_overdue(self.run):
+            raise Refused(TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
+        held = Run.objects.filter(pk=self.run.pk, state=Run.State.RUNNING, tries=self.run.tries)
+        if not held.update(heartbeat_at=timezone.now(), **values):
+            raise Superseded
+
+    def log(self, message: str, *, level: str = RunLog.Level.INFO, path: str = "") -> None:
+        """Write one sentence to the run's log; after a few hundred, only their number is stored."""
+        self._rows += 1
+        if self._rows <= MAX_LOG_ROWS:
+            RunLog.objects.create(run=self.run, level=level, message=message, path=path[:1000])
+
+    def close_log(self) -> None:
+        if self._rows > MAX_LOG_ROWS:
+            message = f"{self._rows - MAX_LOG_ROWS:,} more messages like these were left out."
+            RunLog.objects.create(run=self.run, level=RunLog.Level.WARNING, message=message)
+
+
+def is_overdue(run: Run) -> bool:
+    """Whether this try of the run has taken longer than allowed."""
+    return run.started_at is not None and run.started_at < timezone.now() - timedelta(seconds=settings.RUN_LIMIT_S)

@@ -1,0 +1,75 @@
+"""What triage does when something happens elsewhere: receivers of signals, connected when Django is ready.
+
+Only this module connects signals, so that it shows all that follows from a stored row or a finished run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import apps
+from django.db.models.signals import post_migrate, post_save
+from django.dispatch import receiver
+
+from ingest import broker
+from ingest.models import Job, Run
+from ingest.signals import artifact_ready, job_deleting, run_failed, swept, tidied
+from triage.models import Activity
+from triage.services.access import roles_make
+from triage.services.deleting import deletion_record
+from triage.services.indexing import search_entries_rename
+from triage.services.ownership import team_follow
+from triage.services.retention import old_evidence_remove
+from triage.services.webhook_delivery import deliveries_due, deliveries_tidy
+from triage.services.webhook_events import activity_announce, evidence_announce, failure_announce
+from triage.services.webhooks import delivery_wake
+
+post_migrate.connect(roles_make, sender=apps.get_app_config("triage"), dispatch_uid="triage.roles")
+
+
+@receiver(artifact_ready, dispatch_uid="triage.diagnose")
+def diagnose(run_id: int, job_id: int, revision: int, **_: Any) -> None:
+    """Wake a worker for a diagnose run. Without a broker the run stays queued, and a later sweep sends it."""
+    if not broker.send("triage.tasks.diagnose", run_id):
+        Run.objects.filter(pk=run_id).update(sent_at=None)
+    evidence_announce(job_id=job_id, revision=revision)
+
+
+@receiver(post_save, sender=Activity, dispatch_uid="triage.webhooks.activity")
+def announce_act(instance: Activity, created: bool, raw: bool = False, **_: Any) -> None:
+    if created and not raw:
+        activity_announce(instance)
+
+
+@receiver(post_save, sender=Job, dispatch_uid="triage.team")
+def follow_team(instance: Job, created: bool, update_fields: Any = None, **_: Any) -> None:
+    if not created and (update_fields is None or "team" in update_fields):
+        team_follow(job=instance)
+
+
+@receiver(post_save, sender=Job, dispatch_uid="triage.name")
+def follow_name(instance: Job, created: bool, update_fields: Any = None, **_: Any) -> None:
+    if not created and (update_fields is None or "name" in update_fields):
+        search_entries_rename(job=instance)
+
+
+@receiver(job_deleting, dispatch_uid="triage.deleting")
+def record_deletion(job: Job, user: Any, reason: str, **_: Any) -> None:
+    deletion_record(job=job, user=user, reason=reason)
+
+
+@receiver(run_failed, dispatch_uid="triage.webhooks.failed")
+def announce_failure(run_id: int, **_: Any) -> None:
+    failure_announce(run_id)
+
+
+@receiver(swept, dispatch_uid="triage.webhooks.due")
+def deliver(**_: Any) -> None:
+    for pk in deliveries_due():
+        delivery_wake(pk)
+
+
+@receiver(tidied, dispatch_uid="triage.webhooks.tidy")
+def tidy(**_: Any) -> None:
+    deliveries_tidy()
+    old_evidence_remove()
