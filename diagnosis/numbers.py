@@ -23,6 +23,12 @@ def whole(text: str, digits: int = DIGITS) -> int | None:
     return int(text) if len(text) <= digits and _WHOLE.fullmatch(text) else None
 
 
+def natural(text: str) -> list[tuple[int, int | str]]:
+    """Sort key in which node-9 comes before node-10."""
+    parts = ((whole(part), part) for part in re.split(r"([0-9]+)", text) if part)
+    return [(1, part) if number is None else (0, number) for number, part in parts]
+
+
 def rank(text: str) -> int | None:
     """The rank that ``text`` spells, below :data:`MOST_RANKS`; None for anything else, such as a time or a job's id."""
     number = whole(text)

@@ -18,10 +18,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import TextIO
 
 from scripts.services import ROOT, Process, ServiceError, spawn, start_valkey, stop, valkey_url, wait_until
 
@@ -31,6 +32,9 @@ LOG_MAX_BYTES = 20 * 2**20
 MAX_DEATHS, DEATHS_WINDOW_S = 5, 60
 #: the worker finishes its tasks within this time; unfinished tasks are repeated at the next start
 GRACE_S = 8
+#: in the lock file while the children end, and the longest time a next start waits for that: GRACE_S for each child
+STOPPING = "stopping"
+STOPPING_MAX_S = 60
 
 
 class Stopped(Exception):
@@ -109,18 +113,41 @@ def prepare_directory(data: Path) -> None:
 
 
 @contextlib.contextmanager
-def sole_owner(data: Path, url: str) -> Iterator[None]:
-    """Lock the data directory: two supervisors on one SQLite database and one Valkey would conflict."""
+def sole_owner(data: Path, url: str) -> Iterator[Callable[[str], None]]:
+    """Lock the data directory: two supervisors on one SQLite database and one Valkey would conflict.
+
+    Waits for one that is stopping. Yields the function that writes into the lock file what this one is doing: its
+    address, or ``STOPPING``.
+    """
     with (data / "run.lock").open("a+") as lock:
+        _take(lock, data)
+
+        def note(text: str) -> None:
+            lock.truncate(0)
+            lock.write(text)
+            lock.flush()
+
+        note(url)
+        yield note
+
+
+def _take(lock: TextIO, data: Path) -> None:
+    """Get the lock. Raises ServiceError if another supervisor runs, or does not end although it is stopping."""
+    deadline = None
+    while True:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            raise ServiceError(f"Faultline already runs from {data}: {lock.read().strip()}") from None
-        lock.truncate(0)
-        lock.write(url)
-        lock.flush()
-        yield
+            told = lock.read().strip()
+        if told != STOPPING:
+            raise ServiceError(f"Faultline already runs from {data}: {told}")
+        if deadline is None:
+            say("Faultline is still stopping; starting as soon as it has ended …")
+            deadline = time.monotonic() + STOPPING_MAX_S
+        if time.monotonic() > deadline:
+            raise ServiceError(f"Faultline has been stopping for {STOPPING_MAX_S} s (logs: {data / 'log'})")
+        time.sleep(0.1)
 
 
 def answers(port: int, host: str) -> bool:
@@ -166,8 +193,8 @@ def children(data: Path, env: dict[str, str], host: str, port: int) -> list[Chil
     return [Child("The web server", web, logs / "web.log", env), Child("The worker", worker, logs / "worker.log", env)]
 
 
-def serve(data: Path, host: str, port: int, url: str) -> None:
-    """Start everything and watch it until a signal arrives."""
+def serve(data: Path, host: str, port: int, url: str, note: Callable[[str], None]) -> None:
+    """Start everything and watch it until a signal arrives; then note ``STOPPING`` and stop everything."""
     env = {**os.environ, "FAULTLINE_DATA_DIR": str(data), "PYTHONUNBUFFERED": "1"}
     env["DJANGO_SETTINGS_MODULE"] = "triage.settings"
     running: list[Child] = []
@@ -191,6 +218,7 @@ def serve(data: Path, host: str, port: int, url: str) -> None:
         samples = Child("Loading the sample jobs", load, data / "log" / "samples.log", env)
         loading: Process | None = samples.start()
         stack.callback(samples.stop)
+        stack.callback(note, STOPPING)  # runs first, before the children end
         while True:
             time.sleep(0.5)
             for child in running:
@@ -221,9 +249,9 @@ def main() -> int:
         shown = "localhost" if host in {"0.0.0.0", "127.0.0.1", "::", "::1"} else host  # noqa: S104  # compared, not bound
         url = f"http://{shown}:{port}"
         prepare_directory(data)
-        with sole_owner(data, url):
+        with sole_owner(data, url) as note:
             check_port(host, port)
-            serve(data, host, port, url)
+            serve(data, host, port, url, note)
     except Stopped:
         say("Faultline has stopped.")
     except ServiceError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -42,6 +43,8 @@ def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator
 
 
 def _cell(value: Any) -> Any:
+    if isinstance(value, float) and math.isnan(value):
+        return ""  # unknown
     if not isinstance(value, str):
         return value
     return f"'{visible(value)}" if value.startswith(_FORMULA) else visible(value)

@@ -70,12 +70,6 @@ class Census:
     notes: list[str] = field(default_factory=list)
 
 
-def natural(text: str) -> list[tuple[int, int | str]]:
-    """Sort key in which node-9 comes before node-10."""
-    parts = ((numbers.whole(part), part) for part in re.split(r"([0-9]+)", text) if part)
-    return [(1, part) if number is None else (0, number) for number, part in parts]
-
-
 def role_of(dump: Dump, path: str) -> str:
     """Trainer, launcher's agent, data-loader worker, process that saves checkpoints, or helper."""
     functions = {f.name for t in dump.threads for f in t.frames}
@@ -209,8 +203,8 @@ def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_no
     paths = [path for path, _ in items]
     known = {n.lower(): n for n in (*host_directories(paths), *known_nodes, *layout.node_of.values())}
     has_pids = named_after_pids(paths, layout)
-    ordered = sorted(items, key=lambda item: natural(item[0]))
-    keys = sorted({_round_key(path) for path, _ in ordered}, key=natural)
+    ordered = sorted(items, key=lambda item: numbers.natural(item[0]))
+    keys = sorted({_round_key(path) for path, _ in ordered}, key=numbers.natural)
     round_of = {k: i for i, k in enumerate(keys)}
     notes: list[str] = []
     found: list[Process] = []
@@ -282,7 +276,7 @@ def _local_to_global(found: list[Process], layout: Layout, notes: list[str]) -> 
         lowest[p.node or ""] = min(p.rank or 0, lowest.get(p.node or "", 1 << 30))
     if sum(low == 0 for low in lowest.values()) < 0.8 * len(lowest):
         return  # ranks seen on two nodes that do not count from 0: two jobs, or a job that moved; said elsewhere
-    nodes = sorted({p.node or "" for p in trainers}, key=natural)
+    nodes = sorted({p.node or "" for p in trainers}, key=numbers.natural)
     place = _slots(layout, nodes, per_node)
     for p in found:
         if p.rank is not None and p.node in place:
@@ -314,7 +308,7 @@ def _by_position(found: list[Process], layout: Layout, notes: list[str]) -> None
     if not open_ones:
         return
     per_node = max(len(v) for v in bundles.values())
-    nodes = sorted({node for _, node in bundles} | set(layout.node_of.values()), key=natural)
+    nodes = sorted({node for _, node in bundles} | set(layout.node_of.values()), key=numbers.natural)
     place = _slots(layout, nodes, per_node)
     unsure: list[str] = []
     for (_, node), members in open_ones.items():

@@ -3,13 +3,14 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from scripts import run
 from scripts.services import ROOT, ServiceError, free_port, wait_until
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_for
 
 
 def start(tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -41,6 +42,27 @@ def test_a_second_start_from_the_same_data_says_where_the_first_is(tmp_path: Pat
         done = start(tmp_path)
     assert done.returncode == 1
     assert done.stderr == f"Faultline already runs from {tmp_path}: http://localhost:8000\n"
+
+
+def test_a_start_waits_for_one_that_is_stopping(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before, a start within seconds of a stop said that Faultline already runs, at an address that did not answer."""
+    with run.sole_owner(tmp_path, "http://localhost:8000") as note:
+        note(run.STOPPING)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(run, "STOPPING_MAX_S", 0)
+            with pytest.raises(ServiceError, match="has been stopping for 0 s"), run.sole_owner(tmp_path, "again"):
+                pass
+        waiting = threading.Thread(target=_own, args=(tmp_path,))
+        waiting.start()
+        wait_for(lambda: capsys.readouterr().out.count("still stopping"), lambda: "it did not wait")
+        assert (tmp_path / "run.lock").read_text() == run.STOPPING
+    waiting.join(PATIENCE_S)
+    assert (tmp_path / "run.lock").read_text() == "http://localhost:8001"
+
+
+def _own(data: Path) -> None:
+    with run.sole_owner(data, "http://localhost:8001"):
+        pass
 
 
 def test_a_data_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:

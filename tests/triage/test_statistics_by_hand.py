@@ -7,12 +7,21 @@ GPU-hours / 8. The three weeks begin on 2, 9 and 16 November; it is the 20th at 
  - GPU-hours: rows 1–15 add up to 46 and rows 16–20 to 120, together 166; known of 11 + 5 = 16 of 20 incidents.
  - MTBF: 300 h / 15 diagnosed failures = 20 h. MTTD: (10 + 20 + 30) min / 3 = 20 min. MTTR: (4 + 2) h / 2 = 3 h.
  - ETTR: 2 + 1 + 0.5 + 0.5 + 1 + 0.25 + 0.25 + 0.25 + 0.125 + 0.125 = 6 h lost, told by 10 of 15: 1 - 6 / 300 = 98 %.
+ - Before (13 October to 1 November): four failures in 100 h, 332 GPU-hours, MTBF 25 h; 8 h lost, so ETTR 92 %; nothing
+   detected or resolved; one of two judged verdicts stood. So: 20 against 4 incidents is 400 % more, 166 against 332
+   GPU-hours is 50 % less, 20 h against 25 h is 20 % less, 98 against 92 % is +6 points, 5 / 9 against 1 / 2 is +5.6.
  - Verdicts: the machine named a category and people judged it in rows 1, 2, 3, 4, 6, 7, 12, 13 and 15; it was left
    standing in rows 1, 2, 6, 7 and 12: 5 / 9. Rows 5, 8, 9, 11 and 14 are open; row 10 is the one that people named.
+ - Calibration: of those nine, rows 1, 2, 3, 4 and 6 were claimed with .95, .92, .95, .90 and .98, .94 on average, and 3
+   of 5 stood: 60 %. Wilson's interval with z² = 3.8416: (.6 + .38416 ± 1.96 √(.24 / 5 + .038416)) / 1.76832 = .2307 to
+   .8824. Rows 7 and 12 (.85 and .80: .825, both stood), 13 (.70) and 15 (.40) are too few for a share. Nobody
+   judged the others, which claimed .60.
 """
 
 import csv
+import html
 import io
+import re
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -22,9 +31,9 @@ from tests.factories import make_attempt, make_cluster, make_incident, make_job,
 from tests.pages import page_text
 from triage import search
 from triage.models import Incident
-from triage.selectors.statistics import Period, statistics_of
+from triage.selectors.statistics import TABLES, Period, statistics_of
 from triage.services.importing import Fault, faults_import
-from triage.templatetags.statistics import figure_value
+from triage.templatetags.statistics import figure_change, figure_value
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -50,6 +59,10 @@ DIAGNOSED = (
     (17, SLOW, SLOW, WAITS, None, None, None, None, ""),
     (18, SLOW, UNKNOWN, "rejected", 0.25, None, None, None, ""),
 )
+#: what the machine claimed in the judged rows, by row from 1 on
+CLAIMED = {1: 0.95, 2: 0.92, 3: 0.95, 4: 0.9, 6: 0.98, 7: 0.85, 12: 0.8, 13: 0.7, 15: 0.4}
+#: of October: stands, state, GPU-hours, hours lost; the machine named ECC in each
+BEFORE = ((ECC, "confirmed", 300, 7), (LINK, "corrected", 32, 1), (ECC, WAITS, None, None), (ECC, OPEN, None, None))
 IMPORTED = ((2, "ECC", "lemon"), (3, "ECC", "lemon"), (9, "ECC", "lemon"), (16, "Link Down", "n2"), (17, "Odd", "n3"))
 
 
@@ -69,6 +82,7 @@ def twenty():
             standing_category=stands,
             state=state,
             accused=(accused,) if accused else (),
+            confidence=CLAIMED.get(ordinal + 1, 0.6),
             gpu_hours=gpu,
             node_hours=gpu and gpu / 8,
             lost_s=lost and lost * 3600,
@@ -78,7 +92,16 @@ def twenty():
     starts = [(datetime(2026, 11, day, tzinfo=UTC), said, node) for day, said, node in IMPORTED]
     faults = [Fault(node, at, at + timedelta(hours=3), said) for at, said, node in starts]
     faults_import(cluster=job.cluster, slug="faults", faults=faults)
-    assert Incident.objects.count() == 20
+    assert job.incidents.count() + Incident.objects.filter(is_imported=True).count() == 20
+
+
+@pytest.fixture
+def october():
+    job, at = make_job("earlier"), datetime(2026, 10, 20, tzinfo=UTC)
+    make_attempt(job, ended_at=at, ran_s=100 * 3600.0, node_count=1)
+    for stands, state, gpu, lost in BEFORE:
+        known = {"gpu_hours": gpu, "lost_s": lost and lost * 3600}
+        make_incident(job, at=at, opened_at=at, category=ECC, standing_category=stands, state=state, **known)
 
 
 @pytest.fixture
@@ -101,6 +124,32 @@ def test_the_figures_and_what_they_rest_on(shown):
         "right": ("55.6 %", "5 of 9 judged"),
     }
     assert (shown.total, shown.imported, shown.rejected, shown.priced) == (20, 5, 2, 16)
+
+
+def test_what_changed_against_the_days_before(october, shown):
+    assert {one.key: figure_change(one) for one in shown.figures} == {
+        "incidents": "▲ 400 % against before",
+        "gpu_hours": "▼ 50 % against before",
+        "mtbf": "▼ 20 % against before",
+        "mttd": "no figure before",
+        "mttr": "no figure before",
+        "ettr": "+6.0 points",
+        "right": "+5.6 points",
+    }
+    better = {"mtbf": False, "ettr": True, "right": True, "incidents": False, "gpu_hours": True}
+    assert {one.key: one.is_better for one in shown.figures if one.before} == better
+
+
+def test_confidences_against_what_people_left_standing(shown):
+    none = [None] * 3
+    told = shown.calibration.astype(object).where(shown.calibration.notna(), None)
+    assert [list(row) for row in told.itertuples(index=False)] == [
+        [0.0, 0.5, 0.4, 1, 0, *none],
+        [0.5, 0.7, None, 0, 0, *none],
+        [0.7, 0.8, 0.7, 1, 0, *none],
+        [0.8, 0.9, 0.825, 2, 2, *none],
+        [0.9, 1.0, 0.94, 5, 3, 0.6, 0.231, 0.882],
+    ]
 
 
 def test_costs_by_category_week_and_cluster(shown):
@@ -170,6 +219,36 @@ def test_a_file_has_the_numbers_of_the_page(twenty, client, monkeypatch):
     page = page_text(client.get(reverse("statistics"), asked))
     assert "5 of them are imported records" in " ".join(page.split())
     assert "at most: 10 of 15 failures" in page
+
+
+def figures_of(text):
+    return [float(cell) for cell in re.findall(r"(?<![-\w.])-?\d+\.\d+(?![-\w.])", text)]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_no_file_has_more_digits_than_the_figures_are_worth(twenty, client, table):
+    client.force_login(make_user("mara", "manager"))
+    asked = {"since": "2026-11-01", "until": "2026-11-20"}
+    answer = client.get(reverse("statistics-csv", args=[table]), asked)
+    text = b"".join(answer.streaming_content).decode()
+    assert all(value == round(value, 3) for value in figures_of(text)), text
+    assert "nan" not in text.lower()
+
+
+def test_the_page_shows_each_figure_with_its_basis_and_the_api_the_same(twenty, client):
+    client.force_login(make_user("mara", "manager"))
+    asked = {"since": "2026-11-01", "until": "2026-11-20"}
+    page = html.unescape(page_text(client.get(reverse("statistics"), asked)))
+    figures = client.get("/api/v1/statistics/", asked).json()["figures"]
+    told = {one["key"]: (one["value"], one["basis"]) for one in figures}
+    assert told["mtbf"] == (72_000, "15 failures in 300 h")
+    assert told["ettr"] == (0.98, "at most: 10 of 15 failures tell what they lost")
+    for words in ("166 h", "20 h", "20 min", "3.0 h", "98.0 %", "55.6 %", *(basis for _, basis in told.values())):
+        assert words in page
+    calibration = page.partition('data-testid="calibration"')[2].partition("</table>")[0]
+    assert [words in calibration for words in ("94 %", "60 %", "23 % to 88 %")] == [True] * 3
+    assert calibration.count("not known") == 4
+    assert "20 incidents</b> cost <b>166 GPU-hours</b>" in page and "GPU memory error</a>, 63 %" in page
 
 
 def test_rates_are_not_known_below_a_day_of_run_time():

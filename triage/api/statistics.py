@@ -84,8 +84,8 @@ class StatisticsView(ApiView):
             "query": str(query),
             "total": shown.total,
             "figures": [
-                {"key": f.key, "title": f.title, "value": f.value, "before": f.before, "unit": f.unit}
-                for f in shown.figures
+                {name: getattr(figure, name) for name in ("key", "title", "value", "before", "unit", "basis")}
+                for figure in shown.figures
             ],
             "tables": {name: _rows(shown.table(name)) for name in TABLES},
         }

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 
 from diagnosis.metrics import LEMON_DAYS, lemon_score
+from diagnosis.numbers import natural
 from ingest.models import Node
 from triage.models import Decision, Incident, Suspect
 from triage.selectors.access import visible_cluster_ids
@@ -94,17 +95,17 @@ def fleet_page(
         nodes = nodes.filter(cluster__in=clusters)
     if is_accused_only:
         nodes = nodes.filter(Exists(Suspect.objects.filter(node=OuterRef("pk"), is_accused=True)))
-    names = dict(nodes.order_by("name", "pk").values_list("pk", "name"))
+    names = dict(nodes.order_by("pk").values_list("pk", "name"))
     page = max(1, min(page, -(-len(names) // PAGE_SIZE) or 1))
     low, high = (page - 1) * PAGE_SIZE, page * PAGE_SIZE
     if sort == "name":
-        shown = list(names)[low:high]
+        shown = sorted(names, key=lambda pk: natural(names[pk]))[low:high]
         tallies = _tallies(shown, since)
     else:
         ranks = {} if sort in {"accused", "latest"} else _recent_counts(since)
         before, near = _around(sorted(names, key=lambda pk: -ranks.get(pk, 0)), ranks, low, high)
         tallies = _tallies(near if len(near) < len(names) else nodes.order_by().values("pk"), since)
-        ordered = sorted(near, key=lambda pk: (*_order(sort, tallies.get(pk, _NOTHING)), names[pk]))
+        ordered = sorted(near, key=lambda pk: (*_order(sort, tallies.get(pk, _NOTHING)), natural(names[pk])))
         shown = ordered[low - before : high - before]
     found = Node.objects.select_related("cluster").in_bulk(shown)
     alone = _alone(shown, since)
@@ -135,6 +136,12 @@ def _accusations() -> QuerySet[Suspect]:
     return Suspect.objects.filter(is_accused=True, node__isnull=False).exclude(word__in=Suspect.CLEARED).order_by()
 
 
+def _standing(nodes: Any) -> QuerySet[Suspect]:
+    """Accusations of ``nodes`` (ids, or a query of them) in incidents that were neither withdrawn nor rejected."""
+    accused = _accusations().filter(node__in=nodes, incident__is_withdrawn=False)
+    return accused.exclude(incident__state=Incident.State.REJECTED)
+
+
 def _recent_counts(since: datetime) -> dict[int, int]:
     """How often each machine was accused since then, without those that never were."""
     recent = Incident.objects.filter(
@@ -151,9 +158,7 @@ def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
     is_recent = Q(incident__happened_at__gte=since)
     is_confirmed = Q(word=Decision.Word.CONFIRM)  # of this machine: a decision on the category is none on it
     rows = (
-        _accusations()
-        .filter(node__in=nodes, incident__is_withdrawn=False)
-        .exclude(incident__state=Incident.State.REJECTED)
+        _standing(nodes)
         .values_list("node")
         .annotate(
             accusations=Count("pk"),
@@ -170,12 +175,7 @@ def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
 
 def _alone(nodes: list[int], since: datetime) -> Counter[int]:
     """The number of diagnosed incidents since then in which each machine was the only accused."""
-    rows = (
-        _accusations()
-        .filter(node__in=nodes, incident__is_withdrawn=False, incident__is_imported=False)
-        .filter(incident__happened_at__gte=since)
-        .exclude(incident__state=Incident.State.REJECTED)
-    )
+    rows = _standing(nodes).filter(incident__is_imported=False, incident__happened_at__gte=since)
     return Counter(node for node, accused in rows.values_list("node", "incident__accused") if len(accused) == 1)
 
 
@@ -197,35 +197,20 @@ def _fleet_row(node: Node, tally: _Tally, alone: int) -> FleetRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Accusation:
-    """One incident in which a node was ranked, with the latest decision on that."""
-
-    incident: Incident
-    suspect: Suspect
-
-    @property
-    def stands(self) -> bool:
-        """Accused by the machine or a record, and not cleared."""
-        is_cleared = self.suspect.word in Suspect.CLEARED or self.incident.state == Incident.State.REJECTED
-        return self.suspect.is_accused and not is_cleared
-
-
-@dataclass(frozen=True, slots=True)
 class NodePage:
-    """One node's page."""
+    """One node's page: its row of the fleet table, the categories that stand against it, and the latest incidents in
+    which it was ranked.
+    """
 
-    node: Node
-    accusations: list[Accusation]
+    row: FleetRow
+    accusations: list[Suspect]
+    has_more: bool
     categories: list[tuple[str, int]]
-    recent: int
-    confirmed: int
-    lemon: float
-    gpu_hours: float
     namesakes: list[Node] = field(default_factory=list)
 
 
 def node_page(user: Any, name: str, *, cluster: str = "", now: datetime) -> NodePage | None:
-    """The node of this name and its history, newest first; None if the person sees none. Two queries."""
+    """The node of this name and its history, newest first; None if the person sees none. Five queries."""
     same_name = list(nodes_visible_to(user).filter(name=name).select_related("cluster").order_by("cluster__slug"))
     node = next((node for node in same_name if node.cluster.slug == cluster), same_name[0] if same_name else None)
     if node is None:
@@ -233,28 +218,20 @@ def node_page(user: Any, name: str, *, cluster: str = "", now: datetime) -> Node
     suspects = (
         Suspect.objects.filter(node=node, incident__is_withdrawn=False)
         .select_related("incident__job")
-        .order_by("-incident__happened_at")[:ACCUSATIONS_SHOWN]
+        .order_by("-incident__happened_at", "-pk")[: ACCUSATIONS_SHOWN + 1]
     )
-    accusations = [Accusation(suspect.incident, suspect) for suspect in suspects]
-    standing = [one for one in accusations if one.stands]
-    recent = [one for one in standing if one.incident.happened_at >= now - timedelta(days=LEMON_DAYS)]
-    confirmed = [one for one in recent if one.suspect.word == Decision.Word.CONFIRM]
-    imported = [one for one in recent if one.incident.is_imported and one not in confirmed]
-    tally: dict[str, int] = {}
-    for one in standing:
-        tally[one.incident.standing_category] = tally.get(one.incident.standing_category, 0) + 1
+    since = now - timedelta(days=LEMON_DAYS)
+    tally = _tallies([node.pk], since).get(node.pk, _NOTHING)
     return NodePage(
-        node=node,
-        accusations=accusations,
-        categories=sorted(tally.items(), key=lambda item: (-item[1], item[0])),
-        recent=len(recent),
-        confirmed=len(confirmed),
-        lemon=lemon_score(
-            confirmed=len(confirmed),
-            unreviewed=len(recent) - len(confirmed) - len(imported),
-            alone=sum(len(one.incident.accused) == 1 for one in recent if one not in imported),
-            suspended=len(imported),
-        ),
-        gpu_hours=sum(one.incident.gpu_hours or 0.0 for one in standing),
+        row=_fleet_row(node, tally, _alone([node.pk], since)[node.pk]),
+        accusations=list(suspects)[:ACCUSATIONS_SHOWN],
+        has_more=len(suspects) > ACCUSATIONS_SHOWN,
+        categories=_categories(node),
         namesakes=[other for other in same_name if other.pk != node.pk],
     )
+
+
+def _categories(node: Node) -> list[tuple[str, int]]:
+    """The categories of all incidents that it stands accused in, the most frequent first."""
+    standing = _standing([node.pk]).values_list("incident__standing_category").annotate(n=Count("pk"))
+    return sorted(standing, key=lambda item: (-item[1], item[0]))

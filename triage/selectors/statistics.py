@@ -44,7 +44,8 @@ DIMENSIONS = {
 #: below this run time a rate is not significant and is shown as not known
 MIN_RUN_S = 86_400.0
 #: decimals of each column, equal on the page, in charts, files and the API
-DECIMALS = {"gpu_hours": 2, "node_hours": 2, "share": 3, "cumulative": 3, "precision": 3}
+DECIMALS = {"gpu_hours": 2, "node_hours": 2}
+DECIMALS |= dict.fromkeys(("share", "cumulative", "precision", "claimed", "least", "most"), 3)
 _COUNTS = ("incidents", "imported", "awaiting", "right", "wrong", "unnamed", "reviewed")
 
 
@@ -297,7 +298,7 @@ def _weeks(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
     ]
     rows = [(week, category, sums.incidents, sums.gpu_hours) for week, category, sums in found]
     frame = _frame(rows, ["week", "category", "incidents", "gpu_hours"])
-    return frame.groupby(["week", "category"], as_index=False).sum() if len(frame) else frame
+    return _rounded(frame.groupby(["week", "category"], as_index=False).sum()) if len(frame) else frame
 
 
 def _title(category: str) -> str:

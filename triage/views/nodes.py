@@ -57,13 +57,13 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
         if not can(request.user, "review"):
             raise PermissionDenied("Notes on nodes are for engineers and managers.")
         node_note(
-            node=shown.node,
+            node=shown.row.node,
             user=request.user,
             note=request.POST.get("note", ""),
             is_drained=request.POST.get("drained") == "1",
         )
-        messages.success(request, f"Noted on {shown.node.name}.")
-        return redirect(f"{request.path}?{urlencode({'cluster': shown.node.cluster.slug})}")
-    notice = notice_of_machines(request.user, [shown.node.cluster_id], shown.node.cluster.slug)
+        messages.success(request, f"Noted on {shown.row.node.name}.")
+        return redirect(f"{request.path}?{urlencode({'cluster': shown.row.node.cluster.slug})}")
+    notice = notice_of_machines(request.user, [shown.row.node.cluster_id], shown.row.node.cluster.slug)
     context = {"nav": "nodes", "shown": shown, **demonstration(request, notice, name="cluster")}
     return render(request, "triage/nodes/node.html", context)
