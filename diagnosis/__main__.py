@@ -86,7 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = {"diagnose": _diagnose, "learn": _learn, "templates": _templates}[options.command]
         return command(options, work)
     except (Unusable, FileNotFoundError) as error:
-        print(f"diagnosis: {error}", file=sys.stderr)
+        from diagnosis.plain import visible
+
+        print(visible(f"diagnosis: {error}"), file=sys.stderr)
         return EXIT_UNUSABLE
     except BrokenPipeError:
         return EXIT_DIAGNOSED

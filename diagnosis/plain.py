@@ -11,6 +11,9 @@ _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n
 #: C1, which terminals obey, and what turns the direction of text round (embeddings, overrides, isolates)
 _NAMED = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069]")
 
+#: one that JSON writes as a number; the number of backslashes before it is odd
+_ESCAPE = re.compile(r"((?<!\\)(?:\\\\)*)\\u(00[0189][0-9a-f]|007f|202[a-e]|206[6-9])", re.IGNORECASE)
+
 
 def plain(value: Any) -> Any:
     """JSON without NaN, tuples or NumPy scalars, its strings as :func:`text` gives them; unknown objects become their
@@ -47,6 +50,11 @@ def visible(value: str) -> str:
     """
     value = value.translate(_PICTURES)
     return value if value.isascii() else _NAMED.sub(_name, value)
+
+
+def visible_json(value: str) -> str:
+    """A JSON document in whose strings no character acts, written out or as ``\\u202e``; ends of lines stay."""
+    return visible(_ESCAPE.sub(lambda found: found[1] + visible(chr(int(found[2], 16))), value))
 
 
 def _name(match: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ from django.db import DataError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from diagnosis.plain import visible
+from diagnosis.plain import visible, visible_json
 from triage.views.site import unusable
 
 log = logging.getLogger(__name__)
@@ -41,10 +41,10 @@ class UsableText:
 
 class VisibleText:
     """Shows control characters and characters that change the direction of text as visible signs, on every page and
-    export.
+    export, and in the JSON that scripts of pages show.
 
-    Text of logs, file names and user input reaches pages in many places; this covers all of them. JSON for programs is
-    not changed. Streamed answers do it themselves (``triage.export``).
+    Text of logs, file names and user input reaches pages in many places; this covers all of them. The API's JSON, which
+    is for programs, is not changed. Streamed answers do it themselves (``triage.export``).
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -52,10 +52,13 @@ class VisibleText:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
-        if isinstance(response, HttpResponse) and response.get("Content-Type", "").startswith("text/"):
-            body = response.content
-            if _ACTS.search(body):
-                response.content = visible(body.decode(errors="replace")).encode()
+        kind = response.get("Content-Type", "")
+        if not isinstance(response, HttpResponse):
+            return response
+        if kind.startswith("text/") and _ACTS.search(response.content):
+            response.content = visible(response.content.decode(errors="replace")).encode()
+        elif kind == "application/json" and not request.path_info.startswith("/api/"):
+            response.content = visible_json(response.content.decode()).encode()
         return response
 
 

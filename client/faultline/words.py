@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 import time
@@ -10,6 +11,8 @@ from typing import Any
 
 from faultline import sending
 
+#: C0 without tab and the ends of lines, DEL, C1, and what turns the direction of text
+_ACTS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 DONE, SOME_REFUSED, WRONG_CALL, DENIED, UNREACHABLE, NOT_DIAGNOSED, WAITED_OUT = range(7)
 CODES = """exit codes:
   0  the site has all files (with --wait: and diagnosed them)
@@ -45,12 +48,12 @@ class Words:
 
     def note(self, words: str) -> None:
         self._clear()
-        print(f"faultline: {words}", file=sys.stderr, flush=True)
+        print(f"faultline: {visible(words)}", file=sys.stderr, flush=True)
 
     def line(self, words: str) -> None:
         if words and not self._is_quiet and not self._is_json:
             self._clear()
-            print(words, flush=True)
+            print(visible(words), flush=True)
 
     def begin(self, count: int) -> None:
         self._files = count
@@ -96,6 +99,11 @@ class Words:
         if self._shown:
             self._shown = ""
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def visible(words: str) -> str:
+    """Words in which no character acts on the terminal or the direction of reading: names of files may hold any."""
+    return "".join(f"[U+{ord(one):04X}]" if _ACTS.match(one) else one for one in words)
 
 
 def _size(count: float) -> str:

@@ -43,8 +43,14 @@
   };
   const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
   const base64 = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+  // no character of a file's name turns the direction of text or acts otherwise
+  const visible = (text) =>
+    text.replace(
+      /[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu,
+      (sign) => `[U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`,
+    );
   const element = (tag, className, text = "") =>
-    Object.assign(document.createElement(tag), { className, textContent: text });
+    Object.assign(document.createElement(tag), { className, textContent: visible(text) });
   const entries = (state) => [...files.values()].filter((entry) => state === undefined || entry.state === state);
   // a pause that the connection's return, or "Stop", ends early
   const wait = (ms) =>
@@ -87,7 +93,7 @@
     const item = document.createElement("li");
     const remove = element("button", "button quiet small", "Remove");
     remove.type = "button";
-    remove.setAttribute("aria-label", `Remove ${entry.path}`);
+    remove.setAttribute("aria-label", visible(`Remove ${entry.path}`));
     remove.addEventListener("click", () => {
       const next = item.nextElementSibling ?? item.previousElementSibling;
       forget(entry.path);
@@ -320,7 +326,7 @@
   async function upload(entry) {
     if (entry.item && !entry.bar) {
       entry.bar = Object.assign(element("progress", ""), { max: entry.file.size || 1, value: 0 });
-      entry.bar.setAttribute("aria-label", `Sent of ${entry.path}`);
+      entry.bar.setAttribute("aria-label", visible(`Sent of ${entry.path}`));
       entry.item.append(entry.bar);
     }
     const show = (sent) => {

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from faultline.main import parser
+from faultline.words import Words
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -45,6 +46,15 @@ def test_the_site_serves_it_as_one_file_that_runs_without_anything_else(program:
     done = run(sys.executable, "-I", program, "upload", ".", "--job", "x")
     assert done.returncode == 2
     assert "FAULTLINE_URL" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_no_name_of_a_file_acts_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    told = Words(is_quiet=False, is_json=False)
+    told.note("logs/\x1b[2J\x9b1m\u202etxt.log was refused")
+    told.line("logs/\x07a.log: sent\ton")
+    out, error = capsys.readouterr()
+    assert error == "faultline: logs/[U+001B][2J[U+009B]1m[U+202E]txt.log was refused\n"
+    assert out == "logs/[U+0007]a.log: sent\ton\n"
 
 
 def test_it_runs_on_the_older_pythons_of_this_machine(program: Path) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from diagnosis.plain import visible
-from tests.factories import make_attempt, make_job, make_user
+from tests.factories import make_attempt, make_incident, make_job, make_user
 from tests.pages import page_text
 from tests.triage.report import sample
 from triage.charts import chart_json
@@ -51,6 +51,14 @@ def test_a_chart_draws_no_text_that_acts() -> None:
     figure = {"data": [{"type": "scatter", "name": f"rank {ACTING} \\u202e", "x": [1], "y": [2]}], "layout": {}}
     name = json.loads(chart_json(figure))["data"][0]["name"]
     assert name == visible(f"rank {ACTING} \\u202e")
+
+
+def test_a_list_that_a_script_fills_shows_signs(client):
+    """Before, the suggestions under the search box turned the direction of the names in them."""
+    make_incident(accused=(f"n{ACTING}1",))
+    client.force_login(make_user("ada", "engineer"))
+    answer = client.get("/incidents/suggest/?q=node:n")
+    assert [row["text"] for row in answer.json()["suggestions"]] == [visible(f"node:n{ACTING}1")]
 
 
 def test_a_spreadsheet_gets_no_text_that_acts() -> None:

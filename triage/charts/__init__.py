@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from django.http import HttpResponse
 
-from diagnosis.plain import visible
+from diagnosis.plain import visible_json
 
 #: whether plotly.py validates every property: in tests; it is too slow for pages
 IS_CHECKED = False
-#: a character that JSON writes as a number; the number of backslashes before it is odd
-_ESCAPE = re.compile(r"((?<!\\)(?:\\\\)*)\\u(00[0189][0-9a-f]|007f|202[a-e]|206[6-9])", re.IGNORECASE)
 
 
 def chart_json(figure: dict[str, Any]) -> str:
@@ -26,7 +23,7 @@ def chart_json(figure: dict[str, Any]) -> str:
 
     if IS_CHECKED:
         go.Figure({name: figure[name] for name in ("data", "layout") if name in figure})
-    return _ESCAPE.sub(lambda found: found[1] + visible(chr(int(found[2], 16))), to_json(figure, validate=False))
+    return visible_json(to_json(figure, validate=False))
 
 
 def chart_response(figure: dict[str, Any]) -> HttpResponse:
