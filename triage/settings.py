@@ -127,7 +127,7 @@ STORAGES = {
     "default": _store("files"),
     "blobs": _store("blobs"),
     "parsed": _store("parsed"),
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "triage.static_files.Storage"},
 }
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"

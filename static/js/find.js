@@ -1,12 +1,15 @@
 // Search through the bytes of one log or of all: the server has found the messages; here the lines are walked, step by
 // step, and taken up again where the page was left.
-(() => {
-  const form = document.querySelector("[data-find]");
-  const box = document.querySelector("[data-find-results]");
-  const asked = new URLSearchParams(location.search);
-  const words = asked.get("find")?.trim();
-  if (!form || !box || box.hidden || !words) return;
-  const isPattern = asked.has("regex");
+
+const asked = new URLSearchParams(location.search);
+const isPattern = asked.has("regex");
+
+/**
+ * @param {HTMLFormElement} form
+ * @param {HTMLElement} box of the results
+ * @param {string} words
+ */
+function search(form, box, words) {
   const base = form.getAttribute("action");
   const part = (name) => box.querySelector(`[data-find-${name}]`);
   const LIMIT = 500;
@@ -93,4 +96,9 @@
   add(state.hits);
   if (already) tell(false);
   else go();
-})();
+}
+
+const form = document.querySelector("form[data-find]");
+const box = document.querySelector("[data-find-results]");
+const words = asked.get("find")?.trim();
+if (form instanceof HTMLFormElement && box instanceof HTMLElement && !box.hidden && words) search(form, box, words);

@@ -6,9 +6,12 @@
   const isDark = () =>
     (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   document.addEventListener("click", (event) => {
-    if (!event.target.closest("[data-theme-toggle]")) return;
+    if (!(event.target instanceof Element && event.target.closest("[data-theme-toggle]"))) return;
     root.dataset.theme = isDark() ? "light" : "dark";
     localStorage.setItem("theme", root.dataset.theme);
     document.dispatchEvent(new CustomEvent("themechange"));
   });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+    document.dispatchEvent(new CustomEvent("themechange")),
+  );
 })();

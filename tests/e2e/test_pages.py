@@ -117,6 +117,35 @@ def test_further_pages_are_readable_in_every_form(
         _readable_in_every_form(page)
 
 
+_LAYOUT = """() => { const { layout } = document.querySelector(".chart[data-keys]");
+  return [layout.font.color, layout.legend.yanchor, layout.xaxis.range[0].slice(0, 13)]; }"""
+
+
+def test_a_chart_that_is_drawn_follows_the_scheme_the_width_and_the_zone(quiet: Page) -> None:
+    """Before, its words stayed dark when the system turned dark, and its legend lay over it when a window shrank."""
+    page = quiet  # in Europe/Berlin
+    page.goto(f"{_RUN}/")
+    chart = page.locator(".chart[data-keys][data-wired]")
+    expect(chart).to_be_visible()
+    colour, legend, begins = page.evaluate(_LAYOUT)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"colour => ({_LAYOUT})()[0] !== colour", arg=colour)
+    page.set_viewport_size(SIZES["narrow"])
+    page.wait_for_function(f"legend => ({_LAYOUT})()[1] !== legend", arg=legend)
+    page.get_by_role("button", name="Show local time").click()
+    page.wait_for_function(f"begins => ({_LAYOUT})()[2] !== begins", arg=begins)
+    local = page.evaluate(_LAYOUT)[2]
+    assert int(local[-2:]) == int(begins[-2:]) + 1  # in November
+    axis = chart.locator("xpath=.").evaluate("box => box.layout.xaxis.range")
+    page.keyboard.press("z")
+    page.keyboard.press("+")
+    expect(page).to_have_url(re.compile("t0="))
+    page.wait_for_function(
+        "was => document.querySelector('.chart[data-keys]').layout.xaxis.range[0] > was", arg=axis[0]
+    )
+    assert page.evaluate("document.querySelector('.chart[data-keys]').layout.xaxis.range[1]") < axis[1]
+
+
 def test_on_a_phone_the_words_of_an_instant_have_the_whole_width(quiet: Page) -> None:
     quiet.set_viewport_size(SIZES["narrow"])
     quiet.goto(f"{_RUN}/instant/0/sigkill_rank5/logs/gpu-node-02/agent.stderr.log?line=41")

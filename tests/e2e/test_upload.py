@@ -147,7 +147,8 @@ def test_a_stopped_upload_goes_on_into_the_same_job(engineer: Page, tmp_path: Pa
     held = lambda route: None if is_held(route.request) else route.continue_()  # noqa: E731
     page.route("**/api/v1/uploads/*", held)
     choose(page, "Stopped", small, large)
-    page.get_by_test_id("upload-submit").click()
+    with page.expect_request(is_held, timeout=PATIENCE_MS):  # what is in the air at a stop may be refused afterwards
+        page.get_by_test_id("upload-submit").click()
     expect(page.locator("[data-status]")).to_contain_text("1 of 2 files", timeout=PATIENCE_MS)
     page.get_by_test_id("upload-stop").click()
     expect(page.get_by_role("alert")).to_contain_text("Stopped: 1 of 2 files are there")

@@ -115,15 +115,18 @@ def symptom_shape(symptom: str) -> SafeString:
 
 
 @register.simple_tag
-def utc(moment: datetime | float | None, style: str = "minute") -> SafeString | str:
+def utc(moment: datetime | float | str | None, style: str = "minute") -> SafeString | str:
     """A time in UTC as ``<time>``; desk.js adds the reader's time zone on hover, times.js shows it if switched on.
 
-    ``style``: minute, second, clock, milli, date, ago.
+    ``moment``: a datetime, seconds since the epoch, or a text of ISO 8601. ``style``: minute, second, clock, milli,
+    date, ago.
     """
     if moment is None:
         return "–"
     if isinstance(moment, (int, float)):
         moment = datetime.fromtimestamp(moment, UTC)
+    elif isinstance(moment, str):
+        moment = datetime.fromisoformat(moment)
     moment = moment.astimezone(UTC)
     shown = {
         "minute": lambda: f"{moment:%Y-%m-%d %H:%M}",

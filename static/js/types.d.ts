@@ -1,0 +1,6 @@
+// What scripts of others put on the window.
+
+interface Window {
+  Plotly?: any;
+  htmx?: any;
+}
