@@ -25,6 +25,7 @@ from diagnosis.logs import (
     mentions,
     outcome,
     progress,
+    quotes,
     roots,
     roster,
     stages,
@@ -102,6 +103,16 @@ class Case(Facts):
     def event(self, event: int) -> dict[str, Any]:
         """One event's row of the catalogue."""
         return self.catalogue.event(event)
+
+    def said(self, row: Mapping[str, Any]) -> str:
+        """What an event says, for a sentence: what its rule means by it, else a clause of its line as a quotation."""
+        if row["signature"] is not None:
+            title = self.rules.rules[row["signature"]].title
+            return title if title[:2].isupper() else title[:1].lower() + title[1:]
+        line = quotes.quote(row["example"], row["template"])
+        if clause := quotes.telling(line):
+            return f"“{clause}”"
+        return "a line that is no sentence" if any(map(str.isalnum, line)) else f"a line without words ({row['n']:,}×)"
 
     def nodes_of(self, events: Collection[int]) -> set[str]:
         """The nodes that print any of these events. O(cells)."""

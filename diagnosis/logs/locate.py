@@ -12,7 +12,7 @@ import polars as pl
 
 from diagnosis import stats, taxonomy, thresholds
 from diagnosis.logs import clues as weighing
-from diagnosis.logs import detectors, fallbacks, quotes, roots
+from diagnosis.logs import detectors, fallbacks, roots
 from diagnosis.logs.case import LOST, Case
 from diagnosis.logs.clues import Clue
 from diagnosis.logs.detectors import absent
@@ -69,8 +69,7 @@ def _named_lost(case: Case, cause: Category) -> Place | None:
     total = max(len(case.catalogue.nodes), len(case.inventory.nodes or case.hints.nodes))
     if not cause.id.startswith("hardware.host") or len(names) < 2 or case.roots.nodes or 2 * len(names) > total:
         return None
-    said = quotes.quote(case.lead["example"], case.lead["template"])
-    why = f"is one of {len(names)} nodes that this speaks of: {said}"
+    why = f"is one of {len(names)} nodes that this speaks of: {case.said(case.lead)}"
     return _ranked(case, [Clue(n, AT.named, f"{n} {why}", detector="cause") for n in names], may_accuse=True)
 
 
@@ -82,8 +81,7 @@ def _wide(case: Case, cause: Category) -> Place | None:
     total = len(case.catalogue.nodes)
     leaf = weighing.shared_leaf(seen, case.inventory.leaf_of)
     if cause.matter == "link" and leaf:
-        said = quotes.quote(case.lead["example"], case.lead["template"])
-        reason = f"{len(seen)} nodes below {leaf} report it: {said}"
+        reason = f"{len(seen)} nodes below {leaf} report it: {case.said(case.lead)}"
         hangs = (f"hangs on {leaf}, which its neighbours complain about too",)
         nodes = tuple(NodeSuspect(n, weighing.AT.accused, len(seen) < total, hangs) for n in seen)
         return Place(nodes, f"a switch or rail: {leaf}", (Suspect(leaf, "switch", AT.switch, ("logs",), (reason,)),))

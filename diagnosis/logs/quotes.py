@@ -22,6 +22,8 @@ _EXCEPTION: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): .*\w")
 _BRACKETED: Final = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|\{[^{}]*\}|<[^<>]*>")
 _SOURCE: Final = re.compile(r"[\w./-]+\.(?:py|cc|cpp|cu|c|h|hpp|go|rs)(?::\d+)?:?(?=\s|$)")
 _WORD: Final = re.compile(r"(?<![\w-])[^\W\d_][^\W\d_]+(?!\w)")
+#: Paths, addresses of memory and of devices.
+_ADDRESS: Final = re.compile(r"(?:^|[\s\"'])/[\w.-]+/|0x[0-9a-f]{4}|[0-9a-f]{2}:[0-9a-f]{2}[:.]")
 #: What is left of a cut bracket, of code or of a table is no sentence.
 _UNQUOTABLE: Final = re.compile(r"[\[\]{}()<>]|::|\w=\S|[-=*_#|]{3,}")
 #: Words and characters of a clause that is quoted.
@@ -55,6 +57,18 @@ def clause(line: str, fault: str) -> str:
         begin = raised.start()
     whole = text[begin : after.start() if after else len(text)]
     return next((said for said in map(_bare, (whole, words)) if said), "")
+
+
+def telling(line: str) -> str:
+    """The longest clause of ``line`` that can stand in a sentence, an exception with its message; empty if none can."""
+    text = plain(_message_of_json(line) or line)
+    while (bare := _BRACKETED.sub(" ", text)) != text:
+        text = bare
+    if (raised := _EXCEPTION.search(text)) is not None:
+        text = raised[0].partition(": ")[0] + ": " + _CLAUSE_ENDS.split(raised[0].partition(": ")[2])[0]
+        return _bare(text)
+    pieces = [said for piece in _CLAUSE_ENDS.split(text) if not _ADDRESS.search(piece) and (said := _bare(piece))]
+    return max(pieces, key=len, default="")
 
 
 def _bare(said: str) -> str:

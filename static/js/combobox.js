@@ -7,7 +7,7 @@ import { all } from "./dom.js";
 const LIMIT = 200;
 /**
  * One choice. `name` is its title and `text` all of it, both as they are compared with what is typed.
- * @typedef {{value: string, label: string, title: string, path: string, name: string, text: string, group: string}} Choice
+ * @typedef {Record<"value" | "label" | "title" | "path" | "name" | "text" | "group", string>} Choice
  */
 
 /**

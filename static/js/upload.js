@@ -28,7 +28,10 @@ const chosen = new Chosen({
   tally: part("[data-tally]"),
   choose,
   onAdded: (path) => {
-    if (name && !isNamed && !name.value) name.value = path.split("/")[0].replace(/(\.tar)?\.[a-z0-9]+$/i, "");
+    if (name && !isNamed && !name.value)
+      name.value = visible(path)
+        .split("/")[0]
+        .replace(/(\.tar)?\.[a-z0-9]+$/i, "");
   },
 });
 wire(chosen, { form, drop: part("[data-drop]"), input: part("input[type=file]"), isBusy: () => isBusy, tell });
@@ -200,7 +203,7 @@ function tellRest(isStopped, url) {
   tell([
     isStopped
       ? `Stopped: ${chosen.entries("done").length} of ${all} are there, nothing that arrived is lost.`
-      : `${refused.length} of ${all} were not taken:`,
+      : `${refused.length} of ${all} ${refused.length === 1 ? "was" : "were"} not taken:`,
     ...refused.slice(0, 20).map((entry) => `${entry.path}: ${entry.problem}`),
     ...(refused.length > 20 ? [`and ${refused.length - 20} more, marked in the list`] : []),
   ]);

@@ -8,7 +8,6 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.logs import quotes
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 
@@ -31,10 +30,7 @@ def look(case: Case) -> Iterator[Clue]:
             row = case.event(event)
             places = row["n_nodes"] or len(roots.named.get(event, ()))
             only = "the only node with" if places == 1 else f"one of {places} nodes with"
-            said = quotes.quote(row["example"], row["template"])
-            if not any(mark.isalnum() for mark in said):  # a ruled line is no reason that a reader can weigh
-                said = f"a line without words ({row['n']:,}×)"
-            yield Clue(node, place(row["strength"], roots.weights[event]), f"{node} is {only}: {said}")
+            yield Clue(node, place(row["strength"], roots.weights[event]), f"{node} is {only}: {case.said(row)}")
 
 
 def place(strength: str | None, weight: float = 1.0) -> float:

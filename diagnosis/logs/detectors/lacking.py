@@ -8,7 +8,6 @@ from typing import Final
 import polars as pl
 
 from diagnosis import stats
-from diagnosis.logs import quotes
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 
@@ -27,6 +26,5 @@ def look(case: Case) -> Iterator[Clue]:
         have = case.nodes_of([row["event"]])
         without = sorted(set(nodes) - have)
         if stats.minority(len(without), len(nodes)):
-            said = quotes.quote(row["example"], row["template"])
-            they = f"what {len(have)} of {len(nodes)} nodes print: {said}"
+            they = f"what {len(have)} of {len(nodes)} nodes print: {case.said(row)}"
             yield from (Clue(n, 0.3 / len(without) ** 0.5, f"{n} did not print {they}") for n in without)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.logs import hosts, progress, quotes
+from diagnosis.logs import hosts, progress
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 from diagnosis.logs.detectors import cause, peers
@@ -39,8 +39,8 @@ def look(case: Case) -> Iterator[Clue]:
         node = _spoken_of(case, event)
         if node is not None:
             row = case.event(event)
-            said = quotes.quote(row["example"], row["template"])
-            yield Clue(node, cause.place(row["strength"]), f"{node} is the node that this speaks of: {said}")
+            why = f"{node} is the node that this speaks of: {case.said(row)}"
+            yield Clue(node, cause.place(row["strength"]), why)
             return
 
 

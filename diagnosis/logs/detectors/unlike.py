@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.logs import quotes
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 from diagnosis.model import Level
@@ -29,8 +28,7 @@ def look(case: Case) -> Iterator[Clue]:
     """The odd nodes, each with the event that sets it apart most."""
     for node, (score, event) in forest(case, _telling(case)).items():
         if score >= AT.odd and event is not None:
-            said = quotes.clip(case.event(event)["template"], 140)
-            yield Clue(node, AT.weight * score, f"{node} logs unlike its peers: {said}")
+            yield Clue(node, AT.weight * score, f"{node} logs unlike its peers: {case.said(case.event(event))}")
 
 
 def _telling(case: Case) -> list[int]:

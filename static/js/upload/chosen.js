@@ -115,8 +115,8 @@ export class Chosen {
 }
 
 /**
- * Files come by two buttons, by a click into the field, or dropped anywhere on the page: a file dropped beside the field
- * would otherwise replace the page by itself.
+ * Files come by two buttons, by a click into the field, or dropped anywhere on the page: a file dropped beside the
+ * field would otherwise replace the page by itself.
  * @param {Chosen} chosen
  * @param {object} parts
  * @param {HTMLFormElement} parts.form

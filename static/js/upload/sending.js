@@ -1,4 +1,4 @@
-// Files go up in chunks by tus 1.0 and go on where they stopped: after a broken connection, after "Stop", after a reload.
+// Files go up in chunks by tus 1.0 and go on where they stopped: after a broken connection, "Stop" or a reload.
 /** @import { Entry } from "./chosen.js" */
 
 const RETRIES = 8,

@@ -8,7 +8,7 @@ import pytest
 from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.durations import seconds
 from diagnosis.logs.progress import Progress
-from diagnosis.logs.quotes import clause, clip, quote
+from diagnosis.logs.quotes import clause, clip, quote, telling
 from diagnosis.logs.sentences import odd
 from diagnosis.logs.temporal import Pace, pace
 
@@ -43,6 +43,20 @@ def test_a_quotation_holds_the_message_alone(example: str, template: str, said: 
 )  # fmt: skip
 def test_what_a_sentence_quotes_is_a_clause_of_its_own(line: str, fault: str, said: str) -> None:
     assert clause(line, fault) == said
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("zorblax 0000:7a:00.0: flux valve stuck open, halting engine 3", "flux valve stuck open, halting engine 3"),
+        ("E1 [/x/agent.cc:129] exited (code: -9) at 0x7f00: flux valve stuck open (pid: 2)", "flux valve stuck open"),
+        ("RuntimeError: [/__w/p/buffer.cc:129] Timed out waiting. At: /x/y", "RuntimeError: Timed out waiting"),
+        ("  ^^^^^^^^^", ""),
+    ],
+)
+def test_a_reason_quotes_the_clause_that_says_most(line: str, said: str) -> None:
+    """Before, reasons for a suspect quoted codes, paths and addresses of the line."""
+    assert telling(line) == said
 
 
 def test_a_long_quotation_ends_between_words() -> None:
