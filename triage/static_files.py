@@ -3,7 +3,7 @@
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
-class Storage(CompressedManifestStaticFilesStorage):
+class Storage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
     """Rewrites the addresses in ``import`` statements of scripts as well as those in style sheets."""
 
     support_js_module_import_aggregation = True

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from diagnosis.stacks.cluster import Group, fold
+from diagnosis.stacks.frames import spoken
 from diagnosis.stacks.layout import Layout
 from diagnosis.stacks.waitgraph import ends_of_chains, held_up
 from diagnosis.stacks.waits import COMM, COMPUTE, DEVICE, HOST, LOCAL
@@ -157,7 +158,7 @@ def _tier(scene: Scene, kinds: set[str], rule: str, clause: str) -> Blame | None
         for rank in g.ranks:
             if rank in ranks:
                 scores[rank] = _SCORE[g.activity.kind]
-                reasons[rank] = f"{g.activity.what} ({g.activity.frame}), {clause}"
+                reasons[rank] = f"{g.activity.what} in {spoken(g.activity.frame)}, {clause}"
     named = [(g, [r for r in g.ranks if r in scores]) for g in chosen[:3]]
     parts = [f"{who(r)} {'is' if len(r) == 1 else 'are'} {g.activity.what}" for g, r in named]
     sentence = ", ".join(parts) + _meanwhile(scene.groups, chosen) + "."

@@ -53,6 +53,12 @@ class Frame:
         return f"{self.name} ({self.base})" if self.base else self.name
 
 
+def spoken(label: str) -> str:
+    """A frame's label in a sentence: ``function of file``, without brackets."""
+    name, between, file = label.partition(" (")
+    return f"{name} of {file.removesuffix(')')}" if between else name
+
+
 def comparable(frames: Iterable[Frame]) -> tuple[Frame, ...]:
     """Drop what differs between ranks that do the same thing.
 

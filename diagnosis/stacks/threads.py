@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from diagnosis.stacks.cluster import key_of
-from diagnosis.stacks.frames import Thread
+from diagnosis.stacks.frames import Thread, spoken
 from diagnosis.stacks.identify import LOADER, SAVER, TRAINER, Process
 
 _NUMBER = re.compile(r"[-_]?\d+")
@@ -56,7 +56,7 @@ def odd_threads(processes: Sequence[Process], ranks: Iterable[int], *, limit: in
             and count >= 0.5 * sum(seen[name].values())
             and len(found[rank]) < limit
         ):
-            found[rank].append(f"its {name} is in {key[0]}, that of its peers in {common[0]}")
+            found[rank].append(f"its {name} is in {spoken(key[0])}, that of its peers in {spoken(common[0])}")
     return dict(found)
 
 
@@ -64,7 +64,7 @@ def odd_workers(processes: Sequence[Process]) -> dict[int, str]:
     """Ranks whose data-loader workers or checkpoint savers stand where no peer's do: used when the trainers show
     nothing."""
     found: dict[int, str] = {}
-    for role, spoken in ((LOADER, "data-loader worker"), (SAVER, "checkpoint process")):
+    for role, helper in ((LOADER, "data-loader worker"), (SAVER, "checkpoint process")):
         at: dict[tuple[str, ...], set[int]] = defaultdict(set)
         for p in processes:
             main = p.dump.main()
@@ -74,5 +74,5 @@ def odd_workers(processes: Sequence[Process]) -> dict[int, str]:
         common = max(at.values(), key=len, default=set())
         for key, ranks in sorted(at.items()):
             if len(everyone) >= 3 and key and ranks is not common and len(ranks) <= max(1, 0.25 * len(everyone)):
-                found |= dict.fromkeys(sorted(ranks), f"its {spoken} is in {key[0]}, that of its peers is not")
+                found |= dict.fromkeys(sorted(ranks), f"its {helper} is in {spoken(key[0])}, that of its peers is not")
     return found

@@ -1,0 +1,57 @@
+"""No sentence that somebody reads holds raw text: brackets of a log, paths, frames, codes, marks of a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diagnosis import report
+from diagnosis.evidence import gather
+from diagnosis.pipeline import diagnose
+
+SAMPLES = Path(__file__).parents[3] / "samples"
+#: the reference jobs that fail, of a size that can be diagnosed in a second
+SMALL_BYTES = 60_000
+_RAW = re.compile(
+    r"[\[\]{}<>`]|\bexit ?code|(?:^|\s)/[\w.-]+/|::|0x[0-9a-f]{4}|\w=\w|[=^~-]{3,}|\\[nrt]|[\x00-\x1f\x7f-\x9f]"
+    r"|File \"|Traceback|\([^()]*\("
+)
+
+
+def sentences(found: dict[str, Any]) -> Iterator[str]:
+    """The sentences of one report, without the evidence that it quotes as evidence."""
+    conclusion = found["conclusion"]
+    yield conclusion["sentence"]
+    for row in (*found["suspects"], *conclusion["fault"]):
+        yield from row["reasons"]
+    yield from (conclusion["advice"] or {}).get("because") or ()
+    yield from found["missing"]
+
+
+def raw(path: Path, work: Path) -> list[str]:
+    """The sentences on this evidence that hold raw text."""
+    evidence = gather([path], work)
+    try:
+        found: dict[str, Any] = report.to_json(diagnose(evidence.parsed, read=evidence.read))
+    finally:
+        evidence.close()
+    return [text for text in sentences(found) if _RAW.search(text)]
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.tar.gz")), ids=lambda path: path.name)
+def test_no_sentence_on_a_sample_holds_raw_text(path: Path, tmp_path: Path) -> None:
+    """Before, three of them: codes and paths as the reason for a suspect, a frame within two pairs of brackets."""
+    assert raw(path, tmp_path) == []
+
+
+def test_no_sentence_on_a_reference_job_holds_raw_text(shared: Path, tmp_path: Path) -> None:
+    jobs = sorted((shared / "data" / "practice" / "logs").glob("*/cases/*.zip"))
+    told = {}
+    for job in [path for path in jobs if path.stat().st_size < SMALL_BYTES]:
+        (work := tmp_path / job.stem).mkdir()
+        told[job.stem] = raw(job, work)
+    assert {name: texts for name, texts in told.items() if texts} == {}
