@@ -108,7 +108,7 @@ class Case(Facts):
         """What an event says, for a sentence: what its rule means by it, else a clause of its line as a quotation."""
         if row["signature"] is not None:
             title = self.rules.rules[row["signature"]].title
-            return title if title[:2].isupper() else title[:1].lower() + title[1:]
+            return title if title[1:2].isupper() else title[:1].lower() + title[1:]
         line = quotes.quote(row["example"], row["template"])
         if clause := quotes.telling(line):
             return f"“{clause}”"

@@ -21,6 +21,8 @@ _RAISED: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): $")
 _EXCEPTION: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): .*\w")
 _BRACKETED: Final = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|\{[^{}]*\}|<[^<>]*>")
 _SOURCE: Final = re.compile(r"[\w./-]+\.(?:py|cc|cpp|cu|c|h|hpp|go|rs)(?::\d+)?:?(?=\s|$)")
+#: The path after what happened to it.
+_LAST_PATH: Final = re.compile(r"\s*:\s*([\"']?)/[\w./:-]+\1$")
 _WORD: Final = re.compile(r"(?<![\w-])[^\W\d_][^\W\d_]+(?!\w)")
 #: Paths, addresses of memory and of devices.
 _ADDRESS: Final = re.compile(r"(?:^|[\s\"'])/[\w.-]+/|0x[0-9a-f]{4}|[0-9a-f]{2}:[0-9a-f]{2}[:.]")
@@ -75,6 +77,7 @@ def _bare(said: str) -> str:
     """Words without brackets and source files; empty where they are no clause."""
     while (bare := _BRACKETED.sub(" ", said)) != said:
         said = bare
+    said = _LAST_PATH.sub("", said)
     said = " ".join(_SOURCE.sub(" ", said).split()).strip(" ,;:.-=|*")
     said = said.replace(" ,", ",").replace(" :", ":")
     is_told = len(_WORD.findall(said)) >= CLAUSE_WORDS or _EXCEPTION.match(said)

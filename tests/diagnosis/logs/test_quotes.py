@@ -38,6 +38,8 @@ def test_a_quotation_holds_the_message_alone(example: str, template: str, said: 
         ("NVRM: Xid (PCI:0000:9b:00): 79, pid=42, GPU has fallen off the bus.", "GPU has fallen off the bus",
          "GPU has fallen off the bus"),
         ("KeyError: 'input_ids'", "KeyError: 'input_ids'", "KeyError: 'input_ids'"),
+        ("OSError: [Errno 28] No space left on device: '/ckpt/__3_0.distcp'",
+         "No space left on device: '/ckpt/__3_0.distcp'", "No space left on device"),
         ("=====================", "=====================", ""),
     ],
 )  # fmt: skip
