@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -60,6 +61,13 @@ def _postgres() -> Iterator[dict[str, str]]:
 
 
 @contextlib.contextmanager
+def _deno() -> Iterator[dict[str, str]]:
+    """It asks for no newer version, and keeps nothing in the home directory."""
+    with tempfile.TemporaryDirectory() as kept:
+        yield {"DENO_DIR": kept, "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
+
+
+@contextlib.contextmanager
 def _browser() -> Iterator[dict[str, str]]:
     yield {"FAULTLINE_CHROMIUM": find_or_install()}
 
@@ -87,6 +95,7 @@ STAGES = (
     Stage("ruff", [PYTHON, "-m", "ruff", "check", "--output-format", "concise", "."]),
     Stage("format", [PYTHON, "-m", "ruff", "format", "--check", "--output-format", "concise", "."]),
     Stage("scripts of pages", ["oxlint", "--deny-warnings", "static/js"]),
+    Stage("types of scripts of pages", ["deno", "check", "--no-remote", "--no-npm", "static/js"], _deno),
     Stage("format of scripts of pages", ["oxfmt", "--check", "static/js"]),
     Stage("lines of pages", [PYTHON, "-m", "scripts.lines"]),
 )

@@ -60,7 +60,7 @@ document.addEventListener("htmx:before:swap", (event) => {
   const judged = piece(),
     at = document.activeElement,
     answered = context(event).sourceElement;
-  if (!judged || !(at instanceof HTMLElement)) return;
+  if (!judged || !at) return;
   const inside = judged.contains(at),
     isReplaced = inside || !!at.closest("#toasts, #activity-said, #evictions");
   const row = judged.querySelector("[data-cursor].is-current") ?? (inside ? at.closest("[data-cursor]") : null);

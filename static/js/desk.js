@@ -1,11 +1,11 @@
-// What every page does: local time on hover, toasts that leave, menus that close, selection, copying, suggestions.
+// What every page does: local time on hover, toasts that leave, menus that close, selection, copying.
+import { all, hit, one } from "./dom.js";
 
 const FIELD = ".editor-body :is(input:not([type=hidden]), textarea, select)";
-const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
 document.addEventListener("mouseover", (event) => {
-  const time = event.target.closest("time[datetime]");
-  if (!time || time.dataset.local) return;
+  const time = hit(event, "time[datetime]");
+  if (!(time instanceof HTMLTimeElement) || time.dataset.local) return;
   time.dataset.local = "1";
   time.title = `${time.title}\n${new Date(time.dateTime).toLocaleString()} here`;
 });
@@ -29,7 +29,7 @@ document.addEventListener("htmx:after:settle", reach);
 
 // on a phone the tab that is open may lie outside its strip
 all(".tabs").forEach((strip) => {
-  const open = strip.querySelector("[aria-current]");
+  const open = one("[aria-current]", strip);
   if (open && open.offsetLeft + open.offsetWidth > strip.clientWidth)
     strip.scrollLeft = open.offsetLeft + open.offsetWidth - strip.clientWidth + 12;
 });
@@ -40,50 +40,53 @@ all("[data-print]").forEach((button) => {
 // what is folded away or not drawn yet is on paper too
 addEventListener("beforeprint", () =>
   all("details[data-printed]").forEach((fold) => {
-    fold.open = true;
+    fold.setAttribute("open", "");
   }),
 );
 
 document.addEventListener("click", (event) => {
-  if (event.target.closest("[data-print]")) {
+  if (hit(event, "[data-print]")) {
+    /** @type {Promise<void>[]} */
     const waiting = [];
     document.dispatchEvent(new CustomEvent("prepareprint", { detail: waiting }));
     Promise.all(waiting).then(() => print());
   }
-  all("details.menu[open]").forEach((menu) => {
-    if (!menu.contains(event.target)) menu.open = false;
-  });
-  const copy = event.target.closest("[data-copy], [data-copy-url]");
+  const { target } = event;
+  if (target instanceof Node)
+    all("details.menu[open]")
+      .filter((menu) => !menu.contains(target))
+      .forEach((menu) => menu.removeAttribute("open"));
+  const copy = hit(event, "[data-copy], [data-copy-url]");
   if (copy) copyFrom(copy);
-  const closer = event.target.closest("[data-close]");
-  if (closer) {
-    const fold = closer.closest("details");
-    fold.open = false;
-    fold.querySelector("summary").focus();
-  }
+  close(hit(event, "[data-close]")?.closest("details"));
   // Whoever opens an editor goes on by typing, and letters that no field takes are keys of the page. A finger gets no
   // keyboard over what it just opened.
-  const editor = event.target.closest("details.editor > summary")?.parentElement;
-  if (editor?.open === false && event.pointerType !== "touch")
-    editor.addEventListener("toggle", () => editor.querySelector(FIELD)?.focus(), { once: true });
-  const all_box = event.target.closest("[data-select-all]");
-  if (all_box) {
-    all("[data-cursor] input[type=checkbox]").forEach((box) => {
-      box.checked = all_box.checked;
-    });
+  const editor = hit(event, "details.editor > summary")?.parentElement;
+  const isTouched = event instanceof PointerEvent && event.pointerType === "touch";
+  if (editor && !editor.hasAttribute("open") && !isTouched)
+    editor.addEventListener("toggle", () => one(FIELD, editor)?.focus(), { once: true });
+  const whole = hit(event, "[data-select-all]");
+  if (whole instanceof HTMLInputElement) {
+    for (const box of boxes()) box.checked = whole.checked;
     tell();
   }
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape")
-    all("details.menu[open], details.editor[open]").forEach((menu) => {
-      menu.open = false;
-      menu.querySelector("summary").focus();
-    });
+  if (event.key === "Escape") all("details.menu[open], details.editor[open]").forEach(close);
 });
 
+/** @param {HTMLElement | null} [fold] its button gets the focus */
+function close(fold) {
+  if (!fold) return;
+  fold.removeAttribute("open");
+  one("summary", fold)?.focus();
+}
+/** @type {() => HTMLInputElement[]} */
+const boxes = () => /** @type {HTMLInputElement[]} */ (all("[data-cursor] input[type=checkbox]"));
+
+/** @param {HTMLElement} button */
 async function copyFrom(button) {
-  const text = button.dataset.copy ?? (await (await fetch(button.dataset.copyUrl)).text());
+  const text = button.dataset.copy ?? (await (await fetch(button.dataset.copyUrl ?? "")).text());
   try {
     await navigator.clipboard.writeText(text);
     say("Copied.");
@@ -91,24 +94,26 @@ async function copyFrom(button) {
     say("The browser did not allow copying.");
   }
 }
+/** @param {string} words */
 function say(words) {
   const toast = Object.assign(document.createElement("div"), { className: "toast", textContent: words });
-  document.getElementById("toasts").append(toast);
+  one("#toasts")?.append(toast);
   leave();
 }
 
 // selection: the bar says how many, and that there are more than this page shows
 function tell() {
-  const form = document.querySelector("form[data-bulk]");
+  const form = one("form[data-bulk]");
   if (!form) return;
-  const count = all("[data-cursor] input[type=checkbox]:checked", form).length;
+  const count = boxes().filter((box) => box.checked && form.contains(box)).length;
   form.classList.toggle("has-selection", count > 0);
-  const words = form.querySelector("[data-selected]");
+  const words = one("[data-selected]", form);
   if (words) words.textContent = `${count} selected`;
 }
 document.addEventListener("change", (event) => {
-  if (event.target.matches("[data-cursor] input[type=checkbox]")) tell();
-  if (event.target.matches("select[data-submit]")) event.target.form.requestSubmit();
+  const { target } = event;
+  if (target instanceof HTMLInputElement && target.matches("[data-cursor] input[type=checkbox]")) tell();
+  if (target instanceof HTMLSelectElement && target.matches("select[data-submit]")) target.form?.requestSubmit();
 });
 document.addEventListener("htmx:after:settle", tell);
 tell();
@@ -119,9 +124,10 @@ const SOON_MS = 5000,
   LATE_MS = 30000,
   QUIET = 12;
 let quietFor = 0;
-const live = () => document.querySelector("[data-live]");
+const live = () => one("[data-live]");
 const ids = () => new Set(all("[data-live] [data-cursor][id]").map((row) => row.id));
 let known = ids();
+/** Asks again after a while, for ever. */
 const again = () =>
   setTimeout(
     () => {
@@ -131,7 +137,7 @@ const again = () =>
         document.activeElement?.matches("input:not([type=checkbox]), textarea, select");
       if (live() && !isBusy) {
         quietFor += 1;
-        live().dispatchEvent(new CustomEvent("live"));
+        live()?.dispatchEvent(new CustomEvent("live"));
       }
       again();
     },
@@ -150,99 +156,8 @@ document.addEventListener("htmx:after:settle", () => {
   const now = ids();
   const fresh = [...now].filter((id) => !known.has(id));
   if (fresh.length || now.size !== known.size) quietFor = 0;
-  fresh.forEach((id) => document.getElementById(id).classList.add("is-new"));
+  fresh.forEach((id) => document.getElementById(id)?.classList.add("is-new"));
   const said = document.querySelector("[data-live-said]");
   if (said && fresh.length) said.textContent = `${fresh.length} new`;
   known = now;
 });
-
-// suggestions for the search box: a listbox under it, arrows choose, Tab or Enter takes
-const box = document.getElementById("q");
-const form = box?.form;
-if (form?.dataset.suggest) {
-  const list = Object.assign(document.createElement("ul"), { className: "suggestions", id: "q-list", hidden: true });
-  list.setAttribute("role", "listbox");
-  list.setAttribute("aria-label", "Suggestions");
-  form.append(list);
-  for (const [name, value] of Object.entries({
-    role: "combobox",
-    "aria-expanded": "false",
-    "aria-controls": "q-list",
-    "aria-autocomplete": "list",
-  }))
-    box.setAttribute(name, value);
-  let found = [],
-    at = -1,
-    timer,
-    asked;
-  const close = () => {
-    list.hidden = true;
-    at = -1;
-    box.setAttribute("aria-expanded", "false");
-    box.removeAttribute("aria-activedescendant");
-  };
-  const show = () => {
-    list.replaceChildren(
-      ...found.map((one, n) => {
-        const item = Object.assign(document.createElement("li"), { id: `q-${n}` });
-        item.setAttribute("role", "option");
-        item.setAttribute("aria-selected", String(n === at));
-        item.append(
-          Object.assign(document.createElement("code"), { textContent: one.text }),
-          Object.assign(document.createElement("span"), { textContent: one.explanation }),
-        );
-        item.addEventListener("mousedown", (event) => {
-          event.preventDefault();
-          take(n);
-        });
-        return item;
-      }),
-    );
-    list.hidden = !found.length;
-    box.setAttribute("aria-expanded", String(found.length > 0));
-    if (at >= 0) {
-      box.setAttribute("aria-activedescendant", `q-${at}`);
-      list.children[at].scrollIntoView({ block: "nearest" });
-    }
-  };
-  const take = (n) => {
-    const one = found[n];
-    const space = one.text.endsWith(":") ? "" : " ";
-    box.value = box.value.slice(0, one.start) + one.text + space + box.value.slice(one.end);
-    box.selectionStart = box.selectionEnd = one.start + one.text.length + space.length;
-    ask();
-  };
-  const ask = () => {
-    clearTimeout(timer);
-    timer = setTimeout(async () => {
-      asked?.abort();
-      asked = new AbortController();
-      const query = new URLSearchParams({ q: box.value, cursor: box.selectionStart });
-      try {
-        found = (await (await fetch(`${form.dataset.suggest}?${query}`, { signal: asked.signal })).json()).suggestions;
-      } catch {
-        return;
-      }
-      at = -1;
-      if (document.activeElement === box) show();
-    }, 120);
-  };
-  box.addEventListener("input", ask);
-  box.addEventListener("focus", ask);
-  box.addEventListener("blur", close);
-  box.addEventListener("keydown", (event) => {
-    if (list.hidden) return;
-    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-      event.preventDefault();
-      at = (at + (event.key === "ArrowDown" ? 1 : -1) + found.length) % found.length;
-      show();
-    } else if ((event.key === "Enter" || event.key === "Tab") && at >= 0) {
-      event.preventDefault();
-      take(at);
-    } else if (event.key === "Escape") {
-      event.preventDefault();
-      event.stopPropagation();
-      close();
-    } // else the browser empties the box
-  });
-}

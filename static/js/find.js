@@ -1,6 +1,13 @@
 // Search through the bytes of one log or of all: the server has found the messages; here the lines are walked, step by
 // step, and taken up again where the page was left.
 
+import { one } from "./dom.js";
+
+/**
+ * A line that the search found; `path` where all logs are searched.
+ * @typedef {{line: number, text: string, path?: string}} Hit
+ */
+
 const asked = new URLSearchParams(location.search);
 const isPattern = asked.has("regex");
 
@@ -10,26 +17,35 @@ const isPattern = asked.has("regex");
  * @param {string} words
  */
 function search(form, box, words) {
-  const base = form.getAttribute("action");
-  const part = (name) => box.querySelector(`[data-find-${name}]`);
+  const base = form.getAttribute("action") ?? "";
+  /** @type {(name: string) => any} */
+  const part = (name) => one(`[data-find-${name}]`, box);
   const LIMIT = 500;
   const key = `find ${base} ${isPattern ? "regex" : "words"} ${words}`;
   const already = JSON.parse(sessionStorage.getItem(key) ?? "null");
+  /** @type {{hits: Hit[], cursor: string | null, done: number, size: number}} */
   const state = already ?? { hits: [], cursor: "", done: 0, size: 0 };
   const told = part("said").innerHTML;
+  /** @type {AbortController | undefined} */
   let walk;
   // of all logs each line names its file, whose page lies beside this one
-  const pathOf = (hit) => hit.path.split("/").map(encodeURIComponent).join("/");
+  /** @param {string} path */
+  const pathOf = (path) => path.split("/").map(encodeURIComponent).join("/");
+  /** @param {Hit} hit */
   const pageOf = (hit) =>
-    hit.path === undefined ? base : base.replace(/search\/(\d+)\/$/, (_, attempt) => `logs/${attempt}/${pathOf(hit)}`);
+    hit.path === undefined
+      ? base
+      : base.replace(/search\/(\d+)\/$/, (_, attempt) => `logs/${attempt}/${pathOf(hit.path ?? "")}`);
+  /** @param {Hit} hit */
   const kept = (hit) =>
     hit.path === undefined ? `&find=${encodeURIComponent(words)}${isPattern ? "&regex=1" : ""}` : "";
+  /** @param {Hit[]} hits */
   const add = (hits) =>
     part("lines").append(
       ...hits.map((hit) => {
         const item = document.createElement("li");
         item.dataset.cursor = "";
-        item.dataset.line = hit.line;
+        item.dataset.line = String(hit.line);
         const name =
           hit.path === undefined ? hit.line.toLocaleString("en") : `${hit.path.split("/").at(-1)}:${hit.line}`;
         const link = Object.assign(document.createElement("a"), {
@@ -42,6 +58,7 @@ function search(form, box, words) {
         return item;
       }),
     );
+  /** @type {(isGoing: boolean, trouble?: string) => void} */
   const tell = (isGoing, trouble = "") => {
     const share = state.size ? Math.floor((100 * state.done) / state.size) : isGoing ? 0 : 100;
     const count = document.createElement("span");
@@ -67,7 +84,7 @@ function search(form, box, words) {
     try {
       while (state.cursor !== null && state.hits.length < until) {
         tell(true);
-        const query = new URLSearchParams({ words, cursor: state.cursor, ...(isPattern ? { regex: 1 } : {}) });
+        const query = new URLSearchParams({ words, cursor: state.cursor, ...(isPattern ? { regex: "1" } : {}) });
         const reply = await fetch(`${form.dataset.find}?${query}`, { signal: mine.signal });
         if (reply.status === 410) {
           location.reload();
@@ -76,14 +93,14 @@ function search(form, box, words) {
         if (!reply.ok) throw new Error(String(reply.status));
         const answer = await reply.json();
         const seen = new Set(state.hits.slice(-1).map((hit) => `${hit.path}:${hit.line}`));
-        const fresh = answer.lines.filter((hit) => !seen.has(`${hit.path}:${hit.line}`));
+        const fresh = answer.lines.filter((/** @type {Hit} */ hit) => !seen.has(`${hit.path}:${hit.line}`));
         add(fresh);
         state.hits.push(...fresh);
         Object.assign(state, { cursor: answer.next, done: answer.done, size: answer.size });
         keep();
       }
       tell(false);
-    } catch (error) {
+    } catch (/** @type {any} */ error) {
       tell(false, error.name === "AbortError" ? ", stopped." : "; then the server did not answer. Go on to try again.");
     }
   }
@@ -98,7 +115,7 @@ function search(form, box, words) {
   else go();
 }
 
-const form = document.querySelector("form[data-find]");
-const box = document.querySelector("[data-find-results]");
+const form = one("form[data-find]"),
+  box = one("[data-find-results]");
 const words = asked.get("find")?.trim();
-if (form instanceof HTMLFormElement && box instanceof HTMLElement && !box.hidden && words) search(form, box, words);
+if (form instanceof HTMLFormElement && box && !box.hidden && words) search(form, box, words);

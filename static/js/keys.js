@@ -1,4 +1,7 @@
 // Keys: one table. The ? sheet and docs/keys.md come from it; a page offers a key by showing the element it acts on.
+import { all, hit, one } from "./dom.js";
+
+/** @type {{key: string, group: string, help: string, run: () => boolean}[]} */
 const KEYS = [
   { key: "?", group: "Everywhere", help: "Show this sheet", run: () => showSheet() },
   { key: "/", group: "Everywhere", help: "Search", run: () => focus("#q") },
@@ -78,8 +81,7 @@ const KEYS = [
     group: "Job",
     help: "Go to the timeline: arrows move it, + and - zoom, 0 shows all",
     run: () => {
-      const chart = document.querySelector(".chart[data-keys]");
-      chart?.scrollIntoView({ block: "nearest" });
+      one(".chart[data-keys]")?.scrollIntoView({ block: "nearest" });
       return focus(".chart[data-keys]");
     },
   },
@@ -93,95 +95,110 @@ const KEYS = [
   { key: "w", group: "Logs", help: "The same instant in all logs", run: () => press('[data-act="instant"]') },
 ];
 
+/** @param {string} selector */
 const focus = (selector) => {
-  const found = document.querySelector(selector);
-  if (found) {
-    found.focus();
-    found.select?.();
-  }
-  return !!found;
+  const found = one(selector);
+  if (!found) return false;
+  found.focus();
+  if (found instanceof HTMLInputElement || found instanceof HTMLTextAreaElement) found.select();
+  return true;
 };
+/** @param {string} selector */
 const send = (selector) => {
-  const form = document.querySelector(selector);
-  form?.requestSubmit();
-  return !!form;
+  const form = one(selector);
+  if (!(form instanceof HTMLFormElement)) return false;
+  form.requestSubmit();
+  return true;
 };
+/** @param {string} path */
 const go = (path) => {
   location.assign(path);
   return true;
 };
-// a page that understands the key stops the event
+/**
+ * A page that understands the key stops the event.
+ * @type {(name: string, detail: number) => boolean}
+ */
 const tell = (name, detail) => !document.dispatchEvent(new CustomEvent(name, { detail, cancelable: true }));
+/** @type {(selector: string, root?: ParentNode) => boolean} */
 const press = (selector, root = document) => {
-  const found = [...root.querySelectorAll(selector)].find((e) => e.checkVisibility());
+  const found = all(selector, root).find((e) => e.checkVisibility());
   if (!found) return false;
-  if (found.tagName === "DETAILS") {
+  if (found instanceof HTMLDetailsElement) {
     found.open = true;
-    found.querySelector("select, input:not([type=hidden]), textarea")?.focus();
+    one("select, input:not([type=hidden]), textarea", found)?.focus();
   } else found.click();
   return true;
 };
 
+const BOX = 'input[type="checkbox"]';
 // The row under the cursor of the page's list ([data-cursor] marks rows; the first list wins).
 const Cursor = {
-  rows: () => [...document.querySelectorAll("[data-cursor]")].filter((row) => row.checkVisibility()),
-  current() {
-    return document.querySelector("[data-cursor].is-current");
-  },
+  rows: () => all("[data-cursor]").filter((row) => row.checkVisibility()),
+  current: () => one("[data-cursor].is-current"),
+  /** @param {number} step */
   move(step) {
     const rows = this.rows();
     if (!rows.length) return false;
-    const at = rows.indexOf(this.current() ?? document.querySelector("[data-cursor].is-marked"));
+    const from = this.current() ?? one("[data-cursor].is-marked"),
+      at = from ? rows.indexOf(from) : -1;
     const next = rows[Math.min(Math.max(at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step, 0), rows.length - 1)];
     this.current()?.classList.remove("is-current");
     next.classList.add("is-current");
     next.scrollIntoView({ block: "nearest" });
-    (next.querySelector("[data-open]") || next).focus({ preventScroll: true });
+    (one("[data-open]", next) ?? next).focus({ preventScroll: true });
     return true;
   },
   open() {
-    return !!this.current() && press("[data-open]", this.current());
+    const row = this.current();
+    return !!row && press("[data-open]", row);
   },
   select() {
-    const box = this.current()?.querySelector('input[type="checkbox"]');
-    if (box) box.click();
+    const row = this.current(),
+      box = row && one(BOX, row);
+    box?.click();
     return !!box;
   },
   clear() {
-    const boxes = document.querySelectorAll('[data-cursor] input[type="checkbox"]:checked');
+    const boxes = all(`[data-cursor] ${BOX}:checked`);
     boxes.forEach((box) => box.click());
     return boxes.length > 0;
   },
-  // On an incident's page the act is a button; in a list it goes to the selection, else to the row under the cursor.
+  /**
+   * On an incident's page the act is a button; in a list it goes to the selection, else to the row under the cursor.
+   * @param {string} name
+   */
   act(name) {
     if (press(`[data-act~="${name}"]`)) return true;
-    const form = document.querySelector("form[data-bulk]");
-    if (!form) return false;
-    const chosen = form.querySelectorAll('[data-cursor] input[type="checkbox"]:checked');
-    if (!chosen.length) {
-      const box = this.current()?.querySelector('input[type="checkbox"]');
-      if (!box) return false;
+    const form = one("form[data-bulk]");
+    if (!(form instanceof HTMLFormElement)) return false;
+    if (!one(`[data-cursor] ${BOX}:checked`, form)) {
+      const row = this.current(),
+        box = row && one(BOX, row);
+      if (!(box instanceof HTMLInputElement)) return false;
       box.checked = true;
     }
-    const button = form.querySelector(`[data-bulk-act="${name}"]`);
+    const button = one(`[data-bulk-act="${name}"]`, form);
     if (!button) return name === "correct" && this.open();
     form.requestSubmit(button);
     return true;
   },
+  /** @param {string} name */
   within(name) {
-    const root = this.current() || this.rows()[0];
+    const root = this.current() ?? this.rows()[0];
     return !!root && press(`[data-act="${name}"]`, root);
   },
 };
 
 function showSheet() {
-  const sheet = document.getElementById("keys-sheet");
-  const list = sheet.querySelector("[data-keys-list]");
+  const sheet = one("#keys-sheet"),
+    list = one("[data-keys-list]");
+  if (!(sheet instanceof HTMLDialogElement) || !list) return false;
   if (!list.childElementCount) {
     for (const group of new Set(KEYS.map((entry) => entry.group))) {
       const title = Object.assign(document.createElement("h3"), { textContent: group });
       const keys = Object.assign(document.createElement("dl"), { className: "keys" });
-      for (const entry of KEYS.filter((one) => one.group === group)) {
+      for (const entry of KEYS.filter((key) => key.group === group)) {
         const row = document.createElement("div");
         const name = document.createElement("dt");
         for (const part of entry.key.split(" "))
@@ -196,37 +213,37 @@ function showSheet() {
   return true;
 }
 
-(() => {
-  let prefix = "",
-    timer;
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    const at = event.target;
-    if (at.closest("dialog[open]")) return;
-    if (at.matches("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]")) {
-      if (event.key === "Escape") {
-        event.preventDefault();
-        at.blur();
-      }
-      return;
+const TYPED_INTO = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
+let prefix = "";
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
+document.addEventListener("keydown", (event) => {
+  const at = event.target;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !(at instanceof Element)) return;
+  if (at.closest("dialog[open]")) return;
+  if (at.matches(TYPED_INTO)) {
+    if (event.key === "Escape") {
+      event.preventDefault();
+      if (at instanceof HTMLElement) at.blur();
     }
-    if (event.key === "Enter" && at.matches("a, button, summary")) return;
-    const typed = prefix ? `${prefix} ${event.key}` : event.key;
-    clearTimeout(timer);
-    const entry = KEYS.find((one) => one.key === typed);
-    if (entry) {
+    return;
+  }
+  if (event.key === "Enter" && at.matches("a, button, summary")) return;
+  const typed = prefix ? `${prefix} ${event.key}` : event.key;
+  clearTimeout(timer);
+  const entry = KEYS.find(({ key }) => key === typed);
+  if (entry) {
+    prefix = "";
+    if (entry.run()) event.preventDefault();
+  } else if (!prefix && KEYS.some(({ key }) => key.startsWith(`${event.key} `))) {
+    prefix = event.key;
+    timer = setTimeout(() => {
       prefix = "";
-      if (entry.run()) event.preventDefault();
-    } else if (!prefix && KEYS.some((one) => one.key.startsWith(`${event.key} `))) {
-      prefix = event.key;
-      timer = setTimeout(() => {
-        prefix = "";
-      }, 1200);
-    } else {
-      prefix = "";
-    }
-  });
-  document.addEventListener("click", (event) => {
-    if (event.target.closest("[data-keys-sheet]")) showSheet();
-  });
-})();
+    }, 1200);
+  } else {
+    prefix = "";
+  }
+});
+document.addEventListener("click", (event) => {
+  if (hit(event, "[data-keys-sheet]")) showSheet();
+});

@@ -1,14 +1,21 @@
 // The log page: #L120-L134 marks lines (loading their window when it is not here), shift-click or J and K make a range,
 // the map jumps, search walks the bytes and is taken up again where the page was left.
 
-const head = document.querySelector("[data-log]");
-const base = head.dataset.log;
+import { all, hit, one } from "./dom.js";
+
+const head = one("[data-log]");
+const base = head?.dataset.log ?? "";
+/** @param {number} line */
 const at = (line) => `${base}?line=${line}#L${line}`;
 
+/** @type {() => [number, number] | null} the marked lines, both ends included */
 const range = () => {
   const found = /^#L(\d+)(?:-L?(\d+))?$/.exec(location.hash);
-  return found && [Number(found[1]), Number(found[2] || found[1])].sort((a, b) => a - b);
+  if (!found) return null;
+  const [a, b] = [Number(found[1]), Number(found[2] || found[1])];
+  return [Math.min(a, b), Math.max(a, b)];
 };
+/** @param {[number, number]} lines */
 const rowsOf = ([first, last]) => {
   const rows = [];
   for (let no = first; no <= Math.min(last, first + 5000); no += 1) {
@@ -26,8 +33,8 @@ const mark = (isScrolled = true) => {
     const url = new URL(location.href);
     if (url.searchParams.get("line") === String(wanted[0])) return;
     for (const name of ["from", "count", "level", "who", "masked"]) url.searchParams.delete(name);
-    url.searchParams.set("line", wanted[0]);
-    location.replace(url);
+    url.searchParams.set("line", String(wanted[0]));
+    location.replace(url.href);
     return;
   }
   rows.forEach((row) => row.classList.add("is-marked"));
@@ -35,31 +42,33 @@ const mark = (isScrolled = true) => {
   offer(wanted, rows);
 };
 // what can be done with the marked lines: taken along as a file or as words, looked at in all logs
+/** @type {(lines: [number, number], rows: HTMLElement[]) => void} */
 const offer = ([first, last], rows) => {
   const words = first === last ? `${first}` : `${first}–${last}`;
-  const raw = document.querySelector("[data-range-raw]");
-  raw.href = `${head.dataset.raw}?from=${first}&to=${last}`;
-  raw.querySelector("[data-range-words]").textContent = words;
-  const copy = document.querySelector("[data-range-copy]");
-  copy.hidden = false;
-  const text = rows.map((row) => row.querySelector(".text").textContent).join("\n");
-  copy.dataset.copy = `${location.href}\n\`\`\`\n${text}\n\`\`\`\n`;
-  const instant = rows[0].querySelector(".at a");
-  const link = document.querySelector('[data-act="instant"]');
-  if (instant && link) link.href = instant.href;
+  one("[data-range-raw]")?.setAttribute("href", `${head?.dataset.raw}?from=${first}&to=${last}`);
+  one("[data-range-raw] [data-range-words]")?.replaceChildren(words);
+  const copy = one("[data-range-copy]");
+  const text = rows.map((row) => one(".text", row)?.textContent).join("\n");
+  if (copy) {
+    copy.hidden = false;
+    copy.dataset.copy = `${location.href}\n\`\`\`\n${text}\n\`\`\`\n`;
+  }
+  const instant = one(".at a", rows[0])?.getAttribute("href");
+  if (instant) one('[data-act="instant"]')?.setAttribute("href", instant);
 };
 addEventListener("hashchange", () => mark());
 mark();
 
+/** @type {(first: number, last: number, isScrolled?: boolean) => void} */
 const show = (first, last, isScrolled) => {
   const url = new URL(location.href);
   url.hash = first === last ? `#L${first}` : `#L${first}-L${last}`;
-  if (url.searchParams.has("line")) url.searchParams.set("line", first);
+  if (url.searchParams.has("line")) url.searchParams.set("line", String(first));
   history.replaceState(null, "", url);
   mark(isScrolled);
 };
 document.addEventListener("click", (event) => {
-  const link = event.target.closest("#lines .no a");
+  const link = hit(event, "#lines .no a");
   if (!link || event.ctrlKey || event.metaKey) return;
   event.preventDefault();
   const no = Number(link.textContent);
@@ -68,11 +77,11 @@ document.addEventListener("click", (event) => {
 });
 document.addEventListener("logextend", (event) => {
   const now = range();
-  const current = document.querySelector("#lines tr.is-current");
+  const current = Number(one("#lines tr.is-current")?.id.slice(1));
   if (!now && !current) return;
-  const [first, last] = now ?? Array(2).fill(Number(current.id.slice(1)));
+  const [first, last] = now ?? [current, current];
   const row = document.getElementById(`L${now ? last : first}`);
-  const next = event.detail > 0 ? row?.nextElementSibling : last > first ? row?.previousElementSibling : row;
+  const next = by(event) > 0 ? row?.nextElementSibling : last > first ? row?.previousElementSibling : row;
   if (!next?.id) return;
   event.preventDefault();
   show(first, Number(next.id.slice(1)), false);
@@ -80,42 +89,45 @@ document.addEventListener("logextend", (event) => {
 });
 
 // the map: a slider over the file; pointing and keys only move, a click or Enter goes
-const parts = () => [...document.querySelectorAll("#log-map g")];
+/** @type {(event: Event) => number} by how much an event of the page's own moves */
+const by = (event) => /** @type {CustomEvent<number>} */ (event).detail;
+const parts = () => all("#log-map g");
+/** @param {HTMLElement | undefined} part */
+const words = (part) => part?.querySelector("title")?.textContent ?? "";
+/** @type {(map: HTMLElement, line: number) => number} */
 const place = (map, line) => {
   const total = Number(map.dataset.lines);
   const no = Math.min(Math.max(Math.round(line), 1), total);
   const part = parts().findLast((one) => Number(one.dataset.first) <= no);
-  map.setAttribute("aria-valuenow", no);
-  map.setAttribute(
-    "aria-valuetext",
-    `line ${no.toLocaleString("en")}; ${part?.querySelector("title").textContent ?? ""}`,
-  );
-  map.querySelector("[data-map-said]").textContent =
-    `line ${no.toLocaleString("en")} · ${part?.querySelector("title").textContent ?? ""}`;
+  map.setAttribute("aria-valuenow", String(no));
+  map.setAttribute("aria-valuetext", `line ${no.toLocaleString("en")}; ${words(part)}`);
+  one("[data-map-said]", map)?.replaceChildren(`line ${no.toLocaleString("en")} · ${words(part)}`);
   const cursor = map.querySelector(".at");
-  cursor.setAttribute("x", (1000 * (no - 1)) / total);
-  cursor.setAttribute("visibility", "visible");
+  cursor?.setAttribute("x", String((1000 * (no - 1)) / total));
+  cursor?.setAttribute("visibility", "visible");
   return no;
 };
+/** @type {(map: HTMLElement, event: MouseEvent) => number} */
 const under = (map, event) => {
-  const box = map.querySelector("svg").getBoundingClientRect();
+  const box = (one("svg", map) ?? map).getBoundingClientRect();
   return 1 + ((event.clientX - box.left) / box.width) * (Number(map.dataset.lines) - 1);
 };
 document.addEventListener("pointermove", (event) => {
-  const map = event.target.closest?.("#log-map[data-map]");
+  const map = hit(event, "#log-map[data-map]");
   if (map) place(map, under(map, event));
 });
 document.addEventListener("click", (event) => {
-  const map = event.target.closest("#log-map[data-map]");
+  const map = hit(event, "#log-map[data-map]");
   if (map) location.assign(at(place(map, under(map, event))));
 });
 document.addEventListener("keydown", (event) => {
-  const map = event.target.closest?.("#log-map[data-map]");
+  const map = hit(event, "#log-map[data-map]");
   if (!map || event.ctrlKey || event.metaKey || event.altKey) return;
   const total = Number(map.dataset.lines),
     now = Number(map.getAttribute("aria-valuenow")),
     step = Math.max(1, total / 180);
-  const to = {
+  /** @type {Record<string, number>} */
+  const keys = {
     ArrowLeft: now - step,
     ArrowDown: now - step,
     ArrowRight: now + step,
@@ -124,36 +136,35 @@ document.addEventListener("keydown", (event) => {
     PageDown: now + 10 * step,
     Home: 1,
     End: total,
-  }[event.key];
-  if (to === undefined && event.key !== "Enter") return;
+  };
+  if (!(event.key in keys) && event.key !== "Enter") return;
   event.preventDefault();
   if (event.key === "Enter") location.assign(at(now));
-  else place(map, to);
+  else place(map, keys[event.key]);
 });
 document.addEventListener("logerrors", (event) => {
-  const map = document.getElementById("log-map");
+  const map = one("#log-map");
   if (!map?.dataset.map) return;
   const here = Number(/line=(\d+)/.exec(location.search)?.[1] ?? map.getAttribute("aria-valuenow"));
+  const first = (/** @type {HTMLElement} */ part) => Number(part.dataset.first);
   const wanted = parts().filter(
-    (one) =>
-      Number(one.dataset.errors) &&
-      (event.detail > 0 ? Number(one.dataset.first) > here : Number(one.dataset.first) < here),
+    (part) => Number(part.dataset.errors) && (by(event) > 0 ? first(part) > here : first(part) < here),
   );
-  const part = event.detail > 0 ? wanted[0] : wanted.at(-1);
+  const part = by(event) > 0 ? wanted[0] : wanted.at(-1);
   if (!part) return;
   event.preventDefault();
   location.assign(`${base}?from=${part.dataset.first}&level=4`);
 });
 // lines that the search found (find.js): one that is here is marked, another one is opened
 document.addEventListener("logfound", (event) => {
-  const here = range()?.[0] ?? Number(document.querySelector("#lines tr[id]")?.id.slice(1) ?? 1) - 1;
-  const found = [...document.querySelectorAll("[data-find-lines] li")].map((item) => ({
+  const here = range()?.[0] ?? Number(one("#lines tr[id]")?.id.slice(1) ?? 1) - 1;
+  const found = all("[data-find-lines] li").map((item) => ({
     line: Number(item.dataset.line),
     link: item.querySelector("a"),
   }));
-  const hit = event.detail > 0 ? found.find((one) => one.line > here) : found.findLast((one) => one.line < here);
-  if (!hit) return;
+  const to = by(event) > 0 ? found.find(({ line }) => line > here) : found.findLast(({ line }) => line < here);
+  if (!to) return;
   event.preventDefault();
-  if (document.getElementById(`L${hit.line}`)) show(hit.line, hit.line);
-  else location.assign(hit.link.href);
+  if (document.getElementById(`L${to.line}`)) show(to.line, to.line);
+  else if (to.link) location.assign(to.link.href);
 });
