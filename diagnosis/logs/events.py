@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -90,30 +91,30 @@ class LogTable:
         mine = self.cells.filter(pl.col("masked").is_in(wanted.implode()))
         if files is not None:
             mine = mine.filter(pl.col("file").is_in(list(files)))
-        found, left = [], limit
-        for file in sorted(mine["file"].unique().to_list()):
-            lazy = self._scan(file).filter(pl.col("masked").is_in(wanted.implode()))
-            frame = (lazy.head(left) if left is not None else lazy).collect()
-            found.append(frame)
+        held = mine.group_by("file").agg(pl.col("n").sum()).sort("file")
+        if limit is not None:  # the cells tell how many files it takes
+            held = held.filter(pl.col("n").cum_sum() - pl.col("n") < limit)
+        chosen = held["file"].to_list()
+        found = []
+        for places in _batches([self._lines.get(file, 0) for file in chosen]):
+            rows = self._scan([chosen[place] for place in places])
+            found.append(rows.filter(pl.col("masked").is_in(wanted.implode())).collect())
             if len(found) == BATCH_FILES:  # a filtered frame keeps its file's whole buffers alive; copies do not
                 found = [pl.concat(found, rechunk=True)]
-            if left is not None:
-                left -= frame.height
-                if left <= 0:
-                    break
         if found:
-            return pl.concat(found, rechunk=True)
-        return self._scan(0).head(0).collect() if self.files else _empty_rows()
+            rows_found = pl.concat(found, rechunk=True)
+            return rows_found if limit is None else rows_found.head(limit)
+        return self._scan([0]).head(0).collect() if self.files else _empty_rows()
 
     def around(self, file: int, low: int, high: int) -> pl.DataFrame:
         """The rows of lines ``low`` to ``high`` (both included) of one file."""
-        return self._scan(file).filter(pl.col("line").is_between(low, high)).collect()
+        return self._scan([file]).filter(pl.col("line").is_between(low, high)).collect()
 
     def jumps(self, least: int) -> dict[int, int]:
         """How often the time of each file runs back by ``least`` ns or more; files in which it never does are left
         out.
         """
-        lines = dict(self.spans.select("file", "lines").iter_rows())
+        lines = self._lines
         back = (pl.col("own").diff() <= -least).sum()
         found: dict[int, int] = {}
         for files in _batches([lines.get(file, 0) for file in range(len(self.files))]):
@@ -130,18 +131,27 @@ class LogTable:
         """``masked`` and ``own`` of the lines of one file that state a time, in order."""
         return pl.scan_parquet(self.columns[file]).select("masked", own=_at(self.year_at)).drop_nulls("own").collect()
 
-    def _scan(self, file: int) -> pl.LazyFrame:
-        base = self.sources.filter(pl.col("file") == file)["source"].min() or 0
-        return pl.scan_parquet(self.columns[file]).select(
-            file=pl.lit(file, dtype=pl.UInt32),
-            line=pl.col("line"),
-            offset=pl.col("offset"),
-            length=pl.col("length"),
-            record=pl.col("record"),
-            at=_at(self.year_at).forward_fill(),
-            source=pl.col("source").cast(pl.UInt32) + pl.lit(base, dtype=pl.UInt32),
-            masked=pl.col("masked"),
-        )
+    @cached_property
+    def _lines(self) -> dict[int, int]:
+        """Lines of each file."""
+        return dict(self.spans.select("file", "lines").iter_rows())
+
+    @cached_property
+    def _bases(self) -> dict[int, int]:
+        """The least source of each file."""
+        return dict(self.sources.group_by("file").agg(pl.col("source").min()).iter_rows())
+
+    def _scan(self, files: Sequence[int]) -> pl.LazyFrame:
+        """The rows of some files; of several ones, all are read at once."""
+        bases = [self._bases.get(file, 0) for file in files]
+        if len(files) == 1:
+            rows = _of_file(self.columns[files[0]], files[0], bases[0])
+            at = _at(self.year_at).forward_fill()
+        else:
+            counts = [self._lines.get(file, 0) for file in files]
+            rows = _together(self.columns, files, counts, bases, ("offset", "length", "record")).lazy()
+            at = _at(self.year_at).forward_fill().over("file")
+        return rows.select("file", "line", "offset", "length", "record", at.alias("at"), "source", "masked")
 
 
 def _at(year_at: int | None) -> pl.Expr:
@@ -317,10 +327,15 @@ def _batches(lines: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _together(
-    columns: Sequence[Path], files: Sequence[int], lines: Sequence[int], bases: Sequence[int] = ()
+    columns: Sequence[Path],
+    files: Sequence[int],
+    lines: Sequence[int],
+    bases: Sequence[int] = (),
+    also: Sequence[str] = (),
 ) -> pl.DataFrame:
     """The rows of several small files, one after another, with their ``file``: far cheaper than a query for each."""
-    rows = pl.read_parquet([columns[file] for file in files], columns=["line", "source", "masked", "time", "flags"])
+    names = ["line", "source", "masked", "time", "flags", *also]
+    rows = pl.read_parquet([columns[file] for file in files], columns=names)
     rows = rows.with_columns(file=pl.Series(np.repeat(np.array(files, np.uint32), lines)))
     if bases:
         rows = rows.with_columns(source=pl.col("source") + pl.Series(np.repeat(np.array(bases, np.uint32), lines)))
