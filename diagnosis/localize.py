@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from diagnosis import taxonomy
 from diagnosis.result import LogDiagnosis, Suspect, Verdict
-from diagnosis.stacks.cause import cause as stack_cause
+from diagnosis.stacks.stack_cause import cause as stack_cause
 
 #: How much each kind of evidence is believed, measured on the practice sets (docs/log-engine.md).
 TRUST: Final = {"logs": 0.95, "stacks": 0.9, "flows": 0.85}

@@ -10,7 +10,7 @@ from celery import shared_task
 from ingest import broker
 from ingest.models import Run
 from ingest.services import sweeping, watching
-from ingest.services.parsing import artifacts_parse
+from ingest.services.artifact_parsing import artifacts_parse
 from ingest.services.queueing import Act, work_next
 from ingest.services.unpacking import upload_unpack
 from ingest.signals import swept, tidied

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.timeline import write_phases
+from diagnosis.flows.rank_lanes import write_phases
 from scripts.chromium import find_or_install
 from scripts.run import web_command
 from scripts.services import free_port, spawn, stop, wait_until

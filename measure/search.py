@@ -26,7 +26,7 @@ GOAL_MS = 150
 
 def kinds(rng: random.Random, lines: list[str]) -> dict[str, Callable[[], str]]:
     """Kind of search → a new search of that kind at each call. Words come from the stored lines."""
-    from triage.search.words import words_of
+    from triage.search.word_rules import words_of
 
     def line() -> list[str]:
         return words_of(rng.choice(lines)) or ["error"]

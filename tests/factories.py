@@ -14,7 +14,7 @@ from ingest.models import Attempt, Cluster, Job, Run, Team
 from ingest.services import Work
 from triage.domain.report_facts import week_of
 from triage.models import Diagnosis, Incident, SearchEntry, Suspect
-from triage.search import words
+from triage.search import word_rules
 
 _count = itertools.count(1)
 
@@ -87,8 +87,8 @@ def make_incident(
         happened_at=happened_at,
         **fields,
     )
-    about = words.entry([incident.headline, attempt.job.name, attempt.job.slug])
-    SearchEntry.objects.create(incident=incident, about=about, said=words.entry(said))
+    about = word_rules.entry([incident.headline, attempt.job.name, attempt.job.slug])
+    SearchEntry.objects.create(incident=incident, about=about, said=word_rules.entry(said))
     for position, entity in enumerate(accused):
         node, _ = attempt.job.cluster.nodes.get_or_create(name=entity)
         Suspect.objects.create(

@@ -15,11 +15,11 @@ from ingest import broker
 from ingest.models import Job, Run
 from ingest.signals import artifact_ready, job_deleting, run_failed, swept, tidied
 from triage.models import Activity
-from triage.services.access import roles_make
-from triage.services.deleting import deletion_record
+from triage.services.deletion_record import deletion_record
 from triage.services.indexing import search_entries_rename
 from triage.services.ownership import team_follow
 from triage.services.retention import old_evidence_remove
+from triage.services.role_groups import roles_make
 from triage.services.webhook_delivery import deliveries_due, deliveries_tidy
 from triage.services.webhook_events import activity_announce, evidence_announce, failure_announce
 from triage.services.webhooks import delivery_wake

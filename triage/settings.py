@@ -166,12 +166,12 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 
 # Sign-in, passwords and second factor. Limits count attempts for each address ("ip") and each account ("key").
-ACCOUNT_ADAPTER = "triage.accounts.AccountAdapter"
+ACCOUNT_ADAPTER = "triage.account_adapters.AccountAdapter"
 ACCOUNT_FORMS = {
-    "login": "triage.accounts.SignIn",
-    "change_password": "triage.accounts.ChangePassword",
-    "reset_password": "triage.accounts.ResetPassword",
-    "reset_password_from_key": "triage.accounts.NewPassword",
+    "login": "triage.account_adapters.SignIn",
+    "change_password": "triage.account_adapters.ChangePassword",
+    "reset_password": "triage.account_adapters.ResetPassword",
+    "reset_password_from_key": "triage.account_adapters.NewPassword",
 }
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
@@ -190,7 +190,7 @@ ACCOUNT_RATE_LIMITS = {
 }
 # number of proxies before this site that may set X-Forwarded-For
 ALLAUTH_TRUSTED_PROXY_COUNT = env_int("FAULTLINE_PROXIES", 1 if IS_BEHIND_TLS else 0)
-MFA_ADAPTER = "triage.accounts.SecondStepAdapter"
+MFA_ADAPTER = "triage.account_adapters.SecondStepAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_ALLOW_UNVERIFIED_EMAIL = True  # e-mail is not part of it
 MFA_TOTP_TOLERANCE = 1  # one step of 30 s in both directions: clocks of phones differ

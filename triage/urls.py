@@ -6,12 +6,12 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView
 
-from triage.views import all_logs, checks, client, incident, job_tabs, jobs, logs, queue, running, site, tried
+from triage.views import all_logs, checks, client_download, incident, job_tabs, jobs, logs, queue, running, site, tried
 
 handler400 = site.bad_request
 handler403 = site.forbidden
 handler404 = site.not_found
-handler429 = "triage.accounts.too_often"
+handler429 = "triage.account_adapters.too_often"
 handler500 = site.server_error
 
 # the admin uses the site's sign-in: its own has no rate limits and no second factor
@@ -82,7 +82,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("", include("triage.urls_accounts")),
     *oidc_urls(),
-    path("faultline.pyz", client.download, name="client"),
+    path("faultline.pyz", client_download.download, name="client"),
     path("healthz", site.healthz, name="healthz"),
     path("metrics", site.metrics, name="metrics"),
 ]

@@ -7,7 +7,7 @@ from allauth.mfa.totp import views as totp
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from triage import accounts
+from triage import account_adapters
 
 urlpatterns = [
     path("sign-in/", views.login, name="account_login"),
@@ -22,7 +22,7 @@ urlpatterns = [
     path("sign-in/new-password/done/", views.password_reset_from_key_done, name="account_reset_password_from_key_done"),
     path("sign-out/", LogoutView.as_view(), name="logout"),
     path("account/password/", views.password_change, name="account_change_password"),
-    path("account/password/none/", accounts.no_password, name="account_set_password"),
+    path("account/password/none/", account_adapters.no_password, name="account_set_password"),
     path("account/confirm/", views.reauthenticate, name="account_reauthenticate"),
     path("account/confirm/code/", second_step.reauthenticate, name="mfa_reauthenticate"),
     path("account/second-step/", second_step.index, name="mfa_index"),

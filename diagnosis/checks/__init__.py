@@ -4,8 +4,8 @@ The checks are data (``checks.toml``). Output that somebody uploads or pastes is
 finds it among the artifacts, :func:`weighed` moves the suspects by it. ``conclusion.next_check`` offers the next one.
 """
 
-from diagnosis.checks.load import Check, Outcome, load
-from diagnosis.checks.read import Result, placed, read, recognised
+from diagnosis.checks.check_outputs import Result, placed, read, recognised
+from diagnosis.checks.check_table import Check, Outcome, load
 from diagnosis.checks.weigh import shares, weighed
 
 __all__ = [

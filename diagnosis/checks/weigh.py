@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from diagnosis import taxonomy
-from diagnosis.checks.read import Result
+from diagnosis.checks.check_outputs import Result
 from diagnosis.result import Suspect
 
 #: From here on a suspect is accused (as in ``diagnosis.localize``).

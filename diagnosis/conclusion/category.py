@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from diagnosis import taxonomy
 from diagnosis.checks import weigh
-from diagnosis.checks.read import Result
+from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion.model import Finding
 from diagnosis.result import LogDiagnosis
-from diagnosis.stacks.cause import cause
+from diagnosis.stacks.stack_cause import cause
 from diagnosis.taxonomy import UNKNOWN
 
 NONE: Final = "none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from diagnosis.checks.read import Result
+from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion import category as categories
 from diagnosis.conclusion import disagreements, findings, slowdowns
 from diagnosis.conclusion import fault as faults

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from diagnosis.checks.read import Result
+from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion.model import Finding
 from diagnosis.result import LogDiagnosis, Suspect
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from diagnosis.checks.read import Result
+from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion.model import Finding, Place, Slowdown
 from diagnosis.model import JobHints, Role
 from diagnosis.result import LineRef, LogDiagnosis, LogEvent

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from diagnosis.checks.load import Check, Outcome, load
-from diagnosis.checks.read import Result
+from diagnosis.checks.check_outputs import Result
+from diagnosis.checks.check_table import Check, Outcome, load
 from diagnosis.checks.weigh import BEFORE, updated
 from diagnosis.conclusion.model import OPEN, Fault, Place
 

@@ -25,10 +25,10 @@ def sniff(head: bytes, path: str) -> str | None:
 
 
 def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
-    """One artifact to normalised records and facts; see ``parsing.parse_flow``."""
-    from diagnosis.flows import parsing  # noqa: PLC0415
+    """One artifact to normalised records and facts; see ``flow_parsing.parse_flow``."""
+    from diagnosis.flows import flow_parsing  # noqa: PLC0415
 
-    return parsing.parse_flow(stream, path, hints, work)
+    return flow_parsing.parse_flow(stream, path, hints, work)
 
 
 def diagnose_flows(
@@ -49,7 +49,7 @@ def diagnose_flows(
 
 
 def timeline_view(table: Path, t0: float, t1: float, width: int = 400) -> dict[str, Any]:
-    """What a page draws of one job's table; see ``timeline.timeline_view``."""
-    from diagnosis.flows import timeline  # noqa: PLC0415
+    """What a page draws of one job's table; see ``rank_lanes.timeline_view``."""
+    from diagnosis.flows import rank_lanes  # noqa: PLC0415
 
-    return timeline.timeline_view(table, t0, t1, width)
+    return rank_lanes.timeline_view(table, t0, t1, width)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import Pairs
 from diagnosis.flows.parallelism import Layout
+from diagnosis.flows.pipeline_stages import StageTimes
 from diagnosis.flows.slowness import Slow
-from diagnosis.flows.stages import StageTimes
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.transfers import Transfers
 

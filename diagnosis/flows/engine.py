@@ -12,13 +12,14 @@ import numpy as np
 from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture, load
 from diagnosis.flows.chapters import chapters
-from diagnosis.flows.clocks import corrected, together
-from diagnosis.flows.describe import blocked, capture_panel, describe, empty_report
-from diagnosis.flows.explain import explain
+from diagnosis.flows.clock_offsets import corrected, together
+from diagnosis.flows.flow_report import blocked, capture_panel, describe, empty_report
 from diagnosis.flows.jobs import JobFlows, recognise
 from diagnosis.flows.pairs import DP, classify, clocks_disagree
 from diagnosis.flows.parallelism import find_layout, rings_of
+from diagnosis.flows.pipeline_stages import stage_times
 from diagnosis.flows.ports import port_captures
+from diagnosis.flows.slow_reasons import explain
 from diagnosis.flows.slowness import (
     Episode,
     Slow,
@@ -30,7 +31,6 @@ from diagnosis.flows.slowness import (
     slow_transfers,
     uneven_stages,
 )
-from diagnosis.flows.stages import stage_times
 from diagnosis.flows.stated import disagreement
 from diagnosis.flows.steps import find_steps, with_work
 from diagnosis.flows.stragglers import settled, stragglers

@@ -22,7 +22,7 @@ from diagnosis.flows.arrays import runs
 from diagnosis.flows.capture import Bools, Capture, Floats, Ints
 from diagnosis.flows.pairs import DP
 from diagnosis.flows.parallelism import Layout
-from diagnosis.flows.stages import StageTimes, as_usual, slower_than_before, unbalanced
+from diagnosis.flows.pipeline_stages import StageTimes, as_usual, slower_than_before, unbalanced
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.transfers import Transfers
 from diagnosis.stats import centre

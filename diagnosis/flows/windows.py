@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from diagnosis.flows.capture import Capture, Floats, Ints, Offset
-from diagnosis.flows.clocks import FINE, Heard, collectors, pile
+from diagnosis.flows.clock_offsets import FINE, Heard, collectors, pile
 
 #: Windows begin apart when they do so by more than this, seconds and share of their length.
 APART_S = 1.0

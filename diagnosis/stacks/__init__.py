@@ -6,6 +6,6 @@
 from __future__ import annotations
 
 from diagnosis.stacks.diagnose import diagnose_stacks
-from diagnosis.stacks.read import parse_stack, sniff
+from diagnosis.stacks.dump_reading import parse_stack, sniff
 
 __all__ = ["diagnose_stacks", "parse_stack", "sniff"]

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from diagnosis.stacks.cluster import Group, fold
-from diagnosis.stacks.frames import spoken
 from diagnosis.stacks.layout import Layout
+from diagnosis.stacks.stack_frames import spoken
 from diagnosis.stacks.waitgraph import ends_of_chains, held_up
 from diagnosis.stacks.waits import COMM, COMPUTE, DEVICE, HOST, LOCAL
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from diagnosis.stacks import faulthandler, gdb, prefixes, pyspy, pystack
-from diagnosis.stacks.frames import OK, TRUNCATED, Dump
+from diagnosis.stacks.stack_frames import OK, TRUNCATED, Dump
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 MAX_LINE = 16_384

@@ -1,7 +1,7 @@
 """Grouping equal stacks, telling the dominant groups from the outliers (ByteRobust, section 5.1).
 
 Under one silent fault most healthy machines show the same stacks. Two ranks are equal when their compared frames are
-(function and base name of the file, see :func:`~diagnosis.stacks.frames.comparable`).
+(function and base name of the file, see :func:`~diagnosis.stacks.stack_frames.comparable`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from diagnosis.stacks.frames import FAILED, OK, Frame, comparable
 from diagnosis.stacks.identify import Process
+from diagnosis.stacks.stack_frames import FAILED, OK, Frame, comparable
 from diagnosis.stacks.waits import COMM, Activity, activity, call_site
 
 #: A group is dominant from this share of the compared ranks on; the largest always is, if it has company.

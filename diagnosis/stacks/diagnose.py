@@ -9,12 +9,12 @@ from typing import Any
 from diagnosis.model import Kind, OnStage, Parsed, silent
 from diagnosis.stacks import collectives, ras
 from diagnosis.stacks.blame import MISSING_SHARE, Blame, who
+from diagnosis.stacks.dump_sources import find_layout, node_names, one_job, with_world
 from diagnosis.stacks.flight_recorder import unspan
-from diagnosis.stacks.frames import unpack
 from diagnosis.stacks.identify import TRAINER, Process, census, host_directories, rank_and_node
 from diagnosis.stacks.layout import Layout
-from diagnosis.stacks.report import Findings, to_report
-from diagnosis.stacks.sources import find_layout, node_names, one_job, with_world
+from diagnosis.stacks.stack_frames import unpack
+from diagnosis.stacks.stack_report import Findings, to_report
 from diagnosis.stacks.threads import odd_threads, odd_workers
 from diagnosis.stacks.voting import Outcome, decide, one_round
 

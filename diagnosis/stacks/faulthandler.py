@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from diagnosis import numbers
-from diagnosis.stacks.frames import Dump, Frame, Thread
+from diagnosis.stacks.stack_frames import Dump, Frame, Thread
 
 THREAD = re.compile(r"^(Current thread|Thread) (0x[0-9a-fA-F]+)(?: \[(.*?)\])? \(most recent call first\):\s*$")
 FRAME = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.+?)\s*$')

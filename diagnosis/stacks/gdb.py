@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from diagnosis.stacks.frames import Dump, Frame, Thread
+from diagnosis.stacks.stack_frames import Dump, Frame, Thread
 
 THREAD = re.compile(
     r'^Thread (\d+) \((?:Thread (0x[0-9a-fA-F]+) )?\(?LWP (\d+)\)?(?: "(.*?)")?[^)]*\)(?: \(Exiting\))?:\s*$'

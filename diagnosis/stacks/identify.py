@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from diagnosis import numbers
-from diagnosis.stacks.frames import FAILED, OK, Dump
 from diagnosis.stacks.layout import Layout
+from diagnosis.stacks.stack_frames import FAILED, OK, Dump
 
 TRAINER, AGENT, LOADER, SAVER, HELPER = "trainer", "agent", "loader", "saver", "helper"
 

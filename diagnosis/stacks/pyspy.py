@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from diagnosis.stacks.frames import FAILED, TRUNCATED, Dump, Frame, Thread
+from diagnosis.stacks.stack_frames import FAILED, TRUNCATED, Dump, Frame, Thread
 
 PROCESS = re.compile(r"^Process (\d+): (.*)$")
 PARENT = re.compile(r"^Parent Process (\d+): ")

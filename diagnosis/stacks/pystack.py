@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from diagnosis import numbers
-from diagnosis.stacks.frames import Dump, Frame, Thread
+from diagnosis.stacks.stack_frames import Dump, Frame, Thread
 
 THREAD = re.compile(
     r"^(?:Traceback for thread"

@@ -10,8 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from diagnosis.stacks.cluster import key_of
-from diagnosis.stacks.frames import Thread, spoken
 from diagnosis.stacks.identify import LOADER, SAVER, TRAINER, Process
+from diagnosis.stacks.stack_frames import Thread, spoken
 
 _NUMBER = re.compile(r"[-_]?\d+")
 

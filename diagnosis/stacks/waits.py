@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from diagnosis.stacks.frames import Frame
+from diagnosis.stacks.stack_frames import Frame
 
 COMM: Final = "comm"  # in a collective or point-to-point call: waits for peers
 DEVICE: Final = "device"  # waits for its own GPU, which may itself wait for peers

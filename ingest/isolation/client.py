@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ingest.isolation import messages
+from ingest.isolation import framing
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class Keeper:
         has_answered = False
         try:
             try:
-                messages.send_pickle(reader, (name, limits.memory_bytes, arguments))
+                framing.send_pickle(reader, (name, limits.memory_bytes, arguments))
                 answer = self._talk(reader, handlers, limits)
             except (EOFError, ValueError, ConnectionError):
                 raise self._ended(limits) from None
@@ -134,7 +134,7 @@ class Keeper:
                 continue
             reader.settimeout(60)  # once begun, a message arrives completely
             try:
-                message = messages.receive_json(reader)
+                message = framing.receive_json(reader)
             except TimeoutError:
                 raise EOFError from None
             finally:
@@ -142,7 +142,7 @@ class Keeper:
             if "tell" in message:
                 handlers[message["tell"]](*message["arguments"])
             elif "ask" in message:
-                messages.send_pickle(reader, handlers[message["ask"]](*message["arguments"]))
+                framing.send_pickle(reader, handlers[message["ask"]](*message["arguments"]))
             else:
                 return dict(message)
             heard = time.monotonic()
@@ -183,12 +183,12 @@ class Keeper:
     def _status(self) -> int:
         assert self._control is not None
         data = b""
-        while len(data) < messages.STATUS.size:
-            more = self._control.recv(messages.STATUS.size - len(data))
+        while len(data) < framing.STATUS.size:
+            more = self._control.recv(framing.STATUS.size - len(data))
             if not more:
                 raise EOFError
             data += more
-        return int(messages.STATUS.unpack(data)[0])
+        return int(framing.STATUS.unpack(data)[0])
 
     def _ended(self, limits: Limits) -> Lost:
         """Why the reader ended."""

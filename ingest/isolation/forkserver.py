@@ -21,7 +21,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Final
 
-from ingest.isolation import messages
+from ingest.isolation import framing
 
 _PAGE: Final = resource.getpagesize()
 _DEATH_OF_PARENT: Final = 1  # PR_SET_PDEATHSIG of linux/prctl.h
@@ -44,7 +44,7 @@ def main(descriptor: int, module: str) -> None:
             reader = 0
             if asked != b"k":
                 return
-            worker.sendall(messages.STATUS.pack(status))
+            worker.sendall(framing.STATUS.pack(status))
             continue
         _end(reader)
         reader = os.fork()
@@ -53,7 +53,7 @@ def main(descriptor: int, module: str) -> None:
             _serve(socket.socket(fileno=fds[0]), inside)
             os._exit(0)
         os.close(fds[0])
-        worker.sendall(messages.STATUS.pack(reader))
+        worker.sendall(framing.STATUS.pack(reader))
 
 
 def _end(reader: int) -> int:
@@ -79,7 +79,7 @@ def _serve(worker: socket.socket, inside: Any) -> None:
     limit = 0
     while True:
         try:
-            name, memory_bytes, arguments = messages.receive_pickle(worker)
+            name, memory_bytes, arguments = framing.receive_pickle(worker)
         except (EOFError, OSError):
             return
         if memory_bytes != limit:
@@ -99,7 +99,7 @@ def _serve(worker: socket.socket, inside: Any) -> None:
             }
         is_last = "failed" in answer or bool(limit and data_bytes() - before > limit // 2)
         try:
-            messages.send_json(worker, {**answer, "last": is_last})
+            framing.send_json(worker, {**answer, "last": is_last})
         except OSError:
             return
         if is_last:
@@ -116,13 +116,13 @@ class Line:
     def tell(self, name: str, *arguments: Any) -> None:
         """Send a message; no answer comes."""
         self._told_at = time.monotonic()
-        messages.send_json(self._worker, {"tell": name, "arguments": arguments})
+        framing.send_json(self._worker, {"tell": name, "arguments": arguments})
 
     def ask(self, name: str, *arguments: Any) -> Any:
         """Request something from the worker, and wait for its result."""
         self._told_at = time.monotonic()
-        messages.send_json(self._worker, {"ask": name, "arguments": arguments})
-        return messages.receive_pickle(self._worker)
+        framing.send_json(self._worker, {"ask": name, "arguments": arguments})
+        return framing.receive_pickle(self._worker)
 
     def beat(self) -> None:
         """Report that the work continues, at most once a second."""

@@ -3,9 +3,9 @@
 from ingest.refusals import Refused
 from ingest.services.artifacts import artifact_delete
 from ingest.services.deleting import busy_with, cluster_delete, job_delete
-from ingest.services.diagnosing import diagnosis_request, revision_close
 from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_change, job_create
 from ingest.services.receiving import Receipt, artifact_receive, part_receive
+from ingest.services.revisions import diagnosis_request, revision_close
 from ingest.services.runs import run_do, run_retry
 from ingest.services.tokens import token_create, token_revoke, token_use, tokens_revoke
 from ingest.services.work import Work

@@ -15,7 +15,7 @@ from diagnosis.logs.mask import VERSION
 from ingest import storage
 from ingest.isolation import Lost
 from ingest.models import HistoryEntry, Job, Outcome, RunLog
-from ingest.services.reading import engine_call
+from ingest.services.engine_calls import engine_call
 from ingest.services.work import Work
 
 #: a job is compared with the newest healthy jobs of its family; more of them cost time and change nothing

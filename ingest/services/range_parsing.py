@@ -12,7 +12,7 @@ from diagnosis import ParseHints, sniff
 from ingest import storage, temp_files
 from ingest.models import Artifact
 from ingest.services import parse_results
-from ingest.services.reading import artifact_read, engine_call
+from ingest.services.engine_calls import artifact_read, engine_call
 from ingest.services.work import Work
 
 

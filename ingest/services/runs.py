@@ -22,7 +22,7 @@ from ingest import processes, slots
 from ingest.isolation import Lost
 from ingest.models import Artifact, Run, RunLog
 from ingest.refusals import DATABASE_ERRORS, Refused
-from ingest.services.diagnosing import revision_close
+from ingest.services.revisions import revision_close
 from ingest.services.sending import run_enqueue
 from ingest.services.settling import SETTLING
 from ingest.services.work import Postponed, Superseded, Work

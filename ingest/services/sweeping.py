@@ -12,9 +12,9 @@ from django.utils import timezone
 from ingest import broker, storage, temp_files
 from ingest.models import Blob, IdempotencyKey, Run, Upload
 from ingest.refusals import Refused
-from ingest.services.diagnosing import jobs_due, revision_close
 from ingest.services.evidence_removal import removal_finish
 from ingest.services.resuming import upload_close
+from ingest.services.revisions import jobs_due, revision_close
 from ingest.services.runs import is_abandoned, run_fail, run_release
 from ingest.services.sending import run_send
 from ingest.services.work import TOO_LONG, is_overdue

@@ -15,7 +15,7 @@ from ingest.isolation import Lost
 from ingest.models import RunLog, Upload
 from ingest.refusals import translate_storage_errors
 from ingest.services.artifacts import Incoming, artifacts_add
-from ingest.services.reading import engine_call
+from ingest.services.engine_calls import engine_call
 from ingest.services.work import Work
 
 #: members recorded in one transaction

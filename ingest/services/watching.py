@@ -22,9 +22,9 @@ from ingest import storage, temp_files
 from ingest.isolation import Lost, call
 from ingest.models import Attempt, Job, Upload, Watch
 from ingest.services.artifacts import Incoming, artifacts_add
-from ingest.services.diagnosing import diagnosis_request
-from ingest.services.reading import limits
+from ingest.services.engine_calls import limits
 from ingest.services.resuming import part_of
+from ingest.services.revisions import diagnosis_request
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from diagnosis.logs.clues import shared_leaf
 from diagnosis.model import JobHints
 from diagnosis.pipeline import diagnose
 from diagnosis.result import LogDiagnosis, Suspect, Verdict
-from diagnosis.stacks import cause as stack_cause
-from diagnosis.stacks import waits
+from diagnosis.stacks import stack_cause, waits
 from tests.diagnosis.synthetic import Job, read_files
 from tests.diagnosis.test_log_engine import fallen_gpu
 

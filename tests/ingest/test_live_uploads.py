@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from ingest.models import Artifact, Upload
 from ingest.selectors.progress import progress
-from ingest.services import diagnosing, sweeping
+from ingest.services import revisions, sweeping
 from tests.ingest.conftest import LOG, sha
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.ingest.urls")]
@@ -83,7 +83,7 @@ def test_a_growing_file_holds_no_diagnosis_up_and_the_page_says_that_it_is_follo
     url = begin(api, job)["Location"]
     send(api, url, LOG[:100], 0)
     put("other.log", LOG)
-    assert diagnosing.diagnosis_request(job=job) is not None
+    assert revisions.diagnosis_request(job=job) is not None
     step = progress(job).steps[0]
     assert (step.name, step.state, step.text) == ("following", "active", "1 growing file, 100 bytes so far")
 

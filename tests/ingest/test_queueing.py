@@ -152,26 +152,27 @@ def _unpack() -> Any:
 def test_a_unit_of_files_that_had_its_share_goes_on_later_and_loses_nothing(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ingest.services import parsing
+    from ingest.services import artifact_parsing
 
     monkeypatch.setattr(work, "SHORT_S", -1.0)
     monkeypatch.setattr(runs, "MAX_WAITS", 1)  # it is no sign of trouble, however often it happens
-    monkeypatch.setattr(parsing, "_BATCH", 1)
+    monkeypatch.setattr(artifact_parsing, "_BATCH", 1)
     monkeypatch.setattr("ingest.broker.send", lambda *_, **__: True)
     for n in range(3):
         services.artifact_receive(job=job, path=f"{n}.log", chunks=[LOG + b"%d\n" % n])
     counts = []
     while Run.objects.filter(state="queued").exists():
-        queueing.work_next({"parse": parsing.artifacts_parse}, requested=0)
+        queueing.work_next({"parse": artifact_parsing.artifacts_parse}, requested=0)
         counts.append(Artifact.objects.filter(state="parsed").count())
     assert counts == [1, 2, 3]
     assert [(run.tries, run.own_tries) for run in Run.objects.filter(artifacts__path="0.log")] == [(3, 1)]
 
 
 def test_a_diagnosis_of_many_files_is_long_work(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ingest.services import diagnosing
 
-    monkeypatch.setattr(diagnosing, "_LONG_FILES", 1)
+    from ingest.services import revisions
+
+    monkeypatch.setattr(revisions, "_LONG_FILES", 1)
     for n in range(2):
         services.artifact_receive(job=job, path=f"{n}.log", chunks=[LOG + b"%d\n" % n])
     run = services.diagnosis_request(job=job)

@@ -55,7 +55,7 @@ def test_a_revision_is_closed_by_itself_when_nothing_more_comes(job: Job, ready:
 def test_asking_before_the_evidence_is_read_diagnoses_as_soon_as_it_is(job: Job, ready: list[Any], paused: Any) -> None:
     send(job)
     assert services.diagnosis_request(job=job) is None
-    from ingest.services.parsing import artifacts_parse
+    from ingest.services.artifact_parsing import artifacts_parse
 
     services.run_do(Run.objects.get().pk, artifacts_parse)
     assert len(ready) == 1

@@ -77,7 +77,7 @@ def test_a_file_is_read_again_after_one_dead_worker_and_left_out_after_two(job: 
     send(job, "a.log")
     send(job, "b.log", LOG + b"more\n")
     run = Run.objects.get(kind="parse")
-    from ingest.services.parsing import artifacts_parse
+    from ingest.services.artifact_parsing import artifacts_parse
 
     gone = f"{processes.machine()}#999999999:1"
     for tries, expected in ((1, {"a.log": "parsed", "b.log": "parsed"}), (2, {"a.log": "failed", "b.log": "parsed"})):

@@ -12,7 +12,7 @@ from tests.pages import page_text
 from tests.triage.report import T0, healthy, sample
 from triage.selectors.events import Filter, job_events
 from triage.services.diagnosing import diagnosis_store
-from triage.trace import trace_bytes
+from triage.timeline_trace import trace_bytes
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,7 @@ from tests.pages import page_text
 from tests.triage.report import sample
 from triage import search
 from triage.models import Incident, SearchEntry
-from triage.search import words
+from triage.search import word_rules
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db
@@ -137,9 +137,9 @@ def test_a_search_costs_one_query_however_many_words_it_has(stored):
 
 
 def test_an_entry_is_bounded_whatever_the_evidence_is():
-    text = words.entry([f"{n} {'x' * 5000} " + "ab " * 4000 for n in range(500)])
-    assert len(text.split()) <= words.MAX_WORDS + words.MAX_NAMES * 10
-    assert max(map(len, text.split())) == words.MAX_WORD
+    text = word_rules.entry([f"{n} {'x' * 5000} " + "ab " * 4000 for n in range(500)])
+    assert len(text.split()) <= word_rules.MAX_WORDS + word_rules.MAX_NAMES * 10
+    assert max(map(len, text.split())) == word_rules.MAX_WORD
 
 
 def test_nobody_finds_what_they_may_not_see(client, stored):

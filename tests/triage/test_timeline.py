@@ -8,8 +8,8 @@ from itertools import groupby
 
 from tests.triage.report import T0, sample
 from triage.lanes import folded, unfolded
-from triage.timeline import COLUMNS, MAX_MARKS, MAX_ROWS, NAMELESS, STATES, timeline_figure
-from triage.trace import trace_events
+from triage.timeline_figure import COLUMNS, MAX_MARKS, MAX_ROWS, NAMELESS, STATES, timeline_figure
+from triage.timeline_trace import trace_events
 
 
 def figure(timeline=None, **options):

@@ -8,7 +8,7 @@ from triage.models.incident import Incident
 
 
 class SearchEntry(models.Model):
-    """The words of one incident, split by ``triage.search.words``; written in the transaction that stores its
+    """The words of one incident, split by ``triage.search.word_rules``; written in the transaction that stores its
     diagnosis.
 
     Triggers of the database update the indexes (migration 0004): on SQLite the FTS5 tables ``triage_search_words`` and

@@ -13,7 +13,7 @@ from diagnosis.conclusion.model import CONDITIONS
 from diagnosis.model import STAGES, SYMPTOMS
 from ingest.models import Node, Team
 from triage.models import Incident, Suspect
-from triage.search import evidence
+from triage.search import evidence_words
 from triage.search.grammar import SearchError, Term
 from triage.search.kinds import (
     JOB_LOOKUPS,
@@ -43,7 +43,7 @@ def _team(term: Term, asker: Asker) -> Q:
 
 def _said(term: Term, asker: Asker) -> Q:
     no_operator(term)
-    return evidence.word_q(term, "said")
+    return evidence_words.word_q(term, "said")
 
 
 def _entity_q(value: str) -> Q:
@@ -145,7 +145,7 @@ ALL = (
         "rank",
         "a rank that is accused, or that lines of the root cause name",
         "rank:5",
-        lambda term, asker: evidence.rank_q(term),
+        lambda term, asker: evidence_words.rank_q(term),
         lambda term: f"naming rank {listed(term.values).replace('..', ' to ')}",
     ),
     Key(
@@ -159,7 +159,7 @@ ALL = (
         "signature",
         "the rule that matched a message",
         "signature:nvidia.xid.79",
-        lambda term, asker: evidence.signature_q(term),
+        lambda term, asker: evidence_words.signature_q(term),
         named("with a message of the rule"),
     ),
     job_key("job", "the job's address or name", "job:llama-*", said="of job"),

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from triage.models import Incident
-from triage.search.evidence import is_exact, words_q
+from triage.search.evidence_words import is_exact, words_q
 from triage.search.grammar import Group, Item, SearchError, Term, items_of
 from triage.search.keys import key_of
 from triage.search.kinds import JOB_LOOKUPS, Asker, text_q

@@ -144,7 +144,7 @@ def ranks_view(
     diagnosis: Diagnosis, job: dict[str, Any], table: Path, *, t0: float | None, t1: float | None
 ) -> dict[str, Any]:
     """The ranks × time chart of one window (whole capture by default), with the log's root events on its axis."""
-    from diagnosis.flows.timeline import timeline_view  # noqa: PLC0415  # heavy: SciPy
+    from diagnosis.flows.rank_lanes import timeline_view  # noqa: PLC0415  # heavy: SciPy
 
     began = time.perf_counter()
     steps = job.get("steps") or []

@@ -14,8 +14,8 @@ from django.utils import timezone
 from ingest import selectors as evidence
 from ingest.models import Attempt, Job, Node
 from ingest.services import Work
+from ingest.services.engine_calls import engine_call
 from ingest.services.history import history_for, history_learn
-from ingest.services.reading import engine_call
 from ingest.services.rereading import artifacts_reread
 from triage.domain import standing
 from triage.domain.report_facts import (

@@ -13,7 +13,7 @@ from django.db import transaction
 from ingest.models import Job
 from triage.domain.report_facts import IncidentFacts
 from triage.models import Finding, Incident, SearchEntry
-from triage.search import words
+from triage.search import word_rules
 
 BATCH = 500
 #: maximum number of ranks in one entry
@@ -32,7 +32,8 @@ def search_entry_write(*, incident: Incident, job: Job, facts: IncidentFacts) ->
 def search_entries_make(incidents: Iterable[Incident]) -> None:
     """Write the entries of incidents without evidence: their names and their jobs."""
     SearchEntry.objects.bulk_create(
-        SearchEntry(incident=row, about=words.entry([row.headline, row.job.name, row.job.slug])) for row in incidents
+        SearchEntry(incident=row, about=word_rules.entry([row.headline, row.job.name, row.job.slug]))
+        for row in incidents
     )
 
 
@@ -41,7 +42,7 @@ def search_entries_rename(*, job: Job) -> int:
     changed = []
     with transaction.atomic():
         for row in SearchEntry.objects.filter(incident__job=job).select_related("incident"):
-            about = words.entry([row.incident.headline, job.name, job.slug])
+            about = word_rules.entry([row.incident.headline, job.name, job.slug])
             if about != row.about:
                 row.about = about
                 changed.append(row)
@@ -86,18 +87,18 @@ def _fields(
     rules: dict[str, None] = {}
     for role, template, example, lines, signature in findings:
         if signature:
-            rules[f"{words.SIGNATURE}{signature}"] = None
+            rules[f"{word_rules.SIGNATURE}{signature}"] = None
         said.append(example)
         if role == "root" or not example:
             said.append(template)
         if role == "root":
             ranks |= dict.fromkeys(rank for line in lines if isinstance(rank := line.get("rank"), int))
     ranks |= dict.fromkeys(accused)
-    named = [words.place_of(rank) for rank in list(ranks)[:MAX_RANKS]]
+    named = [word_rules.place_of(rank) for rank in list(ranks)[:MAX_RANKS]]
     return {
-        "about": words.entry([headline, name, slug]),
-        "said": words.entry(said),
-        "places": words.entry([*named, *rules]),
+        "about": word_rules.entry([headline, name, slug]),
+        "said": word_rules.entry(said),
+        "places": word_rules.entry([*named, *rules]),
     }
 
 

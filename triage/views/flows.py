@@ -44,7 +44,7 @@ def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> HttpRespo
 @require_safe
 def download(request: HttpRequest, slug: str, attempt: int, flow: str, form: str) -> FileResponse:
     """The whole timeline: ``trace`` is gzipped Chrome trace JSON for Perfetto, ``csv`` one row per rank and step."""
-    from diagnosis.flows import ports, trace  # noqa: PLC0415  # heavy: SciPy
+    from diagnosis.flows import ports, trace_export  # noqa: PLC0415  # heavy: SciPy
 
     found = flow_job(_diagnosis(request, slug, attempt), flow)
     if found is None:
@@ -52,7 +52,7 @@ def download(request: HttpRequest, slug: str, attempt: int, flow: str, form: str
     is_trace, is_ports = form == "trace", "ports" in found[0]
     if is_trace and is_ports:
         raise Http404("Port counters have no timeline of ranks; they are there as CSV.")
-    write = trace.write_trace if is_trace else ports.write_csv if is_ports else trace.write_csv
+    write = trace_export.write_trace if is_trace else ports.write_csv if is_ports else trace_export.write_csv
     name = f"{slug}-{flow}.{'trace.json.gz' if is_trace else 'csv'}"
     with tempfile.TemporaryDirectory(prefix="faultline-trace-") as folder:
         target = Path(folder) / name

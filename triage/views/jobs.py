@@ -24,8 +24,8 @@ from triage.selectors.demonstration import notice_of_job, notice_of_rows
 from triage.selectors.jobs import DISPUTED, job_for, job_page, job_view
 from triage.services.demonstration import demonstration_remove
 from triage.services.samples import FIRST, sample_load
-from triage.timeline import MAX_ROWS, timeline_figure
-from triage.trace import trace_bytes
+from triage.timeline_figure import MAX_ROWS, timeline_figure
+from triage.timeline_trace import trace_bytes
 from triage.views.common import ability_required, complain, demonstration, say
 from triage.views.job_tabs import CONTEXTS
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from diagnosis.flows.records import RecordWriter
+from diagnosis.flows.flow_records import RecordWriter
 from diagnosis.model import ParseHints
 
 BLOCK = 16 << 20

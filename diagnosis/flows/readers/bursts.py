@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from diagnosis.flows.records import RecordWriter
+from diagnosis.flows.flow_records import RecordWriter
 
 #: A pause this long ends a transfer (as seen by the receiver's next packet).
 PAUSE_NS = 2_000_000

@@ -12,9 +12,9 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
+from diagnosis.flows.flow_records import RecordWriter
 from diagnosis.flows.readers.base import Reading, Unusable, blocks_of_lines
 from diagnosis.flows.readers.columns import Columns
-from diagnosis.flows.records import RecordWriter
 from diagnosis.model import ParseHints
 
 #: JSON that is one value has to be held whole, at about ten times its size.

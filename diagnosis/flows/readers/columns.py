@@ -11,8 +11,8 @@ from functools import lru_cache
 
 import polars as pl
 
+from diagnosis.flows.flow_records import PROTOCOLS
 from diagnosis.flows.readers.base import Reading, Unusable
-from diagnosis.flows.records import PROTOCOLS
 
 #: our name -> what exporters call it (compared without case, blanks, `_`, `-` and `.`)
 ALIASES: dict[str, tuple[str, ...]] = {

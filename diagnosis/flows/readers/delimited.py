@@ -13,10 +13,10 @@ from typing import BinaryIO
 
 import polars as pl
 
+from diagnosis.flows.flow_records import RecordWriter
 from diagnosis.flows.readers.base import Reading, Unusable, blocks_of_lines
 from diagnosis.flows.readers.bursts import COLUMNS, Bursts
 from diagnosis.flows.readers.columns import ALIASES, Columns, plain
-from diagnosis.flows.records import RecordWriter
 from diagnosis.model import ParseHints
 
 #: The column of what stands beyond the last that the header names.

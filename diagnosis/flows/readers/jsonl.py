@@ -7,9 +7,9 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
+from diagnosis.flows.flow_records import RecordWriter
 from diagnosis.flows.readers.base import Reading, Unusable, blocks_of_lines
 from diagnosis.flows.readers.columns import Columns, plain
-from diagnosis.flows.records import RecordWriter
 from diagnosis.model import ParseHints
 
 #: A pretty-printed array has to be held whole.

@@ -8,10 +8,10 @@ from typing import BinaryIO
 
 import polars as pl
 
+from diagnosis.flows.flow_records import RecordWriter
 from diagnosis.flows.readers import counters
 from diagnosis.flows.readers.base import Reading, Unusable
 from diagnosis.flows.readers.columns import Columns
-from diagnosis.flows.records import RecordWriter
 from diagnosis.model import ParseHints
 
 ROWS = 2_000_000

@@ -9,10 +9,10 @@ from typing import BinaryIO
 import numpy as np
 import polars as pl
 
+from diagnosis.flows.flow_records import LATEST, RecordWriter
 from diagnosis.flows.readers.base import Reading, Unusable
 from diagnosis.flows.readers.bursts import Bursts
 from diagnosis.flows.readers.decode import LINKS, Ints, decode
-from diagnosis.flows.records import LATEST, RecordWriter
 from diagnosis.model import ParseHints
 
 MAGICS = {

@@ -18,8 +18,8 @@ import pytest
 
 from diagnosis.flows import diagnose_flows, timeline_view
 from diagnosis.flows.link import Known, align, match_jobs
-from diagnosis.flows.timeline import write_phases
-from diagnosis.flows.trace import write_csv, write_trace
+from diagnosis.flows.rank_lanes import write_phases
+from diagnosis.flows.trace_export import write_csv, write_trace
 from tests.diagnosis.flows.helpers import parsed
 from tests.diagnosis.flows.simulate import T0, Job, simulate
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from diagnosis.model import Kind, Parsed
 from diagnosis.stacks import diagnose_stacks, sniff
-from diagnosis.stacks.frames import unpack
-from diagnosis.stacks.report import Findings, to_report
+from diagnosis.stacks.stack_frames import unpack
+from diagnosis.stacks.stack_report import Findings, to_report
 from tests.diagnosis.stacks.simulate import CULPRITS, SCHEDULE, dumps, hang, parse, pyspy_text, pystack_text
 
 SIZES = {"tp": 2, "pp": 4, "dp": 4}

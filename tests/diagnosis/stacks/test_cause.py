@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from diagnosis.stacks.cause import cause
+from diagnosis.stacks.stack_cause import cause
 
 
 def stacks(activity: str, what: str = "", **more: Any) -> dict[str, Any]:

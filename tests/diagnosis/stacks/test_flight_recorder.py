@@ -285,9 +285,9 @@ def test_a_pickle_of_a_gigabyte_is_refused_without_being_kept(monkeypatch):
     import io
 
     from diagnosis.model import ParseHints
-    from diagnosis.stacks import parse_stack, read
+    from diagnosis.stacks import dump_reading, parse_stack
 
-    monkeypatch.setattr(read, "MAX_WHOLE_BYTES", 1 << 20)
+    monkeypatch.setattr(dump_reading, "MAX_WHOLE_BYTES", 1 << 20)
 
     class Endless(io.RawIOBase):
         left = 40 << 20

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from diagnosis.stacks import parse_stack, sniff  # noqa: F401
-from diagnosis.stacks.frames import unpack
 from diagnosis.stacks.identify import AGENT, LOADER, TRAINER, role_of
+from diagnosis.stacks.stack_frames import unpack
 from tests.diagnosis.stacks.simulate import parse
 
 PYSPY = """Process 4784: /usr/bin/python3 -u train.py --local-rank=3
@@ -176,7 +176,7 @@ def test_gdb_counts_threads_down_and_thread_one_is_the_process():
 
 def test_gdb_stacks_of_the_same_wait_are_equal_though_caught_at_another_leaf():
     from diagnosis.stacks.cluster import key_of
-    from diagnosis.stacks.frames import Frame
+    from diagnosis.stacks.stack_frames import Frame
     from diagnosis.stacks.waits import COMM, activity
 
     def stack(*leaf):

@@ -13,7 +13,7 @@ import pytest
 
 from diagnosis.model import Kind, Parsed
 from diagnosis.stacks import diagnose_stacks, sniff
-from diagnosis.stacks.frames import unpack
+from diagnosis.stacks.stack_frames import unpack
 from tests.diagnosis.stacks.simulate import parse
 
 DATA = Path(os.environ.get("FAULTLINE_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"

@@ -14,7 +14,7 @@ from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
 from diagnosis import numbers
-from triage.search import words
+from triage.search import word_rules
 from triage.search.grammar import SearchError, Term, quoted
 
 #: fields of the index → weight on PostgreSQL; "" for all of them
@@ -36,7 +36,7 @@ def words_q(terms: Iterable[tuple[str, bool]], field: str = "") -> Q:
         if "*" in text and not is_exact and not _is_beginning(text):
             joined &= _parts_q(text, field)
             continue
-        found = words.words_of(text)
+        found = word_rules.words_of(text)
         if not found:
             raise SearchError(f"“{text}” has no letter or digit: search for a word or a number.")
         begun = text.endswith("*") or (len(found[-1]) >= _MIN_BEGUN and bool(_HAS_LETTER.search(found[-1])))
@@ -58,7 +58,7 @@ def is_exact(term: Term, value: str) -> bool:
 
 
 def _is_beginning(text: str) -> bool:
-    return text.endswith("*") and "*" not in text[:-1] and bool(words.words_of(text))
+    return text.endswith("*") and "*" not in text[:-1] and bool(word_rules.words_of(text))
 
 
 def _phrase(found: list[str], is_begun: bool, field: str) -> str:
@@ -85,7 +85,7 @@ def _among(sql: str, parameters: list[str]) -> Q:
 
 def _parts_q(text: str, field: str) -> Q:
     """Entries with the parts of the pattern in order, by trigrams."""
-    parts = [" ".join(words.words_of(part)) for part in text.split("*")]
+    parts = [" ".join(word_rules.words_of(part)) for part in text.split("*")]
     if max(map(len, parts)) < _TRIGRAM:
         raise SearchError(f"“{text}” needs three letters or digits next to a *: add some.")
     first, last = (" " if parts[0] else ""), (" " if parts[-1] else "")
@@ -107,7 +107,7 @@ def rank_q(term: Term) -> Q:
             raise SearchError(f"“rank:{term.operator}{value}” is not a rank: write rank:5 or rank:0..7.")
         if last - first >= MAX_RANKS:
             raise SearchError(f"“rank:{value}” names more than {MAX_RANKS} ranks: write a shorter range.")
-        ranks = [_phrase([words.place_of(rank)], False, "places") for rank in range(first, last + 1)]
+        ranks = [_phrase([word_rules.place_of(rank)], False, "places") for rank in range(first, last + 1)]
         joined |= _matching([(" OR " if connection.vendor == "sqlite" else " | ").join(ranks)])
     return joined
 
@@ -116,12 +116,12 @@ def signature_q(term: Term) -> Q:
     """Incidents with a finding of a rule: its id, or the beginning of ids before a ``*``."""
     joined = Q()
     for value in term.values:
-        found = words.words_of(value)
+        found = word_rules.words_of(value)
         if not found or "*" in value[:-1] or term.operator:
             raise SearchError(
                 f"“signature:{value}” is not the id of a rule: write signature:nvidia.xid.79 or nvidia.*."
             )
         is_begun = value.endswith("*")
-        phrase = [words.SIGNATURE, *found, *([] if is_begun else [words.LINE])]
+        phrase = [word_rules.SIGNATURE, *found, *([] if is_begun else [word_rules.LINE])]
         joined |= _matching([_phrase(phrase, is_begun and value[-2:-1].isalnum(), "places")])
     return joined

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from diagnosis.model import Kind, Parsed, ParseHints
 from diagnosis.stacks import bundles, flight_recorder, prefixes, pyspy, ras, unpickle
-from diagnosis.stacks.frames import EMPTY, OK, TRUNCATED, Dump, Table
+from diagnosis.stacks.stack_frames import EMPTY, OK, TRUNCATED, Dump, Table
 
 #: JSON dumps and Flight Recorder pickles are read whole; a full ring buffer of a large job stays far below this.
 MAX_WHOLE_BYTES = 256 * 1024 * 1024
@@ -149,7 +149,7 @@ def _json_dumps(text: str) -> list[Dump]:
 def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
     """Read one artifact of stack evidence, whatever its format. Never raises on bad content.
 
-    ``facts`` holds ``format``, the interned dumps of :meth:`~diagnosis.stacks.frames.Table.facts`, or
+    ``facts`` holds ``format``, the interned dumps of :meth:`~diagnosis.stacks.stack_frames.Table.facts`, or
     ``flight_recorder``/``ras``. Time and memory are linear in the *distinct* stacks plus one row a thread.
     """
     counting = _Counting(stream)

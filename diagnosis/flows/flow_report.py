@@ -14,10 +14,10 @@ from diagnosis.flows.capture import Capture, Ints
 from diagnosis.flows.ceased import ceased
 from diagnosis.flows.changepoint import onsets
 from diagnosis.flows.pairs import BLIND, DP, EP, PP, clocks_disagree
+from diagnosis.flows.rank_lanes import write_table
 from diagnosis.flows.slowness import Slow, slow_steps
 from diagnosis.flows.steps import rank_ends
 from diagnosis.flows.suspects import suspects
-from diagnosis.flows.timeline import write_table
 from diagnosis.model import Parsed
 
 #: More rank-steps than this are not spelled out in the report; the table beside it holds them.

@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 import polars as pl
 
 from diagnosis import faults
+from diagnosis.flows.flow_records import RecordWriter, quality
 from diagnosis.flows.readers import READERS, Unusable, sniff
-from diagnosis.flows.records import RecordWriter, quality
 from diagnosis.model import Kind, Parsed, ParseHints
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
-from diagnosis.checks.load import Check, Outcome, load
+from diagnosis.checks.check_table import Check, Outcome, load
 from diagnosis.model import LOG_KINDS, Kind, Parsed, ReadRange
 
 #: Larger files are logs, no output of one check.

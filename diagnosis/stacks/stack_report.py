@@ -12,9 +12,9 @@ from diagnosis.stacks import evict
 from diagnosis.stacks.blame import MISSING_SHARE, who
 from diagnosis.stacks.cluster import Group, fold, icicle, icicle_rows
 from diagnosis.stacks.collectives import Verdict
-from diagnosis.stacks.frames import TRUNCATED
 from diagnosis.stacks.identify import Process
 from diagnosis.stacks.layout import Layout
+from diagnosis.stacks.stack_frames import TRUNCATED
 from diagnosis.stacks.voting import MOST_LISTED, Outcome
 
 _MAX_GROUPS = 200

@@ -15,8 +15,8 @@ from ingest.isolation import Lost
 from ingest.models import Artifact, RunLog
 from ingest.refusals import Refused
 from ingest.services import parse_results, ranges
+from ingest.services.engine_calls import artifact_read
 from ingest.services.range_parsing import range_parse
-from ingest.services.reading import artifact_read
 from ingest.services.runs import MAX_TRIES
 from ingest.services.work import Postponed, Superseded, Work
 
