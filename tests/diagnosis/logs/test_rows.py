@@ -27,7 +27,7 @@ def table(tmp_path: Path) -> events.LogTable:
 
 
 def message(table: events.LogTable, word: str) -> int:
-    return next(m for m, text in table.messages.select("masked", "text").iter_rows() if word in text)
+    return int(next(m for m, text in table.messages.select("masked", "text").iter_rows() if word in text))
 
 
 def test_rows_come_in_the_order_of_files_and_lines(table: events.LogTable) -> None:
