@@ -17,6 +17,7 @@ from diagnosis import parsed as parsed_files
 from diagnosis.history import History, learn, unexplained_errors
 from diagnosis.live.observe import observe
 from diagnosis.model import Parsed, ParseHints
+from diagnosis.parse_pool import Task, parse_one, read_together
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 
@@ -51,6 +52,20 @@ def read_file(
         stream = _Watched(file, line, length)
         result = parse(cast("BinaryIO", stream), path, hints, Path(folder))
     return _kept(result, folder)
+
+
+def read_files(line: Any, *, files: Sequence[dict[str, Any]]) -> list[dict[str, Any] | None]:
+    """Parse several small files (``source``, ``path``, ``hints``, ``folder``) with one look at all lines; returns the
+    columns of each one's row. None for a file that must be read alone.
+    """
+    tasks = [Task(Path(one["source"]), one["path"], one["hints"], Path(one["folder"])) for one in files]
+    ready = read_together(tasks)
+    rows: list[dict[str, Any] | None] = []
+    for number, task in enumerate(tasks):
+        line.beat()
+        result = parse_one(task, ready.pop(number)) if number in ready else None
+        rows.append(_kept(result, str(task.work)) if isinstance(result, Parsed) else None)
+    return rows
 
 
 def observe_range(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -15,7 +16,7 @@ from ingest.isolation import Lost
 from ingest.models import Artifact, RunLog
 from ingest.refusals import Refused
 from ingest.services import parse_results, ranges
-from ingest.services.engine_calls import artifact_read
+from ingest.services.engine_calls import artifact_read, artifacts_read
 from ingest.services.range_parsing import range_parse
 from ingest.services.runs import MAX_TRIES
 from ingest.services.work import Postponed, Superseded, Work
@@ -24,7 +25,10 @@ log = logging.getLogger(__name__)
 
 #: results are saved in batches of this size
 _BATCH = 100
-#: and at least this often, so that progress displays move
+#: files of at most so many bytes are read together, so many at a time: a call of the engine costs the same for all
+_SMALL_BYTES = 256 << 10
+_TOGETHER = 64
+#: results are saved at least this often, so that progress displays move
 _RECORD_EVERY_S = 1.0
 
 
@@ -40,29 +44,49 @@ def artifacts_parse(work: Work) -> None:
 def _artifacts_parse(work: Work, folder: Path) -> None:
     todo = [artifact for artifact in _artifacts(work) if artifact.settled_at is None]
     settled: list[Artifact] = []
+    found: dict[int, dict[str, Any]] = {}
+    tried = 0  # of so many artifacts, those that can be read together are
     recorded_at = time.monotonic()
     for done, artifact in enumerate(todo):
         work.stage("parsing", done, len(todo))
+        if done >= tried and work.run.own_tries <= 1:
+            found = _read_together(todo[done : done + _TOGETHER], work, folder)
+            tried = done + _TOGETHER
         if artifact.range_runs.exists() if work.run.tries > 1 else ranges.is_worth_cutting(artifact):
             ranges.artifact_cut(artifact, work.run.job_id)
             continue
         if ranges.is_large(artifact):
             work.take_slot()
-        _parse_or_give_up(artifact, work, folder / str(artifact.pk))
+        _parse_or_give_up(artifact, work, folder / str(artifact.pk), found.pop(artifact.pk, None))
         settled.append(artifact)
         if len(settled) >= _BATCH or time.monotonic() - recorded_at > _RECORD_EVERY_S:
             _record(settled, work)
             settled, recorded_at = [], time.monotonic()
-            if work.is_share_used and done + 1 < len(todo):
+            if work.is_share_used and not found and done + 1 < len(todo):
                 raise Postponed(is_long=False)
     _record(settled, work)
+
+
+def _read_together(artifacts: Sequence[Artifact], work: Work, folder: Path) -> dict[int, dict[str, Any]]:
+    """What is found in the small ones of some artifacts, by primary key; nothing of a single one."""
+    small = [one for one in artifacts if one.blob.size_bytes <= _SMALL_BYTES]
+    if len(small) < 2:
+        return {}
+    try:
+        return artifacts_read([(one, parse_results.parse_hints(one, work.run.job)) for one in small], work, folder)
+    except (OSError, Postponed, Superseded, Refused):
+        raise
+    except Exception:
+        log.exception("%d small artifacts are read one by one", len(small))
+        return {}
 
 
 def _artifacts(work: Work) -> Iterator[Artifact]:
     yield from work.run.artifacts.select_related("blob", "attempt", "upload").order_by("pk")
 
 
-def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path) -> None:
+def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path, found: dict[str, Any] | None = None) -> None:
+    """Parse an artifact, unless that was done: then ``found`` is what :func:`artifact_read` would have found."""
     # A worker may die for other reasons. If two die over the same file, the file is the reason.
     if work.run.own_tries >= MAX_TRIES and artifact.state == Artifact.State.PARSING:
         artifact.state = Artifact.State.FAILED
@@ -76,7 +100,7 @@ def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path) -> None:
         Artifact.objects.filter(pk=artifact.pk).update(state=Artifact.State.PARSING)
     hints = parse_results.parse_hints(artifact, work.run.job)
     try:
-        parse_results.store(artifact, artifact_read(artifact, work, hints, folder), hints, folder)
+        parse_results.store(artifact, found or artifact_read(artifact, work, hints, folder), hints, folder)
     except Lost as lost:
         log.warning("artifact %s cannot be parsed: %s", artifact.pk, lost)
         parse_results.mark_failed(artifact, str(lost))

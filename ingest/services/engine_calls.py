@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,31 @@ def artifact_read(
         if source.parent == near:
             source.unlink(missing_ok=True)
     return found
+
+
+def artifacts_read(
+    wanted: Sequence[tuple[Artifact, ParseHints]], work: Work, folder: Path
+) -> dict[int, dict[str, Any]]:
+    """Parse small artifacts together, each into a directory of its own below ``folder``; returns what was found by
+    primary key. An artifact that is missing in it must be read alone: by :func:`artifact_read`.
+    """
+    near = folder / "sources"
+    files: list[dict[str, Any]] = []
+    found: list[dict[str, Any] | None] = []
+    try:
+        for artifact, hints in wanted:
+            source, _ = storage.blob_local(artifact.blob_id, near)
+            said = {"path": artifact.path, "hints": hints, "folder": str(folder / str(artifact.pk))}
+            files.append({"source": str(source), **said})
+        found = engine_call(work, "read_files", files=files)
+    except Lost:  # read alone, each file answers for itself
+        found = [None] * len(wanted)
+    finally:
+        shutil.rmtree(near, ignore_errors=True)
+    for file, row in zip(files, found, strict=True):
+        if row is None:
+            shutil.rmtree(file["folder"], ignore_errors=True)
+    return {one.pk: row for (one, _), row in zip(wanted, found, strict=True) if row is not None}
 
 
 def limits() -> Limits | None:

@@ -157,6 +157,7 @@ def test_a_unit_of_files_that_had_its_share_goes_on_later_and_loses_nothing(
     monkeypatch.setattr(work, "SHORT_S", -1.0)
     monkeypatch.setattr(runs, "MAX_WAITS", 1)  # it is no sign of trouble, however often it happens
     monkeypatch.setattr(artifact_parsing, "_BATCH", 1)
+    monkeypatch.setattr(artifact_parsing, "_TOGETHER", 1)
     monkeypatch.setattr("ingest.broker.send", lambda *_, **__: True)
     for n in range(3):
         services.artifact_receive(job=job, path=f"{n}.log", chunks=[LOG + b"%d\n" % n])
