@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
 from datetime import date
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from exams import sealed
-from measure import logs, sets
+from exams.job import Job
+from measure import logs, score, sets
 from measure.evidence import SHARED
 from measure.sets import JobSet
 
@@ -25,9 +30,27 @@ def shut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> JobSet:
     return few
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
-    monkeypatch.setattr("sys.argv", ["measure logs", "sealed-x", *arguments])
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str, name: str = "sealed-x") -> None:
+    monkeypatch.setattr("sys.argv", ["measure logs", name, *arguments])
     logs.main()
+
+
+def perfect(job: Job) -> dict[str, Any]:
+    """The report that says what is true of a job."""
+    truth, by_template = job.truth, defaultdict[str, list[dict[str, Any]]](list)
+    if truth["healthy"]:
+        return {"logs": {"is_failure": False, "nodes": [], "lines": [], "events": []}, "suspects": []}
+    for path, held in truth["lines"].get("root", {}).items():
+        for tid, ranges in held.items():
+            by_template[tid] += [{"file": path, "line": n} for low, high in ranges for n in range(low, high + 1)]
+    said = {
+        **{k: truth[k] for k in ("category", "subcategory", "symptom", "stage")},
+        **{"is_failure": True, "iteration": truth["iteration"]["failed"], "confidence": 1.0},
+        "nodes": [{"node": n, "score": 1.0, "suspect": True} for n in truth["faulty_nodes"]],
+        "lines": [line for lines in by_template.values() for line in lines],
+        "events": [{"template": tid, "role": "root", "lines": lines} for tid, lines in by_template.items()],
+    }
+    return {"logs": said, "suspects": [{"entity": truth["switch"]}]}
 
 
 @pytest.mark.parametrize("asked", [["--show"], ["--only", "node"], ["--out", "x.json"]])
@@ -55,3 +78,23 @@ def test_opening_is_recorded_once_with_its_day(
     assert list(sealed.opened()) == ["x"]
     sealed.record("x", date(2020, 1, 1))
     assert sealed.opened()["x"].year > 2020
+
+
+def test_one_word_names_every_set_that_is_still_sealed(
+    shut: JobSet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logs, "told", lambda *_: {"logs": None, "suspects": [], "headline": ""})
+    run(monkeypatch, name=sets.SEALED)
+    assert "sealed-x, seeds" in capsys.readouterr().out
+    known = {"sealed-x": shut, "x": replace(shut, name="x", is_sealed=False)}
+    assert sets.chosen([sets.SEALED], known) == [shut]
+    assert [s.name for s in sets.chosen(["x", sets.SEALED], known)] == ["x", "sealed-x"]
+
+
+def test_the_scorer_gives_full_marks_for_the_truth_of_a_sealed_job() -> None:
+    for of in (s for s in sets.load().values() if s.name.startswith(f"{sets.SEALED}-")):
+        for number, job in enumerate(islice(of.jobs(5), 8)):
+            found = score.row(job, perfect(job))
+            held = {k: v for k, v in found.items() if k in score.ASKED and v is not None and k not in score.CONFIDENCE}
+            wrong = [k for k, v in held.items() if (v > 0 if k in score.FLAWS else v < 1)]
+            assert held and not wrong, number

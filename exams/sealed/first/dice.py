@@ -86,7 +86,7 @@ class Dice:
         self.lr, self.batch = rng.choice((1e-4, 1.5e-4, 3e-4, 6e-4)), rng.choice((524288, 1048576, 2097152, 4194304))
         self.tflops, self.mem_gb, self.port = rng.uniform(120, 480), rng.uniform(31, 70), rng.randrange(20000, 49000)
         self.patience = rng.choice(voice.get("patience", (600, 900, 1800)))
-        self.length = rng.choice((1, 1, 2, 3, 5)) * (2 if self.every > 4 else 1)
+        self.length = 1 if "speakers" in voice else rng.choice((1, 1, 2, 3, 5)) * (2 if self.every > 4 else 1)
         root = rng.choice(("/lustre/prj", "/gpfs/work", "/scratch", "/mnt/weka", "/data/shared", "/p/home"))
         self.words = {
             **{"run": self.run, "user": self.user, "ckpt": f"{root}/{self.user}/{self.run}/ckpt", "root": root},

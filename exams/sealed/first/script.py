@@ -73,14 +73,15 @@ def _train(w: World, course: dict[str, Any], words: list[str], options: dict[str
     low, high = (int(x) for x in (words * 2)[:2])
     slow, save, begin = float(options.get("slow", 1)), int(options.get("save", 0)), w.now
     progress = w.voice["progress"][w.dice.dialect % len(w.voice["progress"])]
+    speakers = w.who(w.voice.get("speakers", "reporter"))
     chatter, share, writers = w.voice["chatter"], min(2.5, 0.08 * len(w.dice.nodes)), w.who("nodes")
     for k in range(1, w.rng.randint(low, high) * w.dice.length + 1):
         w.took = w.dice.step_s * slow * (1 + abs(w.rng.gauss(0, 0.02)))
         w.now += w.took
         w.n += 1
-        if w.n % w.dice.every == 0 and w.limit // w.dice.per not in w.gone:
+        if w.n % w.dice.every == 0 and speakers:
             w.told, w.is_told = w.n, True
-            w.emit([w.limit], [[progress]], "progress")
+            w.emit(speakers, [[progress]], "progress", over=0.2 if len(speakers) > 1 else 0.0)
         for _ in range(int(share) + (w.rng.random() < share % 1)):
             w.emit([w.rng.choice(writers)], [[w.rng.choice(chatter)]], "chatter", after=-w.took / 3)
         if save and k % save == 0:
@@ -152,7 +153,8 @@ def _over(w: World, _: dict[str, Any], words: list[str], options: dict[str, str]
     if "quiet" not in words:
         blamed = (w.who(options["by"]) or w.who("all"))[0] if "by" in options else w.dice.rank
         w.control(w.pick(rules["fail"], "sched-fail"), "sched-fail", rank=blamed)
-    w.emit(w.who("all"), w.shared["echoes"]["term"], "term", 3, 0.5)
+    share = w.rng.uniform(0.3, 1.0)
+    w.emit([r for r in w.who("all") if w.rng.random() < share], w.shared["echoes"]["term"], "term", 3, 0.5)
     w.now += 5
     w.control(w.pick(rules["end"], "sched-end"), "sched-end")
 
