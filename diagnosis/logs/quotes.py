@@ -22,7 +22,7 @@ _EXCEPTION: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): .*\w")
 _BRACKETED: Final = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|\{[^{}]*\}|<[^<>]*>")
 _SOURCE: Final = re.compile(r"[\w./-]+\.(?:py|cc|cpp|cu|c|h|hpp|go|rs)(?::\d+)?:?(?=\s|$)")
 #: The path after what happened to it.
-_LAST_PATH: Final = re.compile(r"\s*:\s*([\"']?)/[\w./:-]+\1$")
+_LAST_PATH: Final = re.compile(r"(?:\s(?:in|at|from))?\s*:\s*([\"']?)/[\w./:-]+…?\1$")
 _WORD: Final = re.compile(r"(?<![\w-])[^\W\d_][^\W\d_]+(?!\w)")
 #: Paths, addresses of memory and of devices.
 _ADDRESS: Final = re.compile(r"(?:^|[\s\"'])/[\w.-]+/|0x[0-9a-f]{4}|[0-9a-f]{2}:[0-9a-f]{2}[:.]")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from scripts.lines import LONGEST, too_long
+from scripts.lines import LONGEST, broken_tags, too_long
 
 
 def test_a_line_longer_than_120_columns_is_named_with_its_place(tmp_path: Path) -> None:
@@ -15,3 +15,10 @@ def test_a_line_longer_than_120_columns_is_named_with_its_place(tmp_path: Path) 
 
 def test_the_pages_of_this_checkout_have_no_such_line() -> None:
     assert list(too_long()) == []
+
+
+def test_a_tag_over_two_lines_is_named_because_it_would_be_shown_as_text(tmp_path: Path) -> None:
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "job.html").write_text('{% url "jobs" %}\n{% include "rows.html"\n  with rows=jobs %}\n')
+    assert list(broken_tags(tmp_path)) == ["templates/job.html:2: {% is not closed in its line"]
+    assert list(broken_tags()) == []

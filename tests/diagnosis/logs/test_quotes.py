@@ -40,6 +40,8 @@ def test_a_quotation_holds_the_message_alone(example: str, template: str, said: 
         ("KeyError: 'input_ids'", "KeyError: 'input_ids'", "KeyError: 'input_ids'"),
         ("OSError: [Errno 28] No space left on device: '/ckpt/__3_0.distcp'",
          "No space left on device: '/ckpt/__3_0.distcp'", "No space left on device"),
+        ("NCCL error in: /opt/pytorch/csrc/NCCLUtils.cpp:77…", "NCCL error in: /opt/pytorch/csrc/NCCLUtils.cpp:77…",
+         "NCCL error"),
         ("=====================", "=====================", ""),
     ],
 )  # fmt: skip
