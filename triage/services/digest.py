@@ -30,7 +30,7 @@ def digest_of(*, user: Any, now: datetime) -> Statistics:
     return statistics_of(user=user, query=settled(search.Query(), user), period=period, by="cluster", now=now)
 
 
-def digest_letter(*, user: Any, now: datetime) -> EmailMessage:
+def digest_email(*, user: Any, now: datetime) -> EmailMessage:
     """The e-mail, in plain text."""
     shown = digest_of(user=user, now=now)
     link = f"{settings.SITE_URL.rstrip('/')}{reverse('statistics')}?since={shown.period.start}&until={shown.period.end}"
@@ -47,4 +47,4 @@ def digest_letter(*, user: Any, now: datetime) -> EmailMessage:
 
 def digest_send(*, now: datetime) -> int:
     """Send each recipient their e-mail; returns how many were sent."""
-    return sum(digest_letter(user=user, now=now).send() for user in digest_recipients())
+    return sum(digest_email(user=user, now=now).send() for user in digest_recipients())

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.utils import timezone
 
-from triage.services.digest import digest_letter, digest_recipients, digest_send
+from triage.services.digest import digest_email, digest_recipients, digest_send
 
 
 class Command(BaseCommand):
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         now = timezone.now()
         if options["dry_run"]:
             for user in digest_recipients():
-                letter = digest_letter(user=user, now=now)
-                self.stdout.write(f"To: {user.email}\nSubject: {letter.subject}\n\n{letter.body}")
+                email = digest_email(user=user, now=now)
+                self.stdout.write(f"To: {user.email}\nSubject: {email.subject}\n\n{email.body}")
             return
         self.stdout.write(f"Sent {digest_send(now=now)} digests.")
