@@ -23,6 +23,19 @@ settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parent.parent
 _OF_MIGRATIONS = {"django_content_type", "auth_permission", "auth_group", "auth_group_permissions"}
+#: Files of tests of what pages, charts and readers make of evidence. Their rows are saved and read by the queries that
+#: `test_access_matrix`, `test_pages`, `test_contract` and `test_diagnosing` send to both databases, so that PostgreSQL
+#: would only repeat their drawing. All other tests with a database run on both: `tests/test_databases.py` says which
+#: words keep a file from this list.
+ON_SQLITE_ALONE = frozenset(
+    f"{folder}/test_{name}.py"
+    for folder, names in {
+        "ingest": "isolation",
+        "triage": "chart_tables comparing cost cost_line events flows_page judging oidc outbound records_page "
+        "replay_page rules sign_in stacks_page timeline visible_text wording",
+    }.items()
+    for name in names.split()
+)
 SHARED = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared"))
 
 
@@ -34,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of one site, and those of one broker, share a process of a parallel run, so that each starts once.
 
-    Other tests are spread. On PostgreSQL only tests with a database run: all others run with SQLite.
+    Other tests are spread. On PostgreSQL only tests run whose outcome may depend on the database.
     """
     for item in items:
         if item.get_closest_marker("e2e"):
@@ -42,10 +55,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         elif item.get_closest_marker("broker"):
             item.add_marker(pytest.mark.xdist_group("broker"))
     if os.environ.get("DATABASE_URL"):
-        items[:] = [item for item in items if _touches_database(item)]
+        items[:] = [item for item in items if _depends_on_database(item)]
 
 
-def _touches_database(item: pytest.Item) -> bool:
+def _depends_on_database(item: pytest.Item) -> bool:
+    if item.path.relative_to(ROOT / "tests").as_posix() in ON_SQLITE_ALONE:
+        return False
     used = {"db", "transactional_db", "django_db_setup"} & set(getattr(item, "fixturenames", ()))
     return bool(used) or item.get_closest_marker("django_db") is not None
 

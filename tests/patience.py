@@ -15,10 +15,17 @@ WORK_S = 900
 
 
 def wait_for(
-    is_there: Callable[[], object], what: Callable[[], object] | str = "", within_s: float = PATIENCE_S
+    is_there: Callable[[], object],
+    what: Callable[[], object] | str = "",
+    within_s: float = PATIENCE_S,
+    *,
+    every_s: float = 0.05,
 ) -> None:
-    """Poll until the event has happened. Raises AssertionError with ``what``, or the text that its call returns."""
+    """Poll until the event has happened. Raises AssertionError with ``what``, or the text that its call returns.
+
+    Whoever asks by loading a page asks seldom: the site would have more to do with the questions than with the work.
+    """
     deadline = time.monotonic() + within_s
     while not is_there():
         assert time.monotonic() < deadline, f"not within {within_s} s: {what() if callable(what) else what}"
-        time.sleep(0.05)
+        time.sleep(every_s)

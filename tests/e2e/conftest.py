@@ -101,13 +101,16 @@ def sign_in(site: Site, browser: Browser) -> Callable[[str], Any]:
 def samples_ready(site: Site, browser: Browser, sign_in: Callable[[str], Any]) -> None:
     """The sample jobs are loaded and diagnosed: the three failed ones have their incidents."""
     context = browser.new_context(base_url=site.url, storage_state=sign_in("engineer"))
-    page = context.new_page()
 
     def linked() -> list[str]:
-        page.goto("/incidents/?q=job:sample-*")
-        return list(page.locator(".incident-row").evaluate_all("all => all.map(row => row.id)"))
+        return re.findall(r'id="(incident-\d+)"', context.request.get("/incidents/?q=job:sample-*").text())
 
-    wait_for(lambda: len(linked()) >= FAILED_SAMPLES, lambda: f"{linked()} (logs: {site.data / 'log'})", WORK_S)
+    wait_for(
+        lambda: len(linked()) >= FAILED_SAMPLES,
+        lambda: f"{linked()} (logs: {site.data / 'log'})",
+        WORK_S,
+        every_s=1,
+    )
     context.close()
 
 

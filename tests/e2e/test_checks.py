@@ -31,7 +31,7 @@ def test_the_output_of_a_failed_check_makes_the_accused_near_certain(engineer: P
         page.reload()
         return bool(re.search(r"\.9[89]", suspect.inner_text()))
 
-    wait_for(certain, suspect.inner_text, WORK_S)
+    wait_for(certain, suspect.inner_text, WORK_S, every_s=1)
     expect(suspect).to_contain_text("gpu-node-02")
     expect(suspect).to_contain_text("a test failed")
     expect(page.get_by_test_id("strip")).to_contain_text("check run")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
 
 from ingest.models import Run
@@ -32,6 +32,9 @@ pytestmark = pytest.mark.django_db
 OPEN, ALL, TEAM, OWNER = "open", "all", "team", "owner"
 #: statuses that say "you may not", "there is nothing for you", "not like that", "it broke"
 _CLOSED = {401, 403, 404, 405, 500}
+#: Who may what is decided above the database: on the second one, one who may and two who may not show that each
+#: address works there.
+_FEW = ("owner", "stranger", "nobody")
 #: words that only the team's people may read
 _SECRETS = ("gpu-secret", "secret-job", "Secret view")
 
@@ -302,13 +305,14 @@ def status_for(who: str, name: str, rule: Rule, cast: dict[str, Any]) -> tuple[i
 def broken(name: str, cast: dict[str, Any]) -> Iterator[str]:
     """Where the answers are not what the rule says."""
     rule, is_api = RULES[name], name in OPERATIONS or name == "GET /api/schema/"
-    people = cast["people"] if name != "GET /api/schema/" else ("owner", "nobody")  # it takes a while to make
+    people = cast["people"] if connection.vendor == "sqlite" else _FEW
+    people = people if name != "GET /api/schema/" else ("owner", "nobody")  # it takes a while to make
     answers = {who: status_for(who, name, rule, cast) for who in people}
     status = {who: answer[0] for who, answer in answers.items()}
     is_sent_away = status["nobody"] == 401 if is_api else answers["nobody"][1].startswith("/sign-in/?next=")
     if is_sent_away == (rule.seen_by == OPEN):
         yield f"nobody gets {answers['nobody'][:2]}"
-    expected: dict[str, bool | None] = dict.fromkeys(status, True)  # open to them; None: either way
+    expected: dict[str, bool | None] = dict.fromkeys(cast["people"], True)  # open to them; None: either way
     expected["nobody"] = None
     if rule.seen_by in (TEAM, OWNER):
         expected["stranger"] = False
@@ -327,7 +331,7 @@ def broken(name: str, cast: dict[str, Any]) -> Iterator[str]:
     is_hidden = rule.seen_by in (TEAM, OWNER) and rule.ability != "administer"
     if is_hidden and status.get("stranger") != 404:
         yield f"to a stranger it is not there, but {status['stranger']}"
-    if rule.ability and not rule.is_bare and status.get("viewer") != 403:
+    if rule.ability and not rule.is_bare and status.get("viewer", 403) != 403:
         yield f"a viewer is refused, not told {status['viewer']}"
     told = answers.get("stranger", (0, "", ""))[2]
     # a refusal may repeat what the caller wrote: the address, or the job of an upload
