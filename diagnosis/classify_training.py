@@ -21,9 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import KFold
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from diagnosis import taxonomy
 from diagnosis.classify import Hint, classify
@@ -113,11 +114,10 @@ def train(confirmed: Sequence[Record], base: Sequence[Record] | None = None) -> 
         raise ValueError("training needs incidents of at least two categories")
     # tiny matrices: threads of the linear algebra library cost forty times what they save on a busy machine
     with threadpool_limits(limits=1):
-        texts = [features_of(sample.text) for sample in samples]
-        idf = _idf(texts)
+        idf, matrix = _vectorised([features_of(sample.text) for sample in samples])
         return Model(
             idf=idf,
-            leaves=_Ridge(samples, _matrix(texts, idf)).level(list(idf)),
+            leaves=_Ridge(samples, matrix).level(list(idf)),
             confirmed=len(confirmed),
             digest=digest([*base, *confirmed]),
             calibration=_calibration(confirmed),
@@ -138,8 +138,7 @@ def unseen(base: Sequence[Record] | None = None) -> list[Unseen]:
     """What a model of ``base`` says of each of its messages when their own rule is left out of the training."""
     samples = _samples(starter_records() if base is None else base, [])
     with threadpool_limits(limits=1):
-        texts = [features_of(sample.text) for sample in samples]
-        ridge = _Ridge(samples, _matrix(texts, _idf(texts)))
+        ridge = _Ridge(samples, _vectorised([features_of(sample.text) for sample in samples])[1])
         temperature, doubt = ridge.softening()
         shares = (1 - doubt) * _softmax(ridge.left_out() / temperature) + doubt / len(ridge.classes)
     best = shares.argmax(axis=1)
@@ -296,24 +295,16 @@ def admit(
     return Admission(train(confirmed, base), is_admitted, mine, theirs, reason)
 
 
-def _idf(texts: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Inverse document frequency; pairs and beginnings seen once are dropped, they teach their text by heart."""
+def _vectorised(texts: Sequence[Sequence[str]]) -> tuple[dict[str, float], csr_matrix]:
+    """Inverse document frequencies, rounded as they are stored, and TF-IDF rows of unit length, one a text.
+
+    Pairs and beginnings seen once are dropped, they teach their text by heart.
+    """
     seen = Counter(feature for text in texts for feature in set(text))
     kept = sorted(feature for feature, count in seen.items() if count > 1 or feature.isalnum())
-    return {feature: round(math.log((1 + len(texts)) / (1 + seen[feature])) + 1, 3) for feature in kept}
-
-
-def _matrix(texts: Sequence[Sequence[str]], idf: dict[str, float]) -> csr_matrix:
-    place = {word: n for n, word in enumerate(idf)}
-    rows, columns, values = [], [], []
-    for row, text in enumerate(texts):
-        counts = Counter(word for word in text if word in place)
-        raw = {word: (1 + math.log(count)) * idf[word] for word, count in sorted(counts.items())}
-        length = math.sqrt(sum(value * value for value in raw.values()))
-        rows += [row] * len(raw)
-        columns += [place[word] for word in raw]
-        values += [value / length for value in raw.values()]
-    return csr_matrix((values, (rows, columns)), shape=(len(texts), len(idf)))
+    vectoriser = TfidfVectorizer(analyzer=list, vocabulary=kept, sublinear_tf=True).fit(texts)
+    vectoriser.idf_ = np.round(vectoriser.idf_, 3)
+    return dict(zip(kept, map(float, vectoriser.idf_), strict=True)), vectoriser.transform(texts)
 
 
 def _calibration(records: Sequence[Record]) -> tuple[tuple[float, float], ...]:
