@@ -48,10 +48,10 @@ _COUNTED = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|des
 class Stage:
     name: str
     argv: Sequence[str]
-    #: the stage that must have ended before, unless it was not asked for
-    after: str = ""
     #: what must run beside it; yields more environment variables
     beside: Callable[[], contextlib.AbstractContextManager[dict[str, str]]] = contextlib.nullcontext  # type: ignore[assignment]
+    #: the stage that must have ended before, unless it was not asked for
+    after: str = ""
 
 
 @contextlib.contextmanager
@@ -74,7 +74,8 @@ def _browser() -> Iterator[dict[str, str]]:
 
 def _tests(name: str, *arguments: str, beside: Any = contextlib.nullcontext) -> Stage:
     """A run of pytest, which empties the folder of its output when it begins: each has its own."""
-    return Stage(name, [*PYTEST, f"--output=test-results/{name.replace(' ', '-')}", *arguments], _COMPILED, beside)
+    argv = [*PYTEST, f"--output=test-results/{name.replace(' ', '-')}", *arguments]
+    return Stage(name, argv, beside, after=_COMPILED)
 
 
 #: A fresh checkout has no compiled loops. Whoever needs one compiles it, eight seconds in all: stages that begin
@@ -196,7 +197,8 @@ def main(wanted: Sequence[str]) -> int:
         print(f"\nFAILED after {took:.0f} s: {', '.join(runner.failed)}", flush=True)
         return 1
     del runner.counted["deselected"]  # a test that one stage leaves out is run by another one
-    print(f"\n{', '.join(f'{number} {word}' for word, number in runner.counted.items())} in {took:.2f}s", flush=True)
+    told = ", ".join(f"{number} {word}" for word, number in runner.counted.items())
+    print(f"\n{told or 'no tests, all checks passed'} in {took:.2f}s", flush=True)
     return 0
 
 
