@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
     parse.
     """
     if name in ("merge", "parse"):
-        from diagnosis import parsing  # noqa: PLC0415
+        from diagnosis import parsing  # noqa: PLC0415  # heavy: polars
 
         return getattr(parsing, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -96,7 +96,7 @@ STAGES = (
     Stage("ruff", [PYTHON, "-m", "ruff", "check", "--output-format", "concise", "."]),
     Stage("format", [PYTHON, "-m", "ruff", "format", "--check", "--output-format", "concise", "."]),
     Stage("scripts of pages", ["oxlint", "--deny-warnings", "static/js"]),
-    Stage("types of scripts of pages", ["deno", "check", "--no-remote", "--no-npm", "static/js"], _deno),
+    Stage("types of scripts of pages", ["deno", "check", "--no-remote", "--no-npm", "static/js"], beside=_deno),
     Stage("format of scripts of pages", ["oxfmt", "--check", "static/js"]),
     Stage("lines of pages", [PYTHON, "-m", "scripts.lines"]),
 )

@@ -19,14 +19,14 @@ __all__ = ["diagnose_flows", "parse_flow", "sniff", "timeline_view"]
 
 def sniff(head: bytes, path: str) -> str | None:
     """The flow format that ``head`` (the first kilobytes of an artifact) begins, or None; never raises."""
-    from diagnosis.flows import readers  # noqa: PLC0415
+    from diagnosis.flows import readers  # noqa: PLC0415  # heavy: polars, SciPy
 
     return readers.sniff(head, path)
 
 
 def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
     """One artifact to normalised records and facts; see ``flow_parsing.parse_flow``."""
-    from diagnosis.flows import flow_parsing  # noqa: PLC0415
+    from diagnosis.flows import flow_parsing  # noqa: PLC0415  # heavy: polars, SciPy
 
     return flow_parsing.parse_flow(stream, path, hints, work)
 
@@ -41,7 +41,7 @@ def diagnose_flows(
     without: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
     """The report's ``flows`` object plus ``suspects``; see ``engine.diagnose_flows``."""
-    from diagnosis.flows import engine  # noqa: PLC0415
+    from diagnosis.flows import engine  # noqa: PLC0415  # heavy: polars, SciPy
 
     return engine.diagnose_flows(
         parsed, inventory=inventory, stated=stated, on_stage=on_stage, tables=tables, without=without
@@ -50,6 +50,6 @@ def diagnose_flows(
 
 def timeline_view(table: Path, t0: float, t1: float, width: int = 400) -> dict[str, Any]:
     """What a page draws of one job's table; see ``rank_lanes.timeline_view``."""
-    from diagnosis.flows import rank_lanes  # noqa: PLC0415
+    from diagnosis.flows import rank_lanes  # noqa: PLC0415  # heavy: polars, SciPy
 
     return rank_lanes.timeline_view(table, t0, t1, width)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from diagnosis import metrics
+from diagnosis.advice import advise
 from diagnosis.tried import ACTIONS, DOABLE, TAKES_MACHINES
 from triage.charts.stacks import unfold
 from triage.domain.report_facts import suspects_of
@@ -123,8 +124,6 @@ def advice_now(report: dict[str, Any], tried: Iterable[TriedAct]) -> dict[str, A
     failed = [{"action": act.row.data.get("action"), "targets": act.targets} for act in tried if act.failed]
     if not failed or not stored:
         return stored
-    from diagnosis.advice import advise  # noqa: PLC0415 (most pages show the stored advice)
-
     return advise({**report, "tried": failed})
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
+from diagnosis import checks, stacks
 from ingest.models import Artifact
 from ingest.refusals import Refused
 from ingest.services import artifact_receive, diagnosis_request
@@ -25,8 +26,6 @@ def check_output_keep(*, incident: Incident, text: str, target: str, by: Any) ->
     Raises:
         ReviewError: the text is not the output of a known check, or cannot be stored.
     """
-    from diagnosis import checks, stacks  # noqa: PLC0415  # the site does not import the engine
-
     text = text.replace("\r\n", "\n").strip()
     if not text:
         raise ReviewError("Nothing was pasted: paste the whole output of the command.")
