@@ -133,8 +133,9 @@ def _verdict(votes: dict[str, list[tuple[float, str, bool]]], model: Model | Non
     rival = second[1] / (score + second[1]) if second else 0.0
     by_rule = float(any(is_rule for _, _, is_rule in votes[best]))
     probable = probability({"score": score, "share": score / total, "rival": rival, "by_rule": by_rule})
-    # of two equal candidates neither is likelier than not
-    told = round(min(most, 1.0 - 2 * rival**2, model.calibrated(probable) if model else probable), 4)
+    # of two equal candidates neither is likelier than not; further apart the fitted weight of the rival is enough
+    bound = 1.0 - (2 * rival) ** AT.equals / 2
+    told = round(min(most, bound, model.calibrated(probable) if model else probable), 4)
     # the candidates exclude each other: what the first leaves is shared by the others and by what nobody collected
     left = min(told, (1.0 - told) * second[1] / (total - score)) if second else 0.0
     return Classification(

@@ -61,7 +61,7 @@ def fit(features: np.ndarray, right: np.ndarray) -> LogisticRegression:
 
 def bounded(found: np.ndarray, features: np.ndarray) -> np.ndarray:
     """What the classifier makes of a probability: of two equal candidates neither is likelier than not."""
-    return np.minimum(found, 1 - 2 * features[:, NAMES.index("rival")] ** 2)
+    return np.minimum(found, 1 - (2 * features[:, NAMES.index("rival")]) ** classify.AT.equals / 2)
 
 
 def main() -> None:

@@ -127,11 +127,10 @@ class Case(Facts):
             & ~pl.col("event").is_in(sorted(self.survived))
         )
 
-    def torn_down(self) -> pl.DataFrame:
-        """``node`` and ``at``, when its launcher first said that it ends its workers, earliest first."""
+    def torn_down(self) -> set[str]:
+        """The nodes whose launcher said that it ends its workers."""
         ends = self.catalogue.events.filter((pl.col("role") == Role.TEARDOWN.value) & ~pl.col("is_ordinary"))["event"]
-        cells = self.catalogue.cells.filter(pl.col("event").is_in(ends.implode())).drop_nulls("node")
-        return cells.group_by("node").agg(at=pl.col("first_at").min()).sort("at", "node")
+        return self.nodes_of(ends.to_list())
 
     def placed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Lines with the ``node`` and ``rank`` of their writer."""
@@ -297,6 +296,7 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
     """
     events, found, pace = catalogue.events, facts.progress, facts.pace
     survived = set(events.filter(temporal.recovered(catalogue, found, pace, facts.marks))["event"].to_list())
+    survived |= temporal.ignored(catalogue)
     if restarted_at is not None:
         # whatever ended the run before, this one is another
         survived |= set(events.filter(pl.col("until_at") < restarted_at)["event"].to_list())

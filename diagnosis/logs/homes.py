@@ -46,18 +46,25 @@ def _listed(rows: list[_Row], paths: Sequence[str], known: set[str]) -> list[_Ro
     own = [_component(path, known) for path in paths]
     if not any(own) and not any(node in known for _, node, _ in rows):
         return rows
+    said: dict[int, set[str]] = defaultdict(set)
+    for f, node, _ in rows:
+        said[f] |= {node} & known if node else set()
+    # what states no machine, in a file named after one that no other machine writes to
+    alone = {f: own[f] for f, nodes in said.items() if own[f] and nodes <= {own[f]}}
     return [
-        (f, node if node is None or node in known or not _is_of(node, paths[f]) else own[f], rank)
+        (f, alone.get(f) if node is None else node if node in known or not _is_of(node, paths[f]) else own[f], rank)
         for f, node, rank in rows
     ]
 
 
 def _component(path: str, known: set[str]) -> str | None:
-    """The innermost part of a path that is, or begins with, the name of a known machine."""
+    """The name of a known machine that the innermost part of a path is, begins with, or holds behind a dot."""
     for part in reversed(PurePosixPath(path).parts):
-        heads = [k for k in known if part.startswith(k) and not part[len(k) : len(k) + 1].isalnum()]
-        if heads:
-            return max(heads, key=len)
+        pieces = part.split(".")
+        tails = [".".join(pieces[k:]) for k in range(len(pieces))]
+        named = [k for t in tails for k in known if t.startswith(k) and not t[len(k) : len(k) + 1].isalnum()]
+        if named:
+            return max(named, key=len)
     return None
 
 

@@ -40,6 +40,8 @@ _CODE_CONTEXTS = (
     r"(?i:\bret(?:code|val)?[ :=]{1,3}@)",
     r"(?i:\brc[ :=]{1,3}@)",
     r"(?i:(?:signal|sig|signo)[ :=(#]{1,3}@)",
+    # Lustre states its process first, which is no code
+    r"\bL(?:Net|ustre)Error: #:@",
     r"(?i:err(?:or)?(?:no|[ _]?code| number)?[ :=(#\[]{1,3}(?:is +)?@)",
     r"(?i:HTTP(?:/#(?:\.#)?)?\"?(?: status| code| error)*[ :=]{1,3}@)",
     r"(?i:status(?:[ _]?code)?[ :=(]{1,3}@)",

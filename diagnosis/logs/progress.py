@@ -45,6 +45,12 @@ _NOT_A_BEAT: Final = (
 _MEASURES: Final = (
     r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|it/s|s/it|lr|learning[_ ]rate|grad[_ ]?norm|elapsed|ms)\b"
 )
+#: What a wording may hold before a counter without being about it: the name of the module that logs.
+_MODULE: Final = r"\b[a-z_]\w*(?:\.[a-z_]\w*)+\b"
+#: What stands before a counter that is part of a path.
+_IN_PATH: Final = r"(?:^|\s)\S*/\S*/\S*$"
+#: A loop that passes so many epochs, each in a line, counts in them.
+_SHORT_EPOCHS: Final = 30
 #: A counter and how many are planned; lines of the last counter that are asked.
 _OF: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./])")
 _LAST_LINES: Final = 4
@@ -108,8 +114,15 @@ def counter(text: str) -> tuple[str, int, int] | None:
 
 def names_counter(text: str) -> bool:
     """Whether a line of this wording may be progress: it names a counter, and no action that counts something else."""
-    found = counter(text) if re.search(_CANDIDATE, text) else None
-    return found is not None and not re.search(_NOT_A_BEAT, text[: found[2]])
+    return bool(re.search(_CANDIDATE, text)) and _beat_kind(text) is not None
+
+
+def _beat_kind(text: str) -> str | None:
+    """The kind of the counter of a line that may be progress."""
+    found = counter(text)
+    if found is None or re.search(_IN_PATH, before := text[: found[2]]):
+        return None
+    return None if re.search(_NOT_A_BEAT, re.sub(_MODULE, "", before)) else found[0]
 
 
 def read_lines(rows: pl.DataFrame, files: Sequence[str], read: ReadRange, limit: int = 2_000) -> list[str]:
@@ -136,9 +149,8 @@ def find(table: LogTable, read: ReadRange) -> Progress:
     candidates = table.messages.filter(text.str.contains(_CANDIDATE))
     kinds = {}
     for masked, example in candidates.select("masked", "example").iter_rows():
-        found = counter(example)
-        if found and not re.search(_NOT_A_BEAT, example[: found[2]]):
-            kinds[masked] = found[0]
+        if kind := _beat_kind(example):
+            kinds[masked] = kind
     beats = _beats(table, sorted(kinds), read)
     start = _resumed_at(table)
     if beats.is_empty():
@@ -149,9 +161,9 @@ def find(table: LogTable, read: ReadRange) -> Progress:
         if chosen:
             mine = beats.filter(pl.col("masked").is_in(chosen))
             mine = _agreeing(mine)
-            return Progress(
-                "epoch" if kind == "epoch" else "iteration", mine, tuple(sorted(set(mine["masked"].to_list()))), start
-            )
+            is_epoch = kind == "epoch" and mine["n"].n_unique() < _SHORT_EPOCHS
+            told = tuple(sorted(set(mine["masked"].to_list())))
+            return Progress("epoch" if is_epoch else "iteration", mine, told, start)
     return _wordless(table, read, start)
 
 

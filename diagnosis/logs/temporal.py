@@ -17,6 +17,8 @@ from diagnosis.logs.progress import Progress
 from diagnosis.model import Level, Role
 
 AT: Final = thresholds.of("temporal")
+#: The rule of lines that say that an exception was ignored.
+IGNORED: Final = "noise.ignored_exception"
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,22 @@ def _prepared_on(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
     done = mine.group_by("event").agg(is_over=(pl.col("last_line") < pl.col("edge")).fill_null(False).all())
     joined = catalogue.events.join(done, on="event", how="left", maintain_order="left")
     return joined.select(pl.col("is_over").fill_null(False) & pl.col("is_exception")).to_series().rename("is")
+
+
+def ignored(catalogue: Catalogue) -> set[int]:
+    """Exceptions that each of their writers prints right behind a line that says that Python ignored one: a destructor
+    met them, and nothing ends by them."""
+    says = catalogue.events.filter(pl.col("signature") == IGNORED)["event"]
+    if says.is_empty():
+        return set()
+    raised = catalogue.events.filter(pl.col("is_exception") & ~pl.col("event").is_in(says.implode()))["event"]
+    cells = catalogue.cells
+    heads = cells.filter(pl.col("event").is_in(says.implode())).select("file", "source", head="first_line", heads="n")
+    mine = cells.filter(pl.col("event").is_in(raised.implode())).join(heads, on=["file", "source"], how="left")
+    behind = (pl.col("first_line") - pl.col("head")).is_between(1, AT.ignored_lines) & (pl.col("n") <= pl.col("heads"))
+    mine = mine.group_by("event", "file", "source").agg(is_behind=behind.fill_null(False).any())
+    told = mine.group_by("event").agg(pl.col("is_behind").all()).filter("is_behind")
+    return set(told["event"].to_list())
 
 
 def restarted_at(catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace) -> int | None:

@@ -94,6 +94,13 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
         "%b %d %H:%M:%S",
         yearless=True,
     ),
+    TimeStyle(
+        "month_day",
+        r"^\[?0/0 0:0:0",
+        r"^\[?([0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})",
+        "%m/%d %H:%M:%S",
+        yearless=True,
+    ),
     TimeStyle("mllog", r'"time_ms": 0', r'"time_ms": ([0-9]{13})\b', epoch=1_000, reach=6_000),
     TimeStyle(
         "journal_us", r"__REALTIME_TIMESTAMP\W{1,5}0", r"__REALTIME_TIMESTAMP\W{1,5}([0-9]{16})\b", epoch=1_000_000

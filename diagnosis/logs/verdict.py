@@ -245,7 +245,7 @@ def _verdict(case: Case, roots: Sequence[int], told: classify.Classification, wh
             if told.confidence > 0 and told.category.id != node.id
             else None
         )
-        return Verdict(node.id, node.category, node.subcategory, 0.6, other)
+        return Verdict(node.id, node.category, node.subcategory, AT.structure, other)
     leaf = told.category
     if when.symptom == "slow" and leaf.id == "framework.dataloader":
         leaf = tree["performance.dataloader"]  # it delivers, only too late

@@ -17,7 +17,6 @@ from diagnosis.logs.detectors import (
     absent,
     cause,
     early,
-    first_down,
     lacking,
     peers,
     quiet,
@@ -47,7 +46,7 @@ OF_CAUSE: Final[Sequence[Detector]] = (spoken, cause)
 #: A node without any log explains what the others say of connections and order: it is asked first, alone.
 ABSENT: Final[Sequence[Detector]] = (absent,)
 OF_STRUCTURE: Final[Sequence[Detector]] = (
-    early, uneven, watchdogs, lacking, undismissed, first_down, quiet, peers,
+    early, uneven, watchdogs, lacking, undismissed, quiet, peers,
 )  # fmt: skip
 #: Ranks where nothing better tells.
 LAST: Final[Sequence[Detector]] = (unlike,)

@@ -39,6 +39,17 @@ def test_one_other_machine_that_a_file_names_does_not_make_it_the_whole_jobs() -
     assert settled([(0, "cn17", None), (0, "cn18", None)], ["cn17.log"]) == ["cn17", "cn18"]
 
 
+def test_lines_that_state_no_machine_belong_to_the_one_that_their_file_is_named_after() -> None:
+    rows = [(0, None, None), (0, "cn17.fabric", None), (1, None, None)]
+    paths = ["out/run7.8815.cn17.fabric.log", "out/run7.8815.cn18.fabric.log"]
+    assert settled(rows, paths, ("cn17.fabric", "cn18.fabric")) == ["cn17.fabric", "cn17.fabric", "cn18.fabric"]
+
+
+def test_a_file_named_after_one_machine_in_which_another_writes_gives_its_name_to_nobody() -> None:
+    rows = [(0, None, None), (0, "cn18", None)]
+    assert settled(rows, ["out/run7.8815.cn17.log"], ("cn17", "cn18")) == [None, "cn18"]
+
+
 def test_a_rank_stays_where_it_said_it_was() -> None:
     rows = [(0, "cn17", 3), (0, None, 3), (0, None, 4)]
     assert settled(rows, ["all.log"]) == ["cn17", "cn17", None]

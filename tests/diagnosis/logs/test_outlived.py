@@ -1,0 +1,74 @@
+"""What counts as progress, and what was not the end: whole small jobs, told from their lines."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from diagnosis import Kind, ParseHints, parse, report
+from diagnosis.logs import progress
+from diagnosis.pipeline import diagnose
+
+
+def told(folder: Path, **files: str) -> dict[str, Any]:
+    kept = {f"{name}.log": text.encode() for name, text in files.items()}
+    parsed = [
+        parse(io.BytesIO(data), path, ParseHints(kind=Kind.LOG), folder / path) for path, data in sorted(kept.items())
+    ]
+    found = report.to_json(diagnose(parsed, read=lambda path, at, size: kept[path][at : at + size]))
+    return dict(found["logs"])
+
+
+def steps(count: int, line: str) -> str:
+    return "".join(f"2026-03-01 08:{k // 60:02d}:{k % 60:02d} {line.format(k)}\n" for k in range(1, count + 1))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_progress"),
+    [
+        ("INFO - fairseq2.checkpoint - Train Metrics (step 4755) - loss: 2.08", True),
+        ("INFO - fairseq2.trainer - saving checkpoint at step 4755", False),
+        ("INFO wrote /mnt/weka/run7/ckpt/iter50", False),
+        ("INFO iteration 50/ 900 loss 2.1", True),
+    ],
+)
+def test_the_name_of_a_module_says_nothing_of_a_counter_and_a_path_holds_none(line: str, is_progress: bool) -> None:
+    assert progress.names_counter(line) is is_progress
+
+
+def test_a_loop_of_many_short_epochs_counts_in_them(tmp_path: Path) -> None:
+    end = "2026-03-01 08:02:00 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB\n"
+    assert told(tmp_path, rank_0=steps(40, "finished outer epoch #{}, loss = 9.1") + end)["iteration"] == 41
+
+
+def test_an_exception_that_python_ignored_in_a_destructor_is_no_failure(tmp_path: Path) -> None:
+    lines = (
+        "Exception ignored in: <function Run.__del__ at 0x7f78bd>",
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/tracker.py", line 88, in __del__',
+        "BrokenPipeError: [Errno 32] Broken pipe",
+    )
+    text = steps(40, "iteration {} loss 2.1") + "\n".join(lines) + "\n"
+    assert not told(tmp_path, rank_0=text)["is_failure"]
+    assert told(tmp_path, rank_1=steps(40, "iteration {} loss 2.1") + "\n".join(lines[1:]) + "\n")["is_failure"]
+
+
+def test_stamps_of_month_and_day_in_brackets_are_times(tmp_path: Path) -> None:
+    text = "".join(f"[04/24 16:{k:02d}:51 libai]: iteration {k} loss 2.1\n" for k in range(10, 50))
+    kept = {"rank_0.log": text.encode()}
+    parsed = parse(io.BytesIO(kept["rank_0.log"]), "rank_0.log", ParseHints(kind=Kind.LOG), tmp_path)
+    assert parsed.lines == 40
+    found = report.to_json(diagnose([parsed], read=lambda path, at, size: kept[path][at : at + size]))
+    assert found["job"]["attempts"][0]["t0"] is not None
+
+
+def test_the_process_that_lustre_states_first_is_no_error_code(tmp_path: Path) -> None:
+    lines = (
+        f"Mar  1 08:00:0{k} cn{k} kernel: LNetError: {90000 + 7 * k}:0:(o2iblnd_cb.c:3455:kiblnd()) Timed out tx: 1 s"
+        for k in range(5)
+    )
+    parsed = parse(io.BytesIO("\n".join(lines).encode()), "kern.log", ParseHints(kind=Kind.LOG), tmp_path)
+    assert parsed.uniques is not None
+    assert pl.read_parquet(parsed.uniques)["masked"].n_unique() == 1
