@@ -15,9 +15,12 @@ from typing import Final
 
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.logs import counters, durations
 from diagnosis.logs.events import LogTable
 from diagnosis.model import ReadRange
+
+AT: Final = thresholds.of("progress")
 
 #: What stands between a counter's name and its number.
 _IS: Final = r"[\"']?\s*[=:#]?\s*(?:\[\s*|[\"'])?"
@@ -47,10 +50,6 @@ _MEASURES: Final = (
 )
 #: What a wording may hold before a counter without being about it: the name of the module that logs.
 _MODULE: Final = r"\b[a-z_]\w*(?:\.[a-z_]\w*)+\b"
-#: What stands before a counter that is part of a path.
-_IN_PATH: Final = r"(?:^|\s)\S*/\S*/\S*$"
-#: A loop that passes so many epochs, each in a line, counts in them.
-_SHORT_EPOCHS: Final = 30
 #: A counter and how many are planned; lines of the last counter that are asked.
 _OF: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./])")
 _LAST_LINES: Final = 4
@@ -120,7 +119,8 @@ def names_counter(text: str) -> bool:
 def _beat_kind(text: str) -> str | None:
     """The kind of the counter of a line that may be progress."""
     found = counter(text)
-    if found is None or re.search(_IN_PATH, before := text[: found[2]]):
+    before = text[: found[2]] if found else ""
+    if found is None or before.rpartition(" ")[2].count("/") > 1:  # the counter is part of a path
         return None
     return None if re.search(_NOT_A_BEAT, re.sub(_MODULE, "", before)) else found[0]
 
@@ -161,7 +161,7 @@ def find(table: LogTable, read: ReadRange) -> Progress:
         if chosen:
             mine = beats.filter(pl.col("masked").is_in(chosen))
             mine = _agreeing(mine)
-            is_epoch = kind == "epoch" and mine["n"].n_unique() < _SHORT_EPOCHS
+            is_epoch = kind == "epoch" and mine["n"].n_unique() < AT.short_epochs
             told = tuple(sorted(set(mine["masked"].to_list())))
             return Progress("epoch" if is_epoch else "iteration", mine, told, start)
     return _wordless(table, read, start)
