@@ -77,7 +77,8 @@ class _Costs:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         began, self._apart = cpu_s(), 0.0
         result = yield
-        cost = cpu_s() - began - self._apart
+        # what ended without being waited for, as at the end of a session, takes its seconds along
+        cost = max(0.0, cpu_s() - began - self._apart)
         self._tests[item.nodeid] += cost
         self._files[item.nodeid.partition("::")[0]] += cost
         return result
