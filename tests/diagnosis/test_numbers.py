@@ -12,7 +12,7 @@ import pytest
 import diagnosis
 from diagnosis import inventory, numbers
 from diagnosis.model import JobHints, Kind, Parsed, ParseHints
-from diagnosis.stacks.identify import natural
+from diagnosis.numbers import natural
 
 MANY = "9" * 5_000
 

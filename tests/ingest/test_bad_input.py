@@ -175,16 +175,18 @@ def test_a_full_disk_is_said_and_leaves_nothing_behind(job: Job, monkeypatch: py
 
 
 def test_an_engine_that_stumbles_over_one_file_costs_only_that_file(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    from diagnosis import parse_pool
     from ingest.isolation import inside
 
     real = inside.parse
 
-    def stumbling(stream: Any, path: str, *rest: Any) -> Any:
+    def stumbling(stream: Any, path: str, *rest: Any, **more: Any) -> Any:
         if path == "b.log":
             raise ZeroDivisionError("no")
-        return real(stream, path, *rest)
+        return real(stream, path, *rest, **more)
 
     monkeypatch.setattr(inside, "parse", stumbling)
+    monkeypatch.setattr(parse_pool, "parse", stumbling)
     send(job, "all.zip", zip_of({"a.log": LOG, "b.log": LOG, "c.log": LOG}))
     assert states(job) == {"a.log": "parsed", "b.log": "failed", "c.log": "parsed"}
     assert "ZeroDivisionError" in problem_of(job, "b.log")
