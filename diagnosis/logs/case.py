@@ -297,6 +297,7 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
     events, found, pace = catalogue.events, facts.progress, facts.pace
     survived = set(events.filter(temporal.recovered(catalogue, found, pace, facts.marks))["event"].to_list())
     survived |= temporal.ignored(catalogue)
+    taken_back = temporal.taken_back(catalogue, facts.rules)
     if restarted_at is not None:
         # whatever ended the run before, this one is another
         survived |= set(events.filter(pl.col("until_at") < restarted_at)["event"].to_list())
@@ -325,7 +326,7 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
             .agg(pl.col("first_line").min(), pl.col("start").min())
         )
         survived -= set(rows.filter(pl.col("first_line") >= pl.col("start"))["event"].to_list())
-    return survived, undated
+    return survived | taken_back, undated - taken_back
 
 
 def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> tuple[int | None, bool]:

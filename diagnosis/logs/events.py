@@ -18,7 +18,7 @@ import polars as pl
 
 from diagnosis.logs import homes, messages
 from diagnosis.logs.records import YEARLESS
-from diagnosis.logs.sources import DOUBTFUL, schemed
+from diagnosis.logs.sources import DOUBTFUL, schemed, without_job
 from diagnosis.model import LOG_KINDS, Kind, Parsed
 
 #: Rows of a column file aggregated at a time (about 50 bytes each).
@@ -191,7 +191,8 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
     nodes = tuple(nodes)
     logs = log_artifacts(parsed)
     paths = [p.path for p in logs]
-    logs = [replace(p, sources=schemed(p.sources, paths)) for p in logs]
+    writers = without_job([schemed(p.sources, paths) for p in logs])
+    logs = [replace(p, sources=mine) for p, mine in zip(logs, writers, strict=True)]
     sources, base = [], 0
     bases: list[int] = []
     for number, p in enumerate(logs):

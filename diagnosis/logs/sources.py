@@ -37,6 +37,9 @@ _NOT_HOST = re.compile(
     re.IGNORECASE,
 )
 
+#: What schedulers put before the machine in names of output files: the job's name and number ("%x.%j.%N").
+_JOB = re.compile(r".+?[-_.]\d{5,}[-_.](?=[A-Za-z])")
+
 #: Indices are 16 bits wide; further writers count as the path's.
 MAX_SOURCES = 65_535
 _LABELLED_SHARE = 0.3
@@ -156,6 +159,20 @@ def schemed(sources: Sequence[Source], paths: Iterable[str]) -> tuple[Source, ..
         kept = replace(source, node=None) if node is not None and _is_doubtful(source) else source
         found.append(replace(kept, rank=None, rank_how="") if rank is not None and kept.rank_how == "path" else kept)
     return tuple(found)
+
+
+def without_job(named: Sequence[Sequence[Source]]) -> list[tuple[Source, ...]]:
+    """The writers of all files, whose names of machines are without the job that stands before each of them.
+
+    One and the same job and number before several names is no part of them. O(files).
+    """
+    nodes = {s.node for sources in named for s in sources if s.node and _is_doubtful(s)}
+    jobs = {found[0] if (found := _JOB.match(node)) else "" for node in nodes}
+    job = jobs.pop() if len(jobs) == 1 and len(nodes) > 1 else ""
+    return [
+        tuple(replace(s, node=s.node[len(job) :]) if job and s.node and _is_doubtful(s) else s for s in sources)
+        for sources in named
+    ]
 
 
 def _is_doubtful(source: Source) -> bool:

@@ -14,6 +14,7 @@ from diagnosis.logs import stages
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.progress import Progress
+from diagnosis.logs.signatures.match import SignatureSet
 from diagnosis.model import Level, Role
 
 AT: Final = thresholds.of("temporal")
@@ -239,6 +240,23 @@ def ignored(catalogue: Catalogue) -> set[int]:
     mine = mine.group_by("event", "file", "source").agg(is_behind=behind.fill_null(False).any())
     told = mine.group_by("event").agg(pl.col("is_behind").all()).filter("is_behind")
     return set(told["event"].to_list())
+
+
+def taken_back(catalogue: Catalogue, rules: SignatureSet) -> set[int]:
+    """Events of a complaint that each of their writers took back later: "server OK" after "server not responding"."""
+    events, found = catalogue.events, set[int]()
+    for rule in rules.signatures:
+        ends = events.filter(pl.col("signature") == rule.id)["event"] if rule.ends else None
+        if ends is None or ends.is_empty():
+            continue
+        began = events.filter(pl.col("signature").is_in(rule.ends))["event"]
+        back = catalogue.cells.filter(pl.col("event").is_in(ends.implode())).group_by("file", "source")
+        mine = catalogue.cells.filter(pl.col("event").is_in(began.implode())).join(
+            back.agg(back=pl.col("last_line").max()), on=["file", "source"], how="left"
+        )
+        is_back = (pl.col("back") > pl.col("last_line")).fill_null(False).all()
+        found |= set(mine.group_by("event").agg(is_back.alias("is_back")).filter("is_back")["event"].to_list())
+    return found
 
 
 def restarted_at(catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace) -> int | None:

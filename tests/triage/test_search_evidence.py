@@ -1,6 +1,7 @@
 """A search finds evidence: lines, templates, names of jobs, ranks, rules; the same on both databases."""
 
 import pytest
+from django.core.cache import cache
 from django.core.management import call_command
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
@@ -11,7 +12,7 @@ from tests.pages import page_text
 from tests.triage.report import sample
 from triage import search
 from triage.models import Incident, SearchEntry
-from triage.search import word_rules
+from triage.search import evidence_words, word_rules
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db
@@ -131,9 +132,21 @@ def test_the_index_is_written_in_the_transaction_that_stores_the_diagnosis():
 
 
 def test_a_search_costs_one_query_however_many_words_it_has(stored):
+    text = 'fallen bus "off the" OR (slow nccl rank:5)'
+    found(text)  # SQLite has asked and noted how common each phrase is
     with CaptureQueriesContext(connection) as queries:
-        found('fallen bus "off the" OR (slow nccl rank:5)')
+        found(text)
     assert len(queries) == 1
+
+
+def test_common_and_rare_words_find_the_same_incidents(stored, monkeypatch):
+    texts = ("nccl", '"off the"', "!watchdog", "fallen OR rank:5", "*atchdo*")
+    rare = [found(text) for text in texts]
+    monkeypatch.setattr(evidence_words, "_COMMON", 1)
+    cache.clear()
+
+    assert [found(text) for text in texts] == rare
+    assert any(rare)
 
 
 def test_an_entry_is_bounded_whatever_the_evidence_is():

@@ -78,6 +78,7 @@ def _signature(row: dict[str, Any], area: str, tables: Mapping[str, str]) -> Sig
             unless=str(known.pop("unless", "")),
             yields_to=_texts(known.pop("yields_to", [])),
             also=_texts(known.pop("also", [])),
+            ends=_texts(known.pop("ends", [])),
             codes=_codes(tables[table], row) if table else {},
             area=area,
             **known,

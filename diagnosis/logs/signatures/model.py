@@ -52,8 +52,9 @@ class Signature:
     ``pattern`` is a regular expression of the linear-time dialect (no look-around, no back-references), searched in
     one physical line. ``unless`` takes the match back. ``codes`` tells by the group ``code`` of the pattern which row
     of a table applies. ``yields_to`` names signatures, or prefixes ending in ``.``, beside which this one is a
-    consequence; ``also`` names other categories that the same words are known to come from. ``examples`` must match
-    and ``counters`` must not; both are tested for every rule.
+    consequence; ``also`` names other categories that the same words are known to come from. ``ends`` names the
+    signatures whose complaint a line of this one takes back. ``examples`` must match and ``counters`` must not; both
+    are tested for every rule.
     """
 
     id: str
@@ -69,6 +70,7 @@ class Signature:
     unless: str = ""
     yields_to: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
     codes: Mapping[str, Code] = field(default_factory=dict)
     area: str = ""
 
