@@ -153,8 +153,10 @@ def read_together(batch: Sequence[Task]) -> dict[int, Ready]:
     from diagnosis.logs import lines, prepared  # noqa: PLC0415
 
     found: dict[int, tuple[bytes, Kind]] = {}
-    hints = batch[0].hints
+    zone = batch[0].hints.time_zone
     for number, task in enumerate(batch):
+        if task.hints.offset or task.hints.time_zone != zone:
+            continue
         try:
             with task.file.open("rb") as stream:
                 data = stream.read(_SMALL_BYTES + 1)
@@ -162,12 +164,13 @@ def read_together(batch: Sequence[Task]) -> dict[int, Ready]:
             continue
         if not data or len(data) > _SMALL_BYTES or data.startswith(codecs.BOM_UTF8) or not lines.is_plain(data):
             continue
-        if task.hints == hints and not hints.offset and (kind := log_kind(data[: sniff.HEAD_BYTES], task.path)):
-            found[number] = data, hints.kind or kind
+        kind = log_kind(data[: sniff.HEAD_BYTES], task.path)
+        if kind is not None and task.hints.kind in (None, kind):
+            found[number] = data, kind
     if not found:
         return {}
     try:
-        read = prepared.prepare_files([data for data, _ in found.values()], time_zone(hints.time_zone, []))
+        read = prepared.prepare_files([data for data, _ in found.values()], time_zone(zone, []))
     except BaseException as error:  # parsed one by one, each file answers for itself
         if faults.is_of_machine(error) or not faults.is_fault(error):
             raise

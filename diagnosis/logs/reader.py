@@ -146,7 +146,7 @@ class LogReader:
                 added.append(number)
         first = prepared.first[added]
         said = (
-            [folded.get(number) or prepared.texts[int(masked[number])] for number in added],
+            [folded[number] if number in folded else prepared.texts[int(masked[number])] for number in added],
             (self.lines + 1 + first).tolist(),
             prepared.rows.offset[first].tolist(),
             prepared.rows.text(first, 4 * EXAMPLE_CHARS).str.head(EXAMPLE_CHARS).to_list(),
