@@ -24,10 +24,9 @@ type Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """What a block tells without its predecessors. ``writer`` numbers the writers that ``said`` describes, from 1 on;
-    0 is none. ``message`` numbers the block's masked messages in order of appearance; ``first``, ``count`` and
-    ``worst`` have one entry each.
+class _Read:
+    """The lines of a block before their messages are counted. ``writer`` numbers the writers that ``said`` describes,
+    from 1 on; 0 is none.
     """
 
     rows: lines.Rows
@@ -36,6 +35,14 @@ class Prepared:
     time: npt.NDArray[np.int64]
     writer: Places
     said: list[dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(_Read):
+    """What a block tells without its predecessors. ``message`` numbers the block's masked messages in order of
+    appearance; ``first``, ``count`` and ``worst`` have one entry each.
+    """
+
     message: Places
     first: Places
     count: Places
@@ -58,18 +65,6 @@ def prepare_files(files: Sequence[bytes], time_zone: str) -> list[Prepared]:
         _counted(_part(block, slice(first, last), int(start)))
         for (first, last), start in zip(pairwise(cuts), starts, strict=False)
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The lines of a block before their messages are counted."""
-
-    rows: lines.Rows
-    facts: known.Facts
-    texts: dict[int, str]
-    time: npt.NDArray[np.int64]
-    writer: Places
-    said: list[dict[str, str]]
 
 
 def _read(block: lines.Block, time_zone: str) -> _Read:

@@ -10,7 +10,8 @@ import django.db.models.deletion
 from django.db import migrations, models
 
 _SQLITE = (
-    # FTS5 cuts where a character is neither letter, digit nor of the private-use area: at the spaces of triage.search.word_rules
+    # FTS5 cuts where a character is neither letter, digit nor of the private-use area:
+    # at the spaces of triage.search.word_rules
     """CREATE VIRTUAL TABLE triage_search_words USING fts5(about, said, places, content='triage_searchentry',
        content_rowid='incident_id', tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co'")""",
     """CREATE VIRTUAL TABLE triage_search_parts USING fts5(about, said, content='triage_searchentry',

@@ -89,7 +89,8 @@ def _matching(asked: list[str]) -> Q:
 
 
 def _among(sql: str, parameters: list[str]) -> Q:
-    return Q(pk__found=RawSQL(sql, parameters))  # noqa: S611  # the statements are constants of this module, values are parameters
+    # the statements are constants of this module, values are parameters
+    return Q(pk__found=RawSQL(sql, parameters))  # noqa: S611
 
 
 @BigAutoField.register_lookup
