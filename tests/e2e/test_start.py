@@ -58,6 +58,10 @@ class Start:
                 return {pid: names[pid] for pid in below - {self.process.pid}}
             below |= more
 
+    def has_another(self, part: str, than: int | None = None) -> bool:
+        """Whether a process of this part runs, another one ``than`` the given."""
+        return any(part in name and pid != than for pid, name in self.descendants().items())
+
 
 def alive(pids: dict[int, str]) -> dict[int, str]:
     def is_alive(pid: int) -> bool:
@@ -84,12 +88,13 @@ def test_what_dies_is_started_again_and_ctrl_c_ends_every_process(folder: Path) 
     start = Start(folder)
     try:
         for part in ("valkey-server", "granian", "celery"):
-            assert any(part in name for name in start.descendants().values()), f"{part} was not started"
+            # A new process bears the supervisor's command line until it has started its program.
+            wait_for(lambda part=part: start.has_another(part), f"{part} was not started")
         for times, part in enumerate(("granian", "celery"), 1):
             first = min(pid for pid, name in start.descendants().items() if part in name)
             os.killpg(first, signal.SIGKILL)
             wait_for(lambda n=times: start.log.read_text().count("starting it again") >= n, start.log.read_text)
-            assert any(part in name and pid != first for pid, name in start.descendants().items())
+            wait_for(lambda first=first, part=part: start.has_another(part, first), start.log.read_text)
         wait_for(lambda: run.answers(start.port, "127.0.0.1"), start.log.read_text)
         below = start.descendants()
         start.process.send_signal(signal.SIGINT)
