@@ -11,6 +11,7 @@ from ingest import broker
 from ingest.models import Run
 from ingest.services import sweeping, watching
 from ingest.services.artifact_parsing import artifacts_parse
+from ingest.services.planner_statistics import statistics_refresh
 from ingest.services.queueing import Act, work_next
 from ingest.services.unpacking import upload_unpack
 from ingest.signals import swept, tidied
@@ -48,4 +49,5 @@ def sweep() -> None:
 @shared_task
 def tidy() -> None:
     sweeping.tidy()
+    statistics_refresh()
     tidied.send_robust(sender=Run)

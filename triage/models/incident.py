@@ -162,8 +162,9 @@ class Incident(models.Model):
             ),
             models.Index(fields=("cluster", "-opened_at", "-id"), name="incident_cluster_opened"),
             models.Index(fields=("-opened_at", "-id"), name="incident_opened"),
+            # what the list counts, and the time that searches limit
             models.Index(
-                fields=("is_withdrawn", "cluster", "state", "standing_category", "symptom", "team"),
+                fields=("is_withdrawn", "cluster", "state", "standing_category", "symptom", "team", "opened_at"),
                 name="incident_facets",
             ),
             # all columns that statistics sum, in the order of grouping: read from the index, without sorting and

@@ -129,11 +129,18 @@ def _parts_q(text: str, field: str) -> Q:
     if max(map(len, parts)) < _TRIGRAM:
         raise SearchError(f"“{text}” needs three letters or digits next to a *: add some.")
     first, last = (" " if parts[0] else ""), (" " if parts[-1] else "")
-    pattern = f"%{first}{'%'.join(part for part in parts if part)}{last}%"
-    table = "triage_search_parts" if connection.vendor == "sqlite" else "triage_searchentry"
-    key = "rowid" if connection.vendor == "sqlite" else "incident_id"
+    parts = f"{first}{'*'.join(part for part in parts if part)}{last}".split("*")
+    pattern = f"%{'%'.join(parts)}%"
     fields = [field] if field else ["about", "said"]
-    sql = " UNION ALL ".join(f"SELECT {key} FROM {table} WHERE {name} LIKE %s" for name in fields)  # noqa: S608
+    if connection.vendor == "sqlite":
+        phrases = " AND ".join(f'"{part}"' for part in parts if len(part) >= _TRIGRAM)
+        sql = "SELECT rowid FROM triage_search_parts WHERE triage_search_parts MATCH %s"
+        asked = [f"{{{' '.join(fields)}}} : ({phrases})"]
+        if len(parts) == 1:  # the positions in the index tell all: no text is read
+            return _among(sql, asked)
+        in_order = " OR ".join(f"{name} LIKE %s" for name in fields)
+        return _among(f"{sql} AND ({in_order})", asked + [pattern] * len(fields))
+    sql = " UNION ALL ".join(f"SELECT incident_id FROM triage_searchentry WHERE {name} LIKE %s" for name in fields)  # noqa: S608
     return _among(sql, [pattern] * len(fields))
 
 
