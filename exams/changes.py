@@ -1,4 +1,4 @@
-"""What may happen to a job's files on their way: other names, another order, half of them lost, stamps gone, a cut."""
+"""Changes of a job's files before they arrive: other names, another order, half of them lost, stamps removed, a cut."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ type Files = dict[str, bytes]
 _STAMP = re.compile(
     r"(?<![\d.])(\d{4})-(\d\d)-(\d\d)([T ])(\d\d):(\d\d):(\d\d)(?![\d:]*(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d))"
 )
-#: Every usual way to write a time at the head of a line.
+#: Every usual form of a time at the start of a line.
 _ANY_STAMP = re.compile(
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?[:,]? ?"
     r"|\b[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?:\.\d+)? |\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\] "
@@ -24,7 +24,7 @@ _ANY_STAMP = re.compile(
 
 @dataclass
 class Job:
-    """A job's files, its machines, who is at fault; ``known`` are nodes that may be accused."""
+    """A job's files, its machines, the machines at fault; ``known`` are nodes that may be accused."""
 
     files: Files
     nodes: tuple[str, ...]
@@ -89,7 +89,7 @@ def renamed(job: Job, rng: random.Random) -> Job | None:
 
 
 def below_a_directory(job: Job, rng: random.Random) -> Job | None:
-    """All of it lies some directories deeper."""
+    """All files are some directories deeper."""
     return _replaced(job, {f"upload/case-7/{p}": d for p, d in job.files.items()})
 
 
@@ -114,7 +114,7 @@ def of_windows(job: Job, rng: random.Random) -> Job | None:
 
 
 def beside_others(job: Job, rng: random.Random) -> Job | None:
-    """Files that are no logs lie beside them."""
+    """Files that are no logs are added."""
     more = {
         "README.md": b"# Run 12\n\nHow this run was started, and by whom.\n",
         "config/train.yaml": b"model:\n  layers: 48\n  hidden: 6144\noptimizer:\n  lr: 3.0e-4\n  error_feedback: 1\n",
@@ -125,7 +125,7 @@ def beside_others(job: Job, rng: random.Random) -> Job | None:
 
 
 def twice(job: Job, rng: random.Random) -> Job | None:
-    """One log was put in twice, under another name."""
+    """One log is there twice, under another name."""
     paths = sorted(_texts(job))
     if not paths:
         return None
@@ -135,7 +135,7 @@ def twice(job: Job, rng: random.Random) -> Job | None:
 
 
 def undescribed(job: Job, rng: random.Random) -> Job | None:
-    """The description of the job is not there."""
+    """The description of the job is missing."""
     left = {
         p: d for p, d in job.files.items() if not p.rsplit("/", 1)[-1].startswith(("job.json", "inventory", "layout"))
     }
@@ -160,7 +160,7 @@ def without_the_culprit(job: Job, rng: random.Random) -> Job | None:
 
 
 def undated(job: Job, rng: random.Random) -> Job | None:
-    """Nothing states a time."""
+    """No line has a time."""
     picked = set(_texts(job))
     files = {
         p: _ANY_STAMP.sub("", d.decode("utf-8", "replace")).encode() if p in picked else d for p, d in job.files.items()
@@ -169,7 +169,7 @@ def undated(job: Job, rng: random.Random) -> Job | None:
 
 
 def of_two_zones(job: Job, rng: random.Random) -> Job | None:
-    """Every other machine writes its times without zone in a zone five hours later."""
+    """Every second machine writes its times without zone, in a zone five hours later."""
     later = set(sorted(job.nodes)[::2])
 
     def moved(match: re.Match[str]) -> str:
@@ -197,7 +197,7 @@ def cut(job: Job, rng: random.Random) -> Job | None:
     return _replaced(job, files)
 
 
-#: Changes after which the answer must be the same, and those after which it may say less but nothing wrong.
+#: Changes that must not change the answer, and changes after which it may be incomplete but not wrong.
 SAME: dict[str, Change] = {
     f.__name__: f
     for f in (permuted, renamed, below_a_directory, compressed, of_windows, beside_others, twice, of_two_zones)

@@ -1,4 +1,4 @@
-"""One job of an exam: what was uploaded, and what is true of it."""
+"""One job of an exam: its uploaded files and its truth."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""One large job as its logs really look: NeMo and Lightning, NCCL, data loaders, monitors, kernels, in many shapes.
-
-Some forty shapes of line (``large.tsv``) in eight voices, with warnings, tables, tracebacks that were caught, and a
-long tail of messages that appear once. A node's RDMA port fails at the end; its ranks report it, the others wait and
-time out. The same lines can be cut in one file a node or one a rank (eight a node). Same arguments, same bytes.
+"""One large job with realistic logs: NeMo and Lightning, NCCL, data loaders, monitors, kernels, in many formats. About
+forty line formats (``large.tsv``) in eight voices, with warnings, tables, caught tracebacks, and many messages that
+appear once. A node's RDMA port fails at the end; its ranks report it, the others wait and time out. The same lines can
+be split into one file a node or one a rank (eight a node). Same arguments, same bytes.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 RANKS = 8
-#: Different texts; nodes that share one differ in names, addresses, ranks and in their long tail.
+#: Number of different texts; nodes with the same text differ in names, addresses, ranks and rare messages.
 BODIES = 12
 _T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
 _STEP_S = 4.7
-#: A line in so many says something that no other line says.
+#: One line of this number has a message of its own.
 _TAIL = 150
 _WORDS = re.split(
     r"\s+",
@@ -37,15 +36,15 @@ class Line(NamedTuple):
 
 
 def _shapes() -> tuple[list[str], list[int]]:
-    """The shapes of lines and how often each comes."""
+    """The line formats and the frequency of each."""
     rows = (Path(__file__).parent / "large.tsv").read_text(encoding="utf-8").splitlines()
     pairs = [row.split("\t", 1) for row in rows if not row.startswith("#")]
     return [text.replace("\\n", "\n") for _, text in pairs], [int(weight) for weight, _ in pairs]
 
 
 def _filled(shape: str, rng: random.Random, n: int, r: int, t: datetime) -> str:
-    """One line of a shape: ``n`` the step, ``r`` the rank of the node, ``t`` its time. ``@NODE@``, ``@IP@`` and
-    ``@R<n>@`` stand for what a node's name, address and ranks are."""
+    """One line of a format: ``n`` the step, ``r`` the rank of the node, ``t`` its time. ``@NODE@``, ``@IP@`` and
+    ``@R<n>@`` stand for a node's name, address and ranks."""
     return shape.format(
         **{"n": n, "r": r, "p": 2100 + r, "q": 2400 + 7 * r, "rank": f"@R{r}@", "w": rng.choice(_WORDS)},
         **{"a": rng.randrange(32), "b": rng.randrange(4096), "c": rng.randrange(10**6)},
@@ -70,7 +69,7 @@ def body(seed: int, lines: int) -> list[Line]:
 
 
 def _tail(seed: int, node: int, count: int) -> list[Line]:
-    """Messages that nobody else says."""
+    """Messages that only this node prints."""
     rng = random.Random(f"tail-{seed}-{node}")
     out = []
     for _ in range(count):
@@ -84,7 +83,7 @@ def _tail(seed: int, node: int, count: int) -> list[Line]:
 
 
 def _end(is_guilty: bool, rank: int) -> list[str]:
-    """What a rank says of the failure."""
+    """A rank's messages about the failure."""
     late = _T0 + timedelta(seconds=3605 if is_guilty else 4210)
     glog, kern = f"{late:%m%d %H:%M:%S.%f}", f"{late:%b %d %H:%M:%S}"
     if not is_guilty:
@@ -99,7 +98,7 @@ def _end(is_guilty: bool, rank: int) -> list[str]:
 
 
 def write(directory: Path, nodes: int, lines: int, *, files_a_node: int = 1, seed: int = 1) -> int:
-    """Write the job; returns its bytes. ``lines`` a node, one in 150 of them said once; ``files_a_node``: 1 or 8."""
+    """Write the job; returns its bytes. ``lines`` a node, one in 150 of them unique; ``files_a_node``: 1 or 8."""
     bodies = [body(seed * 100 + n, lines - lines // _TAIL) for n in range(min(BODIES, nodes))]
     total = 0
     for node in range(nodes):

@@ -1,4 +1,4 @@
-"""Jobs of 512 ranks whose whole output is one file, under several launchers, on machines with names of any look.
+"""Jobs of 512 ranks whose whole output is one file, under several launchers, with machine names of many forms.
 
 Truth is the machine, and for a crash the rank. Texts were written from the launchers' and libraries' public sources.
 """
@@ -22,7 +22,7 @@ FAULTS = ("node failure", "out of memory", "cuda error", "exception")
 
 @dataclass
 class Log:
-    """One job: its file, and who is at fault."""
+    """One job: its file, and the machine and rank at fault."""
 
     name: str
     text: str
@@ -99,7 +99,7 @@ class _Writer:
         return self.at.strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
 
     def say(self, rank: int, text: str, *, stamped: bool = True) -> None:
-        """A line of one rank, with what its launcher puts before it."""
+        """A line of one rank, with its launcher's prefix."""
         body = f"{self.stamp()} INFO {text}" if stamped else text
         before = {
             "srun": f"{rank}: ",
@@ -115,7 +115,7 @@ class _Writer:
 
 
 def _preamble(w: _Writer) -> None:
-    """How the launcher tells its machines."""
+    """The launcher's lines that name its machines."""
     if w.launcher == "srun":
         w.launch(f"SLURM_JOB_NODELIST={','.join(w.nodes)}")
         w.launch(f"SLURM_NTASKS={NODES * PER_NODE} SLURM_NTASKS_PER_NODE={PER_NODE}")

@@ -1,14 +1,13 @@
-"""What each part of the log engine is worth: `python -m measure ablate [--sets SET…] [--seed N…] [--most N]`.
+"""Contribution of each part of the log engine: `python -m measure ablate [--sets SET…] [--seed N…] [--most N]`.
 
-Switches off every step and every family of rules, one at a time, and moves every threshold by 30 % both ways;
-diagnoses the jobs again and prints for each switch how many answers changed, what was gained and lost, and the change
-of a job's mean figure with its 95 % interval (bootstrap over jobs; the seeds of one course are drawn together).
-
-Jobs are parsed once and kept on disk, answers too, so that a second run goes on where the first one ended. A step or a
-detector is switched off only where it said anything, a family only where one of its rules matches, a threshold moved
-only where it was read; what acts behind the gathering of facts (``logs.case.gather``) takes them as they were. Numbers
-of one module are moved together first, and apart only on the jobs whose answer changed: two that cancel each other out
-are taken for idle. ``--factor 0 1000`` moves thresholds so far that what they bound never or always acts.
+Switches off every step and every family of rules, one at a time, and moves every threshold by 30 % both ways. Diagnoses
+the jobs again and prints for each switch how many answers changed, how many became better or worse, and the change of a
+job's mean figure with its 95 % interval (bootstrap over jobs; the seeds of one course are drawn together). Parsed jobs
+and answers are kept on disk, so that a second run continues where the first one ended. A step or a detector is switched
+off only on jobs where it had a result, a family only where one of its rules matches. A threshold is moved only where it
+was read. Steps after the gathering of facts (``logs.case.gather``) reuse those facts. Numbers of one module are moved
+together first, and separately only on the jobs whose answer changed: two that cancel each other out count as without
+effect. ``--factor 0 1000`` moves thresholds so far that what they limit acts never or always.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from measure.sets import JobSet
 from measure.switches import Switch
 
 KINDS = ("comparison", "detector", "step", "rules", "threshold")
-#: What may act behind the gathering of facts; a family of rules acts in it.
+#: Kinds that may act after the gathering of facts; a family of rules acts during it.
 _MOVED = ("detector", "step", "threshold")
 HISTORY = Switch("comparison", "cross-job (no history)")
 _DEFAULT = ("logs", "courses", "logs-held-out", "courses-held-out", "clusters", "single-file")
@@ -52,7 +51,7 @@ _DEFAULT = ("logs", "courses", "logs-held-out", "courses-held-out", "clusters", 
 
 @dataclass(frozen=True)
 class Ready:
-    """One parsed job, ready to be diagnosed many times; ``facts``: what was gathered of each of its attempts."""
+    """One parsed job, ready to be diagnosed many times; ``facts``: the gathered facts of each of its attempts."""
 
     key: str
     of: JobSet
@@ -64,7 +63,7 @@ class Ready:
 
 
 class Bench:
-    """Jobs, what is answered about them under switches, and the files that both are kept in."""
+    """Jobs, their answers under each switch, and the files that store both."""
 
     def __init__(self, work: Path) -> None:
         self.parsed_dir = work / f"parsed-{switches.digest('diagnosis.parsing')}"
@@ -100,7 +99,7 @@ class Bench:
         return set(self.answer(ready, ())["early"])
 
     def answer(self, ready: Ready, group: Sequence[Switch]) -> dict[str, Any]:
-        """What is said of a job under some switches: its quality, and what may not change."""
+        """The answer for a job under some switches: its quality, and the fields that are compared."""
         label = " + ".join(s.label for s in group)
         if (label, ready.key) not in self.answers:
             row = {"switch": label, "key": ready.key, **self._diagnosed(ready, group)}
@@ -127,13 +126,13 @@ class Bench:
                 found = diagnose(
                     ready.parsed, job=hints, history=known, read=ready.read, rules=rules, without=switches.off(group)
                 )
-                told = {"logs": None, "suspects": [], **report.to_json(found)}
-                value = quality(ready.of.row(ready.job, told))
+                whole = {"logs": None, "suspects": [], **report.to_json(found)}
+                value = quality(ready.of.row(ready.job, whole))
             except Exception as error:  # a step that others cannot do without
                 return {"quality": 0.0, "said": f"raised {type(error).__name__}"}
-        logs = told["logs"] or {}
+        logs = whole["logs"] or {}
         said = [logs.get(k) for k in ("outcome", "id", "symptom", "stage", "iteration")]
-        said += [sorted(s["entity"] for s in told["suspects"] if s["suspect"])]
+        said += [sorted(s["entity"] for s in whole["suspects"] if s["suspect"])]
         said += [[[x["file"], x["line"]] for x in logs.get("lines", ())], round(logs.get("confidence") or 0.0, 2)]
         row = {"quality": value, "said": json.dumps(said)}
         if not group:
@@ -147,8 +146,9 @@ class Bench:
 
 @contextmanager
 def gathered(ready: Ready, is_late: bool, done: Callable[[], None]) -> Iterator[None]:
-    """``logs.case.gather`` keeps the facts of a job; where all that is switched lies behind it (``is_late``), it gives
-    those of the first time. ``done`` is called whenever facts were gathered."""
+    """``logs.case.gather`` keeps the facts of a job. If all switched parts act later (``is_late``), it returns the
+    facts of the first time. ``done`` is called whenever facts were gathered.
+    """
     gather = case.gather
 
     def act(parsed: Sequence[Parsed], **known: Any) -> Facts | None:
@@ -174,7 +174,9 @@ def _families(parsed: Sequence[Parsed]) -> set[str]:
 
 
 def changed(bench: Bench, jobs: Sequence[Ready], group: Sequence[Switch]) -> dict[Switch, list[Ready]]:
-    """The jobs whose answer each switch of a group changes: all are tried at once, then halves of those that do."""
+    """The jobs whose answer each switch of a group changes: all switches are tried at once, then halves of the
+    group.
+    """
     apart = [r for r in jobs if bench.answer(r, group)["said"] != bench.answer(r, ())["said"]]
     if not apart:
         return {switch: [] for switch in group}

@@ -1,8 +1,8 @@
-"""How often rules take a line of a healthy run for a cause: `python -m measure benign [--show]`.
+"""How often a rule mistakes a line of a healthy run for a cause: `python -m measure benign [--show]`.
 
 Reads the successes of the real jobs, the healthy jobs of the practice set, the healthy recordings of the testbed and
-loghub's general system logs (``FAULTLINE_SHARED``). Printed for each: lines, and lines that a root rule takes, by
-strength, per million. Loghub's systems do report faults of their own now and then; all count as false here.
+loghub's general system logs (``FAULTLINE_SHARED``). Prints for each: lines, and lines that match a root rule, by
+strength, per million. Loghub's systems sometimes report real faults; all count as false here.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _NUMBER = re.compile(r"\d+")
 
 
 def main() -> None:
-    """One line a source; ``--show`` prints each rule and an example of what it takes."""
+    """One line a source; ``--show`` prints each rule with an example of a matching line."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--show", action="store_true", help="print the rules that took lines")
+    options.add_argument("--show", action="store_true", help="print the rules that matched lines")
     options.add_argument("--weak", action="store_true", help="print the weak ones too")
     chosen = options.parse_args()
     rules = signatures.load()

@@ -1,9 +1,9 @@
-"""Fits how sure the classifier may be: `python -m measure.confidence [--write]`.
+"""Fits the confidence of the classifier: `python -m measure.confidence [--write]`.
 
 Reads the wordings that no rule was written from (parts B, C and E of ``measure.wordings``), asks the classifier about
-each message alone, and fits a logistic regression from what its votes look like to whether it was right. Prints the
-Brier score, the mean and the truth of each part with that part left out of the fit, with the constants in use beside
-it. ``--write`` stores the fit on all parts in ``diagnosis/confidence.json``.
+each message alone, and fits a logistic regression from the features of its votes to whether it was right. Prints the
+Brier score, the mean and the truth of each part with that part left out of the fit, and the same with the constants in
+use. ``--write`` stores the fit on all parts in ``diagnosis/confidence.json``.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ def judged() -> Iterator[tuple[str, Mapping[str, float], float, bool]]:
     rows = [row for row in wordings.load() if row.half in UNSEEN]
     classify.probability = spy
     try:
-        for told in wordings.told(rows, signatures.load(), starter()):
-            if told.says_cause and seen and told.role == "root":
-                yield told.wording.half, seen[-1], usual(seen[-1]), told.fits(2)
+        for answer in wordings.answers(rows, signatures.load(), starter()):
+            if answer.says_cause and seen and answer.role == "root":
+                yield answer.wording.half, seen[-1], usual(seen[-1]), answer.fits(2)
             seen.clear()
     finally:
         classify.probability = usual
 
 
 def fit(features: np.ndarray, right: np.ndarray) -> LogisticRegression:
-    """A regression whose weights have the signs that their meaning demands: those that have not are left out."""
+    """A regression whose weights have the signs that their meaning demands: features with a wrong sign are left out."""
     kept = np.ones(len(NAMES), bool)
     while True:
         model = LogisticRegression(C=1.0).fit(features * kept, right)
@@ -60,7 +60,7 @@ def fit(features: np.ndarray, right: np.ndarray) -> LogisticRegression:
 
 
 def bounded(found: np.ndarray, features: np.ndarray) -> np.ndarray:
-    """What the classifier makes of a probability: of two equal candidates neither is likelier than not."""
+    """The classifier's limit on a probability: neither of two equal candidates is more likely than not."""
     return np.minimum(found, 1 - (2 * features[:, NAMES.index("rival")]) ** classify.AT.equals / 2)
 
 
@@ -82,13 +82,13 @@ def main() -> None:
         )
     model = fit(x, y)
     weights = {name: round(float(w), 4) for name, w in zip(NAMES, model.coef_[0], strict=True)}
-    told = {
+    stored = {
         "made_by": "python -m measure.confidence --write",
         "fitted_on": f"{len(rows)} messages that no rule was written from",
         "intercept": round(float(model.intercept_[0]), 4),
         "weights": weights,
     }
-    text = json.dumps(told, indent=2) + "\n"
+    text = json.dumps(stored, indent=2) + "\n"
     print(text)
     if chosen.write:
         Path(diagnosis.__file__).with_name("confidence.json").write_text(text, encoding="utf-8")

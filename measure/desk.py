@@ -1,11 +1,10 @@
 """Server time and queries of the pages over 100,000 incidents: `python -m measure desk [--database sqlite|postgres]`.
 
-Makes a database of its own, fills it, serves it with the production server (two processes) and reads every page over a
-kept connection: a page's cost is what its reader waits for on loopback. "new" is the first read after something
-happened (before each such read some incident of the last 90 days is resolved or reopened), "again" one after it; "CPU"
-is what web server, cache and database (where this started it) spent on one such page. Then the timeline of a wide job,
-the search box, and 50 readers at once for ten seconds. ``--url`` uses a database that is there and fills it if it is
-empty.
+Creates and fills a database, serves it with the production server (two processes) and reads every page over one open
+connection: the cost of a page is the time until its reader has it, on loopback. "new" is the first read after a change
+(before each such read an incident of the last 90 days is resolved or reopened), "again" a later one; "CPU" is the time
+that web server, cache and database (if this started it) spent on one such page. Then the timeline of a wide job, the
+search box, and 50 readers at once for ten seconds. ``--url`` uses an existing database and fills it if it is empty.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ class Reader:
 
 
 def readers(port: int, cookie: str, paths: list[str], count: int, seconds: float) -> float:
-    """Pages a second that ``count`` readers get together; each goes round ``paths``, from another one on."""
+    """Pages a second that ``count`` readers get together; each repeats ``paths``, with another start."""
     done = [0] * count
     began = time.perf_counter()
     end = began + seconds
@@ -120,7 +119,7 @@ def queries_of(client: Any, path: str) -> int:
 
 
 def something_happens(user: Any, rng: random.Random) -> None:
-    """Resolve some incident of the last 90 days that was judged, or reopen it."""
+    """Resolve or reopen an incident of the last 90 days that was judged."""
     from django.utils import timezone
 
     from triage.models import Incident
@@ -133,7 +132,7 @@ def something_happens(user: Any, rng: random.Random) -> None:
 
 
 def spent_ms() -> float:
-    """CPU time of all processes that this one started, and of theirs, so far."""
+    """CPU time so far of all processes that this one started, and of their children."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
@@ -157,7 +156,7 @@ def main() -> None:
     parser.add_argument("--findings", type=int, default=10, help="findings an incident")
     parser.add_argument("--jobs", type=int, default=2_000)
     parser.add_argument("--times", type=int, default=40)
-    parser.add_argument("--seconds", type=float, default=10, help="for how long readers read")
+    parser.add_argument("--seconds", type=float, default=10, help="duration of the reading")
     asked = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="desk-") as folder,
@@ -217,7 +216,7 @@ def run(asked: argparse.Namespace, folder: Path) -> None:
 
 
 def prepared(asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """Who reads, and what the pages' addresses need; fills the database where it is empty."""
+    """The user who reads, and the parts of the pages' addresses; fills the database if it is empty."""
     from django.contrib.auth import get_user_model
     from django.contrib.auth.models import Group
     from django.db import connection

@@ -38,7 +38,7 @@ _SYMPTOMS = ("crash", "crash", "crash", "hang", "slow", "launch_failure")
 _FRAMEWORKS = ("megatron", "nemo", "deepspeed", "torchtitan", "hf")
 _MODELS = ("llama-8b", "llama-70b", "moe-200b", "vit-2b", "dense-400b")
 
-#: how far back diagnoses have their whole report
+#: period in which diagnoses have their whole report
 WHOLE_DAYS = 8
 
 
@@ -109,7 +109,7 @@ def _batch(
             attempt=a,
             revision=1,
             engine="measure",
-            # whole reports of everything would fill the disk; those that pages are asked for have their events
+            # whole reports of all jobs would fill the disk; only jobs whose pages are requested have their events
             report=whole if a.ended_at and now - a.ended_at < timedelta(days=WHOLE_DAYS) else lean,
         )
         for a in attempts
@@ -165,7 +165,7 @@ def _batch(
 
 
 def events(count: int) -> list[dict[str, Any]]:
-    """Log events as a report lists them: two roots, then what followed."""
+    """Log events as a report lists them: two roots, then their consequences."""
     return [
         {
             "id": f"{n:032x}",
@@ -194,7 +194,7 @@ def events(count: int) -> list[dict[str, Any]]:
 
 @cache
 def _spoken() -> tuple[list[tuple[str, str]], list[float]]:
-    """Rule and example of every signature, and how often each is said: a few nearly always, most of them rarely."""
+    """Rule and example of every signature, and how often each occurs: a few very often, most of them rarely."""
     from diagnosis.logs import signatures
 
     said = [(rule.id, text) for rule in signatures.load().signatures for text in rule.examples]
@@ -203,7 +203,7 @@ def _spoken() -> tuple[list[tuple[str, str]], list[float]]:
 
 
 def _words(spoken: tuple[list[tuple[str, str]], list[float]], rng: random.Random) -> dict[str, str]:
-    """What one finding says: an example with numbers of its own."""
+    """The text of one finding: an example with its own numbers."""
     rule, text = rng.choices(*spoken)[0]
     said = re.sub(r"\d{3,}", lambda found: str(rng.randrange(10 ** len(found[0][:9]))), text)
     return {"example": said, "template": re.sub(r"\d+", "<NUM>", text), "signature": rule[:120]}

@@ -1,8 +1,8 @@
-"""A job whose lines all say something else: `python -m measure distinct [--messages 1000000] [--nodes 10]`.
+"""A job whose lines all have different messages: `python -m measure distinct [--messages 1000000] [--nodes 10]`.
 
-Writes one log a node, `--messages` lines in all of which hardly two share a template, and an error at the end of each;
-then parses and diagnoses them in this process. Prints seconds and CPU seconds of both, the peak memory, the headline,
-and what the report says was left out.
+Writes one log a node, with `--messages` lines in total, almost all with a template of their own, and an error at the
+end of each; then parses and diagnoses them in this process. Prints seconds and CPU seconds of both, the peak memory,
+the headline, and what the report says was left out.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def main() -> None:
                 parsed.append(parse(stream, log.name, ParseHints(), log.with_suffix(".work")))
         _row("parse", clock, cpu)
         clock, cpu = time.perf_counter(), time.process_time()
-        told = diagnose(parsed, read=lambda path, offset, length: _range(Path(folder) / path, offset, length))
+        diagnosis = diagnose(parsed, read=lambda path, offset, length: _range(Path(folder) / path, offset, length))
         _row("diagnose", clock, cpu)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{chosen.messages:,} messages, peak {peak:,.0f} MiB: {told.headline}")
-    print(*told.missing, sep="\n")
+    print(f"{chosen.messages:,} messages, peak {peak:,.0f} MiB: {diagnosis.headline}")
+    print(*diagnosis.missing, sep="\n")
 
 
 def _range(path: Path, offset: int, length: int) -> bytes:

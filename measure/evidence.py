@@ -47,8 +47,9 @@ def reader(files: Mapping[str, bytes]) -> ReadRange:
 def parse_files(
     files: Mapping[str, bytes], work: Path, *, kind: Kind | None = None, is_kept: bool = False
 ) -> tuple[list[Parsed], ReadRange]:
-    """Every file parsed below ``work``, and a reader of their bytes. ``is_kept``: what an earlier call left in ``work``
-    is taken as it is, and what this one parses is left for the next."""
+    """Every file parsed below ``work``, and a reader of their bytes. ``is_kept``: results of an earlier call in
+    ``work`` are reused, and results of this call stay for the next.
+    """
     parsed = []
     for number, (path, data) in enumerate(sorted(files.items())):
         folder = work / f"{number:05d}"

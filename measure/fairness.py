@@ -3,11 +3,11 @@
     python -m measure fairness [--archives 10] [--members 50000] [--probes 20] [--database postgres]
                                [--against CHECKOUT]
 
-Starts a site of its own, sends `--archives` archives of `--members` small files each (0.8 MB at 50,000) as jobs of
-their own, and then, one after another, `--probes` jobs of one file, each of which is asked to be diagnosed. Prints how
-long the file took to be read and the job to be diagnosed, from the moment it was sent, and how many members were read
-meanwhile. `--against` measures another checkout before, in the same run. Fails where the p95 of the time to read is
-above `--limit-s`, or nothing of the archives was read.
+Starts its own site and sends `--archives` archives of `--members` small files each (0.8 MB at 50,000), each as a job.
+Then it sends, one after another, `--probes` jobs of one file, and requests the diagnosis of each. Prints the time from
+sending until the file is read and until the job is diagnosed, and how many members were read meanwhile. `--against`
+measures another checkout first, in the same run. Fails if the p95 of the time to read is above `--limit-s`, or if
+nothing of the archives was read.
 """
 
 from __future__ import annotations

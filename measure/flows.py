@@ -1,7 +1,7 @@
 """Scores the flow engine: `python -m measure flows [--set SET…] [--seed N]`.
 
 Made-up captures (``exams.flows``: other fabrics, layouts, collectives and exporters than the practice data) and the
-practice set, scored by the same scorer. The held-out cases were never looked into while the engine was changed.
+practice set, scored by the same scorer. Nobody read the held-out cases while the engine was changed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def practice(*, with_inventory: bool = True) -> Iterator[Capture]:
 
 
 def captures(chosen: argparse.Namespace) -> Iterator[Capture]:
-    """What the options ask for; each made-up case with every throw of dice."""
+    """The captures that the options name; each made-up case with every seed."""
     for name in chosen.set or ["open"]:
         if name == "practice":
             yield from practice(with_inventory=not chosen.no_inventory)
@@ -81,7 +81,7 @@ def answer(capture: Capture) -> tuple[dict[str, Any], int, float]:
 
 
 def _in_turn(truth: dict[str, Any], report: dict[str, Any]) -> None:
-    """Numbers the jobs that the same machines held one after another, in both."""
+    """Numbers the jobs that ran one after another on the same machines, in both."""
     first = {
         "truth": lambda j: j["steps"]["comm_end"][0],
         "report": lambda j: j["steps"][0]["start"] if j["steps"] else 0,
@@ -139,8 +139,8 @@ def main() -> None:
     """Score the sets asked for."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--set", choices=(*SETS, "practice"), action="append", help="default: open")
-    options.add_argument("--seed", type=int, default=0, help="added to every seed: the same worlds with other dice")
-    options.add_argument("--seeds", type=int, default=1, help="so many times, each with other dice")
+    options.add_argument("--seed", type=int, default=0, help="added to every seed: the same worlds, drawn again")
+    options.add_argument("--seeds", type=int, default=1, help="number of repetitions, each with another seed")
     options.add_argument("--most", type=int, default=10**9, help="leave out captures of more GPUs")
     options.add_argument("--case", action="append", help="only these (part of the name)")
     options.add_argument("--no-inventory", action="store_true", help="of the practice set")
@@ -162,7 +162,7 @@ def main() -> None:
 
 
 def _summary(results: list[dict[str, Any]]) -> None:
-    """Mean, worst and the worst's name of every figure; precision over all findings together."""
+    """Of every figure the mean, the worst and its name; precision over all findings together."""
     steps = sum(r["steps_true"] for r in results)
     print(
         f"{len(results)} captures, {steps} steps; missed + extra steps "

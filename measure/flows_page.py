@@ -1,8 +1,8 @@
 """The Flows tab of an hour-long job in a real browser: `python -m measure flows_page [--ranks 1024] [--steps 2000]`.
 
-Keeps a diagnosis whose table holds so many ranks and steps, serves it, opens it in Chromium, zooms by drag and by
-keyboard, and prints what the server took for each view and the longest task of the page's main thread. With
-``--pictures DIR`` the page is kept as it looks, in light and dark, 1,440 and 390 pixels wide.
+Stores a diagnosis with a table of that size, serves it, opens it in Chromium, zooms by drag and by keyboard, and prints
+the server's time for each view and the longest task of the page's main thread. ``--pictures DIR`` stores screenshots,
+in light and dark, 1,440 and 390 pixels wide.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ window.longest = Math.max(window.longest, task.duration) }).observe({ type: "lon
 
 
 def table(ranks: int, steps: int) -> tuple[pl.DataFrame, np.ndarray]:
-    """Phases of every rank in every step, and the steps' ends; one rank is late from the middle on."""
+    """Phases of every rank in every step, and the steps' ends; one rank is late in the second half."""
     rng = np.random.default_rng(7)
     lasting = STEP_S * rng.normal(1, 0.01, steps)
     lasting[steps // 2 : steps // 2 + steps // 40] *= 1.3

@@ -1,8 +1,8 @@
 """Flow engine on real recordings: `python -m measure flows_recorded`.
 
 Testbed: mean step time against the recorded truth, ends of the gradient exchange in the pipeline job, slow steps of
-the two slow scenarios. ByteDance ST: step error and whether the last stage is named. Needs the data beside the
-repository or in $FAULTLINE_SHARED.
+the two slow scenarios. ByteDance ST: step error and whether the last stage is named. Needs the reference data next to
+the repository or in $FAULTLINE_SHARED.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def unpacked(name: str, target: Path) -> tuple[Path, list[dict[str, Any]], dict[
 
 
 def true_steps(directory: Path) -> tuple[list[int], np.ndarray]:
-    """Iterations and when the last rank ended each."""
+    """Iterations, and the time when the last rank ended each."""
     ends: dict[int, float] = {}
     for row in csv.DictReader((directory / "truth_steps.csv").open()):
         n = int(row["iteration"])
@@ -60,7 +60,7 @@ def true_steps(directory: Path) -> tuple[list[int], np.ndarray]:
 
 
 def exchange_ends(directory: Path) -> dict[int, float]:
-    """Per iteration the end of the last rank's gradient exchange, where the truth holds gradient operations."""
+    """Per iteration the end of the last rank's gradient exchange, if the truth contains gradient operations."""
     ends: dict[int, float] = {}
     for path in sorted((directory / "truth").glob("*.jsonl.gz")):
         for line in gzip.decompress(path.read_bytes()).splitlines():

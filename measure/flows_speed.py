@@ -85,7 +85,7 @@ def analyse(directory: Path) -> None:
 
 
 def main() -> None:
-    """Generates and analyses in a process each, so that neither adds to the other's memory."""
+    """Generates and analyses in separate processes, so that neither adds to the other's memory."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--dp", type=int, default=16)
     options.add_argument("--steps", type=int, default=60)

@@ -1,9 +1,9 @@
 """The command line on one large job that looks like real ones: `python -m measure job [--nodes 1024] [--lines 8860]`.
 
-Writes the job of ``exams.large`` (NeMo-style, RDMA errors, some forty shapes of line in eight voices, a long tail of
-messages), once with a file a node and, with ``--files 1 8``, again cut into eight a node; runs `python -m diagnosis` on
-it as a user would, and prints wall and CPU seconds and the memory of all its processes. ``--apart`` times parsing and
-diagnosing apart, in this process.
+Writes the job of ``exams.large`` (NeMo-style, RDMA errors, about forty line formats in eight voices, many rare
+messages), once with a file a node and, with ``--files 1 8``, again with eight files a node; runs `python -m diagnosis`
+on it as a user would, and prints wall and CPU seconds and the memory of all its processes. ``--apart`` times parsing
+and diagnosing separately, in this process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from measure.usage import run
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds and CPU seconds of both halves, and what was found."""
+    """Seconds and CPU seconds of both halves, and the findings."""
 
     parse_s: float
     parse_cpu_s: float
@@ -59,7 +59,7 @@ def measure(nodes: int, lines: int, files: int = 1) -> Measured:
 
 
 def main() -> None:
-    """One line a way of cutting."""
+    """One line for each number of files."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--nodes", type=int, default=1024)
     options.add_argument("--lines", type=int, default=8860, help="a node")

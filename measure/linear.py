@@ -1,8 +1,8 @@
 """Time against lines, nodes and templates, as a picture: `python -m measure linear [--out docs/linear.svg]`.
 
 Parses and diagnoses made-up jobs (`exams.large`) that grow in lines a node and in nodes, and logs that grow in distinct
-messages; prints CPU seconds, which other programs disturb least, with the best of `--repeat` runs, and draws them with
-the line through the largest that a linear cost would follow.
+messages; prints CPU seconds (least disturbed by other programs), the best of `--repeat` runs, and draws them with the
+straight line that a linear cost would follow to the largest.
 """
 
 from __future__ import annotations

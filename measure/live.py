@@ -1,7 +1,7 @@
-"""Alarms of running jobs: false ones over hours of made-up healthy jobs, and how soon faults are told.
+"""Alarms of running jobs: false alarms over hours of made-up healthy jobs, and the delay of true ones.
 
 ``python -m measure live [--hours 1000] [--faults 300] [--seed 1]``. Jobs differ in their step, noise, evaluations,
-checkpoints and day-night load; a quarter of the evaluations are announced by no line. Looks come every 5 s.
+checkpoints and day-night load; no line announces a quarter of the evaluations. The job is judged every 5 s.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOOK_S = 5.0
 
 
 class Line(NamedTuple):
-    """One line of a made-up job: when, and what it says."""
+    """One line of a made-up job: time and text."""
 
     at: float
     counter: int | None = None
@@ -72,7 +72,7 @@ def lines(made: Course, dice: random.Random, hours: float) -> Iterator[Line]:
 
 
 def looks(said: Iterator[Line], until: float) -> Iterator[tuple[float, dict[str, Any]]]:
-    """What each look finds: the lines since the look before."""
+    """The new lines at each judgement."""
     waiting = next(said, None)
     now = 0.0
     while now < until:
@@ -110,7 +110,7 @@ def healthy(hours: float, dice: random.Random) -> Counter[str]:
 
 
 def faults(count: int, dice: random.Random) -> tuple[list[float], list[float], Counter[str]]:
-    """For each fault: seconds until it was told, less three usual steps; the same of slowdowns; what was missed."""
+    """For each fault: seconds until the alarm, less three usual steps; the same for slowdowns; missed faults."""
     hangs, slows, missed = [], [], Counter[str]()
     for _ in range(count):
         made = course(dice)

@@ -1,8 +1,8 @@
 """First paint of the log viewer on a log of any size: `python -m measure log_window [--gb 10]`.
 
-Makes a sparse file of that size below the temporary directory with lines where they are read, and the column file that
-parsing would have left, then asks the page for windows at its beginning, middle and end, filtered and folded. All of it
-is deleted afterwards.
+Makes a sparse file of that size below the temporary directory with lines only where they are read, and the column file
+that parsing would write, then requests windows of the page at the beginning, middle and end, filtered and folded.
+Deletes everything afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: bytes a line with its newline
 LINE_BYTES = 200
 PART_LINES = 4_000_000
-#: one line in so many is an error
+#: one line of this number is an error
 ERRORS = 1_000_000
 BEGAN_NS = 1_790_000_000 * 10**9
 SHA256 = "f" * 64

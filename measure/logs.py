@@ -1,8 +1,8 @@
 """Scores the log engine on sets of jobs: `python -m measure logs SET… [--seed N…] [--show] [--only PART…]`.
 
-Prints the mean of every figure, its 95 % interval (bootstrap over jobs) and what is asked of it. ``--show`` prints what
-was answered wrongly. Of a sealed set only figures are printed, of dice that are thrown anew each time; ``--open`` shows
-it, and records that it is open from then on. ``--without`` says what to leave out, to see what that is worth.
+Prints the mean of every figure, its 95 % interval (bootstrap over jobs) and its goal. ``--show`` prints the wrong
+answers. Of a sealed set only figures are printed, with a new seed each time; ``--open`` shows it, and records that it
+is open from then on. ``--without`` names parts to switch off, to measure their contribution.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WITHOUT = ("history", "own-history", "description", "own-rules")
 
 
 def history(jobs: Iterable[Job], kept: Path | None = None) -> History:
-    """Healthy jobs, learnt; ``kept``: parsed only once, below this directory."""
+    """The history of healthy jobs; ``kept``: they are parsed only once, below this directory."""
     known = []
     for job in jobs:
         with tempfile.TemporaryDirectory() as work:
@@ -44,7 +44,7 @@ def history(jobs: Iterable[Job], kept: Path | None = None) -> History:
     return History(tuple(known))
 
 
-def told(job: Job, of: JobSet, known: History, rules: SignatureSet | None = None) -> dict[str, Any]:
+def report_of(job: Job, of: JobSet, known: History, rules: SignatureSet | None = None) -> dict[str, Any]:
     """The report of one job."""
     hints = JobHints(job_id=job.name if of.is_alone else "", family=job.family)
     with tempfile.TemporaryDirectory() as work:
@@ -52,19 +52,19 @@ def told(job: Job, of: JobSet, known: History, rules: SignatureSet | None = None
         return report.to_json(diagnose(parsed, job=hints, history=known, read=read, rules=rules))
 
 
-def show(job: Job, found: dict[str, Any], said: dict[str, Any]) -> None:
-    """What was answered wrongly, for reading."""
+def show(job: Job, found: dict[str, Any], answer: dict[str, Any]) -> None:
+    """The wrong answers, to be read."""
     held = {k: found[k] for k in ASKED if k not in CONFIDENCE and found.get(k) is not None}
     bad = {k: round(v, 2) for k, v in held.items() if (v > 0 if k in FLAWS else v < 1)}
     if not bad:
         return
-    logs, truth = said["logs"] or {}, job.truth
-    print(f"{job.name}: {bad}\n   {said['headline'][:220]}")
-    for text in violations(said):
+    logs, truth = answer["logs"] or {}, job.truth
+    print(f"{job.name}: {bad}\n   {answer['headline'][:220]}")
+    for text in violations(answer):
         print(f"   contradiction: {text}")
     keys = ("outcome", "id", "subcategory", "symptom", "stage", "iteration")
     nodes = [(n["node"], n["suspect"], round(n["score"], 2)) for n in logs.get("nodes", ())[:3]]
-    print(f"   said {' '.join(str(logs.get(k)) for k in keys)} {nodes}")
+    print(f"   answered {' '.join(str(logs.get(k)) for k in keys)} {nodes}")
     true = ("outcome", "category", "subcategory", "symptom", "stage", "iteration", "faulty_nodes", "origin_nodes")
     print(f"   true {' '.join(str(truth[k]) for k in (*true, 'root_lines') if k in truth)}")
     for t in truth.get("templates", ()):
@@ -75,7 +75,7 @@ def show(job: Job, found: dict[str, Any], said: dict[str, Any]) -> None:
 
 
 def figures(rows: list[dict[str, Any]], names: list[str]) -> None:
-    """Every figure with its interval and what is asked."""
+    """Every figure with its interval and its goal."""
     for name, asked in ASKED.items():
         found = [(r[name], n) for r, n in zip(rows, names, strict=True) if r.get(name) is not None]
         if found:
@@ -128,13 +128,13 @@ def score(of: JobSet, chosen: argparse.Namespace) -> None:
             pool = known
             if "own-history" in chosen.without:
                 pool = History(tuple(j for j in known.jobs if j.family != job.family))
-            said = told(job, of, pool, without_own(job.truth) if "own-rules" in chosen.without else None)
-            found = {**of.row(job, said), "contradictions": len(violations(said))}
+            answer = report_of(job, of, pool, without_own(job.truth) if "own-rules" in chosen.without else None)
+            found = {**of.row(job, answer), "contradictions": len(violations(answer))}
             rows.append(found)
             names.append(job.name)
-            predictions[job.name] = said["logs"]
+            predictions[job.name] = answer["logs"]
             if chosen.show:
-                show(job, found, said)
+                show(job, found, answer)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     print(f"{of.name}, seeds {' '.join(map(str, seeds))}: {len(rows)} jobs, {wall:.0f} s wall, {cpu:.0f} s CPU")
     figures(rows, names)

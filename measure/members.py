@@ -1,6 +1,6 @@
 """An archive of very many small logs, whole: `python -m measure members [--members 50000] [--lines 16]`.
 
-Writes a .tar.gz of `--members` logs of a few lines, one a rank as torchrun leaves them, then unpacks, parses and
+Writes a .tar.gz of `--members` logs of a few lines, one a rank as torchrun writes them, then unpacks, parses and
 diagnoses it as the command line does. One of the ranks dies. Prints seconds, CPU seconds and milliseconds a member of
 each part, and the peak memory of the process.
 """
@@ -53,10 +53,10 @@ def main() -> None:
                 parsed.append(parse(io.BytesIO(data), member.path, ParseHints(), work / f"{len(parsed):06d}"))
         _row("unpack and parse", clock, cpu, len(parsed))
         clock, cpu = time.perf_counter(), time.process_time()
-        told = diagnose(parsed, read=lambda path, offset, length: offsets[path][offset : offset + length])
+        diagnosis = diagnose(parsed, read=lambda path, offset, length: offsets[path][offset : offset + length])
         _row("diagnose", clock, cpu, len(parsed))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{len(parsed):,} members, peak {peak:,.0f} MiB: {told.headline[:160]}")
+        print(f"{len(parsed):,} members, peak {peak:,.0f} MiB: {diagnosis.headline[:160]}")
 
 
 def _row(name: str, clock: float, cpu: float, members: int) -> None:

@@ -1,9 +1,9 @@
-"""How many real failure messages the signatures know, and with which role and category.
+"""How many real failure messages match a signature, and with which role and category.
 
     python -m measure messages [--show | --speed]
 
-Reads ``messages.jsonl`` of the shared data (``FAULTLINE_SHARED``). The file's classes are coarser and its roles older
-than ours, so that both are mapped; what differs is printed with ``--show`` and explained in ``docs/signatures.md``.
+Reads ``messages.jsonl`` of the shared data (``FAULTLINE_SHARED``). The file has fewer classes and older roles than we
+do, so both are mapped. ``--show`` prints differences; ``docs/signatures.md`` explains them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from diagnosis import taxonomy
 from diagnosis.logs import signatures
 from measure.evidence import SHARED
 
-#: Roles of the file -> roles that mean the same here. A "diagnostic" line informs: it is any role but a root.
+#: Roles of the file -> roles with the same meaning here. A "diagnostic" line only informs: it has any role except root.
 ROLES = {
     "root_candidate": {"root"},
     "cascade": {"cascade"},
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def speed(distinct: int = 100_000) -> None:
-    """Match generated messages, one in five of which some rule knows, and print CPU seconds."""
+    """Match generated messages, one in five of which matches a rule, and print CPU seconds."""
     rules = signatures.load()
     known = [text for rule in rules.signatures for text in rule.examples]
     rows = [

@@ -1,11 +1,11 @@
-"""Lines a second and peak memory of reading a log, beside Drain3 in the same run: `python -m measure parse [--lines
+"""Lines a second and peak memory of reading a log, with Drain3 in the same run: `python -m measure parse [--lines
 1000000 10000000]`.
 
-Ours does more than Drain3 is asked to: it also reads times, writers and levels, joins records and writes the column
-files; then it mines templates. Drain3 gets the one mask that ours applies to every line (the naming masks, which ours
-applies to distinct lines only, are left out in its favour), on the first `--drain-lines` lines; its rate falls with
-more lines, so extrapolating it flatters it. Each measurement runs in a process of its own. Wall time on a shared
-machine is noise; CPU seconds are the robust column.
+Faultline does more than Drain3 here: it also reads times, writers and levels, joins records and writes the column
+files; then it mines templates. Drain3 gets the one mask that Faultline applies to every line, on the first
+`--drain-lines` lines. Two choices favour Drain3: it need not apply the naming masks, which Faultline applies to
+distinct lines only, and its rate falls with more lines. Each measurement runs in its own process. Wall time varies on a
+shared machine; CPU seconds are reliable.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-# What ours does to every line, as one pattern: hexadecimal words and numbers.
+# The mask that Faultline applies to every line, as one pattern: hexadecimal words and numbers.
 _PER_LINE = (
     r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|0[xX][0-9a-fA-F]+"
     r"|\b[0-9][0-9a-fA-F]*\b|\b[0-9a-fA-F]{8,}\b|[0-9]+"
@@ -64,9 +64,7 @@ def ours(path: Path) -> dict[str, float]:
 
 
 def drain(path: Path, limit: int, has_all_masks: bool) -> dict[str, float]:
-    """Drain3 over the first ``limit`` lines of ``path``, masked by the pattern that ours applies to every line, or
-    by all of ours.
-    """
+    """Drain3 over the first ``limit`` lines of ``path``, with Faultline's mask of every line, or with all its masks."""
     from drain3 import TemplateMiner
     from drain3.template_miner_config import TemplateMinerConfig
 

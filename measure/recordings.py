@@ -2,9 +2,9 @@
 
 Each ``DIR`` is a recording of the testbed (``flows.parquet``, ``logs``, ``stacks``, ``truth.json``,
 ``truth_steps.csv``), a directory of them, or a directory of ``NAME.tar.gz`` with ``truth/NAME.tar.gz``. The engine gets
-what a person would upload and nothing of the truth. For each: condition, the accused in order, the truth, the slow
-steps; then totals. ``--totals-only`` prints no more than these, for recordings that stay unread. ``--without`` switches
-mechanisms off, ``--former DIR`` asks the command line of another checkout as well.
+the files that a person would upload, without the truth. Prints for each: condition, the accused in order, the truth,
+the slow steps; then totals. ``--totals-only`` prints only the totals, for recordings that nobody may read.
+``--without`` switches mechanisms off; ``--former DIR`` also runs the command line of another checkout.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from measure.evidence import members, parse_files
 
 #: Not evidence, or the same evidence in another form.
 _KEPT_BACK: Final = ("truth.json", "truth_steps.csv", "connections.json", "flows.csv", "sample.pcap")
-#: A true step this many times the median must be told slow; one below the second number must not.
+#: A true step this many times the median must be reported as slow; one below the second number must not.
 SLOW: Final = 1.3
 CALM: Final = 1.15
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What is uploaded (path to bytes), what is true, and when the last rank ended each iteration."""
+    """The upload (path to bytes), the truth, and the time when the last rank ended each iteration."""
 
     name: str
     files: Mapping[str, bytes]
@@ -95,8 +95,9 @@ def _ratio(part: int, whole: int) -> str:
 
 
 def recordings(place: Path, *, only: Sequence[str] = (), leave_out: str | None = None) -> Iterator[Recording]:
-    """The recordings at a place, in order of name: those that begin with ``only`` and not with ``leave_out``. What is
-    left out is not opened."""
+    """The recordings at a place, in order of name: those that begin with ``only`` and not with ``leave_out``. Omitted
+    recordings are not opened.
+    """
 
     def wanted(name: str) -> bool:
         return (not only or name.startswith(tuple(only))) and not (leave_out and name.startswith(leave_out))
@@ -132,7 +133,7 @@ def _recording(name: str, files: Mapping[str, bytes]) -> Recording:
 
 
 def _job_file(truth: Mapping[str, Any]) -> dict[str, Any]:
-    """What the person who uploads knows, where the recorder did not write it: hosts and command lines, no answers."""
+    """What an uploading person knows, if the recorder did not write it: hosts and command lines, no answers."""
     jobs = [
         {
             "job_id": job["id"],
@@ -149,14 +150,14 @@ def _job_file(truth: Mapping[str, Any]) -> dict[str, Any]:
     return {"submitted": truth["started"], "ended": truth["ended"], "timezone": "UTC", "jobs": jobs}
 
 
-def told(recording: Recording, without: Iterable[str]) -> dict[str, Any]:
+def report_of(recording: Recording, without: Iterable[str]) -> dict[str, Any]:
     """The report of this engine."""
     with tempfile.TemporaryDirectory() as work:
         parsed, read = parse_files(recording.files, Path(work))
         return to_json(diagnose(parsed, read=read, without=frozenset(without)))
 
 
-def told_before(recording: Recording, checkout: Path) -> dict[str, Any]:
+def former_report(recording: Recording, checkout: Path) -> dict[str, Any]:
     """The report of another checkout, by its command line."""
     with tempfile.TemporaryDirectory() as work:
         for path, data in recording.files.items():
@@ -225,8 +226,8 @@ def main() -> int:
             print(f"{place} is no directory of recordings", file=sys.stderr)
             return 2
         for recording in recordings(place, only=chosen.only or (), leave_out=chosen.leave_out):
-            line = judge(recording, told(recording, chosen.without), now)
-            former = judge(recording, told_before(recording, chosen.former), before) if chosen.former else ""
+            line = judge(recording, report_of(recording, chosen.without), now)
+            former = judge(recording, former_report(recording, chosen.former), before) if chosen.former else ""
             if not chosen.totals_only:
                 print(line, flush=True)
                 if former:

@@ -1,4 +1,4 @@
-"""The one scorer: the program beside the reference evidence, the figures asked for, and means with intervals."""
+"""The only scorer: the program of the reference evidence, the goals, and means with intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from exams.job import Job
 from measure.evidence import SHARED
 
-#: Figures of one diagnosed job and what is asked of them; None: nothing yet.
+#: Figures of one diagnosed job and their goals; None: no goal yet.
 ASKED: dict[str, float | None] = {
     "event_f1": 0.93,
     "line_f1": 0.85,
@@ -35,9 +35,9 @@ ASKED: dict[str, float | None] = {
     "overconfident": 0.03,
     "contradictions": 0.0,
 }
-#: Figures of which less is better.
+#: Figures where less is better.
 FLAWS = ("node_false_accusation", "false_alarm", "brier", "overconfident", "contradictions")
-#: Figures that are not one job's right or wrong.
+#: Figures that are not right or wrong for one job.
 CONFIDENCE = ("brier", "overconfident")
 #: Real logs that say too little for an outcome.
 _NOT_COUNTED = ("helper_log", "unlabelled_fragment", "truncated")
@@ -56,8 +56,9 @@ def scorer() -> ModuleType:
 
 
 def row(job: Job, told: dict[str, Any]) -> dict[str, Any]:
-    """The scorer's row; without figures on root lines where no line tells the cause. ``switch_named``, ``brier`` (of
-    the subcategory) and ``overconfident`` are ours."""
+    """The scorer's row; without figures on root lines if no line shows the cause. ``switch_named``, ``brier`` (of the
+    subcategory) and ``overconfident`` are added here.
+    """
     truth, logs = job.truth, told["logs"] or {}
     same = {k: scorer().norm for k in ("category", "subcategory", "symptom", "stage")}
     found: dict[str, Any] = scorer().score_log(truth, logs, same)
@@ -107,7 +108,7 @@ def quality(found: dict[str, Any]) -> float:
 
 
 def interval(values: Sequence[float], groups: Sequence[str], *, draws: int = 2_000) -> tuple[float, float]:
-    """The 95 % bootstrap interval of the mean; what is of one group (a course under several seeds) is drawn together.
+    """The 95 % bootstrap interval of the mean; members of one group (a course under several seeds) are drawn together.
 
     Deterministic. O(draws x groups).
     """

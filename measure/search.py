@@ -1,10 +1,10 @@
 """Time of searches for words over 1 M findings: `python -m measure search [--database sqlite|postgres]`.
 
-Makes a database of its own with 100,000 incidents of ten findings each, their lines worded as the examples of all
-signatures with numbers of their own, builds the search index with the command's own function, and asks the list of
-incidents for searches of each kind, every one new to the cache. Printed are milliseconds of the whole page (wall clock
-and CPU time of this process), how many incidents matched, and in the same run the same words by a scan of the stored
-text, as the search was before it had an index. ``--url`` uses a database that is there and fills it if it is empty.
+Creates a database with 100,000 incidents of ten findings each, whose lines are examples of all signatures with other
+numbers. Builds the search index with the command's function, and requests the list of incidents with searches of each
+kind, none of them cached. Prints the milliseconds of the whole page (wall clock and CPU time of this process), the
+number of matching incidents, and in the same run a scan of the stored text for the same words. ``--url`` uses an
+existing database and fills it if it is empty.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def kinds(rng: random.Random, lines: list[str]) -> dict[str, Callable[[], str]]:
 
 
 def filled(asked: argparse.Namespace) -> Any:
-    """Who searches; fills the database where it is empty."""
+    """The user who searches; fills the database if it is empty."""
     from django.contrib.auth import get_user_model
     from django.contrib.auth.models import Group
     from django.db import connection
@@ -84,7 +84,7 @@ def filled(asked: argparse.Namespace) -> Any:
 
 
 def run(asked: argparse.Namespace) -> int:
-    """Measure and print; 1 where the goal is missed."""
+    """Measure and print; 1 if the goal is missed."""
     import django
 
     django.setup()
@@ -94,7 +94,7 @@ def run(asked: argparse.Namespace) -> int:
 
     from triage.models import Finding, SearchEntry
 
-    setup_test_environment()  # answers tell what they were made of
+    setup_test_environment()  # answers contain their context
     call_command("migrate", verbosity=0)
     user = filled(asked)
     rng = random.Random(asked.seed)

@@ -43,8 +43,9 @@ OTHERS = ("healthy_ddp_a", "healthy_ddp_b", "healthy_pp2_a", "delay_100ms_node",
 
 @dataclass(frozen=True)
 class JobSet:
-    """``jobs`` are scored by ``row``; ``successes`` are learnt as history. ``is_alone``: its history is asked for with
-    an option only. ``kind``: what its files are, where names do not say."""
+    """``jobs`` are scored by ``row``; ``successes`` are learnt as history. ``is_alone``: its history is used only with
+    an option. ``kind``: the kind of its files, if their names do not show it.
+    """
 
     name: str
     about: str
@@ -75,7 +76,7 @@ def _practice() -> dict[str, Any]:
 
 
 def testbed(_: int) -> Iterator[Job]:
-    """Our own recordings of real faults: logs, flows and stacks."""
+    """Recordings of real faults on the testbed: logs, flows and stacks."""
     for name in (*FAILURES, *OTHERS):
         truth = next(d for p, d in members(TESTBED / "truth" / f"{name}.tar.gz") if p.endswith("truth.json"))
         files = dict(members(TESTBED / f"{name}.tar.gz"))
@@ -89,7 +90,7 @@ def testbed_logs(seed: int) -> Iterator[Job]:
 
 
 def real(_: int, *, is_healthy: bool = False) -> Iterator[Job]:
-    """Logs of real cluster jobs, each a job of its own; the healthy ones alone for the history."""
+    """Logs of real cluster jobs, each a job of its own; only the healthy ones are history."""
     labels = {row["file"]: row for row in csv.DictReader((REAL / "labels.csv").open())}
     roots: dict[str, list[int]] = defaultdict(list)
     for row in csv.DictReader((REAL / "line_labels.csv").open()):

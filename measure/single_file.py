@@ -1,8 +1,9 @@
-"""Jobs of 512 ranks in one file: is the machine named, and of a crash the rank? `python -m measure single_file`
+"""Jobs of 512 ranks in one file: does the answer name the machine, and for a crash the rank? `python -m measure
+single_file`
 
     python -m measure single_file [--seed N…] [--show]
 
-Read failures of even numbers only: the odd ones tell whether what was mended holds for others.
+Read failures of even numbers only: the odd ones show whether corrections generalise.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ def concluded(log: Log) -> dict[str, Any]:
 
 
 def row(log: Log, told: dict[str, Any]) -> dict[str, float | None]:
-    """``node``: it is the first accused, or the only one on which it was seen; ``rank`` the same; ``stranger``: another
-    node is accused."""
+    """``node``: the faulty node is the first accused, or the only one where the failure was seen; ``rank``: the same of
+    the rank; ``stranger``: another node is accused.
+    """
     c = told["conclusion"]
     fault = [f["name"] for f in c["fault"] if f["kind"] == "node"]
     nodes = fault or [s["name"] for s in c["seen"] if s["kind"] == "node"]

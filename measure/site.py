@@ -1,4 +1,4 @@
-"""A site of its own for a measuring program: started as `make run` starts it, in a directory of its own."""
+"""A separate site for a measuring program, started like `make run`, in its own directory."""
 
 from __future__ import annotations
 

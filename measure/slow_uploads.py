@@ -1,13 +1,13 @@
-"""How long pages take beside slow uploads, senders without a token, headers without an end and readers who do not read.
+"""How long pages take during slow uploads, senders without a token, endless headers and clients that do not read.
 
     python -m measure slow_uploads [--senders 200] [--against CHECKOUT]
 
-Starts a site of its own and asks for `/healthz` and four pages again and again, by six readers, in six phases: nobody
-else; `--senders` uploads of 200 kB at 10 kB/s each (files by digest, resumable uploads and forms, in turn); as many
-senders without a token who drip a small body; as many who announce a large one; 1,000 connections that never end their
-header; and as many slow readers of a large log. Prints how long pages took in each phase, how many uploads were taken
-and are read to the last line, and how the others were ended. `--against` measures another checkout before, in the same
-run. Fails where an upload is lost or a page's p95 is above `--limit-ms`.
+Starts its own site. Six readers request `/healthz` and four pages again and again, in six phases: no other client;
+`--senders` uploads of 200 kB at 10 kB/s each (files by digest, resumable uploads and forms, in turn); as many senders
+without a token who send a small body slowly; as many who announce a large one; 1,000 connections that never end their
+header; and as many slow readers of a large log. Prints how long pages took in each phase, how many uploads were
+accepted and read to the last line, and how the others ended. `--against` measures another checkout first, in the same
+run. Fails if an upload is lost or a page's p95 is above `--limit-ms`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAGES = ("/", "/jobs/", "/upload/", "/incidents/")
 RATE, SIZE = 10_000, 200_000
 _LINE = "2026-11-21 03:{:02d}:{:02d},000 INFO [rank{}] iteration {} loss 2.5\n"
 _HEADERS_HELD = 1000
-#: how long a phase may last before whoever is still sending counts as lost
+#: maximum duration of a phase; an upload that has not ended by then counts as lost
 _PATIENCE_S = 90.0
 
 
@@ -89,7 +89,7 @@ async def form(site: Site, slug: str, number: int) -> int:
 
 
 async def probe(site: Site, ended: asyncio.Event, took: dict[str, list[float]], turn: int) -> None:
-    """Ask for one page after another until the phase ends; an answer that does not come counts as 60 s."""
+    """Request one page after another until the phase ends; a missing answer counts as 60 s."""
     paths = ("/healthz", *PAGES)
     while not ended.is_set():
         path = paths[turn % len(paths)]
@@ -105,7 +105,7 @@ async def probe(site: Site, ended: asyncio.Event, took: dict[str, list[float]], 
 
 
 async def phase(site: Site, title: str, act: Callable[[], Awaitable[str]]) -> float:
-    """Print what ``act`` says and how long pages took meanwhile; the worst p95 in seconds."""
+    """Print the result of ``act`` and how long pages took meanwhile; the worst p95 in seconds."""
     ended, took = asyncio.Event(), dict[str, list[float]]()
     readers = [asyncio.ensure_future(probe(site, ended, took, turn)) for turn in range(6)]
     said = await act()
@@ -121,7 +121,7 @@ async def phase(site: Site, title: str, act: Callable[[], Awaitable[str]]) -> fl
 
 
 async def all_of(work: list[Awaitable[int]]) -> str:
-    """How the exchanges ended, those that did not end in time as “no end”."""
+    """How the exchanges ended; “no end” if not in time."""
     begun = time.monotonic()
     tasks = [asyncio.ensure_future(one) for one in work]
     await asyncio.wait(tasks, timeout=_PATIENCE_S)
@@ -151,7 +151,7 @@ async def hold_headers(site: Site) -> str:
 
 
 async def slow_readers(site: Site, slug: str, count: int) -> str:
-    """Ask for a log of 20 MB and read none of it."""
+    """Request a log of 20 MB and read nothing of it."""
     lines = f"GET /jobs/{slug}/raw/0/big.log HTTP/1.1\r\nHost: localhost\r\nCookie: sessionid={site.cookie}\r\n\r\n"
     held = []
     for _ in range(count):
@@ -216,7 +216,7 @@ async def _phases(site: Site, senders: int) -> float:
 
 
 def _lost(site: Site, senders: int) -> int:
-    """How many uploads are not there, read to the last line."""
+    """How many uploads are missing, or not read to the last line."""
     want, end = log_of(0).count(b"\n"), time.monotonic() + 120
     while True:
         read, address = 0, "/api/v1/jobs/slow/artifacts/?page_size=200"

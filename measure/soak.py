@@ -1,13 +1,12 @@
-"""Many uploads while everything around them breaks: `python -m measure soak [--seconds 300] [--database postgres]`.
+"""Many uploads while processes are killed: `python -m measure soak [--seconds 300] [--database postgres]`.
 
-Starts a site of its own as `make run` does, in a temporary directory. `--senders` programs send logs, archives and
-resumable uploads at once, also with wrong digests, broken connections, bytes at a wrong offset and two requests for
-one upload; meanwhile workers are killed (-9) every few seconds, and the broker, the web server's processes, now and
-then the whole worker and, with `--database postgres`, a server process of the database, which then ends all its
-connections and recovers; nothing so often in a minute that the supervisor gives the site up. Afterwards: every file
-that was taken is there once and was read to its last line, nothing that was refused is there, each job was diagnosed
-for its last evidence, no run is stuck, and no unfinished file is left. Prints what was sent and broken; fails if any of
-this is not so.
+Starts its own site like `make run`, in a temporary directory. `--senders` programs send logs, archives and resumable
+uploads at once, also with wrong digests, broken connections, bytes at a wrong offset and two requests for one upload.
+Every few seconds it kills (-9) workers, the broker or processes of the web server; sometimes the whole worker and, with
+`--database postgres`, a server process of the database, which then ends all its connections and recovers. It kills
+rarely enough that the supervisor does not give up. Then it checks: each accepted file is stored once and was read to
+its last line, no refused file is stored, each job was diagnosed with its last evidence, no run is stuck, and no
+unfinished file is left. Prints what was sent and killed; fails if a check fails.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from scripts.services import postgres
 
 ROOT = Path(__file__).resolve().parent.parent
 _LINE = "2026-11-21 03:{:02d}:{:02d},000 INFO [rank{}] iteration {} loss 2.5 sender {} file {}\n"
-#: how long the site may take to come to rest after the last upload
+#: how long the site may work after the last upload
 _REST_S = 240
 _TOKEN = (
     "from django.contrib.auth import get_user_model as m; from ingest.services import token_create as t; "
@@ -49,14 +48,14 @@ _TOKEN = (
 
 @dataclass
 class Sent:
-    """What senders know: per job the files that were taken (path → lines), and how requests ended."""
+    """What senders know: the accepted files of each job (path → lines), and how requests ended."""
 
     files: dict[str, dict[str, int]] = field(default_factory=dict)
     ends: Counter[str] = field(default_factory=Counter)
 
 
 class Sender(threading.Thread):
-    """Sends until ``ended``; repeats what was not answered, as a client does."""
+    """Sends until ``ended``; repeats requests without an answer, as a client does."""
 
     def __init__(self, number: int, url: str, token: str, sent: Sent, ended: threading.Event) -> None:
         super().__init__(daemon=True)
@@ -70,7 +69,7 @@ class Sender(threading.Thread):
             while not self.ended.is_set():
                 self._job(f"soak-{self.number}-{turn}")
                 turn += 1
-        except Exception as error:  # told at the end by whoever started this
+        except Exception as error:  # reported at the end by the caller
             self.problem = f"sender {self.number}: {type(error).__name__}: {error}"
 
     def _job(self, slug: str) -> None:
@@ -119,7 +118,7 @@ class Sender(threading.Thread):
                 break
             chunk = data[offset : offset + self.rng.randrange(1, 200_000)]
             kind = {"Content-Type": "application/offset+octet-stream"}
-            if self.rng.random() < 0.2:  # two at once: one of them is told to wait or to begin elsewhere
+            if self.rng.random() < 0.2:  # two at once: one of them must wait or begin elsewhere
                 twin = threading.Thread(target=self._try, args=("PATCH", location, chunk), kwargs=self._at(offset))
                 twin.start()
                 self._try("PATCH", location, chunk, **self._at(offset))
@@ -138,7 +137,7 @@ class Sender(threading.Thread):
         self._until("PUT", address, b"something else\n", {422})
 
     def _cut(self, slug: str) -> None:
-        """Half a body, then silence: nothing of it may stay."""
+        """Half a body, then silence: nothing of it may be stored."""
         connection = http.client.HTTPConnection(self.place, timeout=30)
         try:
             connection.putrequest("PUT", _address(slug, "cut.log", b"never sent whole\n" * 999))
@@ -151,7 +150,7 @@ class Sender(threading.Thread):
             connection.close()
 
     def _until(self, method: str, path: str, body: Any, wanted: set[int], **headers: str) -> dict[str, str]:
-        """Sends it again and again until it is answered with a wanted status; busy and away are waited for."""
+        """Repeats it until the answer has a wanted status; waits while the site is busy or away."""
         for _ in range(300):
             answer = self._try(method, path, body, **headers)
             if answer and answer[0] in wanted:
@@ -195,7 +194,7 @@ def _children(root: int) -> dict[int, str]:
 
 
 def _break(rng: random.Random, site: int, done: Counter[str], deaths: dict[str, list[float]]) -> None:
-    """Kills something: usually a process that parses or diagnoses. ``deaths``: when what was killed."""
+    """Kills a process, usually one that parses or diagnoses. ``deaths``: when which process was killed."""
     running = dict(sorted(_children(site).items()))  # a worker before its pool
     workers = [pid for pid, said in running.items() if " celery " in said]
     web = [pid for pid, said in running.items() if " granian " in said]
@@ -218,8 +217,8 @@ def _break(rng: random.Random, site: int, done: Counter[str], deaths: dict[str, 
 
 
 def _complaints(sent: Sent, data: Path) -> list[str]:
-    """What is not as it should be; Django reads the site's own database."""
-    import django  # only now is there a site to look at
+    """Sentences about failed checks; Django reads the site's own database."""
+    import django  # the settings need the site's database
 
     django.setup()
     from django.db.models import Count, F
@@ -258,7 +257,7 @@ def _complaints(sent: Sent, data: Path) -> list[str]:
 
 
 def main() -> None:
-    """Breaks, looks, tells."""
+    """Kill, check and report."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seconds", type=float, default=300.0)
     options.add_argument("--senders", type=int, default=8)
@@ -307,7 +306,7 @@ def main() -> None:
 
 
 def _commits_kept(url: str) -> None:
-    """What was committed outlives a crash, as with every database that anybody uses; the throw-away one lets it go."""
+    """Committed rows survive a crash, as with every production database; the temporary one has this switched off."""
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:

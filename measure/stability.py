@@ -1,8 +1,8 @@
 """Diagnoses jobs again after harmless changes of their files: `python -m measure stability [--set courses] [--most 12]
 [--change NAME] [--show]`.
 
-Prints for each change how many answers stayed the same, field by field, and how often a machine was accused that has
-nothing to do with the failure. Sets: those of `python -m measure logs` whose truth names nodes.
+Prints for each change how many answers stayed the same, field by field, and how often a machine was accused that is not
+related to the failure. Sets: those of `python -m measure logs` whose truth names nodes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SETS = ("courses", "logs", "practice", "testbed-logs", "clusters")
 FIELDS = ("outcome", "id", "symptom", "stage", "iteration", "accused", "first")
 
 
-def told(job: Job, known: History, family: str) -> dict[str, Any]:
+def report_of(job: Job, known: History, family: str) -> dict[str, Any]:
     """The report of a job's files."""
     held: dict[str, bytes] = {}
     with tempfile.TemporaryDirectory() as work:
@@ -51,7 +51,7 @@ def told(job: Job, known: History, family: str) -> dict[str, Any]:
 
 
 def answer(report_: dict[str, Any], back: dict[str, str]) -> dict[str, Any]:
-    """What must not change, with machines under their first names."""
+    """The fields that must not change, with the original names of machines."""
     logs = report_["logs"] or {}
     nodes = [s for s in report_["suspects"] if s["kind"] == "node"]
     accused = sorted(back.get(s["entity"], s["entity"]) for s in nodes if s["suspect"])
@@ -60,7 +60,7 @@ def answer(report_: dict[str, Any], back: dict[str, str]) -> dict[str, Any]:
 
 
 def jobs(of: JobSet, seed: int) -> Iterator[tuple[str, Job, str]]:
-    """Name, files and family of every job; whoever the truth names may be accused, in whatever was lost."""
+    """Name, files and family of every job; the machines that the truth names may be accused after every loss."""
     for job in of.jobs(seed):
         t = job.truth
         guilty = [*(t.get("faulty_nodes") or ()), *(t.get("affected_nodes") or ()), *(t.get("origin_nodes") or ())]
@@ -88,7 +88,7 @@ def main() -> None:
     count: dict[str, int] = defaultdict(int)
     wrong: dict[str, int] = defaultdict(int)
     for name, job, family in taken:
-        base_report = told(job, known, family)
+        base_report = report_of(job, known, family)
         base = answer(base_report, {})
         job.nodes = tuple(base_report["job"]["node_names"])
         for label, change in {**SAME, **LESS}.items():
@@ -97,7 +97,7 @@ def main() -> None:
             other = change(job, random.Random(f"{name}-{label}"))
             if other is None:
                 continue
-            found = answer(told(other, known, family), {v: k for k, v in other.rename.items()})
+            found = answer(report_of(other, known, family), {v: k for k, v in other.rename.items()})
             count[label] += 1
             apart = [k for k in FIELDS if found[k] != base[k]]
             strange = sorted(set(found["accused"]) - job.known - set(base["accused"]))

@@ -4,8 +4,8 @@
     python -m measure stacks --practice                           # the practice set (needs FAULTLINE_SHARED)
     python -m measure stacks --ranks 4096 [--bundle]              # time and memory of one large job
 
-Frames, tools and launchers of the exam were written from their public sources without a look at the analysis's rules.
-The first held-out part was looked at once, after its figure was taken; nothing was mended on the second.
+Frames, tools and launchers of the exam were written from their public sources, without reading the rules of the
+analysis. The first held-out part was read once, after its figure was taken; the second was never used for corrections.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def mean(rows: list[dict[str, float]]) -> dict[str, float]:
 
 
 def speed(world: int, *, bundled: bool) -> dict[str, Any]:
-    """Parse and diagnose one job of ``world`` ranks, cut as it is uploaded: a file a rank, or one a node."""
+    """Parse and diagnose one job of ``world`` ranks, with a file a rank, or one a node."""
     dumps = large(world, bundled=bundled)
     before, wall, cpu = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter(), time.process_time()
     parsed = [parse_stack(io.BytesIO(data), path, ParseHints(), Path()) for path, data in dumps.files.items()]
@@ -98,7 +98,7 @@ def speed(world: int, *, bundled: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print what was asked for."""
+    """Print the requested figures."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--practice", action="store_true")
     options.add_argument("--ranks", type=int, default=0)

@@ -2,9 +2,9 @@
 
     python -m measure startup [--repeat 5] [--against CHECKOUT]
 
-Starts each program `--repeat` times and prints the median of its processor time (user and system, which other programs
-disturb least), its largest memory, and the heavy libraries that it loaded. `--against` starts those of another checkout
-in turn with ours.
+Starts each program `--repeat` times and prints the median of its processor time (user and system: least disturbed by
+other programs), its peak memory, and the heavy libraries that it loaded. `--against` alternates with the programs of
+another checkout.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Fits who is slow, and leaves recordings out: `python -m measure stragglers DIR…`.
+"""Fits the weights of stragglers and tests them on left-out recordings: `python -m measure stragglers DIR…`.
 
 Of each recording with slow steps: the evidence of :mod:`diagnosis.flows.stragglers` on its injected stretch, and on
-runs of usual steps, which nobody is to be named for. Prints the weights fitted on all, and for each recording whom the
-weights that were fitted on the others name.
+runs of usual steps, where the right answer is nobody. Prints the weights fitted on all, and for each recording the
+answer of the weights that were fitted on the others.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from diagnosis.flows.windows import aligned
 from diagnosis.model import ParseHints
 from measure.recordings import Recording, recordings
 
-#: Pull of the weights towards ``PRIOR``: so few recordings are separable, and their weights would grow for ever.
+#: Pull of the weights towards ``PRIOR``: so few recordings are separable, and their weights would grow without limit.
 RIDGE = 0.03
 PRIOR = 4.0
-#: Stretches of nobody drawn from the usual steps of a recording, and shorter ones from injected stretches.
+#: Number of stretches with the answer nobody, from the usual steps of a recording, and of shorter stretches from
+#: injected ones.
 DRAWN = 5
 
 
@@ -90,7 +91,7 @@ def cases(recording: Recording) -> list[Case]:
 
 
 def _right(recording: Recording, held: Held) -> int:
-    """The number of the candidate that was hit; -1 where it is none of them."""
+    """The number of the faulty candidate; -1 if it is none of them."""
     names = list(recording.truth["faulty_nodes"])
     if "uplink" in recording.truth["subcategory"]:
         return next((n for n, c in enumerate(held.candidates) if c.kind == "switch"), -1)
@@ -119,7 +120,7 @@ def fit(known: Sequence[Case]) -> np.ndarray:
 
 
 def main() -> int:
-    """Print weights and what each recording left out is told by the others."""
+    """Print the weights and the answer for each left-out recording."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("places", nargs="+", type=Path, metavar="DIR")
     options.add_argument("--leave-out", metavar="TEXT", help="no recordings whose names begin so")

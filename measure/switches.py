@@ -1,9 +1,9 @@
-"""Everything of the deciding part of the engine that can be switched off or moved, found in its source.
+"""All parts of the deciding modules that can be switched off or moved, found in their source.
 
 Four kinds: a ``detector`` is a row of the tables of detectors and fallbacks; a ``step`` is a public function whose
-neutral answer its annotation tells (its own argument back, None, False or nothing); a ``rules`` family is what
-signature ids begin with; a ``threshold`` is a row of ``knowledge/thresholds.toml``.
-Deciding is what ``diagnosis.pipeline`` reaches and ``diagnosis.parsing`` does not: parsed logs need no second parsing.
+neutral answer follows from its annotation (its own argument, None, False or nothing); a ``rules`` family is the first
+part of signature ids; a ``threshold`` is a row of ``knowledge/thresholds.toml``. Deciding modules are those that
+``diagnosis.pipeline`` reaches and ``diagnosis.parsing`` does not, so logs need no second parsing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NOTHING: dict[str, Callable[[], Any]] = {
 
 @dataclass(frozen=True)
 class Switch:
-    """One change: a function made neutral, a family of rules taken out, or a number set to another value."""
+    """One change: a function made neutral, a family of rules removed, or a number set to another value."""
 
     kind: str
     id: str
@@ -91,7 +91,7 @@ def _imported(module: str) -> tuple[tuple[str, str, str], ...]:
 
 @cache
 def _places(module: str, name: str) -> tuple[tuple[str, str], ...]:
-    """Where a name is looked up: in its own module, and where others imported it by name."""
+    """The modules that hold a name: its own, and those that imported it by name."""
     others = (
         (other, local)
         for other in sorted(reached("diagnosis.pipeline"))
@@ -122,7 +122,8 @@ def deciding() -> list[str]:
 
 def digest(of: str) -> str:
     """A hash over the source that ``of`` reaches, and over the engine's data files where any of it reads such files:
-    what was kept of another is stale. Parsing reads none, so that a changed threshold or rule needs no new parse."""
+    stored results with another hash are stale. Parsing reads none, so that a changed threshold or rule needs no new
+    parse."""
     held, reads_data = hashlib.sha256(), False
     for module in sorted(reached(of)):
         source = ast.dump(_tree(module) or ast.Module([], []))
@@ -135,7 +136,7 @@ def digest(of: str) -> str:
 
 
 def limits() -> list[str]:
-    """Named numbers that deciding modules type in: limits of reading, listing and memory. They decide nothing."""
+    """Named numbers in the code of deciding modules: limits of reading, listing and memory. They decide nothing."""
     return [f"{module}.{name}" for module in deciding() for name in _typed(module)]
 
 
@@ -164,7 +165,7 @@ def _moved(value: float, factor: float) -> float:
 
 
 def _typed(module: str) -> Iterator[str]:
-    """Names of the numbers that a module types in."""
+    """Names of the numbers in the code of a module."""
     for node in (_tree(module) or ast.Module([], [])).body:
         if isinstance(node, ast.AnnAssign | ast.Assign) and isinstance(node.value, ast.Constant | ast.BinOp):
             target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
@@ -199,7 +200,7 @@ def steps() -> list[Switch]:
 
 
 def _neutral(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """What gives the neutral answer for the arguments of ``function``; None where its annotation tells none."""
+    """A function with the neutral answer for the arguments of ``function``; None if its annotation gives none."""
     signature = inspect.signature(function)
     returned = str(signature.return_annotation)
     for name, parameter in signature.parameters.items():
@@ -217,7 +218,7 @@ def detectors() -> list[Switch]:
 
 
 def off(switches: Sequence[Switch]) -> frozenset[str]:
-    """The ids of detectors among ``switches``: ``diagnose`` takes them as ``without``."""
+    """The ids of detectors among ``switches``, for the argument ``without`` of ``diagnose``."""
     return frozenset(switch.id for switch in switches if switch.kind == "detector")
 
 
@@ -237,7 +238,7 @@ def patched(module: str, name: str, value: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def applied(switches: Sequence[Switch]) -> Iterator[SignatureSet | None]:
-    """All of ``switches`` at once; gives the rules to diagnose with, None for the usual ones."""
+    """Apply all of ``switches``; yields the rules to diagnose with, None for the usual ones."""
     with contextlib.ExitStack() as stack:
         rules = None
         for switch in switches:
@@ -256,7 +257,7 @@ def applied(switches: Sequence[Switch]) -> Iterator[SignatureSet | None]:
 
 @contextlib.contextmanager
 def traced(switches: Sequence[Switch]) -> Iterator[set[Switch]]:
-    """The steps that answered anything but the neutral meanwhile: only they can be missed."""
+    """The steps that returned another answer than the neutral one meanwhile: only their absence can change anything."""
     used: set[Switch] = set()
 
     def watched(switch: Switch, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -300,7 +301,9 @@ def weighed_by() -> Iterator[set[str]]:
 
 @contextlib.contextmanager
 def overheard() -> Iterator[set[str]]:
-    """The ids of detectors, corrections and fallbacks that said anything meanwhile: only they can be missed."""
+    """The ids of detectors, corrections and fallbacks that had a result meanwhile: only their absence can change
+    anything.
+    """
     spoke: set[str] = set()
     seen = node_detectors.seen
 
@@ -333,5 +336,5 @@ def _same(one: Any, other: Any) -> bool:
         return bool(one.equals(other))
     try:
         return bool(one == other)
-    except Exception:  # what cannot be compared counts as another answer
+    except Exception:  # values that cannot be compared count as different
         return False

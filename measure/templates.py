@@ -1,11 +1,11 @@
-"""Grouping accuracy of templates, beside Drain3 and beside masking each word with a digit: `python -m measure templates
-[--folder DIR …] [--raw] [--errors SYSTEM]`.
+"""Grouping accuracy of templates, compared with Drain3 and with masking each word with a digit: `python -m measure
+templates [--folder DIR …] [--raw] [--errors SYSTEM]`.
 
 GA is the share of lines whose predicted group equals the true one exactly; FGA the F1 of such groups. One set of masks
 for all systems; Drain3 gets the same masked messages. Systems: the public 2,000-line samples of the reference evidence
 (`FAULTLINE_SHARED`, default `../shared`), which are not part of the project, or those of each `--folder`; and the
-made-up ones of `exams.messages`, whose truth is known by construction. `--raw` reads the public samples' whole lines,
-headers and all, instead of the message column.
+made-up ones of `exams.messages`, whose truth is known by construction. `--raw` reads the whole lines of the public
+samples, with their headers, instead of the message column.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def blocks(total: int) -> Iterator[bytes]:
 
 
 class Watch(threading.Thread):
-    """Peak resident bytes of processes, looked at ten times a second."""
+    """Peak resident bytes of processes, measured ten times a second."""
 
     def __init__(self, pids: list[int]) -> None:
         super().__init__(daemon=True)

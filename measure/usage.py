@@ -1,4 +1,4 @@
-"""What a command costs: wall and CPU seconds of it and its children, and the memory of all of them together."""
+"""The cost of a command: wall and CPU seconds of it and its children, and the memory of all of them together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ADOPT = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
 
 @dataclass(frozen=True)
 class Usage:
-    """``peak_mib`` is the largest sum of the processes' own shares of memory (PSS), looked at four times a second."""
+    """``peak_mib`` is the largest sum of the processes' own shares of memory (PSS), measured four times a second."""
 
     wall_s: float
     cpu_s: float
@@ -27,10 +27,8 @@ class Usage:
 
 
 def run(argv: Sequence[str]) -> Usage:
-    """Run a command to its end; raises ``CalledProcessError`` where it fails.
-
-    Processes that it leaves behind, such as servers that fork its workers, are adopted and counted; call it while no
-    other child runs.
+    """Run a command to its end; raises ``CalledProcessError`` if it fails. Processes that outlive it, such as servers
+    that fork its workers, are adopted and counted; call it while no other child runs.
     """
     ctypes.CDLL(None).prctl(_ADOPT, 1)
     began, peak, is_over = time.perf_counter(), 0.0, threading.Event()

@@ -1,4 +1,4 @@
-"""Rules that a job's own root lines rest on, taken out: a picture of causes that no rule knows."""
+"""Removes the rules that match a job's own root lines, to simulate causes that no rule knows."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import polars as pl
 from diagnosis.logs.signatures import SignatureSet, load
 from diagnosis.model import Role
 
-#: Rules that know any exception by its form: they apply to causes nobody has heard of, too.
+#: Rules that know any exception by its form: they also match unknown causes.
 BY_FORM = ("code.exception", "code.assertion", "code.traceback")
-#: What a rule must be to know a cause; how consequences and ends are worded stays known.
+#: Roles of rules that know a cause; rules for consequences and ends stay.
 OF_CAUSES = (Role.ROOT, Role.CONFIRMATION)
 
 
 def without_own(truth: Mapping[str, Any]) -> SignatureSet | None:
-    """The built-in rules without those that match a root line of the truth and know its cause; None where no rule
-    does, so that nothing would be measured.
+    """The built-in rules without those that match a root line of the truth and know its cause; None if no rule does:
+    there is nothing to measure then.
     """
     lines = [x for t in truth.get("templates") or () if t["role"] in ("root", "mixed") for x in t["examples"]]
     frame = pl.DataFrame(
         {"masked": range(len(lines)), "example": lines}, schema={"masked": pl.UInt64, "example": pl.String}
     )
     rules = load()
-    # what stands behind a deciding rule goes too: a more general one may know the cause as well
+    # rules after a deciding one are removed too: a more general rule may know the cause as well
     orders = set(rules.match(frame, every=True)["order"].to_list())
     own = {
         s.id

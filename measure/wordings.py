@@ -1,14 +1,13 @@
-"""How well wording that the rules were not written from is told: `python -m measure wordings [--learned] [--show]`.
+"""Accuracy on messages that no rule was written from: `python -m measure wordings [--learned] [--show]`.
 
 Reads ``exams/wordings/wordings.tsv``: families of messages with the roles and the leaves that are right for
-each. The list is split in two by the hash of the message: rules may be written with half A in view, half B is only
-measured. ``wordings_late.tsv`` (C) was collected from public trackers after the rules were written;
-``wordings_vendors.tsv`` says each leaf in the words of three vendors or programs and is cut in two likewise (D in view,
-E only measured). Category is the first part of a leaf's pair, subcategory the whole pair, both of the verdict on a
-failure that shows this one message; messages without a rule are put to the learned model alone.
-
-``--learned`` asks the learned model alone: about the list, about the examples of each rule with that rule left out of
-its training, and how often it is right at each probability it gives.
+each. The list is split in two by the hash of the message: half A may be read to write rules, half B is only measured.
+``wordings_late.tsv`` (C) was collected from public trackers after the rules were written. ``wordings_vendors.tsv``
+states each leaf in the words of three vendors or programs and is split in the same way (D may be read, E is only
+measured). Category is the first part of a leaf's pair, subcategory the whole pair, both of the verdict on a failure
+that shows this one message; messages without a rule are classified by the learned model alone. ``--learned`` tests only
+the learned model: on the list, on the examples of each rule with that rule left out of its training, and how often it
+is right at each stated probability.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from diagnosis.model import Role
 DATA = Path(__file__).resolve().parents[1] / "exams" / "wordings"
 #: The lists, and the parts that the hash of a message cuts each into.
 LISTS = {"wordings.tsv": "AB", "wordings_late.tsv": "CC", "wordings_vendors.tsv": "DE"}
-#: Roles that say nothing of the cause: their category is not asked for.
+#: Roles that do not show the cause: their category is not compared.
 SILENT = {"benign", "advice", "-"}
 
 
@@ -51,7 +50,7 @@ class Wording:
 
     @property
     def half(self) -> str:
-        """Which part of its list it belongs to, by the message alone."""
+        """The part of its list that a message belongs to, by its text alone."""
         return self.halves[hashlib.sha256(self.message.encode()).digest()[0] & 1]
 
 
@@ -67,8 +66,8 @@ def load(folder: Path = DATA) -> list[Wording]:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the engine says about one wording."""
+class Answer:
+    """The engine's answer for one wording."""
 
     wording: Wording
     rule: str
@@ -93,18 +92,18 @@ class Told:
         return any((leaf.category, leaf.subcategory)[:parts] in pairs for leaf in map(tree.get, self.wording.leaves))
 
 
-def told(rows: list[Wording], rules: SignatureSet, model: Model | None) -> Iterator[Told]:
-    """The engine's word on each row."""
+def answers(rows: list[Wording], rules: SignatureSet, model: Model | None) -> Iterator[Answer]:
+    """The engine's answer for each row."""
     texts = [row.message for row in rows]
     masked = pl.select(text=mask(pl.lit(pl.Series(texts)))).to_series().to_list()
     for row, text, rule_id in zip(rows, masked, rules.match_texts(texts), strict=True):
         rule = rules.rule(rule_id) if rule_id else None
         role = rule.role if rule else Role.ROOT
         verdict = classify([Hint(text, rule_id, role)], rules, model)
-        yield Told(row, rule_id or "", rule.role.value if rule else "-", verdict.category.id)
+        yield Answer(row, rule_id or "", rule.role.value if rule else "-", verdict.category.id)
 
 
-def figures(rows: list[Told]) -> str:
+def figures(rows: list[Answer]) -> str:
     """One line of shares."""
     causes = [row for row in rows if row.says_cause]
     unruled = [row for row in causes if not row.rule]
@@ -125,7 +124,7 @@ def learned(rows: list[Wording]) -> None:
     masked = pl.select(text=mask(pl.lit(pl.Series([row.message for row in rows])))).to_series().to_list()
     for half in sorted({row.half for row in rows}):
         found = [
-            Told(row, "", "", next(iter(model.predict(text)), taxonomy.UNKNOWN))
+            Answer(row, "", "", next(iter(model.predict(text)), taxonomy.UNKNOWN))
             for row, text in zip(rows, masked, strict=True)
             if row.half == half
         ]
@@ -136,9 +135,9 @@ def learned(rows: list[Wording]) -> None:
     judged = []
     for row in unseen():
         if row.text in own:
-            told, truth = tree.get(row.guess), tree.get(row.category)
-            is_category = told.category == truth.category
-            judged.append((row.probability, is_category, is_category and told.subcategory == truth.subcategory))
+            answer, truth = tree.get(row.guess), tree.get(row.category)
+            is_category = answer.category == truth.category
+            judged.append((row.probability, is_category, is_category and answer.subcategory == truth.subcategory))
     count = len(judged)
     shares = [sum(row[n] for row in judged) / count for n in (1, 2)]
     print(f"rule left out: {count} examples: category {shares[0]:.3f} subcategory {shares[1]:.3f}")
@@ -151,7 +150,7 @@ def learned(rows: list[Wording]) -> None:
 
 
 def main() -> None:
-    """Both halves; with ``--show`` what is missed, by family."""
+    """Both halves; with ``--show`` the misses, by family."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--show", action="store_true", help="print every miss of the halves asked for")
     options.add_argument("--half", choices=sorted(set("".join(LISTS.values()))), help="one part only")
@@ -162,7 +161,7 @@ def main() -> None:
     if chosen.learned:
         learned(rows)
         return
-    found = list(told(rows, signatures.load(), starter()))
+    found = list(answers(rows, signatures.load(), starter()))
     for half in sorted({row.half for row in rows}):
         print(half, figures([row for row in found if row.wording.half == half]))
     missed = [row for row in found if not row.is_role or (row.says_cause and not row.fits(2))]

@@ -1,1 +1,1 @@
-"""Larger clusters, written apart from the engine by somebody who had not read it, in the words of nine other voices."""
+"""Larger clusters in nine other voices, by an author who had not read the engine."""

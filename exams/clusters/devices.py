@@ -1,4 +1,4 @@
-"""Fresh courses: accelerators, their memory, links and ports fail."""
+"""Courses: accelerators, their memory, links and ports fail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from exams.courses.world import Truth
 
 
 def fabric_in_the_kernel_log_only(w: Fresh) -> None:
-    """A link of an NVSwitch fails; all programmes just time out, only one machine's kernel tells."""
+    """A link of an NVSwitch fails; all programs only time out; the kernel log of one machine shows the cause."""
     w.start()
     w.train(34, save_every=17)
     at, sw = w.now + 0.4 * w.step_s, "nvidia-nvswitch2: SXid (PCI:0000:c3:00.0): 20034, "
@@ -36,7 +36,7 @@ def fabric_in_the_kernel_log_only(w: Fresh) -> None:
 
 
 def firmware_stops_answering(w: Fresh) -> None:
-    """The GSP firmware of one GPU hangs: its rank is stuck in a call and prints nothing any more."""
+    """The GSP firmware of one GPU hangs: its rank is stuck in a call and prints nothing more."""
     w.start()
     w.train(38)
     at = w.now + 0.6 * w.step_s
@@ -66,7 +66,7 @@ def firmware_stops_answering(w: Fresh) -> None:
 
 
 def wild_address(w: Fresh) -> None:
-    """A kernel on one GPU reads where it must not; programme, compiler or silicon, nobody can tell."""
+    """A kernel on one GPU reads an invalid address; the cause may be the program, the compiler or the chip."""
     w.start()
     w.train(31)
     at = w.now + 0.5 * w.step_s
@@ -174,7 +174,7 @@ def device_memory(w: Fresh) -> None:
 
 
 def root_port(w: Fresh) -> None:
-    """The PCIe port of a network card reports a fatal error; the card is taken off."""
+    """The PCIe port of a network card reports a fatal error; the card is removed."""
     w.start()
     w.train(29)
     at = w.now + 0.4 * w.step_s
@@ -211,7 +211,7 @@ def root_port(w: Fresh) -> None:
 
 
 def wrong_sums(w: Fresh) -> None:
-    """The programme's own check finds one rank whose gradients differ from its replicas, twice."""
+    """The program's own check finds one rank whose gradients differ from its replicas, twice."""
     w.start()
     w.train(35)
     at, bad, most = w.now + 0.9 * w.step_s, w.rank, w.world - 1

@@ -1,4 +1,4 @@
-"""The jobs of a seed: every course by two voices, each kept as its voice usually is."""
+"""The jobs of a seed: every course by two voices, each collected in the usual way of its voice."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from exams.courses.courses import healthy
 from exams.job import Job
 
 COURSES: dict[str, Entry] = {**DEVICES, **MACHINES, **NETWORK, **PROGRAMMES, **PLATFORM}
-#: Tellings of each course a seed.
+#: Jobs of each course a seed.
 TOLD = 2
-#: How the output of a voice's ranks is usually kept. Where its lines name no rank, a merged file must.
+#: How the output of a voice's ranks is usually collected. If its lines name no rank, a merged file must.
 KEPT = {
     "metaseq": ("srun", "by_node", "by_rank"),
     "olmo": ("plain", "srun", "by_rank"),
@@ -30,7 +30,7 @@ KEPT = {
     "pulse": ("loki", "kubectl", "docker"),
     "xingyun": ("by_rank", "by_node", "stern"),
 }
-#: Jobs of more machines take this long a time to write, so they are told once.
+#: Jobs of more machines take long to write, so each is written once.
 _LARGE = 128
 
 
@@ -51,13 +51,13 @@ def jobs(seed: int) -> Iterator[Job]:
     for number, (name, entry) in enumerate(COURSES.items()):
         voices = entry[2]
         for k in range(1 if entry[1] > _LARGE else min(TOLD, len(voices))):
-            # Half a list apart: who runs on CUDA comes first in most lists.
+            # Half a list apart: voices on CUDA come first in most lists.
             voice = voices[(seed * 11 + number + k * max(len(voices) // 2, 1)) % len(voices)]
             yield written(f"fresh-{seed}-{name}-{k}", name, voice, entry, seed + number + 2 * k)
 
 
 def successes(seed: int) -> Iterator[Job]:
-    """Three healthy jobs of every voice, each kept in another way, for a history."""
+    """Three healthy jobs of every voice, each collected in another way, for a history."""
     for voice in VOICES:
         for k in range(3):
             entry: Entry = (healthy, 0, (voice.name,))

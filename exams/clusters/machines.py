@@ -1,4 +1,4 @@
-"""Fresh courses: machines fail, or something on them that is no accelerator."""
+"""Courses: machines fail, or a part of them that is no accelerator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from exams.courses.world import Truth
 
 
 def panic(w: Fresh) -> None:
-    """A machine's kernel panics; its last words are kept by netconsole, its programmes say nothing more."""
+    """A machine's kernel panics; netconsole stores its last messages, its programs print nothing more."""
     w.start()
     w.train(36, save_every=12)
     at = w.now + 0.7 * w.step_s
@@ -67,7 +67,7 @@ def _bus_error(w: Fresh) -> None:
 
 
 def earlier_and_later(w: Fresh) -> None:
-    """A device error of one machine is outlived by a restart; hours later another machine fails for good."""
+    """A job survives a device error of one machine by a restart; hours later another machine fails for good."""
     w.start()
     w.train(22, save_every=11)
     other = (w.victim + len(w.nodes) // 2) % len(w.nodes)
@@ -94,7 +94,7 @@ def earlier_and_later(w: Fresh) -> None:
 
 
 def killed_from_outside(w: Fresh) -> None:
-    """One process gets signal 9 and nothing tells from whom."""
+    """One process gets signal 9 from an unknown sender."""
     w.start()
     w.train(32)
     at = w.now + 0.5 * w.step_s
@@ -182,7 +182,7 @@ def two_run_hot(w: Fresh) -> None:
 
 
 def vanishes(w: Fresh) -> None:
-    """One of many machines is simply not heard any more."""
+    """One of many machines stops writing."""
     w.start()
     w.train(28, save_every=14)
     at = w.now + 0.5 * w.step_s

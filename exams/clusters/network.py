@@ -1,4 +1,4 @@
-"""Fresh courses: networks fail, jobs get slow or stand still, and jobs that only look bad."""
+"""Courses: networks fail, jobs become slow or hang, and jobs that only look bad."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from exams.courses.world import Line, Truth
 
 
 def rack_switch(w: Fresh) -> None:
-    """A top-of-rack switch resets; all its machines lose both ports, its own log tells why."""
+    """A top-of-rack switch resets; all its machines lose both ports, its own log shows why."""
     w.start()
     w.train(26, save_every=13)
     at, leaf = w.now + 0.4 * w.step_s, w.leaves[w.victim]
@@ -121,7 +121,7 @@ def quarter_rate(w: Fresh) -> None:
 
 
 def starved_input(w: Fresh) -> None:
-    """The input pipeline cannot keep up from some iteration on, everywhere."""
+    """The input pipeline is too slow from some iteration on, everywhere."""
     w.start()
     slower, low, logged = 1.0, 0, 0
     for k in range(60):
@@ -147,7 +147,7 @@ def starved_input(w: Fresh) -> None:
 
 
 def slow_for_no_reason(w: Fresh) -> None:
-    """Iterations become longer and stay so; no line says why."""
+    """Iterations become longer and stay so; no line shows why."""
     w.start()
     w.train(36)
     low, logged = w.n, w.told_n
@@ -163,7 +163,7 @@ def slow_for_no_reason(w: Fresh) -> None:
 
 
 def slowest_in_the_table(w: Fresh) -> None:
-    """The programme prints a table of its slowest ranks; from some iteration on one machine's ranks fill it."""
+    """The program prints a table of its slowest ranks; from some iteration on it contains one machine's ranks."""
     w.start()
     slower, low, logged = 1.0, 0, 0
     for k in range(8):
@@ -190,7 +190,7 @@ def slowest_in_the_table(w: Fresh) -> None:
 
 
 def bootstrap_breaks(w: Fresh) -> None:
-    """The communication library fails inside while it builds the first communicator, on every rank alike."""
+    """The communication library has an internal error while it builds the first communicator, on every rank."""
     w.start("rendezvous")
     for rank in w.ranks():
         at = w.now + 4 + w.rng.random() * 2
@@ -228,7 +228,7 @@ def bootstrap_breaks(w: Fresh) -> None:
 
 
 def different_collectives(w: Fresh) -> None:
-    """With the detailed checks switched on, one rank turns out to run another collective than the rest."""
+    """With detailed checks switched on, one rank runs another collective than the rest."""
     w.start()
     w.train(24)
     at = w.now + 0.5 * w.step_s
@@ -256,7 +256,7 @@ def different_collectives(w: Fresh) -> None:
 
 
 def stands_still(w: Fresh) -> None:
-    """All progress ends between two iterations without a word; after two hours somebody gives up waiting."""
+    """All progress ends between two iterations without a message; after two hours a person ends the job."""
     w.start()
     w.train(40, save_every=20)
     at = w.now + 7200
@@ -289,7 +289,7 @@ def pauses(w: Fresh) -> None:
 
 
 def frightening(w: Fresh) -> None:
-    """A healthy job whose log is full of words that sound like an end."""
+    """A healthy job whose log contains many words that look like a failure."""
     w.start()
     w.raw(w.now + 0.1, 0, "fatal: not a git repository (or any of the parent directories): .git")
     for rank in w.ranks():

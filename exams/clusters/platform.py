@@ -1,4 +1,4 @@
-"""Fresh courses: schedulers, registries and stores end a job or never let it begin."""
+"""Courses: schedulers, registries and stores end a job or prevent its start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _moment(w: Fresh, at: float) -> str:
 
 
 def no_such_image(w: Fresh) -> None:
-    """The tag of the image is not in the registry; nothing but the cluster's events is left of the job."""
+    """The tag of the image is not in the registry; only the cluster's events are left of the job."""
     image = '"registry.mlplatform.internal/llm/trainer:v2.7.1-rc3"'
     for node in range(len(w.nodes)):
         pod, at = w.pod(node), w.rng.random() * 2
@@ -49,7 +49,7 @@ def no_such_image(w: Fresh) -> None:
 
 
 def one_device_short(w: Fresh) -> None:
-    """One machine offers a device less than its pod was promised; the other ranks wait for that pod."""
+    """One machine offers one device less than its pod requested; the other ranks wait for that pod."""
     w.start("launch", [w.victim])
     resource = "huawei.com/Ascend910" if w.voice.vendor == "ascend" else "nvidia.com/gpu"
     at, pod = w.now - 3, w.pod(w.victim)
@@ -159,7 +159,7 @@ def file_server_away(w: Fresh) -> None:
 
 
 def controller_not_reachable(w: Fresh) -> None:
-    """Slurm's controller does not answer when the step is to be made; no process is ever started."""
+    """Slurm's controller does not answer when the step is created; no process starts."""
     w.launcher(5, "srun: Job step creation temporarily disabled, retrying (Socket timed out on send/recv operation)")
     w.launcher(
         306,
@@ -184,7 +184,7 @@ def preempted_by_slurm(w: Fresh) -> None:
 
 
 def spot_machine_called_back(w: Fresh) -> None:
-    """The cloud takes one rented machine back with two minutes' notice; the job cannot go on without it."""
+    """The cloud reclaims one spot machine with two minutes' notice; the job cannot continue without it."""
     w.start()
     w.train(110, save_every=22)
     at, node = w.now + 0.5 * w.step_s, w.nodes[w.victim]
@@ -206,7 +206,7 @@ def spot_machine_called_back(w: Fresh) -> None:
 
 
 def cancelled_by_its_owner(w: Fresh) -> None:
-    """Somebody cancels a job that ran well; the accounting says who."""
+    """Somebody cancels a job that ran well; the accounting names the person."""
     w.start()
     w.train(38, save_every=19)
     at = w.now + 1

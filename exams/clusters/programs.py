@@ -1,4 +1,4 @@
-"""Fresh courses: what people wrote or asked for is wrong."""
+"""Courses: the program or its configuration is wrong."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def stale_image(w: Fresh) -> None:
 
 
 def tokens_outside_the_table(w: Fresh) -> None:
-    """One rank's batch holds an id that the embedding does not have: asserts of the device, then an error."""
+    """One rank's batch contains an id that the embedding does not have: asserts of the device, then an error."""
     w.start()
     w.train(37)
     at = w.now + 0.2 * w.step_s
@@ -118,7 +118,7 @@ def tokens_outside_the_table(w: Fresh) -> None:
 
 
 def evaluation_callback(w: Fresh) -> None:
-    """The first rank's evaluation callback looks for a key that is not there."""
+    """The first rank's evaluation callback reads a missing key."""
     w.start()
     w.train(40, save_every=20)
     for rank in w.ranks():
@@ -140,7 +140,7 @@ def evaluation_callback(w: Fresh) -> None:
 
 
 def segmentation_fault(w: Fresh) -> None:
-    """A native programme without time stamps: one rank has a segmentation fault, as Open MPI reports it."""
+    """A native program without time stamps: one rank has a segmentation fault, as Open MPI reports it."""
     w.start()
     w.train(45)
     at, head = w.now + 0.4 * w.step_s, "[{node}:{pid}] "
@@ -177,7 +177,7 @@ def segmentation_fault(w: Fresh) -> None:
 
 
 def memory_grows(w: Fresh) -> None:
-    """Every machine's host memory grows with the iterations until the limit of one container is met."""
+    """Every machine's host memory grows with the iterations until one container reaches its limit."""
     w.start()
     for k in range(9):
         w.train(6)
@@ -211,7 +211,7 @@ def memory_grows(w: Fresh) -> None:
 
 
 def index_removed(w: Fresh) -> None:
-    """The index of the training set is not where the configuration says: on no rank."""
+    """The index of the training set is not at its configured path, on any rank."""
     w.start("model_build")
     for rank in w.ranks():
         w.boom(
@@ -233,7 +233,7 @@ def index_removed(w: Fresh) -> None:
 
 
 def new_members(w: Fresh) -> None:
-    """An elastic job is joined by machines again and again; the last restart finds its rendezvous closed."""
+    """Machines join an elastic job again and again; the last restart finds its rendezvous closed."""
     w.start()
     w.train(18, save_every=9)
     for k in range(3):
@@ -269,7 +269,9 @@ def new_members(w: Fresh) -> None:
 
 
 def logs_of_one_machine(w: Fresh) -> None:
-    """Only one machine's logs are there; its neighbours in the ring closed their connections. Why is told elsewhere."""
+    """Only one machine's logs exist; its neighbours in the ring closed their connections. The cause is in the missing
+    logs.
+    """
     w.start()
     w.train(30)
     at = w.now + 0.5 * w.step_s

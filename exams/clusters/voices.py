@@ -1,4 +1,4 @@
-"""Loggers and training loops of the fresh examination: five public ones and four as companies write for themselves."""
+"""Loggers and training loops: five public ones and four in the style of companies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from exams.courses.voices import Voice
 #: Seconds until the communication library of a voice gives up on a collective.
 PATIENCE = {"metaseq": 1800.0, "xingyun": 1836.0, "kontor": 900.0}
 
-#: Voices by what they run on: CUDA; PyTorch's own back end; watchdogs that give up some day; Python.
+#: Voices by platform: CUDA; PyTorch's own back end; watchdogs that give up after some time; Python.
 NVIDIA = ("nanotron", "pulse", "metaseq")
 TORCH = (*NVIDIA, "olmo")
 PATIENT = (*TORCH, "xingyun", "kontor", "nxd")

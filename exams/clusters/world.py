@@ -1,4 +1,4 @@
-"""Larger clusters for the fresh examination: the noise of healthy runs, kernel logs and schedulers of many kinds."""
+"""Larger clusters: the ordinary messages of healthy runs, kernel logs and schedulers of many kinds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES = (
     "dgx-{rack}-{slot:02d}",
 )
 _BUSES = ("19", "3b", "4c", "5d", "9b", "bb", "cb", "db")
-#: Who starts and ends the jobs of a voice.
+#: The launcher of the jobs of a voice.
 _SCHEDULERS = {"llmc": "mpi", "nxd": "house", "kontor": "house", "levanter": "k8s", "pulse": "k8s", "xingyun": "k8s"}
 
 _TORCH_NOISE = (
@@ -75,7 +75,7 @@ _CHATTER = (
 )
 
 
-#: A course, its machines (0 for 16) and the voices that can tell it.
+#: A course, its machines (0 for 16) and the voices that can write it.
 type Entry = tuple[Callable[[Fresh], None], int, tuple[str, ...]]
 
 
@@ -120,10 +120,10 @@ class Fresh(World):
         self.uptime = [rng.uniform(9e4, 4e6) for _ in range(count)]
         self.wait_s = PATIENCE.get(self.voice.name, 600.0)
 
-    # ---- who writes what
+    # ---- writers
 
     def names(self, rank: int) -> dict[str, object]:
-        """What texts may name; ``peer`` is the next machine of the ring."""
+        """The names that texts may contain; ``peer`` is the next machine of the ring."""
         after = (rank // self.per + 1) % len(self.nodes)
         return {
             **super().names(rank),
@@ -149,7 +149,7 @@ class Fresh(World):
         }
 
     def raw(self, at: float, rank: int, text: str, role: str = "", tid: str = "") -> None:
-        """What a library prints, on one line or several; a line of a root behind ``~`` only surrounds it."""
+        """The output of a library, on one line or several; a line after ``~`` is context of a root, not a root line."""
         node = rank // self.per
         if node in self.gone:
             return
@@ -174,7 +174,7 @@ class Fresh(World):
         self.raw(at, rank, text, role, tid)
 
     def kernel(self, at: float, node: int, text: str, role: str = "", tid: str = "", rank: int | None = None) -> None:
-        """What a machine's kernel prints; ``rank`` tells of whose device."""
+        """The output of a machine's kernel; ``rank``: the rank of the device."""
         if node in self.gone:
             return
         for row in text.format(**self.names(node * self.per if rank is None else rank)).split("\n"):
@@ -182,7 +182,7 @@ class Fresh(World):
             self.lines.append(Line(at, node, None, "dmesg", row.removeprefix("~"), part, tid))
 
     def launcher(self, at: float, text: str, role: str = "", tid: str = "") -> None:
-        """What the scheduler or its operator prints, braces taken literally."""
+        """The output of the scheduler or its operator; braces are literal."""
         for row in text.replace("{job}", self.job).split("\n"):
             self.lines.append(Line(at, None, None, "control", row, role, tid))
 
@@ -219,7 +219,7 @@ class Fresh(World):
                 self.kernel(begin - self.rng.random() * 3000, node, self.rng.choice(_CHATTER))
 
     def train(self, steps: int, slower: float = 1.0, save_every: int = 0, is_told: bool = True) -> None:
-        """Iterations, with troubles that pass on the way."""
+        """Iterations, with passing problems."""
         low = self.now
         super().train(steps, slower, save_every, is_told)
         if steps < 8:
@@ -234,7 +234,7 @@ class Fresh(World):
             self.kernel(at, node, self.rng.choice(_CHATTER))
 
     def beat(self, took: float) -> None:
-        """One progress line, of each machine's first rank where the voice lets all of them speak."""
+        """One progress line; from the first rank of each machine if all of them print in this voice."""
         text = self.voice.progress(self.n, took, 2.9 - 0.003 * (self.n - self.first_n))
         self.told_n = self.n
         everyone = self.voice.is_every_rank and len(self.nodes) <= 128
@@ -251,7 +251,9 @@ class Fresh(World):
             self.launcher(self.now + 9, "run {job}: all workers left with status 0")
 
     def wait_out(self, at: float, without: Iterable[int] = (), stuck: Iterable[int] = ()) -> float:
-        """Whoever waits in a collective since ``at`` gives up, but for machines and ranks; returns when."""
+        """All ranks that wait in a collective since ``at`` give up, except the given machines and ranks; returns the
+        time.
+        """
         stuck = set(stuck)
         for rank in self.ranks(without):
             when = at + self.wait_s + self.rng.random() * 2
@@ -260,7 +262,7 @@ class Fresh(World):
         return at + self.wait_s + 3
 
     def over(self, at: float, text: str = "", first: int | None = None) -> None:
-        """The scheduler ends the job after the rank ``first`` failed, as its kind words it."""
+        """The scheduler ends the job after the rank ``first`` failed, in the words of its kind."""
         last = self.rank if first is None else first
         node = self.nodes[last // self.per]
         moment = f"{datetime.fromtimestamp(self.t0 + at + self.zone * 3600, UTC):%Y-%m-%dT%H:%M:%S}"
@@ -289,7 +291,7 @@ class Fresh(World):
 
 
 def collector(way: Collector, style: str) -> Collector:
-    """``way`` for what the ranks print; kernels in a style of theirs; the scheduler in a file of its own."""
+    """``way`` for the output of ranks; another style for kernels; a separate file for the scheduler."""
 
     def put(w: World, line: Line) -> Put:
         assert isinstance(w, Fresh)

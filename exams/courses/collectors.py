@@ -43,12 +43,12 @@ def streams(w: World, line: Line) -> Put:
 
 
 def srun(w: World, line: Line) -> Put:
-    """One file, each line behind its task's number."""
+    """One file, each line after its task's number."""
     return f"slurm-{w.job}.out", f"{line.rank}: {line.text}"
 
 
 def kubectl(w: World, line: Line) -> Put:
-    """One file, pod and container before each line, and the time that the kubelet gave it."""
+    """One file, pod, container and the kubelet's time before each line."""
     return "logs/all-pods.log", f"[pod/{_node(w, line)}/trainer] {_at(w, line):%Y-%m-%dT%H:%M:%S.%f}000Z {line.text}"
 
 

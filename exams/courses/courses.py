@@ -1,4 +1,4 @@
-"""Courses of events that the engine may be developed on: each writes one job and tells its truth."""
+"""Courses of events for developing the engine: each writes one job and its truth."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAVE = ("main", "fit", "save_checkpoint", "write_shard")
 
 
 def slow_node(w: World) -> None:
-    """One machine computes slower from some iteration on; each rank prints what it computed and what it waited."""
+    """One machine computes slower from some iteration on; each rank prints its compute and wait times."""
     w.start()
     w.train(24)
     low = w.n
@@ -40,7 +40,7 @@ def slow_node(w: World) -> None:
 
 
 def slow_without_a_word(w: World) -> None:
-    """Iterations take longer from somewhere on; nothing tells why."""
+    """Iterations take longer from some iteration on; nothing shows why."""
     w.start()
     w.train(30)
     low = w.n
@@ -70,7 +70,7 @@ def flap_that_passes(w: World) -> None:
 
 
 def silent_node(w: World) -> None:
-    """A machine says nothing any more; the others wait until their watchdogs give up."""
+    """A machine stops writing; the others wait until their watchdogs give up."""
     w.start()
     w.train(30, save_every=15)
     at = w.now + 0.4 * w.step_s
@@ -183,7 +183,7 @@ def writer_blocked(w: World) -> None:
 
 
 def device_gone_without_xid(w: World) -> None:
-    """A GPU drops off; there is no kernel log of that machine, only what the programme and a health probe say."""
+    """A GPU drops off; there is no kernel log of that machine, only the output of the program and a health probe."""
     w.start()
     w.train(25)
     at = w.now + 0.3 * w.step_s
@@ -204,7 +204,7 @@ def device_gone_without_xid(w: World) -> None:
 
 
 def nan_everywhere(w: World) -> None:
-    """The loss becomes NaN on every rank, and the programme stops itself."""
+    """The loss becomes NaN on every rank, and the program stops itself."""
     w.start()
     w.train(27)
     at = w.now + w.step_s
@@ -270,7 +270,7 @@ def one_wrong_mount(w: World) -> None:
 
 
 def clock_an_hour_off(w: World) -> None:
-    """One machine's clock is an hour off; another machine has a memory error."""
+    """One machine's clock is an hour wrong; another machine has a memory error."""
     w.skew[(w.victim + 1) % len(w.nodes) or 1] = 3607.0
     w.start()
     w.train(24)
@@ -298,7 +298,7 @@ def preempted(w: World) -> None:
 
 
 def spare_steps_in(w: World) -> None:
-    """A machine is swapped for a spare after a fault and training goes on; later another machine is out of memory."""
+    """A spare replaces a machine after a fault and training goes on; later another machine is out of memory."""
     w.start()
     w.train(18, save_every=9)
     first = (w.victim % (len(w.nodes) - 1)) + 1 if len(w.nodes) > 2 else 1

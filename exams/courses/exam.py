@@ -1,4 +1,4 @@
-"""The courses of a seed: each told by two voices and collected in two ways."""
+"""The courses of a seed: each written by two voices and collected in two ways."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from exams.courses.voices import VOICES
 from exams.courses.world import World
 from exams.job import Job
 
-#: Voices a course is told by.
+#: Voices that write a course.
 TOLD = 2
 
 

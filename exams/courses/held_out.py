@@ -1,4 +1,4 @@
-"""Courses of events that were held out until their first figures stood."""
+"""Courses of events that were held out until their first figures were taken."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from exams.courses.world import Truth, World
 
 
 def power_brake(w: World) -> None:
-    """The power brake of one machine slows its GPUs; its kernel says so, the iterations get longer."""
+    """The power brake of one machine slows its GPUs; its kernel logs it, the iterations get longer."""
     w.start()
     w.train(26)
     low = w.n
@@ -198,7 +198,7 @@ def skipped_batch(w: World) -> None:
 
 
 def throttled_store(w: World) -> None:
-    """The object store throttles for a while; every call succeeds in the end."""
+    """The object store throttles for some time; every call finally succeeds."""
     w.start()
     w.train(20)
     for rank in w.ranks():
@@ -287,7 +287,7 @@ def owner_cancels(w: World) -> None:
 
 
 def out_of_time(w: World) -> None:
-    """The job reaches the time it was granted."""
+    """The job reaches its time limit."""
     w.start()
     w.train(34, save_every=17)
     w.launcher(w.now + 2, "job {job} reached its wall time limit of 24:00:00, terminating", "root", "limit")
@@ -316,7 +316,7 @@ def native_fault(w: World) -> None:
 
 
 def machine_reboots(w: World) -> None:
-    """A machine reboots by itself: its programme is gone, its kernel greets again two minutes later."""
+    """A machine reboots by itself: its program is gone, its kernel logs the next boot two minutes later."""
     w.start()
     w.train(25)
     at = w.now + 0.5 * w.step_s

@@ -1,4 +1,4 @@
-"""How loggers and training loops speak: header, progress, stages, and what their libraries say of peers."""
+"""Formats of loggers and training loops: header, progress, stages, and their libraries' messages about peers."""
 
 from __future__ import annotations
 

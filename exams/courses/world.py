@@ -1,4 +1,4 @@
-"""A made-up cluster and what its processes write: every line with its writer, time and part in the failure."""
+"""A simulated cluster and the output of its processes: every line with its writer, time and role in the failure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PASSING = (
 
 @dataclass(frozen=True)
 class Line:
-    """One physical line: ``role`` is root, secondary, context or empty, ``tid`` tells its message from others."""
+    """One physical line: ``role`` is root, secondary, context or empty, ``tid`` identifies its message."""
 
     at: float
     node: int | None
@@ -99,10 +99,10 @@ class World:
         self.n = self.told_n = self.first_n
         self.gone: set[int] = set()
 
-    # ---- who writes what
+    # ---- writers
 
     def names(self, rank: int) -> dict[str, object]:
-        """What texts may name."""
+        """The names that texts may contain."""
         node, rng = rank // self.per, self.rng
         return {
             "rank": rank,
@@ -124,7 +124,7 @@ class World:
         }
 
     def say(self, at: float, rank: int, text: str, role: str = "", tid: str = "", level: str = "INFO") -> None:
-        """What the training programme writes through its logger."""
+        """A line that the training program writes through its logger."""
         node = rank // self.per
         if node in self.gone:
             return
@@ -134,7 +134,7 @@ class World:
             self.lines.append(Line(at, node, rank, "out", text_line, role, tid))
 
     def raw(self, at: float, rank: int, text: str, role: str = "", tid: str = "") -> None:
-        """What a library writes past the logger."""
+        """A line that a library writes without the logger."""
         if rank // self.per not in self.gone:
             line = text.format(**self.names(rank))
             self.lines.append(Line(at, rank // self.per, rank, "err", line, role, tid))
@@ -155,7 +155,7 @@ class World:
         self.lines.append(Line(at, node, None, "kernel", line, role, tid))
 
     def launcher(self, at: float, text: str, role: str = "", tid: str = "") -> None:
-        """A line of whoever started the job, on no machine of it."""
+        """A line of the launcher, outside the job's machines."""
         self.lines.append(Line(at, None, None, "launcher", text.format(**self.names(self.rank)), role, tid))
 
     # ---- the usual course
@@ -186,7 +186,7 @@ class World:
                 self.kernel(begin + self.rng.random() * 30, node, self.rng.choice(_CHATTER))
 
     def train(self, steps: int, slower: float = 1.0, save_every: int = 0, is_told: bool = True) -> None:
-        """Iterations with their progress lines, a checkpoint now and then, an error that passes."""
+        """Iterations with their progress lines, some checkpoints, and a passing error."""
         low = self.now
         for k in range(1, steps + 1):
             took = self.step_s * slower * (1 + self.rng.gauss(0, 0.015))
@@ -200,7 +200,7 @@ class World:
             self.raw(low + (self.now - low) * 0.4, self.rng.choice(self.ranks(self.gone)), self.rng.choice(_PASSING))
 
     def beat(self, took: float) -> None:
-        """One progress line, of every rank where the voice lets all of them speak."""
+        """One progress line; from every rank if all of them print in this voice."""
         text = self.voice.progress(self.n, took, 2.9 - 0.003 * (self.n - self.first_n))
         if not text:
             return
@@ -209,7 +209,7 @@ class World:
             self.say(self.now + rank * 1e-3, rank, text)
 
     def checkpoint(self) -> None:
-        """A checkpoint that is written without trouble."""
+        """A checkpoint without problems."""
         self.say(self.now + 0.1, self.reporter, self.voice.save[0].replace("{n}", str(self.n)))
         self.now += 2.5 * self.step_s
         self.say(self.now, self.reporter, self.voice.save[1].replace("{n}", str(self.n)))
@@ -242,12 +242,12 @@ class World:
             self.raw(at + 1 + self.rng.random(), rank, "received SIGTERM, exiting", "secondary", "term")
 
     def silence(self, node: int, at: float, *, also_kernel: bool = True) -> None:
-        """Nothing more comes from a machine."""
+        """A machine stops writing."""
         self.lines = [
             x for x in self.lines if x.node != node or x.at <= at or (x.stream == "kernel" and not also_kernel)
         ]
         self.gone.add(node)
 
     def at_last(self) -> dict[str, int]:
-        """The iteration that failed, told after ``train``, and the last that the logs name."""
+        """The iteration that failed, known after ``train``, and the last that the logs name."""
         return {"failed_n": self.n + 1, "logged_n": self.told_n}

@@ -1,7 +1,7 @@
 """Two more sets of worlds: schedules, collectives and ways of sharing a cluster that the first ones lack.
 
-``beyond`` was written before the engine was run on it, measured at first sight, then used to mend the engine;
-``last`` was written at the same time and measured once before the engine was mended on what it showed.
+``beyond`` was written before the engine was run on it, measured at first sight, then used to correct the engine;
+``last`` was written at the same time and measured once before it was used for corrections.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RAIL, TOR, FAT, LING = Fabric(), Fabric("tor", 4), Fabric("fat3", 2, 8), Fabric(
 
 
 def beyond() -> Iterator[Case]:
-    """First measured, then mended on."""
+    """First measured, then used for corrections."""
     gpu, nic = Fault("gpu", 14, 22, 1.5, rank=19), Fault("nic", 14, 22, 5.0, rank=19)
     yield Case("zero-bubble", RAIL, (Tenant(span(0, 8), plan="zero", pp=4, micro=8, seed=301, faults=(gpu,)),))
     yield Case("dualpipe", FAT, (Tenant(span(0, 8), plan="dual", pp=4, micro=10, seed=302),), Spoil(loss=0.02))
@@ -142,7 +142,7 @@ def beyond() -> Iterator[Case]:
 
 
 def last() -> Iterator[Case]:
-    """Measured before anything was mended on it."""
+    """Measured before it was used for corrections."""
     yield Case(
         "last-zero",
         TOR,

@@ -1,4 +1,4 @@
-"""From simulated tenants to a capture as an exporter would give it, beside the truth in the scorer's shape."""
+"""Makes a capture in an exporter's form from simulated tenants, and the truth in the scorer's form."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ T0 = 1_760_000_000.0
 
 @dataclass(frozen=True)
 class Spoil:
-    """What the exporter does to the records; shares, seconds, and 1 in ``sampled`` packets."""
+    """The exporter's errors; shares, seconds, and 1 in ``sampled`` packets."""
 
     loss: float = 0.0
     split: float = 0.0
     merge: float = 0.0
     twice: float = 0.0
     grid: float = 1e-6
-    apart: float = 0.0  # every other collector is ahead by so much
-    clocks: float = 0.0  # collectors (one a leaf) are off by up to this
+    apart: float = 0.0  # every second collector is ahead by this many seconds
+    clocks: float = 0.0  # collectors (one a leaf) are wrong by up to this many seconds
     no_bytes: bool = False
     sampled: int = 0
     names: str = "rails"  # rails, flat, v6, shared (one address a machine, a port a rank), ports (two a GPU)
     background: bool = True
     probes: bool = False
     objects: bool = False  # checkpoints go to an object store, from every GPU's own adapter, in parts of one size
-    unlisted: int = 0  # so many machines are missing from the inventory (translated addresses, new machines)
+    unlisted: int = 0  # number of machines that are missing from the inventory (translated addresses, new machines)
 
 
 POOR = Spoil(loss=0.1, split=0.05, merge=0.08, twice=0.04)
@@ -49,10 +49,10 @@ class Case:
     spoil: Spoil = field(default_factory=Spoil)
     inventory: bool = True
     paths: bool = True
-    joined: tuple[tuple[int, ...], ...] = ()  # tenants that are one job (restarted, or shrunk)
+    joined: tuple[tuple[int, ...], ...] = ()  # tenants that form one job (restarted, or shrunk)
     moves: tuple[Move, ...] = ()  # ranks that change their address
-    window: tuple[float, float] | None = None  # captured from here to there, in steps of the first tenant
-    serving: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # machines of an inference service beside
+    window: tuple[float, float] | None = None  # first and last captured step of the first tenant
+    serving: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # machines of an inference service
 
 
 def build(case: Case) -> tuple[pl.DataFrame, list[dict[str, Any]], dict[str, Any]]:
@@ -123,7 +123,7 @@ def _unlisted(case: Case) -> list[int]:
 def _joined(
     jobs: list[dict[str, Any]], problems: list[dict[str, Any]], case: Case
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Tenants that are one job become one row of truth, with the layout of the first."""
+    """Tenants of one job become one row of truth, with the layout of the first."""
     absorbed: set[str] = set()
     for first, *others in case.joined:
         own = jobs[first]
@@ -198,7 +198,7 @@ def _records(run: Run, case: Case) -> pl.DataFrame:
 
 
 def _truth(run: Run, table: pl.DataFrame, number: int, case: Case) -> dict[str, Any]:
-    """Members that are seen at all, pairs by what they carry, steps."""
+    """Members that appear in the capture, pairs by their traffic, steps."""
     job = run.job
     points = {member(*job.place(job.world + g), case.spoil.names) for g in range(job.gpus)}
     seen = sorted((set(table["src_name"].to_list()) | set(table["dst_name"].to_list())) - points)
@@ -217,7 +217,7 @@ def _truth(run: Run, table: pl.DataFrame, number: int, case: Case) -> dict[str, 
 
 
 def _iterations(run: Run) -> dict[str, Any]:
-    """Steps; where samples are generated before every few updates, one step is the samples and their updates."""
+    """Steps; if samples are generated before every few updates, one step is the samples and their updates."""
     each = run.job.rollout or 1
     ends = run.ends[each - 1 :: each]
     return {"n": len(ends), "compute_start": run.begins[::each][: len(ends)], "comm_end": ends}
@@ -264,7 +264,7 @@ def _problems(run: Run, number: int, case: Case) -> list[dict[str, Any]]:
 
 
 def spoilt(table: pl.DataFrame, spoil: Spoil, rng: np.random.Generator) -> pl.DataFrame:
-    """Applies the exporter's faults and leaves the records in no order."""
+    """Applies the exporter's errors and shuffles the records."""
     table = table.drop("src_name", "dst_name", strict=False).with_columns(
         pl.col("src_port", "dst_port").cast(pl.Int64),
         pl.col("proto").cast(pl.Int32),

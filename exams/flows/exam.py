@@ -1,4 +1,4 @@
-"""The sets of captures: what the engine was mended on, what was held out, and three later ones."""
+"""The sets of captures: the open one, the held-out one, and three later ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from exams.flows.tenants import Fabric, Fault, Tenant, span
 
 
 def cases() -> Iterator[Case]:
-    """The open part, which the engine was mended on."""
+    """The open part, which was used to correct the engine."""
     rail, tor, fat, ling = Fabric(), Fabric("tor", 4), Fabric("fat3", 2, 8), Fabric("lingjun", 4, 8)
     gpu, nic = Fault("gpu", 14, 22, 1.5, rank=19), Fault("nic", 14, 22, 5.0, rank=19)
     yield Case("rail-ring", rail, (Tenant(span(0, 8), pp=2, seed=11, faults=(gpu,)),))

@@ -1,5 +1,5 @@
-"""A fifth set of worlds, written before the engine was run on any of them: what changes while a capture runs, fabrics
-that show only some of their switches, very large neighbours, compression, uneven stages, tensor ranks across machines.
+"""A fifth set of worlds, written before the engine was run on any of them: changes during a capture, fabrics that show
+only some of their switches, very large neighbours, compression, uneven stages, tensor ranks across machines.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ RAIL, TOR, FAT = Fabric(), Fabric("tor", 4), Fabric("fat3", 2, 8)
 
 
 def further() -> Iterator[Case]:
-    """First measured, then mended on."""
+    """First measured, then used for corrections."""
     gpu, nic = Fault("gpu", 14, 22, 1.5, rank=19), Fault("nic", 14, 22, 5.0, rank=19)
     wide = Tenant(span(0, 16), tp=8, pp=2, seed=501, faults=(Fault("switch", 12, 20, 4.0, switch="spine-0-1"),))
     yield Case("three-tiers-spines-shown", Fabric("rail3", 1, 4, ("spine", "core")), (wide,))

@@ -1,4 +1,4 @@
-"""What changes while a capture runs: ranks move to another adapter or machine, checkpoints leave for an object store,
+"""Changes during a capture: ranks move to another adapter or machine, checkpoints go to an object store,
 the capture itself begins and ends in the middle of a step.
 """
 
@@ -54,7 +54,7 @@ def moved(table: pl.DataFrame, run: Run, moves: list[Move], how: str) -> pl.Data
 
 
 def objects(run: Run, fabric: Fabric, how: str) -> pl.DataFrame:
-    """Parts of one size from every GPU's own adapter, while the job trains on."""
+    """Parts of one size from every GPU's own adapter, while the training continues."""
     job, rng = run.job, np.random.default_rng(run.job.seed + 17)
     rows: list[tuple[Any, ...]] = []
     for t0, t1 in run.storage:

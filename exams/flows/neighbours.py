@@ -1,4 +1,4 @@
-"""Addresses, and traffic beside training that is no training: storage, ssh, monitors, probes, an inference service."""
+"""Addresses, and traffic other than training: storage, ssh, monitors, probes, an inference service."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def address(node: int, gpu: int, how: str, lane: int = 0) -> str:
 
 
 def member(node: int, gpu: int, how: str, lane: int = 0) -> str:
-    """What the truth calls a rank: its address, with its port where ranks share one."""
+    """The name of a rank in the truth: its address, with its port if ranks share an address."""
     return address(node, gpu, how, lane) + (f":{29_600 + gpu}" if how == "shared" else "")
 
 
@@ -32,7 +32,7 @@ def serving(
     prefill: tuple[tuple[str, str], ...], decode: tuple[tuple[str, str], ...], until: float, rng: np.random.Generator
 ) -> list[tuple[Any, ...]]:
     """Requests arrive at random; each sends its key-value cache (as large as its prompt) from one prefill to one decode
-    address, in a handful of pieces; (address, leaf) pairs. Rows as in ``flows_spoil``.
+    address, in a few pieces; (address, leaf) pairs. Rows as in ``flows_spoil``.
     """
     rows: list[tuple[Any, ...]] = []
     now = 0.0
@@ -65,7 +65,7 @@ def rows_of(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
 
 
 def storage(run: Run, fabric: Fabric, how: str, rng: np.random.Generator) -> pl.DataFrame:
-    """Checkpoints to, and samples from, four storage heads on a port that is nobody's in particular."""
+    """Checkpoints to, and samples from, four storage heads on a port without a known service."""
     rows: list[tuple[Any, ...]] = []
     job = run.job
     for t0, t1 in run.storage:

@@ -1,4 +1,4 @@
-"""What the examined worlds consist of: fabrics, tenants, faults."""
+"""The parts of a flow world: fabrics, tenants, faults."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Fabric:
         return f"tor-{node // self.width}"
 
     def path(self, a: tuple[int, int], b: tuple[int, int], lane: int) -> str:
-        """The switches crossed, as far as they are shown."""
+        """The crossed switches that export flows."""
         return ";".join(part for part in self._crossed(a, b, lane).split(";") if part.startswith(self.shown))
 
     def _crossed(self, a: tuple[int, int], b: tuple[int, int], lane: int) -> str:
@@ -90,11 +90,11 @@ class Tenant:
     ep: int = 1
     mode: str = "ring"  # ring, hier, tree, dbtree, rsag, agnext, zero3, hsdp, sharp
     plan: str = "1f1b"  # 1f1b, zero (zero bubble), dual (DualPipe)
-    shard: int = 0  # hsdp: so many ranks share one copy of the weights
-    skew: float = 0.0  # how unlike the experts' loads are (standard deviation of their logarithm)
-    rollout: int = 0  # generates samples before each so many steps
-    async_save: int = 0  # writes a checkpoint beside the training after each so many steps
-    after: float | None = None  # begins so many seconds after the tenant listed before
+    shard: int = 0  # hsdp: this number of ranks shares one copy of the weights
+    skew: float = 0.0  # variation of the experts' loads (standard deviation of their logarithm)
+    rollout: int = 0  # generates samples before each group of this many steps
+    async_save: int = 0  # writes a checkpoint during training after each group of this many steps
+    after: float | None = None  # begins this many seconds after the tenant listed before
     steps: int = 40
     micro: int = 4
     forward: float = 0.015
@@ -110,9 +110,9 @@ class Tenant:
     eval_every: int = 0
     checkpoint_every: int = 0
     jitter: float = 0.006
-    last_stage: float = 1.0  # how many times as long the last pipeline stage computes
+    last_stage: float = 1.0  # factor of the compute time of the last pipeline stage
     compressed: float = (
-        0.0  # how unlike the sizes of one bucket are from step to step (standard deviation of logarithm)
+        0.0  # variation of the size of one bucket from step to step (standard deviation of its logarithm)
     )
     both_ways: bool = False  # rings run in both directions, half of the volume each
     faults: tuple[Fault, ...] = ()
@@ -138,7 +138,9 @@ class Tenant:
         return t + self.tp * (both + self.dp * self.cp * stage)
 
     def sharing(self) -> list[Whole]:
-        """The gradient groups; under DualPipe the first and the last stage hold the same weights, and so on inwards."""
+        """The gradient groups; under DualPipe the first and the last stage hold the same weights, the second and the
+        second-last too, and so on.
+        """
         if self.plan != "dual":
             return [self.ranks(p, t) for p in range(self.pp) for t in range(self.tp)]
         half = range(self.pp // 2)

@@ -1,8 +1,8 @@
-"""A world of its own for examining the flow engine: fabrics, schedules, collectives and faults with known truth.
+"""A simulator for exams of the flow engine: fabrics, schedules, collectives and faults with known truth.
 
 Shares no code with the engine or with the tests' simulator. Ranks are laid out tensor, context, data, pipeline
 (Megatron's order); a step is one (interleaved) 1F1B schedule whose gradient exchange overlaps with the last backward
-pass. Only what crosses machines becomes a record.
+pass. Only traffic between machines becomes a record.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Run:
         return out
 
     def rates(self, src: Whole, dst: Whole, lane: int) -> Array:
-        """Bytes a second of each hop, with what is slow just now."""
+        """Bytes a second of each hop at this time, with the faults."""
         rate = np.full(len(src), self.job.rate)
         for x in self.slow:
             if x.kind == "nic":
@@ -201,7 +201,7 @@ class Run:
         """All hops begin when their sender is ready and end together at the pace of the slowest; returns that end."""
         finish = float(ready.max())
         of = {int(m): i for i, m in enumerate(members)}
-        of |= {self.job.world + g: int(ready.argmax()) for g in range(self.job.gpus)}  # adds up what has come last
+        of |= {self.job.world + g: int(ready.argmax()) for g in range(self.job.gpus)}  # reduces what has arrived last
         blur = float(self.rng.lognormal(0, 0.012))
         for src, dst, share in self._hops(members):
             size = volume * share
@@ -262,7 +262,7 @@ class Run:
                             self._experts(src, at, passes, scale)
 
     def _tensor(self, src: Whole, end: Array, passes: int, scale: float) -> None:
-        """Layers added up over tensor ranks on several machines, in both directions of a pass."""
+        """Layers reduced over tensor ranks on several machines, in both directions of a pass."""
         job = self.job
         place = src % job.tp
         dst = src + (place + 1) % job.tp - place
@@ -284,7 +284,7 @@ class Run:
         job = self.job
         place = src // (job.tp * job.cp) % job.ep
         group = src - place * job.tp * job.cp
-        _, of = np.unique(group, return_inverse=True)  # nobody starts before all have arrived
+        _, of = np.unique(group, return_inverse=True)  # no rank starts before all have arrived
         last = np.full(of.max() + 1, -np.inf)
         np.maximum.at(last, of, end)
         end = last[of]
@@ -292,7 +292,7 @@ class Run:
             for other in range(1, job.ep):
                 dst = src + ((place + other) % job.ep - place) * job.tp * job.cp
                 size = job.act / 4 / job.ep * (self.rng.uniform(0.85, 1.15) if job.varying else 1.0)
-                if job.skew:  # all tokens of a step for one expert: the busiest holds up the exchange
+                if job.skew:  # all tokens of a step for one expert: the busiest delays the exchange
                     size *= float(self.load[other] / self.load.mean() * self.rng.lognormal(0, job.skew / 3))
                 start = end - job.forward * passes * scale * part
                 self.send(EXPERT, src, dst, start, size * (job.ep - 1) / self.rates(src, dst, 0), size)
@@ -364,7 +364,7 @@ class Run:
         return end
 
     def _hybrid(self, groups: Whole, at: float, late: Array, layer_s: float) -> float:
-        """Weights gathered and gradients scattered within each row of ``groups``, then added up over its columns."""
+        """Weights gathered and gradients scattered within each row of ``groups``, then reduced over its columns."""
         copies, shard = groups.shape
         slow = late.reshape(copies, shard)
         part = self.job.buckets[0] // 2 // shard
@@ -377,7 +377,7 @@ class Run:
                 free[c] = moved + layer_s * (1.8 if back else 0.9)
                 if back:
                     free[c] = self.collective(groups[c], np.full(shard, free[c]), part * (shard - 1))
-            if back:  # beside the next layer's computing
+            if back:  # during the next layer's computing
                 ready = free.copy()
                 chunk = part // copies
                 ends += [self.collective(groups[:, m], ready, 2 * (copies - 1) * chunk) for m in range(shard)]

@@ -10,7 +10,7 @@ from exams.logs.model import CAUSES, FRAMEWORKS, Cause, Framework
 
 
 def fits(framework: Framework, cause: Cause) -> bool:
-    """Whether some wording of the cause belongs to the framework's vendor."""
+    """Whether a wording of the cause belongs to the framework's vendor."""
     return any(v.vendors == "any" or framework.vendor in v.vendors.split() for v in cause.variants)
 
 

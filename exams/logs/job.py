@@ -1,4 +1,4 @@
-"""Builds one made-up job: files and the truth beside them, in the shape of the practice set's truth."""
+"""Builds one made-up job: its files, and its truth in the form of the practice set's truth."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KERNEL = (
 
 @dataclass
 class Entry:
-    """One write: its lines come together. ``role`` of each line is root, secondary, context or empty."""
+    """One write: its lines stay together. ``role`` of each line is root, secondary, context or empty."""
 
     t: float
     path: str
@@ -38,7 +38,7 @@ class Entry:
 
 @dataclass
 class Job:
-    """A job under construction; ``files()`` and ``truth()`` tell the result."""
+    """A job under construction; ``files()`` and ``truth()`` return the result."""
 
     seed: str
     framework: Framework
@@ -339,7 +339,7 @@ class Job:
         return data
 
     def truth(self) -> dict[str, Any]:
-        """What ``score_log`` of the scorer reads."""
+        """The truth in the form that ``score_log`` of the scorer reads."""
         c, name = self.cause, self.framework.name
         if c is None:
             return {"healthy": True, "profile": name}

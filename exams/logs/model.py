@@ -1,4 +1,4 @@
-"""What an unseen job is made of: frameworks, launchers, communication libraries and causes as data."""
+"""The parts of a made-up job as data: frameworks, launchers, communication libraries and causes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Library:
-    """What ranks of one vendor print when a peer goes away or nobody answers; ``hello`` at start."""
+    """Messages of one vendor's ranks when a peer disappears or does not answer; ``hello``: at start."""
 
     hello: tuple[str, ...]
     reset: tuple[str, ...]
@@ -20,7 +20,7 @@ class Library:
 
 @dataclass(frozen=True)
 class Launcher:
-    """Lines of whoever starts the job; ``(delay, text)``, ``{node}`` repeats a line for every node."""
+    """Lines of the program that starts the job; ``(delay, text)``, ``{node}`` repeats a line for every node."""
 
     name: str
     start: tuple[str, ...]
@@ -33,7 +33,7 @@ class Launcher:
 
 @dataclass(frozen=True)
 class Framework:
-    """How one training framework speaks. ``path`` and ``head`` are filled in for each rank, ``stamp`` is an
+    """The log format of one training framework. ``path`` and ``head`` are filled in for each rank, ``stamp`` is an
     strftime format with ``%L`` for milliseconds; ``frames`` names functions of a traceback by stage."""
 
     name: str
@@ -65,12 +65,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Cause:
-    """What goes wrong.
-
-    ``scope``: ``node`` (one machine is at fault), ``fabric`` (several suffer, none at fault), ``all`` or ``one`` (a
-    programme error on all ranks or one), ``none`` (a decision from outside). ``peers``: how the others learn of it,
-    ``reset``, ``timeout`` or ``none``. ``is_cut``: the machine writes nothing after the fault. ``absent``: it never
-    wrote anything.
+    """A cause of failure. ``scope``: ``node`` (one machine is at fault), ``fabric`` (several are affected, none is at
+    fault), ``all`` or ``one`` (a program error on all ranks or one), ``none`` (a decision from outside). ``peers``: how
+    the others notice it, ``reset``, ``timeout`` or ``none``. ``is_cut``: the machine writes nothing after the fault.
+    ``absent``: it never wrote anything.
     """
 
     subcategory: str

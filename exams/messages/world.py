@@ -6,7 +6,7 @@ A system is one file: weight, tab, message. Parameters of a message stand in bra
 ``{user}`` ``{host}`` ``{noun}`` ``{name}`` ``{cls}`` ``{path}`` ``{file}`` ``{id}``  words: of people, machines, things
 ``{bool}`` ``{one:up,down,idle}``  one word of a few
 ``{words:2-5}``  free text
-``{list:user:0-4:, }``  as many parameters of one kind, joined by what is behind the last colon
+``{list:user:0-4:, }``  as many parameters of one kind, joined by the text after the last colon
 ``[[ … ]]``  a part that half of the lines leave out
 
 Same arguments, same lines.

@@ -1,4 +1,4 @@
-"""Hangs of jobs that the simulator of the tests does not know: who stopped, and where everybody stands then."""
+"""Hangs of jobs that the simulator of the tests does not have: which ranks stopped, and the stacks of all ranks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NODES: tuple[Callable[[int], str], ...] = (
 
 @dataclass
 class Hang:
-    """A hung job: its processes by rank, where they ran, and who is to blame."""
+    """A hung job: its processes by rank, their machines, and the ranks at fault."""
 
     sizes: dict[str, int]
     order: str
@@ -35,7 +35,7 @@ class Hang:
     framework: str
     per_node: int = 8
     node_names: Callable[[int], str] = NODES[0]
-    #: what the layout file says where it is wrong on purpose
+    #: the content of the layout file if it is wrong on purpose
     told: dict[str, int] = field(default_factory=dict)
     needs_rank: bool = False
     tools: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def groups(sizes: dict[str, int], order: str, dims: tuple[str, ...]) -> dict[int
     return {rank: keys[key] for rank, key in key_of.items()}
 
 
-def play(
+def simulate(
     framework: str,
     sizes: dict[str, int],
     order: str,
@@ -122,11 +122,11 @@ def stopped(
     name: str, framework: str, sizes: dict[str, int], order: str = "tp-cp-ep-dp-pp", count: int = 1, **more: Any
 ) -> Callable[[random.Random], Hang]:
     kind, stack = STOPS[name]
-    return lambda rng: play(framework, sizes, order, some(rng, sizes, count), stack, kind, **more)
+    return lambda rng: simulate(framework, sizes, order, some(rng, sizes, count), stack, kind, **more)
 
 
 def other_collective(rng: random.Random) -> Hang:
-    hang = play("fsdp2", {"dp": 16}, "dp", some(rng, {"dp": 16}), None)
+    hang = simulate("fsdp2", {"dp": 16}, "dp", some(rng, {"dp": 16}), None)
     for rank in hang.culprits:
         out = (f"_object_to_tensor {C10D}", f"all_gather_object {C10D}", WRAP, "gather_metrics llm/metrics.py")
         hang.procs[rank] = [Proc(31000 + rank * 13, (*out[1:], *BASE["fsdp2"]))]
@@ -138,7 +138,7 @@ def pipeline_deadlock(rng: random.Random) -> Hang:
     sizes, order = {"tp": 1, "dp": 4, "pp": 4}, "tp-dp-pp"
     lane = groups(sizes, order, ("pp",))[rng.randrange(4)]
     at = rng.randrange(3)
-    hang = play("titan", sizes, order, {lane[at], lane[at + 1]}, None)
+    hang = simulate("titan", sizes, order, {lane[at], lane[at + 1]}, None)
     for rank, what in ((lane[at], "send_activation"), (lane[at + 1], "send_gradient")):
         hang.procs[rank] = [Proc(31000 + rank * 13, (f"send {C10D}", WRAP, f"{what} llm/pipe.py", *BASE["titan"]))]
     return hang
@@ -147,25 +147,25 @@ def pipeline_deadlock(rng: random.Random) -> Hang:
 def tp_group_stuck(rng: random.Random) -> Hang:
     sizes, order = {"tp": 8, "dp": 4, "pp": 2}, "tp-cp-ep-dp-pp"
     group = set(groups(sizes, order, ("tp",))[rng.randrange(64)])
-    return play("megatron", sizes, order, group, WAITS["megatron"]["tp"], "comm")
+    return simulate("megatron", sizes, order, group, WAITS["megatron"]["tp"], "comm")
 
 
 def two_machines(rng: random.Random) -> Hang:
     sizes = {"tp": 8, "dp": 8}
     nodes = rng.sample(range(8), 2)
     culprits = {n * 8 + i for n in nodes for i in range(8)}
-    return play("nemo", sizes, "tp-dp", culprits, STOPS["cuda_sync"][1], "cuda")
+    return simulate("nemo", sizes, "tp-dp", culprits, STOPS["cuda_sync"][1], "cuda")
 
 
 def hung_switch(rng: random.Random) -> Hang:
-    """Storage behind one leaf is gone: a quarter of the ranks reads for ever."""
+    """Storage behind one leaf is gone: a quarter of the ranks reads without end."""
     first = rng.randrange(4) * 64
-    return play("deepspeed", {"dp": 256}, "dp", set(range(first, first + 64)), STOPS["s3"][1], "poll")
+    return simulate("deepspeed", {"dp": 256}, "dp", set(range(first, first + 64)), STOPS["s3"][1], "poll")
 
 
 def async_writer(rng: random.Random) -> Hang:
     """All trainers ask each other whether the save is done; one rank's writer process hangs on NFS."""
-    hang = play("megatron", {"tp": 4, "dp": 8}, "tp-dp", some(rng, {"tp": 4, "dp": 8}), None)
+    hang = simulate("megatron", {"tp": 4, "dp": 8}, "tp-dp", some(rng, {"tp": 4, "dp": 8}), None)
     poll = (
         f"all_reduce {C10D}",
         WRAP,
@@ -194,7 +194,7 @@ def async_writer(rng: random.Random) -> Hang:
 
 def uneven_data(rng: random.Random) -> Hang:
     """One rank ran out of data and waits in the barrier at the end."""
-    hang = play("deepspeed", {"dp": 32}, "dp", some(rng, {"dp": 32}), None)
+    hang = simulate("deepspeed", {"dp": 32}, "dp", some(rng, {"dp": 32}), None)
     for rank in hang.culprits:
         hang.procs[rank] = [
             Proc(
@@ -225,7 +225,7 @@ def at_start(name: str, absent: bool = False) -> Callable[[random.Random], Hang]
             "<module> pretrain_gpt.py",
         )
         sizes = {"tp": 2, "pp": 2, "dp": 8}
-        hang = play("megatron", sizes, "tp-cp-ep-dp-pp", some(rng, sizes), None, needs_rank=absent)
+        hang = simulate("megatron", sizes, "tp-cp-ep-dp-pp", some(rng, sizes), None, needs_rank=absent)
         for rank in range(hang.world):
             pid = 31000 + rank * 13
             if rank not in hang.culprits:
@@ -240,7 +240,7 @@ def at_start(name: str, absent: bool = False) -> Callable[[random.Random], Hang]
 
 
 def evaluating(rng: random.Random) -> Hang:
-    hang = play("nemo", {"tp": 2, "dp": 16}, "tp-dp", some(rng, {"dp": 32}), None)
+    hang = simulate("nemo", {"tp": 2, "dp": 16}, "tp-dp", some(rng, {"dp": 32}), None)
     base = ("evaluation_loop lightning/pytorch/loops/evaluation_loop.py", *BASE["nemo"][1:])
     for rank in range(hang.world):
         out = (
@@ -253,7 +253,7 @@ def evaluating(rng: random.Random) -> Hang:
 
 
 def rollout(rng: random.Random) -> Hang:
-    hang = play("verl", {"dp": 16}, "dp", some(rng, {"dp": 16}), None)
+    hang = simulate("verl", {"dp": 16}, "dp", some(rng, {"dp": 16}), None)
     for rank in range(16):
         late = rank in hang.culprits
         out = (*STOPS["rollout"][1], *BASE["verl"][2:]) if late else (*WAITS["verl"]["dp"], *BASE["verl"])
@@ -272,12 +272,12 @@ def gc_pause(rng: random.Random) -> Hang:
 
 
 def all_alike(rng: random.Random) -> Hang:
-    """Nothing tells them apart: nobody may be accused."""
-    return play("fsdp2", {"dp": 32}, "dp", set(), None)
+    """All ranks look alike: nobody may be accused."""
+    return simulate("fsdp2", {"dp": 32}, "dp", set(), None)
 
 
 def dead(framework: str, sizes: dict[str, int], order: str, count: int = 1) -> Callable[[random.Random], Hang]:
-    return lambda rng: play(framework, sizes, order, some(rng, sizes, count), None, needs_rank=True)
+    return lambda rng: simulate(framework, sizes, order, some(rng, sizes, count), None, needs_rank=True)
 
 
 def wrong_layout(rng: random.Random) -> Hang:
@@ -330,7 +330,7 @@ CASES: dict[str, Callable[[random.Random], Hang]] = {
 }
 LATE: dict[str, Callable[[random.Random], Hang]] = {
     "stream (accelerate)": stopped("hf_stream", "accelerate", {"dp": 24}),
-    "save (accelerate)": lambda rng: saving(rng, play),
+    "save (accelerate)": lambda rng: saving(rng, simulate),
     "h5 rows (nanotron)": stopped("h5", "nanotron", {"tp": 2, "pp": 4, "dp": 4}, "tp-dp-pp"),
     "nvml (nanotron)": stopped("nvml", "nanotron", {"tp": 4, "pp": 2, "dp": 2}, "pp-dp-tp"),
     "dead (nanotron)": dead("nanotron", {"tp": 2, "pp": 4, "dp": 4}, "pp-dp-tp"),

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from exams.stacks.cases import CASES, HELD_OUT, LATE, NODES, Hang, play
+from exams.stacks.cases import CASES, HELD_OUT, LATE, NODES, Hang, simulate
 from exams.stacks.forms import BUNDLES, TOOLS, bundle
 from exams.stacks.frames import STOPS
 from exams.stacks.recorders import RECORDERS
 
-#: Tools that say where one process ends, so that dumps may follow each other in one file.
+#: Tools that mark the end of a process, so that dumps may follow each other in one file.
 GLUED = ("pyspy", "pyspy-native", "pyspy-locals")
-#: Bundles that keep the dumps of processes apart.
+#: Bundles that separate the dumps of processes.
 _APART = {"host/rank", "host/pid", "host-rank.name", "rank only", "srun --label", "mpirun --tag-output"}
 #: Bundles that name no node.
 _NODELESS = {"rank only", "srun --label", "mpirun --tag-output"}
@@ -25,7 +25,7 @@ PARTS = ("open", "held out, first", "held out, second")
 
 @dataclass(frozen=True)
 class Dumps:
-    """One hang as uploaded: path to bytes, the layout file if there is one, and who is at fault."""
+    """One hang as uploaded: path to bytes, the layout file if there is one, and the ranks at fault."""
 
     name: str
     part: str
@@ -82,7 +82,7 @@ def written(hang: Hang, rng: random.Random, name: str, part: str) -> Dumps:
 def large(world: int, *, bundled: bool) -> Dumps:
     """One hang of many ranks with a kernel that never ends, a file a rank or (``bundled``) one a node."""
     sizes, order, culprit = {"tp": 8, "pp": 8, "dp": world // 64}, "tp-dp-pp", world // 3
-    hang = play("megatron", sizes, order, {culprit}, STOPS["cuda_sync"][1], "cuda")
+    hang = simulate("megatron", sizes, order, {culprit}, STOPS["cuda_sync"][1], "cuda")
     texts = {r: "\n".join(TOOLS["pyspy"](p) for p in ps) for r, ps in sorted(hang.procs.items())}
     names, pids = {r: hang.node(r) for r in texts}, {r: ps[0].pid for r, ps in hang.procs.items()}
     form = "srun %N" if bundled else "host/rank"

@@ -1,4 +1,4 @@
-"""Dumps as the tools write them, and bundles as launchers glue them together.
+"""Dumps as the tools write them, and bundles as launchers join them.
 
 A process is a main stack (``function file`` lines, innermost first), helper threads, and native frames on top of the
 main thread. Versions of one tool differ; each writer names the version it imitates.
@@ -43,7 +43,7 @@ class Proc:
     kind: str = "comm"
     command: str = "/usr/bin/python3 -u train.py"
     parent: int = 0
-    #: threads beside the main one: name and stack
+    #: other threads than the main one: name and stack
     threads: dict[str, Stack] = field(default_factory=lambda: {"Thread-1 (_pin_memory_loop)": PIN, "Thread-2": MONITOR})
     gc: bool = False
     gil: bool = False

@@ -1,8 +1,8 @@
-"""Stacks as frameworks leave them in the wild, innermost first, one line each: ``function file``.
+"""Real stacks of frameworks, innermost first, one line each: ``function file``.
 
-Written from the frameworks' public sources. ``WAITS`` holds, for each framework, where a rank stands while it waits
-for its peers of a dimension (``prev`` and ``next``: pipeline neighbours); ``STOPS`` where a rank stands that nobody
-lets wait; ``KIND`` tells for native dumps what the main thread sits in.
+Written from the frameworks' public sources. ``WAITS`` holds, for each framework, the stack of a rank that waits for its
+peers of a dimension (``prev`` and ``next``: pipeline neighbours); ``STOPS`` the stacks of ranks that wait for no peer;
+``KIND`` the activity of the main thread in native dumps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A second hold-out: frameworks and places of which neither the rules nor the first exam knew. Never mended on."""
+"""A second hold-out: frameworks and functions that neither the rules nor the first exam contain. Never used for
+corrections.
+"""
 
 from __future__ import annotations
 
@@ -124,9 +126,9 @@ def last_barrier(framework: str, where: Stack) -> Stack:
     return (f"barrier {C10D}", WRAP, *where, *BASE[framework][1:])
 
 
-def saving(rng: random.Random, play: object) -> object:
-    """All but one wait in the barrier after a save; that one still writes."""
-    hang = play("accelerate", {"dp": 16}, "dp", {rng.randrange(16)}, None)  # type: ignore[operator]
+def saving(rng: random.Random, simulate: object) -> object:
+    """All ranks except one wait in the barrier after a save; that one still writes."""
+    hang = simulate("accelerate", {"dp": 16}, "dp", {rng.randrange(16)}, None)  # type: ignore[operator]
     for rank in range(16):
         late = rank in hang.culprits
         out = (

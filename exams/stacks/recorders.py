@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-#: Files by path, culprit ranks and nodes, and what wrote them.
+#: Files by path, faulty ranks and nodes, and the program that wrote them.
 Made = tuple[dict[str, bytes], set[int], set[str], str]
 WORLD = 16
 GROUPS = {"0": ("default_pg", [list(range(WORLD))]), "tp": ("mesh_tp", [[i, i + 1] for i in range(0, WORLD, 2)])}
@@ -97,7 +97,7 @@ def recorder(kind: str) -> Callable[[random.Random], Made]:
             elif kind == "missing":
                 status = {0: (100, 99), 1: (40, 40)}
                 rows.append(entry(10, world, "all_reduce", 100, "started", version))
-            else:  # one half of a pair never calls
+            else:  # one side of a pair never calls
                 in_pair = rank // 2 == culprit // 2
                 status = {0: (99, 99) if in_pair else (100, 99), 1: (40 if bad or not in_pair else 41, 40)}
                 if not in_pair:
@@ -119,7 +119,7 @@ def recorder(kind: str) -> Callable[[random.Random], Made]:
 
 
 def ras_json(rng: random.Random) -> Made:
-    """Two polls in which the counts of one rank stand behind and nothing moves."""
+    """Two polls with the same counts; those of one rank are lower."""
     culprit = rng.randrange(WORLD)
     files = {}
     for poll in range(2):

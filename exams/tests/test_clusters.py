@@ -1,5 +1,6 @@
-"""The fresh examination is the same for a seed, and its truth speaks of lines and machines that are there. The engine
-is not asked anything here: whoever wrote the examination had not seen it."""
+"""The exam is the same for a seed, and its truth names existing lines and machines. The engine is not used here: the
+author of the exam had not seen it.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def digest(job: Job) -> str:
     return hashlib.sha256((name + "".join(rows) + json.dumps(truth, sort_keys=True)).encode()).hexdigest()
 
 
-def told(truth: dict[str, Any], role: str) -> list[tuple[str, str, int]]:
+def lines_of(truth: dict[str, Any], role: str) -> list[tuple[str, str, int]]:
     """Path, template and line of every line that the truth gives a role."""
     return [
         (path, tid, line)
@@ -78,11 +79,11 @@ def test_every_line_that_a_truth_names_is_there_and_says_what_its_template_says(
         rows = {path: held.decode().split("\n") for path, held in data.items()}
         examples = {(t["role"], t["id"]): t["examples"] for t in truth["templates"]}
         for role in ("root", "secondary", "context"):
-            for path, tid, line in told(truth, role):
+            for path, tid, line in lines_of(truth, role):
                 text = rows[path][line - 1]
                 if (role, tid) in examples and len(examples[role, tid]) == 1:
                     assert examples[role, tid][0] in text or json.dumps(examples[role, tid][0])[1:-1] in text, name
-        roots = [rows[path][line - 1] for path, _, line in told(truth, "root")]
+        roots = [rows[path][line - 1] for path, _, line in lines_of(truth, "root")]
         assert all(re.search(r"\w{3}", text) for text in roots), name
 
 
@@ -93,7 +94,7 @@ def test_a_progress_bar_that_is_drawn_again_and_again_is_one_line() -> None:
 
 def test_no_line_has_two_roles() -> None:
     for name, _, _, truth in failures():
-        roles = Counter((path, line) for role in truth["lines"] for path, _, line in told(truth, role))
+        roles = Counter((path, line) for role in truth["lines"] for path, _, line in lines_of(truth, role))
         assert max(roles.values(), default=1) == 1, name
 
 

@@ -1,4 +1,4 @@
-"""The large job is the same for the same arguments, however its lines are cut into files."""
+"""The large job is the same for the same arguments, with every number of files."""
 
 from __future__ import annotations
 

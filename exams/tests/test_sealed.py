@@ -1,5 +1,6 @@
-"""Sealed sets are the same for a seed, their truths speak of lines and machines that are there, and nothing of them is
-known from the open sets. Nobody asks the engine here, and no check prints what a set says: it names a job's number."""
+"""Sealed sets are the same for a seed, their truths name existing lines and machines, and the open sets share nothing
+with them. The engine is not used here, and no check prints the content of a set, only a job's number.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def history() -> tuple[Job, ...]:
 
 
 def wrong(is_right: Callable[[Job], bool]) -> list[int]:
-    """The numbers of the failed jobs that a check does not hold for."""
+    """The numbers of the failed jobs that do not pass a check."""
     return [k for k, job in enumerate(exam()) if not job.truth["healthy"] and not is_right(job)]
 
 

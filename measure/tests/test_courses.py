@@ -1,5 +1,6 @@
-"""Whole courses of events: the exam is the same for a seed, and the engine answers some of it whatever collected the
-logs."""
+"""Whole courses of events: the exam is the same for a seed, and the engine answers some of it with every log
+collector.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from exams.courses.voices import VOICES
 from exams.courses.world import World
 from measure.evidence import parse_files
 from measure.stability import answer
-from measure.stability import told as told_files
+from measure.stability import report_of as report_of_files
 
 VOICE = {v.name: v for v in VOICES}
 
@@ -33,7 +34,7 @@ def made(course: str, voice: str, collector: str, seed: str = "5") -> tuple[Worl
     return world, *files(world, COLLECTORS[collector], is_described=False)
 
 
-def told(data: dict[str, bytes], work: Path) -> dict[str, object]:
+def logs_of(data: dict[str, bytes], work: Path) -> dict[str, object]:
     parsed, read = parse_files(data, work)
     found: dict[str, object] = report.to_json(diagnose(parsed, read=read))["logs"]
     return found
@@ -63,14 +64,14 @@ def test_the_truth_points_at_lines_that_it_quotes() -> None:
 @pytest.mark.parametrize("collector", ["stern", "loki"])
 def test_a_silent_machine_is_named_whatever_collected_the_logs(tmp_path: Path, collector: str) -> None:
     world, data, _ = made("silent_node", "structlog", collector)
-    logs = told(data, tmp_path)
+    logs = logs_of(data, tmp_path)
     assert accused(logs) == [world.nodes[world.victim]]
     assert logs["id"] == "hardware.host.lost"
 
 
 def test_the_node_whose_ranks_compute_longer_is_the_slow_one(tmp_path: Path) -> None:
     world, data, truth = made("slow_node", "paddle", "by_node")
-    logs = told(data, tmp_path)
+    logs = logs_of(data, tmp_path)
     assert logs["symptom"] == "slow"
     assert accused(logs) == [world.nodes[world.victim]]
     assert abs(logs["iteration"] - truth["iteration"]["failed"]) <= 1  # type: ignore[index, operator]
@@ -79,22 +80,22 @@ def test_the_node_whose_ranks_compute_longer_is_the_slow_one(tmp_path: Path) -> 
 def test_several_machines_that_the_launcher_names_as_lost_are_all_accused(tmp_path: Path) -> None:
     world, data, truth = made("rack_without_power", "spdlog", "srun")
     assert world.truth is not None
-    assert sorted(accused(told(data, tmp_path))) == sorted(truth["faulty_nodes"])  # type: ignore[arg-type]
+    assert sorted(accused(logs_of(data, tmp_path))) == sorted(truth["faulty_nodes"])  # type: ignore[arg-type]
 
 
 def test_a_file_server_that_stops_answering_one_node_leads_where_nothing_else_does(tmp_path: Path) -> None:
     world, data, _ = made("writer_blocked", "spdlog", "pdsh")
-    logs = told(data, tmp_path)
+    logs = logs_of(data, tmp_path)
     assert accused(logs) == [world.nodes[world.victim]]
     assert logs["id"] == "platform.storage.outage"
 
 
 def test_checkpoints_tell_the_iteration_of_a_job_that_prints_no_other(tmp_path: Path) -> None:
     _, data, truth = made("preempted", "quiet", "stern")
-    assert told(data, tmp_path)["iteration"] == truth["iteration"]["last_logged"] + 1  # type: ignore[index]
+    assert logs_of(data, tmp_path)["iteration"] == truth["iteration"]["last_logged"] + 1  # type: ignore[index]
 
 
-def told_job(data: dict[str, bytes], work: Path) -> dict[str, object]:
+def report_of(data: dict[str, bytes], work: Path) -> dict[str, object]:
     parsed, read = parse_files(data, work)
     return report.to_json(diagnose(parsed, read=read))
 
@@ -110,7 +111,7 @@ def test_two_jobs_in_one_upload_are_diagnosed_apart_and_the_failed_one_is_told(t
     for world, name in zip((one, other), names, strict=True):
         data, _ = files(world, COLLECTORS["by_node"], is_described=is_described)
         both |= {f"{name}/{path}": held for path, held in data.items()}
-    found = told_job(both, tmp_path)
+    found = report_of(both, tmp_path)
     logs = found["logs"]
     assert accused(logs) == [one.nodes[one.victim]]  # type: ignore[arg-type]
     assert logs["id"] == "hardware.gpu.ecc"  # type: ignore[index]
@@ -131,7 +132,7 @@ def test_the_skewed_clock_of_one_machine_is_put_right_within_a_file_of_all(tmp_p
     world.skew[(world.victim + 1) % 8] = 95.0
     COURSES["silent_node"][0](world)
     data, _ = files(world, COLLECTORS["pdsh"], is_described=False)
-    clocks = told_job(data, tmp_path)["clocks"]
+    clocks = report_of(data, tmp_path)["clocks"]
     skews = [(c["node"], round(c["skew_s"])) for c in clocks if c["kind"] == "skew"]  # type: ignore[attr-defined]
     assert [node for node, _ in skews] == [world.nodes[(world.victim + 1) % 8]]
     assert abs(skews[0][1] - 95) <= 2
@@ -140,12 +141,12 @@ def test_the_skewed_clock_of_one_machine_is_put_right_within_a_file_of_all(tmp_p
 def test_the_answer_does_not_hang_on_names_order_place_or_company_of_files() -> None:
     world, data, _ = made("clock_an_hour_off", "loguru", "by_node")
     job = Job(data, tuple(world.nodes), frozenset({world.nodes[world.victim]}))
-    base = answer(told_files(job, History(), ""), {})
+    base = answer(report_of_files(job, History(), ""), {})
     assert base["accused"] == [world.nodes[world.victim]]
     for change in ("permuted", "renamed", "of_windows"):
         other = SAME[change](job, Random(1))
         assert other is not None
-        assert answer(told_files(other, History(), ""), {v: k for k, v in other.rename.items()}) == base, change
+        assert answer(report_of_files(other, History(), ""), {v: k for k, v in other.rename.items()}) == base, change
 
 
 @pytest.mark.parametrize("change", ["halved", "undated"])
@@ -154,23 +155,23 @@ def test_lost_evidence_may_weaken_the_answer_but_accuses_nobody_else(tmp_path: P
     job = Job(data, tuple(world.nodes), frozenset({world.nodes[world.victim]}))
     other = LESS[change](job, Random(1))
     assert other is not None
-    assert set(answer(told_files(other, History(), ""), {})["accused"]) <= job.known
+    assert set(answer(report_of_files(other, History(), ""), {})["accused"]) <= job.known
 
 
 def test_an_error_before_the_workers_were_launched_anew_is_no_cause(tmp_path: Path) -> None:
     world, data, _ = made("spare_steps_in", "quiet", "srun")
-    logs = told(data, tmp_path)
+    logs = logs_of(data, tmp_path)
     assert accused(logs) == [world.nodes[world.victim]]
     assert logs["id"] == "hardware.host.oom"
 
 
 def test_a_machine_that_prints_neither_consequences_nor_an_end_is_lost_though_nothing_is_dated(tmp_path: Path) -> None:
     world, data, _ = made("silent_node", "mindspeed", "by_rank")
-    logs = told(data, tmp_path)
+    logs = logs_of(data, tmp_path)
     assert accused(logs) == [world.nodes[world.victim]]
     assert logs["id"] == "hardware.host.lost"
 
 
 def test_a_hang_is_one_though_only_the_launcher_states_times(tmp_path: Path) -> None:
     _, data, _ = made("loader_stuck", "lightning", "srun")
-    assert told(data, tmp_path)["symptom"] == "hang"
+    assert logs_of(data, tmp_path)["symptom"] == "hang"

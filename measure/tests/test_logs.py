@@ -1,5 +1,6 @@
-"""The exam of made-up jobs: it is the same for a seed, its truth points at the lines it speaks of, and the engine
-answers some of it."""
+"""The exam of made-up jobs: it is the same for a seed, its truth points at the lines that it quotes, and the engine
+answers some of it.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def test_the_truth_of_every_failed_job_points_at_lines_that_exist_and_that_its_t
         assert set(quoted) <= set(texts), name
 
 
-def told(tmp_path: Path, framework: str, cause: str | None, seed: str = "7") -> tuple[Job, dict[str, object]]:
+def answered(tmp_path: Path, framework: str, cause: str | None, seed: str = "7") -> tuple[Job, dict[str, object]]:
     job = Job(seed, FRAMEWORK[framework], CAUSE[cause] if cause else None)
     parsed, read = parse_files(job.files(), tmp_path)
     return job, report.to_json(diagnose(parsed, job=JobHints(), read=read))["logs"]
@@ -59,13 +60,13 @@ def told(tmp_path: Path, framework: str, cause: str | None, seed: str = "7") -> 
 
 @pytest.mark.parametrize("framework", ["paddlenlp", "nemo2"])
 def test_a_broken_gpu_is_found_in_a_framework_nobody_wrote_rules_for(tmp_path: Path, framework: str) -> None:
-    job, logs = told(tmp_path, framework, "gpu_ecc")
+    job, logs = answered(tmp_path, framework, "gpu_ecc")
     assert [n["node"] for n in logs["nodes"] if n["suspect"]] == [job.nodes[job.victim]]  # type: ignore[attr-defined]
     assert logs["subcategory"] == "gpu_ecc"
     assert logs["stage"] == "training"
 
 
 def test_a_healthy_job_of_an_unknown_framework_raises_no_alarm(tmp_path: Path) -> None:
-    _, logs = told(tmp_path, "mindformers", None)
+    _, logs = answered(tmp_path, "mindformers", None)
     assert not logs["is_failure"]
     assert logs["nodes"] == []

@@ -1,4 +1,4 @@
-"""A sealed set shows figures and nothing else until it is opened, which is recorded."""
+"""A sealed set shows only figures until it is opened, and the opening is recorded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str, name: str = "sealed-x"
 
 
 def perfect(job: Job) -> dict[str, Any]:
-    """The report that says what is true of a job."""
+    """The report that states the truth of a job."""
     truth, by_template = job.truth, defaultdict[str, list[dict[str, Any]]](list)
     if truth["healthy"]:
         return {"logs": {"is_failure": False, "nodes": [], "lines": [], "events": []}, "suspects": []}

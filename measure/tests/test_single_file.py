@@ -1,4 +1,4 @@
-"""Single files of 512 ranks: what they state, and that machine and rank are named whatever the names look like."""
+"""Single files of 512 ranks: their content, and that machine and rank are named with every kind of name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exam of hangs, one seed: what it reached is kept."""
+"""The exam of hangs, one seed: its figures may not fall."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that know a cause can be taken out."""
+"""Rules that know a cause can be removed."""
 
 from __future__ import annotations
 
