@@ -1,9 +1,9 @@
-"""Several global launches, or several jobs, in one tree: each is diagnosed by itself, and the last unsuccessful one is
-told.
+"""Several global launches, or several jobs, in one tree: each is diagnosed separately, and the last unsuccessful one is
+reported.
 
 A directory such as ``attempt-2/`` or ``run_01/`` above the nodes is a launch. torchrun's ``attempt_N/<local rank>/`` is
-not: it counts the restarts of one node's agent. Files that bear the numbers of different scheduler jobs, and
-directories with different job descriptions, are different jobs; files that bear none belong to all of them.
+not: it counts the restarts of one node's agent. Files with the numbers of different scheduler jobs, and directories
+with different job descriptions, are different jobs; files without a number belong to all of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LAUNCH: Final = re.compile(r"(?i)(?:^|/)(?:attempt|launch|restart|try|relaunch)
 
 
 def numbers(paths: Sequence[str]) -> dict[str, int]:
-    """The launch of each path; empty where the tree knows only one."""
+    """The launch of each path; empty if there is only one."""
     found = {p: int(m.group(1)) for p in paths if (m := _LAUNCH.search(p))}
     if len(set(found.values())) < 2 or len(found) < 0.5 * len(paths):
         return {}
@@ -43,8 +43,8 @@ def numbers(paths: Sequence[str]) -> dict[str, int]:
 
 
 def jobs(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str, str]:
-    """The job of each path, by its description's directory or by the scheduler's number in the path; empty where there
-    is but one.
+    """The job of each path, by its description's directory or by the scheduler's number in the path; empty if there is
+    only one.
     """
     described = {}
     for p in parsed:
@@ -127,7 +127,7 @@ def _own(parsed: Sequence[Parsed], job_of: dict[str, str], name: str) -> list[Pa
 
 
 def _apart(chosen: LogDiagnosis, attempts: Sequence[Attempt], names: Sequence[str]) -> tuple[str, ...]:
-    """What is said of several jobs in one upload: which of them this is, and why this one."""
+    """The sentence about several jobs in one upload: which of them this is, and why this one."""
     spans = sorted((a.t0, a.t1) for a in attempts if a.t0 is not None and a.t1 is not None)
     is_at_once = any(later[0] < earlier[1] for earlier, later in pairwise(spans))
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -1,6 +1,6 @@
-"""One attempt of a job as a case: what its logs hold, and which events are the root of its failure.
+"""One attempt of a job as a case: the facts of its logs, and the events that are the root of its failure.
 
-Reads like L4's figure: events, then across jobs, then in time, then across nodes. :func:`open_case` gathers the facts;
+Follows L4's figure: events, then across jobs, then in time, then across nodes. :func:`open_case` gathers the facts;
 each later step (:mod:`diagnosis.logs.locate`, ``phase``, ``verdict``) only reads them.
 """
 
@@ -45,15 +45,16 @@ from diagnosis.model import JobHints, OnStage, Parsed, ReadRange, Role, silent
 
 AT: Final = thresholds.of("case")
 
-#: What a machine's silence tells.
+#: Meaning of a machine's silence.
 LOST: Final = "hardware.host.lost"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What the logs of one attempt hold, before anything is decided. ``listed``: nodes that the logs list themselves;
-    ``homes``: rank to node; ``scope`` and ``healthy``: which healthy jobs it is compared with, and how many;
-    ``is_complete``: the last step of as many as planned was reached."""
+    """Facts from the logs of one attempt, before any decision. ``listed``: nodes that the logs list; ``homes``: rank to
+    node; ``scope`` and ``healthy``: kind and number of the healthy jobs for comparison; ``is_complete``: the last
+    planned step was reached.
+    """
 
     table: LogTable
     catalogue: Catalogue
@@ -105,7 +106,7 @@ class Case(Facts):
         return self.catalogue.event(event)
 
     def said(self, row: Mapping[str, Any]) -> str:
-        """What an event says, for a sentence: what its rule means by it, else a clause of its line as a quotation."""
+        """An event in words, for a sentence: its rule's meaning, else a clause of its line as a quotation."""
         if row["signature"] is not None:
             title = self.rules.rules[row["signature"]].title
             return title if title[1:2].isupper() else title[:1].lower() + title[1:]
@@ -119,8 +120,9 @@ class Case(Facts):
         return self.catalogue.nodes_of(events)
 
     def consequences(self, *wanted: Role) -> pl.DataFrame:
-        """Events of these roles (default: consequences) that no healthy job makes ordinary and training did not
-        outlive."""
+        """Events of these roles (default: consequences) that are not ordinary in healthy jobs and that training did not
+        survive.
+        """
         return self.catalogue.events.filter(
             pl.col("role").is_in([r.value for r in wanted or (Role.CASCADE,)])
             & ~pl.col("is_ordinary")
@@ -128,7 +130,7 @@ class Case(Facts):
         )
 
     def torn_down(self) -> set[str]:
-        """The nodes whose launcher said that it ends its workers."""
+        """The nodes whose launcher reported that it ends its workers."""
         ends = self.catalogue.events.filter((pl.col("role") == Role.TEARDOWN.value) & ~pl.col("is_ordinary"))["event"]
         return self.nodes_of(ends.to_list())
 
@@ -138,7 +140,7 @@ class Case(Facts):
         return rows.join(who, on="source", how="left", maintain_order="left")
 
     def ranks(self) -> dict[int, str | None]:
-        """Every rank known of the job with its node."""
+        """Every known rank of the job with its node."""
         known: dict[int, str | None] = dict(self.inventory.node_of_rank)
         said = self.table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node")
         for rank, node in said.iter_rows():
@@ -176,7 +178,7 @@ def gather(
     rules: SignatureSet | None = None,
     on_stage: OnStage = silent,
 ) -> Facts | None:
-    """Events, what history says of them, progress and stages. O(different messages × rules + cells)."""
+    """Events with their history, progress and stages. O(different messages × rules + cells)."""
     rules = rules or load_signatures()
     on_stage("events", 0, 5)
     table = events.build(parsed, (*inventory.nodes, *hints.nodes), inventory.home_of_rank())
@@ -290,16 +292,15 @@ def _node_hours(table: LogTable) -> float:
 
 
 def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> tuple[set[int], set[int]]:
-    """Events that training survived, and those of which it cannot be said for want of a time.
-
-    In a job that nothing ends, the latter count as survived.
+    """Events that training survived, and those without a time, where this is unknown. In a job that nothing ends, the
+    latter count as survived.
     """
     events, found, pace = catalogue.events, facts.progress, facts.pace
     survived = set(events.filter(temporal.recovered(catalogue, found, pace, facts.marks))["event"].to_list())
     survived |= temporal.ignored(catalogue)
     taken_back = temporal.taken_back(catalogue, facts.rules)
     if restarted_at is not None:
-        # whatever ended the run before, this one is another
+        # the cause that ended the earlier run does not belong to this one
         survived |= set(events.filter(pl.col("until_at") < restarted_at)["event"].to_list())
     undated = set(events.filter(temporal.undated(catalogue, pace))["event"].to_list()) - survived
     ends = events.filter(
@@ -312,13 +313,13 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
         survived |= undated
         undated = set()
     if pace.slow_from is not None and pace.slow_at is not None:
-        # what began as the job became slow was not survived: the job still suffers from it
+        # an event that began when the job became slow was not survived: the job is still slow because of it
         near = _near(pace)
         is_near = pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near)
         since = events.filter(is_near | pl.col("event").is_in(sorted(undated)))
         survived -= set(since["event"].to_list())
     elif pace.slow_from is not None:
-        # without times, by the order of lines in the file that shows progress
+        # without times, use the order of lines in the file that shows progress
         starts = found.beats.filter(pl.col("n") >= pace.slow_from).group_by("file").agg(start=pl.col("line").min())
         rows = (
             catalogue.cells.join(starts, on="file")
@@ -330,8 +331,9 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
 
 
 def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> tuple[int | None, bool]:
-    """When the first consequence showed: not before the last progress, for training that goes on has no consequences
-    yet. And whether its lines state that time: else it is the least possible one."""
+    """The time of the first consequence: not before the last progress, because training that goes on has no
+    consequences yet. And whether its lines state that time; otherwise it is a lower bound.
+    """
     found = catalogue.events.filter(
         pl.col("role").is_in([Role.CASCADE.value, Role.TEARDOWN.value])
         & ~pl.col("is_ordinary")
@@ -353,8 +355,9 @@ def _near(pace: Pace) -> int:
 
 
 def _since(pace: Pace, consequence_at: int | None) -> int | None:
-    """From when on an unknown line may tell of the failure: shortly before the last progress, or the beginning of a
-    slowdown; without progress, shortly before the first consequence."""
+    """Start of the period in which an unknown line may belong to the failure: shortly before the last progress, or the
+    beginning of a slowdown; without progress, shortly before the first consequence.
+    """
     if pace.slow_at is not None:
         return pace.slow_at - _near(pace)
     if pace.last_at is None:
@@ -363,11 +366,9 @@ def _since(pace: Pace, consequence_at: int | None) -> int | None:
 
 
 def _outweighs(catalogue: Catalogue, chosen: Roots, messages: pl.DataFrame) -> bool:
-    """Whether the root stands against a word of success: a cause well known, and not one that was followed by success
-    on the same writer.
-
-    A job that says success and then dies in a known way has failed in its shutdown; one that says so after an error
-    has survived it.
+    """Whether the root outweighs a message of success: it is a well-known cause, and no success followed on the same
+    writer. A job that reports success and then dies in a known way has failed in its shutdown; a job that reports
+    success after an error has survived it.
     """
     lead = catalogue.events.filter(pl.col("event") == chosen.leader).row(0, named=True)
     if lead["signature"] is None or lead["own_role"] != Role.ROOT.value:

@@ -1,8 +1,6 @@
-"""The events of a job: its messages joined with templates, signatures and history, one row an event with where and
-when it was seen.
-
-An event is a template together with the rule that matched its messages: two wordings of one template that two rules
-tell apart stay apart.
+"""The events of a job: its messages joined with templates, signatures and history, one row an event, with its nodes and
+times. An event is a template together with the rule that matched its messages: if two rules match different messages of
+one template, these are two events.
 """
 
 from __future__ import annotations
@@ -115,8 +113,9 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
 
 
 def _with_inner(matched: pl.DataFrame, messages: pl.DataFrame, rules: SignatureSet) -> pl.DataFrame:
-    """``matched`` where a message that no rule takes for a cause quotes one ("Last error: out of memory"): the inner
-    cause is what happened, not the wrapper. O(messages)."""
+    """``matched`` with inner causes: a message that is no cause itself may quote one ("Last error: out of memory"). The
+    inner cause counts, not the wrapper. O(messages).
+    """
     role = dict(matched.select("masked", "role").iter_rows())
     quoting = messages.select("masked", inner=pl.col("example").str.extract(INNER, 1)).drop_nulls("inner")
     quoting = quoting.filter(~pl.col("masked").is_in([m for m, r in role.items() if r == Role.ROOT.value]))
@@ -147,8 +146,7 @@ def _templates(messages: pl.DataFrame, pool: Pool) -> dict[str, str]:
 
 
 def began(catalogue: Catalogue) -> pl.Series:
-    """When each event began: by its stamp; by its line where one file holds everything and states no time; else
-    null."""
+    """The start of each event: its stamp; its line number if there is one file without times; else null."""
     events = catalogue.events
     expr: pl.Expr = pl.lit(None, pl.Int64)
     if events["is_stamped"].any():
@@ -159,11 +157,10 @@ def began(catalogue: Catalogue) -> pl.Series:
 
 
 def resolved(catalogue: Catalogue, rules: SignatureSet, survived: Collection[int] = ()) -> Catalogue:
-    """Roles in the context of this failure: a root that yields to another rule present becomes a cascade. Ordinary
-    events, and those that training survived, explain nothing. ``own_role`` keeps what the rule itself says.
-
-    A stop from outside explains what follows it and nothing else: neither a cause nor a death that came before it, and
-    what comes after it is not why the job was stopped.
+    """Roles in the context of this failure: a root that yields to another matching rule becomes a cascade. Ordinary
+    events, and those that training survived, explain nothing. ``own_role`` keeps the role of the rule itself. An
+    explicit stop explains only what follows it, never an earlier cause or death; and later events are not the reason
+    for the stop.
     """
     events = catalogue.events
     if "own_role" not in events.columns:
@@ -194,8 +191,9 @@ def resolved(catalogue: Catalogue, rules: SignatureSet, survived: Collection[int
 
 
 def is_bad(events: pl.DataFrame) -> pl.Series:
-    """Which events may speak of a failure at all: a rule says so, or the line calls itself an error and no healthy
-    job prints it."""
+    """The events that may belong to a failure: a rule says so, or the line has the level error and no healthy job
+    prints it.
+    """
     told = pl.col("role").is_in([Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value, Role.CONFIRMATION.value])
     claims = pl.col("role").is_null() & ((pl.col("level") >= Level.ERROR.value) | pl.col("is_exception"))
     return events.select(~pl.col("is_ordinary") & (told | claims)).to_series()

@@ -1,7 +1,8 @@
-"""Clocks that disagree: files in another time zone and nodes whose clock is off, estimated from what all of them print.
+"""Clocks that disagree: files in another time zone and nodes whose clock is wrong, estimated from messages that all of
+them print.
 
-A node's skew is the median, over messages that most nodes print, of how far its first line is from the median node's. A
-file whose times lie outside the job's window is shifted by whole half hours into it: a zone, not a skew.
+A node's skew is the median, over messages that most nodes print, of the distance from its first line to the median
+node's. A file whose times lie outside the job's window is shifted by whole half hours into it: a zone, not a skew.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ SECOND: Final = 1_000_000_000
 QUARTER: Final = 900 * SECOND
 HOUR: Final = 3600 * SECOND
 DAY: Final = 24 * HOUR
-#: Files in one other zone from which on those that fit in none are taken to share it.
+#: Number of files in one other zone from which files that fit in no zone are assigned to it.
 AGREEING: Final = 2
 #: No two zones in use differ by less.
 LEAST_ZONE: Final = 1800 * SECOND
 #: A skew smaller than this is start-up jitter.
 LEAST_SKEW_S: Final = 8.0
-#: Share of nodes that must print a message for it to be a common beat.
+#: Share of nodes that must print a message before it is used for comparison.
 COMMON: Final = 0.6
-#: Backward jumps of a file's time by the same whole quarter hours from which on it mixes zones.
+#: Number of backward jumps of a file's time by the same whole quarter hours from which it mixes zones.
 FLIPS: Final = 2
 
 
 @dataclass(frozen=True)
 class Clocks:
     """What to subtract from times: ``by_file`` (``file``, ``shift``) and, within files that mix zones, ``by_message``
-    (``file``, ``masked``, ``local``), all in ns; ``by_source`` (``source``, ``skew``, ``is_alone``: its machine alone
-    writes the file) of machines whose clock is off. ``told``: one dict a finding with ``node`` or ``file``, ``kind``
+    (``file``, ``masked``, ``local``), all in ns; ``by_source`` (``source``, ``skew``, ``is_alone``: only its machine
+    writes the file) of machines whose clock is wrong. ``told``: one dict a finding with ``node`` or ``file``, ``kind``
     (zone or skew) and ``skew_s``."""
 
     by_file: pl.DataFrame
@@ -45,8 +46,8 @@ class Clocks:
     def correct(self, rows: pl.DataFrame, *names: str) -> pl.DataFrame:
         """``rows`` (with ``file`` and ``masked``) with the times in ``names`` on the job's common clock.
 
-        With ``source``, each writer's own clock is put right; with ``is_stamped`` not that of lines which state no
-        time: the one that they were given may be another writer's.
+        With ``source``, each writer's own clock is corrected; with ``is_stamped``, not for lines without a time, whose
+        time may come from another writer.
         """
         joined = rows.join(self.by_file, on="file", how="left", maintain_order="left").join(
             self.by_message, on=["file", "masked"], how="left", maintain_order="left"
@@ -64,7 +65,9 @@ class Clocks:
 
 
 def estimate(table: LogTable) -> Clocks:
-    """The clocks of all files: zones mixed within a file first, then files in other zones, then nodes that are off."""
+    """The clocks of all files: zones mixed within a file first, then files in other zones, then nodes with a wrong
+    clock.
+    """
     mixed = _mixed(table)
     cells = Clocks(pl.DataFrame(schema={"file": pl.UInt32, "shift": pl.Int64}), mixed).correct(
         table.cells, "first_at", "last_at", "until_at"
@@ -104,8 +107,7 @@ def estimate(table: LogTable) -> Clocks:
 def _mixed(table: LogTable) -> pl.DataFrame:
     """Messages whose stamps jump by whole quarter hours and back within one file: two writers of one file in two zones.
 
-    Only files whose time runs back by a quarter hour or more are looked at closely; the zone with most lines is the
-    file's own.
+    Only files whose time runs back by at least a quarter hour are examined; the zone with most lines is the file's own.
     """
     found = []
     for file, jumps in sorted(table.jumps(QUARTER).items()):
@@ -142,7 +144,7 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
     heavy = bulk["lines"].cum_sum() * 2 >= bulk["lines"].sum()
     low = int(bulk["first_at"][int(heavy.arg_max() or 0)])
     slack = QUARTER // 2
-    # files that begin with the bulk share its clock, and the longest of them tells how long the job lasted
+    # files that begin with the bulk share its clock, and the longest of them shows the duration of the job
     beside = spans.filter((pl.col("first_at") - low).abs() <= slack)
     high = int(beside["last_at"].max() or low)  # type: ignore[arg-type]
     outside = {
@@ -156,7 +158,8 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
     found = {file: min(shifts, key=lambda s: best[s]) for file, shifts in outside.items() if shifts}
     common = Counter(found.values()).most_common(1)
     if common and common[0][1] >= AGREEING:
-        # a launcher that speaks after the workers' last stamp lies outside in any zone: it shares that of the others
+        # a launcher that writes after the workers' last stamp lies outside in any zone: it shares the zone of the
+        # others
         shift = common[0][0]
         begun = dict(spans.select("file", "first_at").iter_rows())
         found |= {f: shift for f, fits in outside.items() if not fits and 0 <= begun[f] - shift - low <= DAY}
@@ -166,7 +169,8 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
 def _fitting(first: int, last: int, low: int, high: int) -> list[int]:
     """Zone shifts (ns) that bring a file's window to lie within the job's; O(zones).
 
-    A writer that is off by less than an hour was silent for so long, as before a cancelling: no two such zones meet.
+    A writer that differs by less than an hour was silent for that time, as before a cancellation: no two zones are so
+    close.
     """
     shifts = range(-15 * HOUR, 15 * HOUR + 1, LEAST_ZONE)
     return [s for s in shifts if abs(s) >= HOUR and first - s >= low and last - s <= high]

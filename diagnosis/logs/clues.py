@@ -1,4 +1,4 @@
-"""Clues at nodes and what they add up to (L4, section 3.3: which node is at fault).
+"""Clues about nodes and their sum (L4, section 3.3: which node is at fault).
 
 Each clue gives a node a weight in [0, 1] and a reason; weights join as independent hints (noisy or).
 """
@@ -19,8 +19,9 @@ AT: Final = thresholds.of("clues")
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """One hint at one node: ``weight`` in (0, 1]; ``tells`` the category that it alone tells, if it does; ``detector``
-    which one saw it."""
+    """One hint at one node: ``weight`` in (0, 1]; ``tells``: the category that this clue alone shows, if any;
+    ``detector``: its source.
+    """
 
     node: str
     weight: float
@@ -44,8 +45,9 @@ def _reasons(found: Iterable[Clue]) -> tuple[str, ...]:
 
 
 def rank(clues: Iterable[Clue], *, may_accuse: bool) -> tuple[NodeSuspect, ...]:
-    """The ranked nodes; those near the top and above ``accused`` are accused, if anybody may be. One scale: who is
-    accused has ``accused`` or more, who is only ranked has less."""
+    """The ranked nodes; those near the top and above ``accused`` are accused, if accusing is allowed. One scale:
+    accused nodes have at least ``accused``, nodes that are only ranked have less.
+    """
     ranked = fuse(clues)
     if not ranked:
         return ()
@@ -59,7 +61,7 @@ def rank(clues: Iterable[Clue], *, may_accuse: bool) -> tuple[NodeSuspect, ...]:
 
 
 def shared_leaf(nodes: Iterable[str], leaf_of: Mapping[str, str]) -> str | None:
-    """The one switch that all these nodes, and most below it, hang on."""
+    """The one switch above all these nodes, if they are most of the nodes below it."""
     mine = set(nodes)
     leaves = {leaf_of.get(n) for n in mine}
     leaf = leaves.pop() if len(mine) >= 2 and len(leaves) == 1 else None

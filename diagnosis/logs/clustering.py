@@ -1,4 +1,5 @@
-"""Distinct messages, as words, put into groups: a word is a parameter where many stand in otherwise similar messages.
+"""Groups distinct messages, as words: a position is a parameter if many different words occur there in otherwise
+similar messages.
 
 Rules that open positions, until nothing changes:
 
@@ -6,8 +7,8 @@ Rules that open positions, until nothing changes:
 - *loose*, where no more of these are left: messages of one length and punctuation are divided by the position with the
   fewest words until, in what is left together, every position that still differs has at least ``FAN`` words, and
   enough words are the same in all;
-- *lists*: wildcards beside each other are one, so that lists of any length are equal;
-- *tails*: what follows a colon in many lengths after the same words is free text.
+- *lists*: neighbouring wildcards are one, so that lists of any length are equal;
+- *tails*: text of many lengths after the same words and a colon is free text.
 
 Messages are rows of word numbers. The rest of a message without one word is named by a sum of hashes less that word's,
 so that a round costs O(words), however long messages are. Nothing depends on the order of messages.
@@ -25,14 +26,14 @@ import numpy.typing as npt
 from diagnosis.jit import compiled
 from diagnosis.logs import hashing
 
-#: So many different words in one context are values of a parameter.
+#: This number of different words in one context are values of a parameter.
 FAN = 5
 WILD = "\u2217"
-#: Messages in a group from which on positions that vary together are opened.
+#: Number of messages in a group from which positions that vary together are opened.
 _LOOSE_ROWS = 6
-#: Divisions of a group one after another: no message is so long that its length bounds the time.
+#: Maximum number of divisions of a group, so that long messages cannot take unlimited time.
 _DEPTH = 12
-#: Messages with the same words before a colon, and lengths of what follows, from which on that is free text.
+#: Number of messages with the same words before a colon, and of lengths of the rest, from which the rest is free text.
 _TAILS, _TAIL_LENGTHS, _TAIL_WORDS = 8, 3, 2
 _ROUNDS = 6
 #: More than there are different words.
@@ -51,8 +52,8 @@ type Flags = npt.NDArray[np.bool_]
 
 
 class _Vocabulary:
-    """Words and their numbers; of each whether it is a word at all (not punctuation) and whether it looks like the
-    name of a thing (a host, a file) more than like wording.
+    """Words and their numbers; of each whether it is a word (not punctuation) and whether it looks more like the name
+    of a thing (a host, a file) than like wording.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -83,7 +84,7 @@ def cluster(texts: list[str]) -> list[int]:
 
 
 def _settled(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dict[Row, list[int]]:
-    """Groups by what their messages are once positions are opened, until nothing changes."""
+    """Groups by the opened form of their messages, until nothing changes."""
     for _ in range(_ROUNDS):
         of_length: dict[int, list[Row]] = defaultdict(list)
         for row in groups:
@@ -103,7 +104,7 @@ def _settled(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dict[Row,
 
 
 def _without_tails(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dict[Row, list[int]]:
-    """Groups whose free text behind the last colon is one wildcard."""
+    """Groups whose free text after the last colon is one wildcard."""
     heads: dict[Row, list[Row]] = defaultdict(list)
     for row in groups:
         if vocabulary.colon in row:
@@ -118,7 +119,7 @@ def _without_tails(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dic
 
 
 def _unrepeated(tokens: list[str]) -> list[str]:
-    """Lists of any length look alike: of a run of tokens that repeats and holds a wildcard, one is kept."""
+    """Makes lists of any length equal: one copy is kept of a repeating run of tokens with a wildcard."""
     if tokens.count(WILD) < 2:
         return tokens
     out: list[str] = []
@@ -132,11 +133,11 @@ def _unrepeated(tokens: list[str]) -> list[str]:
 
 
 def _joined(row: Row, between: frozenset[int]) -> Row:
-    """Wildcards beside each other, or with signs of a list between them, are one."""
+    """Joins wildcards that are neighbours, or have only separators of a list between them."""
     if row.count(_WILD) < 2:
         return row
     out: list[int] = []
-    end = 0  # behind the last wildcard, as long as only signs of a list follow
+    end = 0  # after the last wildcard, as long as only separators of a list follow
     for word in row:
         if word == _WILD:
             if end:
@@ -183,7 +184,7 @@ def _sums(words: npt.NDArray[np.integer]) -> npt.NDArray[np.uint64]:
 
 
 def _tight(words: Words, is_word: Flags, is_name: Flags) -> Words | None:
-    """Opens positions where many words share the rest of the message; None where there is none.
+    """Opens positions where many words share the rest of the message; None if there is none.
 
     Messages are distinct, so those that share the rest of the message hold as many different words.
     """
@@ -207,7 +208,7 @@ def _tight(words: Words, is_word: Flags, is_name: Flags) -> Words | None:
 
 
 def _loose(words: Words, is_word: Flags, is_name: Flags) -> Words | None:
-    """Opens positions that vary together, see the module; None where there is none."""
+    """Opens positions that vary together, see the module; None if there is none."""
     if words.shape[1] < 2 or len(words) < _LOOSE_ROWS:
         return None
     group, _ = hashing.distinct(_sums(np.where(is_word[words], -1, words)))
@@ -221,7 +222,7 @@ def _loose(words: Words, is_word: Flags, is_name: Flags) -> Words | None:
 def _divide(  # noqa: PLR0912, PLR0915
     words: Words, order: Numbers, group: Numbers, is_word: Flags, is_name: Flags, opened: Words
 ) -> bool:
-    """Divides each group of ``order`` by its words and opens what varies in what stays together; whether any was.
+    """Divides each group of ``order`` by its words and opens the positions that vary within the parts; whether any was.
     O(words x depth x log rows).
     """
     size, length = words.shape
@@ -263,7 +264,7 @@ def _divide(  # noqa: PLR0912, PLR0915
             is_varied[position] = True
             varied += 1
             is_parameter = (has_wild or values >= FAN) and (position > 0 or 2 * names > values)
-            # what is surely wording divides first, then what has the fewest words
+            # positions that are surely wording divide first, then those with the fewest words
             rank = (2 if is_parameter else 0) + (1 if has_wild else 0)
             rank = rank * _WORDS_ROOM + values
             if rank < best_rank:

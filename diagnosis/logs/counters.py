@@ -1,8 +1,8 @@
 """Counters without a known word: the number of a recurring line that grows by the same amount from one to the next.
 
-Words choose candidates where a log uses words that we know (:mod:`diagnosis.logs.progress`). A house style or another
-language uses none of them, and still its lines of progress have a form of their own: they recur, an integer in them
-grows evenly, and a measurement beside it, a number with a fraction, moves. A clock grows evenly too, but with time.
+If a log uses known words, these choose candidates (:mod:`diagnosis.logs.progress`). A house style or another language
+may use none of them. Its lines of progress still have a typical form: they recur, an integer in them grows evenly, and
+a measurement next to it, a number with a fraction, changes. A clock grows evenly too, but with time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ type Lines = Callable[[pl.DataFrame], Sequence[str]]
 
 
 def find(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...], Counted]:
-    """The messages that carry such a counter, and what reads it from one of their lines as ``progress.counter`` does.
+    """The messages with such a counter, and a function that reads it from one of their lines, like
+    ``progress.counter``.
 
     ``read`` gives the text of rows; ``not_a_beat``: messages that match it count something else. Cost: at most
     ``MOST.messages`` × ``MOST.lines`` lines read.
@@ -67,8 +68,8 @@ def find(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...]
 
 
 def _patterns(wording: str) -> list[re.Pattern[str]]:
-    """What finds the numbers of a masked message in a raw line, one group each: a pattern for each stretch between
-    masks that hide something else. Nothing in them fits in more than one way, however a line is made.
+    """Patterns that find the numbers of a masked message in a raw line, one group each: one pattern for each stretch
+    between other masks. Each matches in only one way, so that no line causes backtracking.
     """
     found = []
     for stretch in _OTHER_MASK.split(wording):
@@ -90,13 +91,13 @@ def _sample(table: LogTable, masked: int, read: Lines) -> tuple[list[str], list[
 def _numbers(
     pattern: re.Pattern[str], lines: Sequence[str], times: Sequence[int | None]
 ) -> tuple[list[tuple[str, ...]], list[int | None]]:
-    """The numbers that the pattern finds in each line in which it does, and the times of these lines."""
+    """The numbers that the pattern finds, by line, and the times of these lines."""
     told = [(match.groups(), at) for line, at in zip(lines, times, strict=True) if (match := pattern.search(line))]
     return [numbers for numbers, _ in told], [at for _, at in told]
 
 
 def _place(numbers: Sequence[tuple[str, ...]], times: Sequence[int | None]) -> int | None:
-    """Which group counts (from 1), if one does and another measures."""
+    """The number of the group that counts (from 1), if there is one and another group measures."""
     if len(numbers) < AT.least:
         return None
     columns = list(zip(*numbers, strict=True))
@@ -109,7 +110,7 @@ def _place(numbers: Sequence[tuple[str, ...]], times: Sequence[int | None]) -> i
 
 
 def _is_even(values: Sequence[int], times: Sequence[int | None]) -> bool:
-    """Whether these grow by one amount, restarts aside, and not as the clock does."""
+    """Whether the numbers grow by one amount, except at restarts, and not with the clock."""
     growths = [later - earlier for earlier, later in pairwise(values) if later > earlier]
     if len(growths) < max(AT.least - 1, AT.even * (len(values) - 1)):
         return False

@@ -1,7 +1,7 @@
-"""Cross-job comparison: what healthy jobs of the same kind print as well is no cause (L4, section 3.2).
+"""Cross-job comparison: a message that healthy jobs of the same kind also print is no cause (L4, section 3.2).
 
 A message that at least half of the healthy jobs print is dropped, unless this job prints it far more often in a
-node-hour; one that fewer print keeps a small weight: it was survived before.
+node-hour; a message that fewer print keeps a small weight: other jobs survived it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ AT: Final = thresholds.of("crossjob")
 def frequencies(template_of: Mapping[str, str], pool: Pool) -> pl.DataFrame:
     """Over the pool: ``template``, ``jobs_with_it``, ``top_rate`` (highest lines a node-hour of one job).
 
-    ``template_of`` maps masked texts, the history's among them, to templates; texts without one stand for themselves.
+    ``template_of`` maps masked texts, including the history's, to templates; texts without one are their own template.
     Cost: O(texts of the pool).
     """
     rows: list[tuple[str, float]] = []
@@ -50,7 +50,7 @@ def weigh(events: pl.DataFrame, found: pl.DataFrame, healthy: int, node_hours: f
     if healthy == 0:
         return joined.with_columns(is_ordinary=pl.lit(False), novelty=pl.lit(1.0)).drop("top_rate")
     share = pl.col("jobs_with_it") / healthy
-    # rates are compared over one node: a storm on one of a thousand nodes must not drown in their hours
+    # rates are compared over one node: otherwise the hours of a thousand nodes would hide a storm on one of them
     rate = pl.col("n") / max(node_hours, 1 / 60)
     is_storm = (rate > AT.storm * pl.col("top_rate")) & (pl.col("n") >= 50)
     return joined.with_columns(

@@ -1,8 +1,8 @@
-"""When lines without a stamp of their own were written.
+"""The time of lines without a stamp.
 
-A worker's error stream often states no time at all, so that its lines carry the last time before them, which may be
-that of the launch. The next time of the file bounds them from above; the same message with a stamp elsewhere (an
-agent's report, an error file) says when it was, and what ended training cannot be older than its last progress.
+A worker's error stream often states no time, so its lines get the last time before them, which may be the launch. The
+next time in the file is an upper bound. The same message with a stamp elsewhere (an agent's report, an error file)
+gives the exact time, and an event that ended training cannot be older than the last progress.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _ENDS = (Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value)
 
 
 def said_at(catalogue: Catalogue, pace: Pace, roles: dict[int, str]) -> pl.DataFrame:
-    """The cells with ``said_at`` (ns): ``first_at`` where a line states its time, else the best guess from there to
-    ``until_at``. ``roles`` are the events' in this failure. O(cells).
+    """The cells with ``said_at`` (ns): ``first_at`` if a line states its time, else the best guess from there to
+    ``until_at``. ``roles``: those of the events in this failure. O(cells).
     """
     ends = pl.col("event").is_in([event for event, role in roles.items() if role in _ENDS])
     stamped = pl.col("first_at").filter("is_stamped").min().over("event")

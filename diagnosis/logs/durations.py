@@ -1,7 +1,7 @@
-"""The duration of a step that a line of progress states, whatever it calls it.
+"""The duration of a step that a line of progress states, in any words.
 
-Lines of one message say the same words around other numbers. What is said is therefore searched for in the first of
-them; in the others the number is taken from behind the same words, which costs a fiftieth.
+Lines of one message have the same words around other numbers. So only the first line is searched for a duration; in the
+others the number is read after the same words, at a fiftieth of the cost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RATE: Final = re.compile(
     r"(?i)(?:\b(\d+(?:\.\d+)?) ?(?:it|iter|step|batch|batches)/s\b"
     r"|(?:batches|steps|iterations)_per_sec\w*[\"']?\s*[=:]\s*(\d+(?:\.\d+)?))"
 )
-#: A duration whatever it is called, beside a counter; what is left, or was spent on something else, is none.
+#: A duration in any words, next to a counter; remaining time, or time spent on something else, does not count.
 _TOOK: Final = re.compile(
     r"(?i)(?<![\w/])(?:took|takes|in|dt|time|secs?|duration|latency|wall|cost)[\"']?\s*[=:(]?\s*"
     r"(\d+(?:\.\d+)?) ?(ms|msec\w*|s\b|sec\w*)?"
@@ -29,15 +29,15 @@ _TOOK: Final = re.compile(
 _NOT_TOOK: Final = re.compile(
     r"(?i)(eta|remain\w*|left|total|overall|since|wait\w*|data|load\w*|epoch)\W{0,3}\w{0,8}\W{0,3}$"
 )
-#: Words before a number by which it is found again in other lines of its message; characters of them.
+#: Number of words before a number that find it in other lines of its message; their maximum length.
 _BEFORE: Final = re.compile(r"[^\d\n]{4,40}$")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
-#: Characters behind a number that have to be the same.
+#: Number of characters after a number that have to be equal.
 _BEHIND: Final = 3
 
 
 class Stated(NamedTuple):
-    """Where a line states a duration: its number, and the seconds of one unit or, of a rate, of one step a second."""
+    """A stated duration: its position in the line, and the seconds of one unit or, for a rate, of one step a second."""
 
     start: int
     end: int
@@ -78,7 +78,8 @@ class Durations:
     """Durations of many lines of a few messages."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[str, str, Stated]] = {}  # of a message: words before, signs behind, what they say
+        # of a message: words before, characters after, their meaning
+        self._known: dict[int, tuple[str, str, Stated]] = {}
 
     def seconds(self, message: int, text: str) -> float | None:
         """As :func:`seconds`, of a line of ``message``."""

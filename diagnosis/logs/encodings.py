@@ -1,4 +1,4 @@
-"""Encodings of logs: told from the first bytes, decoded without ever failing."""
+"""Encodings of logs: recognised from the first bytes; decoding never fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 def encoding_of(head: bytes) -> tuple[str, int]:
     """The encoding of a file that begins with ``head`` and the size of its byte-order mark.
 
-    UTF-16 without a mark is told from its zero bytes: in Latin text every second byte is zero, always on the same side.
+    UTF-16 without a mark is recognised by its zero bytes: in Latin text every second byte is zero, always on the same
+    side.
     """
     for mark, name in _BOMS:
         if head.startswith(mark):
@@ -26,7 +27,7 @@ def encoding_of(head: bytes) -> tuple[str, int]:
 
 
 def _as_latin1(error: UnicodeError) -> tuple[str, int]:
-    """Bytes that are no UTF-8 are read as Latin-1: nothing is lost, and a German log stays readable."""
+    """Bytes that are not UTF-8 are read as Latin-1: nothing is lost, and a German log stays readable."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     return error.object[error.start : error.end].decode("latin-1"), error.end

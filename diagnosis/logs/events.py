@@ -1,4 +1,4 @@
-"""The tables that every comparison reads: who printed which message, how often, first and last.
+"""The tables for all comparisons: which source printed which message, how often, first and last time.
 
 Cost follows the number of *different* (source, message) pairs, not of lines; a file is read in slices so that memory
 stays bounded.
@@ -23,9 +23,9 @@ from diagnosis.model import LOG_KINDS, Kind, Parsed
 
 #: Rows of a column file aggregated at a time (about 50 bytes each).
 SLICE_ROWS = 4_000_000
-#: Files aggregated in one go.
+#: Number of files aggregated in one query.
 BATCH_FILES = 64
-#: Files of at most so many lines are read together, so many lines at a time.
+#: Files of at most this many lines are read together, this many lines at a time.
 SMALL_LINES = 1 << 16
 BATCH_LINES = 1 << 20
 
@@ -54,13 +54,13 @@ class LogTable:
     ``sources``   ``source`` (number over all files), ``file``, ``node``, ``rank``.
     ``messages``  one row a distinct masked message: ``masked``, ``text``, ``example``, ``level``, ``count``.
     ``is_cut``    whether the job has more of them than can be compared (:mod:`diagnosis.logs.messages`).
-    ``cells``     one row a (source, message): see :data:`CELLS`; times in ns UTC, filled forward within a file where
-                      a line has none;
+    ``cells``     one row a (source, message): see :data:`CELLS`; times in ns UTC, filled forward within a file if a
+    line has none;
                   ``is_stamped`` where one of the lines states its own time; ``until_at`` by when the last line had
                   been written: the next time that its file states, null if none follows.
     ``spans``     one row a file: ``lines``, ``first_at``, ``last_at``.
     ``system_files``  files that a kernel wrote.
-    ``year_at``   a time (ns) of the job from which stamps without a year take theirs; None where no stamp has one.
+    ``year_at``   a time (ns) of the job that gives the year of stamps without one; None if no stamp has a year.
     """
 
     files: tuple[str, ...]
@@ -92,7 +92,7 @@ class LogTable:
         if files is not None:
             mine = mine.filter(pl.col("file").is_in(list(files)))
         held = mine.group_by("file").agg(pl.col("n").sum()).sort("file")
-        if limit is not None:  # the cells tell how many files it takes
+        if limit is not None:  # the cells show how many files are needed
             held = held.filter(pl.col("n").cum_sum() - pl.col("n") < limit)
         chosen = held["file"].to_list()
         found = []
@@ -111,9 +111,7 @@ class LogTable:
         return self._scan([file]).filter(pl.col("line").is_between(low, high)).collect()
 
     def jumps(self, least: int) -> dict[int, int]:
-        """How often the time of each file runs back by ``least`` ns or more; files in which it never does are left
-        out.
-        """
+        """How often the time of each file runs back by ``least`` ns or more; files without such a jump are left out."""
         lines = self._lines
         back = (pl.col("own").diff() <= -least).sum()
         found: dict[int, int] = {}
@@ -142,7 +140,7 @@ class LogTable:
         return dict(self.sources.group_by("file").agg(pl.col("source").min()).iter_rows())
 
     def _scan(self, files: Sequence[int]) -> pl.LazyFrame:
-        """The rows of some files; of several ones, all are read at once."""
+        """The rows of some files; several files are read at once."""
         bases = [self._bases.get(file, 0) for file in files]
         if len(files) == 1:
             rows = _of_file(self.columns[files[0]], files[0], bases[0])
@@ -178,7 +176,7 @@ def _empty_rows() -> pl.DataFrame:
 
 
 def log_artifacts(parsed: Sequence[Parsed]) -> list[Parsed]:
-    """Those that hold log lines, by path, so that the order of upload changes nothing."""
+    """The artifacts with log lines, by path, so that the order of upload changes nothing."""
     return sorted(
         (p for p in parsed if p.kind in LOG_KINDS and p.columns is not None and p.uniques is not None),
         key=lambda p: p.path,
@@ -186,8 +184,9 @@ def log_artifacts(parsed: Sequence[Parsed]) -> list[Parsed]:
 
 
 def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[int, str] | None = None) -> LogTable:
-    """Put the column files of a job together. ``nodes``: names that an inventory knows; ``node_of``: rank to node, as
-    a description says."""
+    """Joins the column files of a job. ``nodes``: names in an inventory; ``node_of``: rank to node, from a
+    description.
+    """
     nodes = tuple(nodes)
     logs = log_artifacts(parsed)
     paths = [p.path for p in logs]
@@ -223,11 +222,11 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
 
 
 def _credible(sources: pl.DataFrame, logs: Sequence[Parsed], nodes: Iterable[str]) -> pl.DataFrame:
-    """``sources`` without what is hardly a node.
+    """``sources`` without doubtful nodes.
 
     A name read from a line ("Xid 61: …" looks like a host and its message) yields to the node that the file's path
-    names, unless other files or an inventory know it. A path's doubtful name counts only in company of others: alone it
-    is the directory of the whole job.
+    names, unless it occurs in other files or in an inventory. A path's doubtful name counts only if there are others:
+    alone it is the directory of the whole job.
     """
     known = set(nodes)
     weak: set[str] = set()
@@ -395,5 +394,5 @@ def _sliced(p: Parsed, number: int, base: int, year_at: int | None) -> pl.DataFr
 
 
 def event_id(template: str, signature: str) -> str:
-    """A stable short id of (template, signature): the same in every job, whatever the order of reading."""
+    """A stable short id of (template, signature): the same in every job and for every order of reading."""
     return hashlib.blake2b(f"{signature}\n{template}".encode(), digest_size=8).hexdigest()

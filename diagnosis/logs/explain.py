@@ -1,4 +1,4 @@
-"""What a verdict rests on: every clue with the detector that saw it, for whoever asks why."""
+"""The basis of a verdict: every clue with its detector."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _said(row: dict[str, Any]) -> str:
 
 
 def _standing(case: Case, row: dict[str, Any]) -> Iterator[str]:
-    """How the comparisons of one event came out."""
+    """The results of the comparisons of one event."""
     total = len(case.catalogue.nodes)
     if row["strength"]:
         yield f"a {row['strength']} sign"

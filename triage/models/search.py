@@ -11,9 +11,9 @@ class SearchEntry(models.Model):
     """The words of one incident, split by ``triage.search.word_rules``; written in the transaction that stores its
     diagnosis.
 
-    Triggers of the database update the indexes (migrations 0004 and 0006): on SQLite the FTS5 tables ``triage_search_words`` and
-    ``triage_search_parts``, on PostgreSQL the column ``words`` (tsvector, weights A, B and C for the three fields) and
-    trigrams. Who may see the incident may see its entry.
+    Triggers of the database update the indexes (migrations 0004 and 0006): on SQLite the FTS5 tables
+    ``triage_search_words`` and ``triage_search_parts``, on PostgreSQL the column ``words`` (tsvector, weights A, B, C
+    for the three fields) and trigrams. People who may see the incident may see its entry.
     """
 
     incident = models.OneToOneField(Incident, on_delete=models.CASCADE, primary_key=True, related_name="search_entry")

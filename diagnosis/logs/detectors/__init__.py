@@ -1,8 +1,8 @@
-"""The detectors of faulty nodes: each looks at one case in its own way and hands over clues.
+"""The detectors of faulty nodes: each examines one case in its own way and returns clues.
 
-Two tables, in order. :data:`OF_CAUSE` look where root events stand; :data:`OF_STRUCTURE` where none does or it is
-doubtful: silence, protocol state, order of the end, complaints. A new detector is one module with ``id``, ``why``,
-``needs`` and ``look``, its test, and one row here.
+Two tables, in order. :data:`OF_CAUSE` use the root events; :data:`OF_STRUCTURE` are for cases without a root event or
+with a doubtful one: silence, protocol state, order of the end, complaints. A new detector is one module with ``id``,
+``why``, ``needs`` and ``look``, its test, and one row here.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from diagnosis.logs.detectors import (
 
 
 class Detector(Protocol):
-    """``id`` names it in reports and switches it off; ``why`` it tells something, ``needs`` what it cannot do without,
-    each a clause; ``look`` costs at most a pass over the cells of the case and the lines of a few messages."""
+    """``id`` names it in reports and switches it off; ``why``: the reason why it works, ``needs``: its requirements,
+    each a clause; ``look`` costs at most a pass over the cells of the case and the lines of a few messages.
+    """
 
     @property
     def id(self) -> str: ...
@@ -41,14 +42,15 @@ class Detector(Protocol):
     def look(self, case: Case) -> Iterable[Clue]: ...
 
 
-#: Where the cause itself points: the first that says something is believed.
+#: Detectors of the cause itself: the first one with a clue decides.
 OF_CAUSE: Final[Sequence[Detector]] = (spoken, cause)
-#: A node without any log explains what the others say of connections and order: it is asked first, alone.
+#: A node without any log explains the others' messages about connections and order: this detector is asked first,
+#: alone.
 ABSENT: Final[Sequence[Detector]] = (absent,)
 OF_STRUCTURE: Final[Sequence[Detector]] = (
     early, uneven, watchdogs, lacking, undismissed, quiet, peers,
 )  # fmt: skip
-#: Ranks where nothing better tells.
+#: Ranks nodes if no other detector does.
 LAST: Final[Sequence[Detector]] = (unlike,)
 EVERY: Final[Sequence[Detector]] = (*OF_CAUSE, *ABSENT, *OF_STRUCTURE, *LAST)
 
@@ -59,6 +61,6 @@ def first(detectors: Sequence[Detector], case: Case) -> list[Clue]:
 
 
 def seen(detectors: Sequence[Detector], case: Case) -> list[Clue]:
-    """The clues of all of them, each with its detector's id; those switched off (``case.without``) say nothing."""
+    """The clues of all of them, each with its detector's id; those switched off (``case.without``) are skipped."""
     asked = [d for d in detectors if d.id not in case.without]
     return [replace(clue, detector=d.id) for d in asked for clue in d.look(case)]

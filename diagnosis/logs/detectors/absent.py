@@ -17,7 +17,7 @@ needs: Final = "an inventory, or logs other than a kernel's"
 
 
 def look(case: Case) -> Iterator[Clue]:
-    """A node without a log of its training (a kernel's does not count), where few lack one."""
+    """A node without a log of its training (a kernel's does not count), if only few nodes have none."""
     if case.ending.outcome != "failed":
         return
     missing = names(case)

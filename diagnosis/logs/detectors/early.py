@@ -37,7 +37,7 @@ def look(case: Case) -> Iterator[Clue]:
     limit = max(AT.least_s, AT.beats * (case.pace.usual_s or 0.0)) * SECOND
     first = last.filter(pl.col("at") < typical - limit)
     if stats.minority(first.height, last.height):
-        # a log that is merely cut misses its end too: silence alone is half a proof
+        # a truncated log misses its end too: silence alone is half a proof
         weight = 0.55 if case.consequence_at is not None else 0.3
         for node, at in first.iter_rows():
             yield Clue(

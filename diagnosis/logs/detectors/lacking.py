@@ -17,7 +17,7 @@ needs: Final = "four nodes, and a consequence that nearly all print"
 
 
 def look(case: Case) -> Iterator[Clue]:
-    """The few nodes without each wide consequence; the more they are, the less each."""
+    """The few nodes without each wide consequence; the more nodes, the smaller the weight of each."""
     nodes = case.catalogue.nodes
     if len(nodes) < 4:
         return

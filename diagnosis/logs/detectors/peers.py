@@ -23,7 +23,7 @@ STORE: Final = words.pattern("phrases", "store")
 
 
 def look(case: Case) -> Iterator[Clue]:
-    """The clear favourite among those whom consequences name."""
+    """The node that consequences name clearly more often than any other."""
     told = case.consequences().filter(~pl.col("example").str.contains(STORE))["event"].to_list()
     masked = [m for e in told for m in case.catalogue.masked(e)]
     rows = case.placed(case.table.rows(masked, limit=MOST.lines))
@@ -32,7 +32,7 @@ def look(case: Case) -> Iterator[Clue]:
 
 
 def named(lines: Iterable[tuple[str, str | None]], nodes: Mapping[str, str]) -> list[Clue]:
-    """The clue of (raw line, node that wrote it); none without a clear favourite."""
+    """The clue of (raw line, node that wrote it); none if no node is clearly ahead."""
     votes: dict[str, set[str]] = {}
     for text, writer in lines:
         for match in PEER.finditer(text):

@@ -1,4 +1,4 @@
-"""The node that the cause's lines speak of, where its writer is another: who writes need not be who is meant."""
+"""The node that the cause's lines name, if another node wrote them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ needs: Final = "a leading event that names one machine other than its writer"
 
 
 def look(case: Case) -> Iterator[Clue]:
-    """The node that the leading event speaks of, if it is a report of somebody else. A report of several lines may say
-    it in a later one."""
+    """The node that the leading event names, if another node reports it. A report of several lines may name it in a
+    later one.
+    """
     lead = case.lead
     if not lead:
         return
     traits = taxonomy.load().get(lead["category"] or "").traits
     if lead["n_nodes"] == 1 and len(case.catalogue.nodes) > 2 and "communication" in traits:
-        return  # whom only one cannot reach is not the one at fault
+        return  # if only one node cannot reach a peer, the peer is not at fault
     report = [lead["event"]]
     if lead["n_nodes"] == 1 and lead["role"] is None:
         report += [e for e in case.roots.members if e not in report]
@@ -54,7 +55,7 @@ def _spoken_of(case: Case, event: int) -> str | None:
         text = _message(case, line, writer, rows.row(number, named=True)) if has_header else line
         others = {m.group(1).split(":")[0] for m in peers.PEER.finditer(text)}
         named = hosts.names_in(text, {k: v for k, v in case.alias.items() if k not in others})
-        # a line that names its own writer, or several, reports of itself
+        # a line that names its own writer, or several nodes, is about its writer
         if writer is None or len(named) != 1 or writer in named:
             return None
         votes[next(iter(named))] = votes.get(next(iter(named)), 0) + 1
@@ -65,8 +66,9 @@ def _spoken_of(case: Case, event: int) -> str | None:
 
 
 def _message(case: Case, line: str, writer: str, row: dict[str, Any]) -> str:
-    """A line behind the name of its writer, where lines before it bear that name in the same place too: a house's own
-    header."""
+    """A line after the name of its writer, if earlier lines have that name in the same place: a house style's
+    header.
+    """
     before = case.table.around(row["file"], max(1, row["line"] - AT.few), row["line"] - 1)
     before = before.filter(pl.col("source") == row["source"])
     at = [

@@ -1,8 +1,8 @@
-"""Nodes whose own measurements differ from their peers': the one that computes longer, or that waits for nobody.
+"""Nodes whose own measurements differ from their peers': a node that computes longer, or that never waits.
 
-In a synchronous job all ranks end an iteration together, so its duration tells nothing of who was late. Many programmes
-print what each rank computed and waited: in such a line the late node stands out by a longer time of work, a shorter
-time of waiting, or a lower rate. Numbers are compared position by position within one message, as medians of nodes.
+In a synchronous job all ranks end an iteration together, so its duration does not show which rank was late. Many
+programs print the compute and wait times of each rank: there the late node has a longer work time, a shorter wait time,
+or a lower rate. Numbers are compared position by position within one message, as medians of nodes.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _WAIT: Final = words.regex("measures", "waiting")
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """A node that differs: ``value`` beside the ``usual`` of its peers, what was measured, and its ``weight`` as a
-    clue.
+    """A node that differs: its ``value``, the ``usual`` value of its peers, the measured quantity, and its ``weight``
+    as a clue.
     """
 
     node: str
@@ -118,7 +118,7 @@ def _sense(before: str, unit: str) -> str:
         return "rate"
     if not (_DURATION.match(unit) or _WORD_TIME.search(before)):
         return ""
-    # of the words before the number the last clause names what was measured
+    # the last clause before the number names the measured quantity
     return "wait" if _WAIT.search(re.split(r"\d|[,;|]", before)[-1]) else "work"
 
 

@@ -1,7 +1,7 @@
 """Nodes whose counts of messages are unlike their peers' (L4, section 3.3, by Isolation Forest).
 
-It never accuses: on unfiltered counts two seeds hardly agree (see docs/log-engine.md). It ranks where nothing else
-tells.
+It never accuses: on unfiltered counts two seeds hardly agree (see docs/log-engine.md). It ranks nodes if no other
+detector does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ needs: Final = "four nodes"
 
 
 def look(case: Case) -> Iterator[Clue]:
-    """The odd nodes, each with the event that sets it apart most."""
+    """The odd nodes, each with the event that differs most."""
     for node, (score, event) in forest(case, _telling(case)).items():
         if score >= AT.odd and event is not None:
             yield Clue(node, AT.weight * score, f"{node} logs unlike its peers: {case.said(case.event(event))}")
@@ -34,7 +34,7 @@ def look(case: Case) -> Iterator[Clue]:
 def _telling(case: Case) -> list[int]:
     rows = case.catalogue.events.filter((pl.col("novelty") >= 0.5) & ~pl.col("event").is_in(sorted(case.survived)))
     if case.healthy == 0:
-        # without history only presence or gross change tells: drop what all nodes print about equally
+        # without history only presence or a large change is informative: drop events that all nodes print about equally
         rows = rows.filter(pl.col("role").is_not_null() | (pl.col("level") >= Level.WARNING.value))
     return sorted(rows["event"].to_list())
 

@@ -1,4 +1,4 @@
-"""Ranks that the state of collective watchdogs points at."""
+"""Ranks that the state of collective watchdogs makes suspicious."""
 
 from __future__ import annotations
 
