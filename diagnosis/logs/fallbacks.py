@@ -1,9 +1,9 @@
-"""Which root events lead once events are seen beside each other, and what stands in where none does.
+"""Chooses the leading root events from all events together, and a fallback if there is none.
 
-Two ordered tables. :data:`CORRECTIONS` change weights before the leader is chosen, for what an event alone cannot show.
-:data:`FALLBACKS` are tried in order where no event leads although the job broke: the first that finds a leader wins.
-Beside a cause of their own such lines only confirm it, and healthy jobs survive them; where a job stopped and nothing
-else explains why, they are what the others waited for.
+Two ordered tables. :data:`CORRECTIONS` change weights before the leader is chosen, because an event alone does not show
+its context. :data:`FALLBACKS` are tried in order if no event leads although the job failed: the first that finds a
+leader wins. With a real cause such lines only confirm it, and healthy jobs survive them. If a job stopped and nothing
+else explains why, the others waited for them.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ TOLD: Final = words.pattern("phrases", "told_to_stop")
 
 @dataclass(frozen=True)
 class Scene:
-    """What the rules look at. Times in ns: ``since`` when unknown signs count, ``consequence_at`` the first
-    consequence (``is_dated``: its lines state that time), ``stopped_at`` the last progress of ``pace``. ``healthy``:
-    jobs compared with; ``named``: nodes that the lines of a node-less event name; ``without``: ids of rules that are
-    switched off."""
+    """Input of the rules. Times in ns: ``since``: unknown signs count from here; ``consequence_at``: the first
+    consequence (``is_dated``: its lines state that time); ``stopped_at``: the last progress of ``pace``. ``healthy``:
+    jobs for comparison; ``named``: nodes that the lines of a node-less event name; ``without``: ids of rules that are
+    switched off.
+    """
 
     catalogue: Catalogue
     survived: frozenset[int]
@@ -70,7 +71,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``act`` returns weights in the order of the events, or None where the rule does not apply. ``is_timed``: it
+    """``act`` returns weights in the order of the events, or None if the rule does not apply. ``is_timed``: it
     needs the time of the first consequence."""
 
     id: str
@@ -96,8 +97,9 @@ def choose(scene: Scene, weights: pl.Series) -> Roots:
 
 
 def _waiting(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """Where many nodes report that they wait for others, and the few that do not wait tell an error of their own, not
-    later, it is they who were waited for: the waiting loses its weight."""
+    """If many nodes report that they wait, and the few that do not wait report an error of their own at the same time
+    or earlier, the many waited for the few: the waiting loses its weight.
+    """
     catalogue = scene.catalogue
     events = catalogue.events.with_columns(weight=weights)
     is_root = (pl.col("role") == Role.ROOT.value) & (pl.col("weight") >= roots.AT.least)
@@ -107,7 +109,7 @@ def _waiting(scene: Scene, weights: pl.Series) -> pl.Series | None:
         apart = set(catalogue.nodes) - catalogue.nodes_of([wait["event"]])
         if scene.total < 3 or not stats.minority(len(apart), scene.total):
             continue
-        # the same words at another place are of one more who waits
+        # the same words elsewhere come from another waiting node
         own = events.filter(is_root & (pl.col("signature") != wait["signature"]) & (pl.col("strength") != "weak"))
         for row in own.iter_rows(named=True):
             here = catalogue.nodes_of([row["event"]])
@@ -118,8 +120,9 @@ def _waiting(scene: Scene, weights: pl.Series) -> pl.Series | None:
 
 
 def _stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """Somebody or a limit ended the job: what it prints while it stops is no cause. But where training had stalled, a
-    cause was seen or consequences came long before, the stop was only the end."""
+    """A person or a limit ended the job: messages printed while stopping are no cause. But if training had stalled, a
+    cause was seen or consequences came long before, the stop was only the end.
+    """
     events = scene.catalogue.events.with_columns(weight=weights, at=began(scene.catalogue))
     is_stop = roots.has_trait(events, "decision") & (pl.col("weight") >= roots.AT.least) & (pl.col("jobs_with_it") == 0)
     at = events.filter(is_stop)["at"].min()
@@ -137,8 +140,9 @@ def _stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
 
 
 def _told_to_stop(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
-    """The same where only launchers and step daemons say that they were told to stop: whatever else went wrong before,
-    if only a consequence or a death, is why."""
+    """The same if only launchers and step daemons report that they received a stop: any earlier problem, even a
+    consequence or a death, is the reason.
+    """
     if scene.catalogue.cells["file"].n_unique() == 1:
         events = events.with_columns(at=pl.col("first_line").cast(pl.Int64))
     is_told = roots.has_trait(events, "decision") & (pl.col("role") == Role.TEARDOWN.value) & ~scene.is_survived
@@ -153,8 +157,9 @@ def _told_to_stop(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
 
 
 def _answers(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """Where consequences of most nodes have no time, what a launcher says in words that no rule knows, naming no node,
-    is taken for its answer to them."""
+    """If consequences of most nodes have no time, a launcher's message that no rule knows and that names no node is its
+    reaction to them.
+    """
     if scene.is_dated or not roots.has_wide_echo(scene.catalogue.events, scene.total):
         return None
     names_one = [event for event, nodes in scene.named.items() if nodes]
@@ -163,7 +168,7 @@ def _answers(scene: Scene, weights: pl.Series) -> pl.Series | None:
 
 
 def _rebooted(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """A kernel of few nodes that boots anew after training stopped: whatever was, its machine went down."""
+    """A kernel of few nodes boots again after training stopped: its machine went down."""
     if scene.stopped_at is None:
         return None
     is_here = (
@@ -177,8 +182,9 @@ def _rebooted(scene: Scene, weights: pl.Series) -> pl.Series | None:
 
 
 def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """A part of a machine or of the network that failed on few nodes shortly before training stopped, or a machine's
-    end that was announced then, explains it, although training went on at first."""
+    """A part of a machine or of the network that failed on few nodes shortly before training stopped explains the stop,
+    although training went on at first. So does a machine's announced end at that time.
+    """
     assert scene.consequence_at is not None
     end = scene.consequence_at if scene.stopped_at is None else min(scene.stopped_at, scene.consequence_at)
     lead = end - pl.col("last_at")
@@ -196,7 +202,7 @@ def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
 
 
 def _confirmed(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """Confirmations of few nodes, no healthy job's, in the silence before the end."""
+    """Confirmations of few nodes that no healthy job prints, in the silence before the end."""
     is_here = (
         (pl.col("role") == Role.CONFIRMATION.value)
         & pl.col("category").is_not_null()
@@ -235,8 +241,9 @@ def _spoken_alone(scene: Scene, weights: pl.Series) -> pl.Series | None:
 
 
 def _odd_word(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """Where only consequences are known: what few writers say of the end in other words than nearly all, whose words
-    they do not say. They did not see it from outside, as schedulers do. A silent node tells more."""
+    """If only consequences are known: few writers report the end in other words than nearly all, without the words of
+    the others. Schedulers do not count, because they see the end from outside. A silent node is better evidence.
+    """
     ends = _consequences(scene).filter(~pl.col("is_system"))
     # a rank whose lines come under several headers is one writer
     writer = pl.when(pl.col("rank").is_null()).then(-1 - pl.col("source").cast(pl.Int64)).otherwise(pl.col("rank"))
@@ -248,7 +255,7 @@ def _odd_word(scene: Scene, weights: pl.Series) -> pl.Series | None:
         return None
     said = list(mine.group_by("event").agg(pl.col("writer").unique()).iter_rows())
     of_all = {w for _, by in said if stats.nearly_all(len(by), writers) for w in by}
-    # words that pass a failure on give no other reason
+    # words that report another failure give no other reason
     passing = set(ends.filter(pl.col("strength") == "weak")["event"].to_list())
     odd = [e for e, by in said if stats.minority(len(by), writers) and of_all and not of_all & set(by)]
     odd = [e for e in odd if e not in passing]
@@ -256,8 +263,7 @@ def _odd_word(scene: Scene, weights: pl.Series) -> pl.Series | None:
 
 
 def _ordered_to_stop(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """Launchers were told to stop before anything went wrong that a line states. After a silence that is a hang the
-    order is only the end."""
+    """Launchers received a stop before any line reports a problem. After a hang the stop is only the end."""
     events = scene.catalogue.events.with_columns(weight=weights, at=began(scene.catalogue))
     if _told_to_stop(scene, events) is None:
         return None
@@ -280,7 +286,7 @@ def _consequences(scene: Scene) -> pl.DataFrame:
 
 
 def unsurvived_consequences(catalogue: Catalogue, survived: Collection[int]) -> pl.DataFrame:
-    """Consequences that no healthy job prints and training did not outlive, frames of errors left out."""
+    """Consequences that no healthy job prints and training did not survive, without frames of errors."""
     return catalogue.events.filter(
         (pl.col("role") == Role.CASCADE.value)
         & ~pl.col("is_ordinary")
@@ -291,8 +297,8 @@ def unsurvived_consequences(catalogue: Catalogue, survived: Collection[int]) -> 
 
 
 def first_consequence(catalogue: Catalogue, survived: Collection[int]) -> int | None:
-    """The event to read where a log holds consequences alone: of one writer the first that says what went wrong, else
-    the first at all; of several nodes the earliest, and None where none states its time.
+    """The event to read if a log has only consequences: of one writer the first that states a problem, else the first
+    of all; of several nodes the earliest, and None if no event has a time.
     """
     rows = unsurvived_consequences(catalogue, survived).filter(pl.col("category") != UNKNOWN)
     if len(catalogue.nodes) > 1:
@@ -303,7 +309,9 @@ def first_consequence(catalogue: Catalogue, survived: Collection[int]) -> int | 
 
 
 def elsewhere(catalogue: Catalogue, nodes: Collection[str]) -> set[int]:
-    """Confirmations that none of ``nodes``, where the cause lies, prints: they are of another story. O(cells)."""
+    """Confirmations that none of ``nodes``, the nodes of the cause, prints: they belong to a separate problem.
+    O(cells).
+    """
     if not nodes:
         return set()
     told = catalogue.events.filter(pl.col("role") == Role.CONFIRMATION.value)["event"]

@@ -1,8 +1,7 @@
-"""Where in the software an exception was raised: the innermost frames of the traceback above it.
+"""The software that raised an exception, from the innermost frames of the traceback above it.
 
-The same exception is a cause of another kind in another library: a time-out raised in a client of object storage is
-the storage's, one raised in a reader of images is the data's. Frames are read back only for exceptions whose own words
-say nothing.
+The same exception has different causes in different libraries: a time-out in a client of object storage is a storage
+problem, one in a reader of images is a data problem. Frames are read only for exceptions without a clear message.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ MOST: Final = thresholds.limits("frames")
 _FRAME: Final = re.compile(r"""File ["“](?P<path>[^"”\n]{1,400})["”], line \d+(?:, in (?P<name>[\w<>.]+))?""")
 _OPENS: Final = re.compile(r"Traceback \(most recent call last\)")
 
-#: Where libraries lie; a frame elsewhere is the program's own.
+#: Paths of libraries; a frame elsewhere belongs to the program.
 _INSTALLED: Final = re.compile(r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<frozen ")
 #: Frames that only carry an exception from one process or thread to another.
 _CARRIERS: Final = re.compile(
@@ -48,8 +47,7 @@ def frames(text: str) -> list[tuple[str, str]]:
 def raised_in(text: str) -> str | None:
     """The category that the innermost frames above an exception suggest; ``text`` is the log up to it.
 
-    Libraries that call the program's own code have no part in what that code does: the first frame of its own ends the
-    search.
+    Libraries that call the program's code are not responsible for it: the first frame of the program ends the search.
     """
     own = [(path, name) for path, name in frames(text) if not _CARRIERS.search(path)]
     for path, name in own[: MOST.innermost]:
@@ -62,8 +60,9 @@ def raised_in(text: str) -> str | None:
 
 
 def above(rows: pl.DataFrame, files: Sequence[str], read: ReadRange) -> str:
-    """The text above the first of ``rows`` (``file``, ``offset``), as much as a traceback needs; empty where it cannot
-    be read."""
+    """The text above the first of ``rows`` (``file``, ``offset``), as much as a traceback needs; empty if it cannot be
+    read.
+    """
     if rows.is_empty():
         return ""
     file, offset = rows.select("file", "offset").row(0)

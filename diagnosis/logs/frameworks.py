@@ -1,4 +1,4 @@
-"""Which framework and which scheduler wrote a job's logs, from what their own lines give away."""
+"""The framework and the scheduler of a job, from their own lines."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import polars as pl
 
 from diagnosis.logs import words
 
-#: Characters of a line in which a framework names itself.
+#: Number of characters of a line in which a framework names itself.
 HEAD: Final = 400
 
 
 def framework(examples: pl.Series) -> str:
-    """The framework that one line of each message gives away, or ``unknown``."""
+    """The framework, from one line of each message, or ``unknown``."""
     return _first(examples, "frameworks") or "unknown"
 
 

@@ -1,8 +1,7 @@
 """Distinct 64-bit words, numbered in the order in which they appear: one hash table with open addressing, in machine
 code.
 
-Keys of lines, their writers and their messages are all counted by it; a column library's grouping and joining sort or
-copy whole tables for the same.
+It counts keys of lines, their writers and their messages; a column library would sort or copy whole tables for this.
 """
 
 from __future__ import annotations

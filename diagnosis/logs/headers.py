@@ -1,7 +1,7 @@
-"""Record headers: when, who and how bad, before what.
+"""Record headers: time, writer and level before the message.
 
 Headers are recognised on *normalised* lines (every number is ``0``, see :mod:`diagnosis.logs.mask`), of which there are
-few; the values are then read from the raw lines by the one pattern that was recognised.
+few; the recognised pattern then reads the values from the raw lines.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from diagnosis.logs.times import MONTH as _MONTH
 from diagnosis.logs.times import TIME_STYLES
 from diagnosis.model import Level
 
-# What may stand before a message, in any order and number. Recognised on normalised text. No piece takes more than
-# one blank after itself, so that the indentation of the message survives.
+# The parts of a header, in any order and number. Recognised on normalised text. No piece takes more than one blank
+# after itself, so that the indentation of the message survives.
 _GAP = r"(?: *[|,-]+)?[ \t]?"
 _CLOCK = r"0:0:0(?:[.,:]0)*"
 _ZONE = r"(?: ?(?:Z\b|UTC\b|GMT\b|[AP]M\b|[+-]0(?::?0)?))?"
@@ -41,7 +41,7 @@ _TASK = r"0:(?: |$)"  # srun --label
 _PIECES = rf"(?:(?:{_WRITER}|{_STAMP}|{_GLOG}|{_LEVEL}){_GAP}|{_TASK})"
 _HEADER = rf"^\s*{_PIECES}+"
 _NAME = r"[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)*"
-# A host in front of everything, or after the stamp of whoever collected the lines: "worker-3: …", "web-0  | …".
+# A host at the start of the line, or after the collector's stamp: "worker-3: …", "web-0  | …".
 _LABELLED = rf"^\s*(?:{_STAMP}\s*)?(?:{_NAME}|0\.0\.0\.0)(?:: | +\| )"
 _AFTER_LABEL = rf"{_LABELLED}{_PIECES}*"
 _SYSLOG = (
@@ -63,7 +63,7 @@ _DOMAIN = (
     r"\.(?:local|localdomain|internal|cluster|svc|lan|com|net|org|edu|gov|io|ai|cloud|[a-z]{2})(?::| "
     r")|^\s*[A-Za-z0-9]*[A-Za-z]-?0[\w-]*\.\w+-|0\.0\.0\.0"
 )
-# A painted-over progress bar that a record was written behind.
+# An overwritten progress bar before a record.
 _BAR = r"^[^|]{0,80}\b0%\|[^|]*\|[^\[]{0,40}\[[^\]]*\]\s*"
 # The header of a second record within the line: two processes wrote at once.
 _SECOND = r"\S(?:\[default0\]:|\[rank0\]: ?|\[0-0-0 0:0:0[.,]0\] |\[?[IWEF]0 0:0:0\.0 )"
@@ -71,7 +71,7 @@ _GRAVE = r"\bERROR\b|\bFATAL\b|Error\b|Exception\b|\bXid\b|Traceback|\bfailed\b|
 _HOST = rf"(?:0\.0\.0\.0|{_NAME})"
 
 #: (level, pattern over the normalised header and the start of the message), worst first; house styles write levels in
-#: their own language, or as signs.
+#: their own language, or as symbols.
 _LEVELS: tuple[tuple[Level, str], ...] = (
     (
         Level.FATAL,
@@ -100,7 +100,7 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
     (Level.DEBUG, r"\b(?:DEBUG|TRACE)\b|\[debug\]|\blevel=debug\b|\bD0 0:0:0"),
 )
 _EXCEPTION = r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Abort|Failure)(?::|$)"
-_LEVEL_REACH = 120  # characters from the start of a line in which its level stands
+_LEVEL_REACH = 120  # number of characters from the start of a line in which its level is searched
 
 
 def split(normal: pl.Expr, form: Form = same) -> dict[str, pl.Expr]:
@@ -149,8 +149,8 @@ def split(normal: pl.Expr, form: Form = same) -> dict[str, pl.Expr]:
 
 
 def _first_record(message: pl.Expr, form: Form) -> pl.Expr:
-    """Of a line that several writers share, one message: the first, or the first grave one. A bar in front of a
-    message is taken off.
+    """One message of a line that several writers share: the first, or the first severe one. A progress bar before a
+    message is removed.
     """
     rest = message.str.replace(form(_BAR), "")
     message = pl.when(rest.str.contains(form(r"\S"))).then(rest).otherwise(message)
@@ -166,7 +166,7 @@ def _first_record(message: pl.Expr, form: Form) -> pl.Expr:
     )
 
 
-#: Bits of ``who``: where a line names its writer. Numbers and most words are read by compiled code.
+#: Bits of ``who``: the ways in which a line names its writer. Compiled code reads numbers and most words.
 LABEL, TAG, TASK, LOCAL, NCCL, SYSLOG, SRUN, POD, MPI = (1 << index for index in range(9))
 #: bit -> (part, pattern over raw lines) of those that patterns read.
 RAW: dict[int, tuple[str, str]] = {
@@ -182,14 +182,14 @@ RAW: dict[int, tuple[str, str]] = {
 }
 #: Bits whose words are read by RAW.
 WORDS = SYSLOG | SRUN | POD
-#: Bytes from the start of a line in which its writer is named.
+#: Number of bytes from the start of a line in which its writer is searched.
 WRITER_CHARS = 160
 PARTS = ("label", "rank", "local", "host")
 
 
 def writers(text: pl.Series, who: int) -> list[pl.Series]:
-    """Of raw lines with these ``who`` bits, the words that name their writers: a series for each part ("label",
-    "host") that they have.
+    """The words that name the writers of raw lines with these ``who`` bits: a series for each part ("label", "host")
+    that they have.
     """
     found: dict[str, list[pl.Expr]] = {}
     for bit, (part, pattern) in RAW.items():

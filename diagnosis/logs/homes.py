@@ -1,7 +1,7 @@
-"""On which machine a writer runs, where its own words and its path leave that open or name something else.
+"""The machine of a writer, if its own lines and its path do not name it or name something else.
 
-A directory that bears a machine's name beats a file's ("worker_6.log" below "cn17/" counts ranks, not machines); the
-name of a file in which many machines write is the job's; a rank that once named its machine stays there.
+A directory named after a machine outranks a file name ("worker_6.log" below "cn17/" counts ranks, not machines). The
+name of a file with many machines is the job's. A rank that once named its machine stays there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def settle(
     Args:
         paths: of the files, in order of their numbers.
         nodes: machines that an inventory knows.
-        node_of: rank to machine as a description says; believed where the lines do not speak against it.
+        node_of: rank to machine, from a description; used unless the lines contradict it.
     """
     rows: list[_Row] = list(sources.select("file", "node", "rank").iter_rows())
     rows = _listed(rows, paths, set(nodes)) if nodes else _unlisted(rows, paths)
@@ -42,14 +42,14 @@ def settle(
 
 
 def _listed(rows: list[_Row], paths: Sequence[str], known: set[str]) -> list[_Row]:
-    """With an inventory: a path that names a machine of it decides over a path's name that it lacks."""
+    """With an inventory: a machine of the inventory in a path outranks a name that the inventory lacks."""
     own = [_component(path, known) for path in paths]
     if not any(own) and not any(node in known for _, node, _ in rows):
         return rows
     said: dict[int, set[str]] = defaultdict(set)
     for f, node, _ in rows:
         said[f] |= {node} & known if node else set()
-    # what states no machine, in a file named after one that no other machine writes to
+    # lines without a machine, in a file named after one that no other machine writes to
     alone = {f: own[f] for f, nodes in said.items() if own[f] and nodes <= {own[f]}}
     return [
         (f, alone.get(f) if node is None else node if node in known or not _is_of(node, paths[f]) else own[f], rank)
@@ -89,12 +89,12 @@ def _unlisted(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
 
 
 def _is_of(node: str, path: str) -> bool:
-    """Whether a path's own words gave this name."""
+    """Whether the name comes from the path."""
     return any(part.startswith(node) for part in PurePosixPath(path).parts)
 
 
 def _places(rows: Iterable[_Row], node_of: Mapping[int, str]) -> dict[int, str]:
-    """Rank to machine: what writers that state both say, over what a description says."""
+    """Rank to machine: from writers that state both, which outrank a description."""
     said: dict[int, set[str]] = defaultdict(set)
     for _, node, rank in rows:
         if node is not None and rank is not None:

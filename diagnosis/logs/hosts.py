@@ -1,4 +1,4 @@
-"""Machines' names in messages: whom a line names, and masks that keep two jobs' messages from differing by them."""
+"""Machine names in messages: the machines that a line names, and masks that make messages of two jobs equal."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ WORD: Final = re.compile(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]")
 
 
 def shapes(nodes: Iterable[str]) -> list[str]:
-    """How masked text spells these nodes: digits are masked there already. Longest first, so that no shape hides in a
-    longer one."""
+    """The masked forms of these node names: digits are masked already. Longest first, because one form may be part of a
+    longer one.
+    """
     found = {re.sub(r"\d+", "<NUM>", node) for node in nodes}
     return sorted((s for s in found if s != "<NUM>" and len(s) >= 3), key=lambda s: (-len(s), s))
 
@@ -30,7 +31,7 @@ def hide(texts: pl.Series, nodes: Iterable[str]) -> pl.Series:
 
 
 def names_in(text: str, nodes: Mapping[str, str]) -> set[str]:
-    """Nodes whose name or address stands in ``text`` as a word. ``nodes`` maps names and addresses to nodes."""
+    """Nodes whose name or address occurs in ``text`` as a word. ``nodes`` maps names and addresses to nodes."""
     words = WORD.findall(text)
     if any(":" in name for name in nodes):  # IPv6
         words += [word.strip(".:[]") for word in _ADDRESS.findall(text)]

@@ -1,4 +1,4 @@
-"""The words of a line that tell the fault (description) and the things they are about (parameters), after LoFI
+"""The words of a line that state the fault (description) and its objects (parameters), after LoFI
 (ISSRE'24, section 4).
 
 LoFI answers two questions about a line with a language model; here a matched rule answers the first, or a score over
@@ -33,7 +33,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Indication:
-    """What to highlight in one line.
+    """The parts of one line to highlight.
 
     ``text`` is the fault-indicating description, ``parameters`` the first value of each kind, ``spans`` everything
     found, in order.
@@ -47,7 +47,7 @@ class Indication:
 # Kinds in order of precedence: a later kind never takes characters that an earlier one holds.
 _KINDS = tuple((word.id, re.compile(word.pattern)) for word in words.load("parameters"))
 
-# Words that tell of a fault, by how much. Stems, matched at the start of a word, case ignored.
+# Words that indicate a fault, with weights. Stems, matched at the start of a word, case ignored.
 _FAULT = re.compile(
     r"(?i)\b(?:(?P<three>uncorrect|fatal|panic|corrupt|fallen|unrecover|out of memory|no space|no such|refused|denied"
     r"|unreachable|killed|crash|deadlock)"
@@ -65,13 +65,13 @@ _HEADER = re.compile(
 )
 
 
-#: What names a value that follows, and words that leave a clause open.
+#: Names of a following value, and words that leave a clause open.
 _KEY = re.compile(r"\W*[\w.-]+[:=]\s*")
 _NEXT_WORD = re.compile(r"\s*\S+")
 _OPEN = re.compile(r"(?i)(?:\b(?:vs|than|of|to|for|at|by|from|got|was|is|with|and)|[=:])\s*\Z")
-#: Characters that a description may go on beyond the match of its rule.
+#: Maximum number of characters of a description after the match of its rule.
 _ANCHORED = 160
-#: Words that a description has at least, where the line goes on.
+#: Minimum number of words of a description, if the line is long enough.
 LEAST_WORDS = 3
 
 
@@ -79,9 +79,9 @@ def extract(line: str, rule: str | None = None, rules: SignatureSet | None = Non
     """Description, parameters and their spans of one raw line.
 
     Args:
-        line: one physical line; what lies beyond :data:`MOST.limit` characters is not looked at.
-        rule: id of the rule that matched it, whose match is the description. Without one the clause that tells most is
-            taken.
+        line: one physical line; text beyond :data:`MOST.limit` characters is ignored.
+        rule: id of the rule that matched it, whose match is the description. Without one, the most informative clause
+        is used.
 
     Positions count characters of ``line``. Never raises on content. O(length of the line × kinds).
     """
@@ -112,27 +112,27 @@ def extract_many(lines: Iterable[tuple[str, str | None]], rules: SignatureSet | 
 
 
 def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
-    """Where the rule matches, found with the linear-time engine that matched it before."""
+    """The match of the rule, found with the same linear-time engine."""
     rule = rules.rule(rule_id)
     if rule is None:
         return None
     signature = rules.signatures[rule.order]
     if signature.has_codes and (clause := _best_clause(text)):
-        return clause  # the code is a parameter; what it means is said in words beside it
+        return clause  # the code is a parameter; the words next to it state its meaning
     found = pl.Series([text]).str.extract(f"({signature.pattern})", 1)[0]
     if not found:
         return None
     start = text.find(found)
     end = start + len(found)
     if end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
-        # a match that stops within a word was only an anchor: the clause goes on
+        # a match that ends within a word was only an anchor: the clause continues
         cut = _CLAUSE.search(text, end)
         end = min(cut.start() if cut else len(text), end + _ANCHORED)
     while len(text[start:end].split()) < LEAST_WORDS and end - start < _ANCHORED and text[end:].strip():
-        # a lone word or number names the fault, what follows tells it
+        # a single word or number names the fault, the text after it describes it
         cut = _CLAUSE.search(text, end + 1)
         further = min(cut.start() if cut else len(text), start + _ANCHORED)
-        if _KEY.fullmatch(text[end:further]):  # the name of another value: what stands before tells it
+        if _KEY.fullmatch(text[end:further]):  # the name of another value: the text before it describes the fault
             start = _words_before(text, start, LEAST_WORDS - len(text[start:end].split()))
             break
         end = further
@@ -142,14 +142,16 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
 
 
 def _words_before(text: str, start: int, count: int) -> int:
-    """Where the last ``count`` words of the clause before ``start`` begin."""
+    """The start of the last ``count`` words of the clause before ``start``."""
     begin = max((cut.end() for cut in _CLAUSE.finditer(text, 0, start) if cut.end() < start), default=0)
     words = list(re.finditer(r"\S*\w\S*", text[begin:start]))[-count:] if count > 0 else []
     return begin + words[0].start() if words else start
 
 
 def _best_clause(text: str) -> Span | None:
-    """The clause with the most telling words; ties go to the earlier one. A lone word takes the next clause with it."""
+    """The clause with the largest weight of indicating words; ties go to the earlier one. A single word is joined with
+    the next clause.
+    """
     begin = header.end() if (header := _HEADER.match(text)) else 0
     clauses = list(_clauses(text, begin))
     scores = [sum(_WEIGHTS[hit.lastgroup or "one"] for hit in _FAULT.finditer(text, *clause)) for clause in clauses]
@@ -174,7 +176,7 @@ def _trim(text: str, start: int, end: int) -> Span:
     piece = text[start:end]
     start += len(piece) - len(piece.lstrip(" \t:,;.-=>([{'\""))
     end -= len(piece) - len(piece.rstrip(" \t:,;.-=<([{'\""))
-    for opening, closing in ("[]", "()"):  # a pair that the match or the cut took apart
+    for opening, closing in ("[]", "()"):  # a pair of brackets or quotes that the match or the cut split
         inner = text[start:end]
         if inner.count(closing) > inner.count(opening) and text[start - 1 : start] == opening:
             start -= 1

@@ -1,10 +1,10 @@
-"""Iterations against the ten before them: which one prints something else (L4, section 3.4).
+"""Compares each iteration with the ten before it and finds iterations with other messages (L4, section 3.4).
 
 The lines between two beats of the counter are one iteration's sequence of messages. Two distances to each of the ten
 iterations before: dynamic time warping with 0/1 cost over the sequence without repeats (order, new and missing
-messages), and a distance of counts (a retry storm repeats one message, to which 0/1 warping is blind). An iteration is
-odd beyond three sigma of what its predecessors had, with a floor, since a constant history has no spread. The first ten
-are not scored.
+messages), and a distance of counts (0/1 warping does not see a retry storm, which repeats one message). An iteration is
+odd beyond three sigma of its predecessors' distances, with a floor, because a constant history has no spread. The first
+ten are not scored.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def scored(sequences: Sequence[tuple[int, tuple[int, ...]]]) -> list[tuple[int, 
             sigmas = (mean - usual) / spread
             if sigmas > AT.sigmas:
                 out.append((number, round(sigmas, 2)))
-                continue  # an odd iteration is no measure for the next
+                continue  # an odd iteration is not compared with the next ones
         means.append(mean)
     return out
 
@@ -88,7 +88,7 @@ def _once(sequence: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def counted(one: Sequence[int], other: Sequence[int]) -> float:
-    """Distance of counts on a log scale, by the share of what both have: ten times the same line differ from once."""
+    """Distance of counts on a log scale, relative to the common part: ten times the same line differs from once."""
     a, b = Counter(one), Counter(other)
     keys = a.keys() | b.keys()
     apart = sum(abs(np.log1p(a[k]) - np.log1p(b[k])) for k in keys)

@@ -1,8 +1,8 @@
-"""What is known of a line by its key: everything that its numbers do not change.
+"""The facts of a line that follow from its key: all that do not depend on its numbers.
 
-Few lines of a log are new in that sense. One line of each key is normalised, its header taken off, its level read and
-its parameters named; the rest of the lines look the answer up. All artifacts that a process parses share the table,
-since it holds pure functions of lines.
+Few keys of a log are new. One line of each key is normalised, its header is removed, its level read and its parameters
+named; the other lines look up the result. All artifacts of a process share the table, because it holds pure functions
+of lines.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import polars as pl
 
 from diagnosis.logs import hashing, headers, lines, mask, patterns, records
 
-#: Masked messages longer than this are cut: beyond it lies data, not wording.
+#: Masked messages longer than this are cut: the rest is data, not wording.
 TEXT_CHARS = 1_200
-#: Distinct keys kept in memory; beyond it the table starts afresh (slower, same result).
+#: Distinct keys kept in memory; beyond it the table starts again empty (slower, same result).
 _MOST_KEYS = 300_000
 #: ``style`` of lines that state no time.
 NO_STYLE = 255
-#: ``coded`` of lines without a number that is part of their message.
+#: ``coded`` for lines without a number that is part of their message.
 PLAIN = -1
 _FORMS = {
     "form": pl.UInt64(),
@@ -40,8 +40,8 @@ type Places = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class Facts:
-    """Of each line of a block: its masked message, level, time style, flags, where it names its writer, and the
-    normal form of its codes.
+    """The facts of each line of a block: its masked message, level, time style, flags, the way it names its writer, and
+    the normal form of its codes.
     """
 
     masked: npt.NDArray[np.uint64]
@@ -53,7 +53,7 @@ class Facts:
 
 
 class Known:
-    """Keys of lines → what is known of them. Safe for several threads."""
+    """Keys of lines → their facts. Safe for several threads."""
 
     def __init__(self) -> None:
         self.texts: dict[int, str] = {}  # masked id -> masked text
@@ -67,30 +67,30 @@ class Known:
 
     @property
     def is_full(self) -> bool:
-        if self._lock.locked():  # someone is filling it, or was
+        if self._lock.locked():  # a thread is filling it, or was
             return False
         return self._is_broken or len(self._keys) > _MOST_KEYS or len(self._coded) > _MOST_KEYS
 
     def learn(self, rows: lines.Rows) -> tuple[Places, Facts]:
-        """Thinks about lines whose key is new; returns the number of each line's key and what is known by number."""
+        """Analyses lines with a new key; returns the number of each line's key and the facts by number."""
         with self._lock:
             before = len(self._keys)
             number, fresh = self._keys.add(rows.key)
             if len(fresh):
-                self._is_broken = True  # for the others, should this not come to its end
+                self._is_broken = True  # for other threads, if this one fails
                 self._learn(rows.text(fresh, lines.LINE_BYTES), before)
                 self._is_broken = False
             return number, self._table
 
     def facts(self, rows: lines.Rows) -> Facts:
-        """What is known of all lines of ``rows``, after thinking about those whose key is new."""
+        """The facts of all lines of ``rows``, after analysing those with a new key."""
         number, table = self.learn(rows)
         facts = _facts([column[number] for column in _columns(table)])
         self._set_codes(facts, rows)
         return facts
 
     def _learn(self, text: pl.Series, at: int) -> None:
-        """Fills the table from row ``at`` on for new lines, of which most are known from other keys."""
+        """Fills the table from row ``at`` on for new lines, most of which share their normal form with other keys."""
         hashed = (
             text.to_frame("text")
             .select(normal=mask.normalise(pl.col("text")))
@@ -184,7 +184,7 @@ def _roomier(column: npt.NDArray[Any], used: int, room: int) -> npt.NDArray[Any]
 
 
 class _Shared:
-    """The process's table, begun anew when it has grown large; blocks at work keep the old one."""
+    """The process's table, replaced by an empty one when it is large; blocks in progress keep the old one."""
 
     def __init__(self) -> None:
         self._known = Known()

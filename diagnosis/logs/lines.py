@@ -1,8 +1,8 @@
 """Physical lines of a stream, with the byte offset and length of each, in blocks of bounded size.
 
 A line ends at ``\\n`` and nowhere else: a carriage return belongs to its line, so line numbers agree with ``sed -n Np``
-and with every editor. Offsets and lengths count bytes of the evidence as it was given (after decompression), whatever
-its encoding; the length leaves the newline out.
+and with every editor. Offsets and lengths count bytes of the given evidence (after decompression), in every encoding;
+the length does not include the newline.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from diagnosis.logs.encodings import decode
 
 #: Bytes read at a time; the peak memory of parsing is a small multiple of it.
 BLOCK_BYTES = 16 << 20
-#: Longer lines are shown and masked by their two ends only; offset and length still cover all of it.
+#: Of longer lines only the two ends are shown and masked; offset and length still cover the whole line.
 LINE_CHARS = 16_384
 LINE_BYTES = 4 * LINE_CHARS
 _END_CHARS = 6_000
-#: Room is made for lines of this size; where they are shorter, a block is looked at twice.
+#: Memory is reserved for lines of this size; if they are shorter, a block is read twice.
 _USUAL_BYTES = 24
 _END_BYTES = 4 * _END_CHARS
 
-#: What a program tells a terminal: colours, titles, movements.
+#: Control sequences of terminals: colours, titles, movements.
 ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _BAR = re.compile(r"\d+%\|")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole consecutive lines, ``raw`` from byte ``offset`` of the evidence on; ``cut`` bytes were taken out of
-    the first.
+    """Whole consecutive lines, ``raw`` from byte ``offset`` of the evidence on; ``cut`` bytes were removed from the
+    first.
     """
 
     raw: bytes
@@ -76,8 +76,8 @@ class Rows:
 
 
 def read(block: Block) -> Rows:
-    """Finds the lines of a block and their keys. O(bytes); control sequences, long lines and other encodings take
-    a slower way.
+    """Finds the lines of a block and their keys. O(bytes); control sequences, long lines and other encodings are
+    slower.
     """
     raw = block.raw
     if block.encoding == "utf-8" and not block.is_wrapped and is_plain(raw):
@@ -96,7 +96,7 @@ def read(block: Block) -> Rows:
 
 
 def is_plain(raw: bytes) -> bool:
-    """Whether bytes are UTF-8 without control sequences: lines are found in them as they are."""
+    """Whether bytes are UTF-8 without control sequences, so that lines need no cleaning."""
     return not any(byte in raw for byte in (b"\x1b", b"\0", b"\r")) and _is_utf8(raw)
 
 
@@ -154,13 +154,11 @@ def _clean(block: Block, count: int) -> list[str]:
 
 
 def _clean_line(line: str) -> str:
-    """A line without what never carries meaning: ANSI sequences, NUL bytes, carriage returns, progress bars
-    painted over.
-    """
+    """A line without ANSI sequences, NUL bytes, carriage returns and overwritten progress bars."""
     line = line.rstrip("\r")
     if "\r" in line:
         states = [state for state in line.split("\r") if state]
-        # Of what a terminal painted over, all but bars is kept; the last state always is.
+        # Overwritten text is kept, except progress bars; the last state is always kept.
         line = " ".join([state for state in states[:-1] if not _BAR.search(state)] + states[-1:])
     if len(line) > LINE_CHARS:
         line = f"{line[:_END_CHARS]} … {line[-_END_CHARS:]}"
@@ -179,7 +177,7 @@ class _Cutter:
         self.is_wrapped = is_wrapped
         self.at = offset
         self.rest = b""
-        self.cut = 0  # bytes taken out of the middle of ``rest``
+        self.cut = 0  # bytes removed from the middle of ``rest``
 
     def blocks(self, chunk: bytes, last: bool) -> Iterator[Block]:
         stop = self._stop(chunk) if not last else len(chunk)
@@ -219,7 +217,7 @@ def blocks(
     """Yields the lines of ``stream``, whose first byte is byte ``offset`` of the evidence, in blocks.
 
     ``is_wrapped``: lines are JSON objects or records around messages (:mod:`diagnosis.logs.wrapped`). Linear in bytes;
-    memory a small multiple of ``block_bytes``. What ``stream.read`` raises passes through.
+    memory a small multiple of ``block_bytes``. Errors of ``stream.read`` pass through.
     """
     cutter = _Cutter(encoding, offset, is_wrapped)
     while chunk := _filled(stream, block_bytes):
@@ -229,7 +227,7 @@ def blocks(
 
 def _filled(stream: BinaryIO, size: int) -> bytes:
     """The next ``size`` bytes of a stream that may give fewer at a time; fewer only at its end. Each block costs the
-    same few milliseconds however small it is.
+    same few milliseconds, even a small one.
     """
     first = stream.read(size)
     if not first or len(first) >= size:

@@ -1,5 +1,6 @@
-"""Where it failed: who is at fault, by rules in order over the clues of the detectors. The first that answers decides;
-"nobody" is a first-class answer."""
+"""Finds who is at fault, by ordered rules over the clues of the detectors. The first rule with an answer decides;
+"nobody" is a full answer.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ from diagnosis.taxonomy import Category
 
 AT: Final = thresholds.of("locate")
 
-#: Of the causes that blame nobody, the one that may be said of one machine: a check or a start that failed there.
+#: The only cause without a culprit that may be reported for one machine: a check or a start that failed there.
 OF_ONE: Final = "platform.scheduler.error"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """``nodes`` ranked, ``answer`` the sentence over all of them, ``culprits`` other than nodes (a switch, ranks,
-    code), ``mechanism`` a category that structure alone tells, ``clues`` everything that was seen."""
+    code), ``mechanism`` a category that follows from structure alone, ``clues`` all clues."""
 
     nodes: tuple[NodeSuspect, ...]
     answer: str
@@ -39,7 +40,7 @@ class Place:
 
 
 def find(case: Case, category: str) -> Place:
-    """Who is at fault, given the category that the root events alone suggest."""
+    """The place of the fault, given the category that the root events alone suggest."""
     cause = taxonomy.load().get(category)
     return next(place for rule in _RULES if (place := rule(case, cause)) is not None)
 
@@ -52,10 +53,10 @@ def _no_failure(case: Case, cause: Category) -> Place | None:
 
 
 def _outside(case: Case, cause: Category) -> Place | None:
-    """A decision of the scheduler; but a check that failed on one machine is said of that one."""
+    """A decision of the scheduler; but a failed check on one machine names that machine."""
     named = case.roots.nodes or case.roots.named.get(_leader(case), ())
     of_one = cause.id == OF_ONE and len(named) == 1 and len(case.catalogue.nodes) > 1
-    # that launchers were told to stop does not say why: a machine that fell silent before may
+    # a stop that launchers received has another reason: perhaps a machine that fell silent before
     is_open = case.roots.by == fallbacks.ORDERED_TO_STOP
     if cause.blames == "nobody" and not of_one and not is_open:
         return Place((), "no faulty node: the cause lies outside the nodes")
@@ -63,8 +64,9 @@ def _outside(case: Case, cause: Category) -> Place | None:
 
 
 def _named_lost(case: Case, cause: Category) -> Place | None:
-    """Several nodes that a scheduler or an agent names as lost, however many: unless it names most of the job, which
-    then lost something that all share."""
+    """Any number of nodes that a scheduler or an agent names as lost, unless it names most of the job: then something
+    failed that all share.
+    """
     names = case.roots.named.get(_leader(case), ())
     total = max(len(case.catalogue.nodes), len(case.inventory.nodes or case.hints.nodes))
     if not cause.id.startswith("hardware.host") or len(names) < 2 or case.roots.nodes or 2 * len(names) > total:
@@ -99,15 +101,15 @@ def _programme(case: Case, cause: Category) -> Place | None:
 
 
 def _by_clues(case: Case, cause: Category) -> Place:
-    """What the detectors see: those of the cause, else or beside a doubtful one those of structure."""
+    """The clues of the detectors of the cause; if there are none, or the cause is doubtful, those of structure."""
     is_echo = _is_reported(case, cause) or case.roots.is_wide or cause.blames == "nobody"
     found = [] if is_echo else detectors.first(detectors.OF_CAUSE, case)
     mechanism = LOST if case.lead and re.search(roots.BOOT, case.lead["example"]) else ""
     if not found or not case.is_sure:
-        # a node without any log explains what the others say of connections and order
+        # a node without any log explains the others' messages about connections and order
         more = detectors.seen(detectors.ABSENT, case) or detectors.seen(detectors.OF_STRUCTURE, case)
         told = [clue.tells for clue in more if clue.tells]
-        # what the ranks called tells more than silence
+        # the collectives that ranks called are better evidence than silence
         mechanism = mechanism or ("" if found else next((t for t in told if t != LOST), told[0] if told else ""))
         found += more
     if not (case.is_sure and case.roots.nodes):
@@ -116,7 +118,7 @@ def _by_clues(case: Case, cause: Category) -> Place:
     return _ranked(case, found, may_accuse=is_machine, mechanism=mechanism)
 
 
-#: First answer wins; the last rule always answers.
+#: The first rule with an answer decides; the last rule always answers.
 _RULES: Final[tuple[Callable[[Case, Category], Place | None], ...]] = (
     _no_failure, _outside, _named_lost, _wide, _programme, _by_clues,
 )  # fmt: skip
@@ -148,8 +150,9 @@ def _leader(case: Case) -> int:
 
 
 def _is_reported(case: Case, cause: Category) -> bool:
-    """Whether the nodes of the cause only report that they wait: not where nearly all others wait and these do not,
-    for then it is they who were waited for."""
+    """Whether the nodes of the cause only report that they wait. False if nearly all others wait and these do not: then
+    the others waited for them.
+    """
     if "waits" not in cause.traits:
         return False
     here = set(case.roots.nodes)
@@ -168,13 +171,15 @@ def _is_reported(case: Case, cause: Category) -> bool:
 
 
 def _has_missing(case: Case) -> bool:
-    """Whether a node wrote no log and no strong error explains more: then a weak error of nearly all is what they say
-    of the missing one."""
+    """Whether a node wrote no log and no strong error explains more: then a weak error of nearly all nodes is about the
+    missing one.
+    """
     return case.lead.get("strength") in (None, "weak") and bool(absent.names(case))
 
 
 def _kernel_speaks(case: Case) -> bool:
-    """Whether a kernel's words of the same nodes belong to the cause: then what the programme met there was the
-    machine's."""
+    """Whether kernel messages of the same nodes belong to the cause: then the program's error there is the machine's
+    fault.
+    """
     own = case.catalogue.events.filter(pl.col("event").is_in(list(case.roots.members)) & pl.col("is_system"))
     return bool((own["n_nodes"] > 0).any())

@@ -1,15 +1,15 @@
-"""From a line to its masked message: what stays when the parameters are taken out.
+"""Converts a line into its masked message: the text without the parameters.
 
-Only the first step has to look at every line, and it is compiled (``scan.keys``): lines that differ in their digits
-only share a key. The rest works on one line of each key:
+Only the first step reads every line, and it is compiled (``scan.keys``): lines that differ only in digits share a key.
+The rest works on one line of each key:
 
-1. *Normalise*: each run of digits, then each hexadecimal word, becomes ``0``. Millions of lines leave thousands of
-  different ones.
-2. *Mask* the different ones: take the header off, name the parameters (``<NUM>``, ``<IP>``, ``<PATH>`` …).
+1. *Normalise*: each run of digits, then each hexadecimal word, becomes ``0``. Of millions of lines, thousands of
+   different ones remain.
+2. *Mask* the different ones: remove the header, name the parameters (``<NUM>``, ``<IP>``, ``<PATH>`` …).
 
 All are pure functions of the line, so the same message has the same masked text, and the same id, in every file, job
 and year, as long as ``VERSION`` is the same. Numbers that *are* the message (Xid and SXid codes, exit codes, signals,
-errno, HTTP statuses and the like) are set back in.
+errno, HTTP statuses and the like) are restored.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import polars as pl
 
 from diagnosis.logs.patterns import Form, same
 
-#: Raise it whenever any masked text changes: ids of different versions are never compared.
+#: Increase it when any masked text changes: ids of different versions are never compared.
 VERSION = 1
 _OPENING_WORDS = 2
 
 _DIGITS = r"(?-u:[0-9]+)"
-# What is hexadecimal once runs of digits are one ``0``; ``scan.keys`` says the same in code.
+# Hexadecimal words after runs of digits became one ``0``; ``scan.keys`` has the same rule in code.
 _HEXADECIMAL = r"(?-u:\b(?:0[xX]?[0-9a-fA-F]+|[a-fA-F]+0[a-fA-F]+0[0-9a-fA-F]*)\b)"
-# Of UUIDs whose groups are not all hexadecimal by that rule.
+# UUIDs whose groups are not all hexadecimal by that rule.
 _UUID = r"(?-u:\b[0-9a-fA-F]+(?:-[0-9a-fA-F]+){4}\b)"
 
 # Contexts in which a number is part of the message. ``@`` stands for the number, ``#`` for any other number.
@@ -40,7 +40,7 @@ _CODE_CONTEXTS = (
     r"(?i:\bret(?:code|val)?[ :=]{1,3}@)",
     r"(?i:\brc[ :=]{1,3}@)",
     r"(?i:(?:signal|sig|signo)[ :=(#]{1,3}@)",
-    # Lustre states its process first, which is no code
+    # Lustre states its process first, and that is no code
     r"\bL(?:Net|ustre)Error: #:@",
     r"(?i:err(?:or)?(?:no|[ _]?code| number)?[ :=(#\[]{1,3}(?:is +)?@)",
     r"(?i:HTTP(?:/#(?:\.#)?)?\"?(?: status| code| error)*[ :=]{1,3}@)",
@@ -63,7 +63,7 @@ MASKS: tuple[tuple[str, str], ...] = (
         ),
         "<TIME>",
     ),
-    # 0000:3b:00.0 and 12:00:00.5 look alike once normalised; what stands before tells.
+    # 0000:3b:00.0 and 12:00:00.5 are equal once normalised; the text before them decides.
     (
         (
             r"(?i)(pci\w*|pcieport|mlx0_core|nvidia|nvme|bnxt_en|device|bus(?:[ _-]?id)?|NVRM|GPU(?: at)?)([ "
@@ -113,9 +113,7 @@ def has_code(normal: pl.Expr, form: Form = same) -> pl.Expr:
 
 
 def codes(text: pl.Expr, form: Form = same) -> pl.Expr:
-    """The numbers of a raw line that are part of its message, in order, joined by commas; an empty one is not a
-    code after all.
-    """
+    """The numbers of a raw line that are part of its message, in order, joined by commas; an empty one is no code."""
     number = pl.element().str.extract(rf"({_NUMBER})$", 1).str.extract(rf"^{_CODE}", 1).fill_null("")
     return text.str.extract_all(form(_CODES_RAW)).list.eval(number).list.join(",")
 
@@ -143,18 +141,18 @@ FROM_PRIVATE = {0xE000 + index: char for index, char in enumerate(_ALPHABET)}
 
 
 def mask(message: pl.Expr, form: Form = same) -> pl.Expr:
-    """Step 2: names the parameters of a normalised message (see ``MASKS``) and evens out white space."""
+    """Step 2: names the parameters of a normalised message (see ``MASKS``) and normalises white space."""
     for pattern, name in MASKS:
         message = message.str.replace_all(form(pattern), name)
     return message.str.replace_all(form(r"\s+"), " ").str.strip_chars()
 
 
-#: The masked text of lines of a log that has too many different messages even by their first words.
+#: The masked text of lines in a log with too many different messages, even by their first words.
 ANY = "<MORE>"
 
 
 def opening(text: str) -> str:
-    """The first words of a masked text: what messages of a log that has too many of them are counted by."""
+    """The first words of a masked text; a log with too many messages counts them by these."""
     words = text.split(" ", _OPENING_WORDS)
     return " ".join([*words[:_OPENING_WORDS], ANY])
 

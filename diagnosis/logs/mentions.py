@@ -1,4 +1,4 @@
-"""Nodes that lines name whose writer has none: a scheduler's "node X is not ready", a launcher's "rank 7 exited"."""
+"""Nodes named in lines whose writer has no node: a scheduler's "node X is not ready", a launcher's "rank 7 exited"."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def nodes(
     )
     out = {}
     shapes = {_shape(n) for n in catalogue.nodes} - {""}
-    # a job that is ended for a decision names the nodes that it runs on, and means none
+    # a job ended by a decision names the nodes that it runs on, and accuses none
     decisions = taxonomy.load().having("decision", homeless["category"])
     homeless = homeless.filter(~pl.col("category").fill_null("").is_in(decisions))
     for event in homeless["event"].to_list():
@@ -52,8 +52,8 @@ def nodes(
 
 
 def _shape(name: str) -> str:
-    """How a machine's name is built, its numbers left out: another name built alike is a machine too. Empty for a word
-    that letters and digits do not both make up.
+    """The pattern of a machine's name, without its numbers: a name with the same pattern is a machine too. Empty for a
+    word that does not contain both letters and digits.
     """
     shape = re.sub(r"\d+", "#", name)
     return shape if "#" in shape and re.search(r"[A-Za-z]", shape) and len(name) >= 4 else ""

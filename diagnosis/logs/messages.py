@@ -16,7 +16,7 @@ MOST = 200_000
 _BATCH_FILES = 64
 _BATCH_BYTES = 64 << 20
 _SCHEMA = {"masked": pl.UInt64, "text": pl.String, "example": pl.String, "level": pl.UInt8, "count": pl.UInt64}
-#: Parameters are masks by now: a digit that still stands is part of what the message says.
+#: Parameters are masked already: a remaining digit is part of the message.
 _IS_TELLING = (pl.col("level") >= Level.WARNING.value) | pl.col("text").str.contains(r"\d")
 
 
@@ -24,9 +24,9 @@ def merge(tables: Sequence[Path]) -> tuple[pl.DataFrame, bool]:
     """One row a distinct message of these ``uniques.parquet`` (``masked``, ``text``, ``example``, ``level``: the
     worst, ``count``), by ``masked``, and whether some were left out.
 
-    Of more than :data:`MOST` messages of a kind those with most lines are kept; what a message said in earlier files
-    is forgotten where it was left out there, so counts are then lower bounds. Depends on the order of ``tables`` in
-    that case alone. O(messages); memory O(``MOST`` + those of a batch of files).
+    Of more than :data:`MOST` messages of a kind those with most lines are kept. A message that was left out in earlier
+    files loses their lines, so counts are then lower bounds. Depends on the order of ``tables`` in that case alone.
+    O(messages); memory O(``MOST`` + those of a batch of files).
     """
     merged, is_cut = pl.DataFrame(schema=_SCHEMA), False
     for batch in _batches(tables):

@@ -1,4 +1,6 @@
-"""Two jobs in one directory: told from scheduler ids and from counters that run side by side at different heights."""
+"""Two jobs in one directory, recognised by scheduler ids and by counters that run at the same time with different
+values.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _ID: Final = re.compile(
 
 
 def sentences(case: Case) -> list[str]:
-    """What speaks for more than one job, in sentences; empty for one."""
+    """The evidence for more than one job, in sentences; empty for one."""
     out = []
     ids = scheduler_ids(case.table.messages["example"].to_list())
     if len(ids) > 1:

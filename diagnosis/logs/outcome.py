@@ -1,6 +1,5 @@
-"""How an attempt ended, told from its messages: succeeded, failed, cancelled, running or unknown.
-
-An end is told by what launchers, schedulers and frameworks print at it; success said before a kill stays a success.
+"""How an attempt ended, from its messages: succeeded, failed, cancelled, running or unknown. Launchers, schedulers and
+frameworks print messages at the end; success before a kill is still success.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ AT: Final = thresholds.of("outcome")
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """``outcome`` and what it was told from: messages of success, of cancelling, of a time limit."""
+    """``outcome`` and its evidence: messages of success, of cancelling, of a time limit."""
 
     outcome: str
     reason: str
@@ -32,7 +31,7 @@ class Ending:
 
 
 def success_messages(messages: pl.DataFrame) -> list[int]:
-    """Messages by which a job says that it completed."""
+    """Messages in which a job reports that it completed."""
     text = pl.coalesce(pl.col("example"), pl.col("text"))
     is_said = text.str.contains(words.pattern("outcome", "success"))
     is_denied = text.str.contains(words.pattern("outcome", "not_success"))
@@ -56,13 +55,11 @@ def ending(
 
     Args:
         messages: ``masked``, ``text``, ``example`` of the job.
-        has_root: whether a root candidate stands; ``root_outweighs`` whether it stands against the job's own word of
-            success.
-        last_beat_at: last progress (ns); ``beat_s`` the usual seconds between progress lines.
-        as_of: seconds since the epoch at which the evidence was taken; None: its own last time.
-        unrecovered: events of failure after which training did not go on.
-        is_cancelled: whether the cause is that somebody cancelled the job.
-        is_complete: whether the last step of as many as planned was reached.
+        has_root: whether there is a root candidate; ``root_outweighs``: whether it outweighs the job's message of
+        success. last_beat_at: last progress (ns); ``beat_s`` the usual seconds between progress lines. as_of: seconds
+        since the epoch at which the evidence was taken; None: its own last time. unrecovered: events of failure that
+        training did not survive. is_cancelled: whether the cause is that somebody cancelled the job. is_complete:
+        whether the last planned step was reached.
     """
     text = pl.coalesce(pl.col("example"), pl.col("text"))
     hits = messages.select(
@@ -73,7 +70,7 @@ def ending(
     )
     success = success_messages(messages)
     ended = hits.filter("ended")["masked"].to_list()
-    # a watchdog's patience is no grant of the scheduler
+    # a watchdog's limit is not the scheduler's time limit
     waited = catalogue.events.filter(pl.col("role") == Role.CASCADE.value)["event"]
     others = catalogue.of.filter(pl.col("event").is_in(waited.implode()))["masked"]
     limit = hits.filter(pl.col("limit") & ~pl.col("masked").is_in(others.implode()))["masked"].to_list()
