@@ -27,7 +27,7 @@ _IN_CLASS = {"w": "0-9A-Za-z_", "s": r"\t\n\x0B\x0C\r ", "d": "0-9"}
 def ascii_form(pattern: str) -> str:
     """A pattern that finds in ASCII text what ``pattern`` finds there; no ``\\W``, ``\\S`` in classes."""
     out: list[str] = []
-    opened: list[str] = []  # what the current classes are closed with; they nest
+    opened: list[str] = []  # the closing parts of the current classes; they nest
     index = 0
     while index < len(pattern):
         char = pattern[index]

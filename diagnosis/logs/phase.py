@@ -22,7 +22,7 @@ _DEATH_WORDS: Final = words.pattern("phrases", "process_died")
 _START_FAILED: Final = words.pattern("phrases", "start_failed")
 _WAIT_ENDS: Final = words.pattern("phrases", "wait_ended")
 _BROKEN: Final = words.pattern("phrases", "connection_broke")
-#: How long a watchdog says it waited, and from how many seconds on that is a hang.
+#: The stated wait of a watchdog, and the number of seconds from which it is a hang.
 _WAITED: Final = words.regex("phrases", "waited")
 _STATED: Final = words.regex("phrases", "iteration")
 
@@ -40,17 +40,18 @@ class Moment:
 
 
 def find(case: Case, mechanism: str = "", category: str = "") -> Moment:
-    """The moment of failure. ``mechanism``: the category that structure alone tells, if it does; ``category``: that of
-    the root events."""
+    """The moment of failure. ``mechanism``: the category that follows from structure alone, if any; ``category``: that
+    of the root events.
+    """
     ended_at, is_wait = _ended_at(case)
     if case.table.files and len(case.table.system_files) == len(case.table.files):
-        return Moment("crash", None, None, ended_at)  # kernels do not say what a job was doing
+        return Moment("crash", None, None, ended_at)  # kernels do not show the activity of a job
     trained = not case.progress.beats.is_empty()
     texts = _root_texts(case)
     stage, is_seen = _stage(case, texts, trained, category)
     has_trained = trained or stage in ("training", "evaluation", "checkpoint_save")
     if not has_trained and stage in stages.BEFORE_TRAINING and progress.has_begun(case.table.messages):
-        # a step or a speed in any words: it had begun, though no counter was seen to grow
+        # a step or a speed in any words: training had begun, although no counter grew
         has_trained, stage = True, "training"
     silence = None
     if ended_at is not None and case.pace.last_at is not None:
@@ -65,7 +66,7 @@ def find(case: Case, mechanism: str = "", category: str = "") -> Moment:
     else:
         symptom = "crash"
     if not is_seen and stage in stages.BEFORE_TRAINING:
-        stage = None  # an excerpt says nothing of its beginning
+        stage = None  # an excerpt does not show the beginning of the job
     if symptom in ("slow", "hang"):
         stage = "training" if stage in (None, "shutdown", *stages.BEFORE_TRAINING) else stage
     iteration = None if symptom == "launch_failure" else _iteration(case, symptom, stage, texts)
@@ -73,7 +74,7 @@ def find(case: Case, mechanism: str = "", category: str = "") -> Moment:
 
 
 def _has_hung(case: Case, ended_at: int | None, has_death: bool) -> bool:
-    """Silence before the end; where no consequence has a time, the minutes that the watchdogs say they waited."""
+    """Silence before the end; if no consequence has a time, the wait that the watchdogs state."""
     if temporal.is_hang(case.pace, ended_at, has_death):
         return True
     cascades = case.catalogue.events.filter(pl.col("role") == Role.CASCADE.value, pl.col("jobs_with_it") == 0)
@@ -84,7 +85,7 @@ def _has_hung(case: Case, ended_at: int | None, has_death: bool) -> bool:
 
 
 def _stopped_after_silence(case: Case) -> bool:
-    """Whether somebody, or a limit, ended a job that had stopped by itself long before."""
+    """Whether a person or a limit ended a job that had hung long before."""
     decided = case.catalogue.events.filter(
         roots.has_trait(case.catalogue.events, "decision") & pl.col("is_stamped") & ~pl.col("is_ordinary")
     )
@@ -97,10 +98,8 @@ def _stopped_after_silence(case: Case) -> bool:
 
 
 def _ended_at(case: Case) -> tuple[int | None, bool]:
-    """When the first thing happened that ends a job, other than the cause, and whether it is the end of waiting: a
-    time-out or a kill.
-
-    Errors that a broken connection or a dead peer brings are not.
+    """The time of the first event that ends a job, other than the cause, and whether it ends a wait: a time-out or a
+    kill. Errors caused by a broken connection or a dead peer do not.
     """
     roles = [Role.CASCADE.value, Role.TEARDOWN.value]
     every = case.catalogue.events.filter(
@@ -120,7 +119,7 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
         is_open = ~pl.col("is_stamped") & (pl.col("until_at").is_null() | (pl.col("until_at") >= first))
         early = rows.filter((pl.col("first_at") <= first + 3 * SECOND) | is_open)
     if case.pace.last_at is None:
-        # workers that state no time at all: their words may be as old as those of a launcher that does
+        # workers without any times: their lines may be as old as those of a launcher with times
         early = pl.concat([early, every.filter(pl.col("first_at").is_null())])
     waits = early.filter(pl.col("example").str.contains(_WAIT_ENDS))
     broken = early.filter(pl.col("example").str.contains(_BROKEN))
@@ -131,7 +130,7 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
 
 
 def _lead(rows: pl.DataFrame) -> tuple[int, int]:
-    """Sorts groups of events by their first time, the more widely seen first."""
+    """Sorts groups of events by their first time, those on more nodes first."""
     known = rows["first_at"].drop_nulls()
     first = int(known.min()) if known.len() else 0  # type: ignore[arg-type]
     at_first = rows.filter((pl.col("first_at") == first) | pl.col("first_at").is_null())
@@ -157,7 +156,7 @@ def _is_slow(case: Case) -> bool:
         return case.ending.outcome in ("cancelled", "running", "unknown", "failed")
     at = lead["first_at"][0]
     is_exception = bool(lead["is_exception"][0])
-    # the cause of a crash comes with the end; the cause of a slowdown with its beginning
+    # the cause of a crash comes at the end, the cause of a slowdown at its beginning
     near_start = at is None or case.pace.slow_at is None or abs(at - case.pace.slow_at) < abs(at - (case.last_at or at))
     return not is_exception and near_start
 
@@ -182,7 +181,7 @@ def _root_texts(case: Case) -> list[tuple[int, int, int | None, list[str]]]:
 def _stage(
     case: Case, texts: list[tuple[int, int, int | None, list[str]]], trained: bool, category: str
 ) -> tuple[str | None, bool]:
-    """The stage, and whether something in the logs speaks of it: a marker, a frame, the cause itself, progress."""
+    """The stage, and whether the logs show it: by a marker, a frame, the cause itself or progress."""
     votes: dict[str, float] = {}
     has_frames = False
     for file, line, at, lines in texts:
@@ -199,7 +198,7 @@ def _stage(
     if any(re.search(_START_FAILED, lines[-1]) for _, _, _, lines in texts if lines):
         own = own or "launch"
     if own == "rendezvous" and not trained and not has_frames:
-        # the markers before are of the ranks that came; what they waited for is told by the cause
+        # earlier markers are from the ranks that arrived; the cause shows what they waited for
         return own, True
     if own is not None and not trained:
         votes[own] = votes.get(own, 0.0) + 0.75
@@ -215,8 +214,9 @@ def _stage(
 
 
 def _plausible(case: Case, stage: str, trained: bool) -> str:
-    """Preparations cannot be where a job failed that had trained; shutdown cannot be where it failed that never said
-    it was done."""
+    """A job that had trained cannot fail in its preparations; a job that never reported its end cannot fail in
+    shutdown.
+    """
     if trained and stage in stages.BEFORE_TRAINING:
         return "training"
     if stage == "shutdown" and not case.ending.success:
@@ -225,7 +225,7 @@ def _plausible(case: Case, stage: str, trained: bool) -> str:
 
 
 def _frames(lines: list[str]) -> list[str]:
-    """The lines from the last traceback's beginning to the error."""
+    """The lines from the start of the last traceback to the error."""
     start = next((i for i in range(len(lines) - 1, -1, -1) if "Traceback (most recent call last)" in lines[i]), None)
     if start is None:
         return []
@@ -233,8 +233,7 @@ def _frames(lines: list[str]) -> list[str]:
 
 
 def _last_mark(case: Case, file: int, line: int, at: int | None) -> str | None:
-    """The stage of the last marker before a line: in its own file, or over the whole job by time where the file has
-    none."""
+    """The stage of the last marker before a line: in its own file, or in the whole job by time if the file has none."""
     mine = case.catalogue.cells.filter(pl.col("file") == file).join(case.marks, on="masked")
     beats = case.progress.beats.filter((pl.col("file") == file) & (pl.col("line") < line))
     rows = case.table.rows(mine["masked"].unique().to_list(), files=[file]) if mine.height else pl.DataFrame()
@@ -252,7 +251,7 @@ def _last_mark(case: Case, file: int, line: int, at: int | None) -> str | None:
         and not (rows.height and (rows["line"] < line).any())
         and _is_workers_own(case, file)
     ):
-        # a worker that fails before it said anything of what it does fails as it starts
+        # a worker that fails before its first message of a stage fails at launch
         return "launch"
     when = case.roots.t0 if at is None else at
     spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)

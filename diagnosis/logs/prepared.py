@@ -1,10 +1,10 @@
-"""What a block of lines tells without its predecessors: their messages, levels, times and writers.
+"""The facts of a block of lines without its predecessors: messages, levels, times and writers.
 
-Compiled code looks at every byte once and gives each line a key that its digits do not change (``scan.keys``). All
-that is thought about a line (header, level, masks) is thought about one line of each key, and looked up by the others
-(``known``); times and writers are read from the lines by compiled code again.
+Compiled code reads every byte once and gives each line a key that does not depend on its digits (``scan.keys``).
+Header, level and masks are computed for one line of each key, and the others look them up (``known``). Compiled code
+also reads times and writers from the lines.
 
-A call costs some milliseconds however few lines it gets. So small files are prepared as one block and divided again.
+A call costs some milliseconds even for few lines, so small files are prepared as one block and divided again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class Prepared(_Read):
-    """What a block tells without its predecessors. ``message`` numbers the block's masked messages in order of
+    """The facts of a block without its predecessors. ``message`` numbers the block's masked messages in order of
     appearance; ``first``, ``count`` and ``worst`` have one entry each.
     """
 
@@ -95,7 +95,7 @@ def _counted(read: _Read) -> Prepared:
 
 
 def _times(rows: lines.Rows, facts: known.Facts, time_zone: str) -> npt.NDArray[np.int64]:
-    """The lines' times; flags those whose stamp names no year, or counts from boot."""
+    """The lines' times; sets flags for stamps without a year, or counted from boot."""
     time = np.full(len(facts.style), scan.NO_TIME, np.int64)
     for index in np.flatnonzero(np.bincount(facts.style)):
         if index == known.NO_STYLE:

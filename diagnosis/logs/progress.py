@@ -1,7 +1,7 @@
-"""Progress: the counter that grows while a job trains, whatever the framework calls it.
+"""Progress: the counter that grows while a job trains, under any name.
 
 A line is progress when it names a counter ("iteration 12/100", "step: 40", "global_step=7", "Epoch 3") and, within one
-file, the numbers of its template never fall while they grow. Known words only choose candidates; the growth decides (a
+file, the numbers of its template grow and never fall. Known words only choose candidates; the growth decides (a
 general detector, L4 section 3.4 gives rules for known frameworks only).
 """
 
@@ -22,7 +22,7 @@ from diagnosis.model import ReadRange
 
 AT: Final = thresholds.of("progress")
 
-#: What stands between a counter's name and its number.
+#: The text between a counter's name and its number.
 _IS: Final = r"[\"']?\s*[=:#]?\s*(?:\[\s*|[\"'])?"
 #: Counters by trust: (kind, pattern with the number as its first group).
 _COUNTERS: Final = (
@@ -39,7 +39,7 @@ _CANDIDATE: Final = (
     r"(?i)\b(global[_ ]?step|iter(ation)?s?|step(_num|s)?|update|num_updates|train_step|batch(_idx)?|epoch(_num|_no"
     rf"|_count)?){_IS}\d|\d/\d+\s*\[[\d:]+\s*<"
 )
-#: What stands before a counter that is no beat; after it come values of the same line.
+#: Words before a number that make it no progress; other values of the line come after it.
 _NOT_A_BEAT: Final = (
     r"(?i)checkpoint|\bsav(e|ed|ing)\b|resum|restor|load(ed|ing)|must only|dropping|skipp|overflow|retry|attempt"
     r"|warn|error|exception|fail|eval|valid|timeout|watchdog|cache flush|prefetch|arguments|\.\.\.\.\.|will |every "
@@ -48,23 +48,23 @@ _NOT_A_BEAT: Final = (
 _MEASURES: Final = (
     r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|it/s|s/it|lr|learning[_ ]rate|grad[_ ]?norm|elapsed|ms)\b"
 )
-#: What a wording may hold before a counter without being about it: the name of the module that logs.
+#: A part of a message that may precede a counter and is not about it: the name of the logging module.
 _MODULE: Final = r"\b[a-z_]\w*(?:\.[a-z_]\w*)+\b"
-#: A counter and how many are planned; lines of the last counter that are asked.
+#: A counter with its planned end; number of lines of the last counter that are read.
 _OF: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./])")
 _LAST_LINES: Final = 4
 #: A speed of training.
 _SPEED: Final = r"(?i)\d ?(?:it|steps?|samples|tokens)/s(?:ec)?\b|(?:steps|samples|tokens)_per_second\W{1,4}\d"
-#: A checkpoint that is, or was, saved at a counter.
+#: A checkpoint that is or was saved at a counter.
 _SAVED: Final = re.compile(
     r"(?i)\b(?:sav(?:e|ed|ing)|writ(?:e|ing|ten)|wrote|stored?|storing)\b[^\n]{0,80}?(?:iter(?:ation)?|step|ckpt|checkpoint)"
     r"[-_ =:#]{0,2}0*(\d+)|\b(?:checkpoint|ckpt)\b[^\n]{0,40}?(?:iter(?:ation)?|step)[-_ =:#]{0,2}0*(\d+)[^\n]{0,24}"
     r"\b(?:saved|written|stored|complete\w*)\b"
 )
 _NOT_SAVED: Final = r"(?i)every|interval|fail|error|unable|could not|cannot|will |load|restor|resum|shard|delet|remov"
-#: Bytes read back and lines looked at, at most, of one job.
+#: Maximum of bytes and lines read of one job.
 LINES_PER_FILE = 4_000
-#: Lines of one message without a duration from which on no other is looked for in it: its words are always the same.
+#: Number of lines of one message without a duration after which the search stops: its words are always the same.
 UNTIMED_LINES = 64
 FILES_READ = 12
 
@@ -75,7 +75,7 @@ class Progress:
 
     ``beats``: ``file``, ``line``, ``masked``, ``at`` (ns as written, may be null), ``n`` (the counter), ``seconds``
     (stated in the line, may be null). ``kind``: ``iteration``, ``epoch`` or ``none``; ``masked``: the messages that
-    carry it; ``start``: the counter a checkpoint was loaded at, if a line says so.
+    carry it; ``start``: the counter at which a checkpoint was loaded, if a line states it.
     """
 
     kind: str
@@ -103,8 +103,7 @@ class Progress:
 
 
 def counter(text: str) -> tuple[str, int, int] | None:
-    """The counter that one line names, by the most trusted word it uses: kind, number, where in the line it is
-    named."""
+    """The counter in one line, by its most trusted word: kind, number, position in the line."""
     for kind, pattern in _COUNTERS:
         if found := re.search(pattern, text):
             return kind, int(found.group(1)[:15]), found.start()
@@ -112,7 +111,7 @@ def counter(text: str) -> tuple[str, int, int] | None:
 
 
 def names_counter(text: str) -> bool:
-    """Whether a line of this wording may be progress: it names a counter, and no action that counts something else."""
+    """Whether a line of this wording may be progress: it names a counter, and no other counted action."""
     return bool(re.search(_CANDIDATE, text)) and _beat_kind(text) is not None
 
 
@@ -139,7 +138,7 @@ def read_lines(rows: pl.DataFrame, files: Sequence[str], read: ReadRange, limit:
 
 
 def _unescaped(text: str) -> str:
-    """A collector's JSON line with the escapes of what it wraps undone, as far as they hide words."""
+    """A collector's JSON line, with the escapes of the wrapped line removed where they hide words."""
     return text.replace("\\t", "\t").replace('\\"', '"')
 
 
@@ -168,7 +167,7 @@ def find(table: LogTable, read: ReadRange) -> Progress:
 
 
 def _wordless(table: LogTable, read: ReadRange, start: int | None) -> Progress:
-    """Counters that no known word names; where there are none, those of checkpoints."""
+    """Counters without a known word; if there are none, those of checkpoints."""
     masked, counted = counters.find(table, lambda rows: read_lines(rows, table.files, read), _NOT_A_BEAT)
     beats = _beats(table, sorted(masked), read, counted)
     if beats.is_empty():
@@ -178,7 +177,7 @@ def _wordless(table: LogTable, read: ReadRange, start: int | None) -> Progress:
 
 
 def _saved(table: LogTable, read: ReadRange, start: int | None) -> Progress:
-    """The counters that checkpoints were saved at, where a job prints no other."""
+    """The counters at which checkpoints were saved, if a job prints no other."""
     text = pl.col("example")
     said = table.messages.filter(text.str.contains(_SAVED.pattern) & ~text.str.contains(_NOT_SAVED))["masked"]
     beats = _beats(table, sorted(said.to_list()), read, _saved_at)
@@ -223,7 +222,7 @@ def _beats(
         .head(FILES_READ)
     )
     parts = []
-    untimed: Counter[int] = Counter()  # lines of a message until one states a duration; below zero once one did
+    untimed: Counter[int] = Counter()  # lines of a message before one states a duration; below zero after that
     timed = durations.Durations()
     for file in sorted(busiest.to_list()):
         rows = table.rows(masked, files=[file])
@@ -260,7 +259,7 @@ def _growing(beats: pl.DataFrame) -> list[int]:
 
 
 def _measuring(table: LogTable, beats: pl.DataFrame) -> list[int]:
-    """Where no counter had the time to grow: messages that state a counter beside measurements of a step."""
+    """For jobs whose counter had no time to grow: messages with a counter and measurements of a step."""
     told = table.messages.filter(
         pl.col("masked").is_in(beats["masked"].unique().implode()) & pl.col("text").str.contains(_MEASURES)
     )
@@ -281,7 +280,7 @@ def _agreeing(beats: pl.DataFrame) -> pl.DataFrame:
 
 
 def is_complete(progress: Progress, table: LogTable, read: ReadRange) -> bool:
-    """Whether a line of the last counter says that it is the last of as many as planned ("321/321", "step 9 of 9")."""
+    """Whether a line of the last counter states that it is the last planned one ("321/321", "step 9 of 9")."""
     last = progress.last
     if last is None:
         return False
@@ -295,8 +294,7 @@ def is_complete(progress: Progress, table: LogTable, read: ReadRange) -> bool:
 
 
 def has_begun(messages: pl.DataFrame) -> bool:
-    """Whether some line states a step beside what was measured of it, or a speed: training had begun, although no
-    counter was seen to grow."""
+    """Whether a line states a step with its measurements, or a speed: training had begun, although no counter grew."""
     text = pl.col("example")
     said = messages.filter(text.str.contains(_CANDIDATE) & text.str.contains(_MEASURES) | text.str.contains(_SPEED))
     for example in said["example"].to_list():
@@ -308,7 +306,7 @@ def has_begun(messages: pl.DataFrame) -> bool:
 
 
 def _resumed_at(table: LogTable) -> int | None:
-    """The counter at which a checkpoint was loaded, as its line says."""
+    """The counter at which a checkpoint was loaded, from its line."""
     text = pl.col("example")
     said = table.messages.filter(
         text.str.contains(r"(?i)(load|resum|restor)\w*")

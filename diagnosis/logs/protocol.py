@@ -1,8 +1,8 @@
-"""What collective watchdogs say: which rank stands where in the order of collectives of each process group.
+"""Messages of collective watchdogs: the position of each rank in the order of collectives of each process group.
 
-A hung collective names everyone who waits; the one at fault is the rank that is behind, never entered, called something
-else, or says nothing (NCCL's SeqNum / OpType / last enqueued / last completed; the same reasoning as NVIDIA's and
-Ascend's public fault finders).
+A hung collective names all ranks that wait. The rank at fault is behind, never entered, called something else, or is
+silent (NCCL's SeqNum / OpType / last enqueued / last completed; the same reasoning as NVIDIA's and Ascend's public
+fault finders).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WATCHDOG: Final = words.pattern("watchdogs", "line")
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What one rank said of one process group."""
+    """The state of one rank in one process group."""
 
     rank: int
     node: str | None
@@ -42,8 +42,9 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A rank that the protocol points at: ``kind`` is behind, never_entered, mismatched or silent; ``weight`` in (0,
-    1]."""
+    """A rank that the protocol makes suspicious: ``kind`` is behind, never_entered, mismatched or silent; ``weight`` in
+    (0, 1].
+    """
 
     rank: int
     node: str | None
@@ -53,7 +54,7 @@ class Suspicion:
 
 
 def states(case: Case) -> list[State]:
-    """What the watchdog lines of a case tell of each rank and process group."""
+    """The states of each rank and process group from the watchdog lines of a case."""
     told = case.table.messages.filter(pl.col("example").str.contains(WATCHDOG))["masked"].to_list()
     if not told:
         return []
@@ -109,11 +110,11 @@ def _without_nameless(merged: dict[tuple[int, str], State]) -> list[State]:
 
 
 def suspicions(states: list[State], ranks: dict[int, str | None]) -> list[Suspicion]:
-    """Ranks that stand elsewhere than their group's majority, and ranks that say nothing while most report.
+    """Ranks at another position than their group's majority, and ranks that are silent while most report.
 
     Args:
         states: from :func:`read`.
-        ranks: every rank known of the job with its node.
+        ranks: every known rank of the job with its node.
     """
     found: list[Suspicion] = []
     groups: dict[str, list[State]] = defaultdict(list)
@@ -124,7 +125,7 @@ def suspicions(states: list[State], ranks: dict[int, str | None]) -> list[Suspic
             found.extend(_odd_ones(name, members))
     reporting = {s.rank for s in states}
     silent = sorted(set(ranks) - reporting)
-    # only the whole world's watchdogs make silence telling; part of a world waits in its own groups
+    # silence is evidence only if the whole world's watchdogs report; part of a world waits in its own groups
     if reporting and stats.minority(len(silent), len(ranks)):
         they = f"the time-out that {len(reporting)} of {len(ranks)} ranks report"
         found += [Suspicion(r, ranks[r], "silent", 0.5, f"rank {r} did not report {they}") for r in silent]

@@ -1,4 +1,4 @@
-"""What a line says, without who wrote it when: a quotation for sentences."""
+"""Quotations of lines for sentences: the message without writer and time."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from typing import Final
 
 from diagnosis.logs.lines import ANSI
 
-#: A stamp with what programmes put beside it, in front of a message whose template does not show where it begins.
+#: A stamp and the parts around it, before a message whose template does not show its beginning.
 _HEAD: Final = re.compile(
     r"^\W*(?:[A-Z]?\d{4}[-/]\d\d[-/]\d\d[T ]|[EWIF]\d{4} )[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\W*(?:\d+ [\w./-]+:\d+\]\s*)?"
 )
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _PARAMETER: Final = re.compile(r"<[A-Z]+>")
-#: Where a clause ends: punctuation that a space follows.
+#: The end of a clause: punctuation before a space.
 _CLAUSE_ENDS: Final = re.compile(r"[.;:!?|\]](?=\s|$)\s*|\s[-–=]+>?\s|\t")
-#: The type of an exception in front of its message belongs to it.
+#: The type of an exception before its message, which belongs to it.
 _RAISED: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): $")
 _EXCEPTION: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): .*\w")
 _BRACKETED: Final = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|\{[^{}]*\}|<[^<>]*>")
 _SOURCE: Final = re.compile(r"[\w./-]+\.(?:py|cc|cpp|cu|c|h|hpp|go|rs)(?::\d+)?:?(?=\s|$)")
-#: The path after what happened to it.
+#: The path after a message about it.
 _LAST_PATH: Final = re.compile(r"(?:\s(?:in|at|from))?\s*:\s*([\"']?)/[\w./:-]+…?\1$")
 _WORD: Final = re.compile(r"(?<![\w-])[^\W\d_][^\W\d_]+(?!\w)")
 #: Paths, addresses of memory and of devices.
 _ADDRESS: Final = re.compile(r"(?:^|[\s\"'])/[\w.-]+/|0x[0-9a-f]{4}|[0-9a-f]{2}:[0-9a-f]{2}[:.]")
-#: What is left of a cut bracket, of code or of a table is no sentence.
+#: Remains of a cut bracket, of code or of a table, which are no sentence.
 _UNQUOTABLE: Final = re.compile(r"[\[\]{}()<>]|::|\w=\S|[-=*_#|]{3,}")
-#: Words and characters of a clause that is quoted.
+#: Minimum of words and characters of a quoted clause.
 CLAUSE_WORDS: Final = 2
 CLAUSE_CHARS: Final = 90
-#: Characters that a template's opening needs to be found again in the line.
+#: Minimum length of a template's opening that is searched in the line.
 OPENING: Final = 4
 
 
 def quote(example: str, template: str = "", width: int = 140) -> str:
-    """The message of ``example`` (``template`` shows where it begins), of a JSON record its own words."""
+    """The message of ``example`` (``template`` shows its beginning); of a JSON record the inner message."""
     text = _message_of_json(example) or example
     opening = _PARAMETER.split(template, maxsplit=1)[0].strip()
     place = text.find(opening) if len(opening) >= OPENING else -1
@@ -45,8 +45,8 @@ def quote(example: str, template: str = "", width: int = 140) -> str:
 
 
 def clause(line: str, fault: str) -> str:
-    """The clause of ``line`` around its telling words ``fault``, fit to stand in a sentence: without brackets, source
-    files and numbers of processes. Empty where nothing is left that says something by itself.
+    """The clause of ``line`` around the words ``fault``, in a form for a sentence: without brackets, source files and
+    process numbers. Empty if no meaningful text is left.
     """
     text, words = plain(_message_of_json(line) or line), plain(fault)
     start = text.find(words)
@@ -62,7 +62,7 @@ def clause(line: str, fault: str) -> str:
 
 
 def telling(line: str) -> str:
-    """The longest clause of ``line`` that can stand in a sentence, an exception with its message; empty if none can."""
+    """The longest clause of ``line`` that fits into a sentence, an exception with its message; empty if none does."""
     text = plain(_message_of_json(line) or line)
     while (bare := _BRACKETED.sub(" ", text)) != text:
         text = bare
@@ -74,7 +74,7 @@ def telling(line: str) -> str:
 
 
 def _bare(said: str) -> str:
-    """Words without brackets and source files; empty where they are no clause."""
+    """Words without brackets and source files; empty if they are no clause."""
     while (bare := _BRACKETED.sub(" ", said)) != said:
         said = bare
     said = _LAST_PATH.sub("", said)
@@ -95,7 +95,7 @@ def clip(text: object, width: int) -> str:
 
 
 def plain(text: str) -> str:
-    """One line without what only a terminal understands."""
+    """One line without control sequences of a terminal."""
     return " ".join(_CONTROL.sub("", ANSI.sub("", text)).split())
 
 

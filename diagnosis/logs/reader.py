@@ -1,8 +1,8 @@
 """One log, read once: bytes → lines → header and masked message → ``columns.parquet`` and ``uniques.parquet``.
 
-What a block tells without its predecessors is prepared first (``prepared``): blocks side by side, mostly without the
-interpreter's lock, and many small files as one block. What needs the lines before is absorbed in order. Cost: O(bytes)
-plus O(distinct keys).
+Facts that need no predecessors are prepared first (``prepared``): blocks in parallel, mostly without the interpreter's
+lock, and many small files as one block. Facts that need earlier lines are added in order. Cost: O(bytes) plus
+O(distinct keys).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from diagnosis.logs.tables import EXAMPLE_CHARS, UNIQUES, columns_of, since_boot
 from diagnosis.model import Level
 
 _WORKERS = 2
-#: Logs of at most so many lines are encoded in memory.
+#: Logs of at most this many lines are encoded in memory.
 _SMALL_ROWS = 1 << 13
-#: Rows kept in memory before they are put aside in a file.
+#: Maximum number of rows in memory before they are written to a temporary file.
 _PART_ROWS = 1 << 19
-#: Distinct messages of one artifact without a level or code; further ones are counted by their first words, of which
-#: as many are told apart, and beyond that as one. Messages with a code, warnings and errors have as much room again.
+#: Distinct messages of one artifact without a level or code; further ones are counted by their first words, up to the
+#: same number, and all others as one. Messages with a code, warnings and errors have the same limits of their own.
 MOST_MESSAGES = 100_000
 _ORDINARY, _TELLING, _OPENINGS = range(3)
 _NOBODY = dict.fromkeys(headers.PARTS, "")
@@ -47,7 +47,7 @@ class LogReader:
         self.time_zone = time_zone
         self.sources = Sources(path, node)
         self.lines = 0
-        self.year: int | None = None  # of the first stamp that names one
+        self.year: int | None = None  # of the first stamp with a year
         self.year_hint = year
         self.has_yearless = False
         self.since_boot = 0  # lines dated from boot
@@ -70,7 +70,7 @@ class LogReader:
         self._parts: list[Path] = []
 
     def read(self, blocks: Iterable[lines.Block]) -> None:
-        """Reads all blocks: two are prepared at a time, and absorbed in order. A file of one block starts no
+        """Reads all blocks: two are prepared at a time, and added in order. A file of one block starts no
         threads.
         """
         source = iter(blocks)
@@ -93,7 +93,7 @@ class LogReader:
         return prepare(block, self.time_zone)
 
     def take(self, prepared: Prepared) -> None:
-        """Adds a block's lines to those taken before: sources in order of appearance, records, counts."""
+        """Adds a block's lines to the earlier ones: sources in order of appearance, records, counts."""
         rows, facts, time = prepared.rows, prepared.facts, prepared.time
         size = len(time)
         index = np.array([0, *(self.sources.index(**(_NOBODY | said)) for said in prepared.said)], np.uint16)
@@ -112,7 +112,7 @@ class LogReader:
             self.year = int(time[dated].astype("datetime64[ns]").astype("datetime64[Y]").astype(int)[0]) + 1970
         self._tally(prepared)
         stamps = pl.Series("time", time)
-        # Series by series: a dictionary with a schema costs more than reading a small log.
+        # One series after another: a dictionary with a schema costs more than reading a small log.
         frame = pl.DataFrame(
             [
                 pl.Series("line", line),
@@ -161,8 +161,9 @@ class LogReader:
         np.maximum.at(self._worst, places, prepared.worst)
 
     def _fold(self, prepared: Prepared, masked: npt.NDArray[np.uint64], fresh: list[int]) -> dict[int, str]:
-        """Counts fresh messages by kind. Those beyond the limit of their kind take the id of their first words, which
-        is set in ``masked`` and whose text is returned."""
+        """Counts fresh messages by kind. Messages beyond the limit of their kind get the id of their first words, which
+        is set in ``masked`` and whose text is returned.
+        """
         rows = prepared.first[fresh]
         is_telling = (prepared.facts.level[rows] >= Level.WARNING) | (prepared.facts.coded[rows] != known.PLAIN)
         beyond: list[int] = []
@@ -217,7 +218,7 @@ class LogReader:
 
     @property
     def boot(self) -> int | None:
-        """When the kernel booted whose lines count from there, ns UTC."""
+        """The boot time (ns UTC) of the kernel whose lines count from boot."""
         return boots.settle(self._boots)
 
     @property
@@ -227,5 +228,5 @@ class LogReader:
 
     @property
     def used_year(self) -> int | None:
-        """The year that stamps without one were given, or None if there were none or no year is known."""
+        """The year that was given to stamps without one, or None if there were none or no year is known."""
         return (self.year or self.year_hint) if self.has_yearless else None

@@ -1,8 +1,8 @@
 """Multi-line records: a traceback or a stack dump is one record of many lines.
 
 Whether a line can continue its predecessor is a property of the line alone (its ``flags``); which record it then
-belongs to follows from the order of the lines of one source. That keeps byte ranges independent: merging them only
-repeats the cheap second half.
+belongs to follows from the order of the lines of one source. So byte ranges are independent: merging them repeats only
+the cheap second half.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from diagnosis.logs.patterns import Form, same
 
 #: Bits of the column ``flags``.
 INDENTED = 1  # begins with white space and states no time of its own
-OPENER = 2  # begins a record that indented lines continue to explain: "Traceback …", "Call Trace:"
+OPENER = 2  # begins a record that indented lines continue: "Traceback …", "Call Trace:"
 CLOSER = 4  # may end a traceback: "ValueError: …"
 BLANK = 8
 YEARLESS = 16  # its time stamp names no year
@@ -36,8 +36,8 @@ _CONTINUES = (
 
 
 def flags(message: pl.Expr, style: pl.Expr, form: Form = same) -> pl.Expr:
-    """Flags of normalised messages (header taken off, leading white space kept); ``style`` is null where the line
-    states no time.
+    """Flags of normalised messages (without header, with leading white space); ``style`` is null if the line states no
+    time.
     """
     bits = (
         pl.when(message.str.contains(form(_CONTINUES))).then(INDENTED).otherwise(0)
@@ -49,7 +49,7 @@ def flags(message: pl.Expr, style: pl.Expr, form: Form = same) -> pl.Expr:
 
 
 class Records:
-    """Gives each line its record; carries the open record of every source from block to block."""
+    """Gives each line its record; keeps the open record of every source from block to block."""
 
     def __init__(self) -> None:
         # of each source: its record (0: none yet), whether an opener began it, whether its last line was indented
@@ -87,9 +87,10 @@ def _assign(  # noqa: PLR0917
         said = flags[row]
         is_indented = said & INDENTED != 0
         if is_indented and record[one] != 0:
-            pass  # continues what is open, or the last line
+            pass  # continues the open record, or the last line
         elif not is_indented and was_indented[one] and is_open[one] and said & CLOSER != 0:
-            is_open[one] = False  # a closing line begins no record: it and what is indented below it end the traceback
+            # a closing line begins no record: it and the indented lines below it end the traceback
+            is_open[one] = False
         else:
             record[one] = line[row]
             is_open[one] = said & OPENER != 0

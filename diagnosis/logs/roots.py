@@ -1,8 +1,7 @@
-"""Which events are the root: the strongest that rules, history, time and place leave standing, and what belongs to
-the same cause.
+"""Chooses the root events: the strongest after rules, history, time and place, and others of the same cause.
 
-An event loses weight when healthy jobs survived it, when training went on after it, and when it comes after the cascade
-has begun. The strongest event left leads; others join it when they speak of the same nodes, or of the same kind of
+An event loses weight if healthy jobs survived it, if training went on after it, or if it comes after the first
+consequence. The strongest remaining event leads; others join it if they are on the same nodes, or of the same kind of
 cause.
 """
 
@@ -25,28 +24,29 @@ from diagnosis.model import Level, Role
 
 AT: Final = thresholds.of("roots")
 
-#: The machine on which a scheduler's step daemon writes that a job was ended, whoever was the reason.
+#: A step daemon of the scheduler that reports the end of a job; its machine need not be the reason.
 SAID_ON: Final = words.regex("phrases", "ended_on")
 #: A rank that a line names.
 RANK: Final = words.regex("phrases", "rank")
-#: Words for something that goes wrong, in lines that state no level.
+#: Words for problems, in lines without a level.
 ILL: Final = words.pattern("phrases", "ill")
-#: A line of source that a traceback quotes below its frame: as far in as only it stands, behind any prefix.
+#: A line of source that a traceback quotes below its frame: recognised by its indentation, after any prefix.
 QUOTED_CODE: Final = words.pattern("phrases", "quoted_code")
 CANCELLED: Final = "platform.scheduler.cancelled"
 #: Kernel boot banner.
 BOOT: Final = words.pattern("phrases", "kernel_boot")
 DIED: Final = "hardware.host.killed"
 _SIGNALLED: Final = words.pattern("phrases", "killed_by_signal")
-#: How a launcher tells that a worker ended with a code or by a signal.
+#: A launcher's message that a worker ended with a code or by a signal.
 DEATH: Final = words.pattern("phrases", "worker_ended")
 
 
 @dataclass(frozen=True)
 class Roots:
-    """``leader``: event number or None; ``members``: all root events; ``weights`` by event; ``nodes``: where the cause
-    lies (empty: everywhere or nowhere); ``is_wide``: seen on most nodes; ``t0``: when it began (ns); ``by``: the
-    fallback that found it, if one did."""
+    """``leader``: event number or None; ``members``: all root events; ``weights`` by event; ``nodes``: the nodes of the
+    cause (empty: everywhere or nowhere); ``is_wide``: on most nodes; ``t0``: its start (ns); ``by``: the fallback that
+    found it, if any.
+    """
 
     leader: int | None = None
     members: tuple[int, ...] = ()
@@ -75,19 +75,18 @@ def weigh(
     is_slow: bool,
     is_dated: bool = True,
 ) -> pl.Series:
-    """The weight of each event as a root candidate, before its relation to others is looked at.
-
-    ``recovered``: training went on after it; ``doubtful``: it may have; ``total``: nodes of the job; ``healthy``: jobs
-    it is compared with; ``since``: unknown signs count from this time on (ns); ``is_slow``: the job had become slow,
-    so that cancelling it was no cause; ``is_dated``: the consequence's lines state their time, else it is the least
-    possible one, and nothing is known to come after it.
+    """The weight of each event as a root candidate, before it is compared with others. ``recovered``: training went on
+    after it; ``doubtful``: perhaps it did; ``total``: nodes of the job; ``healthy``: jobs for comparison; ``since``:
+    unknown signs count from this time on (ns); ``is_slow``: the job had become slow, so that cancelling it was no
+    cause; ``is_dated``: the consequence's lines state their time; else the time is a lower bound, and no event is known
+    to come after it.
     """
     is_rare = (pl.col("n_nodes") > 0) & (pl.col("n_nodes") <= stats.most_of_few(total))
     is_few = is_rare | (pl.col("n_nodes") == 0)
     by = pl.when("is_stamped").then(pl.col("first_at")).otherwise(pl.col("until_at").fill_null(2**62))
     is_late_enough = pl.lit(since is not None) & (by >= (since or 0))
     is_loud = (pl.col("level") >= Level.WARNING.value) & is_rare & pl.col("is_stamped")
-    # a line that calls itself nothing and has no time must at least say that something went wrong
+    # a line without level and time must at least contain a word for a problem
     is_ill = pl.col("example").str.contains(ILL) & is_few
     is_sign = (
         is_late_enough
@@ -121,7 +120,7 @@ def weigh(
         .then(AT.unknown_sign)
         .otherwise(0.0)
     )
-    # everybody's word of broken communication beside everybody's known consequences is one more of them
+    # broken communication on all nodes is a consequence if all nodes also print known consequences
     is_echo = (
         has_trait(events, "communication")
         & (pl.col("strength") == "weak")
@@ -132,7 +131,7 @@ def weigh(
     base = pl.when(is_echo).then(base * AT.echo).otherwise(base)
     late = pl.lit(1.0)
     if consequence_at is not None and is_dated:
-        # a line that no rule knows is a cause only if it comes first
+        # a line without a rule is a cause only if it comes first
         slack = pl.when(base == AT.unknown_sign).then(AT.sign_late_s).otherwise(AT.late_s) * SECOND
         is_late = pl.col("first_at").is_not_null() & (pl.col("first_at") > consequence_at + slack)
         late = pl.when(is_late).then(AT.late).otherwise(1.0)
@@ -161,7 +160,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
     total = len(catalogue.nodes)
     places = _places(catalogue, events["event"].to_list(), named)
     ranked = _ranked(events, places, total)
-    # what mere signs say of most nodes is no matter of the one that stands out beside it
+    # weak signs of most nodes do not join the cause of one node
     of_most = [r for r in ranked if 2 * len(places[r["event"]]) > total > 2 and _is_near(r, ranked[0])]
     if ranked[0]["weight"] <= AT.unknown_sign and of_most:
         ranked = [of_most[0], *(r for r in ranked if r is not of_most[0])]
@@ -179,7 +178,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
         same_kind = _kind(row["category"]) == _kind(lead["category"])
         if is_narrow:
             joins = bool(here & home) or (not here and same_kind)
-            # a wide weak error beside a narrow cause is its echo
+            # a weak error of most nodes is the echo of a cause on few nodes
             joins = joins and (stats.minority(len(here), total) or same_kind)
         else:
             joins = same_kind or _begins_alike(row["template"], lead["template"])
@@ -213,8 +212,9 @@ def has_wide_echo(events: pl.DataFrame, nodes: int) -> bool:
 
 
 def _home(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[int, set[str]]) -> set[str]:
-    """Where the leader's rule was seen in wordings that share nodes: variants of one message must not look like a
-    matter of few nodes."""
+    """The nodes of the leader's rule, over all wordings that share nodes: variants of one message must not look like
+    events of few nodes.
+    """
     home = set(places[lead["event"]])
     kin = [
         places[r["event"]]
@@ -234,11 +234,11 @@ def _home(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[in
 def _first_hand(
     catalogue: Catalogue, lead: dict[str, Any], home: set[str], members: list[int], signs: set[int]
 ) -> list[int]:
-    """What the faulty node alone says of the same cause at its time: confirmations of its kind, and roots that gave
-    way to the leader.
+    """Messages about the same cause that only the faulty node prints at that time: confirmations of its kind, and roots
+    that yielded to the leader.
 
-    A process on the node that reports the fault in its own words tells the cause at first hand; the same words
-    elsewhere are echoes. ``signs``: events that no rule knows but that weigh.
+    A process on the node that reports the fault in its own words is a first-hand report; the same words elsewhere are
+    echoes. ``signs``: events without a rule but with a weight.
     """
     is_kin = (
         (pl.col("role").is_null() & pl.col("event").is_in(list(signs)))
@@ -259,8 +259,8 @@ def _first_hand(
 
 
 def _gave_way(catalogue: Catalogue, lead: dict[str, Any], home: set[str], members: list[int]) -> list[int]:
-    """Of a cause of many nodes, what the same ones say of it in words that yield to the leader's: before it, or where
-    other nodes do not say it. What everybody says afterwards is an echo.
+    """Messages of the same nodes that yield to the leader's rule: before it, or if other nodes do not print them. A
+    later message of all nodes is an echo.
     """
     rows = catalogue.events.filter(
         (pl.col("own_role") == Role.ROOT.value)
@@ -283,8 +283,7 @@ def _gave_way(catalogue: Catalogue, lead: dict[str, Any], home: set[str], member
 
 
 def without_summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of the lines by which a launcher tells that a worker died, only the first kind: the summary at its end repeats
-    it."""
+    """Of a launcher's messages that a worker died, only the first kind: the summary at its end repeats it."""
     told = [r for r in rows if re.search(DEATH, r["example"])]
     if len(told) < 2:
         return rows
@@ -293,8 +292,9 @@ def without_summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) -> list[dict[str, Any]]:
-    """Heaviest first; among equals the one whose nodes have more to say, the narrow before the wide, the earlier
-    before the later. A line without a time comes before the next one that has one, and before later lines."""
+    """Heaviest first; among equals the one whose nodes have more candidates, then fewer nodes before more, then earlier
+    before later. A line without a time comes before the next one with a time, and before later lines.
+    """
     rows = list(events.iter_rows(named=True))
     said: dict[str, float] = {}
     for row in rows:
@@ -320,7 +320,7 @@ def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) ->
 
 
 def _kind(category: str | None) -> str | None:
-    """The matter that a category speaks of: causes of one matter are of one kind."""
+    """The subject of a category: causes with one subject are of one kind."""
     return taxonomy.load().get(category).matter if category else None
 
 
@@ -330,14 +330,15 @@ def _begins_alike(one: str, other: str, words: int = 4) -> bool:
 
 
 def _is_near(row: dict[str, Any], lead: dict[str, Any]) -> bool:
-    """Whether an event may lie around the leader; the time of one without stamps is only known to lie between two
-    others."""
+    """Whether an event may be near the leader in time; for an event without stamps only a lower and an upper bound are
+    known.
+    """
     (low, high), (lead_low, lead_high) = _window(row), _window(lead)
     return bool(low <= lead_high + AT.after_s * SECOND and high >= lead_low - AT.before_s * SECOND)
 
 
 def _window(row: dict[str, Any]) -> tuple[float, float]:
-    """Within what times (ns) the first line of an event was written."""
+    """The bounds (ns) of the time of an event's first line."""
     low = row["first_at"]
     if low is None:
         return float("-inf"), float("inf")
@@ -347,8 +348,9 @@ def _window(row: dict[str, Any]) -> tuple[float, float]:
 
 
 def _places(catalogue: Catalogue, events: list[int], named: Mapping[int, tuple[str, ...]]) -> dict[int, set[str]]:
-    """The nodes of each event: who wrote it, else whom it names. Where a scheduler's daemon writes that a job was
-    ended is no matter."""
+    """The nodes of each event: those that wrote it, else those that it names. The machine of a scheduler's daemon that
+    reports the end of a job does not count.
+    """
     elsewhere = catalogue.events.filter(pl.col("example").str.contains(SAID_ON.pattern))["event"]
     rows = (
         catalogue.cells.filter(pl.col("event").is_in(events) & ~pl.col("event").is_in(elsewhere.implode()))

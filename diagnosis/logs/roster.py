@@ -1,8 +1,8 @@
 """Machines and ranks as the job's own log states them: node lists, launchers' tables, libraries' start-up lines.
 
-A name that a scheduler, a launcher or a communication library states is a machine's, whatever it looks like. The
-statements are data (``rosters.toml``). Rank to node comes from tables and from tasks that the launcher names, or, where
-ranks per node are stated and the node list is whole, by arithmetic.
+A name that a scheduler, a launcher or a communication library states is a machine, in any form. The
+statements are data (``rosters.toml``). Rank to node comes from tables and from tasks that the launcher names. If ranks
+per node are stated and the node list is complete, it is computed.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from diagnosis.logs import homes, hosts, progress
 from diagnosis.logs.events import LogTable
 from diagnosis.model import ReadRange
 
-#: Nodes and ranks of one job: more than any job has, so that a stated range bounds no memory.
+#: Maximum number of nodes and ranks of one job: more than any job has, so that a stated range cannot fill the memory.
 MOST: Final = 65_536
-#: Lines read back for statements, and characters of each.
+#: Maximum number of lines read for statements, and of characters of each.
 LINES: Final = 4_096
 CHARACTERS: Final = 16_384
-#: What even a table calls a machine without meaning one.
+#: Names in tables that are no machines.
 NOWHERE: Final = frozenset({"localhost", "host", "node", "none", "null", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104
 _LOOKS_LIKE_ONE: Final = re.compile(r"(?=.*\d)[A-Za-z0-9][\w.:\-]{2,}")
 _RANGE: Final = re.compile(r"([^\[\],]*)(?:\[([\d,\-]+)\])?([^,\[\]]*)")
@@ -48,7 +48,7 @@ class Statement:
 @dataclass(frozen=True)
 class Roster:
     """``nodes`` in the order in which they are stated, ``node_of``: rank to node, ``task_of``: a launcher's task to
-    node, ``per_node``: ranks per node where stated, ``home_of_pod``: pod to the node that it was assigned to."""
+    node, ``per_node``: ranks per node if stated, ``home_of_pod``: pod to the node that it was assigned to."""
 
     nodes: tuple[str, ...] = ()
     node_of: Mapping[int, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Roster:
     home_of_pod: Mapping[str, str] = field(default_factory=dict)
 
     def home_of_rank(self) -> dict[int, str]:
-        """Rank to node: as stated, the rest by arithmetic where the stated ones agree with it.
+        """Rank to node: as stated, the rest computed if the stated ones agree with the computation.
 
         A launcher's tasks are ranks unless each starts the workers of a whole node: then they count nodes.
         """
@@ -105,7 +105,7 @@ def _statement(row: Mapping[str, Any]) -> Statement:
 
 
 def of_lines(lines: Iterable[str]) -> Roster:
-    """What these lines, in the order of their file, state. Linear in them; never more than :data:`MOST` names."""
+    """The statements of these lines, in the order of their file. Linear in them; never more than :data:`MOST` names."""
     said = statements()
     nodes: dict[str, None] = {}
     node_of: dict[int, str] = {}
@@ -135,7 +135,7 @@ def of_lines(lines: Iterable[str]) -> Roster:
                 if names and rank:
                     _keep_rank(node_of, rank, names[0])
                 if names and parts.get("pod") and len(home_of_pod) < MOST:
-                    home_of_pod[parts["pod"]] = names[0]  # where it was assigned last
+                    home_of_pod[parts["pod"]] = names[0]  # the last assignment
                 for task in _numbers(parts["tasks"]) if names and parts.get("tasks") else ():
                     _keep_rank(task_of, str(task), names[0])
                 if one.rank_below is not None and names:
@@ -185,7 +185,7 @@ def _keep_rank(node_of: dict[int, str], rank: str, node: str) -> None:
 
 
 def read(table: LogTable, read: ReadRange) -> Roster:
-    """What a job's logs state. Only lines whose message holds a telling word are read back, at most
+    """The statements of a job's logs. Only lines whose message holds a word of a statement are read, at most
     :data:`LINES`."""
     said = statements()
     words = sorted({word for one in (*said.naming, *said.counting) for word in one.needs})
@@ -195,7 +195,7 @@ def read(table: LogTable, read: ReadRange) -> Roster:
 
 
 def _matches(said: Statements) -> pl.Expr:
-    """Messages whose example one of the statements matches: a word alone, such as "rank", is in every other line."""
+    """Messages whose example one of the statements matches: a single word, such as "rank", is in half of all lines."""
     every = [one.pattern for one in (*said.naming, *said.counting)]
     every += [one.rank_below for one in said.naming if one.rank_below]
     return pl.col("example").map_elements(
@@ -218,7 +218,7 @@ def applied(
     if not found.nodes:
         return table, found
     machines = set(found.home_of_pod.values())
-    # a pod is where its writers say that they are, the machine is what fails; one machine for all tells them not apart
+    # writers in a pod name the pod, but the machine fails; one machine for all pods does not distinguish them
     if len(machines) > 1 or len(found.home_of_pod) == 1:
         table = replace(table, sources=table.sources.with_columns(pl.col("node").replace(dict(found.home_of_pod))))
     home = found.home_of_rank() | dict(node_of)
@@ -231,7 +231,8 @@ def applied(
 
 
 def named_in(text: str, known: Mapping[str, str]) -> set[str]:
-    """Machines that a statement in a text names ("Node failure on a"), as far as they are ``known`` (names and
-    addresses to machines); else those whose whole name stands in it."""
+    """Machines that a statement in a text names ("Node failure on a"), if they are ``known`` (names and addresses to
+    machines); else those whose whole name occurs in it.
+    """
     stated = {known[name] for name in of_lines([text]).nodes if name in known}
     return stated or hosts.names_in(text, known)

@@ -1,10 +1,10 @@
-"""What has to look at every byte of a log, in one pass of machine code: line ends, keys, times, ranks.
+"""The steps that read every byte of a log, in one pass of compiled code: line ends, keys, times, ranks.
 
 A line's *key* hashes its bytes with every run of digits, every hexadecimal word and every UUID, taken as one ``0``; a
 word is hexadecimal if it is ``0x…`` or has only hexadecimal digits and begins with a decimal one or holds two runs of
-them. Lines with equal keys are equal but for their numbers, so everything that does not depend on numbers is worked out
-once per key (``mask.normalise`` is the same function written as patterns). All kernels take UTF-8 ``data`` and the
-``start`` and ``end`` of each line in it.
+them. Lines with equal keys differ only in numbers, so everything that does not depend on numbers is computed once per
+key (``mask.normalise`` is the same function written as patterns). All kernels take UTF-8 ``data`` and the ``start`` and
+``end`` of each line in it.
 """
 
 # Kernels take flat arrays and return early.
@@ -26,7 +26,7 @@ _SEED = np.uint64(0xCBF29CE484222325)
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
 
 
-# Classes of bytes: what they do to the word that is being read.
+# Classes of bytes: their effect on the current word.
 _OTHER, _DIGIT, _HEX, _LETTER, _NEWLINE = range(5)
 
 
@@ -50,7 +50,7 @@ _CLASS = _classes()
 
 @compiled
 def _is_uuid(data: Bytes, classes: Bytes, at: int) -> bool:
-    """Whether the 36 bytes at ``at``, the last 12 of which are a word, are a UUID that stands by itself."""
+    """Whether the 36 bytes at ``at``, the last 12 of which are a word, are a separate UUID."""
     if (at > 0 and data[at - 1] == 45) or (at + 36 < len(data) and data[at + 36] == 45):
         return False
     for index in range(at, at + 36):
@@ -67,13 +67,13 @@ def _is_uuid(data: Bytes, classes: Bytes, at: int) -> bool:
 def _keys(data: Bytes, classes: Bytes, end: Places, key: npt.NDArray[np.uint64]) -> int:
     line = 0
     value = _SEED
-    before = _SEED  # the value before the word that is being read
-    uuid_at = -99  # where the last word of eight bytes and a dash begins
+    before = _SEED  # the value before the current word
+    uuid_at = -99  # start of the last word of eight bytes and a dash
     before_uuid = _SEED
     runs = 0  # of digits in that word
     size_of_word = 0
     least = 1  # bytes of a word that is longer than its ``0``, or its ``0x``
-    is_letters = False  # it holds some that no number has
+    is_letters = False  # it holds bytes that no number has
     last = _OTHER
     size = len(data)
     for index in range(size + 1):
@@ -130,8 +130,8 @@ def _keys(data: Bytes, classes: Bytes, end: Places, key: npt.NDArray[np.uint64])
 
 
 def keys(data: Bytes, end: Places, key: npt.NDArray[np.uint64]) -> int:
-    """Fills ``end`` (where each line's newline is) and ``key`` as far as they reach; returns the number of lines. A
-    last line needs no newline. O(bytes).
+    """Fills ``end`` (the position of each line's newline) and ``key`` up to their length; returns the number of lines.
+    A last line needs no newline. O(bytes).
     """
     return _keys(data, _CLASS, end, key)
 

@@ -1,4 +1,4 @@
-"""What a human reads first: the headline, what was observed, what is inferred from it, what was missing."""
+"""The sentences of the report: the headline, observations, inferences, and missing evidence."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _STAGE: Final = {
 def headline(logs: LogDiagnosis, accused: Sequence[str] = (), stacks: str = "") -> str:
     """One sentence as an engineer would write it.
 
-    ``accused``: the nodes that all evidence together accuses. ``stacks``: what the stacks say, which leads where no
-    line of the logs names a cause.
+    ``accused``: the nodes that all evidence together accuses. ``stacks``: the finding of the stacks, which comes first
+    if no line of the logs names a cause.
     """
     if not logs.is_failure:
         return {
@@ -66,7 +66,7 @@ def headline(logs: LogDiagnosis, accused: Sequence[str] = (), stacks: str = "") 
 
 
 def beside_said(said: str, logs: LogDiagnosis | None, told: str) -> str:
-    """The headline ``told`` behind what people ``said`` of the outcome, where the logs tell another: both stand."""
+    """The headline ``told`` after the outcome that people ``said``, if the logs show another one: both are stated."""
     if logs is None or said in ("", logs.outcome) or "running" in (said, logs.outcome):
         return told
     if said == "succeeded" and logs.is_failure:
@@ -77,8 +77,9 @@ def beside_said(said: str, logs: LogDiagnosis | None, told: str) -> str:
 
 
 def _quoted(logs: LogDiagnosis, roots: Sequence[LogEvent], said: str) -> str:
-    """The telling clause of the first root line, or of the line that stands in for one; nothing where it only repeats
-    what was ``said``."""
+    """The informative clause of the first root line, or of its fallback; nothing if it only repeats what was
+    ``said``.
+    """
     first = logs.lines[:1]
     stand_in = next((e for e in logs.events if first and first[0] in e.lines), None)
     event = roots[0] if roots else stand_in
@@ -94,7 +95,7 @@ def _where(logs: LogDiagnosis) -> str:
 
 
 def _since(logs: LogDiagnosis) -> str:
-    """Of a hang that nothing explains: since when there was no progress, and how long until something ended."""
+    """For an unexplained hang: the time of the last progress, and the duration until something ended."""
     beats = [beat for beat in logs.timeline.get("iterations") or () if beat["t"] is not None]
     if not beats:
         return ""
@@ -113,7 +114,7 @@ def _aftermath(logs: LogDiagnosis, roots: Sequence[LogEvent]) -> str:
         return ""
     widest = max(cascades, key=lambda e: (e.nodes, e.count))
     home = set().union(*(set(e.node_names) for e in roots)) if roots else set()
-    # Names are listed of some nodes only; no more others than the job has can follow.
+    # Only some node names are listed; the number of others cannot exceed that of the job.
     others = min(widest.nodes - len(home & set(widest.node_names)), widest.of_nodes - len(home))
     if others < 2 or widest.first_at is None:
         return ""
@@ -131,7 +132,7 @@ def _later(seconds: float) -> str:
 
 
 def observed(case: Case, when: Moment, where: Place, roots: Sequence[LogEvent]) -> tuple[str, ...]:
-    """Facts only: what stands in the evidence."""
+    """Only facts that are in the evidence."""
     out = []
     for event in roots[:4]:
         at = f"{event.lines[0].file}:{event.lines[0].line}" if event.lines else ""
@@ -157,7 +158,7 @@ def observed(case: Case, when: Moment, where: Place, roots: Sequence[LogEvent]) 
 
 
 def _fell_silent(case: Case, when: Moment) -> tuple[str, ...]:
-    """The few ranks of a hang whose last line came well before that of the others."""
+    """The few ranks of a hang whose last line came well before the last lines of the others."""
     if when.symptom != "hang" or when.ended_at is None:
         return ()
     own = case.catalogue.cells.filter(pl.col("last_at") < when.ended_at).drop_nulls("rank")
@@ -176,7 +177,7 @@ def _fell_silent(case: Case, when: Moment) -> tuple[str, ...]:
 
 
 def odd(iterations: Sequence[tuple[int, float]]) -> tuple[str, ...]:
-    """Iterations that print something else than those before them, the oddest few."""
+    """The few iterations that differ most from those before them."""
     if not iterations:
         return ()
     iterations = _aperiodic(iterations)
@@ -201,7 +202,7 @@ def _aperiodic(iterations: Sequence[tuple[int, float]]) -> list[tuple[int, float
 
 
 def slow_phase(logs: LogDiagnosis) -> str:
-    """The clause on iterations that took longer for a while; empty where none did."""
+    """The clause about iterations that took longer for some time; empty if there are none."""
     if logs.slow_phase is None:
         return ""
     first, last, ratio = logs.slow_phase
@@ -209,7 +210,7 @@ def slow_phase(logs: LogDiagnosis) -> str:
 
 
 def inferred(case: Case, when: Moment, where: Place, verdict: Verdict, roots: Sequence[LogEvent]) -> tuple[str, ...]:
-    """Conclusions, each with what it rests on."""
+    """Conclusions, each with its basis."""
     tree = taxonomy.load()
     out = [_cause(tree.get(verdict.id).title, verdict.confidence)]
     if verdict.runner_up and verdict.runner_up[1] > 0.02:
@@ -235,7 +236,7 @@ def inferred(case: Case, when: Moment, where: Place, verdict: Verdict, roots: Se
 
 
 def _cause(title: str, confidence: float) -> str:
-    """The cause in words that are as sure as the figure."""
+    """The cause, in words that match its probability."""
     if confidence >= AT.sure:
         return f"Cause: {title} ({confidence:.0%} sure)."
     if confidence >= classify.AT.conclusive:
@@ -244,7 +245,7 @@ def _cause(title: str, confidence: float) -> str:
 
 
 def _either(verdict: Verdict) -> str:
-    """How sure the group is that both candidates belong to: they exclude each other, so their shares add up."""
+    """The probability of the group of both candidates: they exclude each other, so their shares add up."""
     if verdict.runner_up is None:
         return ""
     group = verdict.id.rpartition(".")[0]
@@ -255,7 +256,7 @@ def _either(verdict: Verdict) -> str:
 
 
 def healthy(case: Case) -> tuple[str, ...]:
-    """What is told of a job without failure."""
+    """The sentence about a job without failure."""
     out = [f"Outcome: {case.ending.outcome}, because {case.ending.reason}."]
     if case.progress.last is not None:
         out.append(f"The last {case.progress.kind} that the logs show is {case.progress.last:,}.")
@@ -273,7 +274,7 @@ def healthy(case: Case) -> tuple[str, ...]:
 
 
 def missing(case: Case) -> tuple[str, ...]:
-    """What would have made the answer surer."""
+    """Evidence that would have made the answer surer."""
     out = []
     nodes = case.catalogue.nodes
     expected = case.inventory.nodes or case.hints.nodes

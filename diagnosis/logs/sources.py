@@ -1,4 +1,4 @@
-"""Who wrote a line: the node and the rank, from the path, a prefix or the line itself."""
+"""The writer of a line: its node and rank, from the path, a prefix or the line itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KERNEL_TAIL = re.compile(
     r"[-_.](?:dmesg|kern(?:el)?|syslog|messages|journal|var-log)$|^(?:dmesg|kern(?:el)?|syslog|journal)[-_.]",
     re.IGNORECASE,
 )
-#: What numbers the writers of one machine behind its name ("cn17-task2", "node3_rank21").
+#: Suffixes that number the writers of one machine ("cn17-task2", "node3_rank21").
 _WRITER_TAIL = re.compile(r"[-_.](?:local[-_]?|global[-_]?)?(?:rank|task|proc|process)[-_.]?\d{1,7}$", re.IGNORECASE)
 _EXTENSION = re.compile(
     r"[-_]json(?=\.log$|$)|\.(?:log|txt|out|err|gz|bz2|xz|zst|zstd|json|jsonl|dmesg|journal|syslog|kern|stdout|stderr|\d{1,2})$",
@@ -37,19 +37,19 @@ _NOT_HOST = re.compile(
     re.IGNORECASE,
 )
 
-#: What schedulers put before the machine in names of output files: the job's name and number ("%x.%j.%N").
+#: The parts before the machine in schedulers' names of output files: the job's name and number ("%x.%j.%N").
 _JOB = re.compile(r".+?[-_.]\d{5,}[-_.](?=[A-Za-z])")
 
-#: Indices are 16 bits wide; further writers count as the path's.
+#: Indices are 16 bits wide; further writers count as the writer in the path.
 MAX_SOURCES = 65_535
 _LABELLED_SHARE = 0.3
-#: Confidence up to which a path's name is a node only in company of others like it.
+#: Confidence up to which a path's name is a node only if there are others like it.
 DOUBTFUL = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class PathSays:
-    """What a path tells of its writer. ``local_rank`` is a rank's number on its node (torchrun's
+    """The writer that a path states. ``local_rank`` is a rank's number on its node (torchrun's
     ``attempt_N/<local rank>/``).
     """
 
@@ -89,14 +89,14 @@ def from_path(path: str) -> PathSays:
 
 
 def _host_score(name: str) -> float:
-    """How much a path component looks like a host name, in [0, 1]."""
+    """Score of a path component as a host name, in [0, 1]."""
     if _IPV4.match(name):
         return 0.95
     if not _HOST.match(name) or _NOT_HOST.match(name) or len(name) > 80 or not any(char.isdigit() for char in name):
         return 0.0
     if _RANK.search(name) and not _HOST_WORD.search(name):
         return 0.0
-    # "gpu-node-02" begins like a machine; "sigkill_node3" only mentions one, as the name of an experiment may
+    # "gpu-node-02" begins like a machine; "sigkill_node3" only contains one, like the name of an experiment
     return 0.9 if (found := _HOST_WORD.search(name)) and found.start() == 0 else DOUBTFUL
 
 
@@ -114,7 +114,7 @@ class Sources:
         self._place: dict[Source, int] = {self.path: 0}
 
     def index(self, label: str, rank: str, local: str, host: str) -> int:
-        """Index of the writer that a line's own words name; what they leave out is filled in from the path."""
+        """Index of the writer that a line names; missing parts come from the path."""
         key = (label, rank, local, host)
         found = self._index.get(key)
         if found is not None:
@@ -140,7 +140,7 @@ class Sources:
 
 def schemed(sources: Sequence[Source], paths: Iterable[str]) -> tuple[Source, ...]:
     """The writers of one file without the ranks and doubtful nodes that only its path states, unless the job's
-    ``paths`` show a scheme: several values. The one ``rank5`` in a directory's name is the name of an experiment.
+    ``paths`` have several values. A single ``rank5`` in a directory's name is the name of an experiment.
 
     Stops at the second value; O(paths) where there is none.
     """
@@ -162,9 +162,8 @@ def schemed(sources: Sequence[Source], paths: Iterable[str]) -> tuple[Source, ..
 
 
 def without_job(named: Sequence[Sequence[Source]]) -> list[tuple[Source, ...]]:
-    """The writers of all files, whose names of machines are without the job that stands before each of them.
-
-    One and the same job and number before several names is no part of them. O(files).
+    """The writers of all files, with machine names without the job's name before them. The same job name and number
+    before several names is no part of them. O(files).
     """
     nodes = {s.node for sources in named for s in sources if s.node and _is_doubtful(s)}
     jobs = {found[0] if (found := _JOB.match(node)) else "" for node in nodes}
@@ -182,8 +181,8 @@ def _is_doubtful(source: Source) -> bool:
 def settled(sources: Sequence[Source], lines: Sequence[int]) -> tuple[Source, ...]:
     """The writers, with labels believed or not; ``lines`` counts each one's lines.
 
-    ``word3: `` in front of a few lines is wording; in front of many, or if it looks like a machine, it is who wrote
-    them. A label that is not believed leaves the line to the path's node.
+    ``word3: `` before a few lines is wording; before many lines, or if it looks like a machine, it is their writer.
+    Lines with another label belong to the path's node.
     """
     total = sum(lines)
     labelled = sum(count for source, count in zip(sources, lines, strict=True) if source.label)

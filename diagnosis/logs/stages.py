@@ -1,9 +1,9 @@
-"""Which stage of a job a line speaks of: launch, rendezvous, model_build, checkpoint_load, training, evaluation,
+"""The stage of a job that a line shows: launch, rendezvous, model_build, checkpoint_load, training, evaluation,
 checkpoint_save, shutdown.
 
-Markers name what is begun or ended in words that frameworks share ("loading checkpoint", "number of parameters",
-"evaluating"), not the lines of one framework. Stage of a traceback comes from the functions on its frames, which is
-surer than the last marker before it.
+Markers are words for beginnings and ends that frameworks share ("loading checkpoint", "number of parameters",
+"evaluating"), not the lines of one framework. The stage of a traceback comes from the functions of its frames, which is
+more reliable than the last marker before it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BEFORE_TRAINING: Final = frozenset(STAGES[:4])
 
 
 def mark(messages: pl.DataFrame) -> pl.DataFrame:
-    """Which messages are stage markers: ``masked``, ``stage``, ``is_end``. One vectorised search a pattern over
+    """The messages that are stage markers: ``masked``, ``stage``, ``is_end``. One vectorised search a pattern over
     unique messages."""
     folded = messages.select("masked", text=pl.col("text").str.head(400).str.to_lowercase())
     expr = pl.lit(None, dtype=pl.Int32)
@@ -38,14 +38,15 @@ def mark(messages: pl.DataFrame) -> pl.DataFrame:
 
 
 def of_frames(lines: list[str]) -> str | None:
-    """The stage that the frames of a traceback tell: of its rules the surest that any frame names, innermost frames
-    first in doubt."""
+    """The stage from the frames of a traceback: the most reliable rule that any frame matches, innermost frames first
+    if equal.
+    """
     rows = words.load("frames")
     return next((r.id for r in rows if any(re.search(r.pattern, line, re.IGNORECASE) for line in lines)), None)
 
 
 def after_end(stage: str, trained: bool) -> str:
-    """What goes on when ``stage`` has ended: training, if it had begun; else the preparations that follow."""
+    """The stage after the end of ``stage``: training, if it had begun; else the next preparation."""
     if stage in ("checkpoint_save", "evaluation"):
         return "training"
     return "training" if trained else "model_build"

@@ -1,4 +1,4 @@
-"""The two tables of a parsed log: their schemas, and how parts of them are put together."""
+"""The two tables of a parsed log: their schemas, and how their parts are joined."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ COLUMNS: dict[str, pl.DataType] = {
     "line": pl.UInt32(),  # 1-based
     "offset": pl.UInt64(),  # of its first byte
     "length": pl.UInt32(),  # bytes without the newline
-    "record": pl.UInt32(),  # first line of the multi-line record that it belongs to
-    "time": pl.Int64(),  # ns UTC, null where the line states none
+    "record": pl.UInt32(),  # first line of its multi-line record
+    "time": pl.Int64(),  # ns UTC, null if the line states none
     "source": pl.UInt16(),  # index into Parsed.sources
     "level": pl.UInt8(),  # model.Level
     "flags": pl.UInt8(),  # records.INDENTED | ...
@@ -56,7 +56,7 @@ def write_small(columns: pl.DataFrame, uniques: pl.DataFrame, targets: tuple[Pat
 
 
 def write_part(rows: pl.DataFrame, target: Path) -> None:
-    """Puts rows of ``COLUMNS`` aside until :func:`write_columns`; written and read back at the speed of the disk."""
+    """Stores rows of ``COLUMNS`` in a part file until :func:`write_columns`, at the speed of the disk."""
     rows.write_ipc(target, compression="uncompressed")
 
 
@@ -66,7 +66,7 @@ def write_columns(
     year: int | None = None,
     moved: Sequence[pl.Expr] = (),
 ) -> None:
-    """Puts column parts together, streaming, applies ``moved`` (expressions over the times) and then moves year-less
+    """Joins column parts, streaming, applies ``moved`` (expressions over the times) and then moves year-less
     stamps into ``year``; part files are gone afterwards.
     """
     files = [part for part in parts if isinstance(part, Path)]
@@ -84,7 +84,7 @@ def write_columns(
 
 
 def columns_of(parts: Sequence[pl.DataFrame], year: int | None = None, moved: Sequence[pl.Expr] = ()) -> pl.DataFrame:
-    """Column parts put together in memory, as :func:`write_columns` does in a file."""
+    """Column parts joined in memory, as :func:`write_columns` does in a file."""
     frame = pl.concat(parts) if len(parts) > 1 else parts[0] if parts else pl.DataFrame(schema=COLUMNS)
     if moved:
         frame = frame.with_columns(*moved)
@@ -94,8 +94,8 @@ def columns_of(parts: Sequence[pl.DataFrame], year: int | None = None, moved: Se
 
 
 def since_boot(boot: int | None) -> tuple[pl.Expr, pl.Expr]:
-    """The columns ``time`` and ``flags`` with stamps that count from boot moved to ``boot`` (ns), or taken away where
-    it is not known. A boot told by year-less stamps makes year-less stamps.
+    """The columns ``time`` and ``flags`` with stamps that count from boot moved to ``boot`` (ns), or removed if it is
+    not known. A boot time from year-less stamps makes year-less stamps.
     """
     is_since = (pl.col("flags") & records.SINCE_BOOT) != 0
     yearless = 0 if boot is None or boot >= _new_year(NO_YEAR + 1) else records.YEARLESS
@@ -107,8 +107,8 @@ def since_boot(boot: int | None) -> tuple[pl.Expr, pl.Expr]:
 
 
 def in_year(before: int, after: int) -> pl.Expr:
-    """The column ``time`` with year-less stamps moved from one year to another; 29 February becomes 1 March where
-    there is none.
+    """The column ``time`` with year-less stamps moved from one year to another; 29 February becomes 1 March if there is
+    none.
     """
     since = pl.col("time") - _new_year(before)
     if not calendar.isleap(before):

@@ -1,14 +1,13 @@
 """Templates: the unique masked messages of a whole job, clustered once, so that every node shares their ids.
 
-Masking has already made one message out of millions of lines. What is left apart differs in words: user names, host
-names, file names, states. A word is a parameter where many different words stand in otherwise equal messages; a state
-("up", "down") has few. So, after words that hold a mask are made one wildcard, positions are opened ("holes") where at
+Masking has already made one message out of millions of lines. The remaining messages differ in words: user names, host
+names, file names, states. A position is a parameter if many different words occur there in otherwise equal messages; a
+state ("up", "down") has few. First, words with a mask become wildcards. Then positions are opened ("holes") where at
 least ``FAN`` words, or a wildcard and a word, share one context, until nothing changes.
 
-Every step looks at the *set* of messages, never at their order or number: the same messages give the same clusters, in
-whatever order artifacts come. That is the difference to Drain (He et al., ICWS 2017), whose tree depends on the order
-of arrival; the grouping by token count is Drain's, the looking for positions that vary is IPLoM's (Makanju et al., KDD
-2009).
+Every step uses the *set* of messages, never their order or number: the same messages give the same clusters for every
+order of artifacts. Drain (He et al., ICWS 2017) differs: its tree depends on the order of arrival. The grouping by
+token count comes from Drain, the search for varying positions from IPLoM (Makanju et al., KDD 2009).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _MASK = r"<(?:NUM|IP|PCI|MAC|PATH|URL|TIME|HOST)>"
 _UNIT = r"(?:[kKMGT]?i?B|[kKMGT]?i?[Bb]ytes|bytes?|[mun\u00b5]?s|secs?|seconds|minutes|hours|days|%|[kKMG]?Hz|[mk]?W)"
 _REQUEST = r"\b(?:GET|POST|PUT|DELETE|HEAD|PATCH|OPTIONS) .*\bstatus(?: code)?[:= ]+"
 _GENERAL = (
-    # the server's answer is a measurement unless the server failed, which no wildcard covers
+    # the server's status is a measurement unless the server failed, and a failure must stay visible
     (rf"({_REQUEST})[1-4][0-9]{{2}}\b", "${1}\u2217"),
     (rf"({_REQUEST})5[0-9]{{2}}\b", "${1}\u203c"),
     (rf"[\w.$@/#~%+-]*{_MASK}(?:[\w.$@/#~%+-]|{_MASK})*", "\u2217"),

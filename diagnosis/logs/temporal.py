@@ -1,5 +1,6 @@
-"""What time tells: stages and their spans, iterations and their durations, a hang, a slowdown, what training survived
-(L4, section 3.4)."""
+"""Analysis over time: stages and their spans, iterations and their durations, a hang, a slowdown, survived events (L4,
+section 3.4).
+"""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ from diagnosis.logs.signatures.match import SignatureSet
 from diagnosis.model import Level, Role
 
 AT: Final = thresholds.of("temporal")
-#: The rule of lines that say that an exception was ignored.
+#: The rule for lines that report an ignored exception.
 IGNORED: Final = "noise.ignored_exception"
 
 
 @dataclass(frozen=True)
 class Pace:
     """Progress in time. ``beats``: ``n``, ``at`` (ns, job clock), ``seconds`` an iteration; ``usual_s`` between printed
-    lines; ``slow_from``: the first iteration of a slowdown that lasts to the end, ``ratio`` how much slower; ``phase``:
-    first and last iteration of one that passed, and how much slower."""
+    lines; ``slow_from``: the first iteration of a slowdown that lasts to the end, ``ratio`` its factor; ``phase``:
+    first and last iteration of a passing slowdown, and its factor."""
 
     beats: pl.DataFrame
     usual_s: float | None = None
@@ -43,7 +44,7 @@ class Pace:
 
 
 def pace(progress: Progress, clocks: Clocks) -> Pace:
-    """One beat an iteration (its earliest line), its duration and the change of durations."""
+    """One row an iteration (its earliest line), its duration and the change of durations."""
     if progress.beats.is_empty():
         return Pace(pl.DataFrame(schema={"n": pl.Int64, "at": pl.Int64, "seconds": pl.Float64}))
     shifted = clocks.correct(progress.beats, "at")
@@ -62,7 +63,7 @@ def pace(progress: Progress, clocks: Clocks) -> Pace:
 
 
 def _durations(gaps: pl.DataFrame) -> pl.Series:
-    """Seconds an iteration: what the lines state, where it fits the times they were printed at; else those times."""
+    """Seconds an iteration: stated in the lines, if they fit the times of printing; else from those times."""
     stated, told = gaps["seconds"].drop_nulls(), gaps["per"].drop_nulls()
     if stated.len() and told.len() and not 0.5 <= float(stated.median()) / max(float(told.median()), 1e-9) <= 2.0:  # type: ignore[arg-type]
         return gaps["per"]
@@ -70,10 +71,9 @@ def _durations(gaps: pl.DataFrame) -> pl.Series:
 
 
 def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
-    """Row from which on iterations take longer up to the end, and how much; None without a lasting change.
-
-    Least absolute distance to two medians, O(n²) on at most 400 durations; then the difference in units of the spread
-    before it must be plain.
+    """Row from which iterations take longer up to the end, and the factor; None without a lasting change. Least
+    absolute distance to two medians, O(n²) on at most 400 durations; the difference must be large in units of the
+    spread before it.
     """
     known = beats.with_row_index("row").drop_nulls("seconds").filter(pl.col("seconds") > 0)
     # the first iterations warm up: compilers, caches, memory pools
@@ -96,8 +96,8 @@ def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
 
 
 def _coarse_slowdown(rows: np.ndarray, values: np.ndarray) -> tuple[int, float] | None:
-    """The same where stamps are whole seconds and iterations hardly longer: medians of such durations jump, while
-    their means lose nothing, for what one lacks the next has. Single long ones, as checkpoints are, are cut first.
+    """The same for stamps of whole seconds and iterations that are hardly longer: medians of such durations jump, but
+    their means are exact, because rounding errors cancel. Single long ones, such as checkpoints, are cut first.
     """
     held = np.minimum(values, 3 * max(float(np.median(values)), 1.0))
     sums, squares = np.cumsum(held), np.cumsum(held**2)
@@ -109,7 +109,7 @@ def _coarse_slowdown(rows: np.ndarray, values: np.ndarray) -> tuple[int, float] 
     cut = int(k[int(error.argmin())])
     before, after = held[:cut], held[cut:]
     base, later = float(before.mean()), float(after.mean())
-    # up to the end: the last third is as slow as the rest
+    # the last third must be as slow as the rest
     tail = float(after[-max(AT.coarse_beats // 2, len(after) // 3) :].mean())
     gain = (later - base) / max(float(before.std()), AT.grain_s) * np.sqrt(min(cut, len(held) - cut))
     if base <= 0 or later < AT.slower * base or tail < base * (1 + 0.6 * (AT.slower - 1)) or gain < 2 * AT.least_gain:
@@ -118,7 +118,7 @@ def _coarse_slowdown(rows: np.ndarray, values: np.ndarray) -> tuple[int, float] 
 
 
 def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
-    """The longest run of iterations that took longer for a while: windows of ``phase`` durations without their
+    """The longest run of iterations that took longer for some time: windows of ``phase`` durations without their
     longest, which may be a checkpoint, against the median window. O(n × window)."""
     known = beats.drop_nulls("seconds")
     values = known["seconds"].to_numpy()
@@ -127,7 +127,7 @@ def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
     windows = np.lib.stride_tricks.sliding_window_view(values, AT.phase)
     sums = windows.sum(axis=1) - windows.max(axis=1)
     base = float(np.median(sums))
-    # stamps of whole seconds say no more than that
+    # the resolution of whole-second stamps
     grain = 1.0 if np.all(values == np.round(values)) else 0.0
     spread = stats.spread(sums)
     is_slow = sums > max(AT.phase_slower * base, base + 6 * spread, base + 2 * grain)
@@ -143,7 +143,7 @@ def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
             start = None
     if best is None or best[1] - best[0] < AT.phase // 2 or (is_slow.mean() > AT.phase_share):
         return None
-    # of the windows' iterations those nearer to the slowest window's than to the usual pace
+    # the windows' iterations that are nearer to the slowest window than to the usual pace
     top = float(sums[best[0] : best[1]].max())
     inside = np.arange(best[0], min(best[1] + AT.phase, len(values)))
     slow_ones = inside[values[inside] > (base + top) / (2 * (AT.phase - 1))]
@@ -152,8 +152,9 @@ def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
 
 
 def undated(catalogue: Catalogue, pace_: Pace) -> pl.Series:
-    """Events without a time of their own that training may have survived: the last time before them lies before its
-    last progress."""
+    """Events without a time that training may have survived: the last time before them is earlier than the last
+    progress.
+    """
     at = pace_.last_at
     if at is None:
         return pl.Series("is", [False] * catalogue.events.height)
@@ -165,7 +166,7 @@ def undated(catalogue: Catalogue, pace_: Pace) -> pl.Series:
 def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace, marks: pl.DataFrame) -> pl.Series:
     """For each event whether training went on after its last line: later progress demotes an earlier error.
 
-    A line without a time of its own may be much younger than the last time before it: only the next one bounds it.
+    A line without a time may be much later than the last time before it: only the next time is an upper bound.
     """
     if progress.beats.is_empty():
         return _outlived(catalogue) | _prepared_on(catalogue, marks)
@@ -180,7 +181,7 @@ def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace, marks: pl.D
     by_time = by_time | _went_on(catalogue, progress)
     if times.len():
         return by_time
-    # no clock at all: within the file that shows progress, lines before its last beats were survived
+    # without any times: in the file that shows progress, lines before its last progress were survived
     edges = (
         progress.beats.sort("file", "line")
         .group_by("file")
@@ -198,8 +199,9 @@ def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace, marks: pl.D
 
 
 def _went_on(catalogue: Catalogue, progress: Progress) -> pl.Series:
-    """For each event whether every writer of it made progress later, line by line, whatever the clocks say: an import
-    that was tried, a connection that was tried again."""
+    """For each event whether every writer of it made progress later, by the order of lines and without clocks: a tried
+    import, a repeated connection.
+    """
     edges = (
         progress.beats.sort("file", "line")
         .group_by("file", "source")
@@ -213,7 +215,8 @@ def _went_on(catalogue: Catalogue, progress: Progress) -> pl.Series:
 
 def _prepared_on(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
     """For each exception whether every writer of it went on to a later step of its preparations: it was caught. A
-    launch or a rendezvous may be the next run's, a save may be the last act of a dying one."""
+    launch or a rendezvous may belong to the next run, a save may be the last step of a failing one.
+    """
     steps = marks.filter(pl.col("stage").is_in(["model_build", "checkpoint_load", "training"]))
     edges = (
         catalogue.cells.join(steps.select("masked"), on="masked")
@@ -227,8 +230,9 @@ def _prepared_on(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
 
 
 def ignored(catalogue: Catalogue) -> set[int]:
-    """Exceptions that each of their writers prints right behind a line that says that Python ignored one: a destructor
-    met them, and nothing ends by them."""
+    """Exceptions that each of their writers prints directly after a line that Python ignored one: they come from a
+    destructor and end nothing.
+    """
     says = catalogue.events.filter(pl.col("signature") == IGNORED)["event"]
     if says.is_empty():
         return set()
@@ -243,7 +247,7 @@ def ignored(catalogue: Catalogue) -> set[int]:
 
 
 def taken_back(catalogue: Catalogue, rules: SignatureSet) -> set[int]:
-    """Events of a complaint that each of their writers took back later: "server OK" after "server not responding"."""
+    """Events of a complaint that each of their writers withdrew later: "server OK" after "server not responding"."""
     events, found = catalogue.events, set[int]()
     for rule in rules.signatures:
         ends = events.filter(pl.col("signature") == rule.id)["event"] if rule.ends else None
@@ -260,8 +264,8 @@ def taken_back(catalogue: Catalogue, rules: SignatureSet) -> set[int]:
 
 
 def restarted_at(catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace) -> int | None:
-    """When the workers were launched anew within the same logs (ns): the last time that most of those who print a
-    marker of launch or rendezvous printed it again, if training was reached after it; None without a restart.
+    """The time (ns) when the workers were launched again within the same logs: the last time that most of those who
+    print a marker of launch or rendezvous printed it again, if training was reached after it; None without a restart.
     """
     early = marks.filter(pl.col("stage").is_in(["launch", "rendezvous"]) & ~pl.col("is_end"))
     cells = catalogue.cells.filter("is_stamped").join(early.select("masked"), on="masked")
@@ -286,8 +290,8 @@ def restarted_at(catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace) -> int 
 
 
 def _outlived(catalogue: Catalogue) -> pl.Series:
-    """Where a job prints no progress: weak signs after which each of their writers went on printing, for a minute or
-    more, what it had printed before. A cause that a rule is sure of is not doubted for that.
+    """For jobs without progress lines: weak signs after which each of their writers continued for at least a minute
+    with its earlier messages. A cause with a decisive rule is not affected.
     """
     events = catalogue.events
     is_weak = pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value]) | pl.col("role").is_null()
@@ -315,7 +319,7 @@ def stage_spans(
     rows = [(at, stage, is_end) for at, stage, is_end in marked.select("first_at", "stage", "is_end").iter_rows()]
     beats = pace_.beats["at"].drop_nulls().sort()
     if beats.len():
-        # training goes on with the first progress after whatever interrupted it
+        # training goes on with the first progress after an interruption
         marks_at = pl.Series([at for at, _, _ in rows], dtype=pl.Int64)
         after = beats.search_sorted(marks_at, side="right").to_list()
         rows += [(int(beats[k]), "training", False) for k in {0, *(k for k in after if k < beats.len())}]
@@ -324,7 +328,7 @@ def stage_spans(
     for at, stage, is_end in sorted(rows):
         trained = trained or stage == "training"
         name = stages.after_end(stage, trained) if is_end else stage
-        # preparations do not come back: a straggling line of one rank is not a new stage of the job
+        # preparations do not come back: a late line of one rank is not a new stage of the job
         if trained and name in stages.BEFORE_TRAINING:
             continue
         if spans and spans[-1][0] == name:
@@ -338,7 +342,7 @@ def stage_spans(
 
 
 def is_hang(pace_: Pace, ended_at: int | None, has_death: bool) -> bool:
-    """No progress for far longer than usual before anything ended, and nobody had died."""
+    """No progress for far longer than usual before anything ended, and no worker had died."""
     if has_death or pace_.last_at is None or ended_at is None or pace_.usual_s is None:
         return False
     silence = (ended_at - pace_.last_at) / SECOND

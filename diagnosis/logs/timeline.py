@@ -1,4 +1,4 @@
-"""What the job page draws: stages, one lane a node, iterations. Bounded in size whatever the size of the job."""
+"""Data of the job page's timeline: stages, one lane a node, iterations. Its size is limited for every job."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _lane(
     marked = (
         mine.filter(pl.col("event").is_in([e for e, r in roles.items() if r in _SHOWN]))
         .drop_nulls("said_at")
-        # among marks of one moment the cause comes first
+        # among marks of the same time the cause comes first
         .sort("said_at", pl.col("event").is_in(roots).not_(), "event")
     )
     segments = []
@@ -90,8 +90,9 @@ def _lane(
 
 
 def paced(beats: pl.DataFrame) -> pl.DataFrame:
-    """``beats`` (``n``, ``at``, ``seconds``) with means over several ticks where stamps are coarser than iterations:
-    whole seconds would draw a step of 0.2 s as four of nothing and one of a second. O(n log n)."""
+    """``beats`` (``n``, ``at``, ``seconds``) with means over several seconds if stamps are coarser than iterations:
+    otherwise five steps of 0.2 s would look like four of zero and one of a second. O(n log n).
+    """
     known = beats["seconds"].drop_nulls()
     if not known.len() or (known == 0).sum() < AT.share_of_zeros * known.len() or beats["at"].null_count():
         return beats
@@ -108,7 +109,7 @@ def paced(beats: pl.DataFrame) -> pl.DataFrame:
 def _iterations(case: Case, odd: dict[int, float]) -> list[dict[str, Any]]:
     beats = paced(case.pace.beats)
     if beats.height > MOST.iterations:
-        # the end is where the failure is: half of the points for the last tenth
+        # the failure is at the end: half of the points for the last tenth
         half = MOST.iterations // 2
         cut = beats.height - half
         beats = pl.concat([beats.head(cut).gather_every(max(1, cut // half)), beats.tail(half)])

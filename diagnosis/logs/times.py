@@ -1,4 +1,4 @@
-"""Time stamps: the ways to write one, and their values.
+"""Time stamps: their styles and their values.
 
 A style is recognised on normalised lines (every number is ``0``); the value is read from the raw line. ISO 8601 stamps,
 which nearly all training logs use, are read by compiled code, the rest by polars.
@@ -15,7 +15,7 @@ import polars as pl
 from diagnosis.logs import scan
 from diagnosis.logs.lines import Rows
 
-#: The end of the year that stamps without one are read in, 1972: a leap year.
+#: The end of 1972, a leap year: stamps without a year are read in it.
 NEXT_YEAR = 94_694_400_000_000_000
 MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 #: The style of a kernel's stamps.
@@ -40,14 +40,14 @@ class TimeStyle:
     yearless: bool = False
     epoch: int = 0
     is_iso: bool = False
-    reach: int = 300  # bytes from the start of a line in which it is looked for
+    reach: int = 300  # number of bytes from the start of a line in which it is searched
 
 
 _FRACTION = r"(?:[.,][0-9]+)?"
-#: The styles by which lines that only look like a kernel's are dated: ``[1772352000.5] …``, ``[12.5] … 2026-03-01 …``.
+#: The styles for lines that only look like a kernel's: ``[1772352000.5] …``, ``[12.5] … 2026-03-01 …``.
 OTHERWISE = ("epoch", "iso_zoned", "iso")
-#: In order of preference: a line that holds two stamps (a container's and its own) is dated by the one that names its
-#: zone. What a kernel writes is dated by its own stamp, whatever times stand in the message (of a build, of an audit).
+#: In order of preference: a line with two stamps (a container's and its own) takes the one that names its zone. A
+#: kernel's line takes its own stamp, not other times in the message (of a build, of an audit).
 TIME_STYLES: tuple[TimeStyle, ...] = (
     TimeStyle(
         SINCE_BOOT,
@@ -110,10 +110,9 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
 
 
 def read(lines: Rows, rows: npt.NDArray[np.int64], style: TimeStyle, time_zone: str) -> npt.NDArray[np.int64]:
-    """Nanoseconds UTC of ``rows``, written in ``style``; ``scan.NO_TIME`` where a line holds no such time.
-
-    ``time_zone`` is that of stamps that name none. Year-less stamps come out in 1972, a leap year, and a kernel's as
-    nanoseconds since boot, for the caller to move.
+    """Nanoseconds UTC of ``rows``, written in ``style``; ``scan.NO_TIME`` if a line has no such time. ``time_zone``:
+    for stamps without a zone. Year-less stamps are returned in 1972, a leap year, and a kernel's as nanoseconds since
+    boot; the caller moves them.
     """
     if style.is_iso:
         value = np.empty(len(rows), np.int64)
@@ -151,7 +150,7 @@ def _in_zone(time: pl.Series, time_zone: str) -> pl.Series:
 
 
 def _fixed(found: pl.Series, style: TimeStyle) -> tuple[pl.Series, str]:
-    """The part of a stamp up to its seconds, in exactly the shape of the returned strptime format."""
+    """The part of a stamp up to its seconds, in exactly the form of the returned strptime format."""
     if style.name == "iso_dashed":
         return found.str.slice(0, 19), style.format
     if style.name == "iso_ampm":
@@ -167,8 +166,8 @@ def _fixed(found: pl.Series, style: TimeStyle) -> tuple[pl.Series, str]:
 
 
 def _slashed(found: pl.Series) -> pl.Series:
-    """Naive times of stamps with slashes. A year has four digits, or stands first, or, where what stands first can be
-    a month, last: no log is as old as 2012.
+    """Naive times of stamps with slashes. A year has four digits, or comes first; if the first number can be a month,
+    the year comes last: no log is older than 2012.
     """
     stamp = found.str.replace(r"[ ,T]+", " ").str.replace(r"[.,][0-9]+", "")
     ways = []

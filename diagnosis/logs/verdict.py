@@ -1,4 +1,4 @@
-"""From a case to the answer: category, place, moment, events, root lines, sentences."""
+"""Makes the answer from a case: category, place, moment, events, root lines, sentences."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ MOST: Final = thresholds.limits("verdict")
 
 AT: Final = thresholds.of("verdict")
 
-#: Rules that know an exception by its form alone.
+#: Rules that match any exception by its form.
 GENERIC: Final = ("code.exception", "code.assertion")
-#: What the lines of ranks that called different collectives are otherwise taken for.
+#: Categories that are replaced if ranks called different collectives.
 NOT_ITS_CAUSE: Final = ("unknown", "framework.collective", "framework.collective.timeout")
 
 
 def conclude(case: Case) -> LogDiagnosis:
-    """Everything the logs say of this attempt."""
+    """The whole diagnosis of this attempt from its logs."""
     first = _classified(case, list(case.roots.members))
     is_known = not case.lead or bool(case.lead["signature"])
-    # what the echoes of an unknown cause suggest must not decide where to look
+    # the echoes of an unknown cause must not decide the place
     where = locate.find(case, first.category.id if is_known else "unknown")
     when = phase.find(case, where.mechanism, first.category.id if is_known else "")
     is_failure = _is_failure(case, when)
@@ -130,8 +130,9 @@ def _healthy(case: Case) -> LogDiagnosis:
 
 
 def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
-    """The root events to show, heaviest first. Where no line names the cause, the words of the end stand in: a kill,
-    a limit, a cancel."""
+    """The root events to show, heaviest first. If no line names the cause, the messages of the end replace it: a kill,
+    a limit, a cancel.
+    """
     members = list(case.roots.members)
     if members:
         # a worker that died by a signal on the faulty node belongs to its cause
@@ -153,7 +154,9 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
 
 
 def _stand_in(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef, ...]:
-    """The lines to read where none names a cause: those of the first consequence; of several nodes' only the first."""
+    """The lines to read if none names a cause: those of the first consequence; with several nodes only the first
+    line.
+    """
     event = fallbacks.first_consequence(case.catalogue, case.survived)
     row = {} if event is None else case.event(event)
     told = (row.get("template"), row.get("signature"))
@@ -164,7 +167,7 @@ def _stand_in(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef, ...]:
 
 
 def _first_word(case: Case, roots: list[int]) -> list[int]:
-    """Of a scheduler's decisions only the first: ending the steps of a cancelled job follows from it."""
+    """Of a scheduler's decisions only the first: it implies the end of the steps of a cancelled job."""
     decided = [e for e in roots if (case.event(e)["category"] or "").startswith("platform.scheduler")]
     at = {e: case.event(e)["first_at"] for e in decided}
     known = [t for t in at.values() if t is not None]
@@ -206,16 +209,16 @@ def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
     elsewhere = fallbacks.elsewhere(case.catalogue, case.roots.nodes)
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
         if row["event"] in elsewhere:
-            continue  # what another node confirms is another story
+            continue  # a confirmation on another node is a separate problem
         if not roots and row["role"] == Role.CONFIRMATION.value and row["strength"] == "weak":
-            continue  # with nothing to confirm, a weak confirmation says nothing
+            continue  # without a root, a weak confirmation is no evidence
         if row["event"] not in case.survived and row["event"] not in roots:
             hints.append(classify.Hint(row["template"], row["signature"], Role(row["role"]), row["novelty"]))
     return classify.classify(hints, case.rules, case.model)
 
 
 def _raised_in(case: Case, row: dict[str, Any]) -> str:
-    """What the library that raised an exception tells of it, where its own words tell nothing."""
+    """The category from the library that raised an exception, if its message does not show one."""
     if not row["is_exception"] or row["signature"] not in (None, *GENERIC):
         return ""
     rows = case.table.rows(case.catalogue.masked(row["event"]), limit=1)
@@ -234,10 +237,10 @@ def _verdict(case: Case, roots: Sequence[int], told: classify.Classification, wh
         elif case.ending.outcome == "cancelled":
             mechanism = "platform.scheduler.cancelled"
         elif roots and case.ending.cancelled and not case.event(roots[0])["n_nodes"] and not where.nodes:
-            # an unknown word of the launcher before the scheduler ends the job
+            # an unknown message of the launcher before the scheduler ends the job
             mechanism = "platform.scheduler.error"
     if mechanism == MISMATCH and told.category.id in NOT_ITS_CAUSE:
-        known = []  # the watchdogs' words are those of any hang; what the ranks called tells more
+        known = []  # watchdogs print the same for every hang; the collectives that ranks called are better evidence
     if mechanism and not known:
         node = tree.get(mechanism)
         other = (
@@ -248,7 +251,7 @@ def _verdict(case: Case, roots: Sequence[int], told: classify.Classification, wh
         return Verdict(node.id, node.category, node.subcategory, AT.structure, other)
     leaf = told.category
     if when.symptom == "slow" and leaf.id == "framework.dataloader":
-        leaf = tree["performance.dataloader"]  # it delivers, only too late
+        leaf = tree["performance.dataloader"]  # it works, only too slowly
     if told.confidence <= 0 and when.symptom == "slow":
         leaf = tree["performance.step"]
     runner = (told.runner_up.id, told.runner_up_confidence) if told.runner_up else None
@@ -256,7 +259,7 @@ def _verdict(case: Case, roots: Sequence[int], told: classify.Classification, wh
 
 
 def _roles(case: Case, roots: Sequence[int]) -> dict[int, str]:
-    """The role of every event that speaks of the failure; those that training survived keep only a confirmation's."""
+    """The role of every event of the failure; survived events may only be confirmations."""
     bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
     roles: dict[int, str] = {}
     for event, role in bad.select("event", "role").iter_rows():
@@ -290,8 +293,9 @@ def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: se
 
 
 def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
-    """Events that say the same behind another header or in another wrapper told once, with the sum of their counts;
-    roots stay apart."""
+    """Joins events with the same message after another header or in another wrapper, with the sum of their counts;
+    roots stay separate.
+    """
     told: dict[tuple[str, str], LogEvent] = {}
     for event in events:
         key = (
@@ -320,7 +324,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
         at=pl.max_horizontal("at", "said_at")
     )
     if is_root and (row["category"] or "").startswith("platform.scheduler"):
-        # repeated for every step, a decision is still one
+        # a decision that is repeated for every step counts once
         rows = rows.filter((pl.col("at") <= pl.col("at").min() + int(AT.decision_s * SECOND)).fill_null(True))
     first_at: int | None = mine["said_at"].min()  # type: ignore[assignment]
     last_at: int | None = row["last_at"]

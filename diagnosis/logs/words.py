@@ -1,12 +1,12 @@
 """Words of the field as data: ordered patterns with examples and counter-examples, one file for each question.
 
-``knowledge/outcome.toml``: how jobs say that they ended. ``stages.toml``: which stage a line begins or ends.
-``frames.toml``: which stage a traceback's frames tell. ``libraries.toml``: what the library that raised an exception
-suggests. ``phrases.toml``: deaths, waits, broken connections, ranks and peers in any words. ``parameters.toml``: what
-a line is about. ``watchdogs.toml``: where a rank stands in the order of collectives. ``measures.toml``: what a number
-measures. ``frameworks.toml`` and ``schedulers.toml``: what gives them away. A row has an ``id`` (what a match means), a
-``pattern`` (of the linear-time dialect, or Python's where the file says so), an ``example`` that it finds and a
-``counter`` that it does not; ``tests/diagnosis/logs/test_words.py`` holds every row to both.
+``knowledge/outcome.toml``: messages at the end of jobs. ``stages.toml``: lines that begin or end a stage.
+``frames.toml``: the stage of a traceback's frames. ``libraries.toml``: the category of the library that raised an
+exception. ``phrases.toml``: deaths, waits, broken connections, ranks and peers in any words. ``parameters.toml``: the
+objects of a line. ``watchdogs.toml``: the position of a rank in the order of collectives. ``measures.toml``: the
+quantity of a number. ``frameworks.toml`` and ``schedulers.toml``: lines that identify them. A row has an ``id`` (the
+meaning of a match), a ``pattern`` (of the linear-time dialect, or Python's if the file says so), an ``example`` that it
+matches and a ``counter`` that it does not; ``tests/diagnosis/logs/test_words.py`` checks both for every row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from importlib import resources
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One row: what a match of ``pattern`` means, with what proves it."""
+    """One row: the meaning of a match of ``pattern``, with its examples."""
 
     id: str
     pattern: str
@@ -41,7 +41,7 @@ def load(name: str) -> tuple[Word, ...]:
 
 @cache
 def pattern(name: str, word_id: str) -> str:
-    """The pattern of one meaning, its rows joined. Raises ``KeyError`` for a meaning that the file lacks."""
+    """The pattern of one meaning, its rows joined. Raises ``KeyError`` for an unknown meaning."""
     rows = [word.pattern for word in load(name) if word.id == word_id]
     if not rows:
         raise KeyError(f"{name}.toml has no word {word_id!r}")
@@ -55,5 +55,5 @@ def regex(name: str, word_id: str) -> re.Pattern[str]:
 
 
 def _scoped(row: str) -> str:
-    """A pattern whose leading flag holds for it alone."""
+    """A pattern whose leading flag applies only to itself."""
     return f"(?i:{row.removeprefix('(?i)')})" if row.startswith("(?i)") else f"(?:{row})"

@@ -1,6 +1,7 @@
-"""Logs that a collector wrapped, as JSON lines or as the journal's export, are unwrapped: they read like any other log.
+"""Unwraps logs that a collector wrapped, as JSON lines or as the journal's export, so that they read like any other
+log.
 
-Known by their keys, not by their program: container logs (``log``, ``time``), ``journalctl -o json`` (``MESSAGE``,
+Recognised by their keys, not by their program: container logs (``log``, ``time``), ``journalctl -o json`` (``MESSAGE``,
 ``__REALTIME_TIMESTAMP``), structured loggers (``msg``, ``level``, ``ts``), torchrun's ``error.json`` (a message within
 a message). ``journalctl -o export`` writes a record as lines ``FIELD=value`` up to a blank line: its ``MESSAGE`` line
 takes the record's time, host and program. Clients of log stores put labels before each line (``{host="a", rank="3"}
@@ -45,14 +46,14 @@ _LABELS = re.compile(
 _LABEL = re.compile(r'([A-Za-z_][\w.]*)="([^"]*)"')
 #: Pod and container before a line; the pod is numbered, the container one word.
 _TAILED = re.compile(r"([a-z][a-z0-9]*(?:[-.][a-z0-9]+)*[-.]?\d[\w.-]*) ([a-z][a-z0-9-]*) (.*)", re.DOTALL)
-#: What a tail says when it finds a pod.
+#: The message of a tail when it finds a pod.
 _FOUND = re.compile(r"[+-] \S+ › \S+$")
 #: A JSON object behind a header.
 _HEADED = re.compile(r'([^{]{1,200}?)(\{\s*".*\})\s*$', re.DOTALL)
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
-#: Lines of which all must name one container before a file counts as a tail of pods.
+#: Number of lines that must all name one container before a file counts as a tail of pods.
 _TAILED_LEAST = 8
-#: Share of lines that must be headed so; a line may be cut.
+#: Share of lines that must have such a header; a line may be cut.
 _TAILED_SHARE = 0.98
 #: A field of an export; without ``=`` its value, of a given length, follows on the next lines.
 _FIELD = re.compile(r"([A-Z_][A-Z0-9_]*)(?:=(.*))?$", re.DOTALL)
@@ -60,8 +61,8 @@ _EXPORT = ("__CURSOR=", "__REALTIME_TIMESTAMP=")
 
 
 def is_wrapped(text: str) -> bool:
-    """Whether a log that begins with ``text`` holds a JSON object with a message on each line, or is an export. A
-    last, cut line is not asked.
+    """Whether a log that begins with ``text`` holds a JSON object with a message on each line, or is an export. A cut
+    last line is ignored.
     """
     if is_export(text):
         return True
@@ -73,7 +74,7 @@ def is_wrapped(text: str) -> bool:
 
 
 def is_export(text: str) -> bool:
-    """Whether a log that begins with ``text`` is what ``journalctl -o export`` writes."""
+    """Whether a log that begins with ``text`` was written by ``journalctl -o export``."""
     return text.lstrip("\n").startswith(_EXPORT) and "\n__REALTIME_TIMESTAMP=" in f"\n{text}"
 
 
@@ -92,9 +93,8 @@ def unwrap_all(lines: Sequence[str]) -> list[str]:
 
 
 def _form(lines: Sequence[str], *, is_known: bool = False) -> Callable[[str], str] | None:
-    """What takes the labels or the pod's name off lines that all have them; None for other lines.
-
-    ``is_known``: the beginning of their file was found to be wrapped.
+    """The function that removes the labels or the pod's name, if all lines have them; None for other lines.
+    ``is_known``: the beginning of their file is wrapped.
     """
     if lines and all(_LABELS.match(line) for line in lines[:_PROBED]):
         return _unlabelled
@@ -127,12 +127,12 @@ def _is_tail(lines: Sequence[str], *, is_known: bool) -> bool:
     if len(tailed) < _TAILED_LEAST:
         return False
     containers, pods = {match[2] for match in tailed}, {match[1] for match in tailed}
-    # one word after every name is a container, unless there is but one name: then it may be the programme's wording
+    # one word after every name is a container, unless there is only one name: then it may be the program's wording
     return len(containers) == 1 and (len(pods) > 1 or is_announced)
 
 
 def _unlabelled(line: str) -> str:
-    """``time host: [rankN]: line`` of a line behind labels."""
+    """``time host: [rankN]: line`` of a line with labels."""
     match = _LABELS.match(line)
     if match is None:
         return line
@@ -143,7 +143,7 @@ def _unlabelled(line: str) -> str:
 
 
 def _unheaded(line: str) -> str:
-    """``header [rankN]: [LEVEL] message`` of a line that has a JSON object behind a header; its own time if the header
+    """``header [rankN]: [LEVEL] message`` of a line with a JSON object after a header; its own time if the header
     states none.
     """
     match = _HEADED.match(line)
@@ -151,8 +151,8 @@ def _unheaded(line: str) -> str:
 
 
 def _inner(text: str, *, has_time: bool) -> str:
-    """``[rankN]: [LEVEL] message`` of a JSON object behind what a collector wrote, its time before it if the collector
-    wrote none; other text as it is.
+    """``[rankN]: [LEVEL] message`` of a JSON object after a collector's prefix, with its time before it if the
+    collector wrote none; other text is unchanged.
     """
     data = _said(text) if text.startswith("{") else None
     if data is None:
@@ -163,7 +163,7 @@ def _inner(text: str, *, has_time: bool) -> str:
 
 
 def _said(text: str) -> dict[str, Any] | None:
-    """The fields of a JSON object that holds a message; None of anything else."""
+    """The fields of a JSON object with a message; None for anything else."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -172,13 +172,13 @@ def _said(text: str) -> dict[str, Any] | None:
 
 
 def _untailed(line: str) -> str:
-    """``pod: line`` of a line behind the names of pod and container; nothing of one that says a pod was found."""
+    """``pod: line`` of a line with the names of pod and container; nothing for a line that reports a found pod."""
     match = _TAILED.match(line)
     return f"{match[1]}: {_inner(match[3], has_time=False)}" if match else "" if _FOUND.match(line) else line
 
 
 def _exported(lines: Sequence[str], first: int, last: int, out: list[str]) -> None:
-    """Sets what ``lines[first:last]``, one record of an export, say; its other fields become blank lines."""
+    """Sets the message of ``lines[first:last]``, one record of an export; its other fields become blank lines."""
     data: dict[str, str] = {}
     said: list[int] = []  # lines of the message
     name = ""
@@ -198,7 +198,7 @@ def _exported(lines: Sequence[str], first: int, last: int, out: list[str]) -> No
 
 
 def _begun(data: dict[str, str], line: str) -> str:
-    """The first line of a record's message, headed as syslog does. Before a value of given length stand eight bytes."""
+    """The first line of a record's message, with a syslog header. Eight bytes precede a value of given length."""
     text = line.removeprefix("MESSAGE=").rpartition("\0")[2]
     program = data.get("SYSLOG_IDENTIFIER") or data.get("_COMM") or data.get("_TRANSPORT") or ""
     host, time = data.get("_HOSTNAME", ""), _time(data.get("__REALTIME_TIMESTAMP"))
@@ -229,7 +229,7 @@ def unwrap(line: str) -> str:
         _level(_first(data, _LEVEL)),
     ]
     if message.startswith("{") and (deeper := unwrap(message.rstrip())) != message.rstrip():
-        # a container's record of a structured logger's line; the collector's own time and host stand before it
+        # a container's record of a structured logger's line; the collector's time and host come first
         data = _said(message) or {}
         parts = [*parts[:2], _rank(_first(data, _RANK)) or parts[2], _level(_first(data, _LEVEL)) or parts[3]]
         message = _text(_first(data, _MESSAGE)) or deeper
@@ -243,7 +243,7 @@ def _first(data: dict[str, Any], keys: tuple[str, ...]) -> Any:
 def _text(value: Any) -> str | None:
     if isinstance(value, str):
         return value
-    # The journal gives messages that are no UTF-8 as lists of bytes.
+    # The journal writes messages that are not UTF-8 as lists of bytes.
     if isinstance(value, list) and value and all(isinstance(one, int) and 0 <= one < 256 for one in value):
         return bytes(value).decode("latin-1")
     return None

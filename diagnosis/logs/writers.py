@@ -1,4 +1,4 @@
-"""Who wrote each line of a block, as far as its own words say: ranks, local ranks, labels, hosts."""
+"""The writer of each line of a block, from the line itself: ranks, local ranks, labels, hosts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from diagnosis.logs import hashing, headers, scan
 from diagnosis.logs.lines import Rows
 
 type Places = npt.NDArray[np.int64]
-#: The numbers that compiled code reads: where, what they are, what stands before them.
+#: The numbers that compiled code reads: position, kind, and the text before them.
 _TAGS = (
     (headers.TAG, "rank", np.frombuffer(b"[rank", np.uint8)),
     (headers.MPI, "rank", np.frombuffer(b"[1,", np.uint8)),
@@ -19,7 +19,7 @@ _TAGS = (
 
 
 class _Said:
-    """One part of what lines say, such as their rank: a word that tells them apart, and its text for a few of them."""
+    """One part of the writers, such as their rank: a distinguishing word, and its text for a few lines."""
 
     def __init__(self, words: hashing.Words) -> None:
         self.words = words
@@ -47,7 +47,7 @@ class _Text(_Said):
 
 
 class _Span(_Said):
-    """A word by the place of its bytes; hash 0 is none."""
+    """A word by the position of its bytes; hash 0 is none."""
 
     def __init__(self, rows: Rows, places: Places, bit: int) -> None:
         first, last = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
@@ -64,8 +64,8 @@ class _Span(_Said):
 
 
 def read(rows: Rows, who: npt.NDArray[np.uint16]) -> tuple[Places, list[dict[str, str]]]:
-    """A number of each line's writer within the block, 0 for none, and what the writers' first lines say of them
-    (``headers.PARTS``), in order of appearance: of writer 1 first.
+    """The number of each line's writer within the block, 0 for none, and the parts of each writer's first line
+    (``headers.PARTS``), in order of appearance, writer 1 first.
     """
     writer = np.zeros(len(who), np.int64)
     firsts: list[tuple[int, dict[str, str]]] = []
@@ -90,7 +90,7 @@ def read(rows: Rows, who: npt.NDArray[np.uint16]) -> tuple[Places, list[dict[str
 
 
 def _parts(rows: Rows, places: Places, who: int) -> dict[str, _Said]:
-    """What lines with these ``who`` bits say of their writers: some of ``headers.PARTS``."""
+    """The parts of the writer that lines with these ``who`` bits state: some of ``headers.PARTS``."""
     found: dict[str, _Said] = {}
     if who & headers.WORDS:
         for series in headers.writers(rows.text(places, headers.WRITER_CHARS), who):

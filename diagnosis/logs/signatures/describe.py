@@ -1,7 +1,7 @@
 """Write the tables of ``docs/categories.md`` and ``docs/signatures.md`` from the rules and the category tree.
 
-``python -m diagnosis.logs.signatures.describe docs`` rewrites what stands between the marks of both files; a test
-fails when they are behind.
+``python -m diagnosis.logs.signatures.describe docs`` rewrites the part between the marks of both files; a test fails if
+they are out of date.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Literals that every match of a regular expression must contain.
 
-They make the prefilter: one pass of a multi-string search over all messages leaves few pairs of rule and message for
-the regular expressions, each of which costs milliseconds to compile. The idea is that of indexed regular expression
-search (R. Cox, "Regular Expression Matching with a Trigram Index").
+They are the prefilter: one multi-string search over all messages leaves few pairs of rule and message for the regular
+expressions, each of which takes milliseconds to compile. The idea is that of indexed regular expression search (R. Cox,
+"Regular Expression Matching with a Trigram Index").
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 MIN_LENGTH = 3
-#: sets of one way that are kept, the best ones: more cost more in the search than they spare
+#: maximum number of sets of one way, the best ones: more cost more in the search than they save
 MOST_SETS = 3
 _CLASS_ESCAPES = frozenset("dDwWsS")
-# Characters that stand for themselves, once each, are most of a pattern: they are taken in one step.
+# Literal characters are most of a pattern: they are read in one step.
 _PLAIN = re.compile(r"[^\\()\[\]|.^$*+?{}]+(?![*+?{])")
-#: What a text holds that a pattern matches in one way: at least one string of each set.
+#: The strings of a text that a pattern matches in one way: at least one of each set.
 type Way = frozenset[frozenset[str]]
 
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v"}
@@ -25,7 +25,7 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v"}
 
 @dataclass(slots=True)
 class _Part:
-    """A piece of a pattern: ``exact`` if it stands for one string only, and the ways in which it can match."""
+    """A piece of a pattern: ``exact`` if it matches only one string, and the ways in which it can match."""
 
     exact: str | None
     ways: tuple[Way, ...]
@@ -37,9 +37,9 @@ _ANYTHING: tuple[Way, ...] = (frozenset(),)
 def ways(pattern: str) -> tuple[Way, ...]:
     """How a text can match: it contains, in at least one of the ways, one or more lower-case strings of every set.
 
-    A way without sets is met by every text; the rule must then look at every message. Strings have at least
-    :data:`MIN_LENGTH` characters. The pattern must be valid already. O(length) for patterns that people write: only
-    one alternation of a sequence is followed into its branches, so that ways add up and never multiply.
+    A way without sets fits every text; the rule must then be tried on every message. Strings have at least
+    :data:`MIN_LENGTH` characters. The pattern must be valid already. O(length) for ordinary patterns: only one
+    alternation of a sequence is expanded, so that the numbers of ways are added and never multiplied.
     """
     return _Reader(pattern).alternation().ways
 
@@ -48,7 +48,7 @@ def required(pattern: str) -> frozenset[str]:
     """Lower-case strings of at least :data:`MIN_LENGTH` characters of which each match of ``pattern`` contains one or
     more.
 
-    Empty when there is no such set. The pattern must be valid already.
+    Empty if there is no such set. The pattern must be valid already.
     """
     return _best(ways(pattern))
 
@@ -137,7 +137,7 @@ class _Reader:
         return inside
 
     def repetition(self) -> tuple[int, bool]:
-        """How often the last atom comes at least, and whether it comes exactly once."""
+        """The minimum number of the last atom, and whether it is exactly one."""
         char = self.peek()
         least, is_fixed = 1, True
         if char and char in "*?+":
@@ -189,8 +189,9 @@ def _either(branches: Iterable[tuple[Way, ...]]) -> tuple[Way, ...]:
 
 
 def _all(parts: list[tuple[Way, ...]]) -> tuple[Way, ...]:
-    """What a sequence needs: what each part needs. One part is followed into its ways, of the others the best set that
-    all their ways share counts."""
+    """The needs of a sequence: those of each part. One part is expanded into its ways; of the others the best set that
+    all their ways share counts.
+    """
     forked = max((part for part in parts if len(part) > 1), key=lambda part: _worth(_best(part)), default=_ANYTHING)
     sets = {words for part in parts if part is not forked for words in (part[0] if len(part) == 1 else {_best(part)})}
     return _either([(_kept(sets | way),) for way in forked])
@@ -201,7 +202,7 @@ def _kept(sets: Set[frozenset[str]]) -> Way:
 
 
 def _best(found: tuple[Way, ...]) -> frozenset[str]:
-    """Strings of which every text contains one, whichever way it matches; empty where there are none."""
+    """Strings of which every text contains at least one, in each way; empty if there are none."""
     if not all(found):
         return frozenset()
     return frozenset[str]().union(*(max(way, key=_worth) for way in found))

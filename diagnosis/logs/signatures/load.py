@@ -14,8 +14,8 @@ from diagnosis.logs.signatures.match import SignatureSet
 from diagnosis.logs.signatures.model import Code, Signature, Strength
 from diagnosis.model import Role
 
-#: Areas in the order in which their rules are tried: what names a physical cause comes before what wraps it, late what
-#: is told by its subject and its verb alone, and last exceptions of which only the form is known.
+#: Areas in the order in which their rules are tried: rules for physical causes come before rules for their wrappers.
+#: Rules that know only subject and verb come late, rules for any exception last.
 AREAS = (
     "noise",
     "nvidia",
@@ -41,14 +41,14 @@ AREAS = (
 
 
 class SignatureError(ValueError):
-    """A rule cannot be read; the message names the rule and what is wrong with it."""
+    """A rule cannot be read; the message names the rule and the error."""
 
 
 def parse(text: str, area: str = "", tables: Mapping[str, str] | None = None) -> tuple[Signature, ...]:
     """Rules of one TOML text. ``tables`` maps names of code tables to their CSV text.
 
     Raises:
-        SignatureError: TOML is malformed, a key is unknown or missing, or a table is not there.
+        SignatureError: TOML is malformed, a key is unknown or missing, or a table is missing.
     """
     try:
         rows = tomllib.loads(text).get("signature", [])
@@ -94,7 +94,7 @@ def _texts(value: str | list[str]) -> tuple[str, ...]:
 
 
 def _codes(text: str, rule: Mapping[str, Any]) -> dict[str, Code]:
-    """The rows of a code table. What a table does not say of a code (role, strength, category) its rule says."""
+    """The rows of a code table. The rule gives role, strength and category if the table does not."""
     rows = csv.DictReader(io.StringIO(text))
     return {
         row["code"]: Code(

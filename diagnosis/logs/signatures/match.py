@@ -1,8 +1,8 @@
 """Match ordered rules against many messages at once.
 
-One multi-string search over all messages finds which rules can match at all; only those pairs meet their regular
-expression. Both searches run in linear time whatever the pattern, so that no rule of a user can hang the engine.
-Cost: O(bytes of messages) for the search plus O(bytes) for each candidate pair.
+One multi-string search over all messages finds the rules that can match; only for those pairs the regular expression is
+tried. Both searches take linear time for every pattern, so no user's rule can hang the engine. Cost: O(bytes of
+messages) for the search plus O(bytes) for each candidate pair.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ SCHEMA: Mapping[str, pl.DataType] = {
     "category": pl.String(),
     "code": pl.String(),
 }
-#: Bytes of a message that rules look at; what comes after seldom names a cause, and lines may have megabytes.
+#: Number of bytes of a message that rules read; later text rarely names a cause, and lines may have megabytes.
 HEAD = 4096
-#: Where a message begins to explain itself: what may have happened, in general, is no evidence that it has. One cause
-#: that is guessed at ("this might be caused by ...") is worth hearing, lists of them and conditions are not.
+#: The start of a general explanation in a message: a possible cause is no evidence that it happened. One guessed cause
+#: ("this might be caused by ...") still counts; lists of causes and conditions do not.
 HYPOTHESIS = (
     r"(?i)(?:\b(?:this|which|it) (?:can|could|may|might|usually|typically|often)? ?(?:happens?|occurs?) when\b"
     r"|\b(?:there are )?(?:some |several |many |most )?(?:potential|possible|common|likely|typical|usual) (?:root )?"
@@ -54,7 +54,7 @@ class SignatureSet:
 
     @cached_property
     def _ways(self) -> list[tuple[Way, ...]]:
-        """The literals that each rule needs, one of each set, by the ways in which it can match."""
+        """The literals that each rule needs (one of each set), by the ways in which it can match."""
         return [ways(sig.pattern) for sig in self.signatures]
 
     @cached_property
@@ -84,8 +84,8 @@ class SignatureSet:
 
         Args:
             uniques: ``masked`` (u64 key), ``example`` (one raw line of each message) and ``text`` (masked message).
-                Rules see the example; the text, whose masks hide numbers and bring words of their own (``<PCI>``),
-                only stands in where there is none.
+                Rules match the example. The text is used only without an example, because its masks hide numbers and
+                add words (``<PCI>``).
             every: all rules that match, ordered, instead of the first.
 
         Returns:
@@ -111,10 +111,10 @@ class SignatureSet:
     def resolve(self, present: Iterable[str]) -> dict[str, Role]:
         """The role of each rule given which others are present in the same failure.
 
-        A root that names another root present becomes a cascade (unless both name each other), and so does a weak
-        root beside any stronger one. A confirmation of what a remaining root says (same category and subcategory,
-        ``also`` included) becomes a root: it is evidence of the same cause. Pass the rules of one failed episode
-        only. O(rules present squared).
+        A root that names another root present becomes a cascade (unless both name each other), and so does a weak root
+        if there is a stronger one. A confirmation of what a remaining root says (same category and subcategory,
+        ``also`` included) becomes a root: it is evidence of the same cause. Pass the rules of one failed episode only.
+        O(rules present squared).
         """
         rules = [self.rules[rule_id] for rule_id in sorted(set(present)) if rule_id in self.rules]
         roots = [rule for rule in rules if rule.role is Role.ROOT]
@@ -134,8 +134,9 @@ class SignatureSet:
         return roles
 
     def _hits(self, masked: pl.Series, heads: pl.Series, told: pl.Series) -> pl.DataFrame:
-        """All hits, unsorted; the series belong together row by row. The built-in rules see what is ``told``, users'
-        rules all that stands there."""
+        """All hits, unsorted; the series belong together row by row. The built-in rules match the ``told`` part, users'
+        rules the whole text.
+        """
         found = [pl.DataFrame(schema=SCHEMA)]
         for order, rows in self._candidates(heads):
             sig = self.signatures[order]
@@ -150,7 +151,7 @@ class SignatureSet:
         return pl.concat(found)
 
     def _candidates(self, texts: pl.Series) -> Iterable[tuple[int, pl.Series | None]]:
-        """Rules that may match, each with the row numbers to look at (None: all)."""
+        """Rules that may match, each with its row numbers (None: all)."""
         yield from ((order, None) for order in self._always)
         if self._literals.is_empty():
             return

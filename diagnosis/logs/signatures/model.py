@@ -1,4 +1,4 @@
-"""What a signature is: a rule that knows the wording of one kind of message and the part it plays in a failure."""
+"""A signature: a rule that knows the wording of one kind of message and its role in a failure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ USERS: Final = frozenset({"", "custom"})
 
 
 class Strength(StrEnum):
-    """How much a matching message alone says about the cause.
+    """How surely a matching message alone shows the cause.
 
     ``DECISIVE``  names the cause itself (a fallen GPU, a full disk).
-    ``STRONG``    names a cause that something below it may explain (an illegal memory access, a file that is missing).
-    ``WEAK``      says that something failed, hardly what (any exception); it yields to every stronger root.
+    ``STRONG``    names a cause that a deeper cause may explain (an illegal memory access, a missing file).
+    ``WEAK``      shows that something failed, but hardly what (any exception); it yields to every stronger root.
     """
 
     DECISIVE = "decisive"
@@ -28,13 +28,13 @@ class Strength(StrEnum):
 
     @property
     def weight(self) -> float:
-        """Votes that a message of this strength has in classification."""
+        """Number of votes of a message of this strength in classification."""
         return {"decisive": 1.0, "strong": 0.6, "weak": 0.2}[self.value]
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One row of a code table: what a number in the message changes of its signature (Xid 79 is not Xid 43)."""
+    """One row of a code table: how a number in the message changes its signature (Xid 79 is not Xid 43)."""
 
     code: str
     title: str
@@ -50,11 +50,11 @@ class Signature:
     """One ordered rule.
 
     ``pattern`` is a regular expression of the linear-time dialect (no look-around, no back-references), searched in
-    one physical line. ``unless`` takes the match back. ``codes`` tells by the group ``code`` of the pattern which row
-    of a table applies. ``yields_to`` names signatures, or prefixes ending in ``.``, beside which this one is a
-    consequence; ``also`` names other categories that the same words are known to come from. ``ends`` names the
-    signatures whose complaint a line of this one takes back. ``examples`` must match and ``counters`` must not; both
-    are tested for every rule.
+    one physical line. ``unless`` excludes matches. ``codes``: the group ``code`` of the pattern selects the row of a
+    table. ``yields_to`` names signatures, or prefixes ending in ``.``; if one of them is present, this one is a
+    consequence. ``also`` names other possible categories of the same words. ``ends`` names the signatures whose
+    complaint a line of this one withdraws. ``examples`` must match and ``counters`` must not; both are tested for every
+    rule.
     """
 
     id: str
@@ -82,7 +82,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What applies once the code of a message is known: a signature, or one row of its code table."""
+    """The rule for a message with a known code: a signature, or one row of its code table."""
 
     id: str
     title: str

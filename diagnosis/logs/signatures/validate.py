@@ -18,7 +18,7 @@ _ID = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*\Z")
 
 
 def validate(rule: Signature) -> list[str]:
-    """What is wrong with ``rule``, one sentence each; empty when it may be used."""
+    """The errors of ``rule``, one sentence each; empty if it may be used."""
     problems = [*_texts(rule), *_patterns(rule)]
     if rule.category not in taxonomy.load():
         problems.append(f"The category {rule.category!r} is not in the taxonomy.")
@@ -75,7 +75,7 @@ def _patterns(rule: Signature) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What a rule would do to stored messages: how many of them, how many lines, and which rules lose them."""
+    """The effect of a rule on stored messages: number of messages and lines, and the rules that lose them."""
 
     messages: int
     lines: int
