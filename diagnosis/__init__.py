@@ -1,6 +1,6 @@
 """Faultline's engine: evidence of a training job in, a diagnosis with its evidence out.
 
-Pure library: no Django, no Celery, no clock, no environment. Two calls carry everything:
+Pure library: no Django, no Celery, no clock, no environment. There are two calls:
 
 * :func:`parse` turns one artifact's bytes into a :class:`Parsed` (once per artifact, streaming);
 * ``diagnosis.pipeline.diagnose`` turns all of a job's ``Parsed`` into one ``Diagnosis``.
@@ -19,7 +19,7 @@ __all__ = ["JobHints", "Kind", "Level", "ParseHints", "Parsed", "Role", "Source"
 
 
 def __getattr__(name: str) -> Any:
-    """``parse`` and ``merge`` when first asked for: what they need takes two seconds to import, and pages never
+    """``parse`` and ``merge`` are imported at first use: their libraries take two seconds to import, and pages never
     parse.
     """
     if name in ("merge", "parse"):

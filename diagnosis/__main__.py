@@ -27,7 +27,7 @@ _COMMANDS = ("learn", "templates", "diagnose")
 
 
 class Unusable(Exception):
-    """Arguments or evidence that nothing can be done with; the message says what to do."""
+    """Unusable arguments or evidence; the message says what to do."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -141,7 +141,7 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
 
 
 def _progress() -> AbstractContextManager[OnStage]:
-    """Draws the progress where someone watches; elsewhere nothing waits for the library that draws."""
+    """Draws the progress in a terminal; otherwise the drawing library is not loaded."""
     if not sys.stderr.isatty():
         from diagnosis.model import silent
 

@@ -1,4 +1,4 @@
-"""What to do next, and why not something else: the ladder of actions as data (``advice.toml``).
+"""Chooses the next action and explains the choice: ordered rules as data (``advice.toml``).
 
 Source: ByteRobust, arXiv 2509.16293, section 4 (figure 5). Advice is shown, never executed.
 """
@@ -18,7 +18,7 @@ from diagnosis.conclusion.model import OPEN, SYMPTOM_OF
 from diagnosis.stacks.blame import who
 from diagnosis.tried import ACTIONS, TAKES_MACHINES, is_spent, tried_of
 
-#: Every fact that a rule may test, with what it means.
+#: Every fact that a rule may test, with its meaning.
 FACTS = {
     "is_failure": "the attempt failed, hung or slowed down",
     "symptom": "launch_failure, crash, hang, slow or none",
@@ -63,7 +63,7 @@ _NETWORK_WINDOW_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One test of one fact. A list or a string counts by its length where a number is asked for."""
+    """One test of one fact. A list or a string counts by its length in comparisons with numbers."""
 
     fact: str
     test: str
@@ -83,7 +83,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rung of the ladder."""
+    """One rule of the ladder."""
 
     id: str
     title: str
@@ -114,7 +114,7 @@ def _condition(row: Mapping[str, Any]) -> Condition:
 
 
 def parse(text: str) -> Ladder:
-    """Read a ladder. :raises ValueError: naming the rule that is wrong."""
+    """Read a ladder. :raises ValueError: names the invalid rule."""
     data = tomllib.loads(text)
     rules = []
     for row in data["rule"]:
@@ -160,7 +160,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
         str(d.get("switch")) for d in flows.get("diagnoses") or () if d.get("kind") == "slow_switch" and d.get("switch")
     }
     switches = [str(s["entity"]) for s in fused if s.get("kind") == "switch"] or ([] if told else sorted(slow))
-    # Stacks are dumped of jobs that stand still or crawl: without logs that alone tells the symptom.
+    # People dump stacks of hung or slow jobs: without logs this alone shows the symptom.
     has_stacks = bool(stacks.get("ranks") or stacks.get("suspect_ranks") or stacks.get("reason"))
     symptom = str(logs.get("symptom") or ("" if not has_stacks else "slow" if stacks.get("is_moving") else "hang"))
     symptom = SYMPTOM_OF.get(str(told.get("condition")), symptom)
@@ -210,7 +210,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
 
 
 def _accused(parts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Whom the conclusion accuses; of a report without one, the fused suspects."""
+    """The accused of the conclusion; in a report without one, the fused suspects."""
     told = parts.get("conclusion")
     if told:
         return [{"entity": f["name"], "kind": f["kind"], "score": f["p"]} for f in told["fault"]]
@@ -218,8 +218,9 @@ def _accused(parts: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _mismatched(stacks: Mapping[str, Any]) -> bool:
-    """A clean split in two, or Flight Recorder's word. Several odd groups are a chain of waits, which a machine may
-    cause."""
+    """A clean split in two, or Flight Recorder reports it. Several odd groups are a chain of waits, which a machine may
+    cause.
+    """
     if (stacks.get("collectives") or {}).get("mismatched"):
         return True
     apart = [g for g in stacks.get("groups") or () if not g.get("dominant")]
@@ -227,8 +228,9 @@ def _mismatched(stacks: Mapping[str, Any]) -> bool:
 
 
 def _alerts(events: Iterable[Mapping[str, Any]], rungs: Ladder) -> int:
-    """Most network alerts of one node within the window; an event counts where its category or signature is a
-    network leaf."""
+    """Most network alerts of one node within the window; an event counts if its category or signature is a network
+    leaf.
+    """
     leaves = rungs.leaves.get("network_events", frozenset())
     times: dict[str, list[float]] = defaultdict(list)
     for event in events:
@@ -254,12 +256,12 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
     """The advice for one diagnosis.
 
     :param parts: ``logs``, ``stacks``, ``flows`` (report objects), ``suspects`` (fused), ``job`` (``id``, ``nodes``,
-        ``node_names``, ``gpus_per_node``, ``scheduler``), ``tried`` (actions already carried out in vain, see
+        ``node_names``, ``gpus_per_node``, ``scheduler``), ``tried`` (actions already carried out without success, see
         :func:`tried_of`). All optional.
     :returns: ``action, rule, title, targets, command, commands, cost, because, next, source, checks, nearly,
         would_decide, passed_over``.
-        ``nearly`` lists the rules about the same matter that lack one or two conditions, with what is missing;
-        ``passed_over`` those that hold but whose action was tried.
+        ``nearly`` lists the rules about the same subject for which one or two conditions do not hold, with these
+        conditions; ``passed_over`` those that hold but whose action was tried.
     """
     rungs = rungs or ladder()
     facts = facts_of(parts, rungs)
@@ -271,7 +273,7 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
     decide: list[str] = []
     for rule in rungs.rules:
         lacking = [c for c in rule.when if not c.holds(facts)]
-        # A rule's first condition says what it is about; a rule about something else is not near.
+        # The first condition of a rule is its subject; a rule with another subject is not near.
         if rule is fired or not lacking or lacking[0] is rule.when[0] or len(lacking) > 2:
             continue
         nearly.append(
@@ -326,14 +328,16 @@ def _fill(text: str, facts: Mapping[str, Any]) -> str:
         return str(value).replace("_", " ") or "unknown"
 
     filled = re.sub(r"\{(\w+)\}", said, text)
-    is_name = any(letter.isdigit() for letter in filled.partition(" ")[0])  # of a machine: kept as it is written
+    is_name = any(letter.isdigit() for letter in filled.partition(" ")[0])  # name of a machine: unchanged
     return filled if is_name else filled[:1].upper() + filled[1:]
 
 
 def _commands(
     rule: Rule, targets: Sequence[str], job: Mapping[str, Any], rungs: Ladder
 ) -> tuple[dict[str, str], list[str]]:
-    """Commands to copy. Names come from uploaded evidence: what is not a plain host name never enters a shell line."""
+    """Commands to copy. Names come from uploaded evidence: a name that is not a plain host name never enters a shell
+    line.
+    """
     safe = [t for t in targets if _SAFE_NAME.fullmatch(t)]
     unsafe = [t for t in targets if t not in safe]
     if rule.targets == "switches":
@@ -349,7 +353,7 @@ def _commands(
             continue
         if "{job}" in template and not _SAFE_NAME.fullmatch(job_id):
             continue
-        # Slurm knows jobs by number; without one the reader fills it in.
+        # Slurm identifies jobs by number; without one the reader inserts it.
         its_id = job_id if scheduler != "slurm" or _SLURM_ID.fullmatch(job_id) else "<job id>"
         filled[scheduler] = template.format(
             nodes=",".join(safe),
@@ -363,8 +367,9 @@ def _commands(
 
 
 def _cost(rule: Rule, targets: Sequence[str], facts: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, Any]:
-    """What the action takes out of service: ``machines``, ``gpus`` (None where unknown), ``healthy`` expected among
-    them, ``text``."""
+    """The cost of the action: ``machines`` and ``gpus`` (None if unknown) out of service, ``healthy`` ones expected
+    among them, ``text``.
+    """
     per_node = job.get("gpus_per_node")
     machines = len(targets) if rule.action in TAKES_MACHINES else 0
     faulty = (

@@ -1,4 +1,4 @@
-"""What an archive says of its own contents, checked: names that come twice, files that its directory leaves out."""
+"""Checks the contents of an archive against its directory: repeated names, files that the directory omits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Names:
-    """Names within one archive: one that comes again is told apart by ``~2`` before its suffix."""
+    """Names within one archive: a repeated name gets ``~2`` before its suffix."""
 
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
@@ -31,9 +31,8 @@ class Names:
 
 
 def unlisted(file: Any, archive: zipfile.ZipFile) -> int:
-    """Files within a zip archive that its directory does not list: local headers in gaps between those that it does.
-
-    One short read a member.
+    """Files within a zip archive that its directory does not list: local headers in gaps between the listed ones. One
+    short read a member.
     """
     found = 0
     begins = sorted({info.header_offset for info in archive.infolist()})
@@ -61,7 +60,7 @@ def _headers_between(file: Any, at: int, end: int) -> int:
 
 
 def promised_entries(file: Any) -> int:
-    """How many members the end record promises, read before the directory is loaded into memory."""
+    """The number of members in the end record, read before the directory is loaded into memory."""
     end = file.seek(0, io.SEEK_END)
     file.seek(max(0, end - (1 << 16) - 22))
     tail = file.read()

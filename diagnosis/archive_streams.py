@@ -1,4 +1,6 @@
-"""The streams under :mod:`diagnosis.archives`: decompression that gives all it can, ends that explain themselves."""
+"""The streams for :mod:`diagnosis.archives`: decompression that returns all bytes before damage, with explained
+ends.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from typing import Any, Final
 
 import zstandard
 
-#: what readers of archives raise on damaged bytes
+#: exceptions of archive readers for damaged bytes
 DAMAGE: Final = (
     EOFError,
     OSError,
@@ -26,12 +28,12 @@ DAMAGE: Final = (
     tarfile.TarError,
 )
 BLOCK_BYTES: Final = 256 << 10
-#: below this much output a high ratio does no harm: a short log of one repeated line compresses that well
+#: below this much output a high ratio is harmless: a short log of one repeated line compresses that well
 RATIO_FLOOR_BYTES: Final = 64 << 20
 
 
 class Refused(Exception):
-    """Reading crossed a limit; the text says which. What was read of the member is to be thrown away."""
+    """Reading crossed a limit; the text says which. Discard the read part of the member."""
 
 
 class Counted:
@@ -48,7 +50,7 @@ class Counted:
 
 
 class Metered(io.RawIOBase):
-    """Ends quietly where the data is damaged (``damage``); refuses to unfold beyond ``ratio`` times what was sent."""
+    """Ends at damaged data (``damage``); refuses to unpack more than ``ratio`` times the sent bytes."""
 
     def __init__(self, inner: Any, path: str, ratio: int, sent_bytes: Callable[[], int]) -> None:
         self._inner = inner
@@ -85,7 +87,7 @@ class Metered(io.RawIOBase):
 
 
 class Chained(io.RawIOBase):
-    """A head that was already read, and the rest behind it."""
+    """A head that was already read, and the rest after it."""
 
     def __init__(self, head: bytes, rest: Any) -> None:
         self._head = head
@@ -101,7 +103,7 @@ class Chained(io.RawIOBase):
         return len(data)
 
     def seekable_whole(self) -> Any:
-        """The file from its first byte where it can be read in any order, else None."""
+        """The file from its first byte if it is seekable, else None."""
         file = self._rest.file if isinstance(self._rest, Counted) else None
         if file is None or not getattr(file, "seekable", lambda: False)():
             return None
@@ -112,9 +114,8 @@ class Chained(io.RawIOBase):
 class Unpacked:
     """Compressed streams one after another, giving all bytes before the damage.
 
-    The readers of the standard library drop the block that the damage lies in, or take what follows a whole stream for
-    padding; libzstd takes a cut stream for a whole one. Here whatever is not read is told by an exception of
-    :data:`DAMAGE`.
+    The readers of the standard library drop the damaged block, or treat data after a whole stream as padding; libzstd
+    treats a cut stream as a whole one. Here an exception of :data:`DAMAGE` reports all data that is not read.
     """
 
     def __init__(self, source: Any, magic: bytes, engine: Callable[[], Any], feed: int) -> None:
@@ -144,7 +145,7 @@ class Unpacked:
         return bytes(block)
 
     def _begin_next(self) -> bool:
-        """Begin the stream behind the last one, over padding of zeros, which is legal; False at the end."""
+        """Begin the stream after the last one, over zero padding, which is legal; False at the end."""
         rest = (self._engine.unused_data + bytes(self._waiting)).lstrip(b"\0")
         while len(rest) < len(self._magic):
             more = self._source.read(BLOCK_BYTES)
@@ -183,7 +184,7 @@ class _Zlib:
 
 
 class _Zstd:
-    """One frame. It has no limit of output: what it is fed at a time bounds that, see :data:`_ZSTD_FEED`."""
+    """One frame. Its output has no limit of its own; :data:`_ZSTD_FEED` limits the input of each call."""
 
     def __init__(self) -> None:
         self._inner = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
@@ -207,9 +208,9 @@ class _Zstd:
         return ready[:size]
 
 
-#: Bytes of zstd read at a time: a block of 4 bytes may unfold to 128 KiB, so this is at most 32 MiB.
+#: Bytes of zstd read at a time: a block of 4 bytes may unpack to 128 KiB, so this is at most 32 MiB.
 _ZSTD_FEED: Final = 1 << 10
-#: What a stream may ask for to look back at; the command-line tools refuse more unless told.
+#: Maximum window of a stream; the command-line tools refuse more by default.
 _ZSTD_WINDOW: Final = 128 << 20
 _XZ_MEMORY: Final = 256 << 20
 _GZIP_MAGIC, _BZIP2_MAGIC, _XZ_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
@@ -220,16 +221,14 @@ def _is_skippable(data: bytes, magic: bytes) -> bool:
     return magic == _ZSTD_MAGIC and len(data) >= 4 and 0x50 <= data[0] <= 0x5F and data[1:4] == b"\x2a\x4d\x18"
 
 
-#: A header in a tar archive that no reader of ours can make sense of is skipped, block by block, up to this many bytes.
+#: Unreadable headers in a tar archive are skipped, block by block, up to this many bytes.
 _SKIPPED_BYTES: Final = 64 << 20
 
 
 class SoundTarInfo(tarfile.TarInfo):
-    """Headers of a tar archive, with a memory of what was wrong.
-
-    Refuses those that would be read into memory whole and are far larger than any name. The standard library's reader
-    stops without a word at the first damaged header and at the first end mark; it is told to go on (``ignore_zeros``),
-    and what it passes over is kept in ``errors`` of the archive: :class:`Skipped`.
+    """Headers of a tar archive, with a record of errors. Refuses headers that would be read into memory and are far
+    larger than any name. The standard library's reader stops silently at the first damaged header and at the first end
+    mark; ``ignore_zeros`` makes it continue, and :class:`Skipped` in ``errors`` of the archive counts what it skips.
     """
 
     @classmethod
@@ -259,8 +258,8 @@ class SoundTarInfo(tarfile.TarInfo):
 
 @dataclass(slots=True)
 class Skipped:
-    """What reading a tar archive passed over: ``bytes`` of damaged headers and what followed them, and how many
-    ``end_marks`` (blocks of zeros) were read last. Two of them end an archive.
+    """The skipped part of a tar archive: ``bytes`` of damaged headers and the data after them, and the number of
+    ``end_marks`` (blocks of zeros) read last. Two of them end an archive.
     """
 
     bytes: int = 0
@@ -274,7 +273,7 @@ class Skipped:
 
 
 def decompressor(kind: str, source: Any) -> Any:
-    """A reader of ``gzip``, ``bzip2``, ``xz`` or ``zstd`` data; raises one of :data:`DAMAGE` where they break off."""
+    """A reader of ``gzip``, ``bzip2``, ``xz`` or ``zstd`` data; raises one of :data:`DAMAGE` if they end early."""
     if kind == "zstd":
         return Unpacked(source, _ZSTD_MAGIC, _Zstd, _ZSTD_FEED)
     if kind == "gzip":
@@ -286,7 +285,7 @@ def decompressor(kind: str, source: Any) -> Any:
 
 
 def fill(source: Any, size: int) -> bytes:
-    """The first ``size`` bytes, or all there are."""
+    """The first ``size`` bytes, or all if there are fewer."""
     head = b""
     while len(head) < size and (more := source.read(size - len(head))):
         head += more

@@ -1,9 +1,9 @@
-"""Opens what people upload: archives, compressed files and nests of both, as a stream of members, trusting none of it.
+"""Opens uploads: archives, compressed files and nested ones, as a stream of members, and trusts none of them.
 
-Shared by the command line and the upload, so that both see the same paths. Nothing is written under the names found;
-members are read one after another, in bounded memory. What cannot be taken is reported as ``(path, sentence)`` and the
-rest goes on: links, devices, names that leave the archive, encrypted or damaged members. Limits on members, bytes,
-ratio and depth stop archives that unfold into far more than was sent.
+Shared by the command line and the upload, so that both see the same paths. Nothing is written under the found names;
+members are read one after another, in bounded memory. Rejected members are reported as ``(path, sentence)`` and the
+rest is read: links, devices, names that leave the archive, encrypted or damaged members. Limits on members, bytes,
+ratio and depth stop archives that unpack into far more than was sent.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["HEAD_BYTES", "Limits", "Member", "Refused", "clean_path", "format_of
 HEAD_BYTES: Final = 1024
 MAX_PATH: Final = 1000
 _SPOOL_BYTES: Final = 8 << 20
-#: zip files by their bytes, but not archives of evidence: models, arrays, programs, documents
+#: zip files that are not archives of evidence: models, arrays, programs, documents
 _ZIP_LOOKALIKES: Final = (".pt", ".pth", ".ckpt", ".npz", ".whl", ".jar", ".docx", ".xlsx", ".pptx", ".egg", ".apk")
 _MAGIC: Final = {
     b"\x1f\x8b": "gzip",
@@ -51,7 +51,7 @@ _MAGIC: Final = {
     b"PK\x05\x06": "zip",
 }
 
-#: what readers of archives raise on hostile ones beside
+#: other exceptions of archive readers for hostile archives
 _UNREADABLE: Final = (*DAMAGE, ValueError, RecursionError, OverflowError, IndexError, struct.error)
 
 OnProblem = Callable[[str, str], None]
@@ -60,7 +60,7 @@ type SentBytes = Callable[[], int]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where an archive stops being evidence. ``ratio`` is bytes out per byte in, looked at beyond the first 64 MiB."""
+    """Limits of an archive. ``ratio``: bytes out per byte in, checked beyond the first 64 MiB."""
 
     members: int = 200_000
     total_bytes: int = 500 << 30
@@ -72,7 +72,7 @@ class Limits:
 class Member:
     """One file out of an archive. ``stream`` is valid until the next member is asked for.
 
-    Read it to its end, then look at ``note``: a sentence when its data broke off (what came before is good).
+    Read it to its end, then check ``note``: a sentence if its data ended early (the data before is valid).
     """
 
     path: str
@@ -83,13 +83,13 @@ class Member:
 def format_of(head: bytes, path: str = "") -> str:
     """``gzip``, ``bzip2``, ``xz``, ``zstd``, ``zip``, ``tar`` or ``""``, by the first :data:`HEAD_BYTES` bytes.
 
-    The name only ever rules out: a model checkpoint is a zip file by its bytes, yet no archive of evidence.
+    The name only excludes: a model checkpoint is a zip file by its bytes, but no archive of evidence.
     """
     for magic, name in _MAGIC.items():
         if head.startswith(magic):
             return "" if name == "zip" and path.lower().endswith(_ZIP_LOOKALIKES) else name
     if len(head) >= tarfile.BLOCKSIZE:
-        if not any(head):  # an archive without members is nothing but zeros, which only its name tells from others
+        if not any(head):  # an archive without members contains only zeros; only its name identifies it
             return "tar" if ".tar" in path.lower() or path.lower().endswith(".tgz") else ""
         try:
             tarfile.TarInfo.frombuf(head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
@@ -100,7 +100,7 @@ def format_of(head: bytes, path: str = "") -> str:
 
 
 def clean_path(name: str) -> str:
-    """The name as a relative path of plain characters. Raises ``ValueError`` with a sentence for one that cannot be."""
+    """The name as a relative path of plain characters. Raises ``ValueError`` with a sentence for an invalid name."""
     path = name.encode("utf-8", "backslashreplace").decode().replace("\\", "/")
     if path.startswith("/") or (len(path) > 1 and path[1] == ":" and path[0].isalpha()):
         raise ValueError("The name is absolute: it was left out. Use names relative to the job's folder.")
@@ -122,10 +122,10 @@ def clean_path(name: str) -> str:
 def walk(
     file: BinaryIO, path: str, *, limits: Limits | None = None, on_problem: OnProblem | None = None
 ) -> Iterator[Member]:
-    """Every file within ``file``, which is named ``path``: itself when plain, decompressed, or its members.
+    """Every file within ``file``, which is named ``path``: the file itself if plain, decompressed, or its members.
 
     A member's path is the one inside the archive; of an archive inside an archive, ``inner.zip/member``. Order is the
-    archive's. Content raises nothing except :class:`Refused` out of a member's ``stream``: drop that member, go on.
+    archive's. Content raises only :class:`Refused` from a member's ``stream``: drop that member and continue.
     """
     source = Counted(file)
     state = _Walk(limits or Limits(), on_problem or (lambda _path, _sentence: None))
@@ -136,7 +136,7 @@ def walk(
 
 
 class _Walk:
-    """One walk with its budget. ``prefix`` goes before the names of members, ``sent`` counts the bytes behind them."""
+    """One walk with its budget. ``prefix`` goes before the names of members, ``sent`` counts their packed bytes."""
 
     def __init__(self, limits: Limits, on_problem: OnProblem) -> None:
         self.limits = limits
@@ -207,7 +207,7 @@ class _Walk:
                     )
                 if info is None:
                     break
-                archive.members.clear()  # would grow with every member of a huge archive
+                archive.members.clear()  # it would grow with every member of a huge archive
                 if not info.isdir():
                     count += 1
                     yield from self._tar_member(archive, info, prefix, depth, sent, names)
@@ -239,7 +239,7 @@ class _Walk:
     def _zip(self, stream: Any, path: str, prefix: str, depth: int) -> Iterator[Member]:
         with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as spool:
             file: Any = stream.seekable_whole()
-            if file is None:  # within another archive: a zip is read from its end, so it must lie somewhere
+            if file is None:  # within another archive: a zip is read from its end, so it needs a seekable copy
                 while block := stream.read(BLOCK_BYTES):
                     spool.write(block)
                     if spool.tell() > self.limits.total_bytes - self.out_bytes:
@@ -286,7 +286,7 @@ class _Walk:
                 yield from self._member(metered, name, depth, lambda: info.compress_size)
 
     def _member(self, metered: Metered, name: str, depth: int, sent: SentBytes) -> Iterator[Member]:
-        """A file within an archive: given as it is, or opened in its turn."""
+        """A file within an archive: as it is, or opened if it is an archive too."""
         head = fill(metered, HEAD_BYTES)
         inner = Chained(head, metered)
         if not format_of(head, name):
@@ -335,7 +335,7 @@ class _Walk:
 
 
 class _Leaf(io.RawIOBase):
-    """What a member's reader holds: spends the walk's budget, leaves the damage in the member's note at the end."""
+    """The stream of a member: it uses the walk's budget and sets the damage in the member's note at the end."""
 
     def __init__(self, inner: Any, member: Member, state: _Walk, damage: Callable[[], str]) -> None:
         self._inner = inner

@@ -1,9 +1,9 @@
-"""From root events to a category with a calibrated confidence, a runner-up, and the right to say "inconclusive".
+"""Classifies root events: a category with a calibrated confidence, a runner-up, or "inconclusive".
 
 Rules vote first: each root event gives its category the weight of its rule's strength times its own suspicion. Votes
 of one category join as independent hints (noisy or), so that ten lines of one kind do not outvote one fallen GPU.
-What no rule knows is asked of the learned model (:mod:`diagnosis.classify_model`), whose word weighs less. The
-symptom takes no part: the same crash comes from hardware and from user code (L4, section 3).
+Messages without a rule go to the learned model (:mod:`diagnosis.classify_model`), whose votes weigh less. The symptom
+is not used: the same crash comes from hardware and from user code (L4, section 3).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from diagnosis.taxonomy import NONE, UNKNOWN, Category
 
 AT: Final = thresholds.of("classify")
 
-#: How loudly a hint of each role is heard; the others say nothing of the cause.
+#: Weight of a hint of each role; other roles do not show the cause.
 _ROLES = (Role.ROOT, Role.CONFIRMATION, Role.CASCADE, Role.TEARDOWN)
-#: Heard only where no root says anything: they tell that something failed, not what.
+#: Used only without any root hint: they show that something failed, not what.
 _CONSEQUENCES = frozenset({Role.CASCADE, Role.TEARDOWN})
 _SILENT = frozenset({UNKNOWN, NONE})
 
@@ -37,9 +37,9 @@ class Hint:
     """One event as far as classification is concerned.
 
     ``template`` is the masked text; ``rule`` the id of the rule that matched it, if any; ``role`` its role in this
-    failure (resolved in context); ``weight`` in [0, 1] how sure the comparisons are that it belongs to the cause;
-    ``is_first`` whether it is the earliest of the root events; ``raised_in`` the category that goes with the software
-    in which an exception was raised.
+    failure (resolved in context); ``weight`` in [0, 1]: probability by the comparisons that it belongs to the cause;
+    ``is_first``: it is the earliest of the root events; ``raised_in``: the category of the software that raised an
+    exception.
     """
 
     template: str
@@ -52,7 +52,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """The category, how sure we are, and what else it might be."""
+    """The category, its confidence, and the alternatives."""
 
     category: Category
     confidence: float
@@ -70,9 +70,8 @@ class Classification:
 def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Model | None = None) -> Classification:
     """The verdict on one failed episode. Without usable hints it is ``unknown`` with confidence 0.
 
-    ``model`` is asked about messages that no rule explains; the more confirmed incidents taught it, the more it is
-    also heard about those that a rule does. Raises nothing; a rule id that is not in ``rules`` counts as no rule.
-    O(hints × categories).
+    ``model`` classifies messages without a rule; with more confirmed incidents, its votes also count more for messages
+    with a rule. Raises nothing; a rule id that is not in ``rules`` counts as no rule. O(hints × categories).
     """
     known = rules or signatures.load()
     votes: dict[str, list[tuple[float, str, bool]]] = {}

@@ -1,12 +1,12 @@
-"""What confirmed incidents teach: one linear model over the words of masked messages.
+"""The model learned from confirmed incidents: one linear model over the words of masked messages.
 
-A message becomes its words (names in CamelCase or with underscores taken apart), pairs of neighbours and the
+The features of a message are its words (names in CamelCase or with underscores are split), pairs of neighbours and the
 beginnings of longer words, so that "timed out" helps with "timeout" and ``StoreTimeoutError`` with both. They are
 weighted by TF-IDF; each leaf of the category tree has a linear score, and a softmax whose temperature was fitted on
-messages of rules that the scores had not seen turns scores into probabilities. A domain's probability is the sum of
-its leaves'.
+messages of rules that the scores had not seen turns scores into probabilities. A domain's probability is the sum of its
+leaves'.
 
-A model is plain JSON: it can be read, compared, rolled back, and loaded from anywhere without running anything.
+A model is plain JSON: it can be read, compared, rolled back, and loaded from anywhere without executing anything.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FORMAT = 2
 _MASK = re.compile(r"<[A-Z_0-9]+>")
 _WORD = re.compile(r"[A-Za-z][a-z]+|[A-Z]{2,}|[A-Za-z]+\d*|\b\d{1,3}\b")
 _HEADER = re.compile(r"\A(?:\s*\[[^\]]{0,80}\]:?)+")
-#: Letters of a word's beginning that count by themselves.
+#: Length of a word's beginning that is a feature of its own.
 _STEM = 5
 
 
@@ -43,8 +43,7 @@ class Record:
     """One confirmed incident: its root templates (masked text) and the category a human confirmed.
 
     ``rules`` are the ids of the rules that matched those templates (None where none did). ``confidence`` and
-    ``was_right`` say how sure the machine was of its own verdict then, and whether the human agreed; both may be
-    unknown.
+    ``was_right`` are the machine's confidence in its verdict then, and whether the human agreed; both may be unknown.
     """
 
     templates: tuple[str, ...]
@@ -58,8 +57,8 @@ class Record:
 class Level:
     """A linear classifier: ``weights[feature] = {class index: weight}``.
 
-    ``temperature`` divides the scores; ``doubt`` is the share of messages whose words mislead, given to all classes
-    alike.
+    ``temperature`` divides the scores; ``doubt`` is the share of messages whose words mislead, divided equally among
+    all classes.
     """
 
     classes: tuple[str, ...]
@@ -84,7 +83,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Scores of all leaves, taught by ``confirmed`` incidents besides the starter set."""
+    """Scores of all leaves, trained on ``confirmed`` incidents and the starter set."""
 
     idf: Mapping[str, float]
     leaves: Level
@@ -106,7 +105,7 @@ class Model:
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
     def calibrated(self, confidence: float) -> float:
-        """What a raw confidence turned out to mean over past decisions; unchanged before enough were made."""
+        """A raw confidence, calibrated with past decisions; unchanged if there are too few."""
         points = self.calibration
         if not points:
             return confidence
@@ -176,14 +175,14 @@ def loads(text: str) -> Model:
 
 
 def digest(records: Iterable[Record]) -> str:
-    """Identity of a training set, whatever the order of its records."""
+    """Identity of a training set, independent of the order of its records."""
     rows = sorted(json.dumps([record.templates, record.category]) for record in records)
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
 
 
 @cache
 def starter() -> Model:
-    """The model that ships with the engine, taught by the examples of its own rules."""
+    """The model that ships with the engine, trained on the examples of its rules."""
     return loads(resources.files("diagnosis").joinpath("classifier.json").read_text(encoding="utf-8"))
 
 

@@ -1,12 +1,12 @@
-"""Teach, measure and admit the learned part of classification. See :mod:`diagnosis.classify_model` for what is learned.
+"""Train, measure and admit the learned part of classification (:mod:`diagnosis.classify_model`).
 
 The scores are those of ridge regression in its dual form: one linear system over the samples gives the weights, and
-from the same inverse follow, without training again, the scores each rule's messages would get had the rule not been
-there (leave-one-group-out; Rifkin and Lippert, "Notes on Regularized Least Squares"). They fit the temperature and
-tell how well the model does on wording it never saw.
+from the same inverse follow, without training again, the scores that each rule's messages would get without that rule
+(leave-one-group-out; Rifkin and Lippert, "Notes on Regularized Least Squares"). They fit the temperature and measure
+the model on unseen wording.
 
-Training is deterministic: the same records give the same bytes. A model is admitted only if, on incidents it was not
-taught by, rules and model together are right at least as often as the rules alone.
+Training is deterministic: the same records give the same bytes. A model is admitted only if, on incidents outside its
+training, rules and model together are right at least as often as the rules alone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FOLDS = 5
 CONFIRMED_WEIGHT = 4.0
 #: Decisions needed before raw confidences are mapped to observed shares.
 CALIBRATION_RECORDS = 50
-#: Different messages a training may have; of more, the heaviest are kept. The system is solved in their cube.
+#: Maximum number of different messages in a training; of more, the heaviest are kept. The cost grows with the cube.
 MAX_SAMPLES = 3_000
 _RIDGE = 0.6
 #: Weights below this change no verdict; without them the file is a tenth of its size.
@@ -53,8 +53,9 @@ FAMILIES = "families"
 
 
 def starter_records() -> list[Record]:
-    """What the engine knows by itself: the examples of its rules, the words of their patterns, and how the tree
-    describes its leaves."""
+    """The built-in training set: the examples of the rules, the words of their patterns, and the tree's descriptions of
+    its leaves.
+    """
     tree = taxonomy.load()
     found = [
         Record((leaf.title, leaf.explanation, leaf.words), leaf.id)
@@ -71,7 +72,7 @@ def starter_records() -> list[Record]:
             kind = rule.id.rpartition(".")[2]
             found += [Record((f"{kind} {row.code}: {row.title}",), row.category, (rule.id,)) for row in rows]
         else:
-            # the verbs of a family are those of every other: they would teach nothing but its name
+            # all families have the same verbs: they would teach only the family's name
             words = () if rule.area == FAMILIES else phrases(rule.pattern)
             texts = (*rule.examples, rule.title, *words)
             found.append(Record(texts, category, (rule.id,) * len(texts)))
@@ -83,7 +84,7 @@ def _teaches(code: Code) -> bool:
 
 
 def phrases(pattern: str) -> tuple[str, ...]:
-    """The words of each alternative of a rule's pattern, one text each: the synonyms that its examples do not show.
+    """The words of each alternative of a rule's pattern, one text each: the synonyms that its examples do not contain.
 
     >>> phrases(r"(?i)link (?:is )?down|lost \\w+ carrier")
     ('link is down', 'lost carrier')
@@ -106,7 +107,7 @@ def train(confirmed: Sequence[Record], base: Sequence[Record] | None = None) -> 
     O(samples³ + samples × features), a second for the starter set.
 
     Raises:
-        ValueError: fewer than two categories to tell apart.
+        ValueError: fewer than two categories.
     """
     base = starter_records() if base is None else base
     samples = _samples(base, confirmed)
@@ -126,7 +127,7 @@ def train(confirmed: Sequence[Record], base: Sequence[Record] | None = None) -> 
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """A message as the model would judge it had the rule (or incident) it belongs to never been there."""
+    """A message with the model's answer without the message's own rule (or incident)."""
 
     text: str
     category: str
@@ -135,7 +136,7 @@ class Unseen:
 
 
 def unseen(base: Sequence[Record] | None = None) -> list[Unseen]:
-    """What a model of ``base`` says of each of its messages when their own rule is left out of the training."""
+    """The answers of a model of ``base`` for each of its messages, with their own rule left out of the training."""
     samples = _samples(starter_records() if base is None else base, [])
     with threadpool_limits(limits=1):
         ridge = _Ridge(samples, _vectorised([features_of(sample.text) for sample in samples])[1])
@@ -233,7 +234,7 @@ def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How classification did: shares of right verdicts in [0, 1], ``log_loss`` in nats of the leaf's probability."""
+    """Results of classification: shares of right verdicts in [0, 1], ``log_loss`` in nats of the leaf's probability."""
 
     incidents: int
     leaf: float
@@ -274,7 +275,7 @@ class Admission:
 def admit(
     confirmed: Sequence[Record], rules: SignatureSet | None = None, base: Sequence[Record] | None = None
 ) -> Admission:
-    """Train on all confirmed incidents, after asking held-out ones (five folds) whether that helps.
+    """Train on all confirmed incidents, after testing on held-out ones (five folds) whether that helps.
 
     With fewer incidents than folds nothing is trained and the starter model is returned, not admitted.
     """
@@ -298,7 +299,7 @@ def admit(
 def _vectorised(texts: Sequence[Sequence[str]]) -> tuple[dict[str, float], csr_matrix]:
     """Inverse document frequencies, rounded as they are stored, and TF-IDF rows of unit length, one a text.
 
-    Pairs and beginnings seen once are dropped, they teach their text by heart.
+    Pairs and beginnings that occur once are dropped: they would only memorise their text.
     """
     seen = Counter(feature for text in texts for feature in set(text))
     kept = sorted(feature for feature, count in seen.items() if count > 1 or feature.isalnum())

@@ -1,7 +1,5 @@
-"""Evidence on disk: a directory, an archive or a single file, parsed artifact by artifact in bounded memory.
-
-This is what the command line does instead of an upload. Directories are walked in order of their paths; archives go
-through
+"""Evidence on disk: a directory, an archive or a single file, parsed artifact by artifact in bounded memory. The
+command line uses this instead of an upload. Directories are walked in order of their paths; archives go through
 :mod:`diagnosis.archives`, which trusts nothing of them. Links are not followed. Only members of archives are copied to
 the working directory, since raw lines are read again by offset when the diagnosis quotes them.
 """
@@ -23,15 +21,14 @@ from diagnosis.parsing import parse
 
 @dataclass(slots=True)
 class Evidence:
-    """What was found and parsed. ``read`` gives raw bytes of any artifact; ``problems`` are sentences about what
-    was left out.
-    """
+    """The parsed evidence. ``read`` gives raw bytes of any artifact; ``problems`` are sentences about omitted files."""
 
     parsed: list[Parsed] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
     _files: dict[str, Path] = field(default_factory=dict)
     _taken: int = 0  # artifacts that have a number
-    _opened: tuple[Path, BinaryIO] | None = None  # what was read last: thousands of lines of one file are asked for
+    # the file that was read last: often thousands of lines of one file are read
+    _opened: tuple[Path, BinaryIO] | None = None
 
     def _reserve(self, name: str, argument: str, file: Path) -> tuple[int, str]:
         """A number and a name for the artifact in ``file``: ``name``, or with the argument's name before it if another
@@ -119,13 +116,13 @@ def _is_archive(name: str, file: Path) -> bool:
         with file.open("rb") as stream:
             return bool(archives.format_of(stream.read(archives.HEAD_BYTES), name))
     except OSError:
-        return False  # whoever reads it says why it cannot be read
+        return False  # the reader reports why it cannot be read
 
 
 def _plain(
     evidence: Evidence, files: Sequence[tuple[str, Path]], argument: str, hints: ParseHints, work: Path
 ) -> Iterator[None]:
-    """Parses files that are no archives, on all cores where they are large together."""
+    """Parses files that are no archives, on all cores if their total size is large."""
     named = [(evidence._reserve(name, argument, file), file) for name, file in files]
     tasks = [parse_pool.Task(file, path, hints, work / f"artifact-{number:06d}") for (number, path), file in named]
     results = parse_pool.parse_all(tasks, parse_pool.workers_for([_size(file) for _, file in files]))
@@ -171,7 +168,7 @@ def _members(evidence: Evidence, stream: BinaryIO, name: str, argument: str, hin
 
 
 class _Copied:
-    """A stream that writes what is read through it to ``out``; it ends where the archive's limits do."""
+    """A stream that writes what is read through it to ``out``; it ends at the archive's limits."""
 
     def __init__(self, stream: BinaryIO, out: BinaryIO) -> None:
         self._stream = stream

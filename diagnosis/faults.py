@@ -1,4 +1,4 @@
-"""What may go wrong in reading evidence, and how it is told."""
+"""Errors of reading evidence, and their words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def is_fault(error: BaseException) -> bool:
 
 
 def is_of_machine(error: BaseException) -> bool:
-    """Whether the machine is at fault, not the evidence: a full disk or too little memory. Let such an error pass."""
+    """Whether the machine caused the error, not the evidence: a full disk or too little memory. Do not catch such an
+    error.
+    """
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _FULL)
 
 

@@ -1,7 +1,7 @@
-"""Checks that decide a doubtful conclusion: how their output is recognised, and what it says.
+"""Checks that settle a doubtful conclusion: how their output is recognised, and what it means.
 
-The checks are data (``checks.toml``). Output that somebody uploads or pastes is evidence like any other: :func:`read`
-finds it among the artifacts, :func:`weighed` moves the suspects by it. ``conclusion.next_check`` offers the next one.
+The checks are data (``checks.toml``). Uploaded or pasted output is evidence: :func:`read` finds it among the artifacts,
+:func:`weighed` updates the suspects with it. ``conclusion.next_check`` offers the next check.
 """
 
 from diagnosis.checks.check_outputs import Result, placed, read, recognised

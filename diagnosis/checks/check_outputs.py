@@ -1,4 +1,4 @@
-"""Output of checks among a job's artifacts: which check, what it says, of which machine."""
+"""Output of checks among a job's artifacts: the check, its outcome, its machine."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Final
 from diagnosis.checks.check_table import Check, Outcome, load
 from diagnosis.model import LOG_KINDS, Kind, Parsed, ReadRange
 
-#: Larger files are logs, no output of one check.
+#: Larger files are logs, not the output of one check.
 LARGEST: Final = 1 << 20
-#: Bytes in which the sign of a check must stand, and bytes that are read of one that has it.
+#: Number of bytes in which the sign of a check must occur, and number of bytes read of a file with it.
 HEAD: Final = 4_096
-#: Lines at the beginning of which one must bear the sign, and the share of lines with a time of day that makes a text a
-#: log in which a check was run among other things.
+#: Number of first lines of which one must have the sign, and the share of lines with a time of day from which a text is
+#: a log that contains a check among other things.
 FIRST_LINES: Final = 12
 LOGGED: Final = 0.2
-#: Results that one job keeps.
+#: Maximum number of results of one job.
 MOST: Final = 256
 #: The folder in which the desk keeps pasted output: ``checks/<machine>/<name>``.
 FOLDER: Final = "checks"
 _CLOCK: Final = re.compile(r"\b\d\d:\d\d:\d\d\b")
 _READ: Final = (*LOG_KINDS, Kind.OTHER)
-#: Lines that name the machine: a prompt, a hostname, what a launcher puts before each line.
+#: Lines that name the machine: a prompt, a hostname, a launcher's prefix.
 _HOSTS: Final = (
     re.compile(r"(?mi)^\s*(?:host ?name|host|node)\s*[:=]\s*([\w.\-]+)\s*$"),
     re.compile(r"(?m)^\[?\w[\w\-]*@([\w.\-]+)[ :~]"),
@@ -35,7 +35,7 @@ _HOSTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one output says. ``node`` empty: of no known machine; ``line`` 1-based, ``words`` as they stand there."""
+    """The result of one output. ``node`` empty: of no known machine; ``line`` 1-based, ``words`` as written there."""
 
     check: Check
     outcome: Outcome
@@ -53,7 +53,7 @@ class Result:
 
 
 def recognised(text: str, path: str = "") -> Result | None:
-    """What a text says as the output of a check; None for any other text. Linear."""
+    """The result in a text that is the output of a check; None for any other text. Linear."""
     begin = _beginning(text)
     for check in load():
         if check.sign is None or not check.sign.search(begin) or _is_log(text):
@@ -82,7 +82,7 @@ def read(parsed: Iterable[Parsed], read_: ReadRange) -> list[Result]:
 
 
 def placed(results: Iterable[Result], known: Sequence[str]) -> list[Result]:
-    """The results with the machine that each is of: by its path, then by its own words, among the ``known`` ones."""
+    """The results with their machines: from the path, then from the text, among the ``known`` ones."""
     names = set(known)
     out = []
     for result in results:

@@ -13,9 +13,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a check can say. ``ratio``: how many times likelier it is of a machine at fault than of a sound one;
-    ``categories``: the same for categories by the beginning of their id; ``adds``: the leaf that it tells where no
-    alternative begins so. ``pattern`` None: its output is not recognised, a person tells it."""
+    """A possible outcome of a check. ``ratio``: its likelihood ratio for a faulty machine against a healthy one;
+    ``categories``: the same for categories by the beginning of their id; ``adds``: the leaf to add if no alternative
+    begins so. ``pattern`` None: its output is not recognised, a person reports it.
+    """
 
     id: str
     says: str
@@ -27,8 +28,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check. ``about``: beginnings of the categories it decides on; ``conditions``: empty for any; ``needs``: what
-    must be known to name its target (node, rank or other, a second suspect)."""
+    """One check. ``about``: beginnings of the categories it decides on; ``conditions``: empty for any; ``needs``: the
+    fact that is needed to name its target (node, rank or other, a second suspect).
+    """
 
     id: str
     title: str

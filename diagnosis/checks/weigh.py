@@ -1,4 +1,4 @@
-"""What results of checks make of the suspects and of the categories: odds times the likelihood ratio (Bayes)."""
+"""Updates suspects and categories with results of checks: odds times the likelihood ratio (Bayes)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from diagnosis import taxonomy
 from diagnosis.checks.check_outputs import Result
 from diagnosis.result import Suspect
 
-#: From here on a suspect is accused (as in ``diagnosis.localize``).
+#: Probability from which a suspect is accused (as in ``diagnosis.localize``).
 ACCUSED: Final = 0.5
-#: What is believed of a machine that nothing speaks against, and of a category that nothing names.
+#: Prior probability of a machine without evidence against it, and of a category that nothing names.
 BEFORE: Final = 0.05
-#: Nothing is ever quite certain.
+#: No probability is 0 or 1.
 LEAST: Final = 0.01
 MOST: Final = 0.99
 
@@ -26,8 +26,9 @@ def updated(p: float, ratio: float) -> float:
 
 
 def weighed(suspects: Iterable[Suspect], results: Sequence[Result]) -> tuple[Suspect, ...]:
-    """The ranking after the results. What a passed check takes from one machine, the other machines share in proportion
-    to what is believed of each. O(suspects × results)."""
+    """The ranking after the results. The probability that a passed check takes from one machine is divided among the
+    others in proportion to their own. O(suspects × results).
+    """
     rows = {(s.kind, s.entity): s for s in suspects}
     for result in results:
         if not result.node or result.outcome.ratio == 1.0:
@@ -59,7 +60,7 @@ def _moved(row: Suspect, score: float, reason: str, source: str) -> Suspect:
 
 
 def shares(rows: Sequence[tuple[str, float]], results: Iterable[Result]) -> list[tuple[str, float]]:
-    """Categories after the results, most probable first; what belongs to none of them counts as a further one."""
+    """Categories after the results, most probable first; the rest counts as a further category."""
     weights = {name: p for name, p in rows if name != taxonomy.UNKNOWN}
     rest = max(1.0 - sum(weights.values()), BEFORE)
     moved = False

@@ -14,7 +14,7 @@ from diagnosis.stacks.stack_cause import cause
 from diagnosis.taxonomy import UNKNOWN
 
 NONE: Final = "none"
-#: Conditions in which nothing is wrong now.
+#: Conditions without a current problem.
 QUIET: Final = ("healthy", "running", "recovered", "unknown")
 
 
@@ -25,7 +25,7 @@ def shares(
     stacks: Mapping[str, Any],
     results: Sequence[Result] = (),
 ) -> list[tuple[str, float]]:
-    """Categories with their probabilities, the answer first, after what checks said."""
+    """Categories with their probabilities after the results of checks, the answer first."""
     rows = _by_evidence(condition, logs, findings, stacks)
     if condition in QUIET or condition == "cancelled":
         return rows
@@ -58,7 +58,7 @@ def _by_evidence(
 
 
 def bounded(rows: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Probabilities of things that exclude each other: never more than 1 in all, in falling order, each once."""
+    """Probabilities of alternatives that exclude each other: at most 1 in total, in falling order, each once."""
     left = 1.0
     out: list[tuple[str, float]] = []
     seen: set[str] = set()

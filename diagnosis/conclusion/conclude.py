@@ -1,4 +1,4 @@
-"""Findings of all evidence in, one conclusion out. Pure and deterministic; linear in the findings."""
+"""Makes one conclusion from the findings of all evidence. Pure and deterministic; linear in the findings."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def conclude(
     least_gpu_s: float = slowdowns.LEAST_LOST_GPU_S,
     results: Sequence[Result] = (),
 ) -> Conclusion:
-    """Join what logs, flows, stacks and the uploader say.
+    """Join the findings of logs, flows, stacks and the uploader.
 
     Args:
-        logs: what the logs tell; None without log lines.
+        logs: the findings of the logs; None without log lines.
         flows: the report's ``flows`` object.
         stacks: the report's ``stacks`` object.
         suspects: the fused ranking.
-        hints: what the uploader said of the job.
+        hints: the uploader's description of the job.
         gpus: GPUs of the job, for the cost of slow steps.
-        least_gpu_s: GPU-seconds beyond the usual from which on a slowdown is told.
-        results: what checks said; the ``suspects`` are weighed by them already.
+        least_gpu_s: GPU-seconds beyond the usual from which a slowdown is reported.
+        results: outcomes of checks; the ``suspects`` are already weighed by them.
 
-    Advice and further checks are added by the caller, who knows the ladder.
+    The caller adds advice and further checks.
     """
     flows, stacks, hints = flows or {}, stacks or {}, hints or JobHints()
     iterations = list(logs.timeline.get("iterations") or ()) if logs is not None else []
@@ -85,14 +85,14 @@ def conclude(
 
 
 def _chain(said: Sequence[Finding]) -> tuple[Finding, ...]:
-    """What followed what: dated findings by time, undated ones of the cause before them."""
+    """The causal chain: dated findings by time, undated ones of the cause before them."""
     kept = [f for f in said if f.what != "outcome" or f.source != "uploader"]
     kept.sort(key=lambda f: (f.at is None, f.at or 0.0, _ORDER.get(f.what, len(_ORDER)), f.text))
     return tuple(kept[:CHAIN])
 
 
 def _told_slow(rows: Sequence[Finding], condition: str, slow: Sequence[Slowdown]) -> list[Finding]:
-    """What flows say of slow machines, within the stretches that are told: healthy jobs have slow steps too."""
+    """Findings of flows about slow machines within the reported stretches only: healthy jobs have slow steps too."""
     if condition == "degraded" and not any(s.at is not None for s in slow):
         return list(rows)
     spans = [(s.at, s.until or s.at) for s in slow if s.at is not None]
@@ -102,7 +102,7 @@ def _told_slow(rows: Sequence[Finding], condition: str, slow: Sequence[Slowdown]
 def _moment(
     name: str, why: str, logs: LogDiagnosis | None, slow: Sequence[Slowdown], chain: Sequence[Finding]
 ) -> dict[str, Any] | None:
-    """When it began, how that is known, in which stage and iteration."""
+    """The start of the failure, the source of that time, the stage and the iteration."""
     if name in ("healthy", "running", "unknown"):
         return None
     stage = logs.stage if logs is not None else None

@@ -1,4 +1,4 @@
-"""Which of the eight conditions a job is in: one ordered table, the first row that holds decides."""
+"""Chooses one of the eight conditions of a job: one ordered table, the first row that holds decides."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from diagnosis.result import LogDiagnosis
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the table reads."""
+    """The input of the table."""
 
     logs: LogDiagnosis | None
     flows: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Situation:
 
     @property
     def is_lasting_slow(self) -> bool:
-        """A slow group or switch that flows alone show, without logs that say how the job ended."""
+        """A slow group or switch that only flows show, without logs about the end of the job."""
         rows = [d for j in self.flows.get("jobs") or () for d in j.get("diagnoses") or ()]
         rows += list(self.flows.get("diagnoses") or ())
         return self.logs is None and any(d.get("kind") in ("slow_group", "slow_switch") for d in rows)
@@ -51,8 +51,8 @@ class Situation:
         )
 
 
-#: The order is the meaning: an end that somebody caused outranks how the job ran before, and what stands still now
-#: outranks what was slow. A job that ended well is healthy only when nothing before says otherwise.
+#: The order decides: an end that a person caused outranks the course before it, and a hang outranks a slowdown. A job
+#: that ended well is healthy only if no earlier row holds.
 TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("hung", lambda s: s.is_failure and s.symptom == "hang", "progress stopped and nothing had ended"),
     ("degraded", lambda s: s.is_failure and s.symptom == "slow", "the job became slow"),

@@ -1,4 +1,4 @@
-"""Where two kinds of evidence contradict each other: one sentence with both sides. Nothing is overruled in silence."""
+"""Contradictions between two kinds of evidence: one sentence with both sides. Every contradiction is shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion.model import Finding
 from diagnosis.result import LogDiagnosis, Suspect
 
-#: What an uploader may say, and the outcomes of the logs that agree with it.
+#: The uploader's possible outcomes, and the outcomes of the logs that agree with each.
 AGREES: Final = {
     "succeeded": ("succeeded", "unknown"),
     "failed": ("failed", "unknown", "cancelled"),

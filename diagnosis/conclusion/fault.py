@@ -1,7 +1,7 @@
 """Who is at fault: the fused suspects as one list with probabilities, most probable first.
 
-The suspects of logs, flows and stacks are fused before (``diagnosis.localize``). Here they become a statement: the
-accused, or the smallest set of which one is meant, or nobody. A machine and a rank of it are one culprit, named once.
+``diagnosis.localize`` fuses the suspects of logs, flows and stacks. Here they become a statement: the accused, or the
+smallest set that contains the culprit, or nobody. A machine and a rank of it are one culprit, named once.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from diagnosis.conclusion.model import KINDS, Fault, Place
 from diagnosis.model import Role
 from diagnosis.result import LogDiagnosis, Suspect
 
-#: Entries of ``seen`` and ``fault``.
+#: Maximum number of entries of ``seen`` and ``fault``.
 LISTED: Final = 64
-#: A set of candidates larger than this says nothing.
+#: A larger set of candidates is not useful.
 CANDIDATES: Final = 8
 
 
@@ -26,13 +26,13 @@ def accused(
     node_of: Mapping[int, str] | None = None,
     wrote: Mapping[str, set[int]] | None = None,
 ) -> tuple[Fault, ...]:
-    """The accused, or of a degraded job the few of which one is slow.
+    """The accused, or for a degraded job the few candidates of which one is slow.
 
     Args:
         suspects: the fused ranking.
         condition: the job's condition.
-        node_of: the node of each rank that evidence tells (:func:`homes`).
-        wrote: the ranks of a node that wrote what tells the cause (:func:`writers`).
+        node_of: the known node of each rank (:func:`homes`). wrote: the ranks of a node that wrote root lines
+        (:func:`writers`).
 
     O(suspects).
     """
@@ -46,7 +46,7 @@ def accused(
 
 
 def homes(logs: LogDiagnosis | None, stacks: Mapping[str, Any] | None) -> dict[int, str]:
-    """The node of each rank, as the stacks' table and the lines of the logs' events tell it; the first word stands."""
+    """The node of each rank, from the stacks' table and the lines of the logs' events; the first statement counts."""
     found: dict[int, str] = {}
     for row in (stacks or {}).get("ranks") or ():
         if row.get("rank") is not None and row.get("node"):
@@ -86,8 +86,9 @@ def _once(named: Sequence[Suspect], node_of: Mapping[int, str]) -> list[list[Sus
 
 
 def _joined(same: Sequence[Suspect], wrote: Mapping[str, set[int]]) -> Fault:
-    """One culprit. Its rank is told where one alone is accused or wrote of the cause; the parts share their evidence,
-    so the most probable of them counts."""
+    """One culprit. Its rank is named if only one rank is accused or wrote root lines. The parts share their evidence,
+    so the most probable of them counts.
+    """
     place = _place(same[0])
     ranks = {r for r in (_place(s).rank for s in same[1:]) if r is not None} or set(same[0].ranks)
     ranks = ranks or set(wrote.get(place.name, ()))
@@ -99,7 +100,9 @@ def _joined(same: Sequence[Suspect], wrote: Mapping[str, set[int]]) -> Fault:
 
 
 def candidates(rows: Sequence[Suspect]) -> list[Suspect]:
-    """The suspects of equal, highest score where they are few: evidence cannot separate them, one of them is meant."""
+    """The suspects with the same highest score, if they are few: evidence cannot separate them, one of them is at
+    fault.
+    """
     if not rows:
         return []
     top = max(s.score for s in rows)
@@ -112,7 +115,9 @@ def candidates(rows: Sequence[Suspect]) -> list[Suspect]:
 def seen(
     logs: LogDiagnosis | None, stacks: Mapping[str, Any] | None, fault: Iterable[Fault]
 ) -> tuple[tuple[Place, str], ...]:
-    """Where the failure was seen, also when nobody is at fault: who wrote the root lines, who is waited for."""
+    """Where the failure was seen, also if nobody is at fault: writers of the root lines, and ranks that others wait
+    for.
+    """
     found: dict[Place, str] = {}
     if logs is not None and logs.is_failure:
         roots = [e for e in logs.events if e.role == Role.ROOT.value]
@@ -135,7 +140,7 @@ def seen(
     for row in fault:
         found.setdefault(row.place, row.reasons[0] if row.reasons else "accused")
     each: dict[tuple[str, str], tuple[Place, str]] = {}
-    for place, why in found.items():  # a machine is listed once, whether or not one rank of it is known
+    for place, why in found.items():  # a machine is listed once, with or without a known rank
         each.setdefault((place.kind, place.name), (place, why))
     return tuple(each.values())[:LISTED]
 

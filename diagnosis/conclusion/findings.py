@@ -1,5 +1,6 @@
-"""What each kind of evidence says, as findings of one type. Each function reads one part of the report and nothing
-else, and is linear in it."""
+"""The findings of each kind of evidence in one type. Each function reads only one part of the report, and is linear in
+it.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from diagnosis.conclusion.model import Finding, Place, Slowdown
 from diagnosis.model import JobHints, Role
 from diagnosis.result import LineRef, LogDiagnosis, LogEvent
 
-#: Findings of one kind that a conclusion keeps; the report's events keep all.
+#: Maximum number of findings of one kind in a conclusion; the report's events keep all.
 KEPT: Final = 12
-#: Places of one finding.
+#: Maximum number of places of one finding.
 PLACES: Final = 64
 #: A node whose traffic ends this many usual steps before that of the others fell silent.
 CEASED_STEPS: Final = 3.0
@@ -25,7 +26,7 @@ _WHAT: Final = {
 }
 
 
-#: Category of a slow group by what shows it; work that is split unevenly is nobody's fault.
+#: Category of a slow group by its measure; unevenly split work is nobody's fault.
 _SLOW: Final = {"late": "performance.straggler", "uneven": "performance.step"}
 
 
@@ -50,7 +51,7 @@ def of_logs(logs: LogDiagnosis | None) -> list[Finding]:
 
 
 def of_uploader(hints: JobHints) -> list[Finding]:
-    """What the person who uploaded the job said of its end."""
+    """The uploader's statement about the end of the job."""
     if not hints.outcome or hints.outcome == "unknown":
         return []
     return [Finding("uploader", "outcome", hints.outcome, at=hints.ended_at, first_hand=False)]
@@ -65,7 +66,7 @@ def of_watch(hints: JobHints) -> list[Finding]:
 
 
 def of_checks(results: Iterable[Result]) -> list[Finding]:
-    """What checks said, of which machine."""
+    """The results of checks with their machines."""
     return [
         Finding(
             "check",
@@ -96,7 +97,7 @@ def of_slowdowns(rows: Iterable[Slowdown]) -> list[Finding]:
 
 
 def of_flows(flows: Mapping[str, Any] | None) -> list[Finding]:
-    """Who is slow, which switch is, and whose traffic ended before that of the others."""
+    """Slow machines and switches, and nodes whose traffic ended before that of the others."""
     found: list[Finding] = []
     for job in (flows or {}).get("jobs") or ():
         nodes = set(job.get("nodes") or ())
@@ -112,7 +113,7 @@ def of_flows(flows: Mapping[str, Any] | None) -> list[Finding]:
 
 
 def of_stacks(stacks: Mapping[str, Any] | None) -> list[Finding]:
-    """Who waits for whom, as the stacks show it."""
+    """The ranks that wait and the ranks that they wait for, from the stacks."""
     if not stacks or not (stacks.get("reason") or stacks.get("suspect_ranks")):
         return []
     node_of = {r.get("rank"): r.get("node") for r in stacks.get("ranks") or ()}

@@ -1,7 +1,5 @@
-"""What a conclusion may never say, in one place.
-
-``diagnosis.report.to_json`` asks it of every report and logs what it finds; no test and no measuring command lets such
-a line pass.
+"""The invariants of a conclusion. ``diagnosis.report.to_json`` checks every report and logs violations; tests and
+measuring commands fail on such a line.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ EPSILON: Final = 1e-6
 
 
 def violations(report: Mapping[str, Any]) -> list[str]:
-    """The contradictions in a report of version 2, as sentences; empty for a sound one. Linear in the conclusion."""
+    """The contradictions in a report of version 2, as sentences; empty for a valid one. Linear in the conclusion."""
     c = report.get("conclusion")
     if not isinstance(c, Mapping):
         return ["the report holds no conclusion"]
@@ -103,7 +101,7 @@ def _once(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
 
 
 def _stretches(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
-    """Slow steps below the least cost are no part of the story."""
+    """Slow steps below the least cost are not reported."""
     if c["condition"] == "degraded" or c["slowdowns"] or all(f["what"] != "slow" for f in c["chain"]):
         return []
     return ["the chain tells of slow steps that no stretch covers"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-#: What can be said of a job as a whole.
+#: The possible conditions of a job.
 CONDITIONS: Final = ("failed", "hung", "degraded", "recovered", "cancelled", "healthy", "running", "unknown")
-#: Conditions that need somebody's attention.
+#: Conditions that need attention.
 OPEN: Final = ("failed", "hung", "degraded", "cancelled")
-#: Conditions that tell the symptom by themselves.
+#: Conditions that imply the symptom.
 SYMPTOM_OF: Final = {"degraded": "slow", "hung": "hang"}
-#: What can be named as a place. A conclusion never accuses code or data as if they were machines.
+#: The kinds of places. A conclusion never accuses code or data like machines.
 KINDS: Final = ("node", "rank", "device", "link", "switch")
 
 
@@ -27,10 +27,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that one kind of evidence says.
+    """One finding of one kind of evidence.
 
     ``source`` logs, flows, stacks, scheduler, uploader, watch or check; ``what`` a word of :data:`WHAT`;
-    ``first_hand`` False where somebody else is quoted. ``amount`` is the factor of a slowdown or the number of lines.
+    ``first_hand`` False if another source is quoted. ``amount`` is the factor of a slowdown or the number of lines.
     ``evidence`` holds ``{"file", "line"}``, ``{"step"}`` or ``{"round"}``, whichever the source has.
     """
 
@@ -48,7 +48,7 @@ class Finding:
     evidence: tuple[dict[str, Any], ...] = ()
 
 
-#: What a finding can be: what pages may show on the time axis, in this order where times are equal.
+#: The kinds of findings that pages may show on the time axis, in this order if times are equal.
 WHAT: Final = (
     "slow",
     "progress",
@@ -78,8 +78,8 @@ class Fault:
 @dataclass(frozen=True, slots=True)
 class Slowdown:
     """A stretch of slow steps as one row. ``steps`` first and last (1-based, as the source counts them), ``factor``
-    mean time against the usual, ``lost_s`` time beyond the usual, ``lost_gpu_s`` the same times the job's GPUs (None
-    where their number is not known)."""
+    mean time against the usual, ``lost_s`` time beyond the usual, ``lost_gpu_s`` the same times the job's GPUs (None if
+    their number is not known)."""
 
     source: str
     steps: tuple[int, int]
@@ -95,7 +95,7 @@ class Slowdown:
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What all evidence together says. ``fault`` empty: nobody. ``alternatives`` begin with the category itself and
+    """The answer from all evidence. ``fault`` empty: nobody. ``alternatives`` begin with the category itself and
     sum to at most 1."""
 
     condition: str

@@ -1,4 +1,4 @@
-"""The cheapest check that decides a doubtful conclusion, as a command, with what each outcome would say."""
+"""The cheapest checks that settle a doubtful conclusion, as commands, with the meaning of each outcome."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from diagnosis.checks.check_table import Check, Outcome, load
 from diagnosis.checks.weigh import BEFORE, updated
 from diagnosis.conclusion.model import OPEN, Fault, Place
 
-#: Below this a culprit or a category is in doubt.
+#: A culprit or a category below this probability is in doubt.
 SURE: Final = 0.9
-#: Checks that a conclusion carries.
+#: Maximum number of checks in a conclusion.
 OFFERED: Final = 3
 #: Names come from evidence: nothing else enters a command line.
 SAFE_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?")
@@ -28,7 +28,7 @@ def chosen(
     *,
     has_stacks: bool = False,
 ) -> tuple[dict[str, Any], ...]:
-    """At most :data:`OFFERED` checks, cheapest first; none where nothing is in doubt.
+    """At most :data:`OFFERED` checks, cheapest first; none if nothing is in doubt.
 
     Each is ``{id, title, command, cost, cost_s, target: {kind, name, rank}, outcomes: [{id, says, p}]}``, ``p`` being
     the probability that the target is at fault after that outcome.

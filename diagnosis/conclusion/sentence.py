@@ -12,7 +12,7 @@ from diagnosis.logs import sentences
 from diagnosis.model import Watched
 from diagnosis.result import LogDiagnosis
 
-#: Probability from which on a fault is stated, below it is one of several.
+#: Probability from which a fault is stated; below it, it is one of several.
 NAMED: Final = 0.5
 LISTED: Final = 4
 _KIND: Final = {"node": "", "rank": "rank ", "device": "device ", "link": "link ", "switch": "switch "}
@@ -31,7 +31,7 @@ def sentence(
 ) -> str:
     """One or two short sentences as an engineer would write them.
 
-    ``said``: the uploader's word of the outcome; ``watched``: the alarm of a job that still runs.
+    ``said``: the outcome that the uploader states; ``watched``: the alarm of a job that still runs.
     """
     if logs is not None and logs.is_failure:
         text = sentences.headline(logs, _nodes(fault), str(stacks.get("headline") or ""))
@@ -55,7 +55,7 @@ def sentence(
 
 
 def _nodes(fault: Sequence[Fault]) -> list[str]:
-    """The accused nodes as words: those that the evidence which accuses the first of them accuses as well."""
+    """The accused nodes in words: the first one, and others that the same evidence accuses."""
     nodes = [f for f in fault if f.place.kind == "node"]
     return [called(f.place) for f in nodes if set(f.sources) & set(nodes[0].sources)]
 
@@ -71,7 +71,7 @@ def _degraded(logs: LogDiagnosis | None, slowdowns: Sequence[Slowdown]) -> str:
 
 
 def spent(row: Slowdown) -> str:
-    """What a stretch cost, in words."""
+    """The cost of a stretch, in words."""
     if row.lost_gpu_s is not None and row.lost_gpu_s >= 3600:
         return f"{row.lost_gpu_s / 3600:.1f} GPU-hours"
     if row.lost_gpu_s is not None:
@@ -100,7 +100,7 @@ def called(place: Place) -> str:
 
 
 def names(text: str, name: str) -> bool:
-    """Whether a name stands in a text as a word of its own."""
+    """Whether a name occurs in a text as a separate word."""
     at = text.find(name)
     while at >= 0:
         before, after = text[at - 1 : at], text[at + len(name) : at + len(name) + 1]

@@ -1,7 +1,5 @@
-"""Stretches of slow steps, what they cost, and whether that is worth a person's time.
-
-Logs and flows both count steps. A stretch that both tell of is one stretch, told with the numbers of the logs because
-those are the job's own.
+"""Stretches of slow steps, their cost, and whether the cost is high enough to report. Logs and flows both count steps.
+A stretch in both is one stretch, with the step numbers of the logs, because those are the job's own.
 """
 
 from __future__ import annotations
@@ -13,14 +11,14 @@ import numpy as np
 
 from diagnosis.conclusion.model import Slowdown
 
-#: GPU-seconds beyond the usual from which on a slowdown is told; the site may set another value.
+#: GPU-seconds beyond the usual from which a slowdown is reported; the site may set another value.
 LEAST_LOST_GPU_S: Final = 20.0
-#: Slow steps between which at most so many usual ones lie belong to one stretch.
+#: Slow steps with at most this many usual ones between them belong to one stretch.
 BETWEEN: Final = 2
-#: A stretch of so many slow steps is no noise; fewer must stand still for so many usual steps.
+#: A stretch of this many slow steps is no noise; fewer must take as long as this many usual steps.
 LASTING: Final = 3
 STANDSTILL: Final = 8.0
-#: Half as long is enough where flows tell who held it up.
+#: Half as long is enough if flows show who caused it.
 STANDSTILL_NAMED: Final = 4.0
 
 
@@ -75,7 +73,7 @@ def of_logs(
 
 
 def told(logs: Iterable[Slowdown], flows: Iterable[Slowdown], least_gpu_s: float) -> tuple[Slowdown, ...]:
-    """The stretches to tell, longest loss first: those of the logs, and of the flows those that the logs lack."""
+    """The stretches to report, largest loss first: those of the logs, and those of the flows that the logs lack."""
     kept = [s for s in logs if is_worth(s, least_gpu_s)]
     for stretch in flows:
         if is_worth(stretch, least_gpu_s) and not any(_overlap(stretch, other) for other in kept):
@@ -84,7 +82,7 @@ def told(logs: Iterable[Slowdown], flows: Iterable[Slowdown], least_gpu_s: float
 
 
 def is_worth(stretch: Slowdown, least_gpu_s: float) -> bool:
-    """Whether a stretch is told: long enough to be no noise, and dear enough."""
+    """Whether a stretch is reported: it is long enough to be no noise, and costs enough."""
     lost = stretch.lost_s if stretch.lost_gpu_s is None else stretch.lost_gpu_s
     return (stretch.count >= LASTING or stretch.is_standstill) and lost >= least_gpu_s
 
@@ -140,7 +138,7 @@ def _stretch(
 
 
 def _overlap(one: Slowdown, other: Slowdown) -> bool:
-    """On the clock where both know it, else by the numbers of the steps."""
+    """By time if both have times, else by the numbers of the steps."""
     if None not in (one.at, one.until, other.at, other.until):
         slack = 0.1 * (one.until - one.at)  # type: ignore[operator]
         return bool(one.at - slack <= other.until and other.at - slack <= one.until)  # type: ignore[operator]
