@@ -34,7 +34,7 @@ def success_messages(messages: pl.DataFrame) -> list[int]:
     """Messages in which a job reports that it completed."""
     text = pl.coalesce(pl.col("example"), pl.col("text"))
     is_said = text.str.contains(words.pattern("outcome", "success"))
-    is_denied = text.str.contains(words.pattern("outcome", "not_success"))
+    is_denied = text.str.replace_all(words.MODULE, "").str.contains(words.pattern("outcome", "not_success"))
     return messages.filter(is_said & ~is_denied)["masked"].to_list()
 
 

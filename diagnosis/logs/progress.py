@@ -16,7 +16,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.logs import counters, durations
+from diagnosis.logs import counters, durations, words
 from diagnosis.logs.events import LogTable
 from diagnosis.model import ReadRange
 
@@ -121,7 +121,7 @@ def _beat_kind(text: str) -> str | None:
     before = text[: found[2]] if found else ""
     if found is None or before.rpartition(" ")[2].count("/") > 1:  # the counter is part of a path
         return None
-    return None if re.search(_NOT_A_BEAT, re.sub(_MODULE, "", before)) else found[0]
+    return None if re.search(_NOT_A_BEAT, re.sub(words.MODULE, "", before)) else found[0]
 
 
 def read_lines(rows: pl.DataFrame, files: Sequence[str], read: ReadRange, limit: int = 2_000) -> list[str]:

@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+#: What a line may hold without being about it: the name of the module that logs.
+MODULE = r"\b[a-z_]\w*(?:\.[a-z_]\w*)+\b"
+
 
 @dataclass(frozen=True, slots=True)
 class Word:

@@ -16,7 +16,15 @@ def says_success(line: str) -> bool:
     return bool(outcome.success_messages(messages))
 
 
-@pytest.mark.parametrize("line", ["training finished", "Job 'a7' succeeded", "State: COMPLETED (exit code 0)"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "training finished",
+        "Job 'a7' succeeded",
+        "State: COMPLETED (exit code 0)",
+        "INFO lib.checkpoint - Finished training after 850 step(s) on rank 0.",
+    ],
+)
 def test_the_end_of_a_job_is_success(line: str) -> None:
     assert says_success(line)
 
