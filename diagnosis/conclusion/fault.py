@@ -31,8 +31,8 @@ def accused(
     Args:
         suspects: the fused ranking.
         condition: the job's condition.
-        node_of: the known node of each rank (:func:`homes`). wrote: the ranks of a node that wrote root lines
-        (:func:`writers`).
+        node_of: the known node of each rank (:func:`homes`).
+        wrote: the ranks of a node that wrote root lines (:func:`writers`).
 
     O(suspects).
     """

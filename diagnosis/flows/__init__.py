@@ -1,8 +1,8 @@
-"""What the network saw: jobs, parallel groups, steps and slowness from flow records alone (after LLMPrism,
+"""Analysis of network flows: jobs, parallel groups, steps and slowness from flow records alone (after LLMPrism,
 2505.00342).
 
 ``sniff`` and ``parse_flow`` read an artifact; ``diagnose_flows`` reads all flow artifacts of a job; ``timeline_view``
-gives what a page draws. The libraries behind them are loaded at the first call, so that importing this package costs
+gives the data of a page. The libraries behind them are loaded at the first call, so that importing this package costs
 nothing.
 """
 
@@ -49,7 +49,7 @@ def diagnose_flows(
 
 
 def timeline_view(table: Path, t0: float, t1: float, width: int = 400) -> dict[str, Any]:
-    """What a page draws of one job's table; see ``rank_lanes.timeline_view``."""
+    """The data of a page from one job's table; see ``rank_lanes.timeline_view``."""
     from diagnosis.flows import rank_lanes  # noqa: PLC0415  # heavy: polars, SciPy
 
     return rank_lanes.timeline_view(table, t0, t1, width)

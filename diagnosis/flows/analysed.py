@@ -1,4 +1,4 @@
-"""One job with everything that the phases found out about it."""
+"""One job with the results of all phases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from diagnosis.flows.transfers import Transfers
 
 @dataclass(slots=True)
 class Analysed:
-    """One job with everything found out about it. ``rough``: its collectors' clocks could be put right only roughly."""
+    """One job with the results of all phases. ``rough``: its collectors' clocks were corrected only roughly."""
 
     job: JobFlows
     pairs: Pairs

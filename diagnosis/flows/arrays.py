@@ -10,7 +10,7 @@ from diagnosis.flows.capture import Bools, Floats, Ints, Small
 
 
 def idle_gaps(start: Floats, end: Floats) -> tuple[Floats, Floats]:
-    """The idle intervals between records sorted by start: (when activity stopped, when it began again). O(n)."""
+    """The idle intervals between records sorted by start: (end of activity, next start). O(n)."""
     if len(start) < 2:
         return np.empty(0), np.empty(0)
     busy_until = np.maximum.accumulate(end)[:-1]
@@ -36,10 +36,10 @@ def members_of(label: Ints, chosen: Ints | Small) -> list[Ints]:
 
 
 class Load:
-    """How busy each of many keys was: the sum over its lanes, answered for any interval in O(log n).
+    """The load of many keys: the sum over their lanes, for any interval in O(log n).
 
-    A lane is busy in the union of its records. Keys are laid end to end on one axis (key k begins at k·span), so that
-    one sorted array of slope changes serves all.
+    A lane is busy in the union of its records. All keys share one axis (key k begins at k·span), so that one sorted
+    array of slope changes is enough.
     """
 
     def __init__(self, key: Ints, lane: Ints, start: Floats, end: Floats, span: float) -> None:
@@ -69,7 +69,7 @@ class Load:
         return np.asarray(np.where(i >= 0, self._area[known] + self._slope[known] * (x - self._moment[known]), 0.0))
 
     def during(self, key: Ints, start: Floats, end: Floats) -> Floats:
-        """How many of the key's lanes were busy in [start, end] on average."""
+        """The mean number of busy lanes of the key in [start, end]."""
         if not len(self._moment):
             return np.zeros(len(start))
         base = key * self._span

@@ -1,4 +1,4 @@
-"""All usable flow artifacts of a job as arrays: what every later phase reads.
+"""All usable flow artifacts of a job as arrays, for every later phase.
 
 Addresses and paths become small integers; times become seconds from the capture's first record, so that a float keeps
 a nanosecond.
@@ -22,11 +22,11 @@ Small = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-#: Bytes a packet below which a record carries no payload worth the name.
+#: Bytes a packet below which a record has no relevant payload.
 CONTROL = 250
-#: Bytes a packet beyond the smallest seen up to which there are options in it and no payload.
+#: A packet with up to this many bytes more than the smallest one has options, but no payload.
 OPTIONS = 14
-#: Seconds from the middle beyond which a few records are not of this capture.
+#: A few records further than this many seconds from the middle do not belong to this capture.
 FAR_S = 30 * 86_400
 
 
@@ -37,7 +37,7 @@ class Flows:
     ``start``/``end`` seconds from ``Capture.t0``; ``src``/``dst`` address ids; ``size`` bytes (NaN where unknown);
     ``port`` the smaller port of the two (services listen on small ones; 0 unknown); ``path`` path id (-1 unknown);
     ``control`` marks records of small packets only: acknowledgements, handshakes, barriers; ``empty`` those of them
-    that carry nothing (bare acknowledgements): the kernel sent them, not the program.
+    without payload (bare acknowledgements): the kernel sent them, not the program.
     """
 
     start: Floats
@@ -70,7 +70,7 @@ class Flows:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an address lives, as the inventory says; empty strings where it says nothing."""
+    """The place of an address in the inventory; empty strings if unknown."""
 
     node: str = ""
     gpu: str = ""
@@ -79,7 +79,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """One collector's clock against the others' median; ``exact`` where a common ring tells it (see ``clocks``)."""
+    """One collector's clock against the others' median; ``exact`` if it comes from a common ring (see ``clocks``)."""
 
     collector: str
     seconds: float
@@ -88,7 +88,7 @@ class Offset:
 
 @dataclass(slots=True)
 class Capture:
-    """Records, names and what is known about them. ``t0`` seconds UTC of ``Flows`` time zero."""
+    """Records, names and their places. ``t0`` seconds UTC of ``Flows`` time zero."""
 
     flows: Flows
     names: list[str]
@@ -107,7 +107,7 @@ class Capture:
         return float(self.flows.end.max()) if len(self.flows) else 0.0
 
     def machine(self, member: int) -> str:
-        """The name of a member's machine, or its address where the inventory says none."""
+        """The name of a member's machine, or its address if the inventory has none."""
         place = self.places.get(member)
         return place.node if place is not None and place.node else self.names[member]
 
@@ -117,9 +117,8 @@ class Capture:
 
 
 def load(parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = ()) -> Capture | None:
-    """Reads all artifacts' records at once, drops exact duplicates, sorts by start. None when there is nothing usable.
-
-    Memory: about 60 bytes a record beside the Parquet reader's own.
+    """Reads all artifacts' records at once, drops exact duplicates, sorts by start. None if nothing is usable. Memory:
+    about 60 bytes a record in addition to the Parquet reader's own.
     """
     usable = [p for p in parsed if p.columns is not None and p.skipped is None and p.lines != 0]
     if not usable:
@@ -188,8 +187,8 @@ def _distinct(scan: pl.LazyFrame, *columns: str) -> list[str]:
 
 
 def _header(scan: pl.LazyFrame) -> float:
-    """Bytes of a packet without payload as this capture counts them; where no record is that small, so few that none
-    is empty.
+    """Bytes of a packet without payload as this capture counts them; if no record is that small, a number below all
+    records.
     """
     each = pl.col("bytes") / pl.col("packets")
     low = scan.select(each.filter(each < CONTROL).quantile(0.01)).collect().item()
@@ -197,7 +196,7 @@ def _header(scan: pl.LazyFrame) -> float:
 
 
 def _of_one_time(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Leaves out the few records that lie months or decades from the others, and counts them."""
+    """Leaves out the few records with times months or decades from the others, and counts them."""
     middle = table["start"].median()
     far = table.select((pl.col("start", "end") - middle).abs() > FAR_S * 10**9).max_horizontal()
     count = int(far.sum())
@@ -207,7 +206,8 @@ def _of_one_time(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 def _without_duplicates(table: pl.DataFrame, resolution_s: float) -> pl.DataFrame:
     """Leaves out records that repeat another in time, ends, ports and volume.
 
-    On a millisecond grid two real transfers of one size may look alike, so there only wholesale duplication is undone.
+    With millisecond times two real transfers of one size may look alike, so only a duplication of the whole capture is
+    removed.
     """
     key = table.select(pl.struct("start", "end", "src", "dst", "port", "high", "bytes").hash(seed=7).alias("key"))[
         "key"

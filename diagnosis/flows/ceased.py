@@ -1,8 +1,8 @@
-"""Who fell silent first when a job stopped: who owes the next word.
+"""Finds the members that fell silent first when a job stopped: they should have sent next.
 
-When a job hangs, its members stand where they wait. On each connection that carries the training, the two ends speak in
-turn (data, or words that they are ready); the one that was spoken to and did not answer again is the one that is waited
-for. Bare acknowledgements do not count: kernels send them for a program that is frozen. O(records of the end).
+When a job hangs, its members wait. On each training connection the two ends send in turn (data, or small messages that
+they are ready). The end that received data and never answered is the one that the other waits for. Bare
+acknowledgements do not count: kernels send them even for a frozen program. O(records of the end).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.waiting import last_words, shows_turns
 
-#: The capture goes on for so many usual steps after the last one: the job did not end with the capture.
+#: The capture continues for this many usual steps after the last one: the job did not end with the capture.
 GOES_ON: Final = 3.0
-#: Steps before the end that are looked at.
+#: Number of steps before the end that are analysed.
 BEFORE: Final = 3
-#: Who owes a word for this share of a usual step is waited for.
+#: A member that has not answered for this share of a usual step blocks the others.
 OWES: Final = 0.25
-#: Rows told.
+#: Maximum number of rows.
 LISTED: Final = 64
 
 
 def ceased(job: JobFlows, steps: Steps, capture: Capture) -> list[dict[str, Any]]:
-    """One row a machine (or address), who owes most first: ``name``, ``last_at`` (epoch seconds of its last word),
-    ``unanswered_s`` (for how long others went on speaking to it after its own last word to them), ``by`` (who did) and
-    ``owes`` (long enough to be waited for). Empty where the capture ends with the job, or holds whole transfers alone.
-    Of a crash it says little: whoever lives is spoken to until connections close.
+    """One row a machine (or address), the longest unanswered first: ``name``, ``last_at`` (epoch seconds of its last
+    message), ``unanswered_s`` (how long others continued to send to it after its last message to them), ``by`` (these
+    senders) and ``owes`` (long enough to block them). Empty if the capture ends with the job, or has only whole
+    transfers. It shows little about a crash: survivors receive data until connections close.
     """
     usual = float(np.median(steps.seconds))
     if capture.span_s - float(steps.end[-1]) < GOES_ON * usual or not shows_turns(job, steps, capture):

@@ -1,9 +1,8 @@
-"""Phase 3a where pauses inside a step are as long as those between steps: the boundaries that share out the bytes
-evenly.
+"""Phase 3a if pauses inside a step are as long as those between steps: boundaries that divide the bytes evenly.
 
-If every step moves B bytes, boundaries lie where whole multiples of B have passed. Among the idle gaps, the chain of
-gaps is sought that has the longest pauses and the most even parts between them (dynamic programming). B itself comes
-from trial cuts: whenever most parts of a cut are whole steps, their median is B.
+If every step moves B bytes, boundaries lie where whole multiples of B have passed. Dynamic programming finds the chain
+of idle gaps with the longest pauses and the most even parts between them. B comes from trial cuts: if most parts of a
+cut are whole steps, their median is B.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from diagnosis.flows.capture import Floats, Flows, Ints
 from diagnosis.flows.segment import Cut, judge, plain_records, volumes
 from diagnosis.stats import centre
 
-#: The gaps considered, the longest ones, and the parts' tolerance as a share of a step's bytes.
+#: Number of gaps that are considered (the longest ones), and the parts' tolerance as a share of a step's bytes.
 MOST_GAPS = 20_000
 TOLERANCE = 0.25
 SCATTER = 0.08
 FINEST = 0.004
-#: A chain can always be found; it convinces only when its parts are this even.
+#: A chain always exists; it is accepted only if its parts are this even.
 EVEN = 0.05
 #: Slices of a part in which its bytes are compared with its neighbour's.
 PROFILE = 24
-#: What a break costs, in steps found: were it less, a slow stretch would be cut at its longest pause, not at its ends.
+#: Cost of a break, in steps: with a lower cost a slow stretch would be cut at its longest pause, not at its ends.
 BREAK = 3.0
 
 
 def by_bytes(flows: Flows, has_bytes: bool, step: float | None = None) -> Cut | None:
-    """The most even chain over all plausible byte counts of a step, or for the given one; None when none is believable.
+    """The most even chain over all plausible byte counts of a step, or for the given one; None if none is plausible.
 
     O(gaps · gaps in a step) for each count tried.
     """
@@ -58,16 +57,14 @@ def by_bytes(flows: Flows, has_bytes: bool, step: float | None = None) -> Cut | 
 
 
 def _settled(total: Floats, gaps: Floats, chosen: Ints, amount: float) -> Ints:
-    """Bytes are often far more even than the first tolerance: then they, not the pauses, decide between neighbouring
-    gaps.
-    """
+    """Bytes are often far more even than the first tolerance: then bytes decide between neighbouring gaps, not pauses."""
     scatter = 2.0 * centre(np.diff(total[chosen]) / amount)[1]
     return _chain(total / amount, gaps, max(scatter, FINEST)) if scatter < SCATTER / 2 else chosen
 
 
 def _finer(used: Flows, volume: Floats, total: Floats, stops: Floats, begins: Floats, best: Cut) -> Cut:
-    """The cut, or one of its halves or thirds whose parts are as even and look as much like their neighbours: where
-    pauses inside a step are as long as between steps, two steps are as even as one.
+    """The cut, or one of its halves or thirds if its parts are as even and as similar to their neighbours: with equal
+    pauses inside and between steps, two steps are as even as one.
     """
     unlike = _unlike(used, volume, best)
     amount = float(np.median(np.diff(total[np.searchsorted(begins, best.begin)])))
@@ -83,7 +80,7 @@ def _finer(used: Flows, volume: Floats, total: Floats, stops: Floats, begins: Fl
 
 
 def _unlike(flows: Flows, volume: Floats, cut: Cut) -> float:
-    """How differently neighbouring parts spread their bytes over their time: 0 alike, 1 nothing in common."""
+    """How differently neighbouring parts distribute their bytes over time: 0 equal, 1 nothing in common."""
     part = np.searchsorted(cut.stop, flows.start, side="right") - 1
     inside = (part >= 0) & (part < len(cut.stop) - 1)
     part = part[inside]
@@ -91,12 +88,12 @@ def _unlike(flows: Flows, volume: Floats, cut: Cut) -> float:
     place = np.minimum(((flows.start[inside] - cut.stop[part]) / lasting * PROFILE).astype(np.int64), PROFILE - 1)
     table = np.bincount(part * PROFILE + place, volume[inside], (len(cut.stop) - 1) * PROFILE).reshape(-1, PROFILE)
     table = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-12)
-    table = np.cumsum(table, axis=1)  # a little later is a little unlike
+    table = np.cumsum(table, axis=1)  # a small shift is a small difference
     return float(np.median(np.abs(np.diff(table, axis=0)).max(axis=1))) if len(table) > 1 else 1.0
 
 
 def _candidates(total: Floats, gaps: Floats) -> list[float]:
-    """Byte counts that a step may have: medians over cuts at the k longest gaps, k growing by a tenth."""
+    """Possible byte counts of a step: medians over cuts at the k longest gaps, k growing by a tenth."""
     order = np.argsort(-gaps)
     found: list[float] = []
     k = 6
@@ -111,8 +108,8 @@ def _candidates(total: Floats, gaps: Floats) -> list[float]:
 
 
 def _chain(edge: Floats, gaps: Floats, scatter: float) -> Ints:
-    """The best chain of gaps; ``edge`` is each gap's place in steps of bytes. A chain may be broken at a price and go
-    on elsewhere.
+    """The best chain of gaps; ``edge`` is each gap's position in steps of bytes. A chain may be broken at a cost and
+    continue elsewhere.
     """
     count = max(3, round(float(edge[-1] - edge[0])))
     usual = float(np.sort(gaps)[::-1][min(count, len(gaps)) - 1])

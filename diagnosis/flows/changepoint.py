@@ -1,8 +1,8 @@
 """Bayesian online change-point detection (Adams & MacKay 2007) for many sequences at once.
 
 Normal observations with unknown mean and variance (normal-inverse-gamma prior), constant hazard, run length capped:
-the tail beyond the cap is merged into its last cell, so that the cost a point is O(cap) whatever the length. All
-sequences advance together as one array.
+the tail beyond the cap is merged into its last cell, so that the cost a point is O(cap) for any length. All sequences
+advance together as one array.
 """
 
 from __future__ import annotations
@@ -77,10 +77,9 @@ def _shifted(updated: Array, first: float) -> Array:
 
 
 def onsets(values: Array, *, sure: float = 0.9, rise: float = 0.1, recent: int = 2) -> list[int]:
-    """Where a sequence rises for good: upward shifts of at least ``rise`` (share of the level before), in order.
-
-    A change counts when P(run length ≤ ``recent``) > ``sure`` after a warm-up and the next points stay above the
-    level before.
+    """The points where a sequence rises and stays high: upward shifts of at least ``rise`` (share of the level before),
+    in order. A change counts if P(run length ≤ ``recent``) > ``sure`` after a warm-up and the next points stay above
+    the level before.
     """
     finite = values[np.isfinite(values)]
     if len(finite) < 8:

@@ -1,7 +1,8 @@
-"""Jobs that follow each other on the same machines: one component of addresses, but other pairs or other sizes.
+"""Separates jobs that follow each other on the same machines: one component of addresses, but other pairs or other
+sizes.
 
-A job that is restarted keeps its pairs; one that loses a machine keeps most of them. Another job on the same machines
-talks along other pairs, or moves other sizes along all of the same.
+A restarted job keeps its pairs; a job that loses a machine keeps most of them. Another job on the same machines uses
+other pairs, or moves other sizes on the same pairs.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from diagnosis.flows.arrays import idle_gaps
 from diagnosis.flows.capture import Capture, Ints
 from diagnosis.flows.jobs import JobFlows, recognise
 
-#: The longest pauses that are tried, each side's least share of the records, and the most jobs in turn.
+#: Number of longest pauses that are tried, each side's least share of the records, and the maximum number of jobs in
+#: sequence.
 PAUSES = 6
 LEAST = 0.08
 MOST = 8
-#: Two sides are different jobs when they have less than this share of their bytes on the same pairs, or in the same
+#: Two sides are different jobs if they have less than this share of their bytes on the same pairs, or in the same
 #: sizes.
 PAIRS_ALIKE = 0.5
 SIZES_ALIKE = 0.1
@@ -29,7 +31,7 @@ SAMPLE = 150_000
 
 
 def chapters(job: JobFlows, capture: Capture) -> list[JobFlows]:
-    """The jobs that one component of addresses held one after another, mostly one. O(n log n) in records."""
+    """The jobs that one component of addresses ran one after another, mostly one. O(n log n) in records."""
     parts = [job]
     for _ in range(MOST):
         cut = [(i, at) for i, part in enumerate(parts) if (at := _turn(part, capture)) is not None]
@@ -45,8 +47,8 @@ def chapters(job: JobFlows, capture: Capture) -> list[JobFlows]:
 
 
 def _within(job: JobFlows, capture: Capture, t0: float, t1: float, part: JobFlows) -> list[JobFlows]:
-    """The jobs of some of the addresses in a part of the time, recognised anew: what is silent later was not strange
-    then.
+    """The jobs of some addresses in a part of the time, recognised again: pairs that are silent later may belong to the
+    earlier job.
     """
     flows = capture.flows
     own = np.zeros(len(capture.names), dtype=bool)
@@ -57,12 +59,12 @@ def _within(job: JobFlows, capture: Capture, t0: float, t1: float, part: JobFlow
 
 
 def _turn(job: JobFlows, capture: Capture) -> int | None:
-    """The row after the pause with the least alike sides; None where all are one job's."""
+    """The row after the pause with the most different sides; None if all rows belong to one job."""
     flows = job.flows
     stops, begins = idle_gaps(flows.start, flows.end)
     longest = np.argsort(stops - begins)[:PAUSES]
     at = np.searchsorted(flows.start, begins[longest])
-    # Training pauses are alike; between two jobs lies a start-up.
+    # Pauses of training are similar; between two jobs there is a start-up.
     usual = float(np.median((begins - stops)[longest])) if len(longest) else 0.0
     best: tuple[float, int] | None = None
     for row, gap in zip(at.tolist(), (begins - stops)[longest].tolist(), strict=True):
@@ -75,9 +77,7 @@ def _turn(job: JobFlows, capture: Capture) -> int | None:
 
 
 def _alike(job: JobFlows, row: int, capture: Capture) -> float:
-    """How much both sides of a row have in common, as a share of what one job has in common with itself; 1 and more:
-    one job.
-    """
+    """The common part of both sides of a row, relative to that of one job with itself; 1 and more: one job."""
     every = max(1, len(job.flows) // SAMPLE)
     flows, row = job.flows.take(np.arange(0, len(job.flows), every)), -(-row // every)
     count = len(capture.names)

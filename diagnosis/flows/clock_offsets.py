@@ -1,10 +1,10 @@
-"""Collectors whose clocks are apart: by how much, read from collectives, whose hops all end together.
+"""Clock offsets between collectors, from collectives, whose hops all end together.
 
-A record carries the time of the collector that exported it: the first switch of its path, or where paths are unknown
-the sender itself. For two collectors that see hops of one ring, the differences between ends of equal transfers pile
-up at the clocks' offset; at whole steps beside it they scatter with the steps' own variation. Collectors without a
-common ring are compared by rings that move the same bytes (tensor ranks), else by when their bursts end; that is exact
-enough for the steps' lengths but not for who was late.
+A record carries the time of the collector that exported it: the first switch of its path, or the sender itself if paths
+are unknown. For two collectors that see hops of one ring, the most frequent difference between ends of equal transfers
+is the clock offset; differences of whole steps scatter with the variation of steps. Collectors without a common ring
+are compared by rings that move the same bytes (tensor ranks), else by the ends of their bursts. That is exact enough
+for the lengths of steps, but not to find late members.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, Pairs
 from diagnosis.flows.parallelism import rings_of
 
-#: Offsets sought, the grid on which differences pile up, and what is too little to correct.
+#: Range of offsets, the grid of their histogram, and the smallest offset that is corrected.
 FURTHEST = 2.0
 #: Pairs of records compared for one size; of more, every k-th record is taken.
 MOST_PAIRS = 4_000_000
 FINE = 2.5e-4
 COARSE = 4e-3
 LEAST = 2e-3
-#: Transfers of one collector that are compared, collectors tried before nothing is found to be off.
+#: Number of transfers of one collector that are compared, and of collectors that are tried before the search ends.
 EVENTS = 1500
 TRIED = 48
 
@@ -45,7 +45,7 @@ class Heard:
 
 
 def corrected(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFlows, list[Offset]]:
-    """The job on one clock, and what was corrected; the job itself and nothing where the clocks agree.
+    """The job on one clock, and the corrections; the unchanged job and none if the clocks agree.
 
     O(n) for the columns, O(collectors · EVENTS) for the comparison.
     """
@@ -72,7 +72,7 @@ def corrected(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFlows, 
 
 
 def together(before: list[Offset], found: list[Offset]) -> list[Offset]:
-    """All offsets, one row a collector and job: what was found later adds to what was put right before."""
+    """All offsets, one row a collector and job: a later offset is added to an earlier one."""
     rough = {o.collector: o.seconds for o in before if not o.exact}
     added = [Offset(o.collector, o.seconds + rough.get(o.collector, 0.0), o.exact) for o in found]
     return [o for o in before if o.collector not in {x.collector for x in found}] + added
@@ -121,7 +121,7 @@ def _heard(
 
 
 def _aligned(heard: dict[int, dict[int, Heard]], count: int, grid: float) -> tuple[Floats | None, np.ndarray]:
-    """Each collector's offset, and whether a common ring tells it; None when no clock is off."""
+    """Each collector's offset, and whether it comes from a common ring; None if no clock is wrong."""
     offset = np.zeros(count)
     group = np.arange(count)
     off = tried = 0
@@ -134,7 +134,7 @@ def _aligned(heard: dict[int, dict[int, Heard]], count: int, grid: float) -> tup
             if apart is None:
                 continue
             tried += 1
-            # Hops of one collective overlap: only clocks let them end further apart than they last.
+            # Hops of one collective overlap: only a clock difference can make them end further apart than they last.
             off += abs(apart) >= max(LEAST, ring[first].length, ring[other].length)
             _join(offset, group, first, other, apart)
     loose = [c for ring in heard.values() for c in ring]
@@ -149,8 +149,8 @@ def _aligned(heard: dict[int, dict[int, Heard]], count: int, grid: float) -> tup
         if matched is None:
             continue
         (near, a), (far, b), seconds = matched
-        # Rings on the same machines (tensor ranks) keep together as well; stages of a pipeline need not.
-        # On a millisecond grid the pile is too broad to accuse a clock by that alone.
+        # Rings on the same machines (tensor ranks) are synchronous too; stages of a pipeline need not be. With
+        # millisecond times the peak is too broad to prove a clock difference by itself.
         peers = grid <= 2 * FINE and bool(near[a].nodes) and near[a].nodes == far[b].nodes
         off += peers and abs(seconds) >= max(2 * COARSE, near[a].length, far[b].length)
         _join(offset, group, a, b, seconds)
@@ -178,7 +178,7 @@ def _between(
 
 
 def _bursts(heard: Heard) -> Heard:
-    """Where each burst of a ring ended, sizes set aside."""
+    """The end of each burst of a ring, for all sizes."""
     stops, begins = idle_gaps(heard.end, heard.end)
     gaps = begins - stops
     long = stops[gaps >= 0.3 * np.quantile(gaps, 0.98)] if len(gaps) else stops
@@ -193,7 +193,9 @@ def _join(offset: Floats, group: Ints, a: int, b: int, apart: float) -> None:
 
 
 def pile(a: Heard, b: Heard, grid: float, *, sharp: bool) -> float | None:
-    """Where the differences between ends of equal transfers pile up; None when nowhere (``sharp``: by far)."""
+    """The most frequent difference between ends of equal transfers; None if there is no peak (``sharp``: a clear
+    one).
+    """
     differences = []
     for size in np.intersect1d(a.size, b.size):
         x, y = a.end[a.size == size], b.end[b.size == size]
@@ -210,15 +212,15 @@ def pile(a: Heard, b: Heard, grid: float, *, sharp: bool) -> float | None:
         return None
     bins = np.floor((apart + FURTHEST) / grid).astype(np.int64)
     tall = np.bincount(bins)
-    tall = tall + np.append(tall[1:], 0)  # a pile on the edge of two bins
+    tall = tall + np.append(tall[1:], 0)  # a peak on the edge of two bins
     centre = (np.arange(len(tall)) + 1) * grid - FURTHEST
     good = np.flatnonzero(tall >= (0.9 if sharp else 0.75) * tall.max())
     best = int(good[np.argmin(np.abs(centre[good]))])
     agreeing = np.flatnonzero(np.abs(centre) <= 3 * grid)
     if not sharp and tall[agreeing].max(initial=0) >= 0.5 * tall.max():
-        best = int(agreeing[np.argmax(tall[agreeing])])  # as good a pile without any offset: buckets of one size
+        best = int(agreeing[np.argmax(tall[agreeing])])  # an equally good peak without any offset: buckets of one size
     elif not sharp:
-        # Whole steps beside the offset pile up as well, but scatter with the steps' own variation.
+        # Offsets plus whole steps have peaks too, but these scatter with the variation of steps.
         good = good[np.argsort(np.abs(centre[good]))][:60]
         scatter = np.array([_scatter(apart, float(centre[k]), grid) for k in good])
         best = int(good[np.flatnonzero(scatter <= 1.2 * scatter.min())[0]])

@@ -1,4 +1,4 @@
-"""From flow records to the report's ``flows`` object: the order of LLMPrism's four phases."""
+"""Makes the report's ``flows`` object from flow records, in the order of LLMPrism's four phases."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from diagnosis.flows.transfers import measure
 from diagnosis.flows.windows import aligned
 from diagnosis.model import OnStage, Parsed, silent
 
-#: A pause of so many usual steps is no slow step but no step at all.
+#: A pause of this many usual steps is no slow step but a standstill.
 STOOD_STILL = 3.0
 COUNTERS_ONLY = (
     "Port counters show bandwidth over time, not who talks to whom: "
@@ -51,8 +51,8 @@ def analyse(
 ) -> tuple[list[Analysed], list[Slow], float]:
     """All four phases over a capture: jobs (largest first), findings of the fabric, background share.
 
-    ``steps`` False stops after jobs, pairs and layout: the capture is too coarse for times. ``without``: mechanisms
-    that are switched off to measure what each is worth.
+    ``steps`` False stops after jobs, pairs and layout, for captures that are too coarse for times. ``without``:
+    mechanisms to switch off, to measure the contribution of each.
     """
     recognition = recognise(capture)
     jobs: list[Analysed] = []
@@ -62,7 +62,7 @@ def analyse(
         parts = chapters(seen, capture) if steps else [seen]
         found = [_analysed(part, capture, steps=steps) for part in parts]
         if len(parts) > 1 and any(a.steps is None for a in found):
-            found = [_analysed(seen, capture, steps=steps)]  # not every part is a job that trains
+            found = [_analysed(seen, capture, steps=steps)]  # not every part is a training job
         jobs += [a for a in found if a.steps is not None or len(a.job.flows) >= 0.01 * len(capture.flows)]
     on_stage("flows", total, total)
     fabric = _slowness(jobs, capture, without)
@@ -120,7 +120,7 @@ def _slowness(jobs: list[Analysed], capture: Capture, without: frozenset[str]) -
 
 
 def _unexplained(a: Analysed, fabric: list[Slow]) -> list[Slow]:
-    """Slow steps that no slow group or switch accounts for."""
+    """Slow steps that no slow group or switch explains."""
     assert a.steps is not None
     mask, usual, limit = slow_steps(a.steps)
     found: list[Slow] = []
@@ -159,7 +159,7 @@ def diagnose_flows(
     """The report's ``flows`` object plus ``suspects``.
 
     ``inventory`` rows hold ``ip`` and any of ``node``, ``gpu``, ``switch`` or ``leaf``; without it machines stay
-    unknown. ``stated``: the job's words on tp, pp, dp. ``without``: "stragglers" switches these off. With ``tables``
+    unknown. ``stated``: the job's stated tp, pp, dp. ``without``: "stragglers" switches these off. With ``tables``
     a table of every rank's phases in every step is written there for each job (see ``timeline``); the report names it.
     """
     usable = [p for p in parsed if p.skipped is None]
@@ -179,7 +179,7 @@ def diagnose_flows(
 
 
 def _compare(report: dict[str, Any], stated: Mapping[str, int]) -> None:
-    """Says where the largest job's flows show other sizes than are stated."""
+    """Reports differences between the largest job's sizes in flows and the stated ones."""
     if report["jobs"] and stated:
         largest = max(report["jobs"], key=lambda job: len(job["members"]))
         largest["stated"] = dict(stated)

@@ -1,4 +1,4 @@
-"""One flow artifact's bytes to a ``Parsed``: normalised records as Parquet, and what the capture is worth as facts."""
+"""One flow artifact's bytes to a ``Parsed``: normalised records as Parquet, and the quality of the capture as facts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
     """Reads one flow artifact streaming; ``Parsed.columns`` names the records, ``Parsed.facts["flow"]`` the capture's
     quality.
 
-    Never raises on content: what cannot be used is told in ``Parsed.skipped``.
+    Never raises on content: ``Parsed.skipped`` states why a file cannot be used.
     """
     head = stream.read(1 << 16)
     name = sniff(head, path)

@@ -1,8 +1,8 @@
-"""The one shape of a flow record, whatever the exporter: what readers write and the analysis reads.
+"""The common format of flow records for all exporters: readers write it, the analysis reads it.
 
-Times are nanoseconds since 1970 UTC (or since the capture's own zero where the source is relative). A record says
-that between ``start`` and ``end`` the endpoint ``src`` sent ``bytes`` to ``dst``; ``path`` lists the switches it
-crossed, joined by ``;``.
+Times are nanoseconds since 1970 UTC (or since the capture's own zero where the source is relative). In a record,
+between ``start`` and ``end`` the endpoint ``src`` sent ``bytes`` to ``dst``; ``path`` lists the switches it crossed,
+joined by ``;``.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ PROTOCOLS = {
     "SCTP": 132,
 }
 
-#: More than this in one record is a counter that wrapped, not a transfer (800 Gb/s for three hours).
+#: More than this in one record is a wrapped counter, not a transfer (800 Gb/s for three hours).
 MOST_BYTES = 10**15
 
-#: Nanoseconds since 1970 (the year 2096) after which there is no time but a broken field.
+#: Nanoseconds since 1970 (the year 2096) after which a time is a broken field.
 LATEST = 4 * 10**18
 
 PART_ROWS = 4_000_000
@@ -105,7 +105,7 @@ class RecordWriter:
 
 
 def quality(columns: Path) -> dict[str, Any]:
-    """What a capture can and cannot tell: counts, span, time resolution, record lengths, direction, gaps. One lazy
+    """The quality of a capture: counts, span, time resolution, record lengths, direction, gaps. One lazy
     pass.
 
     ``resolution_s`` is the grid that 99 % of the start times lie on (1, 1e-3, 1e-6 or 1e-9).

@@ -1,4 +1,4 @@
-"""What was found, as JSON: the report's ``flows`` object (``docs/flows.md`` lists every field)."""
+"""The findings as JSON: the report's ``flows`` object (``docs/flows.md`` lists every field)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from diagnosis.flows.steps import rank_ends
 from diagnosis.flows.suspects import suspects
 from diagnosis.model import Parsed
 
-#: More rank-steps than this are not spelled out in the report; the table beside it holds them.
+#: More rank-steps than this are not listed in the report; the separate table holds them.
 SPELLED_OUT = 400_000
 #: Records as long as this hold several steps.
 TOO_LONG_S = 30.0
@@ -58,7 +58,7 @@ def _finer(form: str) -> str:
 
 
 def capture_panel(parsed: Sequence[Parsed]) -> list[dict[str, Any]]:
-    """What each capture is worth: format, time zone, resolution, sampling, counts, notes."""
+    """The quality of each capture: format, time zone, resolution, sampling, counts, notes."""
     rows = []
     for part in parsed:
         facts = {k: v for k, v in part.facts.get("flow", {}).items() if k != "bandwidth"}
@@ -67,7 +67,7 @@ def capture_panel(parsed: Sequence[Parsed]) -> list[dict[str, Any]]:
 
 
 def empty_report(panel: list[dict[str, Any]], why_not: str) -> dict[str, Any]:
-    """The object when nothing could be analysed."""
+    """The object if nothing could be analysed."""
     return {
         "usable_for_timeline": False,
         "why_not": why_not,
@@ -173,7 +173,7 @@ def _sizes(a: Analysed) -> dict[str, int | None]:
 
 
 def _peers(a: Analysed, capture: Capture) -> list[dict[str, Any]]:
-    """Groups compared: how many times their usual the transfers of each ring took at the worst, and on the whole."""
+    """Comparison of groups: the worst and the overall factor of each ring's transfer times against the usual."""
     if a.transfers is None or a.transfers.ops.is_empty():
         return []
     by_step = a.transfers.ops.group_by("unit", "step").agg(pl.col("slow").median())
@@ -278,7 +278,7 @@ def _offset(seconds: float) -> str:
 
 
 def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
-    """What these flows cannot tell, in sentences."""
+    """The limits of these flows, in sentences."""
     said = []
     if not capture.has_bytes:
         said.append(
@@ -334,7 +334,7 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
 
 
 def _one_way(a: Analysed) -> bool:
-    """True when traffic that must go both ways (between stages, or in a ring that seems out of step) goes one way."""
+    """True if traffic that must go both ways (between stages, or in a ring that seems out of step) goes one way."""
     if a.layout.pp < 2 and not clocks_disagree(a.pairs):
         return False
     flows = a.job.flows
@@ -345,8 +345,8 @@ def _one_way(a: Analysed) -> bool:
 
 
 def _common_node(capture: Capture) -> str:
-    """The machine that takes part in every record, or an empty string; two machines that only talk to each other are
-    no such case.
+    """The machine that takes part in every record, or an empty string; not for two machines that only exchange with
+    each other.
     """
     flows = capture.flows
     names = sorted({p.node for p in capture.places.values()} - {""})

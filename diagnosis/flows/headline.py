@@ -1,4 +1,4 @@
-"""The finding of a capture in one sentence: who is slow, how much, and since when."""
+"""The finding of a capture in one sentence: what is slow, how much, and since when."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMED = 2
 
 
 def headline(flows: Mapping[str, Any]) -> str:
-    """One or two sentences for the top of a report that has flows alone.
+    """One or two sentences for the top of a report that has only flows.
 
     ``flows`` is the object of ``diagnose_flows``. A slow switch or group comes before single slow steps; among equals
     the more certain one, then the slower one.
@@ -62,7 +62,7 @@ def _times(slow: Mapping[str, Any]) -> str:
 
 
 def _when(slow: Mapping[str, Any], steps: list[Mapping[str, Any]]) -> str:
-    """The steps touched and the clock; clocks alone where the finding is no job's."""
+    """The affected steps and the time; only the time if the finding belongs to no job."""
     t0, t1 = float(slow["t0"]), float(slow["t1"])
     inside = [n for n, s in enumerate(steps, 1) if t0 <= (float(s["start"]) + float(s["end"])) / 2 <= t1]
     if not inside:

@@ -1,10 +1,10 @@
-"""Phase 1: which addresses train together (LLMPrism, algorithm 1).
+"""Phase 1: finds the addresses that train together (LLMPrism, algorithm 1).
 
-Background traffic is set aside first: known service ports, addresses that are no GPU's, hubs, and edges that are
-silent most of the time their ends are busy. What is left falls into connected components. Components of one job share
-its rhythm (tensor parallelism inside a machine joins rails that never talk over the network), so they are merged when
-they beat together and, where an inventory is known, stand on common servers. Two tenants of one server beat apart and
-stay apart.
+Background traffic is removed first: known service ports, addresses that belong to no GPU, hubs, and edges that are
+silent most of the time while their ends are busy. The rest forms connected components. Components of one job share its
+rhythm (tensor parallelism inside a machine joins rails without common network traffic). They are merged if their
+rhythms agree and, with an inventory, if they are on common servers. Two tenants of one server have different rhythms
+and stay separate.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import polars as pl
 from diagnosis.flows.arrays import components, members_of
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 
-#: Ports of services that share the machines with training but are not it.
+#: Ports of services on the training machines that are no training.
 SERVICE_PORTS = np.array(
     [
         22,
@@ -62,15 +62,15 @@ SERVICE_PORTS = np.array(
         20048,
     ]
 )
-#: Training traffic is present in most of these slices of the time in which its ends are busy at all.
+#: Training traffic is present in most of these slices of the time in which its ends are busy.
 SLICES = 24
 UNBROKEN = 5
 BINS = 4096
 #: A pair that moves less than this share of its ends' largest pairs, in small pieces, only coordinates.
 LEAST = 5e-3
 ONE_WAY = 0.02
-#: Components beat together when their activity correlates by more than this; so many of them are compared once more,
-#: if this share of their bytes has common sizes.
+#: The rhythms of components agree if their activity correlates by more than this; this number of them is compared
+#: again, if this share of their bytes has common sizes.
 ALIKE = 0.35
 COMPARED = 64
 SHARED = 0.2
@@ -81,7 +81,7 @@ LOOK = 300_000
 
 @dataclass(frozen=True, slots=True)
 class JobFlows:
-    """One recognised job: its addresses (ids, sorted; without points where switches add up) and its own records."""
+    """One recognised job: its addresses (ids, sorted; without reduction points of switches) and its own records."""
 
     members: Ints
     flows: Flows
@@ -132,8 +132,8 @@ def _outside_inventory(capture: Capture) -> Bools:
     """Records with an end that the inventory does not list, provided that it lists the ends of most records
     or bytes.
 
-    An unlisted address that moves the very sizes that listed ones exchange trains with them: a new machine, or one
-    whose address is translated on the way. Unlisted ones that exchange recurring sizes among themselves are a job.
+    An unlisted address that moves the same sizes as listed ones belongs to their job: a new machine, or one with a
+    translated address. Unlisted ones that exchange recurring sizes with each other are a job.
     """
     flows = capture.flows
     known = np.zeros(len(capture.names), dtype=bool)
@@ -150,7 +150,7 @@ def _outside_inventory(capture: Capture) -> Bools:
 
 
 def _alike(flows: Flows, rows: Bools, sizes: Floats, count: int) -> Bools:
-    """Addresses that move most of their bytes, as far as these rows go, in records of these sizes."""
+    """Addresses that, in these rows, move most of their bytes in records of these sizes."""
     chosen = np.flatnonzero(rows & np.isfinite(flows.size))
     size = flows.size[chosen]
     of_these = np.isin(size, sizes) * size
@@ -160,15 +160,15 @@ def _alike(flows: Flows, rows: Bools, sizes: Floats, count: int) -> Bools:
 
 
 def _recurring(size: Floats) -> Floats:
-    """Sizes worth the name that return exactly, looked for in a stretch from the middle."""
+    """Relevant sizes that recur exactly, in a stretch from the middle."""
     middle = max(0, (len(size) - LOOK) // 2)
     values, times = np.unique(size[middle : middle + LOOK], return_counts=True)
     return np.asarray(values[(times >= 5) & (values >= 0.001 * values.max(initial=0.0))])
 
 
 def _adding_up(a: Ints, b: Ints, capture: Capture) -> Bools:
-    """Addresses that the inventory does not list and that exchange with far more peers than its machines do: points
-    inside the fabric where gradients are added up on their way (in-network reduction), or parameter servers.
+    """Addresses that the inventory does not list and that exchange with far more peers than its machines do: reduction
+    points inside the fabric (in-network reduction), or parameter servers.
     """
     count = len(capture.names)
     listed = np.zeros(count, dtype=bool)
@@ -192,8 +192,7 @@ def _edges(flows: Flows, keep: Bools) -> pl.DataFrame:
         pl.len().alias("n"), pl.col("size").sum(), sizes=pl.col("size").n_unique(), largest=pl.col("size").max()
     )
     total = pl.col("size").sum().over("a", "b")
-    # A slice with next to nothing of the pair's volume is not a busy one: keep-alives, barriers, the checkpoint's small
-    # talk.
+    # A slice with very little of the pair's volume is not busy: keep-alives, barriers, small messages of checkpoints.
     share = share.with_columns(busy=pl.col("size") >= 0.05 * total / SLICES)
     return (
         share.group_by("a", "b")
@@ -209,7 +208,7 @@ def _edges(flows: Flows, keep: Bools) -> pl.DataFrame:
 
 
 def _one_way(flows: Flows, keep: Bools, count: int) -> Bools:
-    """Addresses that next to only send or only receive, where most do both."""
+    """Addresses that almost only send or only receive, while most do both."""
     volume = np.where(np.isfinite(flows.size[keep]), flows.size[keep], 1.0)
     sent, heard = (np.bincount(end[keep], volume, count) for end in (flows.src, flows.dst))
     one_way = np.minimum(sent, heard) < ONE_WAY * np.maximum(sent, heard)
@@ -217,8 +216,8 @@ def _one_way(flows: Flows, keep: Bools, count: int) -> Bools:
 
 
 def _without_hubs(edges: pl.DataFrame, one_way: Bools) -> tuple[pl.DataFrame, list[int]]:
-    """Sets aside addresses that exchange ever-changing volumes with far more peers than anybody else, or that only
-    take (or only give): storage, registries, monitors.
+    """Removes addresses that exchange changing volumes with far more peers than others, or that only receive (or only
+    send): storage, registries, monitors.
     """
     count = len(one_way)
     a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
@@ -253,15 +252,15 @@ def _without_strangers(edges: pl.DataFrame, count: int) -> pl.DataFrame:
     volume = edges["bytes"].to_numpy()
     each = volume / edges["records"].to_numpy()
     tiny = (volume < LEAST * _smaller_peak(a, b, volume, count)) & (each < 4 * LEAST * _smaller_peak(a, b, each, count))
-    # A few transfers, each of another size, next to an end's regular ones: reading samples, writing checkpoints,
-    # answering requests.
+    # A few transfers of different sizes, at an end with regular ones: reading samples, writing checkpoints, answering
+    # requests.
     records = edges["records"].to_numpy()
     little = volume < SELDOM * _larger_peak(a, b, volume, count)
     varied = edges["sizes"].to_numpy() > 0.5 * records
     unsteady = (edges["largest"].to_numpy() > 0.5 * own) & (own < 0.5 * most)
     now_and_then = little & (varied | unsteady)
     now_and_then &= records < 4 * SELDOM * _larger_peak(a, b, records, count)
-    # Pairs that a job gained or lost on the way (it was restarted on fewer machines) are busy without a break.
+    # Pairs that a job gained or lost (it was restarted on fewer machines) are busy without a break.
     first, last = slices.argmax(axis=1), SLICES - 1 - slices[:, ::-1].argmax(axis=1)
     steady = (own >= 0.7 * (last - first + 1)) & (own >= UNBROKEN)
     faithful = ((own >= 0.5 * both) | steady) & (own >= 0.25 * most) & ~tiny & ~now_and_then
@@ -295,12 +294,11 @@ def _rows_of(flows: Flows, keep: Bools, a: Ints, b: Ints, count: int) -> Flows:
 
 
 def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) -> Ints:
-    """Joins components that beat together; with an inventory they must also share a server (all of the smaller's, or
+    """Joins components with the same rhythm; with an inventory they must also share a server (all of the smaller's, or
     two).
 
-    Rhythm: correlation of the components' activity in ``BINS`` time bins. Rails of one job correlate near 1;
-    independent jobs drift through each other and stay near 0, even with equal periods unless their phases agree by
-    chance.
+    Rhythm: correlation of the components' activity in ``BINS`` time bins. Rails of one job correlate near 1.
+    Independent jobs drift and stay near 0, even with equal periods, unless their phases agree by chance.
     """
     groups = members_of(label, inside)
     if len(groups) < 2:
@@ -329,8 +327,8 @@ def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) 
 
 
 def _merge_by_sizes(capture: Capture, flows: Flows, owner: Ints, merged: Ints, servers: list[frozenset[str]]) -> Ints:
-    """Joins what stands on common servers and moves common sizes in one rhythm, whatever else some of it moves
-    (tensor ranks on several machines, of which only some use the network). ``owner``: the number of each record in
+    """Joins components on common servers that move common sizes in one rhythm, even if some of them move other sizes
+    too (tensor ranks on several machines, of which only some use the network). ``owner``: the number of each record in
     ``merged``, which is indexed like ``servers``.
     """
     numbers = np.unique(merged)
@@ -366,7 +364,7 @@ def _beats(flows: Flows, owner: Ints, groups: int, span: float) -> Floats:
     weight = np.ones(len(flows))
     flat = np.bincount(owner * bins + column, weights=weight, minlength=groups * bins)
     beat = np.sqrt(flat.reshape(groups, bins))
-    # Neighbouring bins are blended so that rails a millisecond apart still beat together.
+    # Neighbouring bins are blended so that rails a millisecond apart still agree.
     beat = beat + 0.5 * (np.roll(beat, 1, axis=1) + np.roll(beat, -1, axis=1))
     beat -= beat.mean(axis=1, keepdims=True)
     beat /= np.maximum(np.linalg.norm(beat, axis=1, keepdims=True), 1e-12)

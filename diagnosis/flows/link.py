@@ -1,4 +1,4 @@
-"""Flows beside logs: which recognised job is the job at hand, and which step is which iteration."""
+"""Links flows and logs: the recognised job that is this job, and the iteration of each step."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from diagnosis.flows.capture import Floats
 from diagnosis.flows.sharing import host_of
 from diagnosis.stats import centre
 
-#: A flow job may be a job when this share of the larger side's machines is common, and they ran together for this
+#: A flow job may be a job if this share of the larger side's machines is common, and they ran at the same time for this
 #: share of the shorter one's time.
 COMMON = 0.5
 TOGETHER = 0.5
-#: Steps by which clocks may be apart, and iterations that are compared.
+#: Number of steps by which clocks may differ, and of iterations that are compared.
 REACH = 300
 LOOK = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a job: names and addresses of its machines; epoch seconds of its begin and end, where known."""
+    """What is known of a job: names and addresses of its machines; epoch seconds of its begin and end, if known."""
 
     machines: Sequence[str]
     t0: float | None = None
@@ -33,8 +33,8 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One proposal: ``common`` machines of ``larger``, the larger side's; both ran from ``t0`` to ``t1`` (None where
-    the job's times are not known).
+    """One proposal: ``common`` machines of ``larger``, the larger side's; both ran from ``t0`` to ``t1`` (None if the
+    job's times are not known).
     """
 
     flow_job: str
@@ -51,11 +51,11 @@ class Match:
 
 
 def match_jobs(flows: Mapping[str, Any], jobs: Mapping[str, Known]) -> list[Match]:
-    """Proposes which of several jobs each recognised flow job is, best first; a job at most once.
+    """Proposes the job for each recognised flow job, best first; a job at most once.
 
     Machines are compared with machines and addresses with addresses, by the share of the larger side: two common
-    addresses of two hundred tell nothing. Names recur from cluster to cluster and from year to year, so jobs that ran
-    at another time are left out. Linear in machines for each pair of jobs.
+    addresses of two hundred prove nothing. Names recur in other clusters and years, so jobs at other times are left
+    out. Linear in machines for each pair of jobs.
     """
     best: dict[str, tuple[tuple[float, ...], Match]] = {}
     sides = {job: _sides(known.machines) for job, known in jobs.items()}
@@ -96,7 +96,7 @@ def _sides(names: Iterable[str]) -> tuple[set[str], set[str]]:
 
 
 def _time(row: Mapping[str, Any], flows: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """When a flow job was seen: from its first step to its last, else all the while that was captured."""
+    """The time of a flow job: from its first step to its last, else the whole capture."""
     steps = row.get("steps") or []
     if steps:
         return float(steps[0]["start"]), float(steps[-1]["end"])
@@ -105,13 +105,13 @@ def _time(row: Mapping[str, Any], flows: Mapping[str, Any]) -> tuple[float | Non
 
 
 def align(steps: Sequence[Mapping[str, float]], iterations: Sequence[Mapping[str, float]]) -> dict[str, Any] | None:
-    """Log iterations on the axis of flow steps: {offset_s, iteration_of_first_step, matched, spread_s}, or None when
-    they do not fit.
+    """Log iterations on the axis of flow steps: {offset_s, iteration_of_first_step, matched, spread_s}, or None if they
+    do not fit.
 
     ``iterations`` rows hold ``n`` and ``t`` (when the line was printed). Shifts of the numbering are tried up to
-    ``REACH`` steps away from where the clocks agree, on ``LOOK`` iterations; the right one leaves the steadiest
-    difference between printed times and step ends, since both clocks run alike. ``offset_s`` is what to add to log
-    times.
+    ``REACH`` steps away from where the clocks agree, on ``LOOK`` iterations; the right one has the most constant
+    difference between printed times and step ends, because both clocks run at the same rate. ``offset_s``: add it to
+    log times.
     """
     ends = np.array([float(s["end"]) for s in steps])
     order = sorted(iterations, key=lambda row: row["n"])
@@ -131,7 +131,7 @@ def align(steps: Sequence[Mapping[str, float]], iterations: Sequence[Mapping[str
             continue
         apart = ends[at[inside]] - printed[inside]
         middle, spread = centre(apart)
-        # Of shifts that fit alike (steady steps), the one that needs the least clock offset.
+        # Of shifts that fit equally (constant steps), the one with the least clock offset.
         cost = spread / usual + 0.02 * abs(middle) / usual
         if best is None or cost < best[0]:
             best = (cost, first, middle, int(inside.sum()))

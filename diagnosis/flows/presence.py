@@ -1,4 +1,4 @@
-"""How many took part at once, where some came in the place of others while the capture ran."""
+"""The number of members at the same time, if some replaced others during the capture."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 
 from diagnosis.flows.capture import Floats, Flows, Ints
 
-#: Moments at which those present are counted.
+#: Number of times at which members are counted.
 MOMENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class AtOnce:
-    """How many of some addresses took part at once: one that ends where another begins (a spare machine, a second
-    adapter) took its place. ``first`` and ``last``: when each address was seen.
+    """The number of addresses at the same time: an address that begins when another ends (a spare machine, a second
+    adapter) replaced it. ``first`` and ``last``: first and last time of each address.
     """
 
     first: Floats

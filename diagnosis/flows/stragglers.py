@@ -1,10 +1,10 @@
-"""Who held up a stretch of slow steps, with probabilities.
+"""Finds who delayed a stretch of slow steps, with probabilities.
 
-For each slow step :mod:`diagnosis.flows.waiting` says how long each member and each transfer held up the job beyond the
-usual. As shares of the step's excess, the median over the stretch's steps, these are the evidence on each candidate: a
-machine, or the uplinks of a leaf. A conditional logit weighs them against *nobody*: its few weights are fitted on
-recordings of real training (``python -m measure stragglers`` prints them, and what each recording left out is told by
-the others). More steps of one voice weigh more.
+For each slow step :mod:`diagnosis.flows.waiting` measures how long each member and each transfer delayed the job beyond
+the usual. The evidence on each candidate (a machine, or the uplinks of a leaf) is the share of the step's excess, as
+median over the stretch's steps. A conditional logit weighs it against *nobody*. Its few weights are fitted on
+recordings of real training: ``python -m measure stragglers`` prints them, and the answer for each recording that is
+left out of the fit. More steps with the same evidence weigh more.
 """
 
 from __future__ import annotations
@@ -24,27 +24,26 @@ from diagnosis.flows.waiting import shows_turns, waiting
 from diagnosis.stats import MOST as MOST_SURE
 from diagnosis.stats import spread
 
-#: Slow steps of one stretch may have so many usual ones between them.
+#: Slow steps of one stretch may have this many usual ones between them.
 BETWEEN: Final = 2
-#: A stretch is judged from so many slow steps on, or when one took so many times the usual time.
+#: A stretch is judged from this many slow steps, or if one took this many times the usual time.
 LEAST: Final = 3
 STANDSTILL: Final = 4.0
-#: More steps than this of one voice are no more certain.
+#: More steps than this with the same evidence add no certainty.
 VOICES: Final = 16
-#: Told: one candidate from this probability on, else the smallest set that reaches it together, of at most so many.
+#: Reported: one candidate from this probability, else the smallest set that reaches it together, of at most this many.
 TOLD: Final = 0.5
 SET: Final = 4
 
-#: A candidate can have held up more than the step lost (others would have waited anyway), but counts no more than this.
+#: A candidate may have delayed more than the step lost (others would have waited anyway), but at most this counts.
 MOST: Final = 1.5
-#: Seconds count beyond so many standard deviations of usual steps.
+#: Seconds count beyond this many standard deviations of usual steps.
 NOISE: Final = 2.0
-#: A slow link shows as transfers that hang; silence of its two sides counts up to so many times that.
+#: A slow link shows hanging transfers; silence of its two sides counts up to this many times that.
 BESIDE: Final = 2.0
 
-#: What the evidence on a candidate is: ``held``, the share of the lost time in which it was to act or what was sent to
-#: it hung (of uplinks: what crosses them); ``sent``, the share in which what it sent hung; ``silent``, the share in
-#: which words to it were not answered.
+#: The evidence on a candidate, as shares of the lost time: ``held``: it should have acted, or transfers to it hung (for
+#: uplinks: transfers across them); ``sent``: its transfers hung; ``silent``: transfers to it got no answer.
 EVIDENCE: Final = ("held", "sent", "silent")
 #: Fitted weights of the evidence, and of nobody (per candidate).
 WEIGHTS: Final = np.array([6.7, 4.0, 5.3])
@@ -53,8 +52,8 @@ NOBODY: Final = 4.1
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A machine (``kind`` node, one name) or the uplinks of a leaf (``kind`` switch; several names where they cannot be
-    told apart). ``members``: address ids; ``is_machine``: the name is a machine's and no address.
+    """A machine (``kind`` node, one name) or the uplinks of a leaf (``kind`` switch; several names if they cannot be
+    separated). ``members``: address ids; ``is_machine``: the name is a machine's and no address.
     """
 
     kind: str
@@ -82,7 +81,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What each candidate held up: ``shares`` [looked-at steps, candidates, evidence], shares of the step's excess;
+    """The delays by each candidate: ``shares`` [analysed steps, candidates, evidence], shares of the step's excess;
     ``hung`` [steps, candidates]: the part of ``held`` in which transfers hung.
     """
 
@@ -92,7 +91,7 @@ class Held:
     hung: Floats
 
     def evidence(self, stretch: Iterable[int]) -> Floats | None:
-        """Candidates × evidence of a stretch; None where none of its steps was looked at."""
+        """Candidates × evidence of a stretch; None if none of its steps was analysed."""
         rows = [self.steps.index(k) for k in stretch if k in self.steps]
         if not rows:
             return None
@@ -103,15 +102,16 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What :func:`stragglers` found; ``shows_turns``: the records are fine enough to say whose turn it was, so that
-    what rests on whole transfers of a ring says less."""
+    """The result of :func:`stragglers`; ``shows_turns``: the records are fine enough to show who delayed whom, so that
+    findings from whole transfers of a ring count less.
+    """
 
     found: list[Slow]
     shows_turns: bool
 
 
 def stragglers(job: JobFlows, steps: Steps, capture: Capture) -> Named:
-    """One finding for each stretch of slow steps that names a machine, an uplink, or few of which one is meant."""
+    """One finding for each stretch of slow steps that names a machine, an uplink, or few candidates."""
     mask, usual, _ = slow_steps(steps)
     wanted = [s for s in stretches(mask) if is_judged(s, steps, usual)]
     held = held_up(job, steps, capture) if wanted else None
@@ -137,12 +137,12 @@ def stretches(slow: Bools) -> list[Stretch]:
 
 
 def is_judged(stretch: Stretch, steps: Steps, usual: float) -> bool:
-    """Whether a stretch is more than the odd slow step."""
+    """Whether a stretch is more than an occasional slow step."""
     return len(stretch.steps) >= LEAST or float(steps.judged[list(stretch.steps)].max()) >= STANDSTILL * usual
 
 
 def held_up(job: JobFlows, steps: Steps, capture: Capture) -> Held | None:
-    """The shares of all candidates in the steps that are looked at; None where the records do not show pauses."""
+    """The shares of all candidates in the analysed steps; None if the records do not show pauses."""
     slow, usual, limit = slow_steps(steps)
     found = waiting(job, steps, slow, capture)
     if found is None:
@@ -150,7 +150,7 @@ def held_up(job: JobFlows, steps: Steps, capture: Capture) -> Held | None:
     calm = ~slow[found.steps]
     name_of = {m: capture.machine(m) for hop in found.hops for m in hop}
     leaf_of = {name_of[m]: capture.places[m].switch for m in name_of if m in capture.places}
-    excess = np.maximum(steps.judged[found.steps], limit) - usual  # shares of next to nothing are none
+    excess = np.maximum(steps.judged[found.steps], limit) - usual  # tiny shares count as none
     hops = [(name_of[a], name_of[b]) for a, b in found.hops]
     candidates: list[Candidate] = []
     shares: list[Floats] = []
@@ -177,7 +177,7 @@ def held_up(job: JobFlows, steps: Steps, capture: Capture) -> Held | None:
 
 
 def _shares(seconds: Sequence[Floats], excess: Floats, calm: Bools) -> Floats:
-    """Seconds beyond what they vary by in usual steps, as shares of the steps' excess: steps × evidence."""
+    """Seconds beyond their variation in usual steps, as shares of the steps' excess: steps × evidence."""
     beyond = [part - NOISE * spread(part[calm]) for part in seconds]
     return np.clip(np.stack(beyond, axis=1) / excess[:, None], 0.0, MOST)
 
@@ -190,9 +190,11 @@ def probabilities(evidence: Floats, weights: Floats = WEIGHTS, nobody: float = N
 
 
 def settled(known: Sequence[Slow], named: Sequence[Slow], *, shows_turns: bool = False) -> list[Slow]:
-    """The findings on groups and switches with those of :func:`stragglers`: one word on each stretch. What was known of
-    the same time gives way to a finding that is surer or names fewer; where it names the very same, it stands. Where
-    turns are seen, a ring of which one member is meant is none of its own: its hops are no whole transfers there."""
+    """The findings on groups and switches joined with those of :func:`stragglers`: one answer for each stretch. An
+    earlier finding of the same time is replaced by one that is surer or names fewer; it stays if it names the same. If
+    ``shows_turns``, a ring with one unknown culprit is no separate finding, because its hops are no whole transfers
+    there.
+    """
     out = [s for s in known if not (shows_turns and _is_vague(s))]
     for one in named:
         beside = [s for s in out if s.kind in ("slow_group", "slow_switch") and _meanwhile(s, one)]
@@ -206,12 +208,12 @@ def settled(known: Sequence[Slow], named: Sequence[Slow], *, shows_turns: bool =
 
 
 def _is_vague(slow: Slow) -> bool:
-    """A group of transfers of which one member, unknown which, is meant."""
+    """A group of transfers with one culprit that is not known."""
     return slow.kind == "slow_group" and not slow.measure and len(_who(slow)) != 1
 
 
 def _who(slow: Slow) -> set[object]:
-    """Whom a finding names: machines, else members; of a switch, the switches of which one is meant."""
+    """The names in a finding: machines, else members; for a switch, the candidate switches."""
     return set(slow.candidates) if slow.kind == "slow_switch" else set(slow.nodes or slow.culprits)
 
 
@@ -222,8 +224,9 @@ def _meanwhile(known: Slow, one: Slow) -> bool:
 
 
 def _uplinks(hops: Sequence[tuple[str, str]], leaf_of: dict[str, str]) -> list[tuple[tuple[str, ...], Bools]]:
-    """Each leaf with hops inside or of others beside those that cross its boundary; leaves crossed by the same hops are
-    one candidate."""
+    """Each leaf that has other hops than those that cross its boundary; leaves crossed by the same hops are one
+    candidate.
+    """
     found: dict[bytes, tuple[list[str], Bools]] = {}
     for leaf in sorted(set(leaf_of.values()) - {""}):
         inside = np.array([[leaf_of.get(name) == leaf for name in hop] for hop in hops]).reshape(-1, 2)
@@ -234,8 +237,9 @@ def _uplinks(hops: Sequence[tuple[str, str]], leaf_of: dict[str, str]) -> list[t
 
 
 def _told(p: Floats) -> list[tuple[int, float]]:
-    """Candidates to tell with their probabilities: the first alone where it suffices, else the smallest set; none
-    where nobody is likelier, or the set is large."""
+    """The candidates to report with their probabilities: the first alone if it is enough, else the smallest set; none
+    if nobody is more likely, or the set is large.
+    """
     if p[-1] >= TOLD:
         return []
     order = [int(at) for at in np.argsort(-p[:-1], kind="stable")]
@@ -248,7 +252,7 @@ def _told(p: Floats) -> list[tuple[int, float]]:
     return []
 
 
-#: Why a machine, and why an uplink, by the evidence that weighs most.
+#: The reason for a machine and for an uplink, by the strongest evidence.
 _WHY: Final = {
     "held": "the others waited for it",
     "sent": "what it sent came through late",

@@ -1,4 +1,4 @@
-"""Who to look at, as rows for the fusion with logs and stacks."""
+"""The suspects as rows for the fusion with logs and stacks."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture
 from diagnosis.flows.slowness import Slow
 
-#: How sure it is that who owes the next word is the one that stopped: right in three of three recordings.
+#: Probability that the member that should have sent next is the one that stopped: right in three of three recordings.
 OWING = 0.6
 
 
 def suspects(
     jobs: list[Analysed], fabric: list[Slow], capture: Capture, stopped: list[list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Who to look at, for the fusion with logs and stacks: nodes, else addresses, and switches, with score and
-    reason.
-    """
+    """The suspects for the fusion with logs and stacks: nodes, else addresses, and switches, with score and reason."""
     best: dict[tuple[str, str], dict[str, Any]] = {}
 
     def put(kind: str, entity: str, score: float, reason: str) -> None:

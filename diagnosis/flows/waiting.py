@@ -1,18 +1,17 @@
-"""Whose turn it was, step by step: what each member and each transfer held up.
+"""Measures for each step how long each member and each transfer delayed the others.
 
-In a synchronous job everybody waits for somebody, so a slow step shows as silence. Silence is told apart by who could
-have ended it:
+In a synchronous job every rank waits for another, so a slow step looks like silence. The kinds of silence differ in who
+could have ended it:
 
-* **Thinking.** A member that has heard all that it was sent, has nothing under way, and then speaks itself was the one
-  to act: it computed, loaded data, or got no processor. Whoever is silent until another speaks to it only waited.
-* **Hanging.** A transfer during which nothing comes back hangs until something does: a queue, a delay or a loss
-  on the way. Neither end can act meanwhile.
-* **Unanswered.** Words (also small ones) to which no answer comes for longer than a kernel delays one: the receiver,
-  or its port, is gone.
+* **Thinking.** A member has received everything that was sent to it, has no transfer in progress, and then sends: it
+* computed, loaded data, or got no processor. A member that is silent until another sends to it only waited.
+* **Hanging.** A transfer hangs until an answer comes: a queue, a delay or a loss in the network. Neither end can act
+* meanwhile. **Unanswered.** Transfers (also small ones) without an answer for longer than a kernel delays one: the
+* receiver, or its port, is gone.
 
-Needs records short enough to show pauses, small ones among them; a capture of whole transfers alone says nothing here
-(see ``transfers`` for what it says). A connection on which answers are not seen at usual times tells of no hanging.
-O(records log records) of the steps that are looked at.
+Needs records short enough to show pauses, including small ones; a capture with only whole transfers has no such pauses
+(see ``transfers``). A connection without answers at usual times shows no hanging. O(records log records) of the
+analysed steps.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.steps import Steps
 
-#: Records looked at in all; of a large job fewer steps are.
+#: Maximum number of records; in a large job fewer steps are analysed.
 LOOK: Final = 1_500_000
 #: Usual steps to compare with, at most and at least.
 CALM: Final = 64
 CALM_LEAST: Final = 8
-#: Slow steps looked at, at most.
+#: Maximum number of slow steps.
 SLOW: Final = 64
-#: Kernels delay the answer to a small packet by up to 40 ms, and send again what is lost after 200 ms.
+#: Kernels delay the answer to a small packet by up to 40 ms, and repeat a lost packet after 200 ms.
 DELAYED_S: Final = 0.06
 #: A connection that moves less than this share of the busiest one's bytes only coordinates.
 TRAINING: Final = 0.005
-#: Answers are seen on a connection if they are to this share of its transfers of usual steps.
+#: A connection shows answers if this share of its transfers in usual steps has one.
 ANSWERED: Final = 0.8
 
 #: Small records must come back on this share of the hops that carry data.
@@ -51,9 +50,9 @@ _ENDS: Final = ("src", "dst", "low")
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Seconds beyond the usual, one row a looked-at step and one column a hop (``src`` to ``dst``, member numbers):
-    ``thinking`` of src before it spoke to dst; ``hanging`` of transfers on the hop; ``unanswered`` words to dst.
-    ``steps``: the numbers of the rows.
+    """Seconds beyond the usual, one row an analysed step and one column a hop (``src`` to ``dst``, member numbers):
+    ``thinking``: of src before it sent to dst; ``hanging``: of transfers on the hop; ``unanswered``: of transfers to
+    dst. ``steps``: the numbers of the rows.
     """
 
     steps: Ints
@@ -64,7 +63,7 @@ class Waiting:
 
 
 def waiting(job: JobFlows, steps: Steps, slow: Bools, capture: Capture) -> Waiting | None:
-    """What each hop held up in the slow steps and in some of the usual ones; None where there is nothing to compare."""
+    """The delays of each hop in the slow steps and in some usual ones; None if there is nothing to compare."""
     calm = np.flatnonzero(~slow)
     each = max(1.0, len(job.flows) / max(1, len(steps)))
     most = int(LOOK / each)
@@ -100,15 +99,15 @@ def records(job: JobFlows, steps: Steps, chosen: Ints, capture: Capture) -> pl.D
 
 
 def shows_turns(job: JobFlows, steps: Steps, capture: Capture) -> bool:
-    """Whether the records are fine enough to say whose turn it was, by a few steps from the middle."""
+    """Whether the records are fine enough for these measures, from a few steps in the middle."""
     middle = len(steps) // 2
     chosen = np.arange(max(0, middle - 2), min(len(steps), middle + 3))
     return _shows_words(records(job, steps, chosen, capture))
 
 
 def last_words(job: JobFlows, since: float, capture: Capture) -> pl.DataFrame:
-    """For each direction of the connections that carry the training, from ``since`` on: when src last spoke to dst
-    (null where it did not), and when dst last spoke to src: columns src, dst, low, spoke, heard.
+    """For each direction of the training connections, from ``since`` on: the last time src sent to dst (null if never),
+    and the last time dst sent to src: columns src, dst, low, spoke, heard.
     """
     flows = capture.flows
     table = _table(flows.take((flows.start >= since) & _among(job, capture))).filter(~pl.col("empty"))
@@ -143,24 +142,25 @@ def _table(mine: Flows) -> pl.DataFrame:
 
 
 def _shows_words(table: pl.DataFrame) -> bool:
-    """Whether the records show who answers whom: small ones come back on most hops that carry data. Where an exporter
-    gives whole transfers alone, all hops of a collective last until its last sender is ready, and who was silent says
-    nothing of whose turn it was."""
+    """Whether the records show answers: small ones come back on most hops with data. If an exporter gives only whole
+    transfers, all hops of a collective last until its last sender is ready, and silence does not show who delayed
+    it.
+    """
     data = table.filter("data").select("src", "dst").unique()
     words = table.filter(~pl.col("data")).select(src="dst", dst="src").unique()
     return data.height > 0 and data.join(words, on=["src", "dst"]).height >= WORDS * data.height
 
 
 def _spread(numbers: Ints, most: int) -> Ints:
-    """At most so many of the numbers, evenly spread."""
+    """At most this many of the numbers, evenly spread."""
     if len(numbers) <= most:
         return numbers
     return numbers[np.linspace(0, len(numbers) - 1, most).astype(np.int64)]
 
 
 def _until(table: pl.DataFrame, calm: Ints) -> pl.DataFrame:
-    """What programs said (no bare acknowledgements), with ``until``: when something came back, or the sender spoke
-    again, or the end where something came back meanwhile or where answers are not seen.
+    """The programs' transfers (no bare acknowledgements), with ``until``: the time of an answer or of the sender's next
+    transfer; the end of the transfer if an answer came during it or if answers are not visible.
     """
     back = table.select(
         "low", src="dst", dst="src", back_start="start", back_end=pl.col("end").cum_max().over("src", "dst", "low")
@@ -183,7 +183,7 @@ def _until(table: pl.DataFrame, calm: Ints) -> pl.DataFrame:
 
 
 def _training(said: pl.DataFrame) -> pl.DataFrame:
-    """The connections that carry the training's bytes, both directions of each: src, dst, low."""
+    """The connections with most of the training's bytes, both directions of each: src, dst, low."""
     volume = said.group_by(*_ENDS).agg(pl.col("size").sum())
     both = pl.concat([volume, volume.select(pl.col("dst").alias("src"), pl.col("src").alias("dst"), "low", "size")])
     both = both.group_by(*_ENDS).agg(pl.col("size").sum())
@@ -191,7 +191,7 @@ def _training(said: pl.DataFrame) -> pl.DataFrame:
 
 
 def _thinking(said: pl.DataFrame) -> pl.DataFrame:
-    """For each step and hop: how long src was silent with nothing under way before it spoke to dst."""
+    """For each step and hop: how long src was silent, with no transfer in progress, before it sent to dst."""
     until = pl.when("data").then("until").otherwise("end").alias("until")
     sent = said.select("step", "begun", "start", until, who="src", whom="dst", own=pl.lit(value=True))
     heard = said.select("step", "begun", "start", until, who="dst", whom="src", own=pl.lit(value=False))
@@ -202,7 +202,7 @@ def _thinking(said: pl.DataFrame) -> pl.DataFrame:
 
 
 def _hanging(said: pl.DataFrame) -> pl.DataFrame:
-    """For each step and hop: how long transfers were under way, each moment once."""
+    """For each step and hop: how long transfers were in progress, overlaps counted once."""
     data = said.filter("data").sort("src", "dst", "start")
     before = pl.col("until").cum_max().shift(1).over("src", "dst").fill_null(-1.0)
     seconds = (pl.col("until") - pl.max_horizontal("start", before)).clip(lower_bound=0.0)
@@ -210,7 +210,7 @@ def _hanging(said: pl.DataFrame) -> pl.DataFrame:
 
 
 def _unanswered(said: pl.DataFrame) -> pl.DataFrame:
-    """For each step and hop: how long words went without an answer beyond what kernels delay one."""
+    """For each step and hop: how long transfers had no answer, beyond the delay of kernels."""
     late = (pl.col("until") - pl.col("end") - DELAYED_S).clip(lower_bound=0.0)
     return said.with_columns(seconds=late).group_by("step", "src", "dst").agg(pl.col("seconds").sum())
 

@@ -1,8 +1,6 @@
-"""Collectors whose clocks are apart by seconds or hours (one in local time, one never set): the same job seems to run
-twice, once on each clock.
-
-Their windows of activity are equally long and hold the same rhythm, and what they saw hangs together: addresses or
-machines in common. The lag at which the rhythms agree is the offset; what is finer is left to ``clocks``.
+"""Corrects collectors whose clocks differ by seconds or hours (one in local time, one never set): the same job seems to
+run twice, once on each clock. Their windows of activity have the same length and rhythm, and common addresses or
+machines. The lag at which the rhythms agree is the offset; ``clocks`` corrects the rest.
 """
 
 from __future__ import annotations
@@ -14,10 +12,11 @@ import numpy as np
 from diagnosis.flows.capture import Capture, Floats, Ints, Offset
 from diagnosis.flows.clock_offsets import FINE, Heard, collectors, pile
 
-#: Windows begin apart when they do so by more than this, seconds and share of their length.
+#: Windows differ in their begin if it is by more than this, in seconds and as a share of their length.
 APART_S = 1.0
 APART = 0.05
-#: Windows of one job are equally long but for this share; beats that correlate less than this are not one job's.
+#: Windows of one job differ in length by at most this share; rhythms that correlate less than this belong to different
+#: jobs.
 LENGTHS = 0.15
 ALIKE = 0.6
 #: Bins of a window, the most collectors and groups of them, records compared in full.
@@ -38,7 +37,8 @@ class _Window:
 
 
 def aligned(capture: Capture) -> Capture:
-    """The capture with such clocks put right, and said in ``Capture.clocks``; itself where there are none.
+    """The capture with such clocks corrected, and listed in ``Capture.clocks``; the unchanged capture if there are
+    none.
 
     O(n log n), and nothing more than one pass where all windows begin together.
     """
@@ -84,14 +84,14 @@ def _windows(capture: Capture, of: Ints, count: int) -> list[_Window]:
 
 
 def _window(who: Ints, rows: Ints, capture: Capture) -> _Window:
-    """From the first to the last of most records: what monitors add before and after does not count."""
+    """From the first to the last of most records: monitoring traffic before and after does not count."""
     first, last = (float(capture.flows.start[rows[at]]) for at in (len(rows) // 100, len(rows) - 1 - len(rows) // 100))
     return _Window(who, rows, first, last - first)
 
 
 def _belong_together(capture: Capture, a: _Window, b: _Window) -> bool:
-    """True when both windows are equally long and some address that one saw sending the other saw receiving, or most
-    machines of the smaller are machines of the other.
+    """True if both windows are equally long and an address that sends in one receives in the other, or most machines of
+    the smaller are machines of the other.
     """
     if not a.lasting or abs(b.lasting / a.lasting - 1) > LENGTHS:
         return False
@@ -105,7 +105,7 @@ def _belong_together(capture: Capture, a: _Window, b: _Window) -> bool:
 
 
 def _apart(capture: Capture, a: _Window, b: _Window) -> float | None:
-    """How far ahead b's clock is, where the two rhythms agree at some lag; else None."""
+    """How far b's clock is ahead, if the two rhythms agree at some lag; else None."""
     width = max(1.2 * a.lasting / BINS, 2 * capture.resolution_s)
     beats = [_beat(capture.flows.end[w.rows] - w.begin, width) for w in (a, b)]
     size = 4 * BINS
@@ -128,7 +128,7 @@ def _beat(moment: Floats, width: float) -> Floats:
 
 
 def _finer(capture: Capture, a: _Window, b: _Window, rough: float, width: float) -> float:
-    """What is to be added to the offset found on bins, from the ends of equal transfers."""
+    """The correction of the offset found on bins, from the ends of equal transfers."""
     heard = []
     for w, moved in ((a, 0.0), (b, rough)):
         rows = w.rows[max(0, (len(w.rows) - EVENTS) // 2) :][:EVENTS]
