@@ -1,14 +1,14 @@
-"""Phase 2a: what each pair of addresses exchanges: data-parallel (DP), pipeline (PP), expert (EP) or other traffic.
+"""Phase 2a: the traffic of each pair of addresses: data-parallel (DP), pipeline (PP), expert (EP) or other traffic.
 
 Three observations decide, in this order:
 
-* **Distinct recurring sizes.** Gradient buckets come in several sizes that return every step; a pipeline stage hands
-  on one size (LLMPrism's rule). Sizes are counted on whole transfers, over all steps, so that split and merged
-  records, whose sizes do not recur, do not count; a sequence length that varies gives sizes that do not recur either.
-* **Together or in turn.** In a collective the receiver passes on to a third party while it receives; along a pipeline
-  it must compute first (two neighbours may exchange in both directions at once, which tells nothing). This decides
-  where sizes say nothing: a single bucket, or no byte counts at all.
-* **Fan-out.** A sender that feeds all members of a clique at once is in an all-to-all (EP).
+* **Distinct recurring sizes.** Gradient buckets have several sizes that recur every step; a pipeline stage sends one
+* size (LLMPrism's rule). Sizes are counted on whole transfers, over all steps, so that split and merged records, whose
+* sizes do not recur, do not count. With varying sequence lengths sizes do not recur either. **Together or in turn.** In
+* a collective the receiver forwards to a third member while it receives; in a pipeline it must compute first (two
+* neighbours may exchange in both directions at once, which proves nothing). This decides if sizes do not: a single
+* bucket, or no byte counts. **Fan-out.** A sender that sends to all members of a clique at once is in an all-to-all
+* (EP).
 
 DP pairs then form components, and the pairs inside one component take its majority's type (transitivity).
 """
@@ -27,14 +27,14 @@ from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.sizes import Sizes, recurring_sizes
 
 DP, PP, EP, OTHER = "DP", "PP", "EP", "other"
-#: Records looked at for timing, at least and for each pair; sizes are counted over all of them.
+#: Number of records analysed for timing, in total and for each pair; sizes are counted over all of them.
 SAMPLE = 300_000
 EACH = 60
-#: On such a grid (seconds) or a coarser one all transfers of a step seem to happen together.
+#: With this time resolution (seconds) or a coarser one all transfers of a step seem simultaneous.
 BLIND = 0.5
-#: Less than this share of the bytes in one direction is next to nothing.
+#: Less than this share of the bytes in one direction counts as nothing.
 ONE_WAY = 0.02
-#: Sizes that carry this share of a pair's bytes do not return by chance.
+#: Sizes with this share of a pair's bytes do not recur by chance.
 WEIGHTY = 0.1
 #: No all-to-all joins more members over the network.
 CLIQUE = 1024
@@ -43,7 +43,7 @@ CLIQUE = 1024
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """Pairs a < b of one job with their type and the evidence for it; columns of equal length. ``beside``: the size
-    that passes along a DP pair many times a step and is no gradient, 0 where there is none.
+    that a DP pair exchanges many times a step and that is no gradient, 0 if there is none.
     """
 
     a: Ints
@@ -119,8 +119,8 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
 
 
 def _never_back(flows: Flows, pair: Ints, a: Ints, b: Ints, count: int) -> Bools:
-    """Pairs in which only one side ever sends although both are seen to send and to receive: no pipeline, which hands
-    gradients back, but a hop of another ring (tensor ranks on several machines).
+    """Pairs in which only one side sends although both send and receive elsewhere: no pipeline, which returns
+    gradients, but a hop of another ring (tensor ranks on several machines).
     """
     volume = np.where(np.isfinite(flows.size), flows.size, 1.0)
     forth = np.bincount(pair, np.where(flows.src < flows.dst, volume, 0.0), len(a))
@@ -136,8 +136,8 @@ def _beside(sizes: Sizes) -> Bools:
 
 
 def clocks_disagree(pairs: Pairs) -> bool:
-    """True when members of rings with recurring bucket sizes do not seem to send together: their collectors' clocks
-    are apart.
+    """True if members of rings with recurring bucket sizes do not seem to send together: their collectors' clocks
+    differ.
     """
     rings = pairs.of(DP) & (pairs.sizes >= 2)
     return bool(rings.any() and np.median(pairs.together[rings]) < 0.4)
@@ -152,9 +152,9 @@ def _window(flows: Flows, most: int) -> Bools:
 
 
 def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float) -> tuple[Floats, Floats, Floats]:
-    """For each pair, typical for its transfers: how busy the receiver is sending to third parties meanwhile (1 = all
-    the time), how in what share of transfers it is sending back, and to how many other peers the sender begins to
-    send at the same moment.
+    """For each pair, typical for its transfers: how busy the receiver is sending to third members meanwhile (1 = all
+    the time), the share of transfers in which it sends back, and the number of other peers to which the sender begins
+    to send at the same time.
     """
     slack = resolution if resolution >= 1e-3 else 0.0
     end = flows.end + slack
@@ -184,8 +184,8 @@ def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float)
 
 
 def _accompanies(flows: Flows, pair: Ints, gradients: Bools, main: Floats) -> Floats:
-    """For each pair the share of its records that fall where gradients are exchanged. A ring of one size is a group
-    of its own (the experts' gradients) if it beats with the others, context parallelism if it beats apart from them.
+    """For each pair the share of its records that fall where gradients are exchanged. A ring of one size is a separate
+    group (the experts' gradients) if it has the rhythm of the others, and context parallelism if it has another.
     """
     pace = gradients[pair]
     large = pace & (flows.size >= 0.5 * main[pair])  # not what experts exchange on the same pairs
@@ -229,14 +229,14 @@ def _types(
     clique = fanned & _in_clique(a, b, fanned, count)
     many = (sizes.often >= 2) & (sizes.covered >= 0.3)
     # Members of an all-to-all that exchange gradients as well have sizes beyond those that all pairs of the clique
-    # have. Where its own sizes do not return (experts of uneven load), some of them agree by chance, but move little.
+    # have. If its own sizes do not recur (experts with uneven load), some of them agree by chance, but move few bytes.
     extra = clique & (sizes.kinds > np.quantile(sizes.kinds[clique], 0.25)) if clique.any() else clique
     by_chance = float(np.median(sizes.again[clique])) if clique.any() else 1.0
     if by_chance < 0.5:
         extra = clique & (sizes.again >= max(WEIGHTY, 2.5 * by_chance))
     clique = clique & ~extra
     extra |= ~clique & _beside(sizes)
-    # A dozen sizes that cover half of the records are what counting every thousandth packet makes of one.
+    # Counting every thousandth packet turns one size into a dozen that cover half of the records.
     some = (sizes.often >= 3) & (sizes.often <= 8) & (sizes.covered >= 0.45)
     bucketed = extra | (many & ~clique & (ring | (mutual >= 0.5) | some | (sizes.covered >= 0.6)))
     if clique.any() and not bucketed.any():
@@ -247,7 +247,8 @@ def _types(
     exchange = mutual >= max(0.8, 0.93 * float(mutual.max(initial=0.0)))
     lonely = (sizes.often == 1) & (sizes.covered >= 0.5)
     beside = accompanies(bucketed) if others and (lonely & ring).any() else np.ones(len(a))
-    # What is exchanged no more often than a bucket is a gradient, too: the experts' own, before or after the others'.
+    # A size that is exchanged no more often than a bucket is a gradient too: the experts' own, before or after the
+    # others'.
     seldom = sizes.least <= 1.5 * np.median(sizes.least[bucketed]) if others else np.ones(len(a), dtype=bool)
     chord = ring & ~fanned & _chords(a, b, bucketed, sizes, count)
     types: list[str] = []
@@ -269,7 +270,7 @@ def _types(
 
 def _chords(a: Ints, b: Ints, bucketed: Bools, sizes: Sizes, count: int) -> Bools:
     """Pairs across a ring of gradients that carry one size only, and none of the ring's own: one that its neighbours
-    exchange beside their gradients (the way back of a smaller ring, as in context parallelism).
+    exchange in addition to their gradients (the way back of a smaller ring, as in context parallelism).
     """
     if not (bucketed.any() and sizes.guest.any()):
         return np.zeros(len(a), dtype=bool)
@@ -280,8 +281,8 @@ def _chords(a: Ints, b: Ints, bucketed: Bools, sizes: Sizes, count: int) -> Bool
 
 
 def _in_clique(a: Ints, b: Ints, chosen: Bools, count: int) -> Bools:
-    """Pairs whose component (of the chosen ones) is an all-to-all: everybody with everybody, or with everybody
-    outside the own machine, whose members exchange unseen. Then members that never exchange have the same peers.
+    """Pairs whose component (of the chosen ones) is an all-to-all: all with all, or with all outside their own machine,
+    because traffic inside a machine is not visible. Then members that never exchange have the same peers.
     """
     if not chosen.any():
         return chosen

@@ -1,13 +1,13 @@
 """Phase 2b: groups and sizes of the parallel layout.
 
 DP pairs give rings; a group that spans several GPUs of each machine shows as several rings on the same machines (one
-a rail), because its hops inside a machine are not on the network. Rings of one group are told from rings of different
-tensor-parallel ranks by
+a rail), because its hops inside a machine are not on the network. Two criteria separate rings of one group from rings
+of different tensor-parallel ranks:
 
 * **lockstep**: rings of one group end every collective together, as the hops of one ring do; rings of different
   groups drift;
 * **divisibility**: in a ring collective over n ranks every hop carries n-1 equal chunks, so the sizes divide by n-1;
-  where machines add up among their GPUs first (hierarchical), n is the number of machines.
+  if machines reduce among their GPUs first (hierarchical), n is the number of machines.
 
 tp then follows from members = tp · pp · dp.
 """
@@ -29,25 +29,25 @@ from diagnosis.flows.presence import AtOnce
 from diagnosis.flows.stars import split
 from diagnosis.numbers import whole
 
-#: Rings whose ends scatter against each other by less than this multiple of the scatter within a ring are one group.
+#: Rings are one group if their ends scatter against each other by less than this multiple of the scatter within a ring.
 APART = 1.6
-#: Times on such a grid or a coarser one do not tell lockstep.
+#: Times of this resolution or a coarser one do not show lockstep.
 COARSE = 2e-4
-#: Log-odds against adding up inside the machines first, and the least contrast (of logarithms) that lockstep needs.
+#: Log-odds against reducing inside the machines first, and the least contrast (of logarithms) that lockstep needs.
 SELDOM = 1.5
 CONTRAST = 0.25
-#: Rings of which less than this share of what is usual within a ring agrees in size are of different groups, as if they
-#: kept together so badly.
+#: Rings belong to different groups if the share of equal sizes between them is less than this share of the usual within
+#: a ring; the second number is the scatter that then counts.
 UNLIKE = 0.3
 STRANGERS = 8.0
-#: So many families of rings are asked; more would only agree.
+#: Maximum number of families of rings that are compared; more would only agree.
 FAMILIES = 8
 
 
 @dataclass(slots=True)
 class Layout:
-    """Sizes (None where the flows cannot tell) and groups as sorted member ids; ``how`` says in sentences what
-    decided; ``ends``: from how many ends each pipeline is run.
+    """Sizes (None if the flows do not show them) and groups as sorted member ids; ``how``: sentences with the
+    decisions; ``ends``: number of ends from which each pipeline runs.
     """
 
     tp: int | None
@@ -84,7 +84,9 @@ def find_layout(job: JobFlows, pairs: Pairs, capture: Capture) -> Layout:
 
 
 def _gpus(job: JobFlows, capture: Capture, at_once: AtOnce) -> int:
-    """GPUs of the job at once: its addresses, but those that the inventory gives to one GPU (two ports) count once."""
+    """Number of simultaneous GPUs of the job: its addresses, with two ports of one GPU in the inventory counted
+    once.
+    """
     own: dict[tuple[str, str] | int, int] = {}
     first, last = at_once.first.copy(), at_once.last.copy()
     for m in job.members.tolist():
@@ -95,8 +97,8 @@ def _gpus(job: JobFlows, capture: Capture, at_once: AtOnce) -> int:
 
 
 def _ends(dp_groups: list[Ints], pp_groups: list[Ints], at_once: AtOnce, how: list[str]) -> int:
-    """How many stages of one pipeline exchange gradients with each other: 2 where it is run from both ends, with the
-    first and the last stage's weights on the same GPUs (DualPipe), else 1.
+    """The number of stages of one pipeline that exchange gradients with each other: 2 if it runs from both ends, with
+    the first and the last stage's weights on the same GPUs (DualPipe), else 1.
     """
     chain = {int(m): number for number, group in enumerate(pp_groups) for m in group}
     shared = []
@@ -129,7 +131,7 @@ def _commonest(sizes: list[int]) -> int:
 def _joined(
     rings: list[Ints], job: JobFlows, pairs: Pairs, capture: Capture, how: list[str], at_once: AtOnce
 ) -> list[Ints]:
-    """Rings to groups, family by family (rings on the same machines that move the same)."""
+    """Joins rings to groups, one family after another (rings on the same machines that move the same)."""
     flows = job.flows.take(pairs.carries(job.flows, len(capture.names), DP))
     ring_of = np.full(len(capture.names), -1, dtype=np.int64)
     for number, ring in enumerate(rings):
@@ -164,13 +166,13 @@ def _joined(
 
 
 def _circles(rings: list[Ints], present: list[int], pairs: Pairs, ring_of: Ints) -> list[bool]:
-    """Which components are rings, every member with two neighbours (but where one was replaced): only there chunks
-    tell the number of ranks; a tree's do not.
+    """The components that are rings: every member has two neighbours (except replaced ones). Only there chunks show the
+    number of ranks; a tree's do not.
     """
     chosen = pairs.of(DP)
     ends = np.concatenate([pairs.a[chosen], pairs.b[chosen]])
     members, degree = np.unique(ends, return_counts=True)
-    members, degree = members[ring_of[members] >= 0], degree[ring_of[members] >= 0]  # without points that add up
+    members, degree = members[ring_of[members] >= 0], degree[ring_of[members] >= 0]  # without reduction points
     many = np.bincount(ring_of[members], degree > 2, len(rings))
     return [
         bool(n <= 0.1 * len(ring) + 2 * (len(ring) - here)) for n, ring, here in zip(many, rings, present, strict=True)
@@ -178,8 +180,8 @@ def _circles(rings: list[Ints], present: list[int], pairs: Pairs, ring_of: Ints)
 
 
 def _families(rings: list[Ints], present: list[int], flows: Flows, ring_of: Ints, capture: Capture) -> list[list[int]]:
-    """Rings that may be one group or tensor-parallel peers: the same machines, as many members, about the same bytes;
-    by GPU number.
+    """Rings that may be one group or tensor-parallel peers: the same machines, the same number of members, about the
+    same bytes; by GPU number.
 
     Stages of a pipeline that share machines differ in bytes unless they hold equal layers.
     """
@@ -214,7 +216,7 @@ def _rail(ring: Ints, capture: Capture) -> tuple[float, int]:
 
 
 def _recurring(flows: Flows, ring_of: Ints, rings: int, has_bytes: bool) -> list[Ints]:
-    """The exact sizes that return in each ring."""
+    """The exact sizes that recur in each ring."""
     if not has_bytes:
         return [np.empty(0, dtype=np.int64)] * rings
     table = pl.DataFrame({"ring": ring_of[flows.src], "size": flows.size}).filter(pl.col("size").is_finite())
@@ -227,8 +229,8 @@ def _recurring(flows: Flows, ring_of: Ints, rings: int, has_bytes: bool) -> list
 
 
 def _strange(flows: Flows, rings: list[Ints], present: list[int], capture: Capture) -> Floats:
-    """Sizes that pass along rings but are no gradients: far more frequent than others, which divide into a ring's
-    chunks while they do not (context parallelism between neighbours of the ring).
+    """Sizes in rings that are no gradients: they are far more frequent than others and do not divide into a ring's
+    chunks, as the others do (context parallelism between neighbours of the ring).
     """
     widest = max(range(len(rings)), key=present.__getitem__)
     largest, chunks = rings[widest], present[widest] - 1
@@ -259,8 +261,8 @@ def _tensor_ranks(
     fine: bool,
     how: list[str],
 ) -> int:
-    """Into how many groups the rings of like families fall: the divisor that lockstep and divisibility favour most,
-    over all of them. On a coarse clock (not ``fine``) everything keeps together: that proves little.
+    """The number of groups of the rings of similar families: the divisor with the most evidence from lockstep and
+    divisibility, over all of them. With coarse times (not ``fine``) everything is in lockstep, which proves little.
     """
     total = len(families[0])
     options = [t for t in range(1, total + 1) if total % t == 0]
@@ -272,7 +274,8 @@ def _tensor_ranks(
         own = _divides(values, present[numbers[0]])
         for t in options:
             whole, near = _divides(values, members // t), _lockstep(apart, t, 2.0 if fine else 0.6)
-            if near > 0 and t < total:  # machines that add up first keep together: without that, it is just a ring
+            # machines that reduce first are in lockstep: without lockstep, it is just a ring
+            if near > 0 and t < total:
                 whole = max(whole, own - (SELDOM if fine else 3 * SELDOM))
             score[t] += near + whole
     best, runner = sorted(options, key=lambda t: -score[t])[:2]
@@ -291,12 +294,12 @@ def _divides(values: Ints, ranks: int) -> float:
     chance = 1.0 / (ranks - 1)
     fits = values % (ranks - 1) == 0
     yes = np.log((0.85 + 0.15 * chance) / chance)
-    weight = 1.0 if len(values) > 1 else 0.3  # one size proves little: round numbers divide by much
+    weight = 1.0 if len(values) > 1 else 0.3  # one size proves little: round numbers have many divisors
     return float(np.clip(weight * (fits.sum() * yes + (~fits).sum() * np.log(0.15)), -8.0, 8.0))
 
 
 def _scatter(numbers: list[int], flows: Flows, ring_of: Ints) -> Floats:
-    """How much the ends of matching transfers scatter between two rings, over the same scatter within rings. 1 =
+    """The scatter of the ends of matching transfers between two rings, divided by the scatter within rings. 1 =
     lockstep.
 
     Matching is by equal size and nearest time; the scatter is a median absolute deviation, so that clocks may differ
@@ -339,8 +342,8 @@ def _nearest(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> Ints:
 
 
 def _same(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float:
-    """The share of transfers that are of the same size as the nearest one of the other ring: what is compressed anew in
-    every step has one size in all of a group's rings, and another in every group.
+    """The share of transfers with the same size as the nearest one of the other ring: data that is compressed in every
+    step has one size in all rings of a group, and another in every group.
     """
     if len(x[0]) < 8 or len(y[0]) < 8 or not np.isfinite(x[1]).all():
         return 1.0
@@ -365,10 +368,9 @@ def _spread(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float | None:
 
 
 def _lockstep(apart: Floats, groups: int, together: float) -> float:
-    """How much closer rings of one group keep together than rings of different ones, were they dealt in turn into
-    ``groups`` groups; ``together``: what it is worth that all of them do.
-
-    Only the contrast counts: how closely rings of one group keep together in absolute terms depends on the fabric.
+    """How much more synchronous rings of one group are than rings of different ones, if they are divided in turn into
+    ``groups`` groups; ``together``: the evidence if all of them are synchronous. Only the contrast counts, because the
+    absolute scatter depends on the fabric.
     """
     total = len(apart)
     kind = np.arange(total) % groups

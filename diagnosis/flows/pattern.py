@@ -1,4 +1,4 @@
-"""Phase 3a where communication fills the step: follow the repeating pattern of bursts (ZeRO-3, context parallelism,
+"""Phase 3a if communication fills the step: follows the repeating pattern of bursts (ZeRO-3, context parallelism,
 pipelines).
 
 Traffic is cut into bursts at short gaps. Each burst has a volume and a distance to the next; one step is the shortest
@@ -15,15 +15,17 @@ from diagnosis.flows.arrays import idle_gaps
 from diagnosis.flows.capture import Floats, Flows, Ints
 from diagnosis.flows.segment import Cut, judge, plain_records, volumes
 
-#: Bursts looked at for the period, and the longest period in bursts.
+#: Number of bursts used to find the period, and the longest period in bursts.
 LOOK = 6000
 LONGEST = 1500
-#: How unlike itself the sequence may be under a shift by one step (median of log volume plus log distance).
+#: How much the sequence may differ from itself under a shift by one step (median of log volume plus log distance).
 UNLIKE = 0.25
 
 
 def by_pattern(flows: Flows, has_bytes: bool, resolution: float) -> Cut | None:
-    """Cuts where the pattern of bursts begins anew. None when no pattern repeats at least three times. O(n log n)."""
+    """Cuts at each new beginning of the pattern of bursts. None if no pattern repeats at least three times. O(n log
+    n).
+    """
     used = plain_records(flows)
     stops, begins = idle_gaps(used.start, used.end)
     if len(begins) < 6:
@@ -40,7 +42,9 @@ def by_pattern(flows: Flows, has_bytes: bool, resolution: float) -> Cut | None:
 
 
 def _burst_gaps(gaps: Floats, resolution: float) -> list[float]:
-    """Gap lengths that may separate bursts: where the sorted gaps jump, and the smallest that the clock can tell."""
+    """Gap lengths that may separate bursts: where the sorted gaps jump, and the smallest one that the time resolution
+    shows.
+    """
     least = 2.0 * resolution
     rising = np.sort(gaps[gaps >= least])
     if len(rising) < 6:
@@ -98,7 +102,7 @@ def _unlike(shape: Floats, shift: int) -> float:
 
 
 def _most_alike(shape: Floats, period: int) -> int:
-    """Where two periods in a row resemble each other most."""
+    """The position where two consecutive periods are most similar."""
     apart = np.minimum(np.abs(shape[:, period:] - shape[:, :-period]), 1.0).sum(axis=0)
     if len(apart) <= period:
         return 0
@@ -111,7 +115,7 @@ def _follow(shape: Floats, template: Floats, seed: int) -> Ints:
     taken.
     """
     period = template.shape[1]
-    reach = min(4, (period - 1) // 2)  # never so far that the search could stand still
+    reach = min(4, (period - 1) // 2)  # never so far that the search could stop
 
     def unlike(at: int) -> float:
         low, high = max(0, -at), min(period, shape.shape[1] - at)

@@ -1,9 +1,9 @@
-"""How long each pipeline stage computes, read from when it receives and when it sends on.
+"""The compute time of each pipeline stage, from the times when it receives and sends.
 
 Receiving and sending alone mislead: in the middle of a step micro-batches queue up before a stage. Under
-one-forward-one-backward (1F1B) nothing queues at two places: the step's first micro-batch on its way forward, and its
+one-forward-one-backward (1F1B) nothing queues in two cases: the step's first micro-batch on its way forward, and its
 last on its way back. So a stage's forward time is first-out minus first-in, its backward time last-out minus last-in;
-the last stage turns the first micro-batch round at once (forward plus backward). The first stage has no way in; its
+the last stage turns the first micro-batch round at once (forward plus backward). The first stage receives nothing; its
 time stays unknown.
 """
 
@@ -21,9 +21,9 @@ from diagnosis.flows.pairs import PP, Pairs
 from diagnosis.flows.parallelism import Layout
 from diagnosis.flows.steps import Steps
 
-#: A stage is slow when it computes this many times as long as the others, or as itself before.
+#: A stage is slow if it computes this many times as long as the others, or as itself before.
 SLOWER = 1.25
-#: An uneven split of the model must stand out more, since stages are never quite equal.
+#: An uneven split of the model needs a larger factor, because stages are never quite equal.
 UNEVEN = 1.25
 
 
@@ -40,7 +40,9 @@ class StageTimes:
 
 
 def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, capture: Capture) -> StageTimes | None:
-    """Times of all stages of all pipelines that are plain chains; None when there is none. O(n log n) in hand-overs."""
+    """Times of all stages of all pipelines that are plain chains; None if there is none. O(n log n) in transfers
+    between stages.
+    """
     count = len(capture.names)
     chosen = pairs.of(PP)
     place = np.full(count, -1, dtype=np.int64)
@@ -64,7 +66,7 @@ def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, captu
             "up": place[flows.dst] > place[flows.src],
         }
     ).filter(pl.col("step").is_between(0, len(steps) - 1))
-    # A step begins with forward hand-overs: they show which end of each chain is the first stage.
+    # A step begins with forward transfers: they show which end of each chain is the first stage.
     first = (
         table.sort("start")
         .group_by("chain", "step", maintain_order=True)
@@ -81,7 +83,7 @@ def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, captu
 
 
 def _path(group: Ints, a: Ints, b: Ints) -> list[int] | None:
-    """The nodes of a group in the order of their chain; None when it is no plain chain (interleaved stages form a
+    """The nodes of a group in the order of their chain; None if it is no plain chain (interleaved stages form a
     ring).
     """
     inside = {int(m) for m in group}
@@ -140,7 +142,7 @@ def unbalanced(times: StageTimes) -> list[tuple[int, float, float]]:
 
 
 def _against_before(times: StageTimes, first: int, last: int) -> Floats:
-    """How many times as long each node computed in steps first..last as otherwise; NaN where it cannot be told."""
+    """How many times as long each node computed in steps first..last as otherwise; NaN if unknown."""
     inside = np.zeros(times.seconds.shape[1], dtype=bool)
     inside[first : last + 1] = True
     if inside.all() or not inside.any():
@@ -158,8 +160,8 @@ def as_usual(times: StageTimes, first: int, last: int) -> set[int]:
 
 
 def slower_than_before(times: StageTimes, first: int, last: int) -> list[tuple[int, float]]:
-    """Nodes that computed longer in steps first..last than otherwise, the worst first, with the factor; none when
-    nobody stands out.
+    """Nodes that computed longer in steps first..last than otherwise, the worst first, with the factor; none if no node
+    differs.
     """
     ratio = _against_before(times, first, last)
     worst = float(np.nanmax(ratio)) if np.isfinite(ratio).any() else 0.0

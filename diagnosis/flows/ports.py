@@ -1,4 +1,4 @@
-"""Switch port counters: bandwidth over time, all that they tell. A table for pages, a summary for the report."""
+"""Switch port counters: bandwidth over time. A table for pages, a summary for the report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DRAWN = 64
 
 def port_captures(parsed: Sequence[Parsed], tables: Path | None) -> list[dict[str, Any]]:
     """One row an artifact of port counters: ``id``, ``path``, ``t0``, ``t1``, ``slice_s``, ``ports_total``, ``ports``
-    (``port``, mean ``in_bps`` and ``out_bps``, ``peak_bps``, the share ``idle`` of slices without traffic) and, where
+    (``port``, mean ``in_bps`` and ``out_bps``, ``peak_bps``, the share ``idle`` of slices without traffic) and, if
     ``tables`` is given, ``table``: a Parquet file with a row a port and slice.
     """
     rows: list[dict[str, Any]] = []
@@ -76,7 +76,7 @@ def ports_view(table: Path, t0: float, t1: float) -> dict[str, Any]:
 
 
 def port_lines(table: Path, port: str) -> dict[str, list[float]]:
-    """One port over time: ``times``, ``in_bps``, ``out_bps``; empty lists for a port that is not there."""
+    """One port over time: ``times``, ``in_bps``, ``out_bps``; empty lists for an unknown port."""
     rows = pl.scan_parquet(table).filter(pl.col("port") == port).sort("time").collect()
     return {
         name: rows[column].to_list()

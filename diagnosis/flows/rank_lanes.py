@@ -1,7 +1,7 @@
 """Every rank's phases in every step as a table, and pieces of it small enough to draw.
 
-The table (Parquet, one row a rank and step) is what a page reads: 1,024 ranks × 2,000 steps are two million rows, of
-which a view takes the visible steps and folds what would fall on the same pixel.
+The table (Parquet, one row a rank and step) is read by a page: 1,024 ranks × 2,000 steps are two million rows, of which
+a view takes the visible steps and folds rows on the same pixel.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ SEGMENTS = 12_000
 
 def phases(a: Analysed, capture: Capture) -> pl.DataFrame:
     """Columns rank (address), node, step (from 1), start, end, and for PP, DP and EP first start, last end and busy
-    seconds, and ``lane``: where the rank is drawn.
+    seconds, and ``lane``: the lane of the rank.
 
-    Times are epoch seconds; nulls where a rank had no such traffic in the step. A rank counts as busy while it sends.
+    Times are epoch seconds; null if a rank had no such traffic in the step. A rank counts as busy while it sends.
     """
     assert a.steps is not None
     flows = a.job.flows
@@ -58,7 +58,7 @@ def phases(a: Analysed, capture: Capture) -> pl.DataFrame:
 
 
 def write_table(a: Analysed, capture: Capture, path: Path) -> Path:
-    """Writes :func:`phases` for one job, and beside it what a wide view draws; returns the table's path."""
+    """Writes :func:`phases` for one job, and a second table for wide views; returns the first table's path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_phases(phases(a, capture), path)
 
@@ -92,7 +92,7 @@ def _lanes_path(table: Path) -> Path:
 
 
 def timeline_view(table: Path, t0: float, t1: float, width: int = 400) -> dict[str, Any]:
-    """What a page draws for the window [t0, t1) (epoch seconds) at ``width`` pixels.
+    """The data of a page for the window [t0, t1) (epoch seconds) at ``width`` pixels.
 
     Few steps: ``segments`` [{lane, kind, t0, t1, step}]. Many: ``heat`` = for each lane and column the share of time
     spent in PP and DP and how late the lane's gradient exchange began (0..100, -1 unseen). More than ``LANES`` ranks
@@ -119,9 +119,7 @@ def timeline_view(table: Path, t0: float, t1: float, width: int = 400) -> dict[s
 
 
 def lanes_of(rank: pl.Series, node: pl.Series) -> pl.Series:
-    """The lane of each row: one a rank; one a machine, or a few neighbours, where there are more than ``LANES``
-    ranks.
-    """
+    """The lane of each row: one a rank; one a machine, or a few neighbours, if there are more than ``LANES`` ranks."""
     key = rank
     if rank.n_unique() > LANES and bool((node != "").all()) and node.n_unique() <= LANES:
         key = node
@@ -131,7 +129,7 @@ def lanes_of(rank: pl.Series, node: pl.Series) -> pl.Series:
 
 
 def _names(rows: pl.DataFrame) -> pl.DataFrame:
-    """What each lane is called: its rank, its machine, or its first rank and how many more."""
+    """The name of each lane: its rank, its machine, or its first rank and the number of others."""
     named = rows.group_by("lane").agg(
         first=pl.col("rank").min(),
         count=pl.col("rank").n_unique(),

@@ -1,9 +1,9 @@
-"""Phase 3a: where one training step ends and the next begins, from the traffic that paces the job.
+"""Phase 3a: the boundaries between training steps, from the traffic that paces the job.
 
-Two laws hold whatever the framework: every step moves the same bytes, and steps follow each other without holes. A
-way to cut the traffic is judged by them. Cuts are tried at idle gaps of growing length (``by_gaps``); where
-communication fills the step (ZeRO-3, context parallelism) no gap stands out, and the repeating pattern of bursts is
-followed instead (``pattern.by_pattern``).
+Two laws hold for every framework: every step moves the same bytes, and steps follow each other without holes. They
+judge each possible cut of the traffic. Cuts are tried at idle gaps of growing length (``by_gaps``). If communication
+fills the step (ZeRO-3, context parallelism), no gap is long enough, and the repeating pattern of bursts is followed
+instead (``pattern.by_pattern``).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from diagnosis.flows.arrays import idle_gaps
 from diagnosis.flows.capture import Floats, Flows
 from diagnosis.stats import centre
 
-#: How uneven a believable cut may be: scatter of the bytes as a share of the median; share of neighbours whose
-#: durations differ by more than a factor of e**LEAP.
+#: How uneven a plausible cut may be: scatter of the bytes as a share of the median; share of neighbours whose durations
+#: differ by more than a factor of e**LEAP.
 UNEVEN_BYTES = 0.15
 UNEVEN_TIME = 0.34
 LEAP = 0.6
-#: Set-up and farewell may move this share of the bytes.
+#: The start and the end of a job may move this share of the bytes.
 OUTSIDE = 0.25
-#: The share of bytes that the smallest records may move and yet not matter.
+#: The smallest records are ignored if they move at most this share of the bytes.
 NOTHING = 0.003
 
 
@@ -32,7 +32,7 @@ class Cut:
     """Step boundaries: ``stop[i]`` the last activity before boundary i, ``begin[i]`` the first after it; seconds of
     the capture.
 
-    ``odd`` is the share of parts whose bytes are off by more than the parts' usual scatter; ``outside`` the share of
+    ``odd`` is the share of parts whose bytes differ by more than the parts' usual scatter; ``outside`` the share of
     all bytes that lies before the first or after the last boundary, beyond a whole step on either side.
     """
 
@@ -46,20 +46,20 @@ class Cut:
 
     @property
     def believable(self) -> bool:
-        """True when the parts obey both laws."""
+        """True if the parts obey both laws."""
         even = self.uneven_bytes <= UNEVEN_BYTES and self.uneven_time <= UNEVEN_TIME
         return len(self.stop) >= 3 and even and self.outside <= OUTSIDE
 
 
 def volumes(flows: Flows, has_bytes: bool) -> Floats:
-    """What is conserved from step to step: bytes, or the number of records where bytes are unknown."""
+    """The quantity that is equal in each step: bytes, or the number of records if bytes are unknown."""
     return np.nan_to_num(flows.size) if has_bytes else np.ones(len(flows))
 
 
 def plain_records(flows: Flows) -> Flows:
     """The records that pace the steps: without those so long that they must be several transfers merged by the
-    exporter (they would bridge every gap), and without the smallest ones that together move next to nothing (a
-    loss printed every tenth step).
+    exporter (they would bridge every gap), and without the smallest ones that together move very little (a loss that is
+    sent every tenth step).
     """
     if len(flows) < 20:
         return flows
@@ -67,7 +67,7 @@ def plain_records(flows: Flows) -> Flows:
     usual = float(np.quantile(length, 0.9))
     keep = length <= max(4.0 * usual, 1e-9)
     if np.isfinite(flows.size).all():
-        # A long record of a usual size is one transfer that waited for somebody, not several.
+        # A long record of a usual size is one transfer that waited, not several.
         _, code, times = np.unique(flows.size, return_inverse=True, return_counts=True)
         keep |= times[code] >= max(5, int(0.002 * len(flows)))
         sizes = np.sort(flows.size)
@@ -77,7 +77,9 @@ def plain_records(flows: Flows) -> Flows:
 
 
 def judge(flows: Flows, volume: Floats, stop: Floats, begin: Floats, how: str) -> Cut:
-    """Applies both laws to the parts between boundaries (the first and last part may be torn and are left out)."""
+    """Applies both laws to the parts between boundaries (the first and last part may be incomplete and are left
+    out).
+    """
     edges = np.searchsorted(flows.start, begin)
     running = np.concatenate([[0.0], np.cumsum(volume)])
     total = running[edges]
@@ -90,8 +92,8 @@ def judge(flows: Flows, volume: Floats, stop: Floats, begin: Floats, how: str) -
     odd = float((np.abs(moved / middle - 1.0) > max(0.08, 4.0 * min(usual, 0.1))).mean())
     outside = (max(0.0, total[0] - middle) + max(0.0, running[-1] - total[-1] - middle)) / running[-1]
     uneven = float((high - low) / (2.56 * middle))
-    # Parts that differ from the next one by far: a slow stretch has two such places, short and long parts in turn have
-    # them everywhere.
+    # Parts that differ strongly from the next one: a slow stretch has two such places, alternating short and long parts
+    # have them everywhere.
     leaps = np.abs(np.diff(np.log(np.maximum(lasting, 1e-9)))) > LEAP
     return Cut(stop, begin, uneven, float(leaps.mean()) if len(leaps) else 0.0, odd, float(outside), how)
 
@@ -99,8 +101,8 @@ def judge(flows: Flows, volume: Floats, stop: Floats, begin: Floats, how: str) -
 def by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
     """Cuts at all idle gaps longer than some length; the length is tried wherever the sorted gaps make a jump.
 
-    Of the believable cuts the one with the fewest odd parts wins, and of equals the finest, since a coarser one only
-    joins whole steps. What is odd in the winner is repaired. O(n log n).
+    Of the plausible cuts the one with the fewest odd parts wins, and of equals the finest, because a coarser one only
+    joins whole steps. Odd parts of the winner are repaired. O(n log n).
     """
     used = plain_records(flows)
     stops, begins = idle_gaps(used.start, used.end)
@@ -123,8 +125,8 @@ def by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
 
 
 def _repaired(flows: Flows, volume: Floats, stops: Floats, begins: Floats, cut: Cut) -> Cut:
-    """Takes back boundaries inside a step (two neighbours that together move one step's bytes) and adds one where a
-    part moves two.
+    """Removes boundaries inside a step (two neighbours that together move one step's bytes) and adds one if a part
+    moves two.
     """
     total = np.concatenate([[0.0], np.cumsum(volume)])
     chosen = np.searchsorted(begins, cut.begin)
@@ -147,7 +149,7 @@ def _missing(edge: Floats, stops: Floats, begins: Floats, first: int, last: int)
     inside = np.arange(first + 1, last)
     moved = edge[inside] - edge[first]
     steps = np.rint(moved)
-    # the steps that gaps lie close to are looked at, not all that the bytes state: one record may state 10^15 bytes
+    # only steps near gaps are checked, not all that the byte counts imply: one record may state 10^15 bytes
     close = (np.abs(moved - steps) < 0.12) & (steps >= 1) & (steps < np.rint(edge[last] - edge[first]))
     gap = begins[inside] - stops[inside]
     found: list[int] = []

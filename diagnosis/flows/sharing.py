@@ -1,15 +1,14 @@
-"""Ranks that share one address (containers on the host network, one bonded NIC) and are told apart by their ports.
+"""Separates ranks that share one address (containers on the host network, one bonded NIC) by their ports.
 
-A rank's own port is one that its address sends from and receives on, and that talks to several others or is the same
-on every machine. Ports drawn for each connection talk to one other only, and RoCE's 4791 is everybody's: neither
-splits an address.
+A rank's own port sends and receives, and has several peers or is the same on every machine. Ephemeral ports have only
+one peer, and all use RoCE's 4791: neither splits an address.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
-#: Records looked at, from the middle of the capture; ranks that one address may hold.
+#: Number of records analysed, from the middle of the capture; maximum number of ranks of one address.
 LOOK = 200_000
 MOST_RANKS = 64
 _ROCE = 4791
@@ -21,7 +20,7 @@ def endpoint(address: str, port: object) -> str:
 
 
 def host_of(name: str) -> str:
-    """The address of an endpoint's name; an empty string where it is no ``address:port``."""
+    """The address of an endpoint's name; an empty string if it is no ``address:port``."""
     host, _, port = name.rpartition(":")
     if not port.isdigit() or (":" in host and not host.startswith("[")):
         return ""
@@ -29,7 +28,7 @@ def host_of(name: str) -> str:
 
 
 def by_port(scan: pl.LazyFrame) -> tuple[pl.LazyFrame, int]:
-    """The records with ``src`` and ``dst`` named ``address:port`` where ranks share an address, and how many addresses
+    """The records with ``src`` and ``dst`` named ``address:port`` if ranks share an address, and how many addresses
     are shared. O(records) only where there are any.
     """
     ports = pl.col("src_port", "dst_port").is_not_null()
@@ -49,7 +48,7 @@ def by_port(scan: pl.LazyFrame) -> tuple[pl.LazyFrame, int]:
 
 
 def _ranks(seen: pl.DataFrame) -> pl.DataFrame:
-    """One row a rank (ip, port, name); empty where the ports are nobody's own."""
+    """One row a rank (ip, port, name); empty if no port belongs to a rank."""
     empty = pl.DataFrame(schema={"ip": pl.String, "port": pl.Int32, "name": pl.String})
     if seen.is_empty():
         return empty
@@ -75,7 +74,7 @@ def _ranks(seen: pl.DataFrame) -> pl.DataFrame:
         & (pl.col("several") >= 0.5)
         & (pl.col("of") >= 0.8 * pl.col("records"))
     )
-    # One odd server does not make a cluster of shared addresses.
+    # One unusual server does not prove shared addresses.
     if int(shared["records"].sum()) < int(whole["records"].sum()) / 2:
         return empty
     kept = own.join(shared.select("ip"), on="ip").select("ip", "port").sort("ip", "port")

@@ -1,4 +1,4 @@
-"""Which sizes of transfers return in a pair again and again: buckets do, sequences of varying length do not."""
+"""Finds the transfer sizes that recur in a pair: those of buckets do, those of sequences of varying length do not."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import polars as pl
 
 from diagnosis.flows.capture import Bools, Floats, Flows, Ints
 
-#: A size recurs when it is seen in most of these slices of the capture, not only often within one step.
+#: A size recurs if it occurs in most of these slices of the capture, not only often within one step.
 SLICES = 12
-#: Sizes that blur into each other further than this are a continuum, unless many are exactly equal.
+#: Neighbouring sizes over a wider range than this are a continuum, unless many are exactly equal.
 ONE_SIZE = 1.03
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """For each pair: different sizes that return often, the share of records that have one of them, the commonest;
-    ``kinds`` counts the sizes that return at all; ``guest``: the commonest one also passes along pairs that have
-    several; ``rarer``: the share of bytes in sizes that return, but far less often than the commonest; ``again``: the
-    share in all sizes that return; ``least``: how often the least frequent of the sizes in ``often`` was seen.
+    """For each pair: different sizes that recur often, the share of records with one of them, the most frequent;
+    ``kinds``: the number of sizes that recur at all; ``guest``: the most frequent one also occurs in pairs with several
+    sizes; ``rarer``: the share of bytes in sizes that recur, but far less often than the most frequent; ``again``: the
+    share in all recurring sizes; ``least``: the count of the least frequent size in ``often``.
     """
 
     often: Ints
@@ -34,10 +34,9 @@ class Sizes:
 
 
 def recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> Sizes:
-    """For each pair: how many different sizes return again and again, and what share of its records has one of them.
-
-    Sizes that follow each other within 1 % are one: headers and retransmissions blur byte counts, and a sequence
-    length that varies gives a continuum.
+    """For each pair: the number of recurring sizes, and the share of its records with one of them. Sizes within 1 % of
+    the next are one: headers and retransmissions change byte counts slightly, and varying sequence lengths give a
+    continuum.
     """
     sizes = np.zeros(pairs, dtype=np.int64)
     covered = np.zeros(pairs)
@@ -57,7 +56,7 @@ def recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> Si
         (pl.col("size") * pl.col("len")).sum() / pl.col("len").sum(),
         pl.col("len").sum(),
         seen.bitwise_count_ones(),
-        # What runs through a whole range is no size: sequences of varying length, pieces of split records.
+        # A continuous range is no size: sequences of varying length, pieces of split records.
         one=(pl.col("size").max() <= ONE_SIZE * pl.col("size").min())
         | (5 * pl.col("len").max() >= pl.col("len").sum()),
     )

@@ -1,6 +1,5 @@
-"""Phase 4, the fabric: units slowed together are explained by what they share and spared ones do not.
-
-An address, a machine or a switch; where several explain the same, all are named as candidates.
+"""Phase 4, the fabric: explains units that are slow at the same time by an address, a machine or a switch that they
+share and the other units do not. If several explain the same, all are candidates.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from diagnosis.flows.transfers import Transfers
 def explain(
     episodes: list[Episode], transfers: list[Transfers], layouts: list[Layout], capture: Capture
 ) -> list[tuple[int | None, Slow]]:
-    """Each group of simultaneous episodes by what its slowed units share. Returns (job or None for the fabric,
-    finding).
+    """Explains each group of simultaneous episodes by the common parts of its slow units. Returns (job or None for the
+    fabric, finding).
     """
     found: list[tuple[int | None, Slow]] = []
     for cluster in _simultaneous(episodes):
@@ -57,7 +56,7 @@ def _simultaneous(episodes: list[Episode]) -> list[list[Episode]]:
 
 
 def _bystanders(cluster: list[Episode], episodes: list[Episode], transfers: list[Transfers]) -> set[tuple[int, int]]:
-    """Units (of any job) that had traffic meanwhile and were slow in no overlapping episode."""
+    """Units (of any job) that had traffic meanwhile and were not slow in an overlapping episode."""
     t0, t1 = min(e.t0 for e in cluster), max(e.t1 for e in cluster)
     busy: set[tuple[int, int]] = set()
     for job, table in enumerate(transfers):
@@ -78,8 +77,8 @@ def _explanation(
     layouts: list[Layout],
     capture: Capture,
 ) -> tuple[int | None, Slow]:
-    """Scores addresses, machines and switches: the share of slowed units that have it, less the share of its units
-    that were spared.
+    """Scores addresses, machines and switches: the share of slow units that have it, less the share of its units that
+    were not slow.
     """
     having: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
     for job, unit in slowed | spared:

@@ -1,12 +1,12 @@
-"""Phase 4: what was slow, when, and who was waited for.
+"""Phase 4: what was slow, when, and which member delayed the others.
 
-* **Steps**: longer than median + 3.5·1.4826·MAD and at least 5 % over the median. Mean and standard deviation would
-  be moved by the very steps that are sought.
-* **Groups**: a member that begins its part of the collectives late, step after step, holds up its group (slow GPU,
-  slow input); a unit (ring or pair) whose transfers themselves take longer while its peers' do not has a slow link.
-  Units are compared with their own past and with their peers, so that slowness of the whole capture shows too.
-* **Switches**: units slowed together are explained by what they share and unaffected ones do not: an address, a
-  machine, a switch. Where several explain the same, all are named as candidates.
+* **Steps**: longer than median + 3.5·1.4826·MAD and at least 5 % over the median. The slow steps themselves would
+* change mean and standard deviation. **Groups**: a member that begins its part of the collectives late, step after
+* step, delays its group (slow GPU, slow input); a unit (ring or pair) whose transfers themselves take longer while its
+* peers' do not has a slow link.
+  Units are compared with their own past and with their peers, so that slowness in the whole capture is found too.
+* **Switches**: units that are slow at the same time are explained by an address, a machine or a switch that they share
+* and unaffected ones do not. If several explain the same, all are candidates.
 """
 
 from __future__ import annotations
@@ -27,20 +27,19 @@ from diagnosis.flows.steps import Steps
 from diagnosis.flows.transfers import Transfers
 from diagnosis.stats import centre
 
-#: A unit's transfers are slow when they take this many times as long as usual.
+#: A unit's transfers are slow if they take this many times as long as usual.
 SLOWER = 1.35
-#: Persistent: at least so many steps in a row.
+#: Persistent: at least this many steps in a row.
 LASTING = 3
-#: A member is late when it begins this share of a step after the others.
+#: A member is late if it begins this share of a step after the others.
 LATE = 0.025
 
 
 @dataclass(slots=True)
 class Slow:
     """One finding: ``kind`` slow_step, slow_group or slow_switch; times in capture seconds; members and culprits are
-    address ids or names. ``measure`` says what shows it: ``late`` (a member computes or loads longer), ``transfers``,
-    or ``uneven``: the work is split unevenly, which is nobody's fault. ``shares``: the probability of each that may be
-    meant.
+    address ids or names. ``measure``: its evidence: ``late`` (a member computes or loads longer), ``transfers``,
+    or ``uneven``: the work is split unevenly, which is nobody's fault. ``shares``: the probability of each candidate.
     """
 
     kind: str
@@ -61,7 +60,7 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """Units slowed together from t0 to t1, beside the units that were not."""
+    """Units that were slow at the same time from t0 to t1, and the units that were not."""
 
     t0: float
     t1: float
@@ -74,8 +73,8 @@ class Episode:
 def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
     """Which steps are slow, the median and the limit in seconds.
 
-    A step next to one that is shorter by most of what it is longer is not slow: their common boundary was seen too
-    early or too late (lost or sampled records), and nobody waited.
+    A step is not slow if a neighbour is shorter by most of its excess: their common boundary was detected too early or
+    too late (lost or sampled records), and nobody waited.
     """
     seconds = steps.judged
     middle, scatter = centre(seconds)
@@ -86,7 +85,7 @@ def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
 
 
 def matters(steps: Steps, first: int, last: int) -> bool:
-    """True when the steps first..last took longer than the others by more than chance and 1.5 %: else nobody waited."""
+    """True if the steps first..last took longer than the others, significantly and by 1.5 %: else nobody waited."""
     seconds = steps.judged
     inside = np.zeros(len(seconds), dtype=bool)
     inside[first : last + 1] = True
@@ -156,21 +155,21 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
 
 
 def _closed(mask: Bools) -> Bools:
-    """The mask without holes of one step: what is slow before and after is not well in between."""
+    """The mask without holes of one step: slow before and after means slow in between."""
     out = mask.copy()
     out[1:-1] |= mask[:-2] & mask[2:]
     return out
 
 
 def _by_step(late: pl.DataFrame, members: Ints, column: str, steps: int) -> Floats:
-    """One measure of lateness as members × steps, smoothed; 0 where nothing was seen."""
+    """One measure of lateness as members × steps, smoothed; 0 if nothing was seen."""
     table = np.full((len(members), steps), np.nan)
     table[np.searchsorted(members, late["src"].to_numpy()), late["step"].to_numpy()] = late[column].to_numpy()
     return np.nan_to_num(_smooth(table), nan=0.0)
 
 
 def _throughout(transfers: Transfers, usual: float) -> bool:
-    """True when a unit's collectives are spread over most of the step rather than gathered at its end."""
+    """True if a unit's collectives are spread over most of the step rather than gathered at its end."""
     dp = transfers.ops.filter(pl.col("kind") == DP)
     spread = dp.group_by("unit", "step").agg(s=pl.col("end").max() - pl.col("end").min())["s"].median()
     return isinstance(spread, float) and spread > 0.5 * usual
@@ -190,8 +189,8 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
     calm, added = (_by_step(late, members, column, len(steps)) for column in ("behind", "added"))
     least = max(LATE * usual, 3 * capture.resolution_s)
     limit = np.maximum(least, 6 * np.median(_scatter(calm)))
-    # A little late for each of many layers adds up where everybody waits at each of them (weights gathered all through
-    # the step). Over nearly all steps that is no change but the way things are.
+    # Small delays for each of many layers add up if all wait at each of them (weights gathered through the whole step).
+    # If this holds in nearly all steps, it is no change.
     throughout = _throughout(transfers, usual)
     often = np.maximum(least, 6 * np.median(_scatter(added)))
     spans: list[tuple[int, int, int]] = []
@@ -231,7 +230,7 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
 
 
 def _replicas(layout: Layout, capture: Capture) -> dict[int, int]:
-    """Pipelines by number, as far as there are any: those on the same machines (of its tensor ranks) are one."""
+    """Pipelines by number, if there are any: those on the same machines (of its tensor ranks) are one."""
     known: dict[frozenset[str], int] = {}
     replica: dict[int, int] = {}
     for number, group in enumerate(layout.pp_groups):
@@ -242,8 +241,8 @@ def _replicas(layout: Layout, capture: Capture) -> dict[int, int]:
 
 
 def _gathered(spans: list[tuple[int, int, int]], replica: list[int]) -> list[tuple[int, int, list[int]]]:
-    """Spans (first step, last step, member) that began and ended together, and those of one pipeline that touch: its
-    stages wait for the same one, though not each is late by enough in every step.
+    """Spans (first step, last step, member) with the same begin and end, and overlapping ones of one pipeline: its
+    stages wait for the same one, although not each is late enough in every step.
     """
     out: list[tuple[int, int, list[int]]] = []
     for first, last, row in sorted(spans, key=lambda s: (s[0] - s[1], s)):
@@ -261,8 +260,8 @@ def _gathered(spans: list[tuple[int, int, int]], replica: list[int]) -> list[tup
 
 
 def merged(found: list[Slow]) -> list[Slow]:
-    """Findings with the same machines (or addresses, where no machine is known) that overlap or follow each other
-    closely become one.
+    """Joins findings with the same machines (or addresses, if no machine is known) that overlap or follow each other
+    closely.
     """
     out: list[Slow] = []
     for slow in sorted(found, key=lambda s: (s.t0, -s.t1)):
@@ -280,15 +279,15 @@ def merged(found: list[Slow]) -> list[Slow]:
 
 
 def _names(members: list[int], capture: Capture) -> tuple[list[str], str]:
-    """The machines of some members, and a short wording of who they are."""
+    """The machines of some members, and a short text with their names."""
     nodes = sorted({capture.places[m].node for m in members if m in capture.places} - {""})
     shown = nodes or [capture.names[m] for m in members]
     return nodes, ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
 
 
 def narrowed(found: list[Slow], times: StageTimes, steps: Steps, layout: Layout, capture: Capture) -> list[Slow]:
-    """In a pipeline a slow stage delays all stages of its replica: who computed longer than before is the culprit
-    among the late ones and those whom they wait for.
+    """In a pipeline a slow stage delays all stages of its replica: the culprit is the member that computed longer than
+    before, among the late ones and those that they wait for.
     """
     replica = {int(m): number for number, group in enumerate(layout.pp_groups) for m in group}
     for slow in found:
@@ -303,7 +302,8 @@ def narrowed(found: list[Slow], times: StageTimes, steps: Steps, layout: Layout,
             slow.reason = f"{who} computed {guilty[0][1]:.1f} times as long as before; {slow.reason}"
             slow.culprits, slow.nodes = members, nodes
         elif spared := as_usual(times, first, last) & set(slow.culprits):
-            # Whoever computed as usual only waited for its stage-mate, be it the first stage, whose time is not seen.
+            # A member that computed as usual only waited for another of its stage, perhaps the first stage, whose time
+            # is unknown.
             left = [m for m in slow.culprits if m not in spared]
             if left:
                 slow.culprits = left
@@ -340,7 +340,7 @@ def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[Slo
 
 
 def lasting(steps: Steps, known: list[Slow], layout: Layout, times: StageTimes | None, capture: Capture) -> list[Slow]:
-    """Runs of slow steps that nothing explains yet: asks which stage computed longer than before."""
+    """Runs of unexplained slow steps: finds the stage that computed longer than before."""
     mask, usual, _ = slow_steps(steps)
     found: list[Slow] = []
     for first, last in runs(mask):

@@ -1,7 +1,7 @@
-"""Gradients that are added up inside the fabric: every member exchanges with a point there, not with the others.
+"""In-network reduction: every member exchanges gradients with a point in the fabric, not with the others.
 
 Points are shared: the groups of several pipeline stages may use one, and then look like one group. The members of one
-group send together; those of another stage are done at another time.
+group send together; those of another stage send at another time.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numpy as np
 
 from diagnosis.flows.capture import Flows, Ints
 
-#: Transfers of one member that are compared.
+#: Number of transfers of one member that are compared.
 EVENTS = 400
 
 
 def split(rings: list[Ints], members: Ints, chains: list[Ints], flows: Flows) -> list[Ints]:
-    """The rings, where a star's members that meet twice or more in the pipelines ``chains`` are dealt into as many
-    groups by when they send; without the points themselves. ``flows``: the collectives' records.
+    """The rings, with a star's members divided by the time they send, into as many groups as members of one star share
+    a pipeline of ``chains``; without the points themselves. ``flows``: the collectives' records.
 
     O(members² / groups) comparisons in such a star, each of ``EVENTS`` transfers.
     """

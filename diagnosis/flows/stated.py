@@ -1,6 +1,5 @@
-"""The parallel sizes that a job's own words state: layout files, the upload form, the command line that started it.
-
-Flows show sizes, the command states them. Where both are known and differ, one of them is wrong: the report says so.
+"""The stated parallel sizes of a job: from layout files, the upload form, or its command line. If flows show another
+size, one of them is wrong, and the report says so.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 from diagnosis import numbers
 
-#: What frameworks call the sizes on their command lines (Megatron-LM, DeepSpeed, vLLM, TorchTitan, plain scripts).
+#: Frameworks' options for the sizes on their command lines (Megatron-LM, DeepSpeed, vLLM, TorchTitan, plain scripts).
 _OPTIONS: Final = {
     "tp": r"tensor[-_.]model[-_.]parallel[-_.]size|tensor[-_.]parallel[-_.](?:size|degree)|tp(?:[-_]size)?",
     "pp": r"pipeline[-_.]model[-_.]parallel[-_.]size|pipeline[-_.]parallel[-_.](?:size|degree)|pp(?:[-_]size)?",
@@ -21,12 +20,12 @@ _PATTERNS: Final = {
     kind: re.compile(rf"(?:^|\s)--(?:[\w.]*\.)?(?:{names})[=\s]+(\d{{1,7}})(?=\s|$)")
     for kind, names in _OPTIONS.items()
 }
-#: Characters of a command line that are read.
+#: Number of characters of a command line that are read.
 _LONGEST: Final = 100_000
 
 
 def sizes(layout: Mapping[str, Any], commands: Iterable[str]) -> dict[str, int]:
-    """``tp``, ``pp``, ``dp`` as far as they are stated; a layout comes before a command line."""
+    """``tp``, ``pp``, ``dp`` if stated; a layout outranks a command line."""
     found: dict[str, int] = {}
     for command in commands:
         for kind, pattern in _PATTERNS.items():
@@ -42,8 +41,8 @@ def sizes(layout: Mapping[str, Any], commands: Iterable[str]) -> dict[str, int]:
 
 
 def disagreement(stated: Mapping[str, int], seen: Mapping[str, int | None]) -> str:
-    """A sentence where the flows show another size than is stated; empty where they agree or one is silent. One size
-    follows from the two others, so only those that traffic shows are compared: ``pp``, and ``tp`` where it is known.
+    """A sentence if the flows show another size than stated; empty if they agree or one is unknown. One size follows
+    from the two others, so only those that traffic shows are compared: ``pp``, and ``tp`` if known.
     """
     apart = [kind for kind in ("tp", "pp") if kind in stated and seen.get(kind) not in (None, stated[kind])]
     if not apart:

@@ -1,8 +1,8 @@
 """Phase 3b: the steps of a job and of each rank.
 
 The pacing traffic (data parallel where there is any, else pipeline, else everything) gives the job's boundaries; all
-other records are then assigned to a step by their start. A boundary is the end of the last pacing record of the step,
-everywhere.
+other records are then assigned to a step by their start. A boundary is always the end of the last pacing record of the
+step.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs, clocks_disagree
 from diagnosis.flows.pattern import by_pattern
 from diagnosis.flows.segment import Cut, by_gaps, plain_records, volumes
 
-#: A torn first or last part counts as a step when it moved at least this share of a step's bytes.
+#: An incomplete first or last part counts as a step if it moved at least this share of a step's bytes.
 WHOLE = 0.85
-#: Less than this share before the first boundary is no end of a step but set-up: checks, broadcasts.
+#: Less than this share before the first boundary is set-up (checks, broadcasts), not the end of a step.
 TORN = 0.2
-#: A cut with more odd parts than this does not convince.
+#: A cut with more odd parts than this is not accepted.
 ODD = 0.05
 #: Fewer parts prove little, unless they are this even.
 FEW = 6
@@ -38,9 +38,9 @@ AS_EVEN = 3.0
 class Steps:
     """Steps of one job, in seconds of the capture.
 
-    ``start[k]``/``end[k]``: step k; ``edges``: instants between the steps (len = steps + 1), inside the idle gap, by
-    which any record is assigned; ``confidence`` in [0, 1]; ``pace``: the traffic that gave them; ``how``: gaps or
-    pattern; ``work``: how many times the usual time each step ought to take, where its sequences' length varies.
+    ``start[k]``/``end[k]``: step k; ``edges``: instants between the steps (len = steps + 1), inside the idle gap, which
+    assign any record to a step; ``confidence`` in [0, 1]; ``pace``: their traffic; ``how``: gaps or pattern; ``work``:
+    the expected time of each step as a multiple of the usual, if its sequence length varies.
     """
 
     start: Floats
@@ -60,18 +60,18 @@ class Steps:
 
     @property
     def seconds(self) -> Floats:
-        """How long each step took, boundary to boundary; NaN where the boundary before it was not seen."""
+        """The duration of each step, boundary to boundary; NaN if the boundary before it is not in the capture."""
         lasting = self.end - self.start
         return np.asarray(lasting)
 
     @property
     def judged(self) -> Floats:
-        """The seconds each step would have taken with the usual amount of work: what slowness is judged on."""
+        """The seconds each step would have taken with the usual amount of work: slowness is judged by these."""
         return self.seconds if self.work is None else np.asarray(self.seconds / self.work)
 
 
 def find_steps(job: JobFlows, pairs: Pairs, capture: Capture) -> Steps | None:
-    """The job's steps, or None when its traffic shows no rhythm."""
+    """The job's steps, or None if its traffic has no rhythm."""
     for pace, types in ((DP, (DP,)), (PP, (PP,)), (EP, (EP, OTHER)), ("all", (DP, PP, EP, OTHER))):
         mask = pairs.of(*types)
         if not mask.any() or (pace == "all" and mask.sum() == pairs.of(DP).sum()):
@@ -87,7 +87,8 @@ def _cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | N
     """The cut of all groups together, unless a single group shows a longer rhythm.
 
     Stages of a pipeline exchange gradients one after another: together they may look like several steps. One group
-    alone cannot; its rhythm then tells how many bytes all groups move in a step, and the boundaries share these out.
+    alone cannot. Its rhythm then gives the bytes of all groups in a step, and the boundaries divide the traffic by
+    them.
     """
     if clocks_disagree(pairs):
         return _best_cut(_busiest_sender(traffic), capture)
@@ -109,34 +110,33 @@ def _cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | N
 
 
 def _busiest_sender(traffic: Flows) -> Flows:
-    """What one address sends: on one clock even where the collectors' clocks disagree."""
+    """The transfers of one sender: they have one clock even if the collectors' clocks disagree."""
     return traffic.take(traffic.src == np.bincount(traffic.src).argmax())
 
 
 def _even(flows: Flows, cut: Cut, capture: Capture) -> bool:
-    """True when a group moves about the same in every part of a cut."""
+    """True if a group moves about the same in every part of a cut."""
     moved = _moved(flows, cut, capture)
     usual = max(float(np.median(moved)), 1.0) if len(moved) else 1.0
     return len(moved) < 2 or bool((np.abs(moved / usual - 1) > 0.6).mean() < 0.25)
 
 
 def _moved(flows: Flows, cut: Cut, capture: Capture) -> Floats:
-    """What is moved in each part between two boundaries."""
+    """The volume of each part between two boundaries."""
     volume = volumes(flows, capture.has_bytes)
     return np.diff(np.concatenate([[0.0], np.cumsum(volume)])[np.searchsorted(flows.start, cut.begin)])
 
 
 def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
-    """Pauses that stand out decide, if often enough. Where none do, the chain of even bytes or the pattern of bursts:
-    of those that leave no odd parts and share the bytes out about as evenly as any, the finer one, since two steps in
-    one look even as well.
+    """Long pauses decide, if there are enough. Otherwise the chain of even bytes or the pattern of bursts: of those
+    without odd parts and with about the best evenness, the finer one, because pairs of steps look even too.
     """
     plain = by_gaps(traffic, capture.has_bytes)
     if plain is not None and plain.odd <= ODD and (len(plain.stop) >= FEW or plain.uneven_bytes <= FEW_EVEN):
         return plain
     even = by_bytes(traffic, capture.has_bytes)
     pattern = by_pattern(traffic, capture.has_bytes, capture.resolution_s)
-    # The pattern is the shortest there is; where bytes make more parts of it, layers of one step are alike.
+    # The pattern is the shortest possible; if bytes give more parts, these are similar layers of one step.
     if even is not None and pattern is not None and pattern.odd <= ODD and len(even.stop) > 2.5 * len(pattern.stop):
         even = None
     found = [cut for cut in (plain, even, pattern) if cut is not None]
@@ -145,7 +145,7 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
     if best is None:
         return None
     moved = _moved(traffic, best, capture)
-    if len(moved) and moved.max() > 1.7 * np.median(moved):  # a stretch unlike the others hides several steps
+    if len(moved) and moved.max() > 1.7 * np.median(moved):  # a different stretch hides several steps
         whole = by_bytes(traffic, capture.has_bytes, float(np.median(moved)))
         if whole is not None and len(whole.stop) > len(best.stop) and whole.odd <= best.odd:
             return whole
@@ -154,8 +154,7 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
 
 def _finest(cuts: list[Cut]) -> Cut:
     """The finest of the cuts that are as even as the most even one. Parts of n steps scatter up to n times less than
-    steps do (where boundaries slip, what one part lacks its neighbour has); bytes that agree to the last one leave
-    nothing to chance.
+    steps, because errors of boundaries cancel between neighbours. If bytes agree exactly, no chance is left.
     """
     scatter = [cut.uneven_bytes / len(cut.stop) for cut in cuts]
     even = [
@@ -167,13 +166,15 @@ def _finest(cuts: list[Cut]) -> Cut:
 
 
 def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) -> Steps:
-    """Boundaries to steps: whole ones only; a torn first or last part is kept when its bytes say that it is whole."""
+    """Makes whole steps from boundaries; an incomplete first or last part is kept if its bytes show that it is
+    whole.
+    """
     volume = volumes(traffic, capture.has_bytes)
     total = np.concatenate([[0.0], np.cumsum(volume)])
     at = np.concatenate([[0], np.searchsorted(traffic.start, cut.begin), [len(traffic)]])
     moved = np.diff(total[at])
     usual = float(np.median(moved[1:-1]))
-    # Right after the boundary: the next step's other traffic begins long before its pacing traffic does.
+    # Directly after the boundary: the next step's other traffic begins long before its pacing traffic.
     between = cut.stop + 0.01 * (cut.begin - cut.stop)
     pause = float(np.median(cut.begin - cut.stop))
     start = np.concatenate([[float(flows.start[0])], cut.stop])
@@ -183,7 +184,7 @@ def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) 
     first = 0 if moved[0] >= WHOLE * usual else 1
     last = len(end) if moved[-1] >= WHOLE * usual else len(end) - 1
     if first == 0 or moved[0] < TORN * usual:
-        # Where the first step began was not seen: what lies further back than a usual step is set-up.
+        # The begin of the first step is unknown: traffic earlier than a usual step is set-up.
         start[first] = max(float(start[first]), float(end[first]) - usual_s)
     gap = np.concatenate([cut.begin - cut.stop, [np.inf]])
     clear = np.minimum(1.0, gap / max(float(np.median(cut.begin - cut.stop)), 1e-9))
@@ -192,8 +193,8 @@ def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) 
 
 
 def _last_end(traffic: Flows, begin: float, usual: float, pause: float, has_bytes: bool) -> float:
-    """The end of the last step: before the first long pause after most of a step's bytes. What follows is the job's
-    farewell (barriers, the last checkpoint).
+    """The end of the last step: before the first long pause after most of a step's bytes. Later traffic is the end of
+    the job (barriers, the last checkpoint).
     """
     used = plain_records(traffic)
     tail = used.take(used.start >= begin)
@@ -207,10 +208,8 @@ def _last_end(traffic: Flows, begin: float, usual: float, pause: float, has_byte
 
 
 def rank_ends(flows: Flows, steps: Steps, owner: Ints, owners: int) -> Floats:
-    """The end of the last pacing record of each owner (group or rank) in each step: array [steps, owners], NaN where
-    none was seen.
-
-    Records that reach into the next step (merged ones) do not count.
+    """The end of the last pacing record of each owner (group or rank) in each step: array [steps, owners], NaN if there
+    was none. Records that reach into the next step (merged ones) do not count.
     """
     step = steps.of(flows.start)
     limit = np.append(steps.edges, np.inf)[np.clip(step, -1, len(steps)) + 1]
@@ -226,8 +225,8 @@ def rank_ends(flows: Flows, steps: Steps, owner: Ints, owners: int) -> Floats:
 
 
 def with_work(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps:
-    """The steps with ``work``, where the pipeline hands on more in some steps than in others: sequences of varying
-    length are the usual false alarm. The time a step ought to take is a straight line over the handed-on size.
+    """The steps with ``work``, if the pipeline transfers more in some steps than in others: sequences of varying length
+    are the usual false alarm. The expected time of a step is a linear function of the transferred size.
     """
     if not capture.has_bytes or len(steps) < 8:
         return steps

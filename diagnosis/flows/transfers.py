@@ -1,7 +1,7 @@
-"""What every collective and every hand-over of a job took: the table that slowness is judged on.
+"""The durations of all collectives and pipeline transfers of a job: the table for judging slowness.
 
-The hops of one collective end together but begin when each sender is ready. So the shortest hop tells how long the
-transfer itself took, and the last to begin tells who was waited for.
+The hops of one collective end together but begin when each sender is ready. So the shortest hop gives the time of the
+transfer itself, and the last sender to begin is the one that the others waited for.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from diagnosis.flows.steps import Steps
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """``ops``: one row a collective of a ring or a hand-over of a pair: ``unit`` (ring or pair number), ``step``,
-    ``end``, ``slow`` (how many times longer than this unit's usual transfer of that size), ``kind``. ``late``: one
-    row a member and step: how many seconds after the usual member it began its part, on average over the step's
-    collectives (``behind``) and all of them together (``added``). ``units``: the members of each unit.
-    ``switches``: the switches that each unit's hops cross (empty where paths are unknown).
+    """``ops``: one row a collective of a ring or a transfer of a pair: ``unit`` (ring or pair number), ``step``,
+    ``end``, ``slow`` (multiple of this unit's usual time for that size), ``kind``. ``late``: one row a member and step:
+    seconds by which it began its part after the usual member, as mean over the step's collectives (``behind``) and as
+    sum (``added``). ``units``: the members of each unit. ``switches``: the switches that each unit's hops cross (empty
+    if paths are unknown).
     """
 
     ops: pl.DataFrame
@@ -91,14 +91,15 @@ def _collectives(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, 
         hops=pl.col("src").n_unique(),
     )
     ops = ops.with_columns(slow=pl.col("length") / pl.col("length").median().over("unit", "size"))
-    # Collectives that overlap with computing take as long as the slowest sender lets them; those after it show the
-    # network alone.
+    # The duration of collectives that overlap with computing depends on the slowest sender; those after it show only
+    # the network.
     ops = ops.with_columns(noise=(pl.col("slow") - 1.0).abs().median().over("unit", "size"))
     ops = ops.filter(pl.col("noise") <= 1.5 * pl.col("noise").min().over("unit") + 0.02)
     began = table.group_by("op", "src").agg(pl.col("unit", "step").first(), pl.col("start").min(), pl.col("end").max())
     apart = (pl.col("start", "end") - pl.col("start", "end").median().over("op")).name.prefix("apart_")
     began = began.with_columns(apart, hops=pl.len().over("op")).filter(pl.col("hops") >= 2)
-    # Hops end together; a sender whose ends are always off has a clock that is off, and its starts are off by as much.
+    # Hops end together; if a sender's ends always differ, its clock is wrong, and its starts are wrong by the same
+    # amount.
     behind = pl.col("apart_start") - pl.col("apart_end").median().over("src")
     began = began.with_columns(behind=behind)
     late = began.group_by("src", "step").agg(behind=pl.col("behind").mean(), added=pl.col("behind").sum())
@@ -107,7 +108,7 @@ def _collectives(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, 
 
 
 def _handed(table: pl.DataFrame) -> pl.DataFrame:
-    """Hand-overs along the pipeline: each against the usual of its pair, direction and size."""
+    """Transfers along the pipeline: each relative to the usual of its pair, direction and size."""
     length = (pl.col("end") - pl.col("start")).clip(lower_bound=1e-6)
     table = table.with_columns(length=length)
     slow = pl.col("length") / pl.col("length").median().over("unit", "src", "size")

@@ -1,6 +1,6 @@
 """Flow formats: each reader turns a byte stream into normalised records, a piece at a time.
 
-A format is told from its content; :data:`READERS` maps its name to the function that reads it.
+The content decides the format; :data:`READERS` maps its name to the function that reads it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every reader takes and gives."""
+"""The input and output of every reader."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ BLOCK = 16 << 20
 
 
 class Unusable(Exception):
-    """The artifact cannot serve as flow evidence; the message tells a human what is wrong and what to do."""
+    """The artifact cannot be used as flow evidence; the message states the reason and what to do."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """What a reader found beside the records: format, time zone, sampling, notes, counters it could not use."""
+    """Facts that a reader found besides the records: format, time zone, sampling, notes, unusable counters."""
 
     format: str
     time_zone: str = "UTC"
     sampling: float = 1.0
     lines: int = 0
     bad_rows: int = 0
-    #: lines that hold no record at all; told beside the rows that the writer drops
+    #: lines without a record; reported with the rows that the writer drops
     bad_lines: int = 0
-    #: rows with more fields than the header names: what stands beyond its last column is not read
+    #: rows with more fields than the header names: fields beyond its last column are not read
     cut_rows: int = 0
     notes: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)

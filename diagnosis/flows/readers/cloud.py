@@ -1,7 +1,7 @@
 """Flow logs of clouds that nest their records: Azure (network security groups, virtual networks) and Google Cloud.
 
-Both count over minutes or seconds and sample, so they mostly serve for jobs and volumes. Azure's tuples hold the moment
-of their logging only: that is kept to the whole second, so that nobody takes it for the time of a transfer.
+Both count over minutes or seconds and sample, so they are mostly enough for jobs and volumes only. Azure's tuples
+contain only the time of logging: it is rounded to whole seconds, so that it is not used as the time of a transfer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from diagnosis.flows.readers.base import Reading, Unusable, blocks_of_lines
 from diagnosis.flows.readers.columns import Columns
 from diagnosis.model import ParseHints
 
-#: JSON that is one value has to be held whole, at about ten times its size.
+#: JSON that is one value must be in memory as a whole, at about ten times its size.
 MOST_WHOLE = 128 << 20
 #: Words that stand at the beginning of such files.
 _AZURE = (b'"flowTuples"', b'"flowRecords"', b"FlowEvent")
@@ -57,7 +57,7 @@ def read_azure(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter
 
 
 def _tuples(value: Any) -> Iterator[str]:
-    """All tuples below a value, whatever they are nested in."""
+    """All tuples below a value, at any depth."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key == "flowTuples" and isinstance(inner, list):
@@ -76,7 +76,7 @@ def _is_counted(text: str) -> bool:
 
 
 def _azure_row(text: str) -> dict[str, Any] | None:
-    """None for the tuple that opens a connection: it counts nothing yet."""
+    """None for the tuple that opens a connection: it has no counts yet."""
     if not _is_counted(text):
         return None
     parts = text.split(",")

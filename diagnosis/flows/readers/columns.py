@@ -1,4 +1,4 @@
-"""From any exporter's column names to ours: aliases, units, protocol names, time styles."""
+"""Maps the column names of any exporter to ours: aliases, units, protocol names, time styles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import polars as pl
 from diagnosis.flows.flow_records import PROTOCOLS
 from diagnosis.flows.readers.base import Reading, Unusable
 
-#: our name -> what exporters call it (compared without case, blanks, `_`, `-` and `.`)
+#: our name -> exporters' names (compared without case, blanks, `_`, `-` and `.`)
 ALIASES: dict[str, tuple[str, ...]] = {
     "start": (
         "start",
@@ -127,7 +127,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "back_packets": ("resppkts", "opkt", "outpackets"),
     "sampling": ("samplingrate", "sampled", "samplinginterval"),
 }
-#: Values that a column's unit is told from.
+#: Number of values that decide a column's unit.
 SAMPLED = 4096
 COUNTS = ("src_port", "dst_port", "bytes", "packets", "back_bytes", "back_packets")
 _BY_NAME = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
@@ -146,14 +146,14 @@ def plain(name: str) -> str:
     return _PUNCTUATION.sub("", name.lower())
 
 
-@lru_cache(4096)  # every small log is asked for a header, and they are much alike
+@lru_cache(4096)  # every small log is searched for a header, and they are similar
 def _ours(name: str) -> str | None:
     return _BY_NAME.get(plain(name))
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns of a table are which of ours; several where IPv4 and IPv6, or TCP and UDP, have their own."""
+    """Which columns of a table are which of ours; several if IPv4 and IPv6, or TCP and UDP, have their own."""
 
     found: dict[str, list[str]]
 
@@ -161,8 +161,8 @@ class Columns:
     def of(cls, names: Iterable[str]) -> Columns:
         """Matches names to ours.
 
-        Raises ``Unusable`` naming what is missing when an address, the time, or both byte and packet counts cannot be
-        found.
+        Raises ``Unusable`` and names the missing part if an address, the time, or both byte and packet counts are
+        missing.
         """
         names = list(names)
         found: dict[str, list[str]] = {}
@@ -195,13 +195,11 @@ class Columns:
 
     @staticmethod
     def fit(names: Iterable[str]) -> bool:
-        """True when the names look like a flow table: at most one of the four is missing."""
+        """True if the names look like a flow table: at most one of the four is missing."""
         return Columns.parts(names) >= 3
 
     def normalise(self, table: pl.DataFrame, time_zone: str, reading: Reading) -> pl.DataFrame:
-        """A table in the exporter's words to one in ours (see ``records.SCHEMA``); bytes sent back become records of
-        their own.
-        """
+        """Converts an exporter's table to ours (see ``records.SCHEMA``); bytes sent back become separate records."""
         if not table.height:
             return table.clear().select([])
         start = self._time(table, "start", time_zone, reading)
@@ -234,7 +232,7 @@ class Columns:
         return to_ns(table[columns[0]], time_zone, reading) if columns else None
 
     def _scaled_up(self, out: pl.DataFrame, table: pl.DataFrame, reading: Reading) -> pl.DataFrame:
-        """Multiplies sampled counts; every record then stands for so many."""
+        """Multiplies sampled counts by the sampling rate."""
         rate = _number(table[self.found["sampling"][0]]).fill_null(1.0)
         typical = float(rate.median() or 1)  # type: ignore[arg-type]
         if typical <= 1:
@@ -253,7 +251,7 @@ class Columns:
 
 
 def _first(series: list[pl.Series]) -> pl.Series:
-    """The first value that is there, row by row."""
+    """The first value that is present, for each row."""
     out = series[0]
     for other in series[1:]:
         out = out.fill_null(other) if out.dtype == other.dtype else out
@@ -269,7 +267,7 @@ def _address(series: list[pl.Series], name: str) -> pl.Series:
 
 
 def _tidy(text: pl.Series, *, innermost: bool) -> pl.Series:
-    """Tells by the few different values whether there is anything to tidy in the many rows: mostly there is not."""
+    """Checks the few different values first, because mostly nothing needs cleaning."""
     values = text.unique()
     tidied = _tidied(values, innermost=innermost)
     if len(values) and values.drop_nulls().str.contains(_PACKED).all() and values.null_count() < len(values):
@@ -310,7 +308,7 @@ def _both_ways(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _coarse(start: pl.Series) -> bool:
-    """True when the start times are whole seconds: then ``start + duration`` beats an equally coarse end."""
+    """True if the start times are whole seconds: then ``start + duration`` is better than an equally coarse end."""
     return bool((start % 1_000_000_000 == 0).all())
 
 
@@ -334,7 +332,7 @@ def _protocol(series: pl.Series) -> pl.Series:
 def to_ns(series: pl.Series, time_zone: str, reading: Reading) -> pl.Series:
     """Times in any of the usual forms to nanoseconds UTC.
 
-    Numbers: the unit is told from the magnitude (seconds, ms, µs, ns since 1970; small numbers are seconds from the
+    Numbers: the magnitude decides the unit (seconds, ms, µs, ns since 1970; small numbers are seconds from the
     capture's start). Text without an offset is in ``time_zone``.
     """
     if isinstance(series.dtype, pl.Datetime):

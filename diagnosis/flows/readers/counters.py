@@ -14,13 +14,13 @@ TIMES = ("savetimeutc", "time", "timestamp", "ts")
 PORTS = ("portname", "port", "interface", "ifname")
 IN = ("inoctets", "inbytes", "rxbytes", "ifhcinoctets")
 OUT = ("outoctets", "outbytes", "txbytes", "ifhcoutoctets")
-#: Points kept for each port, and ports kept, the busiest first.
+#: Number of points for each port, and of ports, the busiest first.
 POINTS = 600
 MOST_PORTS = 256
 
 
 def roles(names: Iterable[str]) -> dict[str, str] | None:
-    """Which column is time, port, bytes in and out; None when the table is no counter table."""
+    """The columns of time, port, bytes in and out; None if the table is no counter table."""
     have = {plain(name): name for name in names}
     found: dict[str, str] = {}
     for role, aliases in (("time", TIMES), ("port", PORTS), ("in", IN), ("out", OUT)):
@@ -34,7 +34,7 @@ def roles(names: Iterable[str]) -> dict[str, str] | None:
 def bandwidth(table: pl.LazyFrame, columns: dict[str, str]) -> dict[str, Any]:
     """Mean rates in ``POINTS`` equal slices: {t0, slice_s, ports: [{port, in_bps, out_bps, peak_bps}]}.
 
-    Values that never fall are running counters and are differenced; others are taken as bytes since the reading before.
+    Values that never fall are running counters and are differenced; others are bytes since the previous reading.
     """
     data = table.select(
         t=pl.col(columns["time"]).cast(pl.Float64),
@@ -66,7 +66,7 @@ def bandwidth(table: pl.LazyFrame, columns: dict[str, str]) -> dict[str, Any]:
         at = own["t"].to_numpy()
         row: dict[str, Any] = {"port": port}
         for name, column in (("in_bps", "inside"), ("out_bps", "outside")):
-            # A reading holds what passed since the one before: after a gap it is spread over all of the gap.
+            # A reading counts since the previous one: after a gap it is spread over the whole gap.
             passed = own[column].fill_null(0.0).to_numpy().copy()
             passed[0] = 0.0
             row[name] = np.round(np.diff(np.interp(edges, at, np.cumsum(passed))) * 8 / width).tolist()

@@ -49,7 +49,7 @@ class Packets:
     kind: Ints
 
     def byte(self, offset: Ints) -> Ints:
-        """One byte at each offset. Whether it lies inside the packet is asked once a header, not once a byte."""
+        """One byte at each offset. Its position is checked once a header, not once a byte."""
         return self.data[np.minimum(offset, len(self.data) - 1)].astype(np.int64)
 
     def word(self, offset: Ints) -> Ints:

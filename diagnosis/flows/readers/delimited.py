@@ -19,16 +19,16 @@ from diagnosis.flows.readers.bursts import COLUMNS, Bursts
 from diagnosis.flows.readers.columns import ALIASES, Columns, plain
 from diagnosis.model import ParseHints
 
-#: The column of what stands beyond the last that the header names.
+#: The column for fields beyond the last one of the header.
 BEYOND = "\0beyond"
-#: Bytes in which the first hundred rows are looked for.
+#: Number of bytes in which the first hundred rows are searched.
 SAMPLED = 1 << 18
 
 UNCLOSED = "Some rows are malformed (a quotation mark is not closed): marks were read as any other sign."
 
 Schema = dict[str, pl.DataType | type[pl.DataType]]
 _SEPARATORS = (",", "\t", ";", " ", "|")
-#: Names of address columns as :func:`plain` writes them, and what makes bytes so. Two letters are within many a word.
+#: Names of address columns in the form of :func:`plain`, and the same for bytes. Two letters occur in many words.
 _ADDRESSES = [name.encode() for name in (*ALIASES["src"], *ALIASES["dst"])]
 _LONG_ADDRESSES = [name for name in _ADDRESSES if len(name) > 2]
 _SHORT_ADDRESS = re.compile(
@@ -36,13 +36,13 @@ _SHORT_ADDRESS = re.compile(
 )
 _FLAT = bytes(range(256)).lower()
 _NO_NAME = bytes(byte for byte in range(256) if byte > 127 or not chr(byte).isalnum())
-#: Between two column names: what is no part of a name.
+#: Separators between two column names.
 _DIVIDERS = re.compile(r"(?<=\w)[^\w.\- ]+(?=\w)")
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Where the columns are: names, separator, and how many leading bytes the header takes."""
+    """The columns: names, separator, and number of leading bytes of the header."""
 
     names: tuple[str, ...]
     separator: str
@@ -88,7 +88,7 @@ def is_sflowtool(head: bytes) -> bool:
 
 
 def is_aws_custom(head: bytes) -> bool:
-    """Records of AWS without their header and in an order of their own: told by interface, decision and status."""
+    """AWS records without their header and in a custom order: recognised by interface, decision and status."""
     lines = [line.split(b" ") for line in head.split(b"\n")[:5] if line]
     return bool(lines) and all(
         len(parts) >= 8
@@ -127,8 +127,8 @@ def find_header(head: bytes) -> Header | None:
 
 
 def _may_name_addresses(lines: bytes) -> bool:
-    """Whether the lines hold the words that every header needs one of, or a record of AWS. Nearly every log is told
-    by this alone, at the cost of a few searches.
+    """Whether the lines contain a word that every header needs, or a record of AWS. This excludes nearly every log at
+    the cost of a few searches.
     """
     flat = lines.translate(_FLAT, _NO_NAME)
     return (
@@ -147,14 +147,14 @@ def _names(text: str) -> tuple[list[str], str] | None:
             names = [name.strip() for name in next(csv.reader(io.StringIO(text), delimiter=separator), [])]
         except csv.Error:
             continue
-        least = 4 if separator == " " else 3  # a sentence may hold two such words by chance
+        least = 4 if separator == " " else 3  # a sentence may contain two such words by chance
         if len(names) >= 3 and len(set(names)) == len(names) and Columns.parts(names) >= least:
             return names, separator
     return None
 
 
 def unknown_separator(head: bytes) -> str | None:
-    """What divides the column names of the first line, where that is none of the separators read here."""
+    """The separator of the column names in the first line, if it is not supported."""
     line = head.split(b"\n", 1)[0].decode("utf-8-sig", "replace").strip()
     marks = _DIVIDERS.findall(line) if len(line) <= 1000 else []
     if len(marks) < 3 or len(set(marks)) > 1 or marks[0] in _SEPARATORS:
@@ -186,7 +186,7 @@ def _format(names: list[str]) -> str:
 
 
 def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter) -> Reading:
-    """Reads block by block; rows that do not fit the header are counted, not guessed at."""
+    """Reads block by block; rows that do not fit the header are counted, not guessed."""
     head = stream.read(1 << 16)
     header = find_header(head)
     if header is None and is_sflowtool(head):
@@ -214,7 +214,7 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
         if schema is None:
             schema = _types(block, header)
         swift = _clean(block, header, schema) if clean else None
-        clean = swift is not None  # what the first block needs leniency for, the others mostly need as well
+        clean = swift is not None  # if the first block needs lenient reading, the others mostly need it too
         table = _counted(_table(block, header, schema, reading.notes), reading) if swift is None else swift
         reading.lines += table.height
         before = out.dropped
@@ -233,7 +233,7 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
 
 
 def _packets(rows: pl.DataFrame) -> pl.DataFrame:
-    """Packet rows in the shape that ``Bursts`` joins."""
+    """Packet rows in the form for ``Bursts``."""
     rows = rows.with_columns(packets=pl.lit(1, dtype=pl.Int64))
     for name, kind in (
         ("src_port", pl.Int64),
@@ -248,9 +248,7 @@ def _packets(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _types(block: bytes, header: Header) -> Schema:
-    """Numbers where the first hundred rows hold numbers: reading them at once is several times faster than by way of
-    text.
-    """
+    """Numbers if the first hundred rows have numbers: reading them directly is several times faster than as text."""
     sample = b"\n".join(block[:SAMPLED].split(b"\n", 101)[:100]) + b"\n"
     text: Schema = dict.fromkeys(header.names, pl.String)
     table = _table(sample, header, text)
@@ -269,8 +267,8 @@ def _types(block: bytes, header: Header) -> Schema:
 
 
 def _clean(block: bytes, header: Header, schema: Schema) -> pl.DataFrame | None:
-    """The columns of a block whose every row fits, in half the time; None where one may not, or a comment, a quotation
-    mark or a word for nothing is there.
+    """The columns of a block if every row fits, in half the time; None if a row may not fit, or if there is a comment,
+    a quotation mark or a word for a missing value.
     """
     if any(mark in block for mark in (b'"', b"#", b"(")):
         return None
@@ -286,7 +284,7 @@ def _clean(block: bytes, header: Header, schema: Schema) -> pl.DataFrame | None:
 def _table(block: bytes, header: Header, schema: Schema, notes: list[str] | None = None) -> pl.DataFrame:
     """The columns of one block; a summary footer, a comment or a torn row gives nulls that the writer leaves out.
 
-    A quotation mark that is not closed takes all that follows for one field: then marks are read as any other sign.
+    An open quotation mark would make one field of all that follows: then marks are read as ordinary characters.
     """
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -295,7 +293,7 @@ def _table(block: bytes, header: Header, schema: Schema, notes: list[str] | None
         except pl.exceptions.NoDataError:
             return pl.DataFrame(schema=schema)
         except pl.exceptions.PolarsError:
-            table = None  # the marks are to blame: without them every row is read
+            table = None  # the marks are the reason: without them every row is read
         if table is not None and not told:
             return table
         if notes is not None and UNCLOSED not in notes:
@@ -312,7 +310,7 @@ def _counted(table: pl.DataFrame, reading: Reading) -> pl.DataFrame:
 
 
 def _lenient(block: bytes, header: Header, schema: Schema, quote: str | None) -> pl.DataFrame:
-    """One column more than the header names: what is in it stands beyond the last that has a name."""
+    """One column more than the header names, for fields beyond the last one with a name."""
     return pl.read_csv(
         block.lstrip(b"\r\n"),
         has_header=False,

@@ -1,4 +1,4 @@
-"""JSON: nfdump (ndjson, json), goflow2, Zeek; and two that are told apart only to say what to export instead."""
+"""JSON: nfdump (ndjson, json), goflow2, Zeek; and two that are recognised only to suggest another export."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from diagnosis.flows.readers.base import Reading, Unusable, blocks_of_lines
 from diagnosis.flows.readers.columns import Columns, plain
 from diagnosis.model import ParseHints
 
-#: A pretty-printed array has to be held whole.
+#: A pretty-printed array must be in memory as a whole.
 MOST_ARRAY = 128 << 20
 
 
@@ -103,7 +103,7 @@ def read_json_array(stream: BinaryIO, path: str, hints: ParseHints, out: RecordW
 
 
 def _table(block: bytes) -> pl.DataFrame:
-    """A block's objects; lines that are no JSON are left out one by one when the fast way refuses."""
+    """A block's objects; if the fast way fails, lines that are not JSON are left out one by one."""
     try:
         return pl.read_ndjson(block, infer_schema_length=1000)
     except pl.exceptions.PolarsError:

@@ -1,4 +1,4 @@
-"""Packet captures: pcap (all four magics) and pcapng. A capture that breaks off is used up to its last whole packet."""
+"""Packet captures: pcap (all four magics) and pcapng. A truncated capture is used up to its last whole packet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAGICS = {
 }
 PCAPNG = b"\x0a\x0d\x0d\x0a"
 CHUNK = 32 << 20
-#: No packet is longer; a larger length means that the file is damaged here.
+#: No packet is longer; a larger length means that the file is damaged.
 LONGEST = 1 << 20
 
 
@@ -132,7 +132,7 @@ class _Classic:
     def walk(self, buffer: bytes) -> tuple[_Batch, int]:
         """The whole packets in a buffer and how many bytes they take.
 
-        The chain of lengths is followed one by one; everything else of the headers is gathered at once.
+        The chain of lengths is followed one by one; the other header fields are read at once.
         """
         found: list[int] = []
         at, last, unpack, note = 0, len(buffer) - 16, self._length.unpack_from, found.append
@@ -220,5 +220,5 @@ class _Next:
         interface = self._interfaces[number]
         ticks = high << 32 | low
         time = ticks * 1_000_000_000 // interface.ticks + interface.shift * 1_000_000_000
-        # what no clock tells is left to the writer, which counts it: it must only fit into a column
+        # an impossible time must only fit into the column; the writer counts it
         found.append((at + 28, captured, full, min(max(time, -1), LATEST + 1), interface.link))
