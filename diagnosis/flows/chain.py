@@ -57,7 +57,7 @@ def by_bytes(flows: Flows, has_bytes: bool, step: float | None = None) -> Cut | 
 
 
 def _settled(total: Floats, gaps: Floats, chosen: Ints, amount: float) -> Ints:
-    """Bytes are often far more even than the first tolerance: then they decide between neighbouring gaps, not pauses."""
+    """Bytes are often much more even than the first tolerance: then they decide between close gaps, not pauses."""
     scatter = 2.0 * centre(np.diff(total[chosen]) / amount)[1]
     return _chain(total / amount, gaps, max(scatter, FINEST)) if scatter < SCATTER / 2 else chosen
 
