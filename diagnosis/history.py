@@ -1,7 +1,7 @@
-"""What healthy jobs print: masked messages with counts, per family, for the cross-job comparison (L4, section 3.2).
+"""Messages of healthy jobs: masked messages with counts, per family, for the cross-job comparison (L4, section 3.2).
 
-A healthy job's *masked texts* are kept, not template ids: they are clustered again together with each new job, so ids
-never drift apart.
+A healthy job's *masked texts* are kept, not template ids: they are clustered again with each new job, so ids stay
+consistent.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from diagnosis.logs import frameworks, hosts, signatures
 from diagnosis.model import LOG_KINDS, Level, Parsed, Role
 
 FORMAT = 1
-#: Distinct messages kept of one job; the most frequent win. Beyond this a job's tail is noise, not a norm.
+#: Maximum number of distinct messages of one job; the most frequent are kept. Rarer messages are noise.
 TEXTS_PER_JOB = 20_000
-#: A family with fewer healthy jobs than this borrows those of its framework, then all.
+#: A family with fewer healthy jobs than this uses those of its framework, then all.
 POOL_MIN = 3
 
 
@@ -31,8 +31,7 @@ class HistoryError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class JobEvents:
-    """What one healthy job printed. ``counts``: masked text to lines; ``hours`` is its wall time as the logs show
-    it."""
+    """The messages of one healthy job. ``counts``: masked text to lines; ``hours``: its wall time in the logs."""
 
     job_id: str
     counts: Mapping[str, int]
@@ -49,7 +48,7 @@ class JobEvents:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The healthy jobs one job is compared with; ``scope`` says why these: family, framework, all or none."""
+    """The healthy jobs for the comparison of one job; ``scope``: family, framework, all or none."""
 
     jobs: tuple[JobEvents, ...]
     scope: str
@@ -87,7 +86,7 @@ class History:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the content, whatever the order in which the jobs came."""
+        """SHA-256 over the content, independent of the order of the jobs."""
         return hashlib.sha256(json.dumps(self._rows(), sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
     def _rows(self) -> list[dict[str, Any]]:
@@ -114,7 +113,7 @@ class History:
 
     @staticmethod
     def from_json(data: Any) -> History:
-        """The inverse of :meth:`to_json`. Raises :class:`HistoryError` with what is wrong."""
+        """The inverse of :meth:`to_json`. Raises :class:`HistoryError` with the reason."""
         if not isinstance(data, dict) or "jobs" not in data:
             raise HistoryError(
                 "this is not a history file: it has no list of jobs; make one with `python -m diagnosis learn`"
@@ -141,7 +140,7 @@ class History:
         return History(jobs)
 
     def save(self, path: Path) -> None:
-        """Write JSON; the old file stays whole until the new one is complete."""
+        """Write JSON; the old file stays valid until the new one is complete."""
         part = path.with_name(path.name + ".part")
         part.write_text(json.dumps(self.to_json(), ensure_ascii=False), encoding="utf-8")
         part.replace(path)
@@ -157,7 +156,7 @@ class History:
 
 
 def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", framework: str = "") -> JobEvents:
-    """The event table of one healthy job, from its parsed artifacts; its framework is told from them if need be.
+    """The event table of one healthy job, from its parsed artifacts; its framework is derived from them if unknown.
 
     Cost: one pass over the tables of unique messages and over the time columns; never over raw lines.
     """
@@ -193,7 +192,7 @@ def unexplained_errors(parsed: Sequence[Parsed]) -> list[str]:
 
 
 def _framework(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> str:
-    """What a job description says, else what the messages give away: the same order as in a diagnosis."""
+    """From the job description, else from the messages: the same order as in a diagnosis."""
     for p in parsed:
         data = p.facts.get("json")
         if isinstance(data, dict) and isinstance(data.get("framework"), str):

@@ -1,5 +1,4 @@
-"""What inventories and job descriptions say of a job's machines. All of it is optional; logs without any are
-diagnosed as well."""
+"""The machines of a job from inventories and job descriptions. All of it is optional."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ class Inventory:
     node_of_rank: Mapping[int, str] = field(default_factory=dict)
 
     def home_of_rank(self) -> dict[int, str]:
-        """Rank to node: as stated, else ranks filled in order of nodes where the sizes agree."""
+        """Rank to node: as stated, else ranks in order of nodes if the sizes agree."""
         if self.node_of_rank:
             return dict(self.node_of_rank)
         per, nodes = self.gpus_per_node, self.nodes
@@ -44,8 +43,9 @@ class Inventory:
 
 
 def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
-    """Everything that job descriptions, inventories, layouts and the form's hints say, hints first. Unknown shapes
-    are passed over."""
+    """All facts from job descriptions, inventories, layouts and the form's hints, hints first. Unknown forms are
+    ignored.
+    """
     rows: list[dict[str, Any]] = []
     facts: dict[str, Any] = {}
     layout: dict[str, Any] = dict(hints.layout)
@@ -97,14 +97,14 @@ def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
 
 
 def _commands(facts: dict[str, Any]) -> tuple[str, ...]:
-    """The command lines of the job, where the description holds one job."""
+    """The command lines of the job, if the description has one job."""
     jobs = facts.get("jobs")
     own = jobs[0] if isinstance(jobs, list) and len(jobs) == 1 and isinstance(jobs[0], dict) else facts
     return tuple(str(own[key]) for key in ("command", "command_line", "cmd") if isinstance(own.get(key), str))
 
 
 def _count(value: Any) -> int | None:
-    """A number of ranks that a description states; None for what counts none, such as JSON's ``Infinity``."""
+    """A number of ranks that a description states; None for values that are no count, such as JSON's ``Infinity``."""
     return int(value) if isinstance(value, (int, float)) and 1 <= value <= numbers.MOST_RANKS else None
 
 

@@ -1,8 +1,8 @@
-"""Loops over bytes that no column library has a word for, compiled to machine code by Numba.
+"""Loops over bytes that no column library provides, compiled to machine code by Numba.
 
 Numba is loaded at the first call: most processes (web servers, commands) never run such a loop, and loading Numba takes
-longer than all that they need. The compiled code is kept beside the module, so only the first run on a machine pays for
-compiling (about two seconds).
+longer than everything else they load. The compiled code is stored next to the module, so only the first run on a
+machine compiles (about two seconds).
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ class _Loop[**P, R]:
         return (self._machine_code or self.load())(*args, **kwargs)
 
     def load(self) -> Callable[P, R]:
-        """Numba's form of the function. Loops that it calls take their compiled form in its module: Numba knows no
-        other, and later calls are faster."""
+        """Numba's form of the function. Loops that it calls are replaced by their compiled form in its module, because
+        Numba accepts no other.
+        """
         with _LOADING:
             if self._machine_code is None:
                 names = self._function.__globals__
@@ -55,7 +56,7 @@ def _njit(function: Callable[..., Any]) -> Callable[..., Any]:
     options: dict[str, Any] = {"nogil": True, "boundscheck": False}
     try:
         result: Callable[..., Any] = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # nowhere to write a cache: a read-only installation
+    except RuntimeError:  # no place for a cache: a read-only installation
         result = numba.njit(**options)(function)
     return result
 
@@ -68,7 +69,7 @@ def _numba() -> Any:
     numba = importlib.import_module("numba")
     modules: dict[str, Any] = sys.modules
     if _BLAS not in modules:
-        modules[_BLAS] = None  # an import of it fails, which Numba takes for "not installed"
+        modules[_BLAS] = None  # an import of it fails, which Numba treats as "not installed"
         try:
             importlib.import_module("numba.np.arraymath")
         finally:

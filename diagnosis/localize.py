@@ -1,5 +1,6 @@
-"""Joins the suspects of logs, flows and stacks into one ranking (noisy or over sources, so that agreement outweighs
-loudness)."""
+"""Joins the suspects of logs, flows and stacks into one ranking (noisy or over sources, so that agreement counts more
+than the number of messages).
+"""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from diagnosis import taxonomy
 from diagnosis.result import LogDiagnosis, Suspect, Verdict
 from diagnosis.stacks.stack_cause import cause as stack_cause
 
-#: How much each kind of evidence is believed, measured on the practice sets (docs/log-engine.md).
+#: Weight of each kind of evidence, measured on the practice sets (docs/log-engine.md).
 TRUST: Final = {"logs": 0.95, "stacks": 0.9, "flows": 0.85}
 ACCUSED: Final = 0.5
 #: The highest score of an entity that is ranked and not accused.
 BELOW: Final = ACCUSED - 0.01
-#: Verdicts of the logs that name no cause.
+#: Verdicts of the logs without a cause.
 _OPEN: Final = ("unknown", "framework.collective.timeout")
 BESIDE: Final = 0.5
 LISTED: Final = 32
@@ -31,17 +32,15 @@ def of_logs(logs: LogDiagnosis | None) -> list[Suspect]:
 
 
 def of_report(part: Mapping[str, Any] | None, source: str, logs: LogDiagnosis | None = None) -> list[Suspect]:
-    """The suspects that flows or stacks hand over as plain dicts.
-
-    Flows tell who is slow. Where the logs show that the job broke rather than slowed down, that is no accusation,
-    only a hint. Of a job that hangs they tell who owes the next word (``how``: ceased).
+    """The suspects of flows or stacks, which are plain dicts. Flows show slow members: if the logs show a crash and no
+    slowdown, this is only a hint. For a hung job flows show the member that should have sent next (``how``: ceased).
     """
     out = []
     hangs = logs is not None and logs.is_failure and logs.symptom == "hang"
     is_beside = source == "flows" and logs is not None and logs.is_failure and logs.symptom != "slow"
     for row in (part or {}).get("suspects") or []:
         if row.get("how") == "ceased" and not hangs:
-            continue  # of a crash, who fell silent last says little
+            continue  # for a crash, the member that fell silent first proves little
         score = float(row.get("score") or 0.0) * (BESIDE if is_beside and row.get("how") != "ceased" else 1.0)
         ranks = tuple(int(r) for r in row.get("ranks") or [])
         is_suspect = bool(row.get("suspect", score >= ACCUSED)) and not (is_beside and score < ACCUSED)
@@ -54,7 +53,7 @@ def of_report(part: Mapping[str, Any] | None, source: str, logs: LogDiagnosis | 
 
 
 def with_stacks(logs: LogDiagnosis, stack_part: Mapping[str, Any]) -> LogDiagnosis:
-    """``logs`` with the category that the stacks tell, where the logs leave it open; else unchanged."""
+    """``logs`` with the category of the stacks, if the logs have none; else unchanged."""
     told = stack_cause(stack_part)
     if told is None or not logs.is_failure or logs.verdict.id not in _OPEN:
         return logs
@@ -86,10 +85,10 @@ def fuse(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
         ordered = sorted(same, key=lambda s: -s.score)
         reasons = tuple(dict.fromkeys(r for s in ordered for r in s.reasons))
         ranks = tuple(sorted({r for s in same for r in s.ranks}))
-        # two kinds of evidence that each only rank may together accuse
+        # two kinds of evidence that only rank may accuse together
         score = 1.0 - missed
         is_suspect = any(s.is_suspect for s in same) or (len(best) > 1 and score >= ACCUSED)
-        # one scale over all kinds: whoever is only ranked stays below whoever is accused
+        # one scale over all kinds: ranked entities stay below accused ones
         score = max(score, ACCUSED) if is_suspect else min(score, BELOW)
         joined.append(Suspect(entity, kind, score, tuple(sorted(best)), reasons, ranks, is_suspect))
     joined.sort(key=lambda s: (-round(s.score, 6), s.kind, s.entity))

@@ -1,4 +1,4 @@
-"""What failures cost: pure functions over outages, attempts and counts. Every argument and result has its unit in
+"""The cost of failures: pure functions over outages, attempts and counts. Every argument and result has its unit in
 its name.
 
 Definitions, units and sources: ``docs/metrics.md``. Sources: ByteRobust (arXiv 2509.16293, section 7 and table 5)
@@ -23,11 +23,10 @@ BYTEROBUST_P = 0.0012
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """One unproductive stretch of a job. Times are UTC seconds; what is not known is None and counts as zero.
-
-    ``failed_at`` progress stopped; ``detected_at`` somebody or something noticed; ``localised_at`` the cause was
-    named; ``resumed_at`` training runs again; ``recompute_s`` seconds spent on steps that had been computed before.
-    A manual restart (``is_manual``) has no detection and no localisation: it was meant.
+    """One unproductive stretch of a job. Times are UTC seconds; unknown times are None and count as zero. ``failed_at``
+    progress stopped; ``detected_at`` a person or a program noticed; ``localised_at`` the cause was named;
+    ``resumed_at`` training runs again; ``recompute_s`` seconds spent on steps that had been computed before. A manual
+    restart (``is_manual``) has no detection and no localisation: it was intended.
     """
 
     failed_at: float
@@ -58,7 +57,7 @@ class Outage:
 
     @property
     def gpu_hours(self) -> float:
-        """GPU-hours lost: all GPUs of the job stand still while one of them is looked for."""
+        """GPU-hours lost: all GPUs of the job are idle while the faulty one is searched."""
         return self.gpus * self.unproductive_s / HOUR_S
 
     def phases_s(self) -> dict[str, float]:
@@ -149,7 +148,7 @@ class Run:
 class Fleet:
     """Productive and wall-clock GPU-seconds of many jobs up to any moment.
 
-    Both are integrals of step functions, kept at their steps. Building is O(n log n) in stretches, asking O(log n).
+    Both are integrals of step functions, kept at their steps. Building is O(n log n) in stretches, a query O(log n).
     """
 
     def __init__(self, runs: Iterable[Run]) -> None:
@@ -164,11 +163,11 @@ class Fleet:
         return self._wall.between(begin, end)
 
     def productive_gpu_s(self, begin: float, end: float) -> float:
-        """Those of them whose steps are part of the final lineage."""
+        """The part of them whose steps are in the final lineage."""
         return self._productive.between(begin, end)
 
     def ettr(self, begin: float, end: float) -> float | None:
-        """Productive over wall-clock GPU-seconds from ``begin`` to ``end``; None where no job ran."""
+        """Productive over wall-clock GPU-seconds from ``begin`` to ``end``; None if no job ran."""
         return ettr(self.productive_gpu_s(begin, end), self.wall_gpu_s(begin, end))
 
     def ettr_sliding(self, at: float, window_s: float = HOUR_S) -> float | None:
@@ -282,8 +281,9 @@ def standbys(machines: int, daily_failure_probability: float = BYTEROBUST_P, qua
 
 
 def _binomial(k: int, n: int, p: float) -> float:
-    """Probability of exactly ``k`` of ``n``. Written out because SciPy takes a second to import where pages only
-    need this."""
+    """Probability of exactly ``k`` of ``n``. Own code because SciPy takes a second to import, and pages need only
+    this.
+    """
     if p <= 0.0 or p >= 1.0:
         return float(k == (0 if p <= 0.0 else n))
     ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
@@ -323,12 +323,12 @@ def expected_scheduling_s(
 
 
 def lemon_score(*, confirmed: int, unreviewed: int, alone: int = 0, suspended: int = 0) -> float:
-    """How much a node looks like a repeat offender, in [0, 1), from its accusations within :data:`LEMON_DAYS`.
+    """Score of a node as a repeat offender, in [0, 1), from its accusations within :data:`LEMON_DAYS`.
 
     ``confirmed`` by humans, ``unreviewed`` not yet judged, ``alone`` those of both in which it was the only accused,
     ``suspended`` times it was taken out of service. The score is 1 - exp(-x) with x = 0.5·confirmed +
-    0.15·unreviewed + 0.2·alone + 0.25·suspended: being accused in company (a switch, a rack) counts less than being
-    accused alone, and one accusation never condemns.
+    0.15·unreviewed + 0.2·alone + 0.25·suspended: an accusation with others (a switch, a rack) counts less than one
+    alone, and one accusation is never enough.
     """
     if min(confirmed, unreviewed, alone, suspended) < 0:
         raise ValueError("counts must not be negative")
@@ -337,5 +337,5 @@ def lemon_score(*, confirmed: int, unreviewed: int, alone: int = 0, suspended: i
 
 
 def over_eviction(evicted: int, confirmed: int) -> float | None:
-    """Share of evicted machines that were healthy, in [0, 1]; None where none was evicted."""
+    """Share of evicted machines that were healthy, in [0, 1]; None if none was evicted."""
     return max(0.0, (evicted - confirmed) / evicted) if evicted > 0 else None

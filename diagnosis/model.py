@@ -1,4 +1,4 @@
-"""What the engine takes and gives: the vocabulary shared by parsing, diagnosis and reports."""
+"""The input and output types of the engine, shared by parsing, diagnosis and reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-#: What a job passes through, in order; a diagnosis names the one that it failed in.
+#: The stages of a job, in order; a diagnosis names the one in which it failed.
 STAGES: Final = (
     "launch",
     "rendezvous",
@@ -19,12 +19,12 @@ STAGES: Final = (
     "checkpoint_save",
     "shutdown",
 )
-#: How a failure shows.
+#: The symptoms of a failure.
 SYMPTOMS: Final = ("launch_failure", "crash", "hang", "slow", "none")
 
 
 class Kind(StrEnum):
-    """What an artifact is, told from its content."""
+    """The kind of an artifact, from its content."""
 
     LOG = "log"
     KERNEL = "kernel"
@@ -41,7 +41,7 @@ LOG_KINDS: Final = (Kind.LOG, Kind.KERNEL, Kind.SCHEDULER)
 
 
 class Level(IntEnum):
-    """Severity of a log line; ``NONE`` where the line states none."""
+    """Severity of a log line; ``NONE`` if the line states none."""
 
     NONE = 0
     DEBUG = 1
@@ -52,7 +52,7 @@ class Level(IntEnum):
 
 
 class Role(StrEnum):
-    """What part an event plays in a failure."""
+    """The role of an event in a failure."""
 
     ROOT = "root"
     CASCADE = "cascade"
@@ -64,7 +64,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who wrote a line: a node and, where known, a global rank or a rank's number on its node.
+    """The writer of a line: a node and, if known, a global rank or a rank's number on its node.
 
     ``how`` is the place it was read from (``path``, ``prefix``, ``line``, ``inventory``; empty: unknown),
     ``confidence`` in [0, 1].
@@ -75,8 +75,8 @@ class Source:
     local_rank: int | None = None
     how: str = ""
     confidence: float = 0.0
-    label: str | None = None  # the word in front of the line, believed to be the node or not
-    rank_how: str = ""  # where the rank was read from: ``path``, ``line``, empty without a rank
+    label: str | None = None  # the word before the line, whether or not it is used as the node
+    rank_how: str = ""  # the source of the rank: ``path``, ``line``, empty without a rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class JobHints:
-    """What a human or an inventory file says of the job. Everything is optional: a job without any is still
-    diagnosed.
-    """
+    """Facts about the job from a person or an inventory file. Everything is optional."""
 
     job_id: str = ""
     name: str = ""
@@ -112,10 +110,10 @@ class JobHints:
 
 @dataclass(frozen=True, slots=True)
 class ParseHints:
-    """What the caller knows of one artifact, or of one byte range of it, before parsing.
+    """Facts that the caller knows about one artifact, or one byte range of it, before parsing.
 
-    A huge plain file is parsed as several ranges cut at line boundaries (``offset`` is where this range begins) and put
-    together again by :func:`diagnosis.merge`.
+    A huge plain file is parsed as several ranges cut at line boundaries (``offset``: the begin of this range) and
+    joined by :func:`diagnosis.merge`.
     """
 
     attempt: int = 0
@@ -128,11 +126,11 @@ class ParseHints:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What parsing one artifact yields. Large tables lie beside it as Parquet files, never in memory.
+    """The result of parsing one artifact. Large tables are separate Parquet files, never in memory.
 
     ``columns``  logs: one row a line (see ``diagnosis.logs.tables.COLUMNS``); flows: one row a record.
     ``uniques``  logs: one row a distinct masked message (see ``diagnosis.logs.tables.UNIQUES``).
-    ``facts``    JSON-able: what the artifact says of its job (framework, configuration, inventory rows, stacks …).
+    ``facts``    JSON-able: facts about the job (framework, configuration, inventory rows, stacks …).
     """
 
     path: str
@@ -156,9 +154,9 @@ class ReadRange(Protocol):
     def __call__(self, path: str, offset: int, length: int) -> bytes: ...
 
 
-#: ``on_stage(stage, done, total)``: progress for whoever watches.
+#: ``on_stage(stage, done, total)``: reports progress.
 OnStage = Callable[[str, int, int], None]
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """The watcher of nobody."""
+    """Ignores progress."""

@@ -1,24 +1,23 @@
-"""Whole numbers that evidence, paths and addresses spell out."""
+"""Reads whole numbers in evidence, paths and addresses."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-#: Digits of a number that every database keeps, also times a page's size.
+#: Number of digits that every database can store, also after multiplication with a page's size.
 DIGITS: Final = 15
-#: Such numbers stay below.
+#: Upper limit of such numbers.
 MOST: Final = 10**DIGITS
-#: Ranks of the largest job that is believed. A stated rank, size or count beyond it is some other number, and a list of
-#: so many ranks is the longest that a statement alone may make.
+#: Maximum number of ranks of a job. A stated rank, size or count beyond it is some other number, and no statement alone
+#: makes a longer list of ranks.
 MOST_RANKS: Final = 1 << 18
 _WHOLE: Final = re.compile(r"[0-9]+")
 
 
 def whole(text: str, digits: int = DIGITS) -> int | None:
-    """The number from 0 on that ``text`` is in the digits 0 to 9, at most so many of them; None for anything else.
-
-    ``str.isdigit`` alone would let pass ``²``, and digits by the thousand, which ``int`` refuses.
+    """The number from 0 on that ``text`` is in the digits 0 to 9, up to the limit of digits; None for anything else.
+    ``str.isdigit`` alone would accept ``²``, and thousands of digits, which ``int`` refuses.
     """
     return int(text) if len(text) <= digits and _WHOLE.fullmatch(text) else None
 
@@ -30,6 +29,6 @@ def natural(text: str) -> list[tuple[int, int | str]]:
 
 
 def rank(text: str) -> int | None:
-    """The rank that ``text`` spells, below :data:`MOST_RANKS`; None for anything else, such as a time or a job's id."""
+    """The rank in ``text``, below :data:`MOST_RANKS`; None for anything else, such as a time or a job's id."""
     number = whole(text)
     return number if number is not None and number < MOST_RANKS else None

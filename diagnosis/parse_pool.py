@@ -1,11 +1,11 @@
-"""Parse many plain files on all cores, in processes of their own, with the results in the order of the files.
+"""Parses many plain files on all cores, in separate processes, with the results in the order of the files.
 
 The lines of small files are read in batches, as one block (``logs.prepared``): a call of compiled code or of a column
 operation costs the same for a file of a thousand lines as for many of them.
 
-Compiled loops and column operations leave one interpreter's lock, but half of the cost of a small file is Python. The
-processes are forked from a server that has loaded the engine and never used it, since a process whose libraries run
-threads must not be forked. A file whose reading ends its process costs that file alone.
+Compiled loops and column operations release the interpreter's lock, but half of the cost of a small file is Python. The
+processes are forked from a server that has loaded the engine and never used it, because a process with library threads
+must not be forked. If a file crashes its process, only that file is lost.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from diagnosis.recognise import log_kind
 if TYPE_CHECKING:
     from diagnosis.logs.prepared import Prepared
 
-#: Bytes of a file list from which on further processes are started. To load the engine once more and to learn the
-#: messages in each process takes as long as to read about 100 MB.
+#: Bytes of a file list from which further processes are started. Loading the engine again and learning the messages in
+#: each process takes as long as reading about 100 MB.
 LEAST_BYTES: Final = 256 << 20
-#: Each process takes some 100 MB.
+#: Each process takes about 100 MB.
 MOST_WORKERS: Final = 8
-#: Batches that are being read or wait to be taken, for each process.
+#: Number of batches that are read or wait, for each process.
 _AHEAD: Final = 2
-#: Files of a batch, and bytes of each and of all.
+#: Maximum number of files of a batch, and of bytes of each and of all.
 _FILES: Final = 256
 _SMALL_BYTES: Final = 4 << 20
 _BATCH_BYTES: Final = 16 << 20
@@ -58,7 +58,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The bytes of a plain log whose lines are read already, and its kind."""
+    """The bytes of a plain log with already read lines, and its kind."""
 
     data: bytes
     kind: Kind
@@ -66,7 +66,7 @@ class Ready:
 
 
 def parse_one(task: Task, ready: Ready | None = None) -> Parsed | str:
-    """The parsed file, or a sentence that says why it was left out. Raises where the machine is at fault."""
+    """The parsed file, or a sentence with the reason why it was left out. Raises if the machine caused the error."""
     try:
         stream = io.BytesIO(ready.data) if ready else task.file.open("rb")
     except OSError as error:
@@ -76,14 +76,14 @@ def parse_one(task: Task, ready: Ready | None = None) -> Parsed | str:
             if ready:
                 return parse(stream, task.path, replace(task.hints, kind=ready.kind), task.work, prepared=ready.lines)
             return parse(stream, task.path, task.hints, task.work)
-        except BaseException as error:  # an unforeseen shape of one file must not take the job down
+        except BaseException as error:  # an unexpected form of one file must not stop the job
             if faults.is_of_machine(error) or not faults.is_fault(error):
                 raise
             return f"The file could not be read ({faults.words(error)}): it was left out. Please report it."
 
 
 def workers_for(sizes: Sequence[int]) -> int:
-    """How many processes read files of these sizes (bytes); 1: none but this one."""
+    """The number of processes for files of these sizes (bytes); 1: only this one."""
     if sum(sizes) < LEAST_BYTES:
         return 1
     return min(len(os.sched_getaffinity(0)), MOST_WORKERS, len(sizes))
@@ -123,7 +123,7 @@ def batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:
         try:
             size = task.file.stat().st_size
         except OSError:
-            size = 0  # whoever reads it says why it cannot be read
+            size = 0  # the reader reports why it cannot be read
         if batch and (size > _SMALL_BYTES or held + size > _BATCH_BYTES or len(batch) == _FILES):
             yield batch
             batch, held = [], 0
@@ -149,7 +149,7 @@ def _parse_batch(batch: list[Task]) -> list[Parsed | str]:
 
 def read_together(batch: Sequence[Task]) -> dict[int, Ready]:
     """The small plain logs of a batch by their place in it. Other files are parsed by :func:`parse_one` alone."""
-    # Numba takes a second to import; whoever has one file waits for it once, in parse.
+    # Numba takes a second to import; a single file waits for it once, in parse.
     from diagnosis.logs import lines, prepared  # noqa: PLC0415
 
     found: dict[int, tuple[bytes, Kind]] = {}
@@ -171,7 +171,7 @@ def read_together(batch: Sequence[Task]) -> dict[int, Ready]:
         return {}
     try:
         read = prepared.prepare_files([data for data, _ in found.values()], time_zone(zone, []))
-    except BaseException as error:  # parsed one by one, each file answers for itself
+    except BaseException as error:  # parsed one by one, only the faulty file fails
         if faults.is_of_machine(error) or not faults.is_fault(error):
             raise
         return {}
@@ -179,7 +179,9 @@ def read_together(batch: Sequence[Task]) -> dict[int, Ready]:
 
 
 def _alone(task: Task) -> Parsed | str:
-    """Parses a file that was in work when a process ended, in a process of its own: which file ended it shows here."""
+    """Parses a file that was in progress when a process ended, in a separate process: this shows which file ended
+    it.
+    """
     shutil.rmtree(task.work, ignore_errors=True)
     with _pool(1) as pool:
         try:

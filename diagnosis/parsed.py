@@ -9,7 +9,7 @@ from typing import Any
 
 from diagnosis.model import Kind, Parsed, Source
 
-#: Raised when the meaning of any file in such a directory changes; stored ones of another version are parsed again.
+#: Increased when the meaning of any file in such a directory changes; stored ones of another version are parsed again.
 FORMAT = 1
 NAME = "parsed.json"
 

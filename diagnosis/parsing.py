@@ -1,6 +1,4 @@
-"""``parse``: one artifact's bytes in, one ``Parsed`` out. ``merge``: the byte ranges of one plain file together
-again.
-"""
+"""``parse`` reads one artifact's bytes into one ``Parsed``. ``merge`` joins the byte ranges of one plain file."""
 
 from __future__ import annotations
 
@@ -33,7 +31,9 @@ _FOLDED = (
 
 
 class _Tee(io.RawIOBase):
-    """A stream with a head that was already read; hashes and counts what passes, and remembers why it broke."""
+    """A stream with a head that was already read; hashes and counts the bytes, and stores the reason of an early
+    end.
+    """
 
     def __init__(self, head: bytes, stream: BinaryIO) -> None:
         self._head = head
@@ -70,10 +70,10 @@ class _Tee(io.RawIOBase):
 
 
 def _read(stream: BinaryIO, size: int, tee: _Tee) -> bytes:
-    """Reads; a damaged stream ends where its damage begins."""
+    """Reads; a damaged stream ends at the damage."""
     try:
         return stream.read(size) or b""
-    except BaseException as error:  # decompressors raise a dozen types, and none may stop the other artifacts
+    except BaseException as error:  # decompressors raise a dozen types of errors, and none may stop the other artifacts
         if faults.is_of_machine(error) or not faults.is_fault(error):
             raise
         tee.broke = faults.words(error)
@@ -82,11 +82,11 @@ def _read(stream: BinaryIO, size: int, tee: _Tee) -> bytes:
 
 def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path, *, prepared: Prepared | None = None) -> Parsed:
     """Reads one artifact (or, with ``hints.offset``, one byte range of a plain file cut at a line boundary) once,
-    streaming. ``prepared`` is what was already read of a plain log's lines (:mod:`diagnosis.parse_pool`).
+    streaming. ``prepared``: the already read lines of a plain log (:mod:`diagnosis.parse_pool`).
 
     Writes ``columns.parquet`` and ``uniques.parquet`` below ``work``, which must be empty or absent. Never raises on
-    content: ``skipped`` says in a sentence why an artifact was not used, ``notes`` what was odd about one that was.
-    Memory is bounded by the block size; time is linear in bytes.
+    content: ``skipped`` states in a sentence why an artifact was not used, ``notes`` lists problems of one that was
+    used. Memory is bounded by the block size; time is linear in bytes.
     """
     work.mkdir(parents=True, exist_ok=True)
     probe = _Tee(b"", stream)
@@ -102,7 +102,7 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path, *, prepare
             else "The file is empty: nothing to read. If it should not be, upload it again."
         )
         return Parsed(path, hints.kind or Kind.LOG, tee.sha256, 0, 0, why)
-    # The middle of a file says nothing of its kind.
+    # The middle of a file does not show its kind.
     kind = hints.kind or (Kind.LOG if hints.offset else kind_of(head, path))
     if kind in (Kind.FLOW, Kind.STACK):
         return _delegated(kind, tee, path, hints, work)
@@ -138,7 +138,7 @@ def _delegated(kind: Kind, tee: _Tee, path: str, hints: ParseHints, work: Path) 
         broke = (_broken(path, tee.broke, tee.passed),) if tee.broke else ()
         notes = (*parsed.notes, *broke)
         return replace(parsed, sha256=parsed.sha256 or tee.sha256, bytes=parsed.bytes or tee.passed, notes=notes)
-    except BaseException as error:  # an unforeseen shape of one file must not take the job down
+    except BaseException as error:  # an unexpected form of one file must not stop the job
         if faults.is_of_machine(error) or not faults.is_fault(error):
             raise
         tee.drain()
@@ -178,7 +178,7 @@ def _log(  # noqa: PLR0917
     kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path, prepared: Prepared | None
 ) -> Parsed:
     notes: list[str] = []
-    # A later range of a file is what its beginning said: a log in UTF-8, see recognise.is_divisible.
+    # The beginning of a file decides for a later range: a log in UTF-8, see recognise.is_divisible.
     encoding, mark = encodings.encoding_of(head) if not hints.offset else ("utf-8", 0)
     if encoding != "utf-8":
         notes.append(f"The text is {encoding.upper()}; byte offsets count the original bytes.")
@@ -246,7 +246,7 @@ def _since_boot(count: int, boot: int | None) -> str:
 
 
 def time_zone(name: str, notes: list[str]) -> str:
-    """A zone name that polars takes; falls back to UTC and says so."""
+    """A zone name that polars accepts; falls back to UTC with a note."""
     if name in ("", "UTC"):
         return "UTC"
     try:
@@ -259,7 +259,7 @@ def time_zone(name: str, notes: list[str]) -> str:
 
 
 def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
-    """Puts consecutive byte ranges of one plain file, in order, together. Associative; raises ``ValueError`` for
+    """Joins consecutive byte ranges of one plain file, in order. Associative; raises ``ValueError`` for
     no parts or parts that are no logs.
     """
     if not parts or any(part.columns is None or part.uniques is None for part in parts):

@@ -1,4 +1,4 @@
-"""``diagnose``: everything known of one job in, one :class:`Diagnosis` out. Pure: no clock, no settings, no state."""
+"""``diagnose`` makes one :class:`Diagnosis` from all evidence of one job. Pure: no clock, no settings, no state."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def diagnose(
 
     Args:
         parsed: all artifacts of the job, in any order.
-        job: what a human or a file says of it.
-        history: healthy jobs to compare with.
+        job: facts from a person or a file.
+        history: healthy jobs for comparison.
         as_of: seconds since the epoch at which the evidence was taken; default: its own last time.
         read: raw bytes of an artifact by path, offset, length.
         rules: signatures, users' own included; default: the built-in ones.
         model: the learned part of classification; default: the one that ships.
-        least_gpu_s: GPU-seconds beyond the usual from which on a slowdown is told.
+        least_gpu_s: GPU-seconds beyond the usual from which a slowdown is reported.
         tables: directory for tables too large for the report (each rank's phases in each flow step); default: none.
         without: ids of detectors and fallbacks of the logs, and of mechanisms of the flows (stragglers), that are
-            switched off, to measure what each is worth.
+        switched off, to measure the contribution of each.
 
-    Deterministic. Memory follows the number of different (writer, message) pairs, time the number of lines.
+    Deterministic. Memory depends on the number of different (writer, message) pairs, time on the number of lines.
     """
     hints = job or JobHints()
     pool = history or History()
@@ -137,7 +137,9 @@ def diagnose(
 
 
 def _guarded(what: str, analyse: Callable[[], dict[str, Any]], lost: list[str]) -> dict[str, Any]:
-    """One kind of evidence must not take the others with it: a fault of its analysis is told, with the place of it."""
+    """An error in the analysis of one kind of evidence must not stop the others: it is reported with its place in the
+    code.
+    """
     try:
         return analyse()
     except BaseException as error:
@@ -184,7 +186,7 @@ def advised(
     concluded: Conclusion,
     job: dict[str, Any],
 ) -> dict[str, Any] | None:
-    """What to do about a conclusion; None without evidence."""
+    """The advice for a conclusion; None without evidence."""
     if logs is None and not stack_part and not flow_part:
         return None
     parts = {

@@ -1,4 +1,4 @@
-"""Values as JSON that every database keeps: what a report is made of. And text in which nothing acts."""
+"""Converts values into JSON that every database can store, and text into a form without active characters."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 import re
 from typing import Any
 
-#: C0 and DEL have pictures of their own; tab and the ends of lines stay
+#: C0 and DEL have visible symbols; tab and line ends stay
 _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {127: 0x2421}
-#: C1, which terminals obey, and what turns the direction of text round (embeddings, overrides, isolates)
+#: C1, which terminals obey, and characters that change the direction of text (embeddings, overrides, isolates)
 _NAMED = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069]")
 
 #: one that JSON writes as a number; the number of backslashes before it is odd
@@ -36,8 +36,8 @@ def plain(value: Any) -> Any:
 
 
 def text(value: str) -> str:
-    """``value`` with signs in place of what is no text: NUL, which PostgreSQL refuses, and halves of surrogate pairs,
-    which JSON can spell and UTF-8 cannot.
+    """``value`` with symbols in place of invalid characters: NUL, which PostgreSQL refuses, and halves of surrogate
+    pairs, which JSON can represent and UTF-8 cannot.
     """
     if not value.isascii():
         value = value.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""What a file is, from its first bytes. Imports no column library, so that the site and workers may ask."""
+"""The kind of a file, from its first bytes. Imports no column library, so that the site and workers may call it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def kind_of(head: bytes, path: str) -> Kind:
 
 
 def log_kind(head: bytes, path: str) -> Kind | None:
-    """The kind of a log, which begins with ``head``, whose lines stand for themselves: in UTF-8 and not wrapped by a
+    """The kind of a log, which begins with ``head``, whose lines are independent: in UTF-8 and not wrapped by a
     collector. None for other files.
     """
     kind = kind_of(head, path)
@@ -28,7 +28,7 @@ def log_kind(head: bytes, path: str) -> Kind | None:
 
 
 def is_divisible(head: bytes, path: str) -> bool:
-    """Whether a file that begins with ``head`` may be parsed in byte ranges cut after newlines: a log whose lines stand
-    for themselves and that no kernel dated from its boot, which one line of all may tell.
+    """Whether a file that begins with ``head`` may be parsed in byte ranges cut after newlines: a log with independent
+    lines and without a kernel's times since boot, whose date may depend on any line.
     """
     return log_kind(head, path) is not None and not _DATED_FROM_BOOT.search(head)

@@ -17,7 +17,7 @@ _CLUE = ("detector", "about", "subject", "weight", "reason", "why")
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """The report as plain dicts, lists, strings and finite numbers; the same diagnosis gives the same bytes.
 
-    A report that contradicts itself is given all the same, and each contradiction is logged as an error.
+    A report with contradictions is still returned, and each contradiction is logged as an error.
     """
     report: dict[str, Any] = {
         "version": VERSION,

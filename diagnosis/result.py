@@ -1,4 +1,4 @@
-"""What the engine answers: the frozen tree behind the report. `diagnosis.report` writes it as JSON."""
+"""The result of the engine: the frozen tree of the report. `diagnosis.report` writes it as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class LineRef:
-    """One line of evidence: where it lies and who wrote it when. ``line`` is 1-based, ``at`` seconds since the epoch
+    """One line of evidence: its position, writer and time. ``line`` is 1-based, ``at`` seconds since the epoch
     (UTC)."""
 
     file: str
@@ -25,8 +25,7 @@ class LogEvent:
     """All lines of one template and one signature.
 
     ``jobs_with_it`` of ``healthy_jobs`` healthy jobs print it too. ``lines`` is cut at a limit, ``count`` is not.
-    It was seen on ``nodes`` of the job's ``of_nodes`` nodes. ``recovered`` says that training went on after its last
-    line.
+    It was seen on ``nodes`` of the job's ``of_nodes`` nodes. ``recovered``: training went on after its last line.
     """
 
     id: str
@@ -51,7 +50,7 @@ class LogEvent:
 
 @dataclass(frozen=True, slots=True)
 class NodeSuspect:
-    """A node with the reasons to look at it; ``is_suspect`` False means ranked, not accused."""
+    """A node with the reasons of the suspicion; ``is_suspect`` False means ranked, not accused."""
 
     node: str
     score: float
@@ -84,8 +83,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """One thing that a detector saw: ``about`` is ``event``, ``node`` or ``category``, ``subject`` which one;
-    ``weight`` in [0, 1]; ``reason`` a sentence; ``why`` the detector believes that it tells something."""
+    """One clue of a detector: ``about`` is ``event``, ``node`` or ``category``, ``subject`` its id; ``weight`` in [0,
+    1]; ``reason`` a sentence; ``why``: the idea of the detector.
+    """
 
     detector: str
     about: str
@@ -109,7 +109,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Indicator:
-    """The words of one line that tell the fault, and its typed parameters."""
+    """The words of one line that state the fault, and its typed parameters."""
 
     text: str
     file: str
@@ -120,7 +120,7 @@ class Indicator:
 
 @dataclass(frozen=True, slots=True)
 class LogDiagnosis:
-    """Everything the logs say of one attempt. ``protocol``: `diagnosis.logs.protocol.State` of each rank and group,
+    """The diagnosis of one attempt from its logs. ``protocol``: `diagnosis.logs.protocol.State` of each rank and group,
     for the stack analysis."""
 
     is_failure: bool

@@ -1,4 +1,4 @@
-"""What an artifact is, told from its first bytes; its name only breaks ties."""
+"""The kind of an artifact, from its first bytes; its name only breaks ties."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from diagnosis.logs.encodings import decode, encoding_of
 from diagnosis.model import Kind
 from diagnosis.plain import plain
 
-#: Bytes that a decision may look at.
+#: Number of bytes for the decision.
 HEAD_BYTES = 64 << 10
 
 _MAGICS: tuple[tuple[bytes, str], ...] = (
@@ -39,7 +39,7 @@ _MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"\x28\xb5\x2f\xfd", "Zstandard data"),
     (b"LPKSHHRH", "a binary systemd journal"),
 )
-#: Control characters that text does not hold: not NUL, white space, backspace, form feed, escape.
+#: Control characters that text does not contain: not NUL, white space, backspace, form feed, escape.
 _CONTROL = bytes((*range(1, 7), *range(14, 27), *range(28, 32), 127))
 _KERNEL = re.compile(
     r"^(?:<\d+>)?(?:\[ *\d+\.\d{6}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] |\S.{0,60} kernel: )"
@@ -54,7 +54,7 @@ _SACCT = re.compile(r"^\s*(?:JobID|JobIDRaw|Account|User|Partition|State|ExitCod
 
 
 def binary_reason(head: bytes) -> str | None:
-    """Why bytes are no text, or None: "a JPEG image", "binary data"."""
+    """The reason why bytes are no text, or None: "a JPEG image", "binary data"."""
     for magic, name in _MAGICS:
         if head.startswith(magic):
             return name
@@ -68,7 +68,7 @@ def binary_reason(head: bytes) -> str | None:
 
 
 def _is_utf8(head: bytes) -> bool:
-    """Whether bytes are text in UTF-8 as far as they go: the last character may be cut."""
+    """Whether bytes are text in UTF-8; the last character may be cut."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
@@ -77,7 +77,7 @@ def _is_utf8(head: bytes) -> bool:
 
 
 def sniff(head: bytes, path: str) -> Kind:
-    """The kind of an artifact that begins with ``head`` (at most ``HEAD_BYTES`` are looked at). O(len(head))."""
+    """The kind of an artifact that begins with ``head`` (at most ``HEAD_BYTES`` are read). O(len(head))."""
     head = head[:HEAD_BYTES]
     if flows.sniff(head, path):
         return Kind.FLOW
@@ -101,7 +101,7 @@ def sniff(head: bytes, path: str) -> Kind:
 
 
 def _is_half(lines: list[str], matched: Callable[[str], object]) -> bool:
-    """Whether at least half of the lines match; stops at the line that decides it."""
+    """Whether at least half of the lines match; stops at the line that decides."""
     missed = 0
     for line in lines:
         missed += matched(line) is None
@@ -111,7 +111,7 @@ def _is_half(lines: list[str], matched: Callable[[str], object]) -> bool:
 
 
 def _structured(text: str, name: str) -> Kind | None:
-    """Job descriptions, layouts and inventories, which are JSON objects or CSV tables with telling fields."""
+    """Job descriptions, layouts and inventories, which are JSON objects or CSV tables with typical fields."""
     start = text.lstrip("\ufeff \t\r\n")
     if start.startswith("{") and not start.startswith('{"time') and name.endswith(".json"):
         keys = set(re.findall(r'"(\w+)"\s*:', start[:20_000]))

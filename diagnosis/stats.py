@@ -1,6 +1,4 @@
-"""The statistics that the analyses of logs, flows and stacks share: who is a minority, what hints add up to, where a
-sequence changes. Pure numbers.
-"""
+"""The statistics that logs, flows and stacks share: minority, sum of hints, change point. Pure numbers."""
 
 from __future__ import annotations
 
@@ -10,31 +8,33 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-#: Share of a whole up to which its members are the odd ones; the others are then nearly all.
+#: Largest share of a whole that is a minority; the others are then nearly all.
 MINORITY: Final = 0.25
-#: No hint is a proof.
+#: Upper limit of a weight: no hint is a proof.
 MOST: Final = 0.97
 #: A standard deviation by the median distance from the median, for normal noise.
 SIGMA: Final = 1.4826
 
 
 def most_of_few(total: int) -> int:
-    """How many of ``total`` may be odd at most: one of a small group, a quarter of a large one."""
+    """The largest minority of ``total``: one of a small group, a quarter of a large one."""
     return max(1, int(MINORITY * total))
 
 
 def minority(count: int, total: int) -> bool:
-    """Whether so many of so many are the odd ones."""
+    """Whether this number is a minority of the total."""
     return total > 1 and 0 < count <= most_of_few(total)
 
 
 def nearly_all(count: int, total: int) -> bool:
-    """Whether so many of so many are all but the odd ones."""
+    """Whether this number is all of the total except a minority."""
     return total > 0 and count >= (1 - MINORITY) * total
 
 
 def fuse(weights: Iterable[float]) -> float:
-    """Independent hints joined by noisy or: each weight in [0, 1] is the chance that its hint alone is right. O(n)."""
+    """Independent hints joined by noisy or: each weight in [0, 1] is the probability that its hint alone is right.
+    O(n).
+    """
     missed = 1.0
     for weight in weights:
         missed *= 1.0 - min(max(weight, 0.0), MOST)
@@ -42,7 +42,7 @@ def fuse(weights: Iterable[float]) -> float:
 
 
 def spread(values: npt.ArrayLike) -> float:
-    """A robust standard deviation: unmoved by a quarter of wild values."""
+    """A robust standard deviation: a quarter of extreme values does not change it."""
     array = np.asarray(values, dtype=float)
     return SIGMA * float(np.median(np.abs(array - np.median(array)))) if array.size else 0.0
 
@@ -54,8 +54,8 @@ def centre(values: npt.ArrayLike) -> tuple[float, float]:
 
 
 def change_point(values: npt.NDArray[np.float64], least: int) -> int | None:
-    """Where one level gives way to another: the split with the least distance to the medians of its two sides, each of
-    ``least`` values or more; None where there are too few. O(n²).
+    """The point where the level changes: the split with the least distance to the medians of its two sides, each of
+    ``least`` values or more; None if there are too few. O(n²).
     """
     cuts = range(least, len(values) - least + 1)
 

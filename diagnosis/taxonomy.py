@@ -24,9 +24,9 @@ class TaxonomyError(ValueError):
 class Category:
     """One node of the tree. ``advice``, ``category``, ``subcategory`` and ``words`` are empty for inner nodes.
 
-    ``words`` are what the field says of this kind of failure, lower case: the learned part of classification starts
-    from them, nothing matches them. What a category implies for the diagnosis (``blames``, ``traits``, ``stage``,
-    ``matter``) is explained at the top of the file and inherited from the parent.
+    ``words``: usual words for this kind of failure, lower case; the learned part of classification starts from them,
+    and no rule matches them. What a category implies for the diagnosis (``blames``, ``traits``, ``stage``, ``matter``)
+    is explained at the top of the file and inherited from the parent.
     """
 
     id: str
@@ -76,7 +76,7 @@ class Taxonomy:
         return self.categories[UNKNOWN]
 
     def having(self, trait: str, ids: Iterable[str | None]) -> list[str]:
-        """Those of ``ids`` whose category has this trait."""
+        """The members of ``ids`` whose category has this trait."""
         return sorted({i for i in ids if i and trait in self.get(i).traits})
 
     def leaves(self) -> tuple[Category, ...]:
@@ -84,7 +84,7 @@ class Taxonomy:
         return tuple(node for node in self if node.is_leaf)
 
     def leaf_of(self, category: str, subcategory: str) -> Category | None:
-        """The leaf that stands for a report's pair, or None."""
+        """The leaf of a report's pair, or None."""
         pair = (category, subcategory)
         return next((node for node in self if (node.category, node.subcategory) == pair), None)
 
@@ -120,7 +120,7 @@ def parse(text: str) -> Taxonomy:
 
 
 def _inherited(node: Category, parent: Category | None) -> Category:
-    """``node`` with what it leaves open of its implications taken from its parent."""
+    """``node`` with missing implications taken from its parent."""
     matter = node.matter or (parent.matter if parent and node.id.count(".") > 1 else "")
     matter = matter or (parent.matter if parent and parent.matter != parent.id else "") or node.id
     return replace(

@@ -1,5 +1,5 @@
-"""The report for a terminal: what failed, where, since when, why we think so, what to do. Log text is printed as
-text.
+"""The report for a terminal: what failed, where, since when, the reasons, what to do. Log text is printed without
+control characters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _EVENTS, _SUSPECTS, _LINES = 8, 6, 3
 
 
 class Progress:
-    """An ``OnStage`` that draws on standard error, and only where someone watches."""
+    """An ``OnStage`` that draws on standard error, only in a terminal."""
 
     def __init__(self) -> None:
         console = Console(stderr=True)

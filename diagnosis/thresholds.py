@@ -1,8 +1,6 @@
-"""The numbers by which the log engine decides, from ``knowledge/thresholds.toml``: each with the reason it lies there.
-And the bounds of what it reads back and lists, from ``knowledge/limits.toml``, which decide nothing.
-
-Thresholds are data so that one command can move every one of them (``python -m measure ablate --kind threshold``) and
-print what it is worth.
+"""The numbers by which the log engine decides, from ``knowledge/thresholds.toml``, each with its reason. And limits of
+reading and listing, from ``knowledge/limits.toml``, which decide nothing. Thresholds are data so that one command can
+move each of them and print the effect (``python -m measure ablate --kind threshold``).
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import Any
 
 
 class Table:
-    """The thresholds of one module as attributes. Raises ``AttributeError`` for one that the file lacks."""
+    """The thresholds of one module as attributes. Raises ``AttributeError`` for an unknown one."""
 
     def __init__(self, rows: dict[str, dict[str, Any]]) -> None:
         self.__dict__.update({name: row["value"] for name, row in rows.items()})
@@ -30,12 +28,12 @@ def _tables(name: str) -> dict[str, Table]:
 
 
 def of(section: str) -> Table:
-    """The thresholds of a module, one object for everybody who asks. Raises ``KeyError`` for an unknown section."""
+    """The thresholds of a module, one shared object. Raises ``KeyError`` for an unknown section."""
     return _tables("thresholds")[section]
 
 
 def limits(section: str) -> Table:
-    """The bounds of what a module reads back and lists. Raises ``KeyError`` for an unknown section."""
+    """The limits of a module's reading and listing. Raises ``KeyError`` for an unknown section."""
     return _tables("limits")[section]
 
 

@@ -1,4 +1,4 @@
-"""Actions that were carried out in vain: the ladder of advice goes on from there."""
+"""Actions without success: the advice continues with the next rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACTIONS = {
     "collect": "Collect more evidence",
     "ask_human": "A human decides",
 }
-#: What an engineer can have done: the others change nothing.
+#: Actions that an engineer can carry out; the others change nothing.
 DOABLE = tuple(action for action in ACTIONS if action not in {"none", "collect", "ask_human"})
 TAKES_MACHINES = frozenset({"evict", "over_evict"})
 
@@ -50,12 +50,12 @@ def tried_of(rows: Iterable[Any]) -> list[Tried]:
 
 
 def gone(tried: Iterable[Tried]) -> frozenset[str]:
-    """Machines that were taken out."""
+    """Machines that were removed."""
     return frozenset[str]().union(*(t.targets for t in tried if t.action in TAKES_MACHINES))
 
 
 def is_spent(action: str, targets: Iterable[Any], tried: Sequence[Tried]) -> bool:
-    """Whether an advice was followed before: for machines, whether all that it would take out were out already."""
+    """Whether an advice was followed before: for machines, whether all that it would remove were removed already."""
     if action not in DOABLE:
         return False
     if action not in TAKES_MACHINES or any(t.action == action and not t.targets for t in tried):

@@ -1,7 +1,7 @@
-"""Judgement of a job while it runs: what each new range of a log says, and what that means for the job.
+"""Judges a running job from each new range of its logs.
 
 ``observe.observe`` reads one range, once. :func:`learn` adds it to the job's state, :func:`judge` says which alarms
-hold now. The state is plain JSON of bounded size; cost follows what is new, not what there is.
+hold now. The state is plain JSON of bounded size; the cost depends on the new lines only.
 """
 
 from diagnosis.live.judge import Alarm, judge

@@ -1,4 +1,4 @@
-"""Which alarms hold now: no progress for longer than this stage's own history allows, slow steps, a decisive error."""
+"""The current alarms: no progress for longer than this stage's history allows, slow steps, a decisive error."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any, Final, NamedTuple
 
 from diagnosis.live.state import step_s
 
-#: Usual steps, and seconds for transport and reading, that training may stand still before it is said to hang.
+#: Number of usual steps, and seconds for transport and reading, without progress before the alarm of a hang.
 HANG_STEPS: Final = 2.5
 HANG_S: Final = 8.0
-#: How much longer than the longest pause so far a pause of the same stage may take.
+#: Factor by which a pause may exceed the longest pause so far of the same stage.
 MARGIN: Final = 1.6
-#: Advances of the counter before its beat is known.
+#: Number of advances of the counter before its step time is known.
 KNOWN_ADVANCES: Final = 5
-#: Seconds that a stage may take which this job has not been in before.
+#: Seconds that a stage may take when the job enters it for the first time.
 FIRST_S: Final[Mapping[str, float]] = {"evaluation": 900.0, "checkpoint_save": 900.0, "shutdown": 300.0}
 BEFORE_TRAINING_S: Final = 1800.0
-#: So many times the usual step, over so many observations, is slow.
+#: Slow: this many times the usual step, over this many observations.
 SLOW: Final = 1.5
 SLOW_STEPS: Final = 6
 
 
 class Alarm(NamedTuple):
-    """One thing that is wrong now. ``since``: seconds on the site's clock."""
+    """One current problem. ``since``: seconds on the site's clock."""
 
     kind: str
     text: str
@@ -32,7 +32,7 @@ class Alarm(NamedTuple):
 
 
 def judge(state: Mapping[str, Any], now: float) -> list[Alarm]:
-    """The alarms that hold at ``now``, the gravest first. O(1)."""
+    """The alarms at ``now``, the most severe first. O(1)."""
     return [alarm for alarm in (_error(state), _hang(state, now), _slow(state)) if alarm is not None]
 
 
@@ -73,7 +73,7 @@ def _slow(state: Mapping[str, Any]) -> Alarm | None:
 
 
 def _error(state: Mapping[str, Any]) -> Alarm | None:
-    """The first decisive error, unless the job made progress for a while after it."""
+    """The first decisive error, unless the job made progress for some time after it."""
     usual = step_s(state) or 0.0
     for row in state["errors"]:
         survived = (state["advanced_at"] or 0.0) > row["seen_at"] + HANG_STEPS * usual + HANG_S

@@ -1,4 +1,4 @@
-"""What one range of a growing log says: counters, the stage, decisive errors. Linear in the range."""
+"""Reads one range of a growing log: counters, the stage, decisive errors. Linear in the range."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import polars as pl
 from diagnosis.logs import progress, signatures, stages
 from diagnosis.model import Level, Parsed, Role
 
-#: Lines with a counter that are read back, the last ones of a range.
+#: Maximum number of lines with a counter that are read: the last ones of a range.
 MOST_LINES: Final = 400
-#: Errors that are reported of a range.
+#: Maximum number of errors that are reported for a range.
 MOST_ERRORS: Final = 5
-#: Characters of an error line that are kept.
+#: Number of characters of an error line that are kept.
 MOST_TEXT: Final = 300
 
 
@@ -23,11 +23,11 @@ def observe(parsed: Parsed, read: Callable[[int, int], bytes]) -> dict[str, Any]
 
     Args:
         parsed: the range, as ``parse`` left it.
-        read: gives bytes of the file at an offset, as ``columns.parquet`` states it.
+        read: gives bytes of the file at an offset, as in ``columns.parquet``.
 
     Returns:
         ``{"lines": n, "counters": {message: [[n, at], …]}, "stage": str | None, "errors": [{"signature", "category",
-        "title", "text", "at"}]}``; counters in the order of the lines; ``at`` in ns UTC, None where a line has no time.
+        "title", "text", "at"}]}``; counters in the order of the lines; ``at`` in ns UTC, None if a line has no time.
     """
     if parsed.columns is None or parsed.uniques is None:
         return {"lines": 0, "counters": {}, "stage": None, "errors": []}
@@ -61,7 +61,9 @@ def _counters(
 
 
 def _stage(uniques: pl.DataFrame, columns: pl.DataFrame, counted_at: int) -> str | None:
-    """The stage at the end of the range: what the last marker begins; training where it ends one, or steps follow."""
+    """The stage at the end of the range: the stage that the last marker begins; training if it ends one, or if steps
+    follow.
+    """
     marked = stages.mark(uniques)
     last = columns.join(marked, on="masked").sort("line").tail(1)
     if last.is_empty():

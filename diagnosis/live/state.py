@@ -1,6 +1,6 @@
-"""What is known of a running job: its counters, its beat, its stage, its sources. Plain JSON of bounded size.
+"""The state of a running job: its counters, its step time, its stage, its sources. Plain JSON of bounded size.
 
-All times are seconds on the clock of the site: a hang is silence, and silence has no stamp of its own.
+All times are seconds on the clock of the site: a hang is silence, and silence has no stamp.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
-#: Counters and sources that are remembered of one job.
+#: Maximum number of stored counters and sources of one job.
 MOST_COUNTERS: Final = 64
 MOST_SOURCES: Final = 4_096
-#: Step times that are remembered.
+#: Maximum number of stored step times.
 MOST_STEPS: Final = 128
-#: Errors that are remembered.
+#: Maximum number of stored errors.
 MOST_ERRORS: Final = 20
 
 type State = dict[str, Any]
 
 
 def new_state(now: float) -> State:
-    """The state of a job of which nothing has been read."""
+    """The state of a job before anything was read."""
     return {
         "since": now,
         "sources": {},
@@ -66,7 +66,7 @@ def step_s(state: Mapping[str, Any]) -> float | None:
 def _count(state: State, key: str, said: Sequence[Sequence[int | None]], now: float) -> bool:
     """Whether the counter grew. The counter with most advances leads: its numbers are the job's iterations.
 
-    A step's seconds are those between the stamps of its lines; without stamps, those between two looks.
+    A step's seconds are those between the stamps of its lines; without stamps, those between two readings.
     """
     known = state["counters"].get(key)
     if known is None:
@@ -98,7 +98,7 @@ def _count(state: State, key: str, said: Sequence[Sequence[int | None]], now: fl
 
 
 def _advance(state: State, now: float) -> None:
-    """Progress was made: the pause before it is one that this stage may take."""
+    """Progress was made: the pause before it is allowed in this stage."""
     if state["advanced_at"] is not None:
         stage = state["stage"] or "training"
         pause = now - state["advanced_at"]

@@ -1,12 +1,12 @@
-"""From groups to culprits: who is everybody waiting for?
+"""From groups to culprits: the ranks that the others wait for.
 
-A hung job is a wait-for graph. Ranks that wait for nobody are where the hang begins. In order:
+A hung job is a wait-for graph. The hang begins at ranks that wait for nobody. In order:
 
 1. outliers that do not communicate (data loader, storage, kernel): they wait for no peer;
 2. ranks that have no process although their peers have one;
-3. outliers in code that no rule knows, if it may not be a wait;
-4. outliers that wait for their own GPU;
-5. where all communicate, the end of the chain of waits (:mod:`diagnosis.stacks.waitgraph`).
+3. outliers in unknown code, if it cannot be a wait;
+4. outliers that wait for their own GPU; 5. if all communicate, the end of the chain of waits
+   (:mod:`diagnosis.stacks.waitgraph`).
 
 ByteRobust stops at the outliers and evicts their group; this step orders them, and the group is still evicted.
 """
@@ -23,14 +23,14 @@ from diagnosis.stacks.waitgraph import ends_of_chains, held_up
 from diagnosis.stacks.waits import COMM, COMPUTE, DEVICE, HOST, LOCAL
 
 _SCORE = {HOST: 0.92, COMPUTE: 0.88, LOCAL: 0.8, DEVICE: 0.72}
-#: Missing ranks are named only while most of the job is there; beyond this share the upload is incomplete instead.
+#: Missing ranks are named only if most of the job is there; beyond this share the upload is incomplete.
 MISSING_SHARE = 0.34
 
 
 @dataclass(frozen=True, slots=True)
 class Blame:
     """``ranks`` accused, best first, with score in [0, 1] and reason; ``outliers`` all that differ from the dominant
-    groups; ``reason`` the sentence; ``rule`` what decided."""
+    groups; ``reason`` the sentence; ``rule`` the rule that decided."""
 
     ranks: tuple[int, ...]
     scores: Mapping[int, float]
@@ -88,11 +88,10 @@ def blame(
 
 
 def _odd(scene: Scene) -> list[Group]:
-    """Groups that are not dominant, and dominant ones that do not wait for peers while others do.
-
-    A failed switch or file system stops a quarter of the ranks and more: their number does not make them healthy. Of
-    a large group that waits for its GPU this is less certain, for the GPU may itself wait in a collective; it stands
-    out only where nothing else does.
+    """Groups that are not dominant, and dominant ones that do not wait for peers while others do. A failed switch or
+    file system stops a quarter of the ranks or more: a large number does not prove them healthy. For a large group that
+    waits for its GPU this is less certain, because the GPU may itself wait in a collective; it is an outlier only if no
+    other group is.
     """
     total = scene.total
     communicating = sum(len(g.ranks) for g in scene.groups if g.activity.kind == COMM)
@@ -148,7 +147,7 @@ def _tier(scene: Scene, kinds: set[str], rule: str, clause: str) -> Blame | None
     chosen.sort(key=lambda g: (-_SCORE[g.activity.kind], len(g.ranks), g.ranks))
     ranks = [r for g in chosen for r in g.ranks]
     if kinds == {LOCAL}:
-        # Unknown code may be an unknown wait. A culprit holds up the rest of its tensor group; a waiting group stays
+        # Unknown code may be an unknown wait. A culprit blocks the rest of its tensor group; a waiting group stays
         # together.
         blocking = held_up(scene.groups, scene.layout, ranks)
         chosen = [g for g in chosen if blocking.intersection(g.ranks)] or chosen
@@ -166,7 +165,7 @@ def _tier(scene: Scene, kinds: set[str], rule: str, clause: str) -> Blame | None
 
 
 def _meanwhile(groups: Sequence[Group], chosen: Sequence[Group]) -> str:
-    """What the others wait in, in words."""
+    """The call in which the others wait, in words."""
     waiting = [g for g in groups if g.activity.kind == COMM and g not in chosen]
     if not waiting:
         return ""
@@ -179,7 +178,7 @@ def _meanwhile(groups: Sequence[Group], chosen: Sequence[Group]) -> str:
 
 
 def who(ranks: Iterable[int]) -> str:
-    """``rank 3``, ``ranks 0-3/7`` or, where the list would be long, ``119 ranks``."""
+    """``rank 3``, ``ranks 0-3/7`` or, if the list is long, ``119 ranks``."""
     named = sorted(set(ranks))
     folded = fold(named)
     if len(named) == 1:
@@ -207,7 +206,7 @@ def _all_equal(scene: Scene) -> Blame | None:
 
 
 def _chains(scene: Scene) -> Blame | None:
-    """Everybody communicates: the chain of waits ends in a small set, or runs in a circle that a minority broke."""
+    """All ranks communicate: the chain of waits ends in a small set, or is a circle that a minority broke."""
     ends = ends_of_chains(scene.groups, scene.layout, scene.outliers, scene.failed)
     if ends.unread:
         told = f"All readable ranks wait; the chain of waits ends at rank {fold(ends.unread)}, whose dump failed."
@@ -240,7 +239,7 @@ def _chains(scene: Scene) -> Blame | None:
     return accuse([r for g in odd for r in g.ranks], 0.68, why, scene, told, "mismatch")
 
 
-#: First answer wins; the last rule always answers.
+#: The first rule with an answer decides; the last rule always answers.
 _RULES: tuple[Callable[[Scene], Blame | None], ...] = (
     _incomparable, _busy, _gone, _local, _device, _empty, _all_equal, _chains,
 )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Many processes' dumps in one text: prefixes, headings, rules and several formats, told apart line by line.
+"""Separates many processes' dumps in one text, line by line: prefixes, headings, rules and several formats.
 
 ``pdsh`` and ``srun --label`` put ``host: `` or ``task: `` before every line and interleave hosts freely, so each
-label has its own reader. Streaming: what is kept is the dumps, not the text.
+label has its own reader. Streaming: only the dumps are kept, not the text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Reader(Protocol):
     def finish(self) -> list[Dump]: ...
 
 
-#: name, first line of a process, reader. Order matters only where two could match one line; none do.
+#: name, first line of a process, reader. The order does not matter, because no line matches two.
 FORMATS: tuple[tuple[str, tuple[re.Pattern[str], ...], type[Reader]], ...] = (
     (
         "py-spy",
@@ -49,7 +49,7 @@ FORMATS: tuple[tuple[str, tuple[re.Pattern[str], ...], type[Reader]], ...] = (
 
 
 def format_of(line: str) -> str | None:
-    """Which format begins a process or a thread with this line."""
+    """The format that begins a process or a thread with this line."""
     return next((name for name, starts, _ in FORMATS if any(p.match(line) for p in starts)), None)
 
 
@@ -102,7 +102,7 @@ class _Section:
         if not found:
             return False
         self._flush()
-        # A host heading holds for all ranks below it; a rank heading for its process alone.
+        # A host heading applies to all ranks below it; a rank heading only to its process.
         self.header = found if "path" in found else {k: v for k, v in self.header.items() if k == "node"} | found
         return True
 
@@ -154,8 +154,7 @@ def read_text(lines: Iterator[str]) -> tuple[list[Dump], dict[str, int], int]:
 
 
 def _mark_cut(dump: Dump, *, cut: bool) -> None:
-    """A last process whose main thread was the thread being written, and does not reach back to the program's
-    beginning."""
+    """Marks a last process whose main thread was being written and does not reach the beginning of the program."""
     main = dump.main()
     unfinished = main is not None and main is dump.threads[-1] and not main.begins
     if cut or unfinished or main is None or not main.frames:

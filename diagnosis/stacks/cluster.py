@@ -1,4 +1,4 @@
-"""Grouping equal stacks, telling the dominant groups from the outliers (ByteRobust, section 5.1).
+"""Groups equal stacks and separates the dominant groups from the outliers (ByteRobust, section 5.1).
 
 Under one silent fault most healthy machines show the same stacks. Two ranks are equal when their compared frames are
 (function and base name of the file, see :func:`~diagnosis.stacks.stack_frames.comparable`).
@@ -13,7 +13,7 @@ from diagnosis.stacks.identify import Process
 from diagnosis.stacks.stack_frames import FAILED, OK, Frame, comparable
 from diagnosis.stacks.waits import COMM, Activity, activity, call_site
 
-#: A group is dominant from this share of the compared ranks on; the largest always is, if it has company.
+#: A group is dominant from this share of the compared ranks; the largest always is, if it has more than one rank.
 DOMINANT_SHARE = 0.25
 
 
@@ -75,7 +75,7 @@ def group(processes: Iterable[Process]) -> tuple[list[Group], list[int], list[in
         ]
         whole = max(like, key=lambda g: len(g.ranks), default=None)
         if whole is None and is_outer:
-            failed.append(rank)  # what it does is in the part that is missing
+            failed.append(rank)  # its activity is in the missing part
         else:
             (whole or groups.setdefault(key, Group(key, working, activity(working)))).ranks.append(rank)
     ordered = sorted(_merge(groups), key=lambda g: (-len(g.ranks), min(g.ranks), g.key))
@@ -93,8 +93,9 @@ def _is_part(part: list[str], whole: list[str], *, is_outer: bool) -> bool:
 
 
 def _merge(groups: dict[tuple[str, ...], Group]) -> list[Group]:
-    """A stack that only goes deeper than another one which already communicates is at the same point, a moment
-    earlier or later."""
+    """Joins a stack to another one that communicates if it is only deeper: both are at the same point, slightly earlier
+    or later.
+    """
     kept: dict[tuple[str, ...], Group] = {}
     for key in sorted(groups, key=lambda k: (len(k), k)):
         mine = groups[key]
@@ -127,7 +128,7 @@ def icicle(groups: Sequence[Group]) -> Node:
 
 
 def icicle_rows(root: Node, *, limit: int = 2000) -> list[dict[str, object]]:
-    """The icicle as rows ``{id, parent, label, value, ranks, lacks}``, parents first: what a chart draws.
+    """The icicle as rows ``{id, parent, label, value, ranks, lacks}``, parents first, for a chart.
 
     ``ranks`` and ``lacks`` are folded (``0-2/5-7`` have the frame, ``3-4`` reached its parent but lack it).
     """

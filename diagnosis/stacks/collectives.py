@@ -1,13 +1,13 @@
-"""Who is missing from which collective: Flight Recorder dumps and watchdog counters of all ranks, compared.
+"""Compares Flight Recorder dumps and watchdog counters of all ranks: who is missing in which collective.
 
 Two signals (found on labelled dumps, see ``docs/stacks.md``):
 
 * host-stuck: peers of its group have scheduled a collective, this rank has not, and it waits in none itself;
-* device-stuck: the last collective that it *completed* lies behind its group's, though its host went on (pipeline
-groups apart:
+* device-stuck: the last collective that it *completed* is behind its group's, although its host continued (except
+* pipeline groups:
   their counters mix sends and receives).
 
-A third needs no counter: two ranks that give one sequence number to different collectives are mismatched.
+The third needs no counter: two ranks with one sequence number for different collectives are mismatched.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNEVEN = ("all_to_all", "alltoall")
 
 @dataclass(slots=True)
 class State:
-    """One rank in one process group. Counters are -1 where unknown."""
+    """One rank in one process group. Counters are -1 if unknown."""
 
     rank: int
     group: str
@@ -145,7 +145,7 @@ def _device(label: str, members: Mapping[int, State], verdict: Verdict) -> None:
         return
     best = max(done.values())
     for rank, seq in sorted(done.items()):
-        # A rank whose host never came to the collective is late, not stuck on its device.
+        # A rank whose host never reached the collective is late, not stuck on its device.
         if seq < best and members[rank].enqueued >= best:
             entry = next((e for e in members[rank].open if e["seq"] == seq + 1 and not e["p2p"]), None)
             op = f" ({entry['op']})" if entry else ""

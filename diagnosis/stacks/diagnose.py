@@ -1,4 +1,4 @@
-"""All stack evidence of one job in, the report's ``stacks`` object out."""
+"""Makes the report's ``stacks`` object from all stack evidence of one job."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ def diagnose_stacks(
     protocol: Iterable[Any] = (),
     on_stage: OnStage = silent,
 ) -> dict[str, Any]:
-    """Compare all ranks' stacks and name who the others wait for.
+    """Compare all ranks' stacks and name the ranks that the others wait for.
 
     :param parsed: artifacts of kind STACK; layouts and other kinds among them are used for names and sizes.
-    :param layout: ``{"tp": 2, "pp": 4, "dp": 4, "order": "tp-dp-pp"}`` or a whole layout file; wins over all that is
-        found.
-    :param inventory: rows ``{node, …}`` or ``{node: …}``: names by which nodes are recognised in paths.
-    :param protocol: what watchdog lines in the logs tell of each rank and process group: objects with ``rank, group,
+    :param layout: ``{"tp": 2, "pp": 4, "dp": 4, "order": "tp-dp-pp"}`` or a whole layout file; outranks every other
+    source. :param inventory: rows ``{node, …}`` or ``{node: …}``: names by which nodes are recognised in paths. :param
+    protocol: the state of each rank and process group from watchdog lines in the logs: objects with ``rank, group,
         seq, op, enqueued, completed`` (``diagnosis.logs.protocol.State``).
     :returns: the report's ``stacks`` object plus ``suspects`` for the fusion; ``{}`` without stack evidence.
         Deterministic.
@@ -97,7 +96,7 @@ def _say_unnamed(trainers: Sequence[Process], notes: list[str]) -> None:
 def _nodes_of(
     trainers: Sequence[Process], recorders: Iterable[tuple[int, str | None, str]], plan: Layout
 ) -> dict[int, str]:
-    """Node of each rank; of a rank without a dump, the node whose dumped ranks lie around it."""
+    """Node of each rank; of a rank without a dump, the node of the dumped ranks around it."""
     told = {p.rank: p.node for p in trainers if p.rank is not None and p.node} | dict(plan.node_of)
     told |= {rank: node for rank, node, _ in recorders if node}
     on: dict[str, list[int]] = {}
@@ -185,7 +184,7 @@ def _collectives(found: Findings, states: Sequence[collectives.State], dumped: S
             found.accuse(rank, None, 0.7, "wrote no Flight Recorder dump although its peers did", "flight_recorder")
     for rank, reason in verdict.ranks.items():
         score = 0.9 if rank in verdict.device or rank in verdict.host else 0.8
-        # Watchdog lines come from the logs, where they have been weighed already.
+        # Watchdog lines come from the logs, which already weighed them.
         source, weight = ("flight_recorder", 1.0) if dumped else ("watchdog", 0.7)
         found.accuse(rank, None, weight * score, reason, source)
     found.collectives = verdict

@@ -1,4 +1,4 @@
-"""One stack artifact in, one :class:`~diagnosis.model.Parsed` out."""
+"""Reads one stack artifact into one :class:`~diagnosis.model.Parsed`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from diagnosis.model import Kind, Parsed, ParseHints
 from diagnosis.stacks import bundles, flight_recorder, prefixes, pyspy, ras, unpickle
 from diagnosis.stacks.stack_frames import EMPTY, OK, TRUNCATED, Dump, Table
 
-#: JSON dumps and Flight Recorder pickles are read whole; a full ring buffer of a large job stays far below this.
+#: JSON dumps and Flight Recorder pickles are read as a whole; a full ring buffer of a large job is far below this.
 MAX_WHOLE_BYTES = 256 * 1024 * 1024
 _STACK_NAME = re.compile(
     r"(?:^|/)(?:[^/]*(?:stack|py-?spy|backtrace|flight|nccl_trace|fr_trace|_dump_)[^/]*)(?:/|$)", re.IGNORECASE
@@ -24,7 +24,7 @@ _STACK_NAME = re.compile(
 _RANK_NAME = re.compile(r"rank[-_]?\d+[^/]*$", re.IGNORECASE)
 _PICKLE = re.compile(rb"^\x80[\x02-\x05]")
 _WHOLE_JSON = re.compile(rb"^\xef?\xbb?\xbf?\s*\[\s*\{|^\xff\xfe|^\xfe\xff")
-_HEAD_LINES = 8  # a few warnings of sudo or ptrace may stand before the dump, a page of prose or of log may not
+_HEAD_LINES = 8  # a few warnings of sudo or ptrace may precede the dump, but not a page of prose or of log
 
 
 def _text(head: bytes) -> str:
@@ -36,7 +36,7 @@ def _text(head: bytes) -> str:
 def sniff(head: bytes, path: str) -> str | None:
     """The stack format that ``head`` (the first kilobytes of ``path``) begins, or None.
 
-    A training log may *contain* a faulthandler dump; it is a stack artifact only where the dump begins the file.
+    A training log may *contain* a faulthandler dump; it is a stack artifact only if the dump begins the file.
     """
     if _PICKLE.match(head):
         return "flight_recorder"
@@ -65,7 +65,7 @@ def sniff(head: bytes, path: str) -> str | None:
         if name == "py-spy json" and '"frames"' not in text:
             continue
         if name and not _looks_logged(lines[:at]):
-            # the last words of a process that died, where its output stands: the log engine reads them
+            # the last lines of a process that died, in its output: the log engine reads them
             is_death = line.startswith("Fatal Python error") and not _STACK_NAME.search(path)
             return None if is_death else name
     return None
@@ -79,7 +79,7 @@ def _looks_logged(lines: list[str]) -> bool:
 
 
 class _Counting(io.RawIOBase):
-    """Counts and digests what passes, so that the artifact is read once."""
+    """Counts and digests the bytes, so that the artifact is read once."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -113,7 +113,7 @@ def _lines(stream: io.BufferedReader[_Counting], seen: list[int]) -> Iterator[st
             fresh = text.endswith("\n")
     finally:
         if wide:
-            source.detach()  # a text wrapper closes what it wraps when it goes
+            source.detach()  # a text wrapper closes its stream when it is deleted
 
 
 _SPOKEN = {
@@ -125,7 +125,7 @@ _SPOKEN = {
 
 
 def _structured(kind: str, whole: bytes) -> dict[str, object]:
-    """:raises ValueError: what is wrong, as the end of a sentence."""
+    """:raises ValueError: the error, as the end of a sentence."""
     if len(whole) > MAX_WHOLE_BYTES:
         raise ValueError(f"it is larger than {MAX_WHOLE_BYTES >> 20} MB, which no ring buffer is")
     if kind == "flight_recorder":
@@ -147,7 +147,7 @@ def _json_dumps(text: str) -> list[Dump]:
 
 
 def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
-    """Read one artifact of stack evidence, whatever its format. Never raises on bad content.
+    """Read one artifact of stack evidence in any format. Never raises on bad content.
 
     ``facts`` holds ``format``, the interned dumps of :meth:`~diagnosis.stacks.stack_frames.Table.facts`, or
     ``flight_recorder``/``ras``. Time and memory are linear in the *distinct* stacks plus one row a thread.
@@ -193,7 +193,7 @@ def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> P
         if strange:
             notes.append(f"{strange} line(s) belong to no stack and were left out.")
     while buffered.read(1 << 20):
-        pass  # the digest is of all bytes, also of those that were not needed
+        pass  # the digest covers all bytes, also those that were not needed
     facts["format"] = kind
     if dumps:
         facts |= Table().facts(dumps)

@@ -1,4 +1,4 @@
-"""What surrounds the stacks: the layout, the nodes' names, and whose job the dumps are."""
+"""The context of the stacks: the layout, the nodes' names, and the job of the dumps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def find_layout(
     told = {k: v for k, v in dict(given or {}).items() if v not in (None, "", 0)}
     for source, data in [("given", told), *(("layout file", f) for f in files)]:
         if data:
-            # What a caller gives seldom holds the nodes and process ids that a file lists beside the same sizes.
+            # A caller's layout rarely has the nodes and process ids that a file with the same sizes lists.
             beside = {k: next((f[k] for f in files if f.get(k)), None) for k in ("ranks", "world_size")}
             beside["world_size"] = beside["world_size"] or world_size
             whole = {**{k: v for k, v in beside.items() if v}, **{k: v for k, v in data.items() if v}}
@@ -49,8 +49,9 @@ def find_layout(
 
 
 def _printed(parsed: Iterable[Parsed], *, limit: int = 400) -> list[str]:
-    """Log lines that speak of parallel sizes, one a distinct message, from the tables of unique messages. Few
-    artifacts suffice: every rank prints the same configuration, or rank 0 alone does."""
+    """Log lines with parallel sizes, one a distinct message, from the tables of unique messages. A few artifacts are
+    enough: every rank prints the same configuration, or only rank 0 does.
+    """
     import polars as pl  # noqa: PLC0415 (web processes import this package and never read tables)
 
     found: list[str] = []
@@ -88,7 +89,9 @@ def node_names(
 
 
 def one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
-    """Dumps of two jobs in one upload: the same rank on two nodes at once. The larger job is kept, and that is said."""
+    """Dumps of two jobs in one upload: the same rank on two nodes at once. The larger job is kept, and a note says
+    so.
+    """
     double = _shared(trainers)
     if not double:
         return trainers
@@ -128,14 +131,15 @@ def _shared(trainers: Iterable[Process]) -> set[tuple[int, int]]:
 
 
 def with_world(plan: Layout, trainers: Sequence[Process], recorded: Sequence[int] = ()) -> Layout:
-    """Fill in the world size from the dumps where nothing told it; a gap at the end cannot be seen then."""
+    """Take the world size from the dumps if nothing states it; missing ranks at the end are then not noticed."""
     ranks = [p.rank for p in trainers if p.rank is not None] + list(recorded)
     highest = max(ranks, default=-1) + 1
     if plan.world_size and highest <= plan.world_size:
         return plan
     per_node = Counter(p.node for p in trainers if p.node and p.rank is not None and p.round == 0)
     size = max(highest, max(per_node.values()) * len(per_node)) if per_node else highest
-    size = size if size <= numbers.MOST_RANKS else highest  # one full node among very many is no measure of the others
+    # one full node among very many does not represent the others
+    size = size if size <= numbers.MOST_RANKS else highest
     if plan.problems or not plan.sizes:
         return replace(plan, world_size=size or None)
     problems: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Over-eviction: the parallel group that explains the outliers best (ByteRobust, section 5.1, figure 7).
 
-One faulty rank stalls its whole group, so the machines of the group that the outliers share are evicted together: a
-few healthy machines more, hours of searching less.
+One faulty rank stalls its whole group, so the machines of the group that the outliers share are evicted together: this
+costs a few healthy machines and saves hours of searching.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Candidate:
 
     @property
     def score(self) -> float:
-        """In [0, 1]: coverage tempered by precision, for display; the choice is made by :attr:`order`."""
+        """In [0, 1]: coverage reduced by low precision, for display; the choice is made by :attr:`order`."""
         return round(self.coverage * (0.5 + 0.5 * self.precision), 4)
 
 

@@ -1,9 +1,9 @@
 """PyTorch Flight Recorder: the collectives that each rank scheduled, started and completed (torch >= 2.5, pickle and
 JSON).
 
-A ring buffer may hold thousands of entries a rank; of each process group only what a diagnosis needs is kept: the
-counters and the entries that are not complete. ``pg_status`` is keyed by a local id that differs between ranks,
-``pg_config`` by the group's name; entries hold both and join them.
+A ring buffer may hold thousands of entries a rank; of each process group only the counters and the incomplete entries
+are kept. ``pg_status`` is keyed by a local id that differs between ranks, ``pg_config`` by the group's name; entries
+hold both and join them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 from diagnosis.stacks import unpickle
 
-#: Entries kept for one group of one rank: the oldest that are open tell where it hangs, the newest how far its host
-#: came.
+#: Number of entries kept for one group of one rank: the oldest open ones show the hang, the newest the progress of its
+#: host.
 KEEP = 64
 _NUMBERS = re.compile(r"\d+")
 

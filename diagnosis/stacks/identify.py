@@ -1,7 +1,5 @@
-"""Whose dump is it? Rank, node, role and round of each process, from names, headings, labels, command lines and the
-layout.
-
-No tool writes the rank into its dump, so it is put together from what surrounds it; ``how`` keeps the way for the
+"""Identifies dumps: rank, node, role and round of each process, from names, headings, labels, command lines and the
+layout. No tool writes the rank into its dump, so it comes from these sources; ``how`` records the source for the
 reader.
 """
 
@@ -50,7 +48,7 @@ _RAY = re.compile(r"\bray::")
 
 @dataclass(slots=True)
 class Process:
-    """One dump with its identity. ``rank`` is global, None where nothing tells it; ``round`` counts from 0."""
+    """One dump with its identity. ``rank`` is global, None if unknown; ``round`` counts from 0."""
 
     dump: Dump
     path: str
@@ -63,7 +61,7 @@ class Process:
 
 @dataclass(slots=True)
 class Census:
-    """All processes of one upload. ``notes`` are sentences about what had to be assumed or looks wrong."""
+    """All processes of one upload. ``notes`` are sentences about assumptions and errors."""
 
     processes: list[Process]
     rounds: int
@@ -105,7 +103,9 @@ def _stem(path: str) -> str:
 
 
 def _node_from(path: str, known: dict[str, str]) -> tuple[str | None, str]:
-    """A node's name in the path: one the inventory knows, else a directory or a file named after nothing else."""
+    """A node's name in the path: one the inventory knows, else a directory or a file whose name has no other
+    meaning.
+    """
     parts = path.split("/")
     for part in reversed(parts):
         for token in (part, *re.split(r"[_]", _stem(part)), _PREFIX.sub("", _stem(part)), _stem(part)):
@@ -161,13 +161,13 @@ def _rank_from(path: str, *, has_pids: bool = False) -> int | None:
 
 
 def named_after_pids(paths: Iterable[str], layout: Layout) -> bool:
-    """Whether files named by a bare number bear process ids: the numbers are far beyond any rank."""
+    """Whether files named by a number have process ids: the numbers are far beyond any rank."""
     bare = [number for path in set(paths) if (number := numbers.whole(_stem(path))) is not None]
     return max(bare, default=0) >= max(layout.world_size or 0, 2 * len(bare) + 64)
 
 
 def host_directories(paths: Iterable[str]) -> set[str]:
-    """Top directories that look like hosts, where an upload has several of them; one alone may be the job's."""
+    """Top directories that look like hosts, if an upload has several of them; a single one may be the job's."""
     tops = {path.split("/")[0] for path in paths if "/" in path}
     hosts = {t for t in tops if re.search(r"\d", t) and not _GENERIC.match(t) and not _ROUND.search(t)}
     hosts = {t for t in hosts if not _TIMED.match(t) and not _RANK.fullmatch(t)}
@@ -175,7 +175,9 @@ def host_directories(paths: Iterable[str]) -> set[str]:
 
 
 def _round_key(path: str) -> str:
-    """The part of a path that tells rounds apart: a directory ``round-3`` or a time, or a suffix of the file's name."""
+    """The part of a path that distinguishes rounds: a directory ``round-3`` or a time, or a suffix of the file's
+    name.
+    """
     for part in path.split("/")[:-1]:
         if (_ROUND.search(part) and not _RANK.fullmatch(part)) or _TIMED.match(part):
             return part
@@ -188,7 +190,7 @@ def _round_key(path: str) -> str:
 
 
 def rank_and_node(path: str, layout: Layout, known_nodes: Iterable[str] = ()) -> tuple[int | None, str | None]:
-    """Rank and node that a path tells, for artifacts that hold one rank (Flight Recorder dumps)."""
+    """Rank and node from a path, for artifacts that hold one rank (Flight Recorder dumps)."""
     known = {n.lower(): n for n in (*known_nodes, *layout.node_of.values())}
     rank, node = _rank_from(path), _node_from(path, known)[0]
     if rank is not None and _NAMED_RANK.search(_stem(path)) and node:  # the name counts ranks of its node
@@ -275,7 +277,7 @@ def _local_to_global(found: list[Process], layout: Layout, notes: list[str]) -> 
     for p in trainers:
         lowest[p.node or ""] = min(p.rank or 0, lowest.get(p.node or "", 1 << 30))
     if sum(low == 0 for low in lowest.values()) < 0.8 * len(lowest):
-        return  # ranks seen on two nodes that do not count from 0: two jobs, or a job that moved; said elsewhere
+        return  # ranks seen on two nodes that do not count from 0: two jobs, or a job that moved; reported elsewhere
     nodes = sorted({p.node or "" for p in trainers}, key=numbers.natural)
     place = _slots(layout, nodes, per_node)
     for p in found:
@@ -291,7 +293,7 @@ def _local_to_global(found: list[Process], layout: Layout, notes: list[str]) -> 
 
 
 def _slots(layout: Layout, nodes: Sequence[str], per_node: int) -> dict[str, Sequence[int]]:
-    """Each node's ranks: as the layout tells, else ``per_node`` in order of nodes. O(nodes), however many that is."""
+    """Each node's ranks: from the layout, else ``per_node`` in order of nodes. O(nodes)."""
     told: dict[str, list[int]] = defaultdict(list)
     for rank, node in sorted(layout.node_of.items()):
         told[node].append(rank)
@@ -324,7 +326,7 @@ def _by_position(found: list[Process], layout: Layout, notes: list[str]) -> None
             continue
         pids = [p.dump.pid for p in members if p.dump.pid is not None]
         ends = max(pids) - min(pids) + 1 if pids else 0
-        if pids and ends == len(slots):  # consecutive ids with a gap: the gap is the process that is gone
+        if pids and ends == len(slots):  # consecutive ids with a gap: the gap is the missing process
             for p in members:
                 if p.rank is None and p.dump.pid is not None:
                     p.rank, p.how = slots[p.dump.pid - min(pids)], "process ids"
@@ -348,8 +350,7 @@ _BETTER = {OK: 0, "truncated": 1, FAILED: 2, "empty": 3}
 
 
 def _rounds(found: list[Process]) -> tuple[list[Process], int]:
-    """The same process dumped twice in one round counts once (text beside JSON); dumped again, it is a further
-    round."""
+    """The same process dumped twice in one round (text and JSON) counts once; dumped again, it is another round."""
     seen: dict[tuple[int, str, int | None, str | None, int | None], list[Process]] = defaultdict(list)
     for p in found:
         seen[p.round, p.role, p.rank, p.node, p.dump.pid if p.role != TRAINER or p.rank is None else None].append(p)

@@ -1,8 +1,8 @@
-"""Which ranks form which parallel group: sizes, order, and where they come from.
+"""The parallel groups of ranks: sizes, order, and their sources.
 
 A rank is a mixed-radix number whose fastest digit is the first dimension of the order: with ``tp-dp-pp`` the ranks
-of a tensor group are neighbours and a pipeline group is spread over the whole job. Orders differ between frameworks,
-so the order is always reported, and asked for when nothing tells it.
+of a tensor group are neighbours and a pipeline group is spread over the whole job. Orders differ between frameworks, so
+the order is always reported, and requested if unknown.
 """
 
 from __future__ import annotations
@@ -93,9 +93,8 @@ _TP_PP_DP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Sizes per dimension (only those above 1 need be present), the order, and per-rank facts where they were given.
-
-    ``problems`` are sentences for a reader; a layout with problems gives no groups. ``assumed`` says what was not told.
+    """Sizes per dimension (only those above 1 need be present), the order, and given facts of each rank. ``problems``
+    are sentences for a reader; a layout with problems gives no groups. ``assumed``: sentences about assumptions.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -108,7 +107,7 @@ class Layout:
     problems: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     source: str = ""
-    told: Mapping[str, Sequence[tuple[int, ...]]] = field(default_factory=dict)  # groups as the job itself named them
+    told: Mapping[str, Sequence[tuple[int, ...]]] = field(default_factory=dict)  # groups that the job itself states
 
     @property
     def known(self) -> bool:
@@ -134,7 +133,7 @@ class Layout:
         return {d: i for d, i in found.items() if d != "ep"}
 
     def groups(self, kind: str) -> list[tuple[int, ...]]:
-        """All groups of one kind, each sorted. O(world size). Empty where the layout is not known."""
+        """All groups of one kind, each sorted. O(world size). Empty if the layout is not known."""
         if not self.known or not self.world_size:
             return []
         if self.told and (kind in self.told or not self.sizes):
@@ -180,8 +179,9 @@ def build(
     rows: Sequence[Mapping[str, Any]] = (),
     expert_tp: int = 1,
 ) -> Layout:
-    """Check and complete a layout: the missing ``dp`` is what is left of the world size; numbers that do not
-    multiply are named."""
+    """Check and complete a layout: the missing ``dp`` is the rest of the world size; wrong products are reported with
+    their numbers.
+    """
     sizes = {d: n for d, n in sizes.items() if d in DIMENSIONS}
     problems: list[str] = []
     stated = {**sizes, "world size": world_size or 0, "etp": expert_tp}
@@ -279,7 +279,7 @@ def _flatten(data: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
 
 
 def from_text(text: str, *, world_size: int | None = None, framework: str = "", source: str = "log") -> Layout | None:
-    """The layout that a command line, a Megatron argument dump or a JSON/YAML/TOML configuration in a log tells, or
+    """The layout that a command line, a Megatron argument dump or a JSON/YAML/TOML configuration in a log states, or
     None.
 
     >>> from_text("--tensor-model-parallel-size 2 --pipeline-model-parallel-size 8", world_size=32).sizes

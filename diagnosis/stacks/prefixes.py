@@ -1,11 +1,11 @@
-"""What launchers and shells put around dumps: a prefix before every line, or a heading before every process."""
+"""Parts that launchers and shells add to dumps: a prefix before every line, or a heading before every process."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-#: Prefix of every line and what follows it. A label of digits is a task (a rank), any other a host.
+#: Prefix of every line and its rest. A label of digits is a task (a rank), any other is a host.
 _LABELS: tuple[re.Pattern[str], ...] = (
     re.compile(r"^\[pod/([^/\]\s]+)(?:/[^\]]*)?\] ?(.*)$"),  # kubectl logs --prefix
     re.compile(r"^\[(?:[^\]\s,]*@)?\d+,(\d+)\]<std\w+>:(?: (.*))?$"),  # mpirun --tag-output: job, rank
@@ -31,7 +31,7 @@ _ALONE = re.compile(rf"^{_NAME}(?: \(\d+\))?$")  # between rules: dshbak, clush 
 
 
 def label_pattern(head: Iterable[str]) -> re.Pattern[str] | None:
-    """The prefix that nine in ten lines of a sample bear, or None."""
+    """The prefix of nine in ten lines of a sample, or None."""
     seen = [line for line in head if line.strip()]
     for pattern in _LABELS:
         said = sum(bool((m := pattern.match(line)) and m[1] not in _NOT_LABELS) for line in seen)
@@ -41,9 +41,9 @@ def label_pattern(head: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def heading(line: str, *, after_rule: bool = False) -> dict[str, str]:
-    """What a line between processes names: ``path``, or ``rank`` and ``node``; empty where it is no heading."""
+    """The content of a line between processes: ``path``, or ``rank`` and ``node``; empty if it is no heading."""
     if m := _TAIL.match(line):
-        # `tail` prints paths; a loop over hosts in the same dress prints the host.
+        # `tail` prints paths; a loop over hosts in the same format prints the host.
         return {"node": m[1]} if "/" not in m[1] and "." not in m[1] else {"path": m[1]}
     if m := _SPEAKING.match(line):
         rank, node = _SAYS_RANK.search(m[1]), _SAYS_NODE.search(m[1])

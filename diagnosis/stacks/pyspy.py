@@ -17,9 +17,8 @@ FRAME = re.compile(r"^    (\S.*) \(([^()]+?)(?::(\d+))?\)\s*$")
 
 
 class TextReader:
-    """Feeds on lines of one process after another; :attr:`dumps` grows. Anything else is left to the caller.
-
-    :meth:`feed` answers whether the line was understood.
+    """Reads lines of one process after another into :attr:`dumps`. The caller handles other lines. :meth:`feed` returns
+    whether the line was understood.
     """
 
     def __init__(self) -> None:
@@ -107,7 +106,7 @@ def from_json(text: str) -> list[Dump]:
 
 
 def _line(value: Any) -> int | None:
-    """The line's number; 0 is what py-spy writes where it knows none."""
+    """The line's number; py-spy writes 0 if it is unknown."""
     return value if isinstance(value, int) and value else None
 
 

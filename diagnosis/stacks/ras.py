@@ -2,7 +2,7 @@
 counts.
 
 Ranks are counted within a communicator; only one of the job's size has global ranks. A mismatch in one snapshot is
-normal, for ranks are never at the same operation; counts that stand still over several snapshots are a hang.
+normal, because ranks are never at the same operation; counts that do not change over several snapshots are a hang.
 """
 
 from __future__ import annotations
@@ -50,9 +50,8 @@ def _comm(name: str) -> dict[str, Any]:
 
 
 def read_json(text: str) -> Report:
-    """JSON of ``ncclras -f json``; the comma that NCCL 2.28.9 leaves out of ``missing_ranks`` is put back.
-
-    :raises ValueError: not a RAS report even so.
+    """JSON of ``ncclras -f json``; the comma that NCCL 2.28.9 omits in ``missing_ranks`` is inserted. :raises
+    ValueError: not a RAS report.
     """
     try:
         data: Any = json.loads(text)
@@ -92,7 +91,7 @@ def read_json(text: str) -> Report:
 
 
 def _mapping(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """What ``row`` holds under ``key``; nothing where that is no object."""
+    """The object in ``row`` under ``key``; empty if it is no object."""
     held = row.get(key)
     return held if isinstance(held, Mapping) else {}
 
@@ -152,7 +151,7 @@ def read_text(text: str) -> Report:
 
 @dataclass(frozen=True, slots=True)
 class Accused:
-    """One place that RAS speaks of; ``rank`` is global or None."""
+    """One place in a RAS report; ``rank`` is global or None."""
 
     rank: int | None
     node: str
@@ -161,7 +160,9 @@ class Accused:
 
 
 def judge(snapshots: Sequence[Mapping[str, Any]], world_size: int | None) -> list[Accused]:
-    """Dead and silent ranks, and ranks behind whose counts stand still; best first. Linear in ranks times snapshots."""
+    """Dead and silent ranks, and ranks behind whose counts do not change; best first. Linear in ranks times
+    snapshots.
+    """
     found: dict[tuple[int | None, str, str], Accused] = {}
     last = snapshots[-1] if snapshots else {"comms": [], "dead": []}
     dead = {(p["node"], p.get("pid")) for p in last["dead"]}
@@ -203,13 +204,13 @@ def judge(snapshots: Sequence[Mapping[str, Any]], world_size: int | None) -> lis
 
 
 def _whole_job(last: Mapping[str, Any]) -> int:
-    """Size of the communicator that holds every process of the job; 0 where none does. Its ranks are the job's."""
+    """Size of the communicator that holds every process of the job; 0 if there is none. Its ranks are the job's."""
     places = [
         {(p["node"], p.get("pid"), p.get("gpu")) for p in (*c["places"].values(), *c["silent"]) if p.get("pid")}
         for c in last["comms"]
     ]
     everyone = set().union(*places)
-    # The text lists only places it speaks of, but sums up all GPUs that answered.
+    # The text lists only some places, but counts all GPUs that answered.
     total = last["gpus"] + len(last["dead"]) if last.get("gpus") else len(everyone)
     sizes = [
         c["size"]

@@ -1,4 +1,4 @@
-"""The category that a hang's stacks tell by what the accused ranks are doing (labels of ``stacks.waits``)."""
+"""The category of a hang from the activity of the accused ranks (labels of ``stacks.waits``)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from diagnosis.stacks.waits import COMM, COMPUTE, DEVICE, HOST, LOCAL, NOTHING
 
-#: What the accused do, and the cause that it means: their own words tell it.
+#: Words in the activity of the accused, and the cause that they show.
 BY_WHAT: Final = {
     "waiting for its data loader": "framework.dataloader",
     "reading or writing a checkpoint": "platform.storage.outage",
     "waiting for storage or the network": "platform.storage.outage",
 }
-#: Where no words tell it: the kind of what they do. A rank that stands in communication waits for others itself.
+#: Without such words: the kind of the activity. A rank in communication waits for others itself.
 BY_ACTIVITY: Final = {
     DEVICE: "hardware.gpu.kernel",
     COMPUTE: "hardware.host.stuck",
@@ -21,13 +21,13 @@ BY_ACTIVITY: Final = {
     LOCAL: "hardware.host.stuck",
     NOTHING: "hardware.host.stuck",
 }
-#: How much of the suspects' score the category gets: words tell more than a kind.
+#: The category's share of the suspects' score: words are better evidence than a kind.
 SURE_WHAT: Final = 0.75
 SURE_ACTIVITY: Final = 0.55
 
 
 def cause(stacks: Mapping[str, Any]) -> tuple[str, float] | None:
-    """The leaf and its probability; None where nobody is accused or all the accused only wait for others."""
+    """The leaf and its probability; None if nobody is accused or all the accused only wait for others."""
     accused = set(stacks.get("suspect_ranks") or ())
     if not accused:
         return None
@@ -45,6 +45,6 @@ def cause(stacks: Mapping[str, Any]) -> tuple[str, float] | None:
     for group in groups:
         if group.get("activity") in BY_ACTIVITY:
             return BY_ACTIVITY[str(group["activity"])], round(SURE_ACTIVITY * score, 4)
-    # a rank that stands in the same call as its peers and still holds them up was stopped in it
+    # a rank in the same call as its peers that still blocks them was stopped in it
     held = [g for g in groups if g.get("activity") == COMM]
     return ("hardware.host.stuck", round(0.5 * SURE_ACTIVITY * score, 4)) if held else None

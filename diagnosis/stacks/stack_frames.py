@@ -1,6 +1,6 @@
-"""Threads, processes and their frames: the one form into which every stack format is read.
+"""Threads, processes and their frames: the common form of all stack formats.
 
-A job's ranks mostly sit in the same few stacks, so :class:`Table` stores each distinct frame and each distinct stack
+A job's ranks mostly have the same few stacks, so :class:`Table` stores each distinct frame and each distinct stack
 once; a dump of 4,096 ranks then fits in the ``facts`` of one :class:`~diagnosis.model.Parsed` instead of tens of
 megabytes of text.
 """
@@ -60,10 +60,9 @@ def spoken(label: str) -> str:
 
 
 def comparable(frames: Iterable[Frame]) -> tuple[Frame, ...]:
-    """Drop what differs between ranks that do the same thing.
-
-    Native frames of a spinning wait are caught at a random place, so Python frames alone are compared when there are
-    any; of a purely native stack the nameless frames and the leaves inside libc and the driver are dropped.
+    """Drop differences between ranks with the same activity. Native frames of a spinning wait are at a random position,
+    so only Python frames are compared if there are any; of a purely native stack the nameless frames and the leaves
+    inside libc and the driver are dropped.
     """
     every = tuple(frames)
     python = tuple(f for f in every if not f.is_native)
@@ -78,7 +77,7 @@ def comparable(frames: Iterable[Frame]) -> tuple[Frame, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """One thread; ``frames`` innermost first, whatever the tool's own order was."""
+    """One thread; ``frames`` innermost first, for every order of the tool."""
 
     name: str
     tid: str
@@ -93,11 +92,11 @@ class Thread:
 
 @dataclass(slots=True)
 class Dump:
-    """One process at one moment.
+    """One process at one time.
 
-    ``label`` is the prefix of its lines in a bundle (``pdsh`` host, ``srun --label`` task), ``header`` what a
-    heading above it says (``rank``, ``node``); ``line`` where it begins in the artifact, 1-based. ``status`` is
-    ``ok``, ``failed`` (the tool could not read the process, which says nothing of the process), ``truncated`` or
+    ``label`` is the prefix of its lines in a bundle (``pdsh`` host, ``srun --label`` task), ``header`` the content of a
+    heading above it (``rank``, ``node``); ``line`` its first line in the artifact, 1-based. ``status`` is ``ok``,
+    ``failed`` (the tool could not read the process, which proves nothing about the process), ``truncated`` or
     ``empty``.
     """
 
@@ -126,10 +125,10 @@ class Dump:
         return self.threads[-1] if self.threads else None
 
     def working(self) -> tuple[Frame, ...]:
-        """Frames of what the process does: its main thread, continued in the autograd thread while that runs backward.
+        """Frames of the process's activity: its main thread, continued in the autograd thread while that runs backward.
 
         PyTorch runs the backward pass of CUDA tensors on a thread of the device; the main thread then shows only
-        ``_engine_run_backward``, and a collective called by a backward hook hides in the other thread.
+        ``_engine_run_backward``, and a collective called by a backward hook is in the other thread.
         """
         main = self.main()
         if main is None:

@@ -23,7 +23,7 @@ _SPOKEN = {"stacks": "stacks", "flight_recorder": "Flight Recorder", "watchdog":
 
 @dataclass(slots=True)
 class Accusation:
-    """What is held against one rank (or a node without a known rank), by kind of evidence."""
+    """The evidence against one rank (or a node without a known rank), by kind."""
 
     rank: int | None
     node: str | None
@@ -41,7 +41,7 @@ class Accusation:
 
 @dataclass(slots=True)
 class Findings:
-    """Everything known before it is put into words."""
+    """All findings before the sentences are made."""
 
     rounds: int = 1
     notes: list[str] = field(default_factory=list)
@@ -129,7 +129,7 @@ def to_report(found: Findings) -> dict[str, Any]:
 
 
 def _agreed(ranked: list[Accusation], notes: list[str]) -> list[Accusation]:
-    """Who is named: those that the strongest kind of evidence accuses. Disagreement is said, never smoothed over."""
+    """The accused: those of the strongest kind of evidence. Disagreements are reported."""
     by_source: dict[str, set[int]] = {}
     for a in ranked:
         for source, score in a.scores.items():
@@ -146,7 +146,7 @@ def _agreed(ranked: list[Accusation], notes: list[str]) -> list[Accusation]:
         return []
     best = ranked[0].score
     several = {a.rank for a in ranked if sum(s > 0 for s in a.scores.values()) > 1}
-    if several:  # ranks that two kinds of evidence accuse stand before those that one accuses
+    if several:  # ranks that two kinds of evidence accuse come before those that one accuses
         return [a for a in ranked if a.rank in several or a.score >= best - 0.02]
     return [a for a in ranked if a.score >= min(0.6, best - 0.2)]
 
@@ -179,14 +179,14 @@ def _reason(found: Findings) -> str:
 
 
 def _headline(reason: str, nodes: list[str]) -> str:
-    """The first clause of the reason, with the nodes: what stands above an incident."""
+    """The first clause of the reason, with the nodes: the title of an incident."""
     first = re.split(r"(?<=\w\))\.|[;.](?:\s|$)", reason, maxsplit=1)[0].rstrip(".")
     where = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
     return f"{first} ({where})." if where else f"{first}."
 
 
 def _say_rounds(found: Findings) -> None:
-    """Which ranks some rounds lack: rounds of different ranks are compared in what they share."""
+    """The ranks that are missing in some rounds: rounds are compared in their common ranks."""
     if found.rounds < 2:
         return
     seen: dict[int, set[int]] = {}

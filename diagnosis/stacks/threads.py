@@ -1,6 +1,6 @@
-"""What else is odd about an accused rank: its other threads and its child processes, compared with those of its peers.
+"""Compares the other threads and the child processes of an accused rank with those of its peers.
 
-A trainer that waits for its data loader is the symptom; the loader's own thread or worker shows where it began.
+A trainer that waits for its data loader is the symptom; the loader's own thread or worker shows the origin.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _names(process: Process) -> Iterable[tuple[str, Thread]]:
 
 
 def odd_threads(processes: Sequence[Process], ranks: Iterable[int], *, limit: int = 3) -> dict[int, list[str]]:
-    """Sentences by rank. A thread is odd where most of at least three ranks agree on another stack. Linear in
+    """Sentences by rank. A thread is odd if most of at least three ranks agree on another stack. Linear in
     threads."""
     wanted = set(ranks)
     seen: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
@@ -61,8 +61,9 @@ def odd_threads(processes: Sequence[Process], ranks: Iterable[int], *, limit: in
 
 
 def odd_workers(processes: Sequence[Process]) -> dict[int, str]:
-    """Ranks whose data-loader workers or checkpoint savers stand where no peer's do: used when the trainers show
-    nothing."""
+    """Ranks whose data-loader workers or checkpoint savers have a stack that no peer's have: used if the trainers show
+    nothing.
+    """
     found: dict[int, str] = {}
     for role, helper in ((LOADER, "data-loader worker"), (SAVER, "checkpoint process")):
         at: dict[tuple[str, ...], set[int]] = defaultdict(set)

@@ -1,9 +1,7 @@
-"""Reading a pickle without ever running it.
-
-A pickle is a program; ``pickle.load`` would run what a hostile upload asks for, and even an ``Unpickler`` whose
-``find_class`` refuses can be made to allocate gigabytes (memo indexes) or overflow the C stack (hashing nested
-tuples). So this is a machine of its own for the few instructions that PyTorch's Flight Recorder writes: containers,
-text, numbers, constants. Everything else, imports and calls above all, is refused by name.
+"""Reads a pickle without executing it. A pickle is a program; ``pickle.load`` would execute the code of a hostile
+upload. Even an ``Unpickler`` whose ``find_class`` refuses can be made to allocate gigabytes (memo indexes) or overflow
+the C stack (hashing nested tuples). So this is a separate interpreter for the few instructions that PyTorch's Flight
+Recorder writes: containers, text, numbers, constants. It rejects everything else by name, above all imports and calls.
 """
 
 from __future__ import annotations
@@ -13,15 +11,15 @@ from typing import Any, Final
 
 MAX_OPERATIONS: Final = 40_000_000
 MAX_DEPTH: Final = 64
-#: Values that a pickle may mean for each of its bytes. Rank 0's stack, written once, is referred to by each entry; more
-#: than this only grows where containers refer to containers.
+#: Maximum number of values of a pickle for each of its bytes. Each entry refers to rank 0's stack, which is written
+#: once; only containers that refer to containers give more than this.
 MOST_A_BYTE: Final = 64
 _ALLOWED: Final = 100_000
 _MARK: Final = object()
 
 
 class HostilePickle(ValueError):
-    """The pickle wants to import or call something."""
+    """The pickle contains an import or a call."""
 
 
 class BrokenPickle(ValueError):
@@ -56,7 +54,7 @@ class _Machine:
         self.at = 0
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
-        self.is_shared = False  # a container stands in more than one place
+        self.is_shared = False  # a container occurs in more than one place
         self.depth: dict[int, int] = {}  # id of a nested tuple -> how deeply tuples nest in it
         self.nested: list[tuple[Any, ...]] = []  # keeps those tuples alive, so that no id is used twice
 
@@ -128,7 +126,7 @@ def _forbidden(machine: _Machine, op: bytes) -> HostilePickle:
 
 
 def loads(data: bytes) -> Any:
-    """The plain value in ``data``. Linear in its bytes; allocates no more than its instructions say, and walking
+    """The plain value in ``data``. Linear in its bytes; allocates no more than its instructions state, and walking
     through the value is linear, too.
 
     :raises HostilePickle: an instruction that imports or calls.
@@ -183,8 +181,8 @@ def _get(m: _Machine, index: int) -> None:
 
 
 def _bounded(m: _Machine) -> Any:
-    """The result. Refused is one that holds itself, or whose shared containers unfold to very many values: two hundred
-    bytes can mean 2^40 of them, and whoever prints or stores that never ends. O(containers).
+    """The result. It is rejected if it contains itself, or if its shared containers expand to very many values: two
+    hundred bytes can mean 2^40 of them, and printing or storing them never ends. O(containers).
     """
     value = m.pop()
     if not m.is_shared:

@@ -1,7 +1,7 @@
-"""Several rounds of dumps: a hang stands still, a slow job moves (ByteRobust, section 5.1, fail-slow).
+"""Several rounds of dumps: a hung job does not move, a slow job does (ByteRobust, section 5.1, fail-slow).
 
-In each round the parallel group with the most outliers is flagged; the group flagged most often degrades the job.
-One round of a moving job proves nothing: somebody is always last.
+In each round the parallel group with the most outliers is flagged; the group flagged most often slows the job. One
+round of a moving job proves nothing: some rank is always last.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from diagnosis.stacks.cluster import Group, by_rank, fold, group
 from diagnosis.stacks.identify import Process
 from diagnosis.stacks.layout import Layout
 
-#: Share of ranks whose stack is the same in all rounds from which on the job stands still.
+#: Share of ranks with the same stack in all rounds from which the job is hung.
 STILL = 0.9
-#: Ranks listed of a job most of whose ranks have no dump.
+#: Number of ranks listed for a job if most of its ranks have no dump.
 MOST_LISTED = 4096
 
 
 @dataclass(slots=True)
 class Round:
-    """What one round shows. ``absent`` counts the ranks without a dump, ``missing`` lists them, of very many the
-    first.
+    """The findings of one round. ``absent`` counts the ranks without a dump, ``missing`` lists them (only the first
+    ones of very many).
     """
 
     groups: list[Group]
@@ -73,7 +73,7 @@ def _flag(one: Round, layout: Layout) -> evict.Candidate | None:
 
 
 def is_moving(rounds: Sequence[Round]) -> bool:
-    """Whether ranks changed their place between rounds."""
+    """Whether ranks changed their position between rounds."""
     if len(rounds) < 2:
         return False
     places = [{r: g.key for r, g in by_rank(one.groups).items()} for one in rounds]

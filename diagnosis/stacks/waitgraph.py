@@ -1,7 +1,7 @@
 """The wait-for graph between ranks that all communicate.
 
 A rank in a collective waits for the members of its group that are not in it; a rank in a point-to-point call waits
-for its pipeline neighbour. The strongly connected components without an edge out are where the waiting ends.
+for its pipeline neighbour. The chains of waits end in the strongly connected components without an outgoing edge.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from diagnosis.stacks.cluster import Group, by_rank
 from diagnosis.stacks.layout import Layout
 from diagnosis.stacks.waits import COMM
 
-#: Groups with more distinct stacks than this are no collective that somebody is missing from.
+#: Groups with more distinct stacks than this are no collective with a missing rank.
 _MAX_KEYS = 64
 
 
@@ -28,8 +28,9 @@ class Ends:
 
 
 def held_up(groups: Sequence[Group], layout: Layout, ranks: Iterable[int]) -> set[int]:
-    """Those of ``ranks`` for whom a rank of their own tensor group waits in a collective. Empty where no layout
-    tells."""
+    """The members of ``ranks`` for which a rank of their own tensor group waits in a collective. Empty without a
+    layout.
+    """
     of = by_rank(groups)
     wanted = set(ranks)
     found: set[int] = set()
@@ -41,7 +42,7 @@ def held_up(groups: Sequence[Group], layout: Layout, ranks: Iterable[int]) -> se
 
 
 def ends_of_chains(groups: Sequence[Group], layout: Layout, outliers: Sequence[int], failed: Sequence[int]) -> Ends:
-    """Where the waiting ends. O(ranks × distinct stacks per group)."""
+    """The ends of the chains of waits. O(ranks × distinct stacks per group)."""
     of = by_rank(groups)
     ranks = sorted(of)
     total = len(ranks)
@@ -105,7 +106,7 @@ def components(edges: Iterable[tuple[int, int]], size: int) -> tuple[list[int], 
 
 
 def _unread(ends: Sequence[int], of: Mapping[int, Group], layout: Layout, failed: Sequence[int]) -> list[int]:
-    """Failed dumps in the groups that the ends wait in: the group is then not known to be complete."""
+    """Failed dumps in the groups where the ends wait: such a group may be incomplete."""
     if not failed or not layout.known:
         return []
     found: set[int] = set()
@@ -172,7 +173,7 @@ def _is_whole(group: Group, layout: Layout) -> bool:
 
 
 def _neighbours(rank: int, to: str, chain: tuple[int, ...]) -> list[int]:
-    """The stages before and behind; the schedule with virtual stages wraps around."""
+    """The previous and the next stage; the schedule with virtual stages wraps around."""
     if len(chain) < 2 or rank not in chain:
         return []
     at = chain.index(rank)

@@ -1,8 +1,6 @@
-"""What a rank is doing, read from its frames: waiting for peers, for its GPU, computing, or busy on its host.
-
-In a hang most ranks wait in communication for the few that are not there. Which those are is told by the *kind* of
-the innermost telling frame, not by a list of known failures: a frame of a communication library is a wait, whatever
-framework called it.
+"""The activity of a rank, from its frames: waiting for peers, for its GPU, computing, or busy on its host. In a hang
+most ranks wait in communication for the few that are not there. The *kind* of the innermost known frame identifies
+these, not a list of known failures: a frame of a communication library is a wait, for every framework.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ NOTHING: Final = "nothing"  # no frames
 @dataclass(frozen=True, slots=True)
 class Activity:
     """``kind`` as above; ``what`` in words; ``dim`` the parallel dimension whose group is waited for (``""``: any);
-    ``to`` the pipeline neighbour (``prev``, ``next``, ``""``: unknown); ``frame`` the telling frame."""
+    ``to`` the pipeline neighbour (``prev``, ``next``, ``""``: unknown); ``frame`` the frame that decided."""
 
     kind: str
     what: str
@@ -153,7 +151,7 @@ _COMPUTE_NAME = re.compile(
     r"^(?:forward|__call__|_call_impl|_wrapped_call_impl|optimizer_step|backward|apply)$|gemm|layer_?norm|attention",
     re.IGNORECASE,
 )
-#: Waiting machinery of the interpreter: tells nothing by itself, the frame that called it does.
+#: Waiting functions of the interpreter: the calling frame decides, not these.
 _SILENT = re.compile(
     r"(?:^|/)(?:threading|queue|selectors|contextlib|functools|c10d_logger|_bootstrap|runpy|connection|queues"
     r"|synchronize|context|process|errors/__init__|inspect|weakref)\.py$|^<frozen"
@@ -227,21 +225,19 @@ def _communicates(frame: Frame) -> int:
     if _PARALLEL_FILE.search(file) and _WAITING_NAME.search(name):
         return _STRICT
     if _BARE_WAIT.match(name) and _COMPUTE.search(file):
-        return _LOOSE  # a layer does not wait but for peers (ring attention, pipelined experts)
+        return _LOOSE  # a layer waits only for peers (ring attention, pipelined experts)
     return _LOOSE if _GRAD_SYNC.search(name) or (_PARALLEL_FILE.search(file) and _EXCHANGING_NAME.search(name)) else 0
 
 
 def _innermost_call(frames: tuple[Frame, ...]) -> int | None:
-    """Where the innermost strict communication call is: whatever runs above it (a logger, a callback) runs inside
-    it."""
+    """The innermost strict communication call: frames above it (a logger, a callback) run inside it."""
     return next((at for at, f in enumerate(frames) if _communicates(f) == _STRICT), None)
 
 
 def call_site(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    """Compared frames without what varies inside one communication call.
-
-    A rank waiting in a receive is caught in ``batch_isend_irecv`` or in ``wait``, sometimes with a callback on top.
-    From the innermost strict call on, the library's own frames are skipped up to the one that the framework called.
+    """Compared frames without the varying ones inside one communication call. A rank that waits in a receive is in
+    ``batch_isend_irecv`` or in ``wait``, sometimes with a callback on top. From the innermost strict call on, the
+    library's frames are skipped up to the one that the framework called.
     """
     start = _innermost_call(frames)
     if start is None:
@@ -273,7 +269,7 @@ def _dimension(frames: tuple[Frame, ...], start: int) -> tuple[str, str]:
 
 
 def activity(frames: tuple[Frame, ...]) -> Activity:
-    """What the stack (innermost first) says. The innermost frame that any rule knows decides; O(frames)."""
+    """The activity of a stack (innermost first). The innermost known frame decides; O(frames)."""
     if not frames:
         return Activity(NOTHING, "no frames")
     device: Activity | None = None
@@ -289,7 +285,7 @@ def activity(frames: tuple[Frame, ...]) -> Activity:
             device = device or Activity(DEVICE, f"waiting for its GPU in {frame.name}", frame=frame.label)
             if not frame.is_native:
                 return device
-            continue  # a native wait may be of a collective: the caller tells
+            continue  # a native wait may belong to a collective: the caller decides
         if frame.is_native or _SILENT.search(frame.file):
             continue
         for what, file, name_pattern in _HOST:
