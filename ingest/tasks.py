@@ -16,7 +16,7 @@ from ingest.services.queueing import Act, work_next
 from ingest.services.unpacking import upload_unpack
 from ingest.signals import swept, tidied
 
-#: what does a run, by its kind
+#: the function for a run, by its kind
 _ACTS: dict[str, Act] = {Run.Kind.UNPACK: upload_unpack, Run.Kind.PARSE: artifacts_parse}
 #: the next sweep sends it again: old messages need not pile up in a busy queue
 _WATCH_EXPIRES_S = 30

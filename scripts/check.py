@@ -1,9 +1,9 @@
-"""``make test``: every check of this project, three at a time; a stage that fails fails the whole.
+"""``make test``: every check of this project, three at a time; if one stage fails, the command fails.
 
-The stages that take longest begin first and each is one process, so that nothing is loaded twice. Browsers and
-databases leave the processor idle now and then: three stages keep both cores of a small machine busy. What a stage says
-is shown when it has ended; the last line counts all tests, as pytest would. `python -m scripts.check NAME…` runs the
-named stages only.
+The longest stages begin first, and each is one process, so that nothing is loaded twice. Browsers and databases leave
+the processor idle at times, so three stages keep both cores of a small machine busy. The output of a stage is shown
+when it has ended; the last line counts all tests, like pytest. `python -m scripts.check NAME…` runs the named stages
+only.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from scripts.chromium import find_or_install
 from scripts.services import ROOT, ServiceError, postgres
 
 PYTHON = sys.executable
-#: The checks speak of this checkout alone: what a shell has set for a server of its own must not steer them. Nor do
-#: the hundred processes that they start compile each module anew where a shell asks for that.
+#: The checks test only this checkout, so variables of the shell for another server must not change them. Nor may a
+#: shell's variable make each of the hundred processes compile all modules again.
 UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
 AT_ONCE = 3
-#: durations would tell how busy the machine was: three stages run at a time
+#: CPU seconds, because three stages run at a time and durations would depend on the load
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.costs", "--costs=10"]
-#: tests of the engine alone, in a stage of their own; all else is below ``tests``, too
+#: tests of the engine, in a separate stage; all other tests are below ``tests`` too
 _ENGINE = ("tests/diagnosis", "tests/fuzz")
 #: where tests with browsers and workers are
 _SLOW = ("tests/e2e", "tests/ingest", "tests/triage/test_webhooks.py")
-#: what a line of pytest's own counts, and the first of these words fails a run
+#: the counts in pytest's last line
 _COUNTED = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
 
 
@@ -48,9 +48,9 @@ _COUNTED = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|des
 class Stage:
     name: str
     argv: Sequence[str]
-    #: what must run beside it; yields more environment variables
+    #: a service that must run meanwhile; yields more environment variables
     beside: Callable[[], contextlib.AbstractContextManager[dict[str, str]]] = contextlib.nullcontext  # type: ignore[assignment]
-    #: the stage that must have ended before, unless it was not asked for
+    #: the stage that must have ended before, if it was requested
     after: str = ""
 
 
@@ -62,7 +62,7 @@ def _postgres() -> Iterator[dict[str, str]]:
 
 @contextlib.contextmanager
 def _deno() -> Iterator[dict[str, str]]:
-    """It asks for no newer version, and keeps nothing in the home directory."""
+    """Variables for deno: no check for a newer version, no files in the home directory."""
     with tempfile.TemporaryDirectory() as kept:
         yield {"DENO_DIR": kept, "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
 
@@ -73,15 +73,15 @@ def _browser() -> Iterator[dict[str, str]]:
 
 
 def _tests(name: str, *arguments: str, beside: Any = contextlib.nullcontext) -> Stage:
-    """A run of pytest, which empties the folder of its output when it begins: each has its own."""
+    """A run of pytest. Each has its own output folder, because pytest empties it at the start."""
     argv = [*PYTEST, f"--output=test-results/{name.replace(' ', '-')}", *arguments]
     return Stage(name, argv, beside, after=_COMPILED)
 
 
-#: A fresh checkout has no compiled loops. Whoever needs one compiles it, eight seconds in all: stages that begin
-#: together would each do it, and their workers, too.
+#: A fresh checkout has no compiled loops. Compiling takes eight seconds, and all stages and workers that begin together
+#: would do it.
 _COMPILED = "compiled code of the engine"
-#: longest first: whoever comes last fills the gaps
+#: longest first: short stages fill the gaps
 STAGES = (
     Stage(_COMPILED, [PYTHON, "-m", "diagnosis", "samples/sigkill_rank5.tar.gz"]),
     Stage("mypy", [PYTHON, "-m", "mypy"]),
@@ -104,7 +104,7 @@ STAGES = (
 
 @dataclass(slots=True)
 class Runner:
-    """Runs stages; knows which processes it must end when it is ended itself."""
+    """Runs stages, and ends their processes if it is ended itself."""
 
     ended: dict[str, threading.Event]
     failed: list[str] = field(default_factory=list)
@@ -114,7 +114,7 @@ class Runner:
     _is_over: bool = False
 
     def play(self, stage: Stage) -> None:
-        """Run one stage and tell how it ended; what a test stage or a failed one said is shown whole."""
+        """Run one stage and print its result; the output of a test stage or a failed stage is printed in full."""
         if stage.after in self.ended:
             self.ended[stage.after].wait()
         try:
@@ -139,7 +139,7 @@ class Runner:
         self._say(f"{output.rstrip()}\n{ended}\n" if (is_test or status) else ended)
 
     def end(self) -> None:
-        """Begin nothing more and end what runs; each process takes its own children with it."""
+        """Begin nothing more and end all processes; each process ends its own children."""
         self._is_over = True
         for process in list(self._running):
             process.terminate()
@@ -171,7 +171,7 @@ class Runner:
 
 
 def counted(output: str) -> Counter[str]:
-    """What pytest's last line counts, by its words."""
+    """The counts in pytest's last line, by word."""
     lines = output.rstrip().splitlines()
     return Counter({word: int(number) for number, word in _COUNTED.findall(lines[-1] if lines else "")})
 
@@ -196,14 +196,14 @@ def main(wanted: Sequence[str]) -> int:
     if runner.failed:
         print(f"\nFAILED after {took:.0f} s: {', '.join(runner.failed)}", flush=True)
         return 1
-    del runner.counted["deselected"]  # a test that one stage leaves out is run by another one
+    del runner.counted["deselected"]  # another stage runs the tests that one stage leaves out
     told = ", ".join(f"{number} {word}" for word, number in runner.counted.items())
     print(f"\n{told or 'no tests, all checks passed'} in {took:.2f}s", flush=True)
     return 0
 
 
 def _end(_signal: int, _frame: FrameType | None) -> None:
-    sys.exit("Ended by a signal.")  # by an exception, so that what runs beside is stopped on the way out
+    sys.exit("Ended by a signal.")  # by an exception, so that services are stopped
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCKS = {"run": ROOT / "requirements.lock", "dev": ROOT / "requirements-dev.lock"}
 NEEDED_BYTES = 1_500_000_000
 TELL_EVERY_S = 4
-#: packages that a new environment has anyway, or that install others
+#: packages that every new environment has, or that install others
 FEW = 3
 
 
@@ -38,7 +38,7 @@ def is_installed(stamp: str, kind: str) -> bool:
 
 
 def entry_without_hash(lock: str) -> str:
-    """The first requirement of a lock that carries no hash, or ''."""
+    """The first requirement of a lock without a hash, or ''."""
     entries = lock.replace("\\\n", " ").splitlines()
     named = (line for line in entries if line.strip() and not line.lstrip().startswith("#"))
     return next((line.split()[0] for line in named if "--hash=" not in line), "")
@@ -51,8 +51,9 @@ def entries(lock: str) -> dict[str, str]:
 
 
 def installers(folder: Path) -> Iterator[list[str]]:
-    """Commands that take a lock: uv, got by pip where the machine has none, because pip alone takes five times as long;
-    then pip, for machines where uv reaches no registry. ``folder`` is for temporary files."""
+    """Commands that install a lock: uv, installed by pip if the machine has none, because pip alone takes five times as
+    long; then pip, for machines where uv reaches no registry. ``folder`` is for temporary files.
+    """
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     pip += ["--no-deps", "--require-hashes", "-r"]
     has_pip = find_spec("pip") is not None
@@ -77,7 +78,7 @@ _BUILT = re.compile(r"(?:Failed building wheel for|Failed to build(?: installabl
 
 
 def explain(output: str) -> str:
-    """One line that says what is wrong, from the installer's own words."""
+    """One line with the reason of a failure, from the installer's output."""
     if "No space left" in output or "os error 28" in output:
         return f"The disk is full: free some space below {ROOT} and start again."
     if _NO_COMPILER.search(output):
@@ -95,8 +96,9 @@ def explain(output: str) -> str:
 
 
 def watched(argv: list[str], count: int) -> tuple[int, str]:
-    """Run an installer; returns its status and all that it said. Meanwhile a line every few seconds tells how far it is
-    of ``count`` packages."""
+    """Run an installer; returns its status and output. Every few seconds a line shows the progress among ``count``
+    packages.
+    """
     env = {key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"}
     packages = Path(sysconfig.get_path("purelib"))
     began = time.monotonic()
@@ -114,7 +116,7 @@ def watched(argv: list[str], count: int) -> tuple[int, str]:
 
 
 def install(kind: str) -> str:
-    """Install the lock ``run`` or ``dev`` if it is not there yet; returns '' or a sentence with the reason."""
+    """Install the lock ``run`` or ``dev`` if it is not installed yet; returns '' or a sentence with the reason."""
     lock, stamp = LOCKS[kind], Path(sys.prefix) / "faultline-installed"
     if stamp.exists() and is_installed(stamp.read_text(), kind):
         return ""

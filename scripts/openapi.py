@@ -13,7 +13,7 @@ KEPT = ROOT / "docs" / "openapi.yaml"
 
 
 def current() -> tuple[str, list[str]]:
-    """The schema as YAML, and the generator's complaints about views that it does not understand."""
+    """The schema as YAML, and the generator's warnings about views that it does not understand."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "triage.settings")
     import django  # noqa: PLC0415
 

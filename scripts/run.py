@@ -71,7 +71,7 @@ class Child:
         if len(self.deaths) >= MAX_DEATHS:
             raise ServiceError(f"{self.name} keeps ending (log: {self.log}): {last_line(self.log)}")
         say(f"{self.name} ended with status {self.process.returncode}; starting it again (log: {self.log})")
-        stop(self.process)  # a killed process leaves children, which would run beside the new ones
+        stop(self.process)  # children of a killed process would run at the same time as the new ones
         self.start()
 
 
@@ -116,7 +116,7 @@ def prepare_directory(data: Path) -> None:
 def sole_owner(data: Path, url: str) -> Iterator[Callable[[str], None]]:
     """Lock the data directory: two supervisors on one SQLite database and one Valkey would conflict.
 
-    Waits for one that is stopping. Yields the function that writes into the lock file what this one is doing: its
+    Waits for one that is stopping. Yields the function that writes the state of this supervisor into the lock file: its
     address, or ``STOPPING``.
     """
     with (data / "run.lock").open("a+") as lock:
@@ -211,7 +211,7 @@ def serve(data: Path, host: str, port: int, url: str, note: Callable[[str], None
             stack.callback(child.stop)
             running.append(child)
             process = child.start()
-            if child is web:  # it starts alone on the processors until it answers: somebody waits for it
+            if child is web:  # nothing else starts until it answers, because somebody waits for it
                 wait_until(lambda: answers(port, host), process, what=web.name, log=web.log, timeout_s=600)
         say(f"\n  Faultline: {url}\n  Logs:      {data / 'log'}\n  Ctrl-C ends it.\n")
         load = [sys.executable, "manage.py", "samples"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from faultline import sending
 
-#: C0 without tab and the ends of lines, DEL, C1, and what turns the direction of text
+#: C0 without tab and line ends, DEL, C1, and characters that change the direction of text
 _ACTS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 DONE, SOME_REFUSED, WRONG_CALL, DENIED, UNREACHABLE, NOT_DIAGNOSED, WAITED_OUT = range(7)
 CODES = """exit codes:
@@ -102,7 +102,7 @@ class Words:
 
 
 def visible(words: str) -> str:
-    """Words in which no character acts on the terminal or the direction of reading: names of files may hold any."""
+    """Text without characters that act on the terminal or the direction of reading: file names may contain any."""
     return "".join(f"[U+{ord(one):04X}]" if _ACTS.match(one) else one for one in words)
 
 

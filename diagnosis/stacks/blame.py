@@ -5,8 +5,8 @@ A hung job is a wait-for graph. The hang begins at ranks that wait for nobody. I
 1. outliers that do not communicate (data loader, storage, kernel): they wait for no peer;
 2. ranks that have no process although their peers have one;
 3. outliers in unknown code, if it cannot be a wait;
-4. outliers that wait for their own GPU; 5. if all communicate, the end of the chain of waits
-   (:mod:`diagnosis.stacks.waitgraph`).
+4. outliers that wait for their own GPU;
+5. if all communicate, the end of the chain of waits (:mod:`diagnosis.stacks.waitgraph`).
 
 ByteRobust stops at the outliers and evicts their group; this step orders them, and the group is still evicted.
 """

@@ -42,7 +42,7 @@ _ABILITY = {
 
 
 def asks(*parameters: OpenApiParameter) -> Callable[[Any], Any]:
-    """Decorator: what the address of a method may ask for. The schema says it, and nothing else is taken."""
+    """Decorator: the query parameters of a method. The schema lists them, and others are refused."""
 
     def mark(method: Any) -> Any:
         method.asks = tuple(parameter.name for parameter in parameters)
@@ -115,7 +115,7 @@ class ApiView(GenericAPIView[Any]):
         self._refuse_unknown(request)
 
     def _refuse_unknown(self, request: Request) -> None:
-        """A misspelt or doubled parameter would be passed over, and a part be taken for the whole."""
+        """Otherwise a misspelt or doubled parameter would be ignored, and an unfiltered answer would look filtered."""
         method = getattr(self, (request.method or "").lower(), None)
         known = getattr(method, "asks", ())
         if request.method in ("GET", "HEAD") and isinstance(self.paginator, Cursor):
@@ -162,7 +162,9 @@ class Cursor(CursorPagination):
     max_page_size = 200
 
     def get_page_size(self, request: Request) -> int | None:
-        """The requested size, 1 to 200. Refuses anything else, so that no caller takes one page for the whole list."""
+        """The requested size, 1 to 200. Refuses anything else, so that no caller mistakes one page for the whole
+        list.
+        """
         asked = request.query_params.get(self.page_size_query_param)
         if asked is None:
             return self.page_size

@@ -55,8 +55,8 @@ def read_file(
 
 
 def read_files(line: Any, *, files: Sequence[dict[str, Any]]) -> list[dict[str, Any] | None]:
-    """Parse several small files (``source``, ``path``, ``hints``, ``folder``) with one look at all lines; returns the
-    columns of each one's row. None for a file that must be read alone.
+    """Parse several small files (``source``, ``path``, ``hints``, ``folder``) together; returns the columns of each
+    one's row. None for a file that must be read alone.
     """
     tasks = [Task(Path(one["source"]), one["path"], one["hints"], Path(one["folder"])) for one in files]
     ready = read_together(tasks)
@@ -71,7 +71,7 @@ def read_files(line: Any, *, files: Sequence[dict[str, Any]]) -> list[dict[str, 
 def observe_range(
     line: Any, *, source: str, start: int, length: int, path: str, hints: ParseHints, folder: str
 ) -> dict[str, Any]:
-    """What a range of a growing log says (:func:`diagnosis.live.observe`)."""
+    """The observation of a range of a growing log (:func:`diagnosis.live.observe`)."""
     with Path(source).open("rb") as file:
         file.seek(start)
         result = parse(cast("BinaryIO", _Watched(file, line, length)), path, hints, Path(folder))
@@ -183,7 +183,7 @@ def diagnose_job(line: Any, *, parsed: Sequence[Parsed], tables: str, **options:
 def learn_job(
     line: Any, *, parsed: Sequence[Parsed], is_certain: bool, file: str, **names: str
 ) -> dict[str, Any] | None:
-    """Write what a healthy job printed to ``file``; its row's columns. ``names`` are those of the engine.
+    """Write the messages of a healthy job to ``file``; its row's columns. ``names`` are those of the engine.
 
     None: it printed nothing, or (unless it is certain that the job succeeded) errors that no rule calls harmless.
     """

@@ -120,7 +120,7 @@ class Run(models.Model):
             models.Index(fields=("state", "sent_at"), name="run_state_sent"),
         )
 
-    #: in ``parameters``: after how many claims it went back to the queue through no fault of its own
+    #: in ``parameters``: number of claims after which it went back to the queue without a failure of its own
     WAITS = "waits"
 
     def __str__(self) -> str:
@@ -128,7 +128,7 @@ class Run(models.Model):
 
     @property
     def own_tries(self) -> int:
-        """How often the work was begun and did not end, but for the times when it made room for others or waited."""
+        """How often the work began and did not end, except when it yielded to others or waited."""
         return self.tries - int(self.parameters.get(self.WAITS, 0))
 
 

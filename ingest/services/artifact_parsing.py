@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 #: results are saved in batches of this size
 _BATCH = 100
-#: files of at most so many bytes are read together, so many at a time: a call of the engine costs the same for all
+#: files of at most this many bytes are read together, this many at a time: a call of the engine costs the same for all
 _SMALL_BYTES = 256 << 10
 _TOGETHER = 64
 #: results are saved at least this often, so that progress displays move
@@ -45,7 +45,7 @@ def _artifacts_parse(work: Work, folder: Path) -> None:
     todo = [artifact for artifact in _artifacts(work) if artifact.settled_at is None]
     settled: list[Artifact] = []
     found: dict[int, dict[str, Any]] = {}
-    tried = 0  # of so many artifacts, those that can be read together are
+    tried = 0  # small artifacts are read together
     recorded_at = time.monotonic()
     for done, artifact in enumerate(todo):
         work.stage("parsing", done, len(todo))
@@ -68,7 +68,7 @@ def _artifacts_parse(work: Work, folder: Path) -> None:
 
 
 def _read_together(artifacts: Sequence[Artifact], work: Work, folder: Path) -> dict[int, dict[str, Any]]:
-    """What is found in the small ones of some artifacts, by primary key; nothing of a single one."""
+    """The results of the small ones of some artifacts, by primary key; empty for a single one."""
     small = [one for one in artifacts if one.blob.size_bytes <= _SMALL_BYTES]
     if len(small) < 2:
         return {}
@@ -86,7 +86,7 @@ def _artifacts(work: Work) -> Iterator[Artifact]:
 
 
 def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path, found: dict[str, Any] | None = None) -> None:
-    """Parse an artifact, unless that was done: then ``found`` is what :func:`artifact_read` would have found."""
+    """Parse an artifact, unless that was done: then ``found`` is the result that :func:`artifact_read` would return."""
     # A worker may die for other reasons. If two die over the same file, the file is the reason.
     if work.run.own_tries >= MAX_TRIES and artifact.state == Artifact.State.PARSING:
         artifact.state = Artifact.State.FAILED

@@ -50,8 +50,8 @@ def artifact_read(
 def artifacts_read(
     wanted: Sequence[tuple[Artifact, ParseHints]], work: Work, folder: Path
 ) -> dict[int, dict[str, Any]]:
-    """Parse small artifacts together, each into a directory of its own below ``folder``; returns what was found by
-    primary key. An artifact that is missing in it must be read alone: by :func:`artifact_read`.
+    """Parse small artifacts together, each into its own directory below ``folder``; returns the results by primary key.
+    An artifact that is missing there must be read alone, by :func:`artifact_read`.
     """
     near = folder / "sources"
     files: list[dict[str, Any]] = []
@@ -62,7 +62,7 @@ def artifacts_read(
             said = {"path": artifact.path, "hints": hints, "folder": str(folder / str(artifact.pk))}
             files.append({"source": str(source), **said})
         found = engine_call(work, "read_files", files=files)
-    except Lost:  # read alone, each file answers for itself
+    except Lost:  # read alone, only the faulty file fails
         found = [None] * len(wanted)
     finally:
         shutil.rmtree(near, ignore_errors=True)

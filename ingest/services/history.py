@@ -42,7 +42,7 @@ def history_learn(work: Work, job: Job, parsed: list[Parsed], *, is_steady: bool
     """Store what a healthy job printed. A job that is no longer healthy leaves the pool.
 
     ``is_steady`` False: the diagnosis found the job slow or restarted, so it is no example of normal behaviour. What it
-    printed is read in a separate process, as all evidence is; if that fails, the job is no example either.
+    printed is read in a separate process, as all evidence is; if that fails, the job is not stored either.
     """
     learned = None
     if is_steady and may_be_healthy(job):

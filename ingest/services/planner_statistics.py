@@ -1,4 +1,4 @@
-"""Statistics that SQLite plans queries with. PostgreSQL's autovacuum keeps its own."""
+"""Statistics for SQLite's query planner. PostgreSQL's autovacuum makes its own."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def next_run(kinds: Mapping[str, Any], *, oldest: bool = False, is_short: bool =
 
 
 def _wake_another(kinds: Mapping[str, Any]) -> None:
-    """A slot is free: runs that found none have no message any more."""
+    """A slot is free: runs that waited for one have no message any more."""
     run = Run.objects.filter(state=Run.State.QUEUED, kind__in=list(kinds), is_long=True).order_by("pk").first()
     if run is not None:
         run_send(run)
