@@ -9,7 +9,7 @@ from celery import shared_task
 
 from ingest import broker
 from ingest.models import Run
-from ingest.services import sweeping, watching
+from ingest.services import collecting, sweeping, watching
 from ingest.services.artifact_parsing import artifacts_parse
 from ingest.services.planner_statistics import statistics_refresh
 from ingest.services.queueing import Act, work_next
@@ -40,6 +40,7 @@ def watch(attempt_id: int) -> None:
 @shared_task
 def sweep() -> None:
     sweeping.sweep()
+    collecting.streams_close()
     watching.watches_judge()
     for attempt_id in watching.attempts_due():
         broker.send("ingest.tasks.watch", attempt_id, expires=_WATCH_EXPIRES_S)

@@ -1,10 +1,13 @@
-"""URLs of the evidence pages."""
+"""URLs of the evidence pages, and those that collectors expect at the root."""
 
 from django.urls import path
 
 from ingest import views
+from ingest.api import collectors
 
 urlpatterns = [
+    path("v1/logs", collectors.OtlpLogsView.as_view(), name="otlp-logs"),
+    path("loki/api/v1/push", collectors.LokiPushView.as_view(), name="loki-push"),
     path("upload/", views.upload, name="upload"),
     path("jobs/<slug:slug>/describe/", views.describe, name="job-describe"),
     path("ingest/progress/<slug:slug>/", views.job_progress, name="job-progress"),

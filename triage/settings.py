@@ -223,6 +223,11 @@ BODIES_AT_ONCE = env_int("FAULTLINE_BODIES_AT_ONCE", 1000, minimum=1)
 BODIES_PER_PERSON = env_int("FAULTLINE_BODIES_PER_PERSON", 400, minimum=1)
 API_PER_MINUTE = env_int("FAULTLINE_API_PER_MINUTE", 1200, minimum=1)
 UPLOADS_PER_MINUTE = env_int("FAULTLINE_UPLOADS_PER_MINUTE", 12_000, minimum=1)
+# Pieces of growing files and batches of collectors.
+APPENDS_PER_MINUTE = env_int("FAULTLINE_APPENDS_PER_MINUTE", 60_000, minimum=1)
+# What collectors push: bytes of one decompressed body, growing files of one attempt.
+COLLECTOR_MAX_BYTES = env_int("FAULTLINE_COLLECTOR_MAX_BYTES", 16 * 2**20, minimum=2**16)
+COLLECTOR_SOURCES = env_int("FAULTLINE_COLLECTOR_SOURCES", 4096, minimum=1)
 
 # Hosts and networks that webhooks may call although they are not public or use plain http.
 WEBHOOK_ALLOW = env_list("FAULTLINE_WEBHOOK_ALLOW")

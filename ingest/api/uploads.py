@@ -167,10 +167,11 @@ class UploadsView(TusView):
 
 class UploadView(TusView):
     takes_bytes = ("PATCH",)
+    rate = "APPENDS_PER_MINUTE"
 
     def _upload(self, request: Request, pk: str) -> Upload:
         visible = selectors.jobs_visible_to(request.user).order_by().values("pk")
-        return get_object_or_404(Upload.objects.select_related("job", "attempt"), pk=pk, job__in=visible)
+        return get_object_or_404(Upload.objects.select_related("job", "attempt"), pk=pk, source="", job__in=visible)
 
     @extend_schema(
         operation_id="uploads_offset",

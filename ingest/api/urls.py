@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from ingest.api import jobs, me, uploads
+from ingest.api import collectors, jobs, me, uploads
 
 urlpatterns = [
     path("me/", me.MeView.as_view(), name="api-me"),
@@ -14,6 +14,7 @@ urlpatterns = [
     path("jobs/<slug:slug>/artifacts/", jobs.ArtifactsView.as_view(), name="api-job-artifacts"),
     path("jobs/<slug:slug>/artifacts/<str:sha256>", uploads.ArtifactView.as_view(), name="api-artifact"),
     path("jobs/<slug:slug>/diagnose/", jobs.DiagnoseView.as_view(), name="api-job-diagnose"),
+    path("lines/", collectors.LinesView.as_view(), name="api-lines"),
     path("uploads/", uploads.UploadsView.as_view(), name="api-uploads"),
     path("uploads/capabilities", uploads.CapabilitiesView.as_view(), name="api-uploads-capabilities"),
     path("uploads/<uuid:pk>", uploads.UploadView.as_view(), name="api-upload"),

@@ -170,6 +170,13 @@ class Upload(models.Model):
     offset_bytes = models.BigIntegerField(default=0)
     #: of a live upload: how many bytes the monitoring of running jobs has read
     observed_bytes = models.BigIntegerField(default=0)
+    #: of lines that collectors push: the name that routing gave them. ``offset_bytes`` is what was acknowledged; the
+    #: part file may have more for a moment. Empty: the sender knows the positions of its bytes
+    source = models.CharField(max_length=1024, blank=True)
+    #: how pushed rows become lines (:mod:`ingest.wire.rows`)
+    line_form = models.CharField(max_length=8, blank=True)
+    #: digests of the last pushed batches, 8 bytes each: the same batch again is not stored again
+    recent_batches = models.BinaryField(default=bytes, blank=True)
     #: of the bytes as sent: stated while they arrive, verified when they are complete
     sha256 = models.CharField(max_length=64, blank=True)
     #: the bytes as sent; cleared when all members of the archive are artifacts
@@ -188,6 +195,11 @@ class Upload(models.Model):
                 fields=("attempt", "path", "sha256"),
                 condition=models.Q(state__in=("received", "settled")),
                 name="upload_once_an_attempt_path_and_digest",
+            ),
+            models.UniqueConstraint(
+                fields=("attempt", "source"),
+                condition=models.Q(state="receiving") & ~models.Q(source=""),
+                name="upload_open_once_an_attempt_and_source",
             ),
         )
 

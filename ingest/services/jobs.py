@@ -43,7 +43,7 @@ def job_create(
         cluster = cluster_get(cluster or DEFAULT_CLUSTER)
     if not fields.get("team"):
         fields["team"] = _only_team(user)
-    candidates = [_within(cluster, slug)] if slug else _slugs(cluster, name)
+    candidates = [slug_within(cluster, slug)] if slug else _slugs(cluster, name)
     for candidate in candidates:
         try:
             with transaction.atomic():
@@ -89,7 +89,7 @@ def attempt_get(*, job: Job, number: int = 0) -> Attempt:
     return Attempt.objects.get_or_create(job=job, number=number)[0]
 
 
-def _within(cluster: Cluster, slug: str) -> str:
+def slug_within(cluster: Cluster, slug: str) -> str:
     """The stored slug. Only slugs of jobs in a team's cluster begin with the cluster's slug."""
     if cluster.teams.exists():
         prefix = f"{cluster.slug}{_OF_CLUSTER}"
@@ -104,7 +104,7 @@ def _within(cluster: Cluster, slug: str) -> str:
 
 def _slugs(cluster: Cluster, name: str) -> list[str]:
     """Slugs to try in order: from the name, then with numbers."""
-    base = _within(cluster, slugify(name)[:100] or "job")[: _MAX_SLUG - 10]
+    base = slug_within(cluster, slugify(name)[:100] or "job")[: _MAX_SLUG - 10]
     taken = set(Job.objects.filter(slug__startswith=base).values_list("slug", flat=True))
     free = (f"{base}-{n}" for n in range(2, len(taken) + 100))
     return [slug for slug in (base, *free) if slug not in taken][:20]

@@ -30,7 +30,7 @@ def upload_begin(
     size_checked(path, size_bytes or 0)
     if size_bytes is None:
         open_already = Upload.objects.filter(
-            job=job, attempt__number=attempt, path=path, size_bytes=None, state=Upload.State.RECEIVING
+            job=job, attempt__number=attempt, path=path, size_bytes=None, source="", state=Upload.State.RECEIVING
         )
         if (known := open_already.order_by("created_at").first()) is not None and part_of(known).exists():
             return known
@@ -105,7 +105,7 @@ class Piece:
             raise Refused("The size of this upload is stated already.", code="bad_length", status=400)
         self.stated = upload.size_bytes if size_bytes is None else size_bytes
         self.size_bytes = settings.UPLOAD_MAX_BYTES if self.stated is None else self.stated
-        self._file = _locked(part_of(upload))
+        self._file = locked(part_of(upload))
         self.have = self._file.seek(0, os.SEEK_END)
         if offset != self.have:
             self._file.close()
@@ -157,9 +157,19 @@ def upload_close(*, upload: Upload) -> None:
 
     Raises what :class:`Piece` raises.
     """
-    have = upload_offset(upload)
-    with translate_storage_errors(), closing(Piece(upload, have, size_bytes=have)) as piece:
-        piece.finish()
+    with translate_storage_errors():
+        if upload.source:
+            _acknowledged_only(upload)
+        have = upload_offset(upload)
+        with closing(Piece(upload, have, size_bytes=have)) as piece:
+            piece.finish()
+
+
+def _acknowledged_only(upload: Upload) -> None:
+    """Cut off pushed bytes whose request ended before they were acknowledged: their sender sends them again."""
+    with closing(locked(part_of(upload))) as file:
+        upload.refresh_from_db(fields=["offset_bytes"])
+        file.truncate(upload.offset_bytes)
 
 
 def upload_abort(*, upload: Upload) -> None:
@@ -197,8 +207,11 @@ def part_of(upload: Upload) -> Path:
     return temp_files.part_path(f"{upload.pk}.part")
 
 
-def _locked(part: Path) -> BinaryIO:
-    """The part file, open for writing and locked against other writers until it is closed."""
+def locked(part: Path) -> BinaryIO:
+    """The part file, open for writing and locked against other writers until it is closed.
+
+    Raises :class:`Refused`: 423 while another one has it, 409 if it is complete, 410 if it is lost.
+    """
     try:
         file = part.open("r+b")
     except FileNotFoundError as error:

@@ -78,7 +78,7 @@ def attempt_observe(attempt_id: int) -> None:
 def _observe(watch: Watch, upload: Upload, attempt: Attempt) -> None:
     part = part_of(upload)
     try:
-        begin, end = upload.observed_bytes, _end_of_lines(part, upload.observed_bytes)
+        begin, end = upload.observed_bytes, _end_of_lines(part, upload.observed_bytes, upload.offset_bytes)
     except FileNotFoundError:  # finished in between
         return
     if end <= begin:
@@ -101,13 +101,17 @@ def _observe(watch: Watch, upload: Upload, attempt: Attempt) -> None:
         log.warning("a range of %s is not watched: %s", upload.path, lost)
         seen = {"lines": 0, "counters": {}, "stage": None, "errors": []}
     live.learn(watch.state, upload.path, plain(seen), timezone.now().timestamp())
-    Upload.objects.filter(pk=upload.pk).update(observed_bytes=end)
+    with transaction.atomic():  # a worker that dies between the two would lose what the range says
+        watch.save(update_fields=["state"])
+        Upload.objects.filter(pk=upload.pk).update(observed_bytes=end)
 
 
-def _end_of_lines(part: Path, begin: int) -> int:
-    """The end of the last complete line, at most one range after ``begin``. Reads only the tail of the range."""
-    size = part.stat().st_size
-    end = min(size, begin + _RANGE_BYTES)
+def _end_of_lines(part: Path, begin: int, confirmed: int) -> int:
+    """The end of the last complete line, at most one range after ``begin``. Reads only the tail of the range.
+
+    Bytes beyond ``confirmed`` may still be cut off again.
+    """
+    end = min(part.stat().st_size, confirmed, begin + _RANGE_BYTES)
     with part.open("rb") as file:
         file.seek(max(begin, end - _LINE_BYTES))
         tail = file.read(end - file.tell())

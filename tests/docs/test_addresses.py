@@ -7,8 +7,8 @@ from pathlib import Path
 from django.urls import URLPattern, URLResolver, get_resolver
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-#: others' pages, documented by them
-FOREIGN = ("/admin/", "/static/")
+#: others' pages and protocols, documented by them
+FOREIGN = ("/admin/", "/static/", "/v1/logs", "/loki/")
 
 
 def addresses(resolver: URLResolver | None = None, before: str = "/") -> Iterator[str]:

@@ -96,3 +96,12 @@ def test_a_file_whose_sender_is_gone_ends_where_it_stands(api: Any, job: Any) ->
     Upload.objects.update(updated_at=timezone.now() - timedelta(hours=7))
     sweeping.tidy()
     assert Artifact.objects.get().blob_id == sha(LOG[:5000])
+
+
+def test_pieces_of_growing_files_do_not_use_up_the_limit_of_uploads(api: Any, job: Any, settings: Any) -> None:
+    settings.UPLOADS_PER_MINUTE = 1
+    url = begin(api, job)["Location"]
+    assert [send(api, url, LOG[n : n + 10], n).status_code for n in range(0, 50, 10)] == [204] * 5
+    assert begin(api, job, path="b.log").status_code == 429
+    settings.APPENDS_PER_MINUTE = 1
+    assert send(api, url, LOG[50:60], 50).status_code == 429

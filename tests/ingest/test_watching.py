@@ -141,3 +141,23 @@ def test_an_error_with_nul_is_kept_as_text_that_every_database_takes(write: Any,
     watch = Watch.objects.get()
     assert watch.alarm == "error"
     assert "\x00" not in watch.alarm_text + str(watch.state["errors"])
+
+
+def test_what_a_range_said_is_kept_if_the_worker_dies_right_after_it(
+    write: Any, upload: Upload, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(1, 8):
+        clock.on(2)
+        write(step(n, clock.at))
+
+    def killed(*_: Any) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(watching, "_judge", killed)
+    with pytest.raises(SystemExit):
+        watching.attempt_observe(upload.attempt_id)
+    monkeypatch.undo()
+    monkeypatch.setattr(watching.timezone, "now", clock.now)
+    assert watching.attempts_due() == [], "the range is not read again"
+    watching.watches_judge()
+    assert Watch.objects.get().iteration == 7

@@ -169,6 +169,7 @@ RULES: dict[str, Rule] = {
     "me_token_revoke": Rule(ALL),
     "search_suggest": Rule(ALL, query="q=node:gpu&cursor=8"),
     "statistics_read": Rule(ALL, "statistics"),
+    "lines_push": Rule(ALL, "upload"),
     "uploads_create": Rule(TEAM, "upload"),
     "uploads_append": Rule(TEAM, "upload"),
     "uploads_delete": Rule(TEAM, "upload"),

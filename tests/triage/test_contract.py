@@ -38,7 +38,8 @@ STEPS = 6
 EXAMPLES = int(os.environ.get("FAULTLINE_CONTRACT_EXAMPLES", "4"))
 SCHEMA = schemathesis.openapi.from_path(str(KEPT))
 SCHEMA.app = get_wsgi_application()
-schemathesis.serializer.alias("application/offset+octet-stream", "application/octet-stream")
+for _kind in ("application/offset+octet-stream", "application/x-ndjson"):
+    schemathesis.serializer.alias(_kind, "application/octet-stream")
 OPERATIONS = {f"{found.ok().method.upper()} {found.ok().path}": found.ok() for found in SCHEMA.get_all_operations()}
 CHECKS = [
     schemathesis.checks.not_a_server_error,

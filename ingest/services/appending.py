@@ -1,0 +1,243 @@
+"""Appends pushed rows to the files of an attempt: each batch of a source once, and only what the database confirms.
+
+The row of an upload says how many bytes count. A request locks the part files, cuts off what an interrupted request
+left behind the confirmed bytes, writes, syncs, and confirms size and digest of all files in one transaction. If it ends
+before that, the sender repeats it and nothing is doubled.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from typing import Any, BinaryIO, Final
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from ingest.models import Artifact, Attempt, Upload
+from ingest.refusals import Refused
+from ingest.services.resuming import locked, part_of
+from ingest.wire.rows import DIGEST_BYTES, Row, digest_of, form_of, lines_of
+
+log = logging.getLogger(__name__)
+
+#: remembered batches of one source
+RECENT: Final = 256
+#: files that are locked and written together
+_TOGETHER = 64
+#: file systems commit what several threads sync together: 16 files in 8 ms instead of 60
+_syncing = ThreadPoolExecutor(16, "sync")
+#: maximum wait for another request that writes to one of the files
+_WAIT_S = 10.0
+_LOST_AFTER = timedelta(minutes=1)
+_BUSY = "Other batches of this job are being stored: send this one again in a few seconds."
+
+
+class Appended:
+    """What became of the rows of one attempt. ``problems``: sentence -> rows."""
+
+    def __init__(self) -> None:
+        self.stored = self.repeated = 0
+        self.problems: dict[str, int] = {}
+
+    def refuse(self, sentence: str, rows: int) -> None:
+        self.problems[sentence] = self.problems.get(sentence, 0) + rows
+
+
+def rows_append(*, attempt: Attempt, batches: Mapping[str, Sequence[Row]], user: Any = None) -> Appended:
+    """Append the rows of each source (a path within the attempt) to its open file; a new file begins where none is
+    open.
+
+    Raises :class:`Refused` (503) while other requests hold the files. Nothing of an unconfirmed part stays.
+    O(rows), and three queries for 64 sources.
+    """
+    done = Appended()
+    names = sorted(batches if len(batches) <= _TOGETHER else _within_limit(attempt, batches, done))
+    for first in range(0, len(names), _TOGETHER):
+        part = {name: batches[name] for name in names[first : first + _TOGETHER]}
+        for _ in range(3):  # a file may be completed before it is locked: its rows then begin a new one
+            opened, refused = _opened(attempt, part, user, done)
+            part = {name: rows for name, rows in part.items() if name not in refused}
+            left = _append(opened, part, done)
+            part = {name: rows for name, rows in part.items() if name in left or name not in opened}
+            if not part:
+                break
+        else:
+            raise Refused(_BUSY, code="busy", status=503)
+    return done
+
+
+def _within_limit(attempt: Attempt, batches: Mapping[str, Sequence[Row]], done: Appended) -> list[str]:
+    """The sources of a large request that may be stored; the others are refused at once."""
+    live = Upload.objects.filter(attempt=attempt, state=Upload.State.RECEIVING, size_bytes=None)
+    known = set(live.values_list("source", flat=True))
+    fresh = [name for name in batches if name not in known]
+    room = max(0, settings.COLLECTOR_SOURCES - live.count())
+    _refuse_sources(fresh[room:], batches, done)
+    over = set(fresh[room:])
+    return [name for name in batches if name not in over]
+
+
+def _refuse_sources(names: Sequence[str], batches: Mapping[str, Sequence[Row]], done: Appended) -> None:
+    sentence = (
+        f"This attempt has {settings.COLLECTOR_SOURCES:,} growing files, the limit of this server: route more lines to "
+        "one file (Faultline-Source-From)."
+    )
+    if names:
+        done.refuse(sentence, sum(len(batches[name]) for name in names))
+
+
+def _opened(
+    attempt: Attempt, batches: Mapping[str, Sequence[Row]], user: Any, done: Appended
+) -> tuple[dict[str, Upload], set[str]]:
+    """The open uploads of these sources, made where missing, and the sources that are refused."""
+    opened = _open_ones(attempt, batches)
+    missing = [name for name in batches if name not in opened]
+    room = len(missing)
+    if missing:
+        live = Upload.objects.filter(attempt=attempt, state=Upload.State.RECEIVING, size_bytes=None).count()
+        room = max(0, settings.COLLECTOR_SOURCES - live)
+        _refuse_sources(missing[room:], batches, done)
+        made = [_new(attempt, name, batches[name], user) for name in missing[:room]]
+        for upload in made:
+            part_of(upload).touch()
+        Upload.objects.bulk_create(made, ignore_conflicts=True)  # another request may have begun one
+        opened = _open_ones(attempt, batches)
+        for upload in made:
+            if upload.source not in opened or opened[upload.source].pk != upload.pk:
+                part_of(upload).unlink(missing_ok=True)
+    return opened, set(missing[room:])
+
+
+def _open_ones(attempt: Attempt, names: Mapping[str, Any]) -> dict[str, Upload]:
+    found = Upload.objects.filter(attempt=attempt, source__in=list(names), state=Upload.State.RECEIVING)
+    return {upload.source: upload for upload in found.only("pk", "source", "line_form", "updated_at")}
+
+
+def _new(attempt: Attempt, name: str, rows: Sequence[Row], user: Any) -> Upload:
+    """Its path is the name; lines after the end of an earlier file of that name get a path of their own."""
+    path, count = name, 1
+    while (
+        Upload.objects.filter(attempt=attempt, path=path).exclude(state=Upload.State.REFUSED).exists()
+        or Artifact.objects.filter(attempt=attempt, path=path).exists()
+    ):
+        count += 1
+        path = f"{name}.{count}"
+    return Upload(
+        job_id=attempt.job_id,
+        attempt=attempt,
+        path=path,
+        source=name,
+        line_form=form_of(rows),
+        created_by=user,
+    )
+
+
+def _append(opened: Mapping[str, Upload], batches: Mapping[str, Sequence[Row]], done: Appended) -> set[str]:
+    """Write and confirm the batches; returns the sources whose file was completed in between."""
+    now = timezone.now()
+    now_ns = int(now.timestamp() * 1e6) * 1000
+    left: set[str] = set()
+    wrote: list[tuple[Any, int, bytes]] = []
+    written: list[BinaryIO] = []
+    stored = repeated = 0
+    with ExitStack() as files:
+        held: dict[str, BinaryIO] = {}
+        for name, upload in sorted(
+            opened.items(), key=lambda pair: pair[1].pk
+        ):  # one order, so that none waits in turn
+            file = files.enter_context(_held(upload))
+            if file is None:
+                left.add(name)
+            else:
+                held[name] = file
+        confirmed = {
+            pk: (offset, bytes(recent), size)
+            for pk, offset, recent, size in Upload.objects.filter(
+                pk__in=[opened[name].pk for name in held], state=Upload.State.RECEIVING
+            ).values_list("pk", "offset_bytes", "recent_batches", "size_bytes")
+        }
+        for name, file in held.items():
+            upload, rows = opened[name], batches[name]
+            if upload.pk not in confirmed or confirmed[upload.pk][2] is not None:
+                left.add(name)
+                continue
+            offset, recent, _ = confirmed[upload.pk]
+            digest = digest_of(rows)
+            if digest and _is_recent(recent, digest):
+                repeated += len(rows)
+                continue
+            data = lines_of(rows, upload.line_form, now_ns)
+            if offset + len(data) > settings.UPLOAD_MAX_BYTES:
+                done.refuse(
+                    f"{name} has reached {settings.UPLOAD_MAX_BYTES:,} bytes, the limit of one file.", len(rows)
+                )
+                continue
+            _write(file, offset, data)
+            written.append(file)
+            wrote.append((upload.pk, offset + len(data), (recent + digest)[-RECENT * DIGEST_BYTES :]))
+            stored += len(rows)
+        list(_syncing.map(_sync, written))
+        with transaction.atomic():
+            for pk, offset, recent in wrote:
+                Upload.objects.filter(pk=pk).update(offset_bytes=offset, recent_batches=recent, updated_at=now)
+    done.stored += stored
+    done.repeated += repeated
+    return left
+
+
+def _lost(upload: Upload) -> None:
+    """End an upload whose part file has been missing for long: its disk lost it. A finished one is no longer open."""
+    old = timezone.now() - _LOST_AFTER
+    sentence = "The received bytes were lost by their disk: later lines are in another file."
+    Upload.objects.filter(pk=upload.pk, state=Upload.State.RECEIVING, updated_at__lt=old).update(
+        state=Upload.State.REFUSED, problem=sentence
+    )
+
+
+def _is_recent(recent: bytes, digest: bytes) -> bool:
+    return any(recent[at : at + DIGEST_BYTES] == digest for at in range(0, len(recent), DIGEST_BYTES))
+
+
+def _write(file: BinaryIO, offset: int, data: bytes) -> None:
+    size = file.seek(0, os.SEEK_END)
+    if size > offset:  # an earlier request ended before it was confirmed
+        file.truncate(offset)
+    elif size < offset:
+        log.error("%s has %s bytes, %s were confirmed: the disk lost some", file.name, size, offset)
+    file.seek(offset)
+    file.write(data)
+    file.flush()
+
+
+def _sync(file: BinaryIO) -> None:
+    os.fsync(file.fileno())
+
+
+@contextmanager
+def _held(upload: Upload) -> Iterator[BinaryIO | None]:
+    """The locked part file; None if the upload was completed."""
+    until = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            file = locked(part_of(upload))
+            break
+        except Refused as refusal:
+            if refusal.code in ("complete", "gone"):
+                _lost(upload)
+                file = None
+                break
+            if time.monotonic() > until:
+                raise Refused(_BUSY, code="busy", status=503) from refusal
+            time.sleep(0.005)
+    try:
+        yield file
+    finally:
+        if file is not None:
+            file.close()

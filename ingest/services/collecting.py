@@ -1,0 +1,182 @@
+"""Stores what collectors push: finds or makes the job of each stream, and appends its rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from django.db.models import Q
+from django.utils import timezone
+
+from ingest import selectors
+from ingest.models import DEMONSTRATION, Attempt, Cluster, Job, Upload
+from ingest.models.job import Outcome
+from ingest.refusals import Refused
+from ingest.services.appending import rows_append
+from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_create, slug_within
+from ingest.services.resuming import upload_close
+from ingest.wire.routing import Place, Rules, place_of, slug_of
+from ingest.wire.rows import Row, Stream, dated, lines_of
+
+#: jobs that one person's tokens make in an hour by sending lines; hostile labels could make thousands
+NEW_JOBS_AN_HOUR: Final = 200
+#: a file whose job has ended is complete after so long without a line
+_QUIET = timedelta(seconds=60)
+_ENDED = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.CANCELLED)
+#: sentences, names and lines in an answer
+_SENTENCES, _NAMES, _SHOWN = 3, 10, 5
+_AT_ONCE = 200
+
+
+class Taken(NamedTuple):
+    """What became of one request's rows. ``sentence`` says what was refused, or is a warning."""
+
+    stored: int
+    repeated: int
+    refused: int
+    sentence: str
+
+
+def batch_take(*, user: Any, streams: Iterable[Stream], rules: Rules) -> Taken:
+    """Store the rows of one request, in order of time within each file.
+
+    Raises :class:`Refused`: 503 if it must be sent again as a whole. Rows that can never be stored are counted, with a
+    sentence. O(rows).
+    """
+    places, problems, late = _placed(streams, rules)
+    stored = repeated = 0
+    attempts: dict[tuple[str, int], dict[str, list[Row]]] = {}
+    for place, rows in places.items():
+        attempts.setdefault((place.job, place.attempt), {})[place.path] = rows
+    jobs: dict[str, Job | str] = {}
+    for (name, number), files in attempts.items():
+        if name not in jobs:
+            jobs[name] = _job(user, name, rules)
+        job = jobs[name]
+        count = sum(map(len, files.values()))
+        if isinstance(job, str):
+            problems[job] += count
+            continue
+        done = rows_append(attempt=_attempt(job, number), batches=files, user=user)
+        stored, repeated = stored + done.stored, repeated + done.repeated
+        problems.update(done.problems)
+    refused = problems.total()
+    said = [f"{count:,} refused: {sentence}" for sentence, count in problems.most_common(_SENTENCES)]
+    if late:
+        said.append(f"{late:,} are dated more than a day in the future: they were stored with the time of arrival.")
+    return Taken(stored, repeated, refused, " ".join(said))
+
+
+def batch_show(*, streams: Iterable[Stream], rules: Rules) -> dict[str, Any]:
+    """What :func:`batch_take` would store, for the debug mode: files with their first lines, and refusals."""
+    places, problems, late = _placed(streams, rules)
+    now_ns = _now_ns()
+    files = [
+        {
+            "job": place.job,
+            "attempt": place.attempt,
+            "path": place.path,
+            "rows": len(rows),
+            "lines": lines_of(rows[:_SHOWN], "stamped", now_ns).decode()[:4000].splitlines(),
+        }
+        for place, rows in list(places.items())[:_NAMES]
+    ]
+    refusals = [{"rows": count, "sentence": sentence} for sentence, count in problems.items()]
+    return {"stored": 0, "files": files, "all_files": len(places), "refused": refusals, "in_the_future": late}
+
+
+def streams_close() -> None:
+    """Complete the pushed files of jobs that ended. A collector does not say when a file ends. One query."""
+    now = timezone.now()
+    quiet = Upload.objects.filter(state=Upload.State.RECEIVING, updated_at__lt=now - _QUIET).exclude(source="")
+    ended = Q(job__declared_outcome__in=_ENDED) | Q(attempt__outcome__in=_ENDED)
+    for upload in quiet.filter(ended).select_related("job", "attempt")[:_AT_ONCE]:
+        try:
+            upload_close(upload=upload)
+        except Refused:  # a line arrives, or its disk lost it: the next sweep looks again
+            continue
+
+
+def _placed(streams: Iterable[Stream], rules: Rules) -> tuple[dict[Place, list[Row]], Counter[str], int]:
+    """Rows by place, in order of time; refused rows by sentence; how many are dated in the future."""
+    places: dict[Place, list[Row]] = {}
+    problems: Counter[str] = Counter()
+    for stream in streams:
+        place = place_of(stream.labels, rules)
+        if place is None:
+            problems[_unnamed(stream.labels)] += len(stream.rows)
+        elif place in places:
+            places[place].extend(stream.rows)
+        else:
+            places[place] = stream.rows
+    late, now_ns = 0, _now_ns()
+    for place, rows in places.items():
+        places[place], count = dated(rows, now_ns)
+        late += count
+    return places, problems, late
+
+
+def _unnamed(labels: dict[str, str]) -> str:
+    names = ", ".join(sorted(labels)[:_NAMES]) or "no labels"
+    return f"nothing names the job (labels: {names}): send the header Faultline-Job or Faultline-Job-From."
+
+
+def _job(user: Any, name: str, rules: Rules) -> Job | str:
+    """The job with this id or name in the caller's cluster, made if missing; a sentence if that is refused."""
+    try:
+        cluster = _cluster(user, rules)
+        made = slug_of(name)
+        # an id that was read on a page, or the one that this name gets
+        known = Job.objects.filter(cluster=cluster, slug__in={name[:120], slug_within(cluster, made)}).order_by("pk")
+        if (job := known.first()) is not None:
+            return job
+        if not rules.makes_jobs:
+            return f"there is no job “{name[:80]}”, and Faultline-New-Jobs refuses to make one."
+        hour_ago = timezone.now() - timedelta(hours=1)
+        if Job.objects.filter(created_by=user, created_at__gt=hour_ago).count() >= NEW_JOBS_AN_HOUR:
+            return (
+                f"you made {NEW_JOBS_AN_HOUR} jobs within an hour, the limit: route by a label with fewer values "
+                "(Faultline-Job-From)."
+            )
+        try:
+            outcome = Outcome.RUNNING
+            return job_create(name=name, slug=made, user=user, cluster=cluster, declared_outcome=outcome)
+        except Refused as refusal:
+            job = known.first() if refusal.code == "slug_in_use" else None  # another request made it just now
+            if job is None:
+                raise
+            return job
+    except Refused as refusal:
+        if refusal.status >= 500:
+            raise
+        return refusal.detail
+
+
+def _cluster(user: Any, rules: Rules) -> Cluster:
+    """The named cluster; else that of the caller's teams if there is exactly one; else the default one."""
+    visible = selectors.clusters_visible_to(user)
+    if rules.cluster:
+        cluster = visible.filter(slug=rules.cluster).exclude(slug=DEMONSTRATION).first()
+        if cluster is None:
+            sentence = f"there is no cluster “{rules.cluster}” that you may use: correct Faultline-Cluster."
+            raise Refused(sentence, code="invalid")
+        return cluster
+    own = list(Cluster.objects.filter(teams__members=user).exclude(slug=DEMONSTRATION).distinct()[:2])
+    if len(own) == 1:
+        return own[0]
+    default = cluster_get(DEFAULT_CLUSTER)
+    if not visible.filter(pk=default.pk).exists():
+        raise Refused("name a cluster that you may use: send Faultline-Cluster.", code="invalid")
+    return default
+
+
+def _attempt(job: Job, number: int) -> Attempt:
+    attempt = attempt_get(job=job, number=number)
+    attempt.job = job
+    return attempt
+
+
+def _now_ns() -> int:
+    return int(timezone.now().timestamp() * 1e6) * 1000

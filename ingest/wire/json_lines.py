@@ -1,0 +1,137 @@
+"""JSON lines, a JSON array or plain text: what rsyslog, syslog-ng, Fluent Bit, Vector and scripts send by HTTP.
+
+Headers say which fields are the message, the time and the level; without them the usual names are tried. A line that
+is no JSON object is a message itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from ingest.refusals import Refused
+from ingest.wire.routing import Rules
+from ingest.wire.rows import Budget, Row, Stream, name_of
+
+_MESSAGE: Final = ("message", "msg", "log", "line", "body", "text", "event")
+_TIME: Final = ("timestamp", "time", "ts", "date", "asctime", "realtime_timestamp", "observed_timestamp")
+_LEVEL: Final = ("level", "levelname", "severity", "severity_text", "loglevel", "priority_text")
+_WORDS: Final = {"warning": "WARN", "err": "ERROR", "crit": "FATAL", "critical": "FATAL", "notice": "INFO"}
+_LEVELS: Final = frozenset(("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"))
+#: fields within fields that are read
+_DEPTH = 4
+_FIELDS = 200
+_VALUE = 1024
+_DECODER = msgspec.json.Decoder()
+
+
+def streams(data: bytes, rules: Rules) -> Iterator[Stream]:
+    """The streams of one body. Raises :class:`Refused` (400) for an array that is no JSON. O(bytes)."""
+    found: dict[tuple[tuple[str, str], ...], list[Row]] = {}
+    for text, fields in _lines(data):
+        row, labels = _row(text, fields, rules)
+        found.setdefault(labels, []).append(row)
+    for labels, rows in found.items():
+        yield Stream(dict(labels), rows)
+
+
+def _lines(data: bytes) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Each line as text, and its fields if it is a JSON object."""
+    budget = Budget()
+    budget.spend(records=data.count(b"\n"))
+    if data.lstrip()[:1] == b"[":
+        found = _array(data)
+        budget.spend(records=len(found))
+        yield from ((json.dumps(one, ensure_ascii=False), one) for one in found)
+        return
+    for raw in data.split(b"\n"):
+        line = raw.strip()
+        if not line:
+            continue
+        fields = None
+        if line[:1] == b"{":
+            try:
+                fields = _DECODER.decode(line)
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+                fields = None
+        yield raw.decode("utf-8", "replace").rstrip("\r"), fields
+
+
+def _array(data: bytes) -> list[dict[str, Any]]:
+    try:
+        return msgspec.json.decode(data, type=list[dict[str, Any]])
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        sentence = f"The body is no array of JSON objects: {str(error)[:200]}. Send one object a line, or an array."
+        raise Refused(sentence, code="bad_body", status=400) from error
+
+
+def _row(text: str, fields: dict[str, Any] | None, rules: Rules) -> tuple[Row, tuple[tuple[str, str], ...]]:
+    if fields is None:
+        return Row(0, "", text), ()
+    flat: dict[str, Any] = {}
+    _flatten(fields, "", flat, _DEPTH)
+    message = _first(flat, rules.message_from or _MESSAGE)
+    level = _level(_first(flat, rules.level_from or _LEVEL))
+    labels = tuple((name, _label(value)) for name, value in flat.items() if value is not None and name in rules.names)
+    row = Row(
+        _ns(_first(flat, rules.time_from or _TIME)),
+        f"{level} " if level else "",
+        message if isinstance(message, str) else text,
+    )
+    return row, labels
+
+
+def _flatten(fields: Mapping[str, Any], prefix: str, out: dict[str, Any], depth: int) -> None:
+    """``{"kubernetes": {"pod_name": …}}`` becomes ``kubernetes_pod_name``."""
+    for key, value in fields.items():
+        if len(out) >= _FIELDS:
+            return
+        name = f"{prefix}{name_of(key)}"
+        if isinstance(value, dict):
+            if depth > 1:
+                _flatten(value, f"{name}_", out, depth - 1)
+        else:
+            out.setdefault(name, value)
+
+
+def _label(value: Any) -> str:
+    return (value if isinstance(value, str) else json.dumps(value))[:_VALUE]
+
+
+def _level(value: Any) -> str:
+    said = str(value).lower() if isinstance(value, str) else ""
+    word = _WORDS.get(said, said.upper())
+    return word if word in _LEVELS else ""
+
+
+def _ns(value: Any) -> int:
+    """ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970, by their size. 0 for anything else."""
+    if isinstance(value, str):
+        if value.replace(".", "", 1).isdecimal() and value.isascii() and len(value) < 30:
+            value = float(value) if "." in value else int(value)
+        else:
+            return _iso(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1 << 63:
+        return 0
+    unit = 10**9
+    while value * unit > 1 << 62 and unit > 1:  # in seconds, later than the year 2116
+        unit //= 1000
+    return round(value * unit)
+
+
+def _iso(value: str) -> int:
+    try:
+        moment = datetime.fromisoformat(value[:40])
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return max(0, round(moment.timestamp() * 1e6) * 1000)
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _first(flat: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((flat[name] for name in names if flat.get(name) is not None), None)
