@@ -24,28 +24,40 @@ from exams.courses import courses, held_out
 from exams.courses.voices import VOICES as COURSE_VOICES
 from exams.job import Job
 from exams.sealed.first import exam as first
+from exams.sealed.second import exam as second
+from exams.sealed.second.courses import COURSES
+from exams.sealed.second.voices import VOICES
 from exams.tests.test_clusters import CATEGORIES, STAGES
 
 pytestmark = pytest.mark.xdist_group("sealed exam")
 EXAMS = Path(clusters_folder.__file__).parents[1]
 SEED = 5
+SETS = {"first": first, "second": second}
+#: What writes a job of every course.
+EVERY = {"first": first.jobs, "second": second.every}
 #: Leaves that the open sets have no course for.
 NEWER = {"process_stuck": "hardware"}
 
 
 @cache
-def exam() -> tuple[Job, ...]:
-    return tuple(first.jobs(SEED))
+def exam(of: str) -> tuple[Job, ...]:
+    """A job of every course of a set."""
+    return tuple(EVERY[of](SEED))
 
 
 @cache
-def history() -> tuple[Job, ...]:
-    return tuple(first.successes(SEED))
+def history(of: str) -> tuple[Job, ...]:
+    return tuple(SETS[of].successes(SEED))
 
 
-def wrong(is_right: Callable[[Job], bool]) -> list[int]:
+@pytest.fixture(params=SETS)
+def of(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def wrong(of: str, is_right: Callable[[Job], bool]) -> list[int]:
     """The numbers of the failed jobs that do not pass a check."""
-    return [k for k, job in enumerate(exam()) if not job.truth["healthy"] and not is_right(job)]
+    return [k for k, job in enumerate(exam(of)) if not job.truth["healthy"] and not is_right(job)]
 
 
 def digest(job: Job) -> str:
@@ -66,13 +78,13 @@ def lines_of(truth: dict[str, Any], role: str) -> list[tuple[str, str, int]]:
     ]
 
 
-def test_the_same_seed_writes_the_same_bytes_and_another_seed_others() -> None:
-    here = [digest(job) for job in exam()[:9]]
-    assert [digest(job) for job in islice(first.jobs(SEED), 9)] == here
-    assert not {digest(job) for job in islice(first.jobs(SEED + 1), 9)} & set(here)
+def test_the_same_seed_writes_the_same_bytes_and_another_seed_others(of: str) -> None:
+    here = [digest(job) for job in exam(of)[:9]]
+    assert [digest(job) for job in islice(EVERY[of](SEED), 9)] == here
+    assert not {digest(job) for job in islice(EVERY[of](SEED + 1), 9)} & set(here)
 
 
-def test_every_line_that_a_truth_names_is_there_and_is_what_its_template_says() -> None:
+def test_every_line_that_a_truth_names_is_there_and_is_what_its_template_says(of: str) -> None:
     def is_right(job: Job) -> bool:
         rows = {path: data.decode().split("\n") for path, data in job.files.items()}
         only = {(t["role"], t["id"]): t["examples"][0] for t in job.truth["templates"] if len(t["examples"]) == 1}
@@ -82,26 +94,26 @@ def test_every_line_that_a_truth_names_is_there_and_is_what_its_template_says() 
                     return False
         return all(re.search(r"\w{3}", rows[path][n - 1]) for path, _, n in lines_of(job.truth, "root"))
 
-    assert not wrong(is_right)
+    assert not wrong(of, is_right)
 
 
-def test_no_line_has_two_roles() -> None:
+def test_no_line_has_two_roles(of: str) -> None:
     def is_right(job: Job) -> bool:
         told = Counter((p, n) for role in job.truth["lines"] for p, _, n in lines_of(job.truth, role))
         return max(told.values(), default=1) == 1
 
-    assert not wrong(is_right)
+    assert not wrong(of, is_right)
 
 
-def test_every_machine_that_a_truth_names_is_found_in_the_files() -> None:
+def test_every_machine_that_a_truth_names_is_found_in_the_files(of: str) -> None:
     def is_right(job: Job) -> bool:
         everything = "\n".join(job.files) + b"\n".join(job.files.values()).decode()
         return all(node in everything for who in ("faulty", "origin", "affected") for node in job.truth[f"{who}_nodes"])
 
-    assert not wrong(is_right)
+    assert not wrong(of, is_right)
 
 
-def test_truths_use_the_words_of_the_report() -> None:
+def test_truths_use_the_words_of_the_report(of: str) -> None:
     leaves = {leaf: category for category, names in CATEGORIES.items() for leaf in names.split()} | NEWER
 
     def is_right(job: Job) -> bool:
@@ -114,10 +126,10 @@ def test_truths_use_the_words_of_the_report() -> None:
             and {truth["stage"], *truth["stage_accept"]} <= STAGES
         )
 
-    assert not wrong(is_right)
+    assert not wrong(of, is_right)
 
 
-def test_an_iteration_is_told_by_the_logs_and_is_the_last_before_a_failure() -> None:
+def test_an_iteration_is_told_by_the_logs_and_is_the_last_before_a_failure(of: str) -> None:
     def is_right(job: Job) -> bool:
         iteration = job.truth["iteration"]
         if not iteration["applicable"] or iteration["last_logged"] is None:
@@ -126,13 +138,13 @@ def test_an_iteration_is_told_by_the_logs_and_is_the_last_before_a_failure() -> 
         is_told = re.search(rf"(?<![\d.]){iteration['last_logged']}(?!\d)", text) is not None
         return is_told and 0 <= iteration["failed"] - iteration["last_logged"] <= 11
 
-    assert not wrong(is_right)
+    assert not wrong(of, is_right)
 
 
-def test_no_text_keeps_an_unfilled_field() -> None:
+def test_no_text_keeps_an_unfilled_field(of: str) -> None:
     field = re.compile(rb"\{[a-z][a-z0-9_]*\}")
-    kept = [k for k, job in enumerate((*exam(), *history())) if any(map(field.search, job.files.values()))]
-    kept += [k for k, job in enumerate(exam()) if any("{" in path for path in job.files)]
+    kept = [k for k, job in enumerate((*exam(of), *history(of))) if any(map(field.search, job.files.values()))]
+    kept += [k for k, job in enumerate(exam(of)) if any("{" in path for path in job.files)]
     assert not kept
 
 
@@ -142,7 +154,11 @@ def test_nothing_has_the_name_of_something_open() -> None:
     voices = {v.name for v in (*COURSE_VOICES, *CLUSTER_VOICES)} | {f["name"] for f in frameworks}
     practised = {"megatron", "nemo", "deepspeed", "torchtitan", "torchrun", "mlperf", "mindspeed", "hf"}
     assert not set(texts["voices"]) & (voices | practised)
+    shared = len(set(VOICES) & (voices | practised | set(texts["voices"])))
+    assert shared == 0
     assert not set(texts["courses"]) & {*courses.COURSES, *held_out.HELD, *clusters.COURSES}
+    shared = len(set(COURSES) & {*texts["courses"], *courses.COURSES, *held_out.HELD, *clusters.COURSES})
+    assert shared == 0
 
 
 def test_the_set_is_as_wide_as_it_claims() -> None:
@@ -160,11 +176,29 @@ def test_the_set_is_as_wide_as_it_claims() -> None:
     assert {c["truth"]["symptom"] for c in failing} == {"launch_failure", "crash", "hang", "slow"}
 
 
-def test_every_family_has_a_history_of_successes() -> None:
-    assert Counter(job.family for job in history()) == dict.fromkeys(first.texts()["voices"], 3)
-    assert all(job.truth["healthy"] for job in history())
+def test_the_second_set_is_as_wide_as_it_claims() -> None:
+    failed = [job.truth for job in exam("second") if not job.truth["healthy"]]
+    kinds, drawn = (
+        Counter(truth["category"] for truth in failed),
+        {j.name.rpartition("-")[0] for j in second.jobs(SEED)},
+    )
+    leaves = len({truth["subcategory"] for truth in failed})
+    speakers = len({name for course in COURSES.values() for name in course.able} & set(VOICES))
+    failing = sum(COURSES[name].is_failing for name in drawn)
+    others = sum(not COURSES[name].is_failing for name in drawn)
+    assert (speakers, len(VOICES), failing, others) == (12, 12, 50, 15)
+    assert leaves >= 40
+    assert set(kinds) == set(CATEGORIES) - {"unknown"}
+    assert {truth["stage"] for truth in failed} >= STAGES - {"shutdown"}
+    assert {truth["symptom"] for truth in failed} == {"launch_failure", "crash", "hang", "slow"}
 
 
-def test_jobs_are_of_a_size_that_can_be_read() -> None:
-    counts = [sum(data.count(b"\n") for data in job.files.values()) for job in exam()]
+def test_every_family_has_a_history_of_successes(of: str) -> None:
+    voices = set(VOICES) if of == "second" else set(first.texts()["voices"])
+    assert Counter(job.family for job in history(of)) == dict.fromkeys(voices, 3)
+    assert all(job.truth["healthy"] for job in history(of))
+
+
+def test_jobs_are_of_a_size_that_can_be_read(of: str) -> None:
+    counts = [sum(data.count(b"\n") for data in job.files.values()) for job in exam(of)]
     assert not [k for k, count in enumerate(counts) if not 20 <= count <= 60_000]

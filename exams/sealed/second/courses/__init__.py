@@ -1,0 +1,17 @@
+"""What happens to jobs: every course by name, failing ones first."""
+
+from exams.sealed.second.courses import (
+    benign,
+    devices,
+    environment,
+    fabric,
+    hosts,
+    platform,
+    programs,
+    runtime,
+    slowness,
+)
+from exams.sealed.second.courses.base import Course
+
+_PARTS = (devices, hosts, fabric, runtime, programs, environment, platform, slowness, benign)
+COURSES: dict[str, Course] = {course.name: course for part in _PARTS for course in part.FOUND.held}
