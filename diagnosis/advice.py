@@ -43,9 +43,9 @@ FACTS = {
     "suspect_score": "score of the first of them",
     "stack_suspects": "ranks accused by the stacks",
     "stack_who": "the same in words (rank 5; ranks 0/82)",
-    "stack_nodes": "their nodes, as far as the conclusion accuses them",
+    "stack_nodes": "those of their nodes that the conclusion accuses",
     "evict_nodes": "nodes of the parallel group that explains the outliers",
-    "is_group_due": "the whole group is accused, or its accused members were taken out in vain",
+    "is_group_due": "the whole group is accused, or evicting its accused members did not help",
     "evict_share": "their share of the job's nodes",
     "switches": "switches that are accused",
     "has_conflict": "logs and stacks accuse different nodes",
@@ -287,7 +287,7 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
     if passed:
         done = "; ".join(dict.fromkeys(t.spoken for t in tried))
         left = "Nothing is left on the ladder." if fired is rungs.rules[-1] else "This is the next rung of the ladder."
-        because.insert(0, f"Already tried in vain: {done}. {left}")
+        because.insert(0, f"Already tried without success: {done}. {left}")
     if unsafe:
         because.append(f"{len(unsafe)} name(s) cannot be node names and were left out of the command.")
     scheduler = "kubernetes" if "kube" in str(job.get("scheduler") or "").lower() else "slurm"
@@ -379,7 +379,7 @@ def _cost(rule: Rule, targets: Sequence[str], facts: Mapping[str, Any], job: Map
     text = {
         "evict": f"{machines} machine(s) leave the job; one restart.",
         "over_evict": f"{machines} machine(s) leave the job, {healthy} of them probably healthy; one restart.",
-        "stop_time_check": "The job stands still while the checks run, minutes to an hour.",
+        "stop_time_check": "The job is stopped while the checks run, minutes to an hour.",
         "reattempt": "One restart, and the steps since the last checkpoint again.",
         "resubmit": "The wait in the queue, and the steps since the last checkpoint again.",
         "rollback": "A hot update and one restart; the change that is taken back.",

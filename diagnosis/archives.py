@@ -156,7 +156,8 @@ class _Walk:
             yield from self._emit(path, stream)
         elif depth >= self.limits.depth:
             self.on_problem(
-                path, f"This archive lies more than {self.limits.depth} deep in others: it was left out. Send it alone."
+                path,
+                f"This archive is more than {self.limits.depth} levels deep in others: it was left out. Send it alone.",
             )
         elif kind == "zip":
             yield from self._zip(stream, path, prefix, depth)
@@ -315,7 +316,7 @@ class _Walk:
     def _say_doubles(self, path: str, names: Names) -> None:
         if names.doubles:
             first = f"{names.example!r} the first" if names.doubles > 1 else f"{names.example!r}"
-            told = f"{names.doubles:,} members bear the name of an earlier one, {first}"
+            told = f"{names.doubles:,} members have the name of an earlier one, {first}"
             self.on_problem(path, f"{told}: all were kept, the later ones as “name~2”, “name~3” and so on.")
 
     def _name(self, raw: str, prefix: str) -> str:

@@ -59,7 +59,7 @@ def with_stacks(logs: LogDiagnosis, stack_part: Mapping[str, Any]) -> LogDiagnos
         return logs
     leaf = taxonomy.load().get(told[0])
     other = (logs.verdict.id, min(logs.verdict.confidence, 0.2)) if logs.verdict.confidence > 0 else None
-    reason = f"The stacks tell the cause: {stack_part.get('headline') or stack_part.get('reason')}"
+    reason = f"The stacks show the cause: {stack_part.get('headline') or stack_part.get('reason')}"
     return replace(
         logs,
         verdict=Verdict(leaf.id, leaf.category, leaf.subcategory, told[1], other),

@@ -241,7 +241,7 @@ def _is_wrapped(head: bytes, encoding: str, notes: list[str]) -> bool:
 def _since_boot(count: int, boot: int | None) -> str:
     told = f"{count:,} {'line states' if count == 1 else 'lines state'} seconds since boot only"
     if boot is None:
-        return f"{told}, and no line tells when that was: they have no time. Take the log with dmesg -T."
+        return f"{told}, and no line states the time of the boot: they have no time. Take the log with dmesg -T."
     return f"{told}; they were dated by lines that also state the time of day."
 
 

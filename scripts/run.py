@@ -77,7 +77,7 @@ class Child:
 
 def last_line(log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines()
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "its log is empty"
 
 
 def say(text: str) -> None:

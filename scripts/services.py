@@ -86,7 +86,7 @@ def wait_until(is_ready: Callable[[], bool], process: Process, *, what: str, log
     while not is_ready():
         if process.poll() is not None or time.monotonic() > deadline:
             lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-            raise ServiceError(f"{what} did not start (log: {log}): {lines[-1] if lines else 'it said nothing'}")
+            raise ServiceError(f"{what} did not start (log: {log}): {lines[-1] if lines else 'its log is empty'}")
         time.sleep(0.02)
 
 

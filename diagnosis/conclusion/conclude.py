@@ -48,7 +48,7 @@ def conclude(
     flows, stacks, hints = flows or {}, stacks or {}, hints or JobHints()
     iterations = list(logs.timeline.get("iterations") or ()) if logs is not None else []
     of_logs = slowdowns.of_logs(logs.slow_phase if logs is not None else None, iterations, gpus)
-    slow = slowdowns.told(of_logs, slowdowns.of_flows(flows, gpus), least_gpu_s)
+    slow = slowdowns.reported(of_logs, slowdowns.of_flows(flows, gpus), least_gpu_s)
     situation = Situation(logs, flows, stacks, slow, hints.outcome, hints.watched.kind if hints.watched else "")
     name, why = condition(situation)
     accused: tuple[Fault, ...] = ()
@@ -56,7 +56,7 @@ def conclude(
         accused = faults.accused(suspects, name, faults.homes(logs, stacks), faults.writers(logs))
     said = [
         *findings.of_logs(logs),
-        *_told_slow(findings.of_flows(flows), name, slow),
+        *_reported_slow(findings.of_flows(flows), name, slow),
         *findings.of_slowdowns(slow),
         *findings.of_stacks(stacks),
         *findings.of_checks(results),
@@ -91,7 +91,7 @@ def _chain(said: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(kept[:CHAIN])
 
 
-def _told_slow(rows: Sequence[Finding], condition: str, slow: Sequence[Slowdown]) -> list[Finding]:
+def _reported_slow(rows: Sequence[Finding], condition: str, slow: Sequence[Slowdown]) -> list[Finding]:
     """Findings of flows about slow machines within the reported stretches only: healthy jobs have slow steps too."""
     if condition == "degraded" and not any(s.at is not None for s in slow):
         return list(rows)

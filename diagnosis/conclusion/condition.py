@@ -59,14 +59,14 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("cancelled", lambda s: s.is_failure and s.outcome == "cancelled", "somebody ended the job"),
     ("failed", lambda s: s.is_failure, "the job ended with an error"),
     ("hung", lambda s: s.watched == "hang", "the running job makes no progress"),
-    ("hung", lambda s: s.logs is None and bool(s.stacks) and not s.stacks.get("is_moving"), "the stacks stand still"),
+    ("hung", lambda s: s.logs is None and bool(s.stacks) and not s.stacks.get("is_moving"), "the stacks do not change"),
     ("degraded", lambda s: s.logs is None and bool(s.stacks.get("is_moving")), "stacks of a job that crawls"),
     ("degraded", lambda s: bool(s.slowdowns) or s.is_lasting_slow, "steps took longer than usual"),
     ("degraded", lambda s: s.watched == "slow", "the running job became slow"),
     ("recovered", lambda s: s.has_recovered, "an earlier launch failed, the last one ended well"),
     ("cancelled", lambda s: s.outcome == "cancelled", "somebody ended the job"),
     ("running", lambda s: s.outcome == "running", "the logs go on to the last moment"),
-    ("healthy", lambda s: s.outcome == "succeeded", "the job says that it ended well"),
+    ("healthy", lambda s: s.outcome == "succeeded", "the job reports a good end"),
     ("healthy", lambda s: s.logs is None and bool(s.flows.get("jobs")), "the flows show no slow step"),
 )
 
@@ -76,4 +76,4 @@ def condition(situation: Situation) -> tuple[str, str]:
     for name, holds, why in TABLE:
         if holds(situation):
             return name, why
-    return "unknown", "no evidence says how the job ended"
+    return "unknown", "no evidence shows how the job ended"

@@ -123,16 +123,16 @@ def seen(
         roots = [e for e in logs.events if e.role == Role.ROOT.value]
         for event in roots:
             for name in event.node_names[:LISTED]:
-                found.setdefault(Place("node", name), "wrote a line that tells the cause")
+                found.setdefault(Place("node", name), "wrote a line that states the cause")
             for place in places_of(event.lines):
-                found.setdefault(place, "wrote a line that tells the cause")
+                found.setdefault(place, "wrote a line that states the cause")
         if not roots:
             for place in places_of(logs.lines):
-                found.setdefault(place, "wrote the first line that tells of the end")
+                found.setdefault(place, "wrote the first line about the end")
         for indicator in logs.indicators:
             for kind, name in indicator.parameters.items():
                 if kind in ("pci", "gpu", "device", "hca", "nic", "port"):
-                    found.setdefault(Place("device", name), "named in a line that tells the cause")
+                    found.setdefault(Place("device", name), "named in a line that states the cause")
     for rank in (stacks or {}).get("suspect_ranks") or ():
         found.setdefault(rank_place(int(rank)), "the others wait for it")
     for name in (stacks or {}).get("suspect_nodes") or ():

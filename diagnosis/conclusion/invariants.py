@@ -35,7 +35,7 @@ def _probabilities(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str
     shares = [float(a["p"]) for a in c["alternatives"]]
     every = [*shares, float(c["confidence"]), *(float(f["p"]) for f in c["fault"])]
     if any(not 0.0 <= p <= 1.0 for p in every):
-        out.append("a probability lies outside 0 to 1")
+        out.append("a probability is outside 0 to 1")
     if sum(shares) > 1.0 + EPSILON:
         out.append(f"the categories' probabilities sum to {sum(shares):.3f}")
     if shares != sorted(shares, reverse=True):
@@ -43,7 +43,7 @@ def _probabilities(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str
     if c["alternatives"] and (
         c["alternatives"][0]["id"] != c["id"] or abs(shares[0] - float(c["confidence"])) > EPSILON
     ):
-        out.append("the first alternative is not the category that is told")
+        out.append("the first alternative is not the category")
     ranked = [float(f["p"]) for f in c["fault"]]
     if ranked != sorted(ranked, reverse=True):
         out.append("the accused are not in the order of their probability")
@@ -68,7 +68,7 @@ def _quiet(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
     if c["condition"] == "healthy" and c["slowdowns"]:
         out.append("the job is called healthy though steps were slow")
     if c["condition"] == "healthy" and any(f["what"] == "root" for f in c["chain"]):
-        out.append("the job is called healthy though a line tells an unexplained cause")
+        out.append("the job is called healthy although a line states an unexplained cause")
     return out
 
 
@@ -104,7 +104,7 @@ def _stretches(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
     """Slow steps below the least cost are not reported."""
     if c["condition"] == "degraded" or c["slowdowns"] or all(f["what"] != "slow" for f in c["chain"]):
         return []
-    return ["the chain tells of slow steps that no stretch covers"]
+    return ["the chain has slow steps that no stretch covers"]
 
 
 def _disagreements(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:

@@ -51,7 +51,7 @@ def sentence(
         text = flow_headline(flows)
     else:
         text = "Nothing to diagnose: no logs, flows or stacks could be read."
-    return _naming(sentences.beside_said(said, logs, text), fault)
+    return _naming(sentences.with_stated_outcome(said, logs, text), fault)
 
 
 def _nodes(fault: Sequence[Fault]) -> list[str]:

@@ -72,7 +72,7 @@ def of_logs(
     ]
 
 
-def told(logs: Iterable[Slowdown], flows: Iterable[Slowdown], least_gpu_s: float) -> tuple[Slowdown, ...]:
+def reported(logs: Iterable[Slowdown], flows: Iterable[Slowdown], least_gpu_s: float) -> tuple[Slowdown, ...]:
     """The stretches to report, largest loss first: those of the logs, and those of the flows that the logs lack."""
     kept = [s for s in logs if is_worth(s, least_gpu_s)]
     for stretch in flows:

@@ -41,7 +41,7 @@ from diagnosis.model import OnStage, Parsed, silent
 #: A pause of this many usual steps is no slow step but a standstill.
 STOOD_STILL = 3.0
 COUNTERS_ONLY = (
-    "Port counters show bandwidth over time, not who talks to whom: "
+    "Port counters show bandwidth over time, not which machines exchange data: "
     "add flow records to see jobs, steps and slow groups."
 )
 

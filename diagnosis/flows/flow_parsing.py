@@ -75,7 +75,7 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
         notes.append(f"{lines} no record (cut, or not in the form of the others); they were left out.")
     if reading.cut_rows:
         rows = f"{reading.cut_rows:,} {'row has' if reading.cut_rows == 1 else 'rows have'}"
-        notes.append(f"{rows} more fields than the header names; what stands beyond its last column was left out.")
+        notes.append(f"{rows} more fields than the header names; fields beyond its last column were left out.")
     if out.reversed:
         notes.append(f"{out.reversed} records ended before they began; their duration is taken as zero.")
     skipped = None

@@ -34,12 +34,12 @@ def blocked(parsed: Sequence[Parsed]) -> str | None:
             continue
         if facts["resolution_s"] >= 1.0 and facts["records"] > 1:
             return (
-                "The times are whole seconds, so steps cannot be told apart: the records serve for jobs and volumes "
+                "The times are whole seconds, so steps cannot be separated: the records show jobs and volumes "
                 f"only. {_finer(str(facts['format']))}"
             )
         if facts["median_s"] > TOO_LONG_S:
             return (
-                f"A record covers {facts['median_s']:.0f} s and holds several steps in one: the records serve for jobs "
+                f"A record covers {facts['median_s']:.0f} s and holds several steps: the records show jobs "
                 "and volumes only. Shorten the exporter's active timeout, or capture packets."
             )
         if facts["sampling"] > 1 and facts["longest_s"] == 0:
@@ -282,20 +282,20 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
     said = []
     if not capture.has_bytes:
         said.append(
-            "The records have no byte counts: pairs are told by timing alone, and volumes and rates are unknown."
+            "The records have no byte counts: the types of pairs come from timing alone; volumes and rates are unknown."
         )
     if not capture.places:
-        said.append("No inventory names the machines: tensor parallelism inside them and slow machines cannot be told.")
+        said.append("No inventory names the machines: tensor parallelism inside them and slow machines are unknown.")
     if not capture.paths:
-        said.append("The records name no switches: a slow switch cannot be told from slow links.")
+        said.append("The records name no switches: a slow switch looks like slow links.")
     if 1e-3 <= capture.resolution_s < 1.0:
         said.append(
             f"Times are rounded to {capture.resolution_s * 1e3:.0f} ms; boundaries are no more exact than that."
         )
     if capture.resolution_s >= BLIND:
         said.append(
-            "Whole seconds do not tell what happens together: what a pair exchanges (gradients or activations) and the "
-            "sizes of groups rest on byte counts alone, and are left out where these do not recur."
+            "Whole seconds do not show simultaneous transfers: the types of pairs (gradients or activations) and "
+            "the sizes of groups come from byte counts alone, and are left out if these do not recur."
         )
     sending = np.unique(capture.flows.src)
     if len(sending) == 1:
@@ -303,11 +303,11 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
     if any(_one_way(a) for a in jobs):
         said.append(
             "No two members were seen in both directions: the capture seems to hold one direction only. Steps are "
-            "those of one sender, and who was late cannot be told. Export what goes in and what goes out."
+            "those of one sender, and the late member is unknown. Export what goes in and what goes out."
         )
     elif any(clocks_disagree(a.pairs) for a in jobs):
         said.append(
-            "The collectors' clocks disagree: steps are those of one sender, and who was late cannot be told. "
+            "The collectors' clocks disagree: steps are those of one sender, and the late member is unknown. "
             "Synchronise the exporters (PTP or NTP)."
         )
     node = _common_node(capture)
@@ -324,12 +324,10 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
     if any(a.rough for a in jobs):
         said.append(
             "Some collectors see no collective in common; between them the time is exact to a few milliseconds only, "
-            "and which pipeline stage is slow cannot be told."
+            "and the slow pipeline stage is unknown."
         )
     if any(a.steps is not None and a.layout.pp > 1 and a.stages is None and not a.rough for a in jobs):
-        said.append(
-            "A pipeline is no plain chain (interleaved stages): a slow stage cannot be told there, only its replica."
-        )
+        said.append("A pipeline is no plain chain (interleaved stages): only the replica of a slow stage is known.")
     return list(dict.fromkeys(said))
 
 

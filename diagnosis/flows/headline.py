@@ -103,7 +103,7 @@ def _nothing_slow(flows: Mapping[str, Any], jobs: list[Mapping[str, Any]]) -> st
             f"Network flows of {seen}, but nothing in them repeats like steps: too short a capture, too many records "
             "lost, or no training."
         )
-    blind = "; who was late cannot be told" if flows.get("late_unknown") else ""
+    blind = "; the late member is unknown" if flows.get("late_unknown") else ""
     return f"No slow step in the network flows of {seen} and {steps} steps{blind}."
 
 

@@ -79,7 +79,7 @@ def find_layout(job: JobFlows, pairs: Pairs, capture: Capture) -> Layout:
     if capture.places or world == pp * dp:
         tp = max(1, round(world / (pp * dp / ends)))
     else:
-        how.append("Without an inventory the GPUs inside a machine cannot be told; tp is not known.")
+        how.append("Without an inventory the GPUs inside a machine are unknown; tp is not known.")
     return Layout(tp, pp, dp, dp_groups, pp_groups, ep_groups, how, ends)
 
 

@@ -120,7 +120,7 @@ def _explanation(
     else:
         reason = (
             f"One ring of {len(members)} took {times} while its peers kept their speed; "
-            "all its hops slow down together, so flows cannot tell which link."
+            "all its hops slow down together, so flows do not show which link."
         )
     slow = Slow(
         "slow_group",

@@ -134,7 +134,7 @@ def _apart(chosen: LogDiagnosis, attempts: Sequence[Attempt], names: Sequence[st
     how = "that ran at the same time" if is_at_once else "one after another"
     why = "the last one that did not succeed" if chosen.is_failure else "the last one; none of them failed"
     return (
-        f"These are the logs of {len(names)} jobs {how} ({shown}). Each was diagnosed by itself; told is "
+        f"These are the logs of {len(names)} jobs {how} ({shown}). Each was diagnosed separately; this is "
         f"{names[chosen.attempt]}, {why}. Upload the others by themselves to read of them.",
     )
 

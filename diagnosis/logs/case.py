@@ -105,7 +105,7 @@ class Case(Facts):
         """One event's row of the catalogue."""
         return self.catalogue.event(event)
 
-    def said(self, row: Mapping[str, Any]) -> str:
+    def in_words(self, row: Mapping[str, Any]) -> str:
         """An event in words, for a sentence: its rule's meaning, else a clause of its line as a quotation."""
         if row["signature"] is not None:
             title = self.rules.rules[row["signature"]].title
@@ -381,5 +381,5 @@ def _outweighs(catalogue: Catalogue, chosen: Roots, messages: pl.DataFrame) -> b
     both = mine.join(words.group_by("file").agg(said_line=pl.col("last_line").max()), on="file", how="inner")
     if both.height:
         return bool((both["first_line"] > both["said_line"]).any())
-    at, said_at = mine["first_at"].min(), words["last_at"].max()
-    return at is None or said_at is None or int(at) > int(said_at)  # type: ignore[arg-type]
+    at, stated_at = mine["first_at"].min(), words["last_at"].max()
+    return at is None or stated_at is None or int(at) > int(stated_at)  # type: ignore[arg-type]

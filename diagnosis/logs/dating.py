@@ -16,8 +16,8 @@ from diagnosis.model import Role
 _ENDS = (Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value)
 
 
-def said_at(catalogue: Catalogue, pace: Pace, roles: dict[int, str]) -> pl.DataFrame:
-    """The cells with ``said_at`` (ns): ``first_at`` if a line states its time, else the best guess from there to
+def stated_at(catalogue: Catalogue, pace: Pace, roles: dict[int, str]) -> pl.DataFrame:
+    """The cells with ``stated_at`` (ns): ``first_at`` if a line states its time, else the best guess from there to
     ``until_at``. ``roles``: those of the events in this failure. O(cells).
     """
     ends = pl.col("event").is_in([event for event, role in roles.items() if role in _ENDS])
@@ -25,7 +25,7 @@ def said_at(catalogue: Catalogue, pace: Pace, roles: dict[int, str]) -> pl.DataF
     guess = pl.coalesce(stamped, pl.when(ends).then(pl.lit(pace.last_at, pl.Int64)))
     placed = pl.max_horizontal("first_at", pl.min_horizontal(guess, "until_at"))
     return catalogue.cells.with_columns(
-        said_at=pl.when(pl.col("is_stamped") | pl.col("first_at").is_null() | guess.is_null())
+        stated_at=pl.when(pl.col("is_stamped") | pl.col("first_at").is_null() | guess.is_null())
         .then("first_at")
         .otherwise(placed)
     )

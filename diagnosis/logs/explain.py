@@ -37,14 +37,14 @@ def _of_events(case: Case, roots: Sequence[int]) -> Iterator[Clue]:
         else:
             detector, why = "unknown", "no rule knows it"
         subject = tables.event_id(row["template"], row["signature"] or "")
-        yield Clue(detector, "event", subject, weight, f"{_said(row)}: {', '.join(_standing(case, row))}.", why)
+        yield Clue(detector, "event", subject, weight, f"{_described(row)}: {', '.join(_comparisons(case, row))}.", why)
 
 
-def _said(row: dict[str, Any]) -> str:
+def _described(row: dict[str, Any]) -> str:
     return f"“{quotes.quote(row['example'], row['template'], 100)}”"
 
 
-def _standing(case: Case, row: dict[str, Any]) -> Iterator[str]:
+def _comparisons(case: Case, row: dict[str, Any]) -> Iterator[str]:
     """The results of the comparisons of one event."""
     total = len(case.catalogue.nodes)
     if row["strength"]:
@@ -68,7 +68,7 @@ def _of_nodes(where: Place) -> list[Clue]:
 def _of_category(told: Classification, where: Place, verdict: Verdict) -> Iterator[Clue]:
     if verdict.id != told.category.id:
         title = taxonomy.load().get(verdict.id).title
-        yield Clue("structure", "category", verdict.id, verdict.confidence, f"{title}: silence and order tell it.")
+        yield Clue("structure", "category", verdict.id, verdict.confidence, f"{title}: from silence and order alone.")
         return
     for reason in told.reasons[: MOST.listed]:
         yield Clue("votes", "category", verdict.id, verdict.confidence, f"{reason}.", "root events vote for categories")

@@ -25,8 +25,8 @@ from diagnosis.model import Role
 from diagnosis.taxonomy import UNKNOWN
 
 AT: Final = thresholds.of("fallbacks")
-ORDERED_TO_STOP: Final = "ordered_to_stop"
-TOLD: Final = words.pattern("phrases", "told_to_stop")
+LAUNCHER_STOPPED: Final = "launcher_stopped"
+STOP_RECEIVED: Final = words.pattern("phrases", "told_to_stop")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     is_stop = roots.has_trait(events, "decision") & (pl.col("weight") >= roots.AT.least) & (pl.col("jobs_with_it") == 0)
     at = events.filter(is_stop)["at"].min()
     if at is None:
-        return _told_to_stop(scene, events)
+        return _stop_received(scene, events)
     is_other = ~is_stop & (pl.col("weight") >= roots.AT.doubtful)
     slack = int(AT.after_s * SECOND) if scene.has_times else 0
     before = events.filter(is_other & (pl.col("at") <= at + slack))  # type: ignore[operator]
@@ -139,7 +139,7 @@ def _stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     return _set(scene, weights, is_echo, pl.lit(weights) * roots.AT.recovered)
 
 
-def _told_to_stop(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
+def _stop_received(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
     """The same if only launchers and step daemons report that they received a stop: any earlier problem, even a
     consequence or a death, is the reason.
     """
@@ -220,7 +220,7 @@ def _confirmed(scene: Scene, weights: pl.Series) -> pl.Series | None:
     return _set(scene, weights, is_here, AT.stands_in)
 
 
-def _spoken_alone(scene: Scene, weights: pl.Series) -> pl.Series | None:
+def _single_source(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """Messages of one node alone, unknown to rules and healthy jobs, in a long silence."""
     silent_since, end = scene.stopped_at, scene.consequence_at
     if silent_since is None or end is None or not scene.is_dated or scene.healthy < POOL_MIN:
@@ -240,7 +240,7 @@ def _spoken_alone(scene: Scene, weights: pl.Series) -> pl.Series | None:
     return _set(scene, weights, is_here, roots.AT.unknown_sign) if len(scene.catalogue.nodes_of(said)) == 1 else None
 
 
-def _odd_word(scene: Scene, weights: pl.Series) -> pl.Series | None:
+def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """If only consequences are known: few writers report the end in other words than nearly all, without the words of
     the others. Schedulers do not count, because they see the end from outside. A silent node is better evidence.
     """
@@ -262,12 +262,14 @@ def _odd_word(scene: Scene, weights: pl.Series) -> pl.Series | None:
     return _set(scene, weights, pl.col("event").is_in(odd), AT.stands_in)
 
 
-def _ordered_to_stop(scene: Scene, weights: pl.Series) -> pl.Series | None:
+def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """Launchers received a stop before any line reports a problem. After a hang the stop is only the end."""
     events = scene.catalogue.events.with_columns(weight=weights, at=began(scene.catalogue))
-    if _told_to_stop(scene, events) is None:
+    if _stop_received(scene, events) is None:
         return None
-    is_told = (pl.col("role") == Role.TEARDOWN.value) & pl.col("example").str.contains(TOLD) & ~scene.is_survived
+    is_told = (
+        (pl.col("role") == Role.TEARDOWN.value) & pl.col("example").str.contains(STOP_RECEIVED) & ~scene.is_survived
+    )
     ordered_at = events.filter(is_told & pl.col("is_stamped"))["first_at"].min()
     if temporal.is_hang(scene.pace, ordered_at, has_death=False):  # type: ignore[arg-type]
         return None
@@ -314,22 +316,22 @@ def elsewhere(catalogue: Catalogue, nodes: Collection[str]) -> set[int]:
     """
     if not nodes:
         return set()
-    told = catalogue.events.filter(pl.col("role") == Role.CONFIRMATION.value)["event"]
-    cells = catalogue.cells.filter(pl.col("event").is_in(told.implode())).drop_nulls("node")
+    confirming = catalogue.events.filter(pl.col("role") == Role.CONFIRMATION.value)["event"]
+    cells = catalogue.cells.filter(pl.col("event").is_in(confirming.implode())).drop_nulls("node")
     here = cells.group_by("event").agg(is_here=pl.col("node").is_in(list(nodes)).any())
     return set(here.filter(~pl.col("is_here"))["event"].to_list())
 
 
 CORRECTIONS: Final = (
     Rule("stopped", "what is printed while a job is stopped is no cause of the stop", _stopped),
-    Rule("answers", "a launcher answers to consequences in its own words", _answers),
-    Rule("waiting", "who waits is not who is waited for", _waiting),
-    Rule("rebooted", "a machine that boots anew went down", _rebooted),
+    Rule("answers", "a launcher reacts to consequences in its own words", _answers),
+    Rule("waiting", "a node that waits is not the cause", _waiting),
+    Rule("rebooted", "a machine that boots again went down", _rebooted),
 )
 FALLBACKS: Final = (
     Rule("flapped", "a link that came back may have broken what stopped soon after", _flapped),
     Rule("confirmed", "few nodes complained in the silence before the end", _confirmed),
-    Rule("spoken_alone", "one node alone spoke in a long silence", _spoken_alone),
-    Rule("odd_word", "one writer gives another reason than all others", _odd_word),
-    Rule(ORDERED_TO_STOP, "launchers were told to stop before anything went wrong", _ordered_to_stop, False),
+    Rule("single_source", "only one node wrote in a long silence", _single_source),
+    Rule("minority_consequence", "one writer gives another reason than all others", _minority_consequence),
+    Rule(LAUNCHER_STOPPED, "launchers received a stop before any problem", _launcher_stopped, False),
 )

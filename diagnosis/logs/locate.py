@@ -57,9 +57,9 @@ def _outside(case: Case, cause: Category) -> Place | None:
     named = case.roots.nodes or case.roots.named.get(_leader(case), ())
     of_one = cause.id == OF_ONE and len(named) == 1 and len(case.catalogue.nodes) > 1
     # a stop that launchers received has another reason: perhaps a machine that fell silent before
-    is_open = case.roots.by == fallbacks.ORDERED_TO_STOP
+    is_open = case.roots.by == fallbacks.LAUNCHER_STOPPED
     if cause.blames == "nobody" and not of_one and not is_open:
-        return Place((), "no faulty node: the cause lies outside the nodes")
+        return Place((), "no faulty node: the cause is outside the nodes")
     return None
 
 
@@ -71,7 +71,7 @@ def _named_lost(case: Case, cause: Category) -> Place | None:
     total = max(len(case.catalogue.nodes), len(case.inventory.nodes or case.hints.nodes))
     if not cause.id.startswith("hardware.host") or len(names) < 2 or case.roots.nodes or 2 * len(names) > total:
         return None
-    why = f"is one of {len(names)} nodes that this speaks of: {case.said(case.lead)}"
+    why = f"is one of {len(names)} nodes that this names: {case.in_words(case.lead)}"
     return _ranked(case, [Clue(n, AT.named, f"{n} {why}", detector="cause") for n in names], may_accuse=True)
 
 
@@ -83,7 +83,7 @@ def _wide(case: Case, cause: Category) -> Place | None:
     total = len(case.catalogue.nodes)
     leaf = weighing.shared_leaf(seen, case.inventory.leaf_of)
     if cause.matter == "link" and leaf:
-        reason = f"{len(seen)} nodes below {leaf} report it: {case.said(case.lead)}"
+        reason = f"{len(seen)} nodes below {leaf} report it: {case.in_words(case.lead)}"
         hangs = (f"hangs on {leaf}, which its neighbours complain about too",)
         nodes = tuple(NodeSuspect(n, weighing.AT.accused, len(seen) < total, hangs) for n in seen)
         return Place(nodes, f"a switch or rail: {leaf}", (Suspect(leaf, "switch", AT.switch, ("logs",), (reason,)),))
@@ -142,7 +142,7 @@ def _answer(case: Case, accused: Sequence[str]) -> str:
         return "cannot say: the logs of one node only" if case.catalogue.nodes else "cannot say: the logs name no node"
     if case.roots.members:
         return "no faulty node"
-    return "cannot say: no line, silence or protocol state sets a node apart"
+    return "cannot say: no line, silence or protocol state identifies a node"
 
 
 def _leader(case: Case) -> int:

@@ -26,7 +26,7 @@ def sentences(case: Case) -> list[str]:
     ids = scheduler_ids(case.table.messages["example"].to_list())
     if len(ids) > 1:
         shown = ", ".join(sorted(ids)[:4])
-        out.append(f"The logs speak of {len(ids)} jobs ({shown}): upload each job by itself, or name them as attempts.")
+        out.append(f"The logs name {len(ids)} jobs ({shown}): upload each job by itself, or name them as attempts.")
     files = counters_apart(case.clocks.correct(case.progress.beats, "at"))
     if files:
         names = ", ".join(case.table.files[f] for f in files[:2])

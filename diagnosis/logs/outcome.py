@@ -75,7 +75,7 @@ def ending(
     others = catalogue.of.filter(pl.col("event").is_in(waited.implode()))["masked"]
     limit = hits.filter(pl.col("limit") & ~pl.col("masked").is_in(others.implode()))["masked"].to_list()
     cancelled = hits.filter(pl.col("cancelled") & ~pl.col("limit"))["masked"].to_list()
-    said_at = _last(catalogue, success)
+    stated_at = _last(catalogue, success)
     bad = catalogue.events.filter(pl.col("event").is_in(sorted(unrecovered)))
     terminal = bad.filter(
         pl.col("role").is_in([Role.TEARDOWN.value, Role.CASCADE.value, Role.ROOT.value])
@@ -89,19 +89,19 @@ def ending(
         is_going_on = (now - last_beat_at) / SECOND <= max(AT.quiet_beats * (beat_s or 0.0), AT.silence_s)
     told = (
         (bool(success) and not (has_root and is_torn_down and root_outweighs),
-         "succeeded", "the job says that it completed"),
+         "succeeded", "the job reports that it completed"),
         (bool(limit), "failed", "the scheduler ended the job at its time limit"),
         (is_cancelled, "cancelled", "somebody cancelled the job"),
         (has_root, "failed", "an error that training did not survive"),
         (bool(cancelled), "cancelled", "somebody cancelled the job"),
         (not terminal.is_empty(), "failed", "the job was torn down"),
         (is_complete, "succeeded", "the last step of as many as planned was reached, and nothing failed after it"),
-        (bool(ended), "succeeded", "the job says that it ended, and nothing speaks of a failure"),
+        (bool(ended), "succeeded", "the job reports that it ended, and nothing shows a failure"),
         (is_going_on, "running", "progress up to the end of the evidence and no end marker"),
         (True, "unknown", "neither an end marker nor an error that explains an end"),
     )  # fmt: skip
     outcome, reason = next((outcome, reason) for is_so, outcome, reason in told if is_so)
-    return Ending(outcome, reason, said_at, tuple(success), tuple(cancelled), tuple(limit))
+    return Ending(outcome, reason, stated_at, tuple(success), tuple(cancelled), tuple(limit))
 
 
 def _last(catalogue: Catalogue, masked: list[int]) -> int | None:

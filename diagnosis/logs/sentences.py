@@ -65,7 +65,7 @@ def headline(logs: LogDiagnosis, accused: Sequence[str] = (), stacks: str = "") 
     return f"{first}{_quoted(logs, roots, first)}.{_aftermath(logs, roots)}"
 
 
-def beside_said(said: str, logs: LogDiagnosis | None, told: str) -> str:
+def with_stated_outcome(said: str, logs: LogDiagnosis | None, told: str) -> str:
     """The headline ``told`` after the outcome that people ``said``, if the logs show another one: both are stated."""
     if logs is None or said in ("", logs.outcome) or "running" in (said, logs.outcome):
         return told
@@ -225,9 +225,7 @@ def inferred(case: Case, when: Moment, where: Place, verdict: Verdict, roots: Se
         told = None if event is None else case.catalogue.events.filter(pl.col("event") == event).row(0, named=True)
         rests = "the answer rests on silence, order and agreement between nodes"
         if told is not None:
-            rests = (
-                f"the first line that tells a consequence is “{quotes.quote(told['example'], told['template'], 100)}”"
-            )
+            rests = f"the first line with a consequence is “{quotes.quote(told['example'], told['template'], 100)}”"
         out.append(f"No line names a cause; {rests}.")
     if case.healthy:
         scope = {"family": "the same family", "framework": "the same framework", "all": "all families"}[case.scope]

@@ -43,7 +43,7 @@ def _lanes(
     case: Case, nodes: Sequence[str], roles: dict[int, str], spans: list[tuple[str, int, int]]
 ) -> list[dict[str, Any]]:
     """One lane a node, from one pass over the cells."""
-    cells = dating.said_at(case.catalogue, case.pace, roles)
+    cells = dating.stated_at(case.catalogue, case.pace, roles)
     parts = cells.drop_nulls("node").partition_by("node", as_dict=True)
     names = dict(case.catalogue.events.select("event", "template").iter_rows())
     empty = cells.head(0)
@@ -67,9 +67,9 @@ def _lane(
     roots = [event for event, role in roles.items() if role == Role.ROOT.value]
     marked = (
         mine.filter(pl.col("event").is_in([e for e, r in roles.items() if r in _SHOWN]))
-        .drop_nulls("said_at")
+        .drop_nulls("stated_at")
         # among marks of the same time the cause comes first
-        .sort("said_at", pl.col("event").is_in(roots).not_(), "event")
+        .sort("stated_at", pl.col("event").is_in(roots).not_(), "event")
     )
     segments = []
     if window[0] is not None:
@@ -83,7 +83,7 @@ def _lane(
         "segments": segments,
         "marks": [
             {"t": _s(at), "role": roles[event], "event": names[event], "file": case.table.files[file], "line": line}
-            for event, at, file, line in first.select("event", "said_at", "file", "first_line").iter_rows()
+            for event, at, file, line in first.select("event", "stated_at", "file", "first_line").iter_rows()
         ],
         "last_line_at": _s(window[1]),
     }

@@ -288,7 +288,7 @@ def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: se
     )[: MOST.events]
     home = set(case.roots.nodes) or (set() if case.roots.is_wide else accused)
     rows = [r for r in rows if r["event"] in rank or not re.search(catalogues.STRUCTURE, r["template"])]
-    cells = dating.said_at(case.catalogue, case.pace, roles)
+    cells = dating.stated_at(case.catalogue, case.pace, roles)
     return _without_repeats([_event(case, row, roles[row["event"]], home, cells) for row in rows])
 
 
@@ -319,14 +319,14 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
         at_home = rows.filter(pl.col("node").is_null() | pl.col("node").is_in(sorted(home)))
         rows = at_home if at_home.height else rows
     rows = case.clocks.correct(rows, "at")
-    undated = mine.filter(~pl.col("is_stamped")).select("file", "source", "masked", "said_at")
+    undated = mine.filter(~pl.col("is_stamped")).select("file", "source", "masked", "stated_at")
     rows = rows.join(undated, on=["file", "source", "masked"], how="left", maintain_order="left").with_columns(
-        at=pl.max_horizontal("at", "said_at")
+        at=pl.max_horizontal("at", "stated_at")
     )
     if is_root and (row["category"] or "").startswith("platform.scheduler"):
         # a decision that is repeated for every step counts once
         rows = rows.filter((pl.col("at") <= pl.col("at").min() + int(AT.decision_s * SECOND)).fill_null(True))
-    first_at: int | None = mine["said_at"].min()  # type: ignore[assignment]
+    first_at: int | None = mine["stated_at"].min()  # type: ignore[assignment]
     last_at: int | None = row["last_at"]
     refs = tuple(
         LineRef(case.table.files[f], line, offset, length, node, rank, None if at is None else at / SECOND)

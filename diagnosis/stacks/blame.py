@@ -229,7 +229,7 @@ def _chains(scene: Scene) -> Blame | None:
     if not odd:
         parts = "; ".join(f"{who(g.ranks)} {g.activity.what}" for g in scene.groups[:4])
         return nobody(
-            f"The ranks fall into {len(scene.groups)} large groups and none stands out: {parts}.", "no_outlier"
+            f"The ranks fall into {len(scene.groups)} large groups and none is an outlier: {parts}.", "no_outlier"
         )
     odd = sorted(odd, key=lambda g: (len(g.ranks), g.ranks))
     why = {r: f"{g.activity.what}, while most ranks are {largest.activity.what}" for g in odd for r in g.ranks}

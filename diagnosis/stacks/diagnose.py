@@ -123,7 +123,7 @@ def _compare(found: Findings, others: Sequence[Process]) -> None:
             dict.fromkeys(workers, 0.6),
             workers,
             tuple(workers),
-            f"All trainers are alike, but a child process of {who(workers)} stands where no other does.",
+            f"All trainers are alike, but a child process of {who(workers)} has a stack that no other has.",
             "worker",
         )
         outcome.verdict = verdict

@@ -114,5 +114,5 @@ def verdict(of: Plan, horizontal: Sequence[int], vertical: Sequence[int]) -> tup
         )
     return (
         found,
-        f"{len(found)} machines lie in failing groups of both phases; one faulty machine cannot be told. Test these.",
+        f"{len(found)} machines are in failing groups of both phases, so the faulty one is not unique. Test these.",
     )

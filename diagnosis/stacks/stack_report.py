@@ -214,7 +214,9 @@ def _say_absent(found: Findings, missing: list[int], absent: int, failed: list[i
             f"{len(cut)} of {total} dumps break off in the middle of a stack{which}; what is there was compared."
         )
     if failed:
-        found.notes.append(f"The dump of rank {fold(failed)} failed in the tool itself; that says nothing of the rank.")
+        found.notes.append(
+            f"The dump of rank {fold(failed)} failed in the tool itself; that proves nothing about the rank."
+        )
     if empty:
         found.notes.append(
             f"The dump of rank {fold(empty)} is empty: the process may have been gone, or the tool was not allowed "

@@ -99,7 +99,7 @@ def decide(rounds: Sequence[Round], layout: Layout) -> Outcome:
         verdict = replace(
             verdict,
             ranks=ranks or verdict.ranks,
-            reason=f"{verdict.reason} The same in {telling} of {len(rounds)} rounds: the job stands still.",
+            reason=f"{verdict.reason} The same in {telling} of {len(rounds)} rounds: the job does not move.",
         )
     return Outcome(best, verdict, evict.candidates(verdict.outliers, layout) if verdict.ranks else [])
 

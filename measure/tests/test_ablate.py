@@ -40,8 +40,8 @@ def test_a_step_that_is_switched_off_gives_its_argument_back() -> None:
 
 
 def test_detectors_and_fallbacks_are_switched_off_by_their_ids() -> None:
-    chosen = [found(switches.detectors(), "peers"), found(switches.detectors(), "odd_word")]
-    assert switches.off([*chosen, Switch("rules", "nvidia")]) == {"peers", "odd_word"}
+    chosen = [found(switches.detectors(), "peers"), found(switches.detectors(), "minority_consequence")]
+    assert switches.off([*chosen, Switch("rules", "nvidia")]) == {"peers", "minority_consequence"}
     with switches.applied(chosen) as rules:
         assert rules is None
 

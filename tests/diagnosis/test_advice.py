@@ -123,7 +123,7 @@ def test_an_eviction_in_vain_leads_to_checks_of_the_whole_job():
     then = advise(broken(tried=[{"action": "evict", "targets": ["n3"]}], job={"nodes": 16}))
     assert (then["rule"], then["targets"]) == ("check.after_eviction", [])
     assert "evict.machine_event" in [row["rule"] for row in then["passed_over"]]
-    assert then["because"][0] == "Already tried in vain: Evict (n3). This is the next rung of the ladder."
+    assert then["because"][0] == "Already tried without success: Evict (n3). This is the next rung of the ladder."
     assert then["commands"]["slurm"].startswith("srun -N 16 ")
 
 

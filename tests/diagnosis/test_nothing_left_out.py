@@ -112,7 +112,7 @@ def test_members_of_one_name_are_all_kept_and_told(kind: str) -> None:
                 packed.addfile(info, io.BytesIO(content))
     found, (sentence,) = opened(out.getvalue())
     assert found == dict(zip(["n1/a.tar.log", "n1/a~2.tar.log", "n1/a~3.tar.log"], contents, strict=True))
-    assert "2 members bear the name of an earlier one" in sentence
+    assert "2 members have the name of an earlier one" in sentence
 
 
 def test_a_zip_behind_another_is_told_of() -> None:

@@ -79,7 +79,7 @@ def test_the_tab_shows_parallelism_steps_quality_and_pairs(client, job):
     assert "dp 4" in page
     assert "Quality of the captures" in page
     assert "canonical-csv" in page
-    assert "Who talks to whom" in page
+    assert "Communication map" in page
     assert "Perfetto trace" in page
     assert "drag the file onto the page" in page
 

@@ -124,7 +124,7 @@ def test_the_newest_diagnosis_counts_and_logs_without_times_do_not(page):
     assert fleet_cost(user=make_user("ada", "engineer"), **asked()) is not None
     Diagnosis.objects.filter(revision=1).delete()
     assert fleet_cost(user=make_user("bob", "engineer"), **asked()) is None
-    assert "productive time cannot be told" in page()
+    assert "productive and lost time cannot be separated" in page()
 
 
 def test_a_first_iteration_of_unknown_length_begins_when_it_was_printed():

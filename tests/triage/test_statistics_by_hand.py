@@ -120,7 +120,7 @@ def test_the_figures_and_what_they_rest_on(shown):
         "mtbf": ("20 h", "15 failures in 300 h"),
         "mttd": ("20 min", "of 3 incidents"),
         "mttr": ("3.0 h", "of 2 resolved ones"),
-        "ettr": ("98.0 %", "at most: 10 of 15 failures tell what they lost"),
+        "ettr": ("98.0 %", "at most: 10 of 15 failures state their loss"),
         "right": ("55.6 %", "5 of 9 judged"),
     }
     assert (shown.total, shown.imported, shown.rejected, shown.priced) == (20, 5, 2, 16)
@@ -242,7 +242,7 @@ def test_the_page_shows_each_figure_with_its_basis_and_the_api_the_same(twenty, 
     figures = client.get("/api/v1/statistics/", asked).json()["figures"]
     told = {one["key"]: (one["value"], one["basis"]) for one in figures}
     assert told["mtbf"] == (72_000, "15 failures in 300 h")
-    assert told["ettr"] == (0.98, "at most: 10 of 15 failures tell what they lost")
+    assert told["ettr"] == (0.98, "at most: 10 of 15 failures state their loss")
     for words in ("166 h", "20 h", "20 min", "3.0 h", "98.0 %", "55.6 %", *(basis for _, basis in told.values())):
         assert words in page
     calibration = page.partition('data-testid="calibration"')[2].partition("</table>")[0]
@@ -270,7 +270,7 @@ def test_rates_are_not_known_below_a_day_of_run_time():
 
 @pytest.mark.parametrize(
     ("has_failed", "told"),
-    [(False, (1.0, "0.0 of 100 h lost")), (True, (None, "no incident tells how long it stood still"))],
+    [(False, (1.0, "0.0 of 100 h lost")), (True, (None, "no incident shows how long it stopped"))],
 )
 def test_an_unknown_loss_is_not_no_loss(has_failed, told):
     at = datetime(2026, 11, 3, tzinfo=UTC)

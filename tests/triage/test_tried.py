@@ -44,7 +44,7 @@ def test_an_eviction_that_failed_again_moves_the_advice_to_the_next_rung(client,
     assert "<q>Xid 79 came back elsewhere</q>" in page
     told = advice_on(client, incident)
     assert "<b>Stop-time checks</b>" in told
-    assert "Already tried in vain: Evict (gpu-0412)." in told
+    assert "Already tried without success: Evict (gpu-0412)." in told
     row = Activity.objects.get(kind="tried")
     assert (row.actor, row.job, row.data["targets"]) == (ada, incident.job, ["gpu-0412"])
 

@@ -141,7 +141,7 @@ def items_of(text: str) -> tuple[Item, ...]:
 def _alternatives(text: str, at: int, depth: int) -> tuple[tuple[Item, ...], int]:
     """The items from ``at`` to the end or to the bracket that closes this depth, and the position of that."""
     if depth > MAX_DEPTH:
-        raise SearchError(f"Brackets stand more than {MAX_DEPTH} deep: use fewer.")
+        raise SearchError(f"Brackets are more than {MAX_DEPTH} deep: use fewer.")
     alternatives: list[list[Item]] = [[]]
     is_negated = False
     while at < len(text):

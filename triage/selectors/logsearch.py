@@ -71,7 +71,7 @@ class Wanted:
             why = f" ({why})" if why else ""
             raise UnreadablePattern(
                 f"The pattern cannot be read{why}. Look-around and back-references are not of this dialect; a \\ "
-                "before a sign takes it as it stands."
+                "before a sign makes it literal."
             ) from error
         return self
 

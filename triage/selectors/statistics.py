@@ -265,7 +265,7 @@ def _mtbf(part: Sums, ran: Exposure) -> _Told:
 
 
 def _mttd(part: Sums, _: Exposure) -> _Told:
-    told = f"of {_count(part.detections, 'incident')}" if part.detections else "no evidence tells when it failed"
+    told = f"of {_count(part.detections, 'incident')}" if part.detections else "no evidence shows when it failed"
     return _ratio(part.detected_s, part.detections), told
 
 
@@ -278,10 +278,10 @@ def _ettr(part: Sums, ran: Exposure) -> _Told:
     if missing := _too_short(ran):
         return None, missing
     if part.diagnosed and not part.losses:
-        return None, "no incident tells how long it stood still"
+        return None, "no incident shows how long it stopped"
     basis = f"{part.lost_s / 3600:,.1f} of {ran.wall_s / 3600:,.0f} h lost"
     if part.losses < part.diagnosed:
-        basis = f"at most: {part.losses:,.0f} of {_count(part.diagnosed, 'failure')} tell what they lost"
+        basis = f"at most: {part.losses:,.0f} of {_count(part.diagnosed, 'failure')} state their loss"
     return max(0.0, 1 - part.lost_s / ran.wall_s), basis
 
 

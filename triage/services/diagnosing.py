@@ -47,7 +47,7 @@ def job_diagnose(work: Work) -> None:
     with tempfile.TemporaryDirectory(prefix="faultline-diagnose-") as folder:
         for attempt in job.attempts.order_by("number"):
             if evidence.is_removed(attempt):
-                work.log("Evidence was removed to free space, so the earlier diagnosis stands. Send all files again.")
+                work.log("Evidence was removed to free space, so the earlier diagnosis stays. Send all files again.")
                 continue
             try:
                 parsed = evidence.parsed_for(attempt, Path(folder))

@@ -134,7 +134,7 @@ _BY_NAME = {alias: name for name, aliases in ALIASES.items() for alias in aliase
 
 _TEXT_TIMES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f", "%d/%b/%Y:%H:%M:%S%.f")
 
-INSTANTS = "There is no duration or end: each record is taken as an instant, so slow transfers cannot be told."
+INSTANTS = "There is no duration or end: each record is taken as an instant, so slow transfers cannot be found."
 #: Longer words are no column names.
 _MOST_CHARS = 100
 _PACKED = "^(?:[A-Za-z0-9+/]{6}|[A-Za-z0-9+/]{22})==$"

@@ -43,7 +43,7 @@ def _counters(scan: pl.LazyFrame, ports: dict[str, str], rows: int) -> Reading:
     """Port counters: no steps, only bandwidth over time."""
     reading = Reading("port-counters", lines=rows)
     reading.extra["bandwidth"] = counters.bandwidth(scan, ports)
-    reading.notes.append("Switch port counters: they show bandwidth over time, not who talks to whom.")
+    reading.notes.append("Switch port counters: they show bandwidth over time, not which machines exchange data.")
     return reading
 
 

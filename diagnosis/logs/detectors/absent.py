@@ -12,7 +12,7 @@ from diagnosis.logs.clues import Clue
 AT: Final = thresholds.of("absent")
 
 id: Final = "absent"
-why: Final = "a machine that is gone sends no log"
+why: Final = "a lost machine sends no log"
 needs: Final = "an inventory, or logs other than a kernel's"
 
 

@@ -30,7 +30,7 @@ def look(case: Case) -> Iterator[Clue]:
             row = case.event(event)
             places = row["n_nodes"] or len(roots.named.get(event, ()))
             only = "the only node with" if places == 1 else f"one of {places} nodes with"
-            yield Clue(node, place(row["strength"], roots.weights[event]), f"{node} is {only}: {case.said(row)}")
+            yield Clue(node, place(row["strength"], roots.weights[event]), f"{node} is {only}: {case.in_words(row)}")
 
 
 def place(strength: str | None, weight: float = 1.0) -> float:

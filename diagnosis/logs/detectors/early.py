@@ -15,7 +15,7 @@ from diagnosis.logs.clues import Clue
 AT: Final = thresholds.of("early")
 
 id: Final = "early"
-why: Final = "a machine that is gone falls silent before the others"
+why: Final = "a lost machine falls silent before the others"
 needs: Final = "times, and logs of three nodes"
 
 

@@ -26,5 +26,5 @@ def look(case: Case) -> Iterator[Clue]:
         have = case.nodes_of([row["event"]])
         without = sorted(set(nodes) - have)
         if stats.minority(len(without), len(nodes)):
-            they = f"what {len(have)} of {len(nodes)} nodes print: {case.said(row)}"
+            they = f"what {len(have)} of {len(nodes)} nodes print: {case.in_words(row)}"
             yield from (Clue(n, 0.3 / len(without) ** 0.5, f"{n} did not print {they}") for n in without)

@@ -15,7 +15,7 @@ from diagnosis.logs.clues import Clue
 MOST: Final = thresholds.limits("peers")
 
 id: Final = "peers"
-why: Final = "whom several cannot reach is at fault, not those who say it"
+why: Final = "a node that several others cannot reach is at fault, not the others"
 needs: Final = "consequences that name an address or a machine"
 
 PEER: Final = words.regex("phrases", "peer")

@@ -14,7 +14,7 @@ from diagnosis.logs.clues import Clue
 from diagnosis.model import Role
 
 id: Final = "quiet"
-why: Final = "a worker that is stuck is ended like the others, a machine that is gone says nothing"
+why: Final = "a stuck worker is ended like the others, a lost machine writes nothing"
 needs: Final = "four nodes, and both kinds of lines on nearly all of them"
 
 

@@ -40,7 +40,7 @@ def look(case: Case) -> Iterator[Clue]:
         node = _spoken_of(case, event)
         if node is not None:
             row = case.event(event)
-            why = f"{node} is the node that this speaks of: {case.said(row)}"
+            why = f"{node} is the node that this names: {case.in_words(row)}"
             yield Clue(node, cause.place(row["strength"]), why)
             return
 

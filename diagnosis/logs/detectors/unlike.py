@@ -28,7 +28,7 @@ def look(case: Case) -> Iterator[Clue]:
     """The odd nodes, each with the event that differs most."""
     for node, (score, event) in forest(case, _telling(case)).items():
         if score >= AT.odd and event is not None:
-            yield Clue(node, AT.weight * score, f"{node} logs unlike its peers: {case.said(case.event(event))}")
+            yield Clue(node, AT.weight * score, f"{node} logs unlike its peers: {case.in_words(case.event(event))}")
 
 
 def _telling(case: Case) -> list[int]:

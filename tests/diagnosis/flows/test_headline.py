@@ -83,9 +83,9 @@ SAID = {
         flows(job()),
         "No slow step in the network flows of 1 job with 2 members and 10 steps.",
     ),
-    "what cannot be told where nothing slow was seen": (
+    "what is unknown if nothing slow was seen": (
         flows(job(), late_unknown=True),
-        "No slow step in the network flows of 1 job with 2 members and 10 steps; who was late cannot be told.",
+        "No slow step in the network flows of 1 job with 2 members and 10 steps; the late member is unknown.",
     ),
     "that no step was seen, rather than that all is well": (
         flows(job() | {"steps": []}),

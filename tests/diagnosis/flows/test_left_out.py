@@ -12,7 +12,7 @@ from tests.diagnosis.flows.test_pcap import ethernet, ip4, pcap, udp
 
 HEADER = "start_time,duration,src,dst,bytes\n"
 ROW = "1700000000.5,0.25,10.0.0.1,10.0.0.2,4096"
-BEYOND = "{} more fields than the header names; what stands beyond its last column was left out."
+BEYOND = "{} more fields than the header names; fields beyond its last column were left out."
 NO_RECORD = "{} no record (cut, or not in the form of the others); they were left out."
 
 

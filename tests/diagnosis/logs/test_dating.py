@@ -13,5 +13,5 @@ STEPS = [f"2026-03-01 10:{n:02d}:00 step {n} loss 2.{n}" for n in range(1, 9)]
 def test_what_ended_training_is_not_older_than_its_last_progress(tmp_path: Path) -> None:
     case = case_of_lines(tmp_path, *STEPS, "RuntimeError: bad shape")
     event = case.catalogue.events.filter(case.catalogue.events["is_exception"])["event"][0]
-    cells = dating.said_at(case.catalogue, case.pace, {event: "root"})
-    assert cells.filter(cells["event"] == event)["said_at"][0] >= case.pace.last_at
+    cells = dating.stated_at(case.catalogue, case.pace, {event: "root"})
+    assert cells.filter(cells["event"] == event)["stated_at"][0] >= case.pace.last_at

@@ -45,7 +45,7 @@ def test_a_job_that_stands_still_over_the_rounds_is_hung_and_its_culprit_voted()
     )
     assert (got["rounds"], got["is_moving"]) == (2, False)
     assert got["suspect_ranks"] == [10]
-    assert "stands still" in got["reason"]
+    assert "does not move" in got["reason"]
 
 
 def test_a_job_that_moves_is_slow_and_the_group_flagged_most_often_is_evicted():
