@@ -115,7 +115,7 @@ def test_truths_use_the_words_of_the_report() -> None:
         assert set(truth["stage_accept"]) <= STAGES, name
 
 
-def test_an_iteration_that_a_truth_names_is_told_by_the_logs_and_is_the_last_before_a_failure() -> None:
+def test_an_iteration_that_a_truth_names_is_recognised_by_the_logs_and_is_the_last_before_a_failure() -> None:
     for name, _, data, truth in failures():
         iteration = truth["iteration"]
         if not iteration["applicable"]:
@@ -150,7 +150,7 @@ def test_every_kind_of_course_is_among_them() -> None:
     assert only_events
 
 
-def test_every_voice_is_new_and_speaks() -> None:
+def test_every_voice_is_new_and_used() -> None:
     assert not {v.name for v in VOICES} & {v.name for v in known_voices.VOICES}
     named = {voice for _, _, voices in clusters.COURSES.values() for voice in voices}
     assert named == {v.name for v in VOICES}

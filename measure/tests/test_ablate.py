@@ -58,7 +58,7 @@ def test_only_the_deciding_part_is_switched() -> None:
     assert not {"diagnosis.logs.reader", "diagnosis.logs.mask", "diagnosis.report"} & set(modules)
 
 
-def test_the_interval_holds_the_mean_and_is_wider_where_jobs_are_alike() -> None:
+def test_the_interval_holds_the_mean_and_is_wider_where_jobs_are_similar() -> None:
     values = [1.0, 1.0, 0.0, 0.0] * 5
     apart = interval(values, [str(n) for n in range(20)])
     together = interval(values, ["a", "a", "b", "b"] * 5)

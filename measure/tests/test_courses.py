@@ -101,7 +101,7 @@ def report_of(data: dict[str, bytes], work: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("way", ["descriptions", "numbers"])
-def test_two_jobs_in_one_upload_are_diagnosed_apart_and_the_failed_one_is_told(tmp_path: Path, way: str) -> None:
+def test_two_jobs_in_one_upload_are_diagnosed_apart_and_the_failed_one_is_reported(tmp_path: Path, way: str) -> None:
     one, other = World("8", VOICE["loguru"], 6), World("9", VOICE["paddle"], 6)
     COURSES["clock_an_hour_off"][0](one)
     COURSES["healthy"][0](other)
@@ -158,7 +158,7 @@ def test_lost_evidence_may_weaken_the_answer_but_accuses_nobody_else(tmp_path: P
     assert set(answer(report_of_files(other, History(), ""), {})["accused"]) <= job.known
 
 
-def test_an_error_before_the_workers_were_launched_anew_is_no_cause(tmp_path: Path) -> None:
+def test_an_error_before_the_workers_were_launched_again_is_no_cause(tmp_path: Path) -> None:
     world, data, _ = made("spare_steps_in", "quiet", "srun")
     logs = logs_of(data, tmp_path)
     assert accused(logs) == [world.nodes[world.victim]]

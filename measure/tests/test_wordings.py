@@ -33,7 +33,7 @@ def test_messages_are_there_once_and_are_single_lines() -> None:
     ("half", "role", "subcategory"),
     [("A", 0.95, 0.95), ("B", 0.92, 0.88), ("C", 0.9, 0.88), ("D", 0.92, 0.92), ("E", 0.72, 0.82)],
 )
-def test_wordings_are_told_as_well_as_documented(
+def test_wordings_are_reported_as_well_as_documented(
     answers: list[wordings.Answer], half: str, role: float, subcategory: float
 ) -> None:
     rows = [row for row in answers if row.wording.half == half]

@@ -88,7 +88,7 @@ def test_a_growing_file_arrives_as_it_grows_and_is_taken_in_at_the_end(
     assert evidence() == {"a.log": LOG, "late.log": b"hello\n"}
 
 
-def test_a_follower_that_was_killed_goes_on_where_it_stopped(follower: Callable[[], Follower], logs: Path) -> None:
+def test_a_follower_that_was_killed_continues_where_it_stopped(follower: Callable[[], Follower], logs: Path) -> None:
     append(logs / "a.log", LOG[:1000])
     follower().look()  # and is gone
     append(logs / "a.log", LOG[1000:])
@@ -123,7 +123,7 @@ def test_a_rotated_file_and_its_successor_are_both_whole(follower: Callable[[], 
     assert evidence() == {"a.log": LOG[:2000], "a.log.2": LOG[2000:]}
 
 
-def test_a_file_that_is_truncated_in_place_begins_anew(follower: Callable[[], Follower], logs: Path) -> None:
+def test_a_file_that_is_truncated_in_place_begins_again(follower: Callable[[], Follower], logs: Path) -> None:
     following = follower()
     append(logs / "a.log", LOG[:1000])
     following.look()

@@ -102,7 +102,7 @@ def test_other_bytes_under_a_known_name_are_sent_and_so_are_those_of_another_att
     assert Artifact.objects.filter(attempt__number=1).count() == 2
 
 
-def test_a_large_file_goes_on_where_a_broken_run_stopped(logs: Path, monkeypatch: Any, capsys: Any) -> None:
+def test_a_large_file_continues_where_a_broken_run_stopped(logs: Path, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.setattr(sending, "RESUME_ABOVE_BYTES", 1000)
     monkeypatch.setattr("ingest.api.uploads.CHUNK_BYTES", 4096)
     (logs / "rank1.log").unlink()
@@ -150,7 +150,7 @@ def test_archives_go_as_they_are_and_are_opened_there(tmp_path: Path) -> None:
     assert Artifact.objects.get().path == "n1/a.log"
 
 
-def test_what_is_refused_is_told_and_the_rest_is_sent(logs: Path, capsys: Any, settings: Any) -> None:
+def test_what_is_refused_is_reported_and_the_rest_is_sent(logs: Path, capsys: Any, settings: Any) -> None:
     settings.UPLOAD_MAX_BYTES = len(LOG)
     assert upload(logs, "--job", "x", "--json") == command.SOME_REFUSED
     out = capsys.readouterr()
@@ -200,7 +200,7 @@ def test_a_file_exchanged_for_a_link_after_it_was_listed_is_not_read(logs: Path,
     assert "leads out of its directory" in outcome.problem
 
 
-def test_wrong_calls_are_told_in_one_line(logs: Path, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+def test_wrong_calls_are_reported_in_one_line(logs: Path, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
     (tmp_path / "empty").mkdir()
     make_team("others", clusters=[make_cluster("closed")])
     make_job("hidden", cluster=make_cluster("closed"))
@@ -221,7 +221,7 @@ def test_wrong_calls_are_told_in_one_line(logs: Path, tmp_path: Path, capsys: An
     assert upload(logs, "--job", "x") == command.WRONG_CALL
 
 
-def test_a_token_that_may_not_is_told_apart(logs: Path, monkeypatch: Any, engineer: Any, capsys: Any) -> None:
+def test_a_token_that_may_not_is_distinguished(logs: Path, monkeypatch: Any, engineer: Any, capsys: Any) -> None:
     assert command.main(["check"]) == 0
     assert "engineer" in capsys.readouterr().out
     _, secret = services.token_create(user=engineer, name="r", scopes=["read"])
@@ -274,7 +274,7 @@ def test_a_site_that_stays_away_ends_with_its_own_code(logs: Path, monkeypatch: 
     assert json.loads(out.out)["code"] == command.UNREACHABLE
 
 
-def test_a_refusal_before_the_body_was_read_is_still_told(tmp_path: Path, settings: Any, capsys: Any) -> None:
+def test_a_refusal_before_the_body_was_read_is_still_reported(tmp_path: Path, settings: Any, capsys: Any) -> None:
     settings.UPLOAD_MAX_BYTES = 1000
     (tmp_path / "big.log").write_bytes(LOG * 900)  # 8 MB: more than a socket holds
     assert upload(tmp_path / "big.log", "--job", "x") == command.SOME_REFUSED

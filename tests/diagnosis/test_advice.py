@@ -117,7 +117,7 @@ def broken(**more):
     }
 
 
-def test_an_eviction_in_vain_leads_to_checks_of_the_whole_job():
+def test_an_eviction_without_success_leads_to_checks_of_the_whole_job():
     first = advise(broken())
     assert (first["action"], first["targets"], first["passed_over"]) == ("evict", ["n3"], [])
     then = advise(broken(tried=[{"action": "evict", "targets": ["n3"]}], job={"nodes": 16}))
@@ -139,7 +139,7 @@ def test_the_whole_group_may_go_after_its_suspect_went_but_not_the_other_way_rou
     assert (later["action"], later["rule"]) == ("stop_time_check", "check.after_eviction")
 
 
-def test_a_rollback_in_vain_is_not_advised_again():
+def test_a_rollback_without_success_is_not_advised_again():
     user = {"logs": logs(category="user", subcategory="type_error", confidence=0.9)}
     assert advise(user)["action"] == "rollback"
     assert advise({**user, "tried": ["rollback"]})["action"] == "stop_time_check"
@@ -152,7 +152,7 @@ def test_at_the_end_of_the_ladder_a_human_decides():
     assert "Nothing is left on the ladder." in advise(broken(tried=every))["because"][0]
 
 
-def test_of_a_group_only_the_accused_are_evicted_until_that_was_in_vain():
+def test_of_a_group_only_the_accused_are_evicted_until_that_was_without_success():
     stuck = {"logs": hang(), "stacks": hang_stacks(), "suspects": [node("n1")], "job": {"gpus_per_node": 8}}
     first = advise(stuck)
     assert (first["action"], first["targets"]) == ("evict", ["n1"])

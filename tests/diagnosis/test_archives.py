@@ -46,7 +46,7 @@ def opened(data: bytes, path: str = "x", **limits: Any) -> tuple[dict[str, bytes
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zstandard.compress, bytes])
-def test_a_tree_comes_out_of_every_compression_alike(pack: Any) -> None:
+def test_a_tree_comes_out_of_every_compression_similar(pack: Any) -> None:
     members = {"logs/n1/out.log": LOG, "logs/n2/err.log": b""}
     assert opened(pack(tar_of(members)), "whatever") == (members, {}, {})
 
@@ -63,7 +63,7 @@ def test_members_of_an_archive_in_an_archive_stand_below_its_name() -> None:
     assert not problems
 
 
-def test_archives_too_deep_in_each_other_are_left_out_and_the_rest_goes_on() -> None:
+def test_archives_too_deep_in_each_other_are_left_out_and_the_rest_continues() -> None:
     data = LOG
     for level in range(5):
         data = zip_of({f"{level}.zip" if level else "a.log": data, "beside.log": LOG})

@@ -146,7 +146,7 @@ def test_a_truncated_stream_keeps_what_came_before_and_says_so(tmp_path: Path) -
     assert any("truncated or damaged" in note for note in parsed.notes)
 
 
-def test_an_unknown_time_zone_is_said_and_utc_used(tmp_path: Path) -> None:
+def test_an_unknown_time_zone_is_reported_and_utc_used(tmp_path: Path) -> None:
     parsed = parse(io.BytesIO(b"2026-03-01 08:00:00 x\n"), "x.log", ParseHints(time_zone="Mars/Olympus"), tmp_path)
     assert columns_of(parsed)["time"][0] == 1_772_352_000_000_000_000
     assert any("Mars/Olympus" in note for note in parsed.notes)

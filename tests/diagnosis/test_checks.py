@@ -27,7 +27,7 @@ def test_each_example_is_recognised_as_what_it_says(check, outcome):
 
 
 @pytest.mark.parametrize("check", checks.load(), ids=lambda c: c.id)
-def test_a_line_that_only_speaks_of_a_check_is_no_output_of_it(check):
+def test_a_line_that_only_names_a_check_is_no_output_of_it(check):
     assert checks.recognised(check.counter) is None
     assert check.sign is None or len(check.examples) == len(check.outcomes)
 
@@ -39,7 +39,7 @@ def test_a_log_that_prints_a_check_among_other_things_stays_a_log():
     assert checks.recognised(f"{df}{steps}") is None
 
 
-def test_every_category_that_a_check_speaks_of_is_in_the_tree():
+def test_every_category_that_a_check_names_is_in_the_tree():
     known = [leaf.id for leaf in taxonomy.load().leaves()]
     for check in checks.load():
         assert all(o.adds in ("", *known) for o in check.outcomes)
@@ -47,7 +47,7 @@ def test_every_category_that_a_check_speaks_of_is_in_the_tree():
             assert any(k == head or k.startswith(f"{head}.") for k in known), head
 
 
-def test_the_machine_of_an_output_is_told_by_its_path_or_by_its_own_words():
+def test_the_machine_of_an_output_is_recognised_by_its_path_or_by_its_own_words():
     assert result(FAILED)[0].node == "node-3"
     assert result(FAILED, "upload/node-7.txt")[0].node == "node-7"
     assert result(f"root@node-7:~# dcgmi diag -r 2\n{FAILED}", "pasted.txt")[0].node == "node-7"

@@ -28,7 +28,7 @@ def test_consequences_do_not_outvote_a_cause() -> None:
     assert verdict.category.id == "hardware.disk.full"
 
 
-def test_consequences_beside_a_cause_take_nothing_from_its_confidence() -> None:
+def test_consequences_next_to_a_cause_take_nothing_from_its_confidence() -> None:
     crowd = [hint("nccl.peer_gone", Role.CASCADE), hint("slurm.step_cancelled", Role.TEARDOWN)] * 9
     assert classify([*crowd, hint("elastic.exit_killed")]) == classify([hint("elastic.exit_killed")])
 
@@ -109,7 +109,7 @@ def model(confirmed: int = 0, calibration: tuple[tuple[float, float], ...] = ())
     return Model({"flux": 1.0, "typo": 1.0}, leaves, confirmed, calibration=calibration)
 
 
-def test_the_model_speaks_where_no_rule_does() -> None:
+def test_the_model_decides_where_no_rule_does() -> None:
     said = classify([Hint("flux capacitor out")], model=model())
     assert said.category.id == "hardware.disk.io"
     assert classify([Hint("flux capacitor out")]).category.id == "unknown"

@@ -97,7 +97,7 @@ def test_words_of_the_field_that_no_rule_matches_still_point_at_their_leaf(text:
     assert leaf in list(classify_model.starter().predict(text))[:2]
 
 
-def test_beginnings_of_words_make_forms_of_a_word_alike() -> None:
+def test_beginnings_of_words_make_forms_of_a_word_similar() -> None:
     assert {"^timeo", "timeout"} <= set(classify_model.features_of("StoreTimeoutError"))
     shared = set(classify_model.features_of("evicted")) & set(classify_model.features_of("eviction"))
     assert shared == {"^evict"}
@@ -114,7 +114,7 @@ def test_leaving_a_rule_out_gives_what_training_without_it_gives() -> None:
     assert left.guess == next(iter(without.predict("flux ledger")))
 
 
-def test_most_messages_of_a_rule_left_out_are_still_told_by_their_category(
+def test_most_messages_of_a_rule_left_out_are_still_reported_by_their_category(
     left_out: list[classify_training.Unseen],
 ) -> None:
     tree = taxonomy.load()

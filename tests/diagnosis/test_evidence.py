@@ -34,7 +34,7 @@ def test_raw_bytes_of_members_are_read_by_offset(tmp_path: Path) -> None:
     assert found.read("unknown", 0, 1) == b""
 
 
-def test_links_are_left_out_and_said(tmp_path: Path) -> None:
+def test_links_are_left_out_and_reported(tmp_path: Path) -> None:
     folder, work = tmp_path / "job", tmp_path / "work"
     folder.mkdir()
     work.mkdir()
@@ -45,7 +45,7 @@ def test_links_are_left_out_and_said(tmp_path: Path) -> None:
     assert found.problems[0][0] == "passwd"
 
 
-def test_two_arguments_with_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_two_arguments_with_one_name_are_distinguished(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     for name in ("a", "b"):

@@ -41,7 +41,7 @@ def test_the_node_that_cannot_reach_the_store_is_at_fault_not_those_who_wait_for
     assert report["logs"]["id"] == "framework.rendezvous"
 
 
-def test_of_consequences_alone_the_odd_word_is_the_line_to_read(tmp_path: Path) -> None:
+def test_of_consequences_alone_the_minority_consequence_is_the_line_to_read(tmp_path: Path) -> None:
     job = Job(gpus=1)
     at = job.ends + 600
     for node in range(job.nodes):
@@ -65,7 +65,7 @@ def test_where_all_say_the_same_no_word_is_odd(tmp_path: Path) -> None:
     assert roots(report) == [] and accused(report) == []
 
 
-def test_a_machine_that_greets_anew_after_training_stopped_went_down(tmp_path: Path) -> None:
+def test_a_machine_that_boots_again_after_training_stopped_went_down(tmp_path: Path) -> None:
     job = Job(cut={4: Job().ends + 100})
     banner = "kernel: Linux version 6.1.0-18 (build@host) #1 SMP"
     job.all_say(job.ends + 20, "[rank{rank}]: NCCL WARN socketProgress: Connection closed by remote peer", (4,))
@@ -133,7 +133,7 @@ def test_what_numbers_the_writers_of_a_machine_is_no_part_of_its_name(path: str,
         ("step 7 time: 12", None),
     ],
 )
-def test_a_duration_beside_a_counter_is_read_whatever_it_is_called(line: str, value: float | None) -> None:
+def test_a_duration_next_to_a_counter_is_read_whatever_it_is_called(line: str, value: float | None) -> None:
     assert seconds(line) == value
 
 

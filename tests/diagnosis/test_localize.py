@@ -46,7 +46,7 @@ def test_ranks_that_agree_are_not_suspected() -> None:
     assert kinds() == []
 
 
-def test_the_rank_behind_the_one_that_never_entered_and_the_one_that_called_something_else_are_told_apart() -> None:
+def test_the_rank_behind_the_one_that_never_entered_and_the_one_that_called_something_else_are_distinguished() -> None:
     assert kinds(r3={"s": 88, "e": 92, "c": 87}) == [(3, "behind")]
     assert kinds(r3={"s": 88, "e": 80, "c": 80}) == [(3, "never_entered")]
     assert kinds(r5={"o": "BROADCAST"}) == [(5, "mismatched")]
@@ -95,7 +95,7 @@ def test_directories_of_launches_are_attempts_and_restarts_of_one_agent_are_not(
     assert attempts.numbers(["logs/n0.log"]) == {}
 
 
-def test_the_last_unsuccessful_launch_is_told(tmp_path: Path) -> None:
+def test_the_last_unsuccessful_launch_is_reported(tmp_path: Path) -> None:
     first, second, third = fallen_gpu(), Job(), Job(iterations=20).completes()
     second.say(
         second.ends + 1, 5, "kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=1, name=python3, GPU has fallen off the bus."
@@ -121,7 +121,7 @@ def test_two_jobs_in_one_directory_are_noticed(tmp_path: Path) -> None:
     assert any("two jobs" in m for m in told["missing"])
 
 
-def test_nothing_to_read_is_said_and_not_raised(tmp_path: Path) -> None:
+def test_nothing_to_read_is_reported_and_not_raised(tmp_path: Path) -> None:
     parsed, read = read_files({"a.log": b"", "b.bin": b"\x7fELF\x02\x01" + bytes(400)}, tmp_path)
     told = report.to_json(diagnose(parsed, job=JobHints(), read=read))
     assert "logs" not in told and told["suspects"] == []
@@ -160,7 +160,7 @@ def test_suspects_stand_in_the_order_of_their_scores_and_whoever_is_accused_has_
     assert ranked[0].score >= 0.5 > ranked[1].score
 
 
-def test_what_was_reported_of_the_outcome_stands_beside_what_the_logs_show(tmp_path: Path) -> None:
+def test_what_was_reported_of_the_outcome_stands_next_to_what_the_logs_show(tmp_path: Path) -> None:
     job = fallen_gpu()
     parsed, read = read_files(job.files(), tmp_path)
     told = report.to_json(diagnose(parsed, job=replace(job.hints(), outcome="succeeded"), read=read))
@@ -168,7 +168,7 @@ def test_what_was_reported_of_the_outcome_stands_beside_what_the_logs_show(tmp_p
     assert told["job"]["said_outcome"] == "succeeded"
 
 
-def test_who_owes_the_next_word_counts_only_where_the_job_hangs() -> None:
+def test_a_silent_member_counts_only_if_the_job_hangs() -> None:
     verdict = Verdict("unknown", "unknown", "unknown", 0.0, None)
     hung = LogDiagnosis(
         is_failure=True, outcome="failed", verdict=verdict, symptom="hang", stage="training", iteration=4

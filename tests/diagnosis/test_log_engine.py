@@ -184,7 +184,7 @@ def test_a_job_without_time_stamps_is_diagnosed_by_the_order_of_lines(tmp_path: 
     assert any("time stamp" in m for m in report["missing"])
 
 
-def test_logs_of_one_node_only_are_diagnosed_and_the_lack_is_said(tmp_path: Path) -> None:
+def test_logs_of_one_node_only_are_diagnosed_and_the_lack_is_reported(tmp_path: Path) -> None:
     job = fallen_gpu()
     job.absent = frozenset(range(8)) - {3}
     report = told(job, tmp_path)
@@ -217,7 +217,7 @@ def test_the_same_input_gives_the_same_bytes_in_any_order(history: History, tmp_
     assert one == other
 
 
-def test_an_unexplained_hang_is_told_by_what_is_known_of_it(tmp_path: Path) -> None:
+def test_an_unexplained_hang_is_recognised_by_what_is_known_of_it(tmp_path: Path) -> None:
     job = Job()
     for node in range(job.nodes):
         for gpu in range(job.gpus):

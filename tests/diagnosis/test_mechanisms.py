@@ -19,7 +19,7 @@ def logs_of(tmp_path: Path, *lines: str) -> dict[str, Any]:
     return dict(to_json(diagnose(parsed, read=read))["logs"])
 
 
-def test_an_import_that_was_only_tried_is_no_cause_beside_what_ended_the_process(tmp_path: Path) -> None:
+def test_an_import_that_was_only_tried_is_no_cause_next_to_what_ended_the_process(tmp_path: Path) -> None:
     steps = [f"step {n} loss 2.{n}" for n in range(1, 9)]
     end = ["Traceback (most recent call last):", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"]
     logs = logs_of(tmp_path, "ModuleNotFoundError: No module named 'fastpath'", *steps, *end)
@@ -88,13 +88,13 @@ TOLD = "2026-03-01 10:08:20 W elastic/agent/server/api.py:719] Received 15 death
 ABORTED = "2026-03-01 10:08:21 ERROR RuntimeError: NCCL communicator was aborted on rank 0"
 
 
-def test_a_launcher_that_was_told_to_stop_explains_what_its_workers_print_then(tmp_path: Path) -> None:
+def test_a_launcher_that_received_a_stop_explains_what_its_workers_print_then(tmp_path: Path) -> None:
     logs = logs_of(tmp_path, *STEPS, TOLD, ABORTED)
     assert (logs["outcome"], logs["subcategory"]) == ("cancelled", "cancelled")
     assert logs["lines"][0]["line"] == 9
 
 
-def test_a_launcher_that_was_told_to_stop_after_an_error_explains_nothing(tmp_path: Path) -> None:
+def test_a_launcher_that_received_a_stop_after_an_error_explains_nothing(tmp_path: Path) -> None:
     oom = "2026-03-01 10:08:10 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
     logs = logs_of(tmp_path, *STEPS, oom, TOLD, ABORTED)
     assert (logs["outcome"], logs["subcategory"]) == ("failed", "cuda_oom")
@@ -129,5 +129,5 @@ def test_a_kill_that_follows_the_end_of_a_step_is_no_cause(tmp_path: Path) -> No
         ("wandb: Run summary:", "succeeded"),
     ],
 )
-def test_a_word_of_success_must_speak_of_the_job(line: str, outcome: str, tmp_path: Path) -> None:
+def test_a_word_of_success_must_name_the_job(line: str, outcome: str, tmp_path: Path) -> None:
     assert logs_of(tmp_path, *STEPS, line)["outcome"] == outcome

@@ -53,7 +53,7 @@ def headers(data: bytes) -> list[int]:
         return [info.offset for info in archive.getmembers()]
 
 
-def test_what_follows_a_damaged_header_of_a_tar_is_read_and_the_damage_told() -> None:
+def test_what_follows_a_damaged_header_of_a_tar_is_read_and_the_damage_reported() -> None:
     data = tar()
     data[headers(data)[2]] ^= 0xFF
     found, (sentence,) = opened(bytes(data))
@@ -66,7 +66,7 @@ def test_a_tar_behind_another_is_read_as_well() -> None:
     assert (found, said) == ({"a.log": LOG, "b.log": LOG}, [])
 
 
-def test_a_tar_that_was_cut_between_two_members_is_told_from_a_whole_one() -> None:
+def test_a_tar_that_was_cut_between_two_members_is_distinguished_from_a_whole_one() -> None:
     data = tar()
     found, (sentence,) = opened(bytes(data[: headers(data)[3]]))
     assert list(found) == ["n0.log", "n1.log", "n2.log"]
@@ -74,7 +74,7 @@ def test_a_tar_that_was_cut_between_two_members_is_told_from_a_whole_one() -> No
 
 
 @pytest.mark.parametrize("inside", [100, 700])
-def test_a_tar_that_was_cut_within_a_member_is_told_of(inside: int) -> None:
+def test_a_tar_that_was_cut_within_a_member_is_reported(inside: int) -> None:
     data = tar()
     found, said = opened(bytes(data[: headers(data)[3] + inside]))
     assert list(found)[:3] == ["n0.log", "n1.log", "n2.log"]
@@ -96,7 +96,7 @@ def test_a_chain_of_long_names_costs_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
-def test_members_of_one_name_are_all_kept_and_told(kind: str) -> None:
+def test_members_of_one_name_are_all_kept_and_reported(kind: str) -> None:
     out = io.BytesIO()
     contents = [b"first\n", b"second\n", b"third\n"]
     if kind == "zip":
@@ -115,14 +115,14 @@ def test_members_of_one_name_are_all_kept_and_told(kind: str) -> None:
     assert "2 members have the name of an earlier one" in sentence
 
 
-def test_a_zip_behind_another_is_told_of() -> None:
+def test_a_zip_behind_another_is_reported() -> None:
     data = archives_of.zip_of({"a.log": LOG, "c.log": LOG}) + archives_of.zip_of({"b.log": LOG})
     found, (sentence,) = opened(data)
     assert list(found) == ["b.log"]
     assert sentence.startswith("2 more files lie in this zip archive")
 
 
-def test_a_file_deleted_from_the_directory_of_a_zip_is_told_of() -> None:
+def test_a_file_deleted_from_the_directory_of_a_zip_is_reported() -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name, content in MEMBERS.items():
@@ -134,7 +134,7 @@ def test_a_file_deleted_from_the_directory_of_a_zip_is_told_of() -> None:
     assert "1 more file lies" in sentence
 
 
-def test_a_whole_zip_says_nothing() -> None:
+def test_a_whole_zip_reports_nothing() -> None:
     out = io.BytesIO()
 
     class Unseekable(io.RawIOBase):  # so that data descriptors follow the members
@@ -150,7 +150,7 @@ def test_a_whole_zip_says_nothing() -> None:
     assert opened(out.getvalue()) == (MEMBERS, [])
 
 
-def test_content_under_the_name_of_a_directory_is_told_of() -> None:
+def test_content_under_the_name_of_a_directory_is_reported() -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("a.log", LOG)
@@ -160,7 +160,7 @@ def test_content_under_the_name_of_a_directory_is_told_of() -> None:
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_a_cut_stream_is_told_and_gives_what_comes_before(kind: str) -> None:
+def test_a_cut_stream_is_reported_and_gives_what_comes_before(kind: str) -> None:
     import random
 
     data = random.Random(1).randbytes(1_500_000).hex().encode()
@@ -172,7 +172,7 @@ def test_a_cut_stream_is_told_and_gives_what_comes_before(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_streams_behind_each_other_are_read_and_rubbish_behind_them_is_told(kind: str) -> None:
+def test_streams_behind_each_other_are_read_and_rubbish_behind_them_is_reported(kind: str) -> None:
     two = PACKERS[kind](LOG) + PACKERS[kind](b"more\n")
     assert opened(two, "a.log.x") == ({"a.log.x": LOG + b"more\n"}, [])
     found, (sentence,) = opened(two + b"rubbish", "a.log.x")
@@ -197,7 +197,7 @@ def test_a_small_zstd_stream_that_unfolds_hugely_is_read_in_small_pieces() -> No
     assert len(first) == 1000
 
 
-def test_a_directory_behind_a_link_is_told_of(tmp_path: Path) -> None:
+def test_a_directory_behind_a_link_is_reported(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "job" / "a.log").write_bytes(LOG)
@@ -206,7 +206,7 @@ def test_a_directory_behind_a_link_is_told_of(tmp_path: Path) -> None:
     assert [path for path, _ in found.problems] == ["more"]
 
 
-def test_lines_of_flow_records_that_are_no_records_are_told_of(tmp_path: Path) -> None:
+def test_lines_of_flow_records_that_are_no_records_are_reported(tmp_path: Path) -> None:
     row = (
         b'{"time_flow_start_ns": 1772352000000000000, "time_flow_end_ns": 1772352000100000000, "src_addr": "10.0.0.1", '
         b'"dst_addr": "10.0.0.2", "bytes": 5, "packets": 1}\n'
@@ -215,7 +215,7 @@ def test_lines_of_flow_records_that_are_no_records_are_told_of(tmp_path: Path) -
     assert any(note.startswith("1 ") and "left out" in note for note in parsed.notes), parsed.notes
 
 
-def test_packets_in_blocks_without_time_are_told_of(tmp_path: Path) -> None:
+def test_packets_in_blocks_without_time_are_reported(tmp_path: Path) -> None:
     def block(kind: int, body: bytes) -> bytes:
         return struct.pack("<II", kind, 12 + len(body)) + body + struct.pack("<I", 12 + len(body))
 

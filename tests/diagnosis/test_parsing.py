@@ -117,7 +117,7 @@ def test_kernel_lines_that_count_from_boot_are_dated_by_one_that_states_both(tmp
     assert uniques(parsed)["text"][2].startswith("NVRM: Xid")
 
 
-def test_kernel_lines_take_the_boot_that_a_system_log_beside_them_tells(tmp_path: Path) -> None:
+def test_kernel_lines_take_the_boot_that_a_system_log_next_to_them_tells(tmp_path: Path) -> None:
     syslog = b"Mar  1 08:00:10 trn-17 kernel: [   10.000000] eth0: link up\n2026-03-01 08:00:00 start\n"
     table = columns(read(b"[   40.000000] mlx5_core 0000:1a:00.0 ib2: Link down\n" + syslog, tmp_path))
     assert table["time"].to_list() == [BOOT + 40 * 10**9, BOOT + 10 * 10**9, BOOT]

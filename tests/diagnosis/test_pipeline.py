@@ -16,7 +16,7 @@ LOG = (
 @pytest.mark.parametrize(
     ("kind", "entry", "said"), [(Kind.FLOW, "flows", "network flows"), (Kind.STACK, "stacks", "stack dumps")]
 )
-def test_a_fault_in_one_analysis_is_told_and_the_logs_are_still_diagnosed(tmp_path, monkeypatch, kind, entry, said):
+def test_a_fault_in_one_analysis_is_reported_and_the_logs_are_still_diagnosed(tmp_path, monkeypatch, kind, entry, said):
     def broken(*args, **kwargs):
         raise ZeroDivisionError("by design")
 

@@ -31,7 +31,7 @@ def test_every_category_has_its_parents() -> None:
         assert not parent or parent in tree, f"{node.id} has no parent"
 
 
-def test_a_leaf_lies_below_the_top_that_its_report_names() -> None:
+def test_a_leaf_is_below_the_top_that_its_report_names() -> None:
     for leaf in taxonomy.load().leaves():
         assert leaf.root == leaf.category
 

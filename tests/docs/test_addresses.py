@@ -35,7 +35,7 @@ def test_every_page_is_documented() -> None:
     assert sorted(pages - documented_pages()) == []
 
 
-def test_no_page_is_documented_that_is_gone() -> None:
+def test_no_page_is_documented_that_is_missing() -> None:
     assert sorted(documented_pages() - ours()) == []
 
 

@@ -23,5 +23,5 @@ def test_every_package_has_a_reason() -> None:
     assert sorted(wanted() - explained()) == []
 
 
-def test_no_reason_is_left_of_a_package_that_is_gone() -> None:
+def test_no_reason_is_left_of_a_package_that_is_missing() -> None:
     assert sorted(explained() - wanted()) == []

@@ -101,7 +101,7 @@ def test_what_is_typed_while_an_answer_is_on_its_way_stays(engineer: Page, sampl
     take_all_back(page)
 
 
-def test_an_act_that_fails_is_told_and_leaves_the_page_whole(
+def test_an_act_that_fails_is_reported_and_leaves_the_page_whole(
     context_of: Callable[..., BrowserContext], samples_ready: None, expects_console_errors: list[str]
 ) -> None:
     expects_console_errors += ["Failed to load resource", "Failed to fetch", "htmx:error", "responseError", "status of"]

@@ -166,7 +166,9 @@ def test_log_text_is_shown_as_text_whatever_it_holds(engineer: Page, tmp_path: P
     assert page.locator("main img[src=x]").count() == 0
 
 
-def test_a_broken_upload_is_told_and_the_rest_goes_on(engineer: Page, tmp_path: Path, samples_ready: None) -> None:
+def test_a_broken_upload_is_reported_and_the_rest_continues(
+    engineer: Page, tmp_path: Path, samples_ready: None
+) -> None:
     page = engineer
     good, picture, cut = tmp_path / "good.log", tmp_path / "photo.jpg", tmp_path / "cut.tar.gz"
     good.write_text("2026-01-02 03:04:05 INFO start\n2026-01-02 03:04:06 INFO done\n")

@@ -22,7 +22,7 @@ def choose(page: Page, name: str, *files: Path) -> None:
     page.get_by_test_id("upload-name").fill(name)
 
 
-def test_an_upload_goes_on_where_the_connection_broke(
+def test_an_upload_continues_where_the_connection_broke(
     engineer: Page, tmp_path: Path, expects_console_errors: list[str]
 ) -> None:
     expects_console_errors.append("ERR_FAILED")
@@ -56,7 +56,7 @@ def test_progress_is_there_again_after_a_reload_and_ends_by_itself(engineer: Pag
     expect(page.locator("[data-testid=progress][data-state=active]")).to_have_count(0, timeout=PATIENCE_MS)
 
 
-def test_a_wrong_field_is_told_beside_it_and_the_chosen_files_stay(
+def test_a_wrong_field_is_reported_next_to_it_and_the_chosen_files_stay(
     engineer: Page, tmp_path: Path, expects_console_errors: list[str]
 ) -> None:
     expects_console_errors.append("422")
@@ -136,7 +136,7 @@ def test_a_chosen_folder_can_be_thinned_out_before_it_is_sent(engineer: Page, tm
     expect(page.get_by_role("alert")).to_contain_text("Choose at least one file")
 
 
-def test_a_stopped_upload_goes_on_into_the_same_job(engineer: Page, tmp_path: Path) -> None:
+def test_a_stopped_upload_continues_into_the_same_job(engineer: Page, tmp_path: Path) -> None:
     page, small, large = engineer, tmp_path / "a.log", tmp_path / "b.log"
     small.write_text(LINE)
     large.write_text(LINE * 400_000)

@@ -156,7 +156,7 @@ def test_a_diagnosis_on_request_is_queued_once_per_revision(put: Any, api: Any, 
     assert {run["kind"] for run in runs} == {"parse", "diagnose"}
 
 
-def test_a_diagnosis_that_is_done_is_told_and_made_again_only_by_force(api: Any, put: Any, job: Any) -> None:
+def test_a_diagnosis_that_is_done_is_reported_and_made_again_only_by_force(api: Any, put: Any, job: Any) -> None:
     put("a.log", LOG)
     url = f"/api/v1/jobs/{job.slug}/diagnose/"
     first = api.post(url, {}, format="json")
@@ -261,7 +261,7 @@ def test_a_locked_database_is_said_to_be_busy(api: Any, monkeypatch: pytest.Monk
         ("connection to server at 127.0.0.1 failed: Connection refused", 503, "does not answer"),
     ],
 )
-def test_a_database_that_is_full_or_away_is_told_from_a_busy_one(
+def test_a_database_that_is_full_or_away_is_distinguished_from_a_busy_one(
     api: Any, monkeypatch: pytest.MonkeyPatch, said: str, status: int, told: str
 ) -> None:
     def away(**_: Any) -> None:

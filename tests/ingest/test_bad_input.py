@@ -40,7 +40,7 @@ JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF" + os.urandom(4000)
 
 
 @pytest.mark.parametrize(("name", "data"), [("python3", ELF), ("photo.log", JPEG)], ids=["program", "picture"])
-def test_what_is_no_log_is_left_out_and_the_logs_beside_it_are_read(job: Job, name: str, data: bytes) -> None:
+def test_what_is_no_log_is_left_out_and_the_logs_next_to_it_are_read(job: Job, name: str, data: bytes) -> None:
     send(job, "all.zip", zip_of({name: data, "rank0.log": LOG}))
     assert states(job) == {name: "skipped", "rank0.log": "parsed"}
     assert "not a log" in problem_of(job, name)
@@ -164,7 +164,7 @@ def test_too_large_a_file_is_refused_before_it_fills_the_disk(job: Job, settings
     assert set(parts.glob("*.part")) <= before
 
 
-def test_a_full_disk_is_said_and_leaves_nothing_behind(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_leaves_nothing_behind(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 

@@ -83,7 +83,7 @@ def test_the_engine_reads_raw_bytes_of_an_evidence_line(job: Job) -> None:
     assert read("../../etc/passwd", 0, 20) == b""
 
 
-def test_a_file_taken_out_is_gone_from_the_next_revision_and_may_come_back(job: Job, tmp_path: Path) -> None:
+def test_a_file_taken_out_is_missing_from_the_next_revision_and_may_come_back(job: Job, tmp_path: Path) -> None:
     artifact = services.artifact_receive(job=job, path="a.log", chunks=[LOG]).artifact
     assert artifact is not None
     services.artifact_delete(artifact=Artifact.objects.get(pk=artifact.pk))

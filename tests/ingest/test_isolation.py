@@ -112,7 +112,7 @@ def test_readers_end_with_their_worker(keeper: Keeper) -> None:
     other.stop()
 
 
-def test_a_file_is_read_alike_in_a_process_apart_and_in_the_worker(tmp_path: Path) -> None:
+def test_a_file_is_read_similar_in_a_process_apart_and_in_the_worker(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(LOG)
     said = {"source": str(tmp_path / "source"), "start": 0, "length": None, "path": "a.log", "hints": ParseHints()}
     answers = [
@@ -125,7 +125,7 @@ def test_a_file_is_read_alike_in_a_process_apart_and_in_the_worker(tmp_path: Pat
         assert (tmp_path / "apart" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
 
 
-def test_a_job_is_diagnosed_alike_in_a_process_apart_and_in_the_worker(tmp_path: Path) -> None:
+def test_a_job_is_diagnosed_similar_in_a_process_apart_and_in_the_worker(tmp_path: Path) -> None:
     from diagnosis import parse
     from diagnosis.history import History
     from diagnosis.logs import signatures
@@ -147,7 +147,7 @@ def test_a_job_is_diagnosed_alike_in_a_process_apart_and_in_the_worker(tmp_path:
     assert "stacks" in stages
 
 
-def test_an_archive_is_unpacked_alike_in_a_process_apart_and_in_the_worker(tmp_path: Path) -> None:
+def test_an_archive_is_unpacked_similar_in_a_process_apart_and_in_the_worker(tmp_path: Path) -> None:
     (tmp_path / "all.tar.gz").write_bytes(tar_of({"a.log": LOG, "../b.log": LOG, "c.log": b""}))
     taken: dict[str, list[Any]] = {"apart": [], "here": []}
     for name, limits in (("apart", PLENTY), ("here", None)):

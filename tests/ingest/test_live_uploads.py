@@ -88,7 +88,7 @@ def test_a_growing_file_holds_no_diagnosis_up_and_the_page_says_that_it_is_follo
     assert (step.name, step.state, step.text) == ("following", "active", "1 growing file, 100 bytes so far")
 
 
-def test_a_file_whose_sender_is_gone_ends_where_it_stands(api: Any, job: Any) -> None:
+def test_a_file_whose_sender_is_missing_ends_where_it_stands(api: Any, job: Any) -> None:
     url = begin(api, job)["Location"]
     send(api, url, LOG[:5000], 0)
     sweeping.tidy()

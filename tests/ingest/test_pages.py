@@ -69,7 +69,7 @@ def test_a_script_gets_the_address_and_sends_the_files_itself(visitor: Client) -
         ({"started_at": "2026-11-21T10:00", "ended_at": "2026-11-21T09:00"}, "ended_at", "before the start"),
     ],
 )
-def test_a_wrong_field_is_told_beside_it_and_nothing_is_made(
+def test_a_wrong_field_is_reported_next_to_it_and_nothing_is_made(
     visitor: Client, fields: dict[str, str], field: str, words: str
 ) -> None:
     make_job("taken")
@@ -110,7 +110,7 @@ def test_what_was_said_of_a_job_can_be_corrected_and_it_is_diagnosed_again(visit
     assert 'value="tp=8 pp=2"' in again
 
 
-def test_a_wrong_correction_is_told_beside_its_field_and_nothing_changes(visitor: Client, job: Job) -> None:
+def test_a_wrong_correction_is_reported_next_to_its_field_and_nothing_changes(visitor: Client, job: Job) -> None:
     answer = visitor.post(f"/jobs/{job.slug}/describe/", form(name=" ", time_zone="Mars/Olympus"))
     assert answer.status_code == 422
     assert "not a time zone" in page_text(answer)

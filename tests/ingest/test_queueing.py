@@ -149,7 +149,7 @@ def _unpack() -> Any:
     return upload_unpack
 
 
-def test_a_unit_of_files_that_had_its_share_goes_on_later_and_loses_nothing(
+def test_a_unit_of_files_that_had_its_share_continues_later_and_loses_nothing(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ingest.services import artifact_parsing

@@ -68,7 +68,7 @@ def test_a_file_read_in_ranges_is_the_same_as_read_in_one_piece(job: Job, small_
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_pieces_are_gone_when_the_file_is_whole(job: Job, small_units: None, settings: Any) -> None:
+def test_the_pieces_are_missing_when_the_file_is_whole(job: Job, small_units: None, settings: Any) -> None:
     services.artifact_receive(job=job, path="rank.log", chunks=[LOG])
     artifact = Artifact.objects.get()
     assert artifact.state == "parsed"
@@ -78,7 +78,7 @@ def test_the_pieces_are_gone_when_the_file_is_whole(job: Job, small_units: None,
 
 
 @pytest.mark.django_db(transaction=True)
-def test_small_files_beside_a_huge_one_are_read_and_only_the_huge_one_is_cut(job: Job, small_units: None) -> None:
+def test_small_files_next_to_a_huge_one_are_read_and_only_the_huge_one_is_cut(job: Job, small_units: None) -> None:
     services.artifact_receive(job=job, path="a.tar.gz", chunks=[tar_of({"big.log": LOG, "small.log": LOG[:500]})])
     assert set(Artifact.objects.values_list("state", flat=True)) == {"parsed"}
     assert set(Run.objects.exclude(artifact=None).values_list("artifact__path", flat=True)) == {"big.log"}
@@ -113,7 +113,7 @@ def test_text_that_cannot_be_cut_is_read_in_one_piece(job: Job, small_units: Non
     assert not Run.objects.exclude(artifact=None).exists()
 
 
-def test_while_a_large_file_is_read_bytes_lines_rate_and_time_left_are_told(job: Any) -> None:
+def test_while_a_large_file_is_read_bytes_lines_rate_and_time_left_are_reported(job: Any) -> None:
     attempt = services.attempt_get(job=job)
     Blob.objects.create(sha256="a" * 64, size_bytes=400 << 20)
     artifact = Artifact.objects.create(attempt=attempt, path="rank0.log", blob_id="a" * 64, state="parsing")

@@ -77,7 +77,7 @@ def test_two_requests_never_write_at_once(api: Any, job: Any) -> None:
     assert patch(api, url, LOG, 0).status_code == 204
 
 
-def test_a_file_that_changed_while_it_was_sent_is_told_by_its_digest(api: Any, job: Any) -> None:
+def test_a_file_that_changed_while_it_was_sent_is_recognised_by_its_digest(api: Any, job: Any) -> None:
     url = begin(api, job, LOG, sha256=sha(LOG + b"x"))["Location"]
     answer = patch(api, url, LOG, 0)
     assert answer.status_code == 460
@@ -120,7 +120,7 @@ def test_who_asks_while_another_request_takes_the_file_in_hears_that_all_is_here
     assert resuming.upload_resume(stale) == len(LOG)
 
 
-def test_an_upload_whose_bytes_are_gone_says_so_to_whoever_asks_where_to_go_on(api: Any, job: Any) -> None:
+def test_an_upload_whose_bytes_are_missing_says_so_to_whoever_asks_where_to_continue(api: Any, job: Any) -> None:
     url = begin(api, job, LOG)["Location"]
     assert api.head(url)["Upload-Offset"] == "0"
     temp_files.part_path(f"{Upload.objects.get().pk}.part").unlink()

@@ -33,7 +33,7 @@ def test_a_run_is_claimed_once_while_its_worker_lives() -> None:
     assert runs.run_claim(run.pk) is None
 
 
-def test_a_run_whose_process_is_gone_is_claimed_again_at_once() -> None:
+def test_a_run_whose_process_is_missing_is_claimed_again_at_once() -> None:
     run = a_run()
     runs.run_claim(run.pk)
     Run.objects.update(worker=f"{processes.machine()}#999999999:1")
@@ -169,7 +169,7 @@ def test_a_database_that_does_not_answer_costs_no_work() -> None:
     assert (run.state, run.error) == ("succeeded", "")
 
 
-def test_a_full_disk_is_waited_for_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_waited_for_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run()
 
     def full(work: Work) -> None:
@@ -206,7 +206,7 @@ def test_a_database_that_is_away_for_a_moment_gets_the_run_back(monkeypatch: pyt
     assert (run.state, slept) == ("queued", [1])
 
 
-def test_a_refusal_fails_at_once_and_a_retry_begins_anew() -> None:
+def test_a_refusal_fails_at_once_and_a_retry_begins_again() -> None:
     run = a_run()
 
     def refusing(work: Work) -> None:

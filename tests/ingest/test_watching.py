@@ -86,7 +86,7 @@ def test_a_hang_raises_an_alarm_and_has_the_evidence_of_now_diagnosed(write: Any
     assert job.is_diagnosis_wanted or job.diagnosing_revision == job.revision
 
 
-def test_an_alarm_ends_when_training_goes_on_and_the_whole_file_takes_its_place_at_the_end(
+def test_an_alarm_ends_when_training_continues_and_the_whole_file_takes_its_place_at_the_end(
     write: Any, upload: Upload, clock: Clock
 ) -> None:
     trained(write, upload, clock, 1, 12)

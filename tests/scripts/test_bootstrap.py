@@ -102,7 +102,7 @@ def test_a_python_without_venv_is_told_what_to_install(machine):
     assert "lacks the venv module: install it (Debian: apt install python3-venv)" in machine.boot().stderr
 
 
-def test_a_python_that_was_asked_for_and_does_not_run_is_told_with_its_own_words(machine):
+def test_a_python_that_was_asked_for_and_does_not_run_is_reported_with_its_own_words(machine):
     machine.has("python3", python("3.9.2", is_old=True))
     machine.has("broken", "echo 'error while loading shared libraries: libpython3.12.so.1.0' >&2; exit 127")
     done = machine.boot(PYTHON="broken")

@@ -17,7 +17,7 @@ def test_the_costliest_tests_are_printed() -> None:
     assert "--costs=10" in check.PYTEST
 
 
-def test_a_stage_that_is_not_there_is_told_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stage_that_is_not_there_is_reported_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main(["rain"]) == 2
     assert "tests of ingest on PostgreSQL, openapi" in capsys.readouterr().err
 

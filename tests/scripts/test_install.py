@@ -63,13 +63,13 @@ def test_a_stamp_of_the_development_lock_serves_make_run_too_but_not_the_other_w
         ("error: failed to write: No space left on device (os error 28)", "disk is full"),
     ],
 )
-def test_a_failed_installation_is_told_in_one_line(output: str, words: str) -> None:
+def test_a_failed_installation_is_reported_in_one_line(output: str, words: str) -> None:
     sentence = install.explain(output)
     assert words in sentence
     assert "\n" not in sentence
 
 
-def test_a_full_disk_is_told_before_anything_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_before_anything_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(install.sys, "prefix", str(tmp_path))
     monkeypatch.setattr(install, "NEEDED_BYTES", 2**80)
     assert install.install("run").startswith("The disk is nearly full: ")
@@ -84,7 +84,7 @@ def test_while_it_installs_it_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch
     assert all("of 90 installed" in line or "downloading" in line for line in told)
 
 
-def test_the_lock_of_every_kind_is_told_apart_by_package() -> None:
+def test_the_lock_of_every_kind_is_distinguished_by_package() -> None:
     found = install.entries(install.LOCKS["dev"].read_text())
     assert found["uv"].startswith("uv==")
     assert "--hash=sha256:" in found["uv"]

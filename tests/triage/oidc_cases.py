@@ -116,7 +116,7 @@ def test_cancelling_at_the_provider_leads_back(client, provider):
     assert "cancelled" in page_text(done)
 
 
-def test_passwords_go_on_working(client, provider):
+def test_passwords_continue_working(client, provider):
     make_user("root", "admin")
     done = client.post("/sign-in/", {"username": "root", "password": "right horse"})
     assert (done.status_code, done["Location"]) == (302, "/")

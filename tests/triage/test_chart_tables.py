@@ -38,7 +38,7 @@ def test_pairs_with_most_records_come_first():
     assert table.left_out == 100
 
 
-def test_a_port_is_told_in_gigabits():
+def test_a_port_is_shown_in_gigabits():
     table = port_table({"times": [0.0], "in_bps": [2.5e9], "out_bps": [1e8]}, iso)
     assert table.rows == [("1970-01-01T00:00:00.000", "2.500", "0.100")]
 

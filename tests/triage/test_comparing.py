@@ -33,7 +33,7 @@ def test_a_failed_run_is_compared_with_the_latest_healthy_one_of_its_family():
     assert "Nodes" not in differing
 
 
-def test_any_run_of_the_family_can_be_named_and_shared_events_are_told():
+def test_any_run_of_the_family_can_be_named_and_shared_events_are_reported():
     failed, again = run("failed", sample()), run("again", sample())
     run("good", healthy())
     found = comparison(make_user("ada", "engineer"), failed.job, failed, "again")
@@ -100,7 +100,7 @@ def test_a_failed_run_of_the_same_shape_tells_more_than_a_healthy_one_of_another
     assert found.why.startswith("Picked as the latest run of the family")
 
 
-def test_where_no_run_is_alike_the_page_says_what_differs():
+def test_where_no_run_is_similar_the_page_says_what_differs():
     failed = run("failed", sample())
     run("healthy", of_shape(healthy(), world_size=8, dp=8))
     found = comparison(make_user("ada", "engineer"), failed.job, failed)

@@ -131,7 +131,7 @@ def test_a_healthy_job_leaves_the_history_with_its_file(ada, django_capture_on_c
     assert not HistoryEntry.objects.exists()
 
 
-def test_it_is_refused_while_work_goes_on_and_nothing_is_half_done(client, ada, job):
+def test_it_is_refused_while_work_continues_and_nothing_is_half_done(client, ada, job):
     run = Run.objects.create(job=job, kind="parse")
     url = reverse("job-delete", args=[job.slug])
     page = client.get(url)
@@ -168,7 +168,7 @@ def test_neither_a_colleague_nor_a_viewer_may(client, job, who, roles, words):
     assert Job.objects.filter(pk=job.pk).exists()
 
 
-def test_once_a_colleague_spoke_only_an_administrator_may(client, ada, job):
+def test_once_a_colleague_commented_only_an_administrator_may(client, ada, job):
     reviewing.comment_add(incident=job.incidents.get(), body="Seen it too.", by=make_user("bob", "engineer"))
     url = reverse("job-delete", args=[job.slug])
     page = client.get(url)
@@ -216,7 +216,7 @@ def test_a_stranger_learns_nothing(ada):
     assert "deleted" not in page_text(stranger.get(reverse("job", args=["secret"])))
 
 
-def test_the_administration_counts_refuses_and_records_alike(client, job):
+def test_the_administration_counts_refuses_and_records_similar(client, job):
     client.force_login(make_user("root", "admin", is_staff=True, is_superuser=True))
     url = reverse("admin:ingest_job_delete", args=[job.pk])
     run = Run.objects.create(job=job, kind="parse")

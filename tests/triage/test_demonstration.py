@@ -142,7 +142,7 @@ def test_every_page_of_made_up_rows_opens_and_says_what_it_is(year, client):
     assert "A manager can remove it." in page_text(answer)
 
 
-def test_a_site_without_it_says_nothing_of_it(db, client):
+def test_a_site_without_it_proves_nothing_about_it(db, client):
     make_incident()
     client.force_login(make_user("boss", "manager"))
     for page in PAGES:
@@ -202,7 +202,7 @@ def test_it_is_not_removed_while_a_recording_is_read(year):
         demonstration_remove()
 
 
-def test_it_teaches_nothing_and_takes_no_job_of_anybody(year, client):
+def test_it_is_not_learned_from_and_takes_no_job_of_anybody(year, client):
     assert records_confirmed() == []
     client.force_login(make_user("eng", "engineer"))
     made = client.post("/api/v1/jobs/", {"name": "x", "cluster": DEMONSTRATION}, content_type="application/json")

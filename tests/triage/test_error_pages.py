@@ -46,7 +46,7 @@ def test_an_old_form_asks_to_be_sent_again(client):
         (KeyError("x"), 500, "Internal server error"),
     ],
 )
-def test_a_database_that_is_locked_away_or_full_is_told_from_a_fault(client, monkeypatch, error, status, said):
+def test_a_database_that_is_locked_away_or_full_is_distinguished_from_a_fault(client, monkeypatch, error, status, said):
     client.force_login(make_user("ada", "engineer"))
     client.raise_request_exception = False
 
@@ -60,7 +60,7 @@ def test_a_database_that_is_locked_away_or_full_is_told_from_a_fault(client, mon
     assert response.headers.get("Retry-After") == ("5" if status == 503 else None)
 
 
-def test_a_broken_page_is_told_without_asking_the_database(django_assert_num_queries):
+def test_a_broken_page_is_reported_without_asking_the_database(django_assert_num_queries):
     with django_assert_num_queries(0):
         response = site.server_error(RequestFactory().get("/"))
     assert response.status_code == 500

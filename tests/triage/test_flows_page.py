@@ -63,7 +63,7 @@ def data_url(job, name="flow-ranks", *more):
     return reverse(name, args=["seen", 0, job.stored.report["flows"]["jobs"][0]["id"], *more])
 
 
-def test_steps_of_every_rank_are_kept_beside_the_report_not_in_it(job):
+def test_steps_of_every_rank_are_kept_next_to_the_report_not_in_it(job):
     row = job.stored.report["flows"]["jobs"][0]
     assert "rank_steps" not in row
     assert table_path(job.stored, row["table"]).exists()
@@ -341,7 +341,7 @@ def test_a_port_is_chosen_by_its_link_and_an_unknown_one_shows_the_busiest(clien
     assert '<h3>Port <span class="mono">Eth1/1</span></h3>' in other
 
 
-def test_counters_whose_readings_are_gone_say_so(client, counted):
+def test_counters_whose_readings_are_missing_say_so(client, counted):
     storage.directory_delete(f"diagnoses/{counted.pk}", ["ports-1.parquet"])
     page = page_text(client.get(reverse("job-flows", args=["counted"])))
     assert "diagnose the job again" in page
@@ -384,7 +384,7 @@ def test_heat_maps_ask_for_no_style_attribute_that_the_policy_forbids():
         assert trace.get("ygap") or trace.get("zsmooth")  # else plotly styles the image's pixels
 
 
-def test_the_busiest_moment_has_the_full_colour_and_its_share_is_told():
+def test_the_busiest_moment_has_the_full_colour_and_its_share_is_reported():
     heat = {"columns": 3, "pp": [[1, -1, 4]], "dp": [[2, -1, 8]]}
     view = {"lanes": ["a"], "t0": 0.0, "t1": 1.0, "heat": heat, "segments": [], "steps": []}
     chart = ranks_chart(view, [])

@@ -108,7 +108,7 @@ def test_rolling_back_puts_an_older_version_or_the_engines_own_in_force(boss, qu
         call_command("train_classifier", activate="nonsense")
 
 
-def test_a_model_of_another_format_is_left_out_and_told(caplog):
+def test_a_model_of_another_format_is_left_out_and_reported(caplog):
     version = ClassifierVersion.objects.create(weights={"format": -1})
     classifier_activate(version=version)
     assert classifier_in_force() is None

@@ -70,7 +70,7 @@ def test_messages_of_all_logs_are_counted_together(logs):
     assert templates_of(logs, Wanted(r"^peer rank", is_pattern=True)).total == 2
 
 
-def test_a_search_goes_on_where_it_stopped_and_finds_each_line_once(logs, monkeypatch):
+def test_a_search_continues_where_it_stopped_and_finds_each_line_once(logs, monkeypatch):
     monkeypatch.setattr(logsearch, "FIND_LIMIT", 1)
     monkeypatch.setattr(logsearch, "PATTERN_CHUNK", 40)
     for wanted in (Wanted("2026"), Wanted(r"^2026.*\d", is_pattern=True)):

@@ -88,7 +88,7 @@ def test_repeats_of_one_template_fold_into_a_count_beyond_the_page(artifact):
     assert rest.last == 1000 and not rest.has_after
 
 
-def test_folding_goes_on_where_lines_are_filtered(artifact):
+def test_folding_continues_where_lines_are_filtered(artifact):
     lines = window(artifact, start=600, only=Filter(level=2), fold=True).lines
     assert [(line.no, line.folded) for line in lines] == [(600, 399)]
 

@@ -45,7 +45,7 @@ def test_the_most_accused_machine_of_late_comes_first(engineer):
 
 
 @pytest.mark.parametrize("sort", ["recent", "accused", "latest", "name"])
-def test_the_pages_of_an_order_follow_each_other_and_equals_are_told_apart(engineer, monkeypatch, sort):
+def test_the_pages_of_an_order_follow_each_other_and_equals_are_distinguished(engineer, monkeypatch, sort):
     rng, now, past = random.Random(sort), timezone.now(), {}
     for _ in range(40):
         name, days, state = f"n{rng.randrange(12)}", rng.choice((1, 20, 40, 90)), rng.choice(("rejected", "confirmed"))
@@ -132,7 +132,7 @@ def test_a_word_on_the_category_convicts_no_machine(engineer):
     assert told(engineer) == (1, 0, 0.3)
 
 
-def test_company_counts_less_than_standing_alone_on_both_pages(engineer):
+def test_an_accusation_with_others_counts_less_than_one_alone_on_both_pages(engineer):
     make_incident(accused=("n1", "n2"))
     assert told(engineer) == (1, 0, 0.14)
 
@@ -172,7 +172,7 @@ def test_machines_of_closed_clusters_are_not_there_for_strangers(client, enginee
     assert client.get(reverse("node", args=["secret"])).status_code == 404
 
 
-def test_machines_of_one_name_in_two_clusters_are_told_apart(client, engineer):
+def test_machines_of_one_name_in_two_clusters_are_distinguished(client, engineer):
     make_incident(make_job(cluster=make_cluster("north")), accused=("gpu-1",), headline="in the north")
     make_incident(make_job(cluster=make_cluster("south")), accused=("gpu-1",), headline="in the south")
     page = page_text(client.get(reverse("node", args=["gpu-1"]), {"cluster": "south"}))

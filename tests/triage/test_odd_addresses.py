@@ -159,7 +159,7 @@ def test_a_file_whose_name_holds_a_nul_is_refused_before_its_bytes_are_read(page
     assert (answer.status_code, answer["Content-Type"]) == (400, "application/problem+json")
 
 
-def test_a_value_that_the_database_refuses_is_told_as_the_senders(rf):
+def test_a_value_that_the_database_refuses_is_reported_as_the_senders(rf):
     from django.db import DataError
 
     from triage.middleware import UsableText

@@ -48,7 +48,7 @@ def test_the_rate_is_measured_where_run_time_is_known(page):
     assert "as measured" in shown
 
 
-def test_without_any_run_time_the_source_of_the_rate_is_told(page):
+def test_without_any_run_time_the_source_of_the_rate_is_reported(page):
     assert "published rate" in page()
 
 

@@ -68,7 +68,7 @@ def test_whoever_changed_a_password_or_was_deleted_is_left_alone(called):
     assert [user.username for user in get_user_model().objects.all()] == ["engineer"]
 
 
-def test_a_person_who_bears_a_demo_name_already_keeps_their_password(called):
+def test_a_person_with_a_demo_name_keeps_their_password(called):
     get_user_model().objects.create_user(username="engineer", password="right horse")
     assert sorted(prepared()) == ["manager"]
     assert get_user_model().objects.get(username="engineer").check_password("right horse")
@@ -90,7 +90,7 @@ def test_static_files_are_collected_again_only_when_one_changed(called, settings
     assert "red" in (Path(settings.STATIC_ROOT) / "a.css").read_text()
 
 
-def test_a_database_that_cannot_be_used_is_told_in_one_line(called, monkeypatch):
+def test_a_database_that_cannot_be_used_is_reported_in_one_line(called, monkeypatch):
     def fail(*_, **__):
         raise OperationalError("connection refused\nIs the server running?")
 

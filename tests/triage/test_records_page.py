@@ -51,7 +51,7 @@ def test_the_files_page_leads_to_a_table_of_records(client, job):
     assert page.count('<tr id="r') == 200
 
 
-def test_the_records_go_on_to_their_last_page_and_no_further(client, job):
+def test_the_records_continue_to_their_last_page_and_no_further(client, job):
     for asked in ("3", "99999", "9" * 20):
         page = page_text(client.get(f"/jobs/night-run/logs/0/net/flows.csv?page={asked}"))
         assert ('<tr id="r450"' in page) == (asked != "9" * 20)

@@ -25,7 +25,7 @@ def test_machines_are_named_one_by_one_or_by_range(text, machines):
 
 
 @pytest.mark.parametrize("text", ["n[]", "n[a-b]", "n[1-2][3-4]", "n[1-", "n[0-999999999]", "n[1-12000] m[1-12000]"])
-def test_what_is_no_range_or_too_many_is_told_and_not_planned_for(client, text):
+def test_what_is_no_range_or_too_many_is_reported_and_not_planned_for(client, text):
     client.force_login(make_user("ada", "engineer"))
     page = page_text(client.get("/replay/", {"machines": text}))
     assert "write it as node-" in page or "write ranges as node-" in page or f"More than {MAX_MACHINES:,}" in page

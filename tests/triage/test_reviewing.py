@@ -258,7 +258,7 @@ def test_a_merge_taken_back_restores_groups_and_where_new_ones_go(ada):
     assert last == {"a": first.pk, "b": first.pk, "c": None}
 
 
-def test_a_merge_taken_back_leaves_what_somebody_grouped_anew_since(ada):
+def test_a_merge_taken_back_leaves_what_somebody_grouped_again_since(ada):
     grace = make_user("grace", "engineer")
     a, b, d = (make_incident(fingerprint=letter) for letter in "abd")
     request_id = uuid.uuid4()

@@ -100,7 +100,7 @@ def test_a_query_finds_what_it_says(three, text, expected):
     assert found(text) == expected
 
 
-def test_me_is_whoever_asks(three):
+def test_me_is_the_caller(three):
     me = make_user("me")
     Incident.objects.filter(headline="net").update(assignee=me)
     assert found("assignee:me", user=me) == {"net"}
@@ -114,7 +114,7 @@ def test_withdrawn_incidents_show_only_when_asked_for(three):
     assert found("is:withdrawn") == {"cfg"}
 
 
-def test_right_and_wrong_verdicts_are_told_by_what_stands_after_review(three):
+def test_right_and_wrong_verdicts_are_recognised_by_what_stands_after_review(three):
     Incident.objects.filter(headline="gpu").update(state="corrected", standing_category="hardware.gpu.nvlink")
     assert found("verdict:wrong") == {"gpu"}
     assert found("verdict:right") == {"net"}

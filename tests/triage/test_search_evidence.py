@@ -206,7 +206,7 @@ def test_a_mistake_says_what_was_meant(text, said, meant):
         ("is:unreviewed (node:gpuu-0412 OR node:gpu-0413)", None),
     ],
 )
-def test_an_unknown_value_is_told_with_the_nearest_known(client, ada, stored, text, value):
+def test_an_unknown_value_is_reported_with_the_nearest_known(client, ada, stored, text, value):
     response = client.get("/incidents/", {"q": text})
     hints = response.context["hints"]
     if value is None:

@@ -228,7 +228,7 @@ def test_a_sender_that_falls_silent_is_ended_with_a_sentence_and_leaves_nothing(
     assert parts() == []
 
 
-def test_a_full_disk_is_told_as_one_and_the_rest_is_not_kept(site: Front, token: str, monkeypatch: Any) -> None:
+def test_a_full_disk_is_reported_as_one_and_the_rest_is_not_kept(site: Front, token: str, monkeypatch: Any) -> None:
     from ingest import storage
 
     def full(*_: Any) -> None:

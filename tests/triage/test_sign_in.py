@@ -85,7 +85,7 @@ def test_whoever_signs_in_rightly_is_not_counted(client):
         client.logout()
 
 
-def test_an_address_behind_our_proxy_is_told_by_what_the_proxy_says_and_not_by_the_sender(client, settings):
+def test_an_address_behind_our_proxy_is_recognised_by_what_the_proxy_says_and_not_by_the_sender(client, settings):
     settings.ALLAUTH_TRUSTED_PROXY_COUNT = 1
     make_user("ada", "engineer")
     for n in range(20):
@@ -150,7 +150,7 @@ def test_a_new_password_that_does_not_do_is_refused_with_why(client, old, new, a
     assert sign_in(Client(), "ada").status_code == 302
 
 
-def test_a_forgotten_password_is_set_anew_by_a_link_that_works_once(client, settings):
+def test_a_forgotten_password_is_set_again_by_a_link_that_works_once(client, settings):
     settings.SITE_URL = "https://faultline.example"
     ada = make_user("ada", "engineer", email="ada@example.org")
     token_create(user=ada, name="t", scopes=["read"])
@@ -255,7 +255,7 @@ def test_the_second_step_is_switched_off_only_after_proof_and_says_so(client):
     assert sign_in(Client(), "ada")["Location"] == "/"
 
 
-def test_tokens_go_on_without_a_code(client):
+def test_tokens_continue_without_a_code(client):
     ada = make_user("ada", "engineer")
     sign_in(client, "ada")
     switched_on(client)

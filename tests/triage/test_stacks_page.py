@@ -53,7 +53,7 @@ def test_folded_ranks_unfold(text, ranks):
     assert unfold(text) == ranks
 
 
-def test_children_stand_below_their_parent_and_beside_each_other():
+def test_children_stand_below_their_parent_and_next_to_each_other():
     chart = icicle_chart(ICICLE, {3}, {3: "/dump"}, suspects={3})
     boxes = {
         text: (base, x, y)

@@ -64,7 +64,7 @@ def test_cost_is_ranked_and_its_shares_add_up():
     assert pareto.title[0] == "Hardware › GPU › GPU memory error"
 
 
-def test_where_nothing_tells_the_cost_the_number_of_incidents_ranks():
+def test_without_a_known_cost_the_number_of_incidents_ranks():
     for _ in range(3):
         happened(datetime(2026, 11, 2, tzinfo=UTC), category="network.link_down")
     happened(datetime(2026, 11, 2, tzinfo=UTC), category="unknown")

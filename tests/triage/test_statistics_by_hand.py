@@ -226,7 +226,7 @@ def figures_of(text):
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_no_file_has_more_digits_than_the_figures_are_worth(twenty, client, table):
+def test_no_file_has_more_digits_than_the_figures_have(twenty, client, table):
     client.force_login(make_user("mara", "manager"))
     asked = {"since": "2026-11-01", "until": "2026-11-20"}
     answer = client.get(reverse("statistics-csv", args=[table]), asked)

@@ -37,7 +37,7 @@ def due_now():
     swept.send(sender=None)
 
 
-def test_an_opened_incident_is_told_with_a_signature_that_the_receiver_can_check(hook, receiver):
+def test_an_opened_incident_is_reported_with_a_signature_that_the_receiver_can_check(hook, receiver):
     diagnosis_store(attempt=make_attempt(make_job("night-run")), revision=1, report=sample())
     assert told(receiver) == ["job.diagnosed", "incident.opened"]
     path, headers, body = receiver.got[1]
@@ -52,7 +52,7 @@ def test_an_opened_incident_is_told_with_a_signature_that_the_receiver_can_check
     assert Delivery.objects.filter(state="delivered").count() == 2
 
 
-def test_each_word_of_a_person_is_told_with_what_it_changed(hook, receiver):
+def test_each_word_of_a_person_is_reported_with_what_it_changed(hook, receiver):
     incident, ada = make_incident(), make_user("ada", "engineer")
     made = reviewing.decision_make(
         incident=incident, claim="category", word="correct", value="hardware.gpu.ecc", by=ada, reason="cable"
@@ -69,14 +69,14 @@ def test_each_word_of_a_person_is_told_with_what_it_changed(hook, receiver):
     assert not any(b"between us" in body for body in receiver.bodies())
 
 
-def test_an_opened_incident_is_told_with_what_to_do(hook, receiver):
+def test_an_opened_incident_is_reported_with_what_to_do(hook, receiver):
     diagnosis_store(attempt=make_attempt(), revision=1, report=sample())
     bodies = [json.loads(body) for body in receiver.bodies()]
     said = next(body["data"]["incident"] for body in bodies if body["type"] == "incident.opened")
     assert said["advice"] == {"action": "evict", "title": "Evict", "targets": ["gpu-0412"]}
 
 
-def test_a_bulk_act_is_told_of_each_incident(hook, receiver):
+def test_a_bulk_act_is_reported_each_incident(hook, receiver):
     rows, ada = [make_incident() for _ in range(3)], make_user("ada", "engineer")
     reviewing.incidents_decide(incidents=rows, word="confirm", by=ada)
     assert told(receiver) == ["incident.decided"] * 3
@@ -85,7 +85,7 @@ def test_a_bulk_act_is_told_of_each_incident(hook, receiver):
     assert {row["state"] for row in said} == {"confirmed"}
 
 
-def test_a_failure_that_comes_back_is_told_as_a_regression_and_one_that_goes_as_withdrawn(hook, receiver):
+def test_a_failure_that_comes_back_is_reported_as_a_regression_and_one_that_goes_as_withdrawn(hook, receiver):
     ada, attempt = make_user("ada", "engineer"), make_attempt()
     diagnosis_store(attempt=attempt, revision=1, report=sample())
     old = attempt.incidents.get()
@@ -104,7 +104,7 @@ def test_a_failure_that_comes_back_is_told_as_a_regression_and_one_that_goes_as_
     assert sorted(told(receiver)) == ["incident.withdrawn", "job.diagnosed"]
 
 
-def test_evidence_that_cannot_be_read_is_told_once_and_diagnoses_given_up_too(hook, receiver):
+def test_evidence_that_cannot_be_read_is_reported_once_and_diagnoses_given_up_too(hook, receiver):
     job = make_job("odd")
     blob = Blob.objects.create(sha256="0" * 64, size_bytes=3)
     Artifact.objects.create(attempt=make_attempt(job), path="a.jpg", blob=blob, state="skipped", problem="An image.")
@@ -117,7 +117,7 @@ def test_evidence_that_cannot_be_read_is_told_once_and_diagnoses_given_up_too(ho
     assert said["problems"] == [{"path": "a.jpg", "problem": "An image."}]
 
 
-def test_only_wanted_events_of_the_wanted_cluster_are_told(manager, receiver):
+def test_only_wanted_events_of_the_wanted_cluster_are_reported(manager, receiver):
     here, there = make_cluster("here"), make_cluster("there")
     webhooks.webhook_save(by=manager, name="x", url=receiver.url, events=["incident.opened"], cluster=here)
     for cluster in (here, there):
@@ -126,7 +126,7 @@ def test_only_wanted_events_of_the_wanted_cluster_are_told(manager, receiver):
     assert json.loads(receiver.bodies()[0])["data"]["job"]["cluster"] == "here"
 
 
-def test_nothing_is_told_of_clusters_that_the_owner_does_not_see(hook, receiver):
+def test_nothing_is_reported_clusters_that_the_owner_does_not_see(hook, receiver):
     closed = make_cluster("closed")
     make_team("others", clusters=[closed])
     diagnosis_store(attempt=make_attempt(make_job(cluster=closed)), revision=1, report=sample())
@@ -264,7 +264,7 @@ def test_two_workers_send_one_message_once(hook, receiver, monkeypatch):
     assert len(receiver.got) == 2, "the ping and one more"
 
 
-def test_a_receiver_that_is_gone_or_never_answers_switches_its_webhook_off_with_a_reason(hook, receiver, manager):
+def test_a_receiver_that_is_missing_or_never_answers_switches_its_webhook_off_with_a_reason(hook, receiver, manager):
     receiver.answers = [(410, {}, b"")]
     reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
     hook.refresh_from_db()

@@ -79,7 +79,7 @@ def test_a_comment_may_be_formatted_and_do_nothing_else():
     assert "noopener" in html
 
 
-def test_a_state_is_told_by_word_and_shape_not_by_colour_alone():
+def test_a_state_is_recognised_by_word_and_shape_not_by_colour_alone():
     chip = state_chip("awaiting_review")
     assert "awaiting review" in chip and "<svg" in chip
 

@@ -104,7 +104,7 @@ def test_one_step_in_which_the_job_stood_still_is_degraded() -> None:
     assert "step 21 took 102.0 times as long as usual" in report["conclusion"]["sentence"]
 
 
-def test_the_least_loss_that_is_told_is_a_setting() -> None:
+def test_the_least_loss_that_is_reported_is_a_setting() -> None:
     report = reported(HEALTHY, flows=steps([1.0] * 20 + [3.0] * 8 + [1.0] * 20), gpus=8, least_gpu_s=500.0)
     assert report["conclusion"]["condition"] == "healthy"
 
@@ -116,7 +116,7 @@ def test_probabilities_of_categories_never_exceed_one() -> None:
     assert bounded([("a", 0.4), ("b", 0.9), ("c", 0.9)]) == [("a", 0.4), ("b", 0.4), ("c", 0.2)]
 
 
-def test_where_it_was_seen_is_told_though_nobody_is_accused() -> None:
+def test_where_it_was_seen_is_reported_though_nobody_is_accused() -> None:
     told = reported(FAILED)["conclusion"]
     assert told["fault"] == []
     assert [(s["kind"], s["name"]) for s in told["seen"]] == [("node", "node-3"), ("rank", "12")]
@@ -130,7 +130,7 @@ def test_the_sentence_names_who_is_accused_first() -> None:
     assert violations(report) == []
 
 
-def test_of_a_slow_job_the_few_that_cannot_be_told_apart_are_shown_as_one_of_these() -> None:
+def test_of_a_slow_job_the_few_that_cannot_be_distinguished_are_shown_as_one_of_these() -> None:
     alike = [Suspect(f"node-{n}", "node", 0.25, ("flows",), is_suspect=False) for n in range(3)]
     report = reported(HEALTHY, *alike, flows=steps([1.0] * 20 + [3.0] * 8 + [1.0] * 20), gpus=8)
     assert "One of 3 may be at fault: node-0, node-1, node-2." in report["conclusion"]["sentence"]
@@ -167,7 +167,7 @@ def test_an_earlier_launch_that_failed_makes_a_completed_job_recovered() -> None
     assert any(f["what"] == "restart" for f in told["chain"])
 
 
-def test_a_hang_is_told_as_hung_and_a_cancel_as_cancelled() -> None:
+def test_a_hang_is_reported_as_hung_and_a_cancel_as_cancelled() -> None:
     hung = replace(FAILED, symptom="hang")
     cancelled = replace(FAILED, outcome="cancelled")
     assert reported(hung)["conclusion"]["condition"] == "hung"

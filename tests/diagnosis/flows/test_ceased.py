@@ -36,7 +36,7 @@ def stopped(owing: int) -> tuple[JobFlows, Steps, Capture]:
     return job, steps, replace(whole, flows=both)
 
 
-def test_whoever_was_spoken_to_and_did_not_answer_again_is_first() -> None:
+def test_a_member_that_received_data_and_never_answered_is_first() -> None:
     for machine in range(4):
         first, *others = ceased(*stopped(owing=machine))
         assert (first["name"], first["owes"]) == (f"n{machine}", True)

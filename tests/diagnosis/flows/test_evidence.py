@@ -38,7 +38,7 @@ def test_the_finest_of_the_even_cuts_is_taken(cuts: list[Cut], chosen: int) -> N
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.1], ids=["clean", "lossy"])
-def test_experts_of_uneven_load_are_told_from_gradients(loss: float, tmp_path: Path) -> None:
+def test_experts_of_uneven_load_are_distinguished_from_gradients(loss: float, tmp_path: Path) -> None:
     capture = simulate(Job(tp=1, dp=32, ep=16, steps=20))
     rng = np.random.default_rng(8)
     blurred = pl.Series(rng.lognormal(0, 0.5, capture.records.height))

@@ -14,6 +14,6 @@ def test_every_name_of_an_address_opens_the_way_to_the_header(name: str) -> None
     assert delimited._may_name_addresses(spelled)
 
 
-def test_a_training_log_is_told_without_a_look_at_its_words() -> None:
+def test_a_training_log_is_recognised_without_reading_its_words() -> None:
     log = b"2026-03-01 08:00:00 [rank3]: iteration 7 loss 2.5 data loader saw 17 samples, dismissed 2\n" * 20
     assert not delimited._may_name_addresses(log)

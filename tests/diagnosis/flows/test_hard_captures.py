@@ -47,7 +47,7 @@ def test_a_capture_of_one_direction_is_not_blamed_on_the_clocks(tmp_path: Path) 
     assert "clocks" not in said[1]
 
 
-def test_ranks_of_one_address_are_told_apart_by_their_ports(tmp_path: Path) -> None:
+def test_ranks_of_one_address_are_distinguished_by_their_ports(tmp_path: Path) -> None:
     capture = simulate(Job(tp=8, pp=2, dp=4))
     gpu = {str(row["ip"]): 29_600 + int(str(row["gpu"])) for row in capture.inventory}
     host = {str(row["ip"]): f"172.20.0.{int(str(row['node'])[-4:]) + 1}" for row in capture.inventory}

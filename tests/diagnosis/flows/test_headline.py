@@ -104,12 +104,12 @@ SAID = {
 
 
 @pytest.mark.parametrize("case", SAID)
-def test_the_headline_says(case: str) -> None:
+def test_the_headline_states_the_finding(case: str) -> None:
     report, words = SAID[case]
     assert headline(report) == words
 
 
-def test_an_uneven_split_is_told_as_such_and_not_as_a_slow_machine() -> None:
+def test_an_uneven_split_is_reported_as_such_and_not_as_a_slow_machine() -> None:
     uneven = {
         "kind": "slow_group", "t0": 0.0, "t1": 10.0, "factor": 1.6, "confidence": 0.8, "measure": "uneven",
         "culprits": ["10.0.0.7"], "reason": "Pipeline stage 4 of 4 needs more: the model may be split unevenly.",

@@ -136,7 +136,7 @@ def test_tshark_packets_become_transfers_and_the_innermost_address_counts(tmp_pa
         b"",
     ],
 )
-def test_vpc_logs_serve_for_volumes_and_the_report_says_why_not_for_steps(header: bytes, tmp_path: Path) -> None:
+def test_vpc_logs_give_volumes_and_the_report_says_why_not_for_steps(header: bytes, tmp_path: Path) -> None:
     row = b"2 1 eni-0a 10.0.134.187 10.0.14.231 31790 31566 6 4 562 1617604407 1617604466 ACCEPT OK\n"
     part = parsed(header + row * 3 + b"2 1 eni-0a - - - - - - - 1617604407 1617604466 - NODATA\n", tmp_path)
     assert part.facts["flow"]["format"] == "aws-vpc"

@@ -53,7 +53,7 @@ def test_millisecond_times_still_give_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("inventory", [True, False], ids=["inventory", "no inventory"])
-def test_tenants_of_one_fabric_are_told_apart(inventory: bool, tmp_path: Path) -> None:
+def test_tenants_of_one_fabric_are_distinguished(inventory: bool, tmp_path: Path) -> None:
     captures = together(
         Job(tp=8, dp=4, pp=2, seed=1),
         Job(tp=4, dp=8, mode="rsag", seed=2, steps=50),
@@ -110,7 +110,7 @@ def test_probes_between_jobs_and_storage_join_nothing(tmp_path: Path) -> None:
             job_of(report, capture)
 
 
-def test_experts_are_told_from_replicas_on_the_same_pairs(tmp_path: Path) -> None:
+def test_experts_are_distinguished_from_replicas_on_the_same_pairs(tmp_path: Path) -> None:
     job = Job(tp=2, dp=16, ep=16)
     capture = simulate(job)
     found = job_of(analysed([capture], tmp_path), capture)

@@ -35,7 +35,7 @@ def test_two_jobs_in_turn_on_the_same_machines_are_two(poor: bool, tmp_path: Pat
         assert step_errors(found, capture)[:2] == (0, 0)
 
 
-def test_a_restarted_job_is_one_and_its_standstill_is_told(tmp_path: Path) -> None:
+def test_a_restarted_job_is_one_and_its_standstill_is_reported(tmp_path: Path) -> None:
     one = simulate(FIRST)
     two = after(one, replace(FIRST, seed=3), 7.0)
     whole = replace(one, ends=one.ends + two.ends)

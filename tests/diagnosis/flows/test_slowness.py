@@ -56,7 +56,7 @@ def test_a_slow_link_seen_on_ring_and_pipeline_is_one_address(tmp_path: Path) ->
     assert [d["culprits"] for d in found] == [[job.address(job.rank(3, 2, 1)), "node-0006"]]
 
 
-def test_a_slow_link_seen_on_one_ring_alone_is_any_of_its_members_and_that_is_said(tmp_path: Path) -> None:
+def test_a_slow_link_seen_on_one_ring_alone_is_any_of_its_members_and_that_is_reported(tmp_path: Path) -> None:
     job = Job(tp=8, dp=4, steps=40, slow=(Slow("nic", FIRST, LAST, 4.0, dp=2, tp=3),))
     report, capture = run(job, tmp_path)
     (found,) = job_of(report, capture)["diagnoses"]
@@ -66,7 +66,9 @@ def test_a_slow_link_seen_on_one_ring_alone_is_any_of_its_members_and_that_is_sa
 
 
 @pytest.mark.parametrize(("rails", "switch"), [(True, "leaf-3"), (False, "leaf-2")], ids=["rails", "top of rack"])
-def test_a_slow_switch_is_told_by_what_crosses_it_and_what_avoids_it(rails: bool, switch: str, tmp_path: Path) -> None:
+def test_a_slow_switch_is_recognised_by_what_crosses_it_and_what_avoids_it(
+    rails: bool, switch: str, tmp_path: Path
+) -> None:
     slow = (Slow("switch", FIRST, LAST, 4.0, switch=switch),)
     captures = together(
         Job(tp=8, dp=4, pp=4, microbatches=8, steps=40, rails=rails, slow=slow),

@@ -27,7 +27,7 @@ def test_a_layout_comes_before_the_command_line() -> None:
     assert sizes({"pp": True, "tp": "8"}, []) == {}
 
 
-def test_a_size_that_differs_is_said_with_both_sides() -> None:
+def test_a_size_that_differs_is_reported_with_both_sides() -> None:
     said = disagreement({"pp": 2, "tp": 1}, {"tp": 1, "pp": 4, "dp": 2})
     assert "states pp 2" in said
     assert "show pp 4" in said

@@ -139,14 +139,14 @@ def test_slow_steps_with_few_usual_ones_between_are_one_stretch() -> None:
     assert [s.steps for s in stretches(slow)] == [(3, 4, 6), (12,)]
 
 
-def test_a_named_machine_replaces_the_group_of_which_one_is_meant_and_is_told_once() -> None:
+def test_a_named_machine_replaces_the_group_of_which_one_is_meant_and_is_reported_once() -> None:
     ring = Slow("slow_group", 0.0, 10.0, "one ring", culprits=[1, 2, 3], nodes=["a", "b", "c"])
     one = Slow("slow_group", 2.0, 9.0, "answers late", culprits=[2], nodes=["b"], confidence=0.9)
     assert settled([ring], [one]) == [one]
     assert settled([one], [one]) == [one]
 
 
-def test_of_two_that_contradict_each_other_the_surer_one_is_told() -> None:
+def test_of_two_that_contradict_each_other_the_surer_one_is_reported() -> None:
     switch = Slow("slow_switch", 2.0, 9.0, "leaf", switch="leaf0", candidates=["leaf0"], confidence=0.9)
     doubtful = Slow("slow_group", 2.0, 9.0, "held", culprits=[2], nodes=["b"], confidence=0.6)
     sure = replace(doubtful, confidence=0.95)
@@ -154,7 +154,7 @@ def test_of_two_that_contradict_each_other_the_surer_one_is_told() -> None:
     assert settled([switch], [sure]) == [sure]
 
 
-def test_a_finding_about_the_whole_capture_stands_beside_a_stretch() -> None:
+def test_a_finding_about_the_whole_capture_stands_next_to_a_stretch() -> None:
     uneven = Slow("slow_group", 0.0, 100.0, "uneven split", culprits=[3], nodes=["c"], confidence=0.8)
     one = Slow("slow_group", 40.0, 50.0, "late", culprits=[2], nodes=["b"], confidence=0.7)
     assert settled([uneven], [one]) == [uneven, one]
@@ -164,7 +164,7 @@ def test_a_candidate_knows_whether_its_name_is_a_machine() -> None:
     assert not Candidate("node", ("10.0.0.1",), (1,)).is_machine
 
 
-def test_a_capture_of_whole_transfers_alone_says_nothing_of_turns() -> None:
+def test_a_capture_of_whole_transfers_alone_proves_nothing_about_turns() -> None:
     job, steps, whole = capture(late=2)
     assert named(job, steps, replace(whole, flows=whole.flows.take(~whole.flows.control))) == []
 
@@ -183,7 +183,7 @@ def test_where_turns_are_seen_a_ring_of_which_one_is_meant_is_no_finding_of_its_
         ("uplink_rate_ddp", 4, "slow_switch", ["leaf0", "leaf1"]),
     ],
 )
-def test_a_limited_port_and_a_limited_uplink_of_real_training_are_told_apart(
+def test_a_limited_port_and_a_limited_uplink_of_real_training_are_distinguished(
     name: str, nodes: int, kind: str, who: list[str], tmp_path: Path
 ) -> None:
     inventory = [

@@ -36,7 +36,7 @@ def test_a_steady_job_raises_no_alarm_and_its_beat_is_known() -> None:
     assert state["iteration"] == 100
 
 
-def test_a_hang_is_told_within_three_usual_steps_and_fifteen_seconds() -> None:
+def test_a_hang_is_reported_within_three_usual_steps_and_fifteen_seconds() -> None:
     state, now = trained(100)
     assert kinds(state, now + 3 * 2.0 + 15) == ["hang"]
     (alarm,) = judge(state, now + 30)
@@ -74,7 +74,7 @@ def test_lasting_slow_steps_are_an_alarm_and_one_slow_step_is_none() -> None:
     assert kinds(state, now + 6) == ["slow"]
 
 
-def test_a_decisive_error_is_an_alarm_until_training_goes_on() -> None:
+def test_a_decisive_error_is_an_alarm_until_training_continues() -> None:
     state, now = trained(20)
     error = {
         "signature": "x",

@@ -39,5 +39,5 @@ def test_a_decisive_error_is_reported_once_with_its_line(tmp_path: Path) -> None
     assert row["category"]
 
 
-def test_a_range_without_lines_says_nothing(tmp_path: Path) -> None:
+def test_a_range_without_lines_reports_nothing(tmp_path: Path) -> None:
     assert seen("", tmp_path) == {"lines": 0, "counters": {}, "stage": None, "errors": []}

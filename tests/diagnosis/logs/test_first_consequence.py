@@ -52,7 +52,7 @@ def test_of_several_writers_the_earliest_consequence_is_the_line_to_read(tmp_pat
     assert all(event["role"] != "root" for event in logs["events"])
 
 
-def test_a_kernels_log_alone_says_nothing_of_a_stage(tmp_path: Path) -> None:
+def test_a_kernels_log_alone_proves_nothing_about_a_stage(tmp_path: Path) -> None:
     line = (
         "2026-03-01T10:00:0{n}.000000+00:00 trn-16 kernel: NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus."
     )

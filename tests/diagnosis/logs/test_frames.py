@@ -30,7 +30,7 @@ def traceback(*places: str) -> str:
         ("<frozen importlib._bootstrap>:_find_and_load", "user.environment.import"),
     ],
 )
-def test_the_library_at_the_innermost_frame_tells_the_cause(innermost: str, category: str) -> None:
+def test_the_library_at_the_innermost_frame_shows_the_cause(innermost: str, category: str) -> None:
     assert frames.raised_in(traceback("/team/train.py:main", innermost)) == category
 
 
@@ -64,6 +64,6 @@ def test_headers_of_ranks_in_front_of_frames_do_not_hide_them() -> None:
     assert frames.raised_in(text) == "user.data.invalid"
 
 
-def test_text_without_frames_tells_nothing() -> None:
+def test_text_without_frames_proves_nothing() -> None:
     assert frames.frames("ValueError: x\nloss 2.1\n") == []
     assert frames.raised_in("") is None

@@ -55,7 +55,7 @@ def test_a_rank_stays_where_it_said_it_was() -> None:
     assert settled(rows, ["all.log"]) == ["cn17", "cn17", None]
 
 
-def test_a_description_places_ranks_unless_the_lines_speak_against_it() -> None:
+def test_a_description_places_ranks_unless_the_lines_contradict_it() -> None:
     assert settled([(0, None, 0), (0, None, 1)], ["all.log"], r0="a1", r1="a2") == ["a1", "a2"]
     rows = [(0, "a2", 0), (0, "a1", 1), (0, None, 2)]
     assert settled(rows, ["all.log"], r0="a1", r1="a2", r2="a3") == ["a2", "a1", None]

@@ -63,7 +63,7 @@ def test_the_match_of_a_rule_is_the_description() -> None:
     assert line[fault.start : fault.end] == found.text
 
 
-def test_the_words_beside_a_code_describe_the_fault() -> None:
+def test_the_words_next_to_a_code_describe_the_fault() -> None:
     found = extract("NVRM: Xid (PCI:0000:4e:00): 79, pid=811, GPU has fallen off the bus.", "nvidia.xid.79")
     assert found.text == "GPU has fallen off the bus"
     assert found.parameters["xid"] == "79"

@@ -11,7 +11,7 @@ def runs(**odd: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
     return [(n, odd.get(f"i{n}", USUAL)) for n in range(40)]
 
 
-def test_iterations_that_are_all_alike_are_not_odd() -> None:
+def test_iterations_that_are_all_similar_are_not_odd() -> None:
     assert iterations.scored(runs()) == []
 
 

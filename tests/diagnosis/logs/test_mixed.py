@@ -10,5 +10,5 @@ def test_ids_of_the_kind_with_most_of_them_are_jobs() -> None:
     assert mixed.scheduler_ids(lines) == {"811", "812"}
 
 
-def test_lines_without_ids_speak_of_no_second_job() -> None:
+def test_lines_without_ids_name_no_second_job() -> None:
     assert mixed.scheduler_ids(["step 1", "step 2"]) == set()

@@ -42,7 +42,7 @@ def test_the_end_of_one_action_is_not(line: str) -> None:
     assert not says_success(line)
 
 
-def test_a_wrappers_word_counts_only_where_nothing_failed(tmp_path: Path) -> None:
+def test_a_wrappers_message_counts_only_if_nothing_failed(tmp_path: Path) -> None:
     end = "wandb: Run summary:"
     assert case_of_lines(tmp_path / "a", "step 1", end).ending.outcome == "succeeded"
     assert case_of_lines(tmp_path / "b", "step 1", "RuntimeError: bad shape", end).ending.outcome == "failed"

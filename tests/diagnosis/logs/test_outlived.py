@@ -34,7 +34,9 @@ def steps(count: int, line: str) -> str:
         ("INFO iteration 50/ 900 loss 2.1", True),
     ],
 )
-def test_the_name_of_a_module_says_nothing_of_a_counter_and_a_path_holds_none(line: str, is_progress: bool) -> None:
+def test_the_name_of_a_module_proves_nothing_about_a_counter_and_a_path_holds_none(
+    line: str, is_progress: bool
+) -> None:
     assert progress.names_counter(line) is is_progress
 
 

@@ -33,7 +33,7 @@ def test_a_doubtful_name_is_a_node_only_in_company(paths: list[str], node: str |
     assert placed(*paths)[0] == node
 
 
-def test_a_rank_that_a_line_states_stands_whatever_the_paths_show() -> None:
+def test_a_rank_that_a_line_states_outranks_the_paths() -> None:
     sources = Sources("run/rank_5.log")
     sources.index("", "7", "", "")
     assert [(s.rank, s.rank_how) for s in schemed(sources.all, ["run/rank_5.log"])] == [(None, ""), (7, "line")]

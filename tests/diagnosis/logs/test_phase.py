@@ -21,7 +21,7 @@ def test_a_long_silence_before_a_time_out_is_a_hang(tmp_path: Path) -> None:
     assert phase.find(case_of(job.timed_out(job.ends + 600), tmp_path)).symptom == "hang"
 
 
-def test_an_excerpt_says_nothing_of_a_launch(tmp_path: Path) -> None:
+def test_an_excerpt_proves_nothing_about_a_launch(tmp_path: Path) -> None:
     when = phase.find(case_of_lines(tmp_path, "RuntimeError: bad shape"))
     assert when.symptom == "crash"
     assert when.stage is None

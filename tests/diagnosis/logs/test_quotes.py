@@ -88,7 +88,7 @@ def paced(durations: list[float]) -> Pace:
     return pace(Progress("iteration", beats), Clocks(none, local))
 
 
-def test_a_slowdown_that_passed_is_told_with_its_iterations_and_a_checkpoint_is_none() -> None:
+def test_a_slowdown_that_passed_is_reported_with_its_iterations_and_a_checkpoint_is_none() -> None:
     found = paced([1.0] * 30 + [3.0] * 10 + [1.0] * 30)
     assert found.slow_from is None
     assert found.phase is not None

@@ -67,7 +67,7 @@ def test_a_pod_is_the_machine_that_it_was_assigned_to() -> None:
     assert roster.of_lines(lines).home_of_pod == {"w-4": "K7QXM02"}
 
 
-def test_a_statement_names_its_machine_however_short_or_odd_the_name_is() -> None:
+def test_a_statement_names_its_machine_for_every_form_of_name() -> None:
     known = {name: name for name in ("a", "n1", "n10", "fd00:9::45")}
     assert roster.named_in("srun: error: Node failure on a", known) == {"a"}
     assert roster.named_in("srun: error: Node failure on n10", known) == {"n10"}

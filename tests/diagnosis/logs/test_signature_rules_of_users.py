@@ -81,7 +81,7 @@ def test_a_pattern_that_hangs_other_engines_takes_no_time_here() -> None:
     assert time.process_time() - started < 2
 
 
-def test_a_dry_run_says_what_the_rule_would_take_from_whom() -> None:
+def test_a_dry_run_lists_the_messages_that_the_rule_would_take_from_others() -> None:
     (rule,) = signatures.parse(RULE)
     stored = pl.DataFrame(
         {

@@ -256,7 +256,7 @@ def test_a_cause_is_known_in_many_words(subcategory: str) -> None:
         ("task 7 was lost. There are some potential root causes. (1) Segmentation fault", "code.native_crash"),
     ],
 )
-def test_what_a_message_says_may_have_happened_is_no_evidence_of_it(line: str, rule: str) -> None:
+def test_a_possible_cause_in_a_message_is_no_evidence(line: str, rule: str) -> None:
     assert signatures.load().match_texts([line]) != [rule]
     said = line.replace("If exit code is", "The exit code is").replace("This can happen when", "").split("causes. ")[-1]
     said = said.replace("code is -9", "code: -9").replace("a common cause is", "by")

@@ -82,7 +82,7 @@ def test_a_code_table_may_leave_role_and_category_to_its_rule() -> None:
         ("EK0201: Failed to allocate host memory for Profiling: 81.", "EK0201", Role.ROOT),
     ],
 )
-def test_codes_of_the_ascend_toolkit_are_told_apart(line: str, rule_id: str, role: Role) -> None:
+def test_codes_of_the_ascend_toolkit_are_distinguished(line: str, rule_id: str, role: Role) -> None:
     rules = signatures.load()
     rule = rules.rule(rules.match_texts([line])[0] or "")
     assert rule is not None
@@ -112,7 +112,7 @@ def test_each_header_of_the_collective_watchdog_is_known(header: str) -> None:
     assert signatures.load().match_texts([line]) == ["nccl.watchdog.timeout"]
 
 
-def test_an_error_inside_the_watchdogs_words_is_told_by_the_error() -> None:
+def test_an_error_quoted_by_a_watchdog_decides() -> None:
     error = "CUDA error: uncorrectable ECC error encountered"
     line = f"[Rank 1] Process group watchdog thread terminated with exception: {error}"
     assert signatures.load().match_texts([line]) == ["nvidia.ecc"]

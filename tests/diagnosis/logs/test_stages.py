@@ -23,7 +23,7 @@ def test_a_failure_is_no_marker() -> None:
     assert marked("failed saving checkpoint at iteration 9") == []
 
 
-def test_training_goes_on_after_a_save_and_begins_after_preparations() -> None:
+def test_training_continues_after_a_save_and_begins_after_preparations() -> None:
     assert stages.after_end("checkpoint_save", trained=False) == "training"
     assert stages.after_end("rendezvous", trained=False) == "model_build"
     assert stages.after_end("checkpoint_load", trained=True) == "training"

@@ -44,7 +44,7 @@ def test_a_unit_does_not_make_another_event() -> None:
     assert len(set(mined("read 12 MB in 3.5 s", "read 7.5 GB in 800 ms").values())) == 1
 
 
-def test_different_errors_stay_apart_though_they_are_alike() -> None:
+def test_different_errors_stay_apart_though_they_are_similar() -> None:
     found = mined(
         "NVRM: Xid (PCI:0000:3b:00): 79, pid=12, GPU has fallen off the bus.",
         "NVRM: Xid (PCI:0000:3b:00): 48, pid=12, DBE (double bit error)",
@@ -106,7 +106,7 @@ def test_answers_of_a_server_are_one_event_unless_the_server_failed() -> None:
     assert templates.mine([frame])["template"].to_list() == [1, 1, 1, 4]
 
 
-def test_a_name_with_an_argument_stands_where_a_number_does() -> None:
+def test_a_name_with_an_argument_is_a_parameter_like_a_number() -> None:
     assert len(set(mined("synchronized to 10.1.2.3, stratum 3", "synchronized to LOCAL(0), stratum 10").values())) == 1
 
 

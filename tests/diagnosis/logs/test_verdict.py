@@ -17,7 +17,7 @@ def test_the_root_line_its_category_and_the_outcome_agree(tmp_path: Path) -> Non
     assert [ref.line for ref in found.lines] == [9]
 
 
-def test_a_job_that_goes_on_has_no_root_lines(tmp_path: Path) -> None:
+def test_a_job_that_continues_has_no_root_lines(tmp_path: Path) -> None:
     found = verdict.conclude(case_of_lines(tmp_path, *STEPS))
     assert not found.is_failure
     assert found.lines == ()

@@ -96,7 +96,7 @@ def test_labels_of_a_log_store_become_time_machine_and_rank() -> None:
     assert wrapped.unwrap_all([text.rstrip()]) == ['2026-03-01T08:00:00Z dgx-2: [rank7]: step 3 loss {"a": 1}']
 
 
-def test_a_tail_of_pods_is_told_from_wording_by_its_one_container_and_many_pods() -> None:
+def test_a_tail_of_pods_is_distinguished_from_wording_by_its_one_container_and_many_pods() -> None:
     lines = [f"worker-{k} trainer step {n}" for n in range(5) for k in (1, 2)]
     assert wrapped.is_wrapped("\n".join(lines) + "\n")
     assert wrapped.unwrap_all(lines)[:2] == ["worker-1: step 0", "worker-2: step 0"]

@@ -29,7 +29,7 @@ def test_a_stamp_without_year_takes_the_year_of_another_file(tmp_path: Path) -> 
     assert _times(table, 1) == ["2025-12-31", "2026-01-02"]
 
 
-def test_nothing_is_moved_where_all_stamps_lie_in_the_same_half_year(tmp_path: Path) -> None:
+def test_nothing_is_moved_where_all_stamps_are_in_the_same_half_year(tmp_path: Path) -> None:
     """Moving a time costs more than all else that is done to a line, so it is not tried where it changes nothing."""
     table = events.build(
         [_log(tmp_path, "a", "2026-03-01 08:00:00 step 1", "Mar  1 08:00:01 n1 kernel: up", "Feb 27 01:00:00 n1 x: up")]

@@ -147,7 +147,7 @@ def test_files_without_any_rank_are_said_to_have_none():
     assert any("could not be given to a rank" in n for n in got["notes"])
 
 
-def test_a_gap_in_process_ids_tells_which_process_of_a_bundle_is_gone():
+def test_a_gap_in_process_ids_tells_which_process_of_a_bundle_is_missing():
     case = hang({"tp": 8, "dp": 2}, "tp-dp", {3}, "dead")
     got = diagnose_stacks(dumps(case, "srun", layout=False))
     assert got["suspect_ranks"] == [3]
@@ -211,7 +211,7 @@ def test_dumps_that_break_off_are_counted_and_named() -> None:
     )
 
 
-def test_rounds_of_different_ranks_are_said() -> None:
+def test_rounds_of_different_ranks_are_reported() -> None:
     case = hang({"tp": 2, "pp": 2, "dp": 4}, "tp-dp-pp", {5}, "storage")
     rounds = [p for at in range(3) for p in dumps(case, round_at=at, layout=False)]
     kept = [p for p in rounds if not (p.path.endswith("rank-00003.txt") and "round-1" in p.path)]

@@ -26,7 +26,7 @@ def test_a_rank_without_a_process_was_killed_and_one_that_called_something_else_
     assert cause(stacks("comm", rule="mismatch")) == ("framework.collective.mismatch", 0.44)
 
 
-def test_a_rank_stopped_in_the_same_call_as_its_peers_is_told_with_less_confidence() -> None:
+def test_a_rank_stopped_in_the_same_call_as_its_peers_is_reported_with_less_confidence() -> None:
     assert cause(stacks("comm")) == ("hardware.host.stuck", 0.22)
 
 

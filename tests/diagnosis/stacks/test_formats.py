@@ -234,7 +234,7 @@ def test_a_dump_that_failed_is_kept_in_its_place():
     assert "EPERM" in dumps[1].error
 
 
-def test_the_launchers_agent_is_told_by_its_command_and_by_its_frames():
+def test_the_launchers_agent_is_recognised_by_its_command_and_by_its_frames():
     by_command = read(PYSPY.replace("-u train.py", "-m torch.distributed.run --nnodes=4 train.py"))[0][0]
     by_frames = read(
         PYSPY.replace(

@@ -55,7 +55,7 @@ def test_without_a_layout_file_ranks_are_found_in_names_and_groups_from_the_stac
     assert got["suspect_nodes"] == ["node-000"]
 
 
-def test_the_command_line_tells_the_layout_where_no_file_does():
+def test_the_command_line_shows_the_layout_where_no_file_does():
     case = hang(SMALL, "tp-dp-pp", {5}, "kernel")
     case.command = "python pretrain_gpt.py --tensor-model-parallel-size 2 --pipeline-model-parallel-size 4"
     got = diagnose(case, layout=False)
@@ -103,7 +103,7 @@ def test_a_callback_on_top_of_a_wait_is_still_that_wait():
     assert diagnose(case)["suspect_ranks"] == [10]
 
 
-def test_a_dump_that_failed_says_nothing_of_its_rank():
+def test_a_dump_that_failed_proves_nothing_about_its_rank():
     case = hang(SMALL, "tp-dp-pp", {10}, "storage")
     for r in (1, 29):
         case.stacks.pop(r)

@@ -107,7 +107,7 @@ def test_a_dead_process_of_the_text_report_is_named_with_its_node_and_rank_in_th
     assert "6,650" in behind.reason
 
 
-def test_one_snapshot_of_a_mismatch_is_weak_and_counts_that_stand_still_are_strong():
+def test_one_snapshot_of_a_mismatch_is_weak_and_counts_that_do_not_move_are_strong():
     first = parse(json.dumps(report([rank(0, 90), rank(1, 90), rank(2, 40), rank(3, 90)])), "ras/1.json").facts["ras"]
     moved = parse(json.dumps(report([rank(0, 95), rank(1, 95), rank(2, 50), rank(3, 95)])), "ras/2.json").facts["ras"]
     assert ras.judge([first], 4)[0].score < 0.5

@@ -48,7 +48,7 @@ def test_several_failing_groups_leave_the_product_set_and_none_says_what_that_me
     assert "did not show itself" in verdict(it, [], [1])[1]
 
 
-def test_machines_that_do_not_fill_the_groups_are_said():
+def test_machines_that_do_not_fill_the_groups_are_reported():
     it = plan(MACHINES[:22], pp=4)
     assert "24 machines are planned for, 22 are listed" in it.notes[0]
 

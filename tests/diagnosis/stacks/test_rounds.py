@@ -38,7 +38,7 @@ def slow_job(rounds=5, culprit=13, seed=1, share=1.0):
     return [*artifacts, layout_file(case)]
 
 
-def test_a_job_that_stands_still_over_the_rounds_is_hung_and_its_culprit_voted():
+def test_a_job_that_does_not_move_over_the_rounds_is_hung_and_its_culprit_voted():
     case = hang(SIZES, "tp-dp-pp", {10}, "loader")
     got = diagnose_stacks(
         [*dumps(case, round_at=1, layout=False), *dumps(case, round_at=2, layout=False), layout_file(case)]

@@ -17,6 +17,6 @@ def test_the_node_that_fell_silent_first_is_seen(tmp_path: Path) -> None:
     assert clues[0].tells == "hardware.host.lost"
 
 
-def test_nodes_that_all_speak_to_the_end_are_not(tmp_path: Path) -> None:
+def test_nodes_that_all_write_to_the_end_are_not(tmp_path: Path) -> None:
     job = Job(nodes=6, iterations=12)
     assert list(early.look(case_of(job.timed_out(job.ends + 600), tmp_path))) == []

@@ -17,5 +17,5 @@ def test_complaints_in_a_circle_name_nobody() -> None:
     assert named(circle, NODES) == []
 
 
-def test_whom_only_one_names_is_not_seen() -> None:
+def test_a_node_that_only_one_names_is_not_seen() -> None:
     assert named([("Connection closed by peer [n4]:1", "n0")], NODES) == []

@@ -19,6 +19,8 @@ def test_every_detector_and_every_rule_has_its_own_id_and_a_reason() -> None:
 
 
 @pytest.mark.parametrize(("without", "is_seen"), [(frozenset(), True), (frozenset({"cause"}), False)])
-def test_a_detector_that_is_switched_off_says_nothing(without: frozenset[str], is_seen: bool, tmp_path: Path) -> None:
+def test_a_detector_that_is_switched_off_reports_nothing(
+    without: frozenset[str], is_seen: bool, tmp_path: Path
+) -> None:
     place = locate.find(case_of(fallen_gpu(), tmp_path, without), "hardware.gpu.off_bus")
     assert ("cause" in {clue.detector for clue in place.clues}) is is_seen

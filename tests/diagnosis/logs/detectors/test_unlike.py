@@ -18,6 +18,6 @@ def test_a_node_that_warns_all_the_time_is_ranked_with_what_it_says(tmp_path: Pa
     assert clues[0].weight <= unlike.AT.weight
 
 
-def test_nodes_that_print_alike_are_not(tmp_path: Path) -> None:
+def test_nodes_that_print_similar_are_not(tmp_path: Path) -> None:
     job = Job(nodes=6, iterations=12)
     assert list(unlike.look(case_of(job.timed_out(job.ends + 600), tmp_path))) == []

@@ -22,9 +22,9 @@ def stuck(op: str, tmp_path: Path) -> list[tuple[str, str]]:
     return [(clue.node, clue.tells) for clue in watchdogs.look(case_of(job, tmp_path))]
 
 
-def test_the_rank_that_called_something_else_is_seen_and_tells_the_cause(tmp_path: Path) -> None:
+def test_the_rank_that_called_something_else_is_seen_and_shows_the_cause(tmp_path: Path) -> None:
     assert stuck("BROADCAST", tmp_path) == [("gpu-0003", "framework.collective.mismatch")]
 
 
-def test_ranks_that_agree_tell_nothing(tmp_path: Path) -> None:
+def test_ranks_that_agree_prove_nothing(tmp_path: Path) -> None:
     assert stuck("ALLREDUCE", tmp_path) == []
