@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis import taxonomy
+from diagnosis import stats, taxonomy
 from diagnosis.history import Pool
 from diagnosis.logs import crossjob, hosts, templates, words
 from diagnosis.logs.events import LogTable
@@ -168,7 +168,9 @@ def resolved(catalogue: Catalogue, rules: SignatureSet, survived: Collection[int
     is_here = pl.col("signature").is_not_null() & ~pl.col("is_ordinary") & ~pl.col("event").is_in(list(survived))
     here = events.with_columns(began=began(catalogue)).filter(is_here)
     first = dict(here.group_by("signature").agg(pl.col("began").min()).iter_rows())
-    roles = rules.resolve(first)
+    broken = _broken_by_few(catalogue, here)
+    first = {s: at for s, at in first.items() if s not in broken}
+    roles = rules.resolve(first) | dict.fromkeys(broken, Role.CASCADE)
     tree = taxonomy.load()
     stops = {s for s in first if (rule := rules.rule(s)) is not None and "decision" in tree.get(rule.category).traits}
     at = min((t for s in stops if (t := first[s]) is not None), default=None)
@@ -188,6 +190,32 @@ def resolved(catalogue: Catalogue, rules: SignatureSet, survived: Collection[int
         {k: v.value for k, v in roles.items()}, default=None, return_dtype=pl.String
     )
     return replace(catalogue, events=events.with_columns(role=pl.coalesce(told if roles else pl.lit(None), "own_role")))
+
+
+def _broken_by_few(catalogue: Catalogue, here: pl.DataFrame) -> set[str]:
+    """Rules of broken communication that most nodes report after processes of a few nodes raised an exception of their
+    own: the others lost their peers. Without times, the order of lines in the files of the few decides.
+    """
+    total = len(catalogue.nodes)
+    roots = here.filter(pl.col("own_role") == Role.ROOT.value)
+    is_between = pl.col("category").is_in(taxonomy.load().having("communication", roots["category"]))
+    is_few = pl.col("n_nodes").is_between(1, stats.most_of_few(total))
+    wide = roots.filter(is_between & (pl.col("n_nodes") > stats.most_of_few(total)))
+    few = roots.filter(~is_between & pl.col("is_exception") & ~pl.col("is_system") & is_few)
+    if total < 3 or wide.is_empty() or few.is_empty():
+        return set()
+    began_line = pl.col("first_line").min().alias("line")
+    lines = catalogue.cells.group_by("event", "file").agg(began_line)
+    both = (
+        few.select("event", at="began")
+        .join(lines, on="event")
+        .join(wide.select("signature", wide_event="event", wide_at="began"), how="cross")
+        .join(lines, left_on=["wide_event", "file"], right_on=["event", "file"], how="left", suffix="_wide")
+    )
+    is_above = (pl.col("line") < pl.col("line_wide")).fill_null(True)
+    is_first = is_above & (pl.col("at") <= pl.col("wide_at")).fill_null(True)
+    led = both.group_by("event", "signature").agg(is_first.all().alias("is_first")).filter("is_first")
+    return set(led["signature"].to_list())
 
 
 def is_bad(events: pl.DataFrame) -> pl.Series:

@@ -21,11 +21,15 @@ def case_of(job: Job, work: Path, without: frozenset[str] = frozenset()) -> Case
     return case
 
 
-def case_of_lines(work: Path, *lines: str) -> Case:
-    """The case of one log, alone."""
-    parsed, read = read_files({"train.log": "\n".join([*lines, ""]).encode()}, work)
-    case = open_case(
-        parsed, inventory=inventory.read(parsed, JobHints()), hints=JobHints(), history=History(), read=read
-    )
+def case_of_files(work: Path, files: dict[str, list[str]]) -> Case:
+    """The case of these logs, by path."""
+    parsed, read = read_files({path: "\n".join([*lines, ""]).encode() for path, lines in files.items()}, work)
+    hints = JobHints()
+    case = open_case(parsed, inventory=inventory.read(parsed, hints), hints=hints, history=History(), read=read)
     assert case is not None
     return case
+
+
+def case_of_lines(work: Path, *lines: str) -> Case:
+    """The case of one log, alone."""
+    return case_of_files(work, {"train.log": list(lines)})
