@@ -1,4 +1,6 @@
-"""``faultline upload`` against a running site: what is there, what is not sent twice, what goes on where it stopped."""
+"""``faultline upload`` against a running site: existing files, files that are not sent twice, and uploads that
+continue.
+"""
 
 from __future__ import annotations
 

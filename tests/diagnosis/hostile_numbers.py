@@ -229,7 +229,7 @@ def played(files: dict[str, bytes]) -> dict[str, Any]:
 
 
 def run(files: dict[str, bytes]) -> list[str]:
-    """Diagnose; sentences of the report that tell that an analysis failed."""
+    """Diagnose; sentences of the report about a failed analysis."""
     with tempfile.TemporaryDirectory() as folder:
         parsed = [
             parse(io.BytesIO(data), name, ParseHints(), Path(folder) / str(number))

@@ -92,7 +92,7 @@ class Job:
         return self
 
     def completes(self) -> Job:
-        """Every node says that training is completed."""
+        """Every node reports that training is completed."""
         return self.all_say(self.ends + 5, "[rank{rank}]: Training completed")
 
     def torn_down(self, at: float, but: tuple[int, ...] = ()) -> Job:

@@ -27,7 +27,7 @@ def node(name, score=0.9):
 
 
 def hang(**more):
-    """What the logs say of a hang whose cause the stacks tell."""
+    """The logs' part of a hang whose cause the stacks show."""
     return logs(symptom="hang", category="hardware", subcategory="process_stuck", confidence=0.5, **more)
 
 

@@ -1,4 +1,4 @@
-"""Who speaks at first hand: waiting, echoes, odd words, machines that speak beside their programmes."""
+"""First-hand reports: waiting, echoes, minority consequences, kernel messages with a program's error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a job did not start is said only of logs that show its launch and no training."""
+"""A launch failure is reported only if the logs show the launch and no training."""
 
 from __future__ import annotations
 

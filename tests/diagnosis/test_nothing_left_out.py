@@ -1,4 +1,4 @@
-"""Whatever of an archive or a stream was left out is told, with what to do."""
+"""Everything that was left out of an archive or a stream is reported, with what to do."""
 
 from __future__ import annotations
 

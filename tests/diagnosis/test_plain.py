@@ -1,4 +1,4 @@
-"""What reports are made of can be stored, whatever the evidence holds."""
+"""The content of reports can be stored for every kind of evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds are told apart by content."""
+"""The content decides the kind of a file."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The repository speaks of itself alone: no file leans on the machine it was written on or on one package host."""
+"""The repository describes only itself: no file depends on the machine it was written on or on one package host."""
 
 import re
 import subprocess
@@ -52,7 +52,9 @@ def test_no_file_names(what: str, pattern: str) -> None:
 
 
 def test_the_reference_evidence_is_only_reached_through_its_variable() -> None:
-    """Product code never looks beside its checkout; tests and benchmarks do, where a variable names the place."""
+    """Product code never reads files outside its checkout; tests and measuring commands do if a variable names the
+    place.
+    """
     product = [
         path
         for path in files()

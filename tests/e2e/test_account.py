@@ -22,7 +22,7 @@ FLOWS = "/jobs/sample-sigkill-rank5/logs/0/sigkill_rank5/flows.csv"
 
 @pytest.fixture
 def carol(site: Site) -> str:
-    """Somebody whom no other test needs; tells the password."""
+    """A person that no other test needs; returns the password."""
     password = secrets.token_urlsafe(16)
     env = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "DJANGO_SETTINGS_MODULE")}
     env |= {"FAULTLINE_DATA_DIR": str(site.data), "DJANGO_SUPERUSER_PASSWORD": password}

@@ -1,4 +1,4 @@
-"""Every kind of bad input gets a sentence that says what is wrong and what to do; the rest of the upload goes on."""
+"""Every kind of bad input gets a sentence with the reason and what to do; the rest of the upload continues."""
 
 from __future__ import annotations
 

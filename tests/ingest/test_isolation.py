@@ -1,4 +1,4 @@
-"""Evidence is read in a process apart: whatever that process does, the worker goes on and says what became of it."""
+"""Evidence is read in a separate process: after every end of that process, the worker continues and reports it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def ready() -> Any:
-    """What the upper layer is told."""
+    """The signals to the upper layer."""
     told: list[dict[str, Any]] = []
 
     def hear(**said: Any) -> None:

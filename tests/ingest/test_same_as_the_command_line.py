@@ -1,4 +1,4 @@
-"""The site and ``python -m diagnosis`` read the same evidence alike: one walk, one parse, one report."""
+"""The site and ``python -m diagnosis`` read the same evidence in the same way: one walk, one parse, one report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make` on anybody's machine: which Python is taken, what is said where none serves; stand-ins for interpreters."""
+"""`make` on anybody's machine: the choice of Python, the sentence if none is usable; fake interpreters."""
 
 import shutil
 import subprocess

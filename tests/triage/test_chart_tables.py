@@ -1,4 +1,4 @@
-"""What charts of flows draw stands in tables where no script runs; every landmark of a page has a name of its own."""
+"""Without scripts, the charts of flows are tables; every landmark of a page has a name of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demonstration: a year that adds up, kept apart from real figures, gone with one button."""
+"""The demonstration: a year that adds up, separate from real figures, removed by one button."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta

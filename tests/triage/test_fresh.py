@@ -34,7 +34,7 @@ def incident():
 
 
 def seen(client):
-    """Every page as it is now; read twice, so that whatever is remembered is what comes."""
+    """Every page as it is now; read twice, so that the second answer comes from the caches."""
     pages = {}
     for name in PAGES:
         client.get(reverse(name))

@@ -1,4 +1,4 @@
-"""Nothing that stands in an address breaks a page: what cannot be used is refused with a sentence, or passed over."""
+"""No address breaks a page: unusable parts are refused with a sentence, or ignored."""
 
 from __future__ import annotations
 

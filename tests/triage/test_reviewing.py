@@ -1,4 +1,4 @@
-"""A human's word: said, changed, taken back; never lost."""
+"""Decisions of people: made, changed, undone; never lost."""
 
 from __future__ import annotations
 

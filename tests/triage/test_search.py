@@ -1,4 +1,4 @@
-"""The search language: what matches, what it says of itself, and what it says to a mistake."""
+"""The search language: matches, the query in words, and the messages for errors."""
 
 from datetime import UTC, datetime, timedelta
 

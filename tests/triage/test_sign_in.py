@@ -1,4 +1,4 @@
-"""Signing in: limits by account and address, passwords changed and set anew, tokens, and the second step."""
+"""Signing in: limits by account and address, changed and reset passwords, tokens, and the second step."""
 
 from __future__ import annotations
 

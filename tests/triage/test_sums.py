@@ -1,4 +1,4 @@
-"""Sums that are kept by week: whatever is done, they are what adding everything up anew would give."""
+"""Sums that are kept by week: after every act they equal a new sum over everything."""
 
 from datetime import UTC, datetime, timedelta
 

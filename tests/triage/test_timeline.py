@@ -1,4 +1,4 @@
-"""The timeline's picture: small whatever the job's size, and true."""
+"""The timeline's picture: small for every size of job, and true."""
 
 from __future__ import annotations
 

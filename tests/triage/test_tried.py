@@ -1,4 +1,4 @@
-"""What was done about an incident: recorded, taken back, and what the advice makes of it."""
+"""What was done about an incident: recorded, undone, and the effect on the advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small words and marks that stand on every page."""
+"""Small words and marks of every page."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-#: What each form cannot hold: the times' grid in seconds where it is coarser than microseconds.
+#: Limits of each form: the time resolution in seconds if it is coarser than microseconds.
 COARSE = {"nfdump-csv": 1.0, "nfdump-csv-2024": 1e-3, "nfdump-csv-fast": 1e-3, "nfdump-ndjson": 1e-3,
           "nfdump-json": 1e-3, "aws-vpc": 1.0, "azure": 1.0}  # fmt: skip
 NAMES = {6: "TCP", 17: "UDP"}

@@ -77,7 +77,7 @@ class Job:
 
 @dataclass
 class Capture:
-    """Records beside what is true about them."""
+    """Records with their truth."""
 
     records: pl.DataFrame
     inventory: list[dict[str, object]]

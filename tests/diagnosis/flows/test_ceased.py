@@ -1,4 +1,4 @@
-"""Who owes the next word when a job stops."""
+"""The members that should have sent next when a job stops."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from tests.diagnosis.flows.test_stragglers import capture
 
 
 def stopped(owing: int) -> tuple[JobFlows, Steps, Capture]:
-    """A ring in which one machine says nothing after the last step, while its neighbours tell it that they are ready
-    and its kernel acknowledges."""
+    """A ring in which one machine sends nothing after the last step, while its neighbours send that they are ready and
+    its kernel acknowledges.
+    """
     job, steps, whole = capture()
     end, flows = float(steps.end[-1]), whole.flows
     rows = []

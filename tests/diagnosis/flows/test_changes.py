@@ -1,4 +1,4 @@
-"""What changes while a capture runs, and what stands beside training without being it."""
+"""Changes during a capture, and traffic other than training."""
 
 from __future__ import annotations
 

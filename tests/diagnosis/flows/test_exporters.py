@@ -1,4 +1,4 @@
-"""One capture in every exporter's form gives one result, as far as the form can hold it."""
+"""One capture in every exporter's form gives one result, within the limits of the form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Most artifacts are logs: that they are no flow records is told without reading their words one by one."""
+"""Most artifacts are logs: they are excluded as flow records without reading their words one by one."""
 
 from __future__ import annotations
 

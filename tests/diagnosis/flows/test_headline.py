@@ -1,4 +1,4 @@
-"""What a report of flows alone says at the top."""
+"""The headline of a report that has only flows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a reader of flow records leaves out is told with its number."""
+"""Everything that a reader of flow records leaves out is reported with its number."""
 
 from __future__ import annotations
 

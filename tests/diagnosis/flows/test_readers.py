@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - exporters' rows are quoted as they are
-"""Every text format by example, and what is said of what cannot be used."""
+"""Every text format by example, and the sentences about unusable files."""
 
 from __future__ import annotations
 

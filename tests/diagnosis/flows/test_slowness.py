@@ -22,7 +22,7 @@ def run(job: Job, work: Path) -> tuple[dict[str, Any], Capture]:
 
 
 def covers(finding: dict[str, Any], capture: Capture) -> bool:
-    """The finding lies on the slow steps, give or take one step."""
+    """The finding covers the slow steps, within one step."""
     begin, end, step = capture.ends[FIRST - 1], capture.ends[LAST], capture.ends[1] - capture.ends[0]
     return abs(finding["t0"] - begin) < 2 * step and abs(finding["t1"] - end) < 2 * step
 

@@ -1,5 +1,6 @@
-"""Who held up slow steps: a ring of four machines with words and acknowledgements, in which one thing at a time is
-slow."""
+"""Who delayed slow steps: a ring of four machines with transfers and acknowledgements, in which one thing at a time is
+slow.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of a job, and their roles beside each other."""
+"""Events of a job, and their roles relative to each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of messages: the same whatever their order, and what a plain reading of the two rules gives."""
+"""Groups of messages: the same for every order, and equal to a direct application of the two rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress in a house style or another language: an even growth beside a measurement, whatever they are called."""
+"""Progress in a house style or another language: an even growth next to a measurement, under any names."""
 
 import io
 from collections.abc import Callable, Iterable

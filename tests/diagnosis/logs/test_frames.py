@@ -1,4 +1,4 @@
-"""Exceptions whose words say nothing are told by the library that raised them."""
+"""The library that raised an exception classifies it if its message does not."""
 
 from __future__ import annotations
 

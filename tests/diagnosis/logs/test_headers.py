@@ -1,4 +1,4 @@
-"""One line of every layout: when it was written, by whom, how bad it is, and what it says."""
+"""One line of every layout: time, writer, level and message."""
 
 import datetime
 import io

@@ -1,4 +1,4 @@
-"""What is highlighted in a line: the words that tell the fault and the things they are about."""
+"""What is highlighted in a line: the words that state the fault and their objects."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A log with more different messages than can be held is still read whole, in bounded memory, and says so."""
+"""A log with too many different messages is still read completely, in bounded memory, and its notes say so."""
 
 import io
 import random

@@ -1,4 +1,4 @@
-"""How a job says that it ended."""
+"""Messages about the end of a job."""
 
 from __future__ import annotations
 

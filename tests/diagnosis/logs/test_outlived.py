@@ -1,4 +1,4 @@
-"""What counts as progress, and what was not the end: whole small jobs, told from their lines."""
+"""Progress, and events that a job survived: whole small jobs, from their lines."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Compiled kernels say the same as the patterns and formats that they stand for."""
+"""Compiled loops return the same as the patterns and formats that they replace."""
 
 import datetime
 

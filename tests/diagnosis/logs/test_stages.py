@@ -1,4 +1,4 @@
-"""Which stage of a job a line or a frame speaks of."""
+"""The stage of a job that a line or a frame shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stacks of a hung job, made by playing out who waits for whom; the truth comes along.
+"""Stacks of a hung job, made by simulating which rank waits for which; with the truth.
 
 A job runs forward and backward over its pipeline, then synchronises gradients. One or more culprits stop at a given
 point; every other rank goes on until it needs somebody who has stopped. The frames follow the public sources of the

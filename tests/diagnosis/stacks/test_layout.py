@@ -1,4 +1,4 @@
-"""Parallel layouts: groups by order, where sizes are read from, and what is said when they do not fit."""
+"""Parallel layouts: groups by order, the sources of sizes, and the sentences if they do not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Recorded and published dumps. They lie beside the repository; elsewhere these tests are skipped and say so."""
+"""Recorded and published dumps. They are next to the repository; without them these tests are skipped with that
+reason.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the end of a job tells of its nodes: whose launcher never ended its workers, who is quiet."""
+"""The end of a job: launchers that never ended their workers, and quiet nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of detectors: ids are unique, each says why, and each can be switched off."""
+"""The tables of detectors: ids are unique, each states its reason, and each can be switched off."""
 
 from __future__ import annotations
 

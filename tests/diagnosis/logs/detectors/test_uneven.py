@@ -1,4 +1,4 @@
-"""A node whose own measurements differ from its peers' stands out, and only then."""
+"""A node is found if its own measurements differ from its peers', and only then."""
 
 import pytest
 
