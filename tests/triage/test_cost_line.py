@@ -53,7 +53,7 @@ def test_the_sentence_says_what_is_not_known_and_offers_to_leave_rejected_ones_o
     make_incident(at=at)
     days = "since=2026-11-01&until=2026-11-10"
     said = line(client, f"?{days}")
-    assert "The evidence tells the cost of 2 of 3" in said
+    assert "The evidence shows the cost of 2 of 3" in said
     assert "1 of them had its verdict rejected and counts as unknown" in said
     without = said.partition('<a href="?')[2].partition('">leave it out')[0].replace("&amp;", "&")
     assert "<b>2 incidents</b> cost <b>10 GPU-hours</b>" in line(client, f"?{without}")

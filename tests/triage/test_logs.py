@@ -146,7 +146,7 @@ def test_templates_are_found_by_their_fixed_words_and_say_how_often(artifact):
 
 def test_a_search_is_in_the_address_and_its_messages_come_with_the_page(page):
     text = page_text(page(find="iteration"))
-    assert "stands in 1 kind of message (998 lines)" in text
+    assert "occurs in 1 kind of message (998 lines)" in text
     assert "<mark>iteration</mark> 1 loss" in text
     assert "No message has these words" in page_text(page(find="nowhere"))
 

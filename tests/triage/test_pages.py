@@ -123,7 +123,7 @@ def test_the_incident_page_begins_with_the_line_that_tells_it_and_says_it_once(c
     root = f"/jobs/llama/logs/0/{LOG}?line=812#L812"
     assert page.index(root) < page.index('id="verdict-title"')
     assert page.count(root) == 1
-    assert "1 further event beside the line at the top" in page
+    assert "1 further event besides the line at the top" in page
 
 
 def test_where_only_teardown_was_logged_the_page_says_what_stands_out(client, ada):
@@ -133,7 +133,7 @@ def test_where_only_teardown_was_logged_the_page_says_what_stands_out(client, ad
     attempt = make_attempt()
     diagnosis_store(attempt=attempt, revision=1, report=report)
     page = page_text(client.get(f"/incidents/{attempt.incidents.get().pk}/"))
-    assert "No log line tells of it; gpu-0412 stands out: Xid 79 only here" in page
+    assert "No log line shows it; the first suspect is gpu-0412: Xid 79 only here" in page
     assert "2 events, root causes first" in page
 
 

@@ -44,7 +44,7 @@ def test_a_merge_and_a_split_of_several_offer_an_undo_and_tell_what_they_did(cli
     merged = Activity.objects.filter(kind="merged").first()
     assert reverse("undo", args=[merged.request_id]) in page
     page = page_text(client.post(url, {"act": "split", "id": [others[0].pk, others[1].pk]}, follow=True))
-    assert "2 incidents stand alone again" in page
+    assert "2 incidents are separate again" in page
     incident.refresh_from_db()
     assert incident.group.incidents.count() == 2
     page = client.post(reverse("undo", args=[Activity.objects.filter(kind="split").first().request_id]), follow=True)

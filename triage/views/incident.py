@@ -222,8 +222,8 @@ def group(request: HttpRequest, number: int) -> HttpResponse:
         if request.POST.get("act") == "split":
             chosen = _visible(request, request.POST.getlist("id")) or [found]
             count = incidents_split(incidents=chosen, by=request.user, request_id=request_id)
-            alone = f"#{chosen[0].pk} stands" if count == 1 else f"{count} incidents stand"
-            say(request, f"{alone} alone again; new incidents like it will too.", undo=request_id)
+            separate = f"#{chosen[0].pk} is" if count == 1 else f"{count} incidents are"
+            say(request, f"{separate} separate again; new incidents like it will be too.", undo=request_id)
         else:
             others = _visible(request, request.POST.get("numbers", "").replace("#", " ").replace(",", " ").split())
             others += _visible(request, request.POST.getlist("id"))

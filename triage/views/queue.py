@@ -206,7 +206,7 @@ def _bulk_done(request: HttpRequest, act: str, found: list[Incident], fallback: 
     elif act == "split":
         request_id = uuid.uuid4()
         count = incidents_split(incidents=found, by=request.user, request_id=request_id)
-        say(request, f"{count} of them left their group; new ones like them stand alone.", undo=request_id)
+        say(request, f"{count} of them left their group; new ones like them are separate.", undo=request_id)
     else:
         raise BadRequest(f"There is no act {act!r}.")
     return back(request, fallback)
