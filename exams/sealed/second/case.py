@@ -34,7 +34,8 @@ class Case:
     """``family`` draws what all jobs of a voice share under one seed, ``seed`` what is this job's own.
 
     ``v`` is the machine that a course harms, ``vr`` a rank on it, ``w`` another machine, ``rack`` the machines of the
-    victim's leaf. ``n`` counts finished iterations, ``shown`` is the last one that was printed in this attempt.
+    victim's leaf. ``variant`` chooses wordings of this job. ``n`` counts finished iterations, ``shown`` is the last one
+    that was printed in this attempt.
     """
 
     def __init__(self, voice: Voice, seed: str, family: str, low: int = 4, high: int = 64) -> None:
@@ -60,6 +61,7 @@ class Case:
         self.boot_at = [rng.uniform(2e5, 6e6) for _ in range(count)]
         self.skew = [rng.gauss(0, 0.004) for _ in range(count)]
         self.v, self.w = rng.sample(range(count), 2)
+        self.variant = rng.randrange(840)
         self.vr = self.v * self.per + rng.randrange(self.per)
         if rng.random() < 0.12:
             self.skew[self.w] = rng.choice((-1, 1)) * rng.uniform(15, 200)

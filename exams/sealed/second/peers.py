@@ -17,6 +17,29 @@ def _nccl_head(c: Case, rank: int) -> str:
     return f"{c.host(rank)}:{c.pids[rank]}:{c.pids[rank] + 311} [{rank % c.per}]"
 
 
+def _gloo(c: Case, r: int, role: str, dt: float) -> None:
+    """The barrier on the processors notices it first."""
+    text = f"[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [{c.ips[c.v]}]:{20_000 + r}"
+    c.trace(r, (f"RuntimeError: {text}",), role, "gloo", "reduce", dt)
+
+
+def _aborted(c: Case, r: int, role: str, dt: float) -> None:
+    """Only the watchdog says a word."""
+    t, us = c.stamp(c.node(r), dt)
+    pre = f"[rank{r}]:[E{t.mmdd} {t.time}.{us:06d}{r % 900:03d} ProcessGroupNCCL.cpp"
+    work = f"WorkNCCL(SeqNum={c.n * 37 + 4212}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000)"
+    c.raw(
+        r,
+        f"{pre}:542] [Rank {r}] Collective {work} raised the following async exception: NCCL "
+        "error: remote process exited or "
+        "there was a network error",
+        role,
+        "async",
+        dt,
+    )
+    c.raw(r, "terminate called after throwing an instance of 'c10::DistBackendError'", role, "terminate", dt + 0.05)
+
+
 def broken(c: Case, ranks: Iterable[int], role: str = SECOND, over: float = 4.0) -> None:
     """The connection to the victim's process is gone."""
     stack, peer = c.voice.stack, f"{c.ips[c.v]}<{30_000 + c.dialect * 7}>"
@@ -26,6 +49,12 @@ def broken(c: Case, ranks: Iterable[int], role: str = SECOND, over: float = 4.0)
         t, us = c.stamp(c.node(r), dt)
         match stack:
             case "nccl" | "rccl" | "mpi":
+                if c.variant % 4 == 1:
+                    _gloo(c, r, role, dt)
+                    continue
+                if c.variant % 4 == 2:
+                    _aborted(c, r, role, dt)
+                    continue
                 lib = "RCCL" if stack == "rccl" else "NCCL"
                 c.raw(
                     r,
@@ -234,6 +263,21 @@ def ended(c: Case, ranks: Iterable[int]) -> None:
     for r in ranks:
         if c.rng.random() < 0.5:
             t, us = c.stamp(c.node(r), 1.0)
+            if c.variant % 3 == 1:
+                c.raw(r, f"[rank {r}] SIGTERM in the main thread, leaving the training loop", SECOND, "sigterm", 1.0)
+                continue
+            if c.variant % 3 == 2:
+                text = (
+                    f"torch.distributed.elastic.multiprocessing.api.SignalException: Process {c.pids[r]} got signal: 15"
+                )
+                c.raw(
+                    r,
+                    text if c.voice.stack != "jax" else "*** SIGTERM received by PID, stack trace: ***",
+                    SECOND,
+                    "sigterm",
+                    1.0,
+                )
+                continue
             c.raw(
                 r,
                 f"W{t.mmdd} {t.time}.{us // 1000:03d}000 {c.pids[r]} received signal 15, stopping workers",

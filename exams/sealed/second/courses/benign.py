@@ -79,7 +79,7 @@ def long_evaluations(c: Case) -> None:
     over(c)
 
 
-@FOUND.course(("clipper", "tessera"))
+@FOUND.course(("clipper", "yunke"))
 def fewer_from_now_on(c: Case) -> None:
     """A planned scale-down: machines leave, the others go on without them."""
     start(c, save=9)
@@ -140,7 +140,7 @@ def somebody_elses_misfortune(c: Case) -> None:
     c.kern(c.w, "blender[99121]: segfault at 10 ip 000055d1c0ffee sp 00007ffe error 6 in blender[55d1c0+812000]")
     c.unit(
         c.w,
-        "slurmd[2200]",
+        "batchd[2200]",
         f"error: *** JOB {int(c.job) + 991 if c.job.isdigit() else 77} ON {c.nodes[c.w]} CANCELLED "
         "DUE TO TIME LIMIT ***",
     )

@@ -379,7 +379,7 @@ def fan_at_rest(c: Case) -> None:
     for k in range(c.rng.randint(4, 9)):
         for g in range(0, c.per, 2):
             t, _ = c.stamp(c.v)
-            clocks = 1980 - 60 * k - 45 * g
+            clocks = 1650 - 60 * k - 45 * g
             text = (
                 f"{t.iso}Z host={c.victim} gpu={g} sm_clock_mhz={max(clocks, 690)} temp_c={84 + k} "
                 "throttle_reasons=hw_thermal_slowdown"

@@ -67,14 +67,16 @@ def symbol_undefined(c: Case) -> None:
     c.voice.launched(c)
     quiet(c, 0.2)
     lib = "/opt/venv/lib/python3.11/site-packages/flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so"
+    text = (
+        f"ImportError: {lib}: undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringE",
+        f"ImportError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found (required by {lib})",
+        "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory",
+    )[c.variant % 3]
     for r in c.alive():
         if c.rng.random() < 0.8:
             c.trace(
                 r,
-                (
-                    f"ImportError: {lib}: undefined symbol: "
-                    "_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringE",
-                ),
+                (text,),
                 ROOT,
                 "symbol",
                 "config",
@@ -122,11 +124,17 @@ def older_driver(c: Case) -> None:
 def sizes_do_not_divide(c: Case) -> None:
     start_up(c)
     heads = c.dialect % 30 + 11
+    text = (
+        f"AssertionError: num_attention_heads ({heads}) must be divisible by tensor parallel size ({c.per})",
+        f"ValueError: global_batch_size={c.world * 4 + 3} is not a multiple of micro_batch_size=4 x "
+        f"data_parallel={c.world}",
+        f"ValueError: {heads} layers cannot be split into 4 equal pipeline stages; set layers_per_stage",
+    )[c.variant % 3]
     for r in c.alive():
         if c.rng.random() < 0.6:
             c.trace(
                 r,
-                (f"AssertionError: num_attention_heads ({heads}) must be divisible by tensor parallel size ({c.per})",),
+                (text,),
                 ROOT,
                 "divide",
                 "config",
@@ -140,16 +148,18 @@ def sizes_do_not_divide(c: Case) -> None:
 def option_unknown(c: Case) -> None:
     c.voice.launched(c)
     option = c.rng.choice(("--recompute-granularty=full", "--lr-warmup-itres 2000", "--use-flash-atten-v3"))
+    name = option.lstrip("-").partition("=")[0].partition(" ")[0]
+    text = (
+        f"train.py: error: unrecognized arguments: {option}",
+        f"Could not override '{name.replace('-', '_')}'. Key is not in struct",
+        f"FATAL Flags parsing error: Unknown command line flag '{name}'",
+    )[c.variant % 3]
     for r in c.alive():
         if c.rng.random() < 0.8:
-            c.raw(
-                r,
-                "usage: train.py [-h] [--model MODEL] [--lr-warmup-iters N] [--recompute-granularity {full,selective}]",
-                CONTEXT,
-                "",
-                1,
-            )
-            c.raw(r, f"train.py: error: unrecognized arguments: {option}", ROOT, "usage", 1.01)
+            if c.variant % 3 == 0:
+                usage = "usage: train.py [-h] [--model MODEL] [--lr-warmup-iters N] [--attention {fused,plain}]"
+                c.raw(r, usage, CONTEXT, "", 1)
+            c.raw(r, text, ROOT, "usage", 1.01)
     quiet(c, 0.2)
     stop(c, code=2)
     c.blame("user/bad_argument", "launch_failure", "launch", also="user/bad_config")

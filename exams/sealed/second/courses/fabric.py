@@ -315,11 +315,12 @@ def names_do_not_resolve(c: Case) -> None:
     """The name service is away: no worker finds the first one."""
     c.voice.launched(c)
     quiet(c, 0.2)
+    words = c.rng.choice(((-3, "Temporary failure in name resolution"), (-2, "Name or service not known")))
     for k in range(c.rng.randint(2, 4)):
         for r in c.firsts()[1:]:
             c.log(
                 r,
-                f"waiting for the coordinator: getaddrinfo({c.nodes[0]}): Temporary failure in name resolution",
+                f"waiting for the coordinator: getaddrinfo({c.nodes[0]}): {words[1]}",
                 "W",
                 ROOT,
                 "eai",
@@ -329,7 +330,7 @@ def names_do_not_resolve(c: Case) -> None:
     for r in c.firsts()[1:]:
         c.trace(
             r,
-            ("socket.gaierror: [Errno -3] Temporary failure in name resolution",),
+            (f"socket.gaierror: [Errno {words[0]}] {words[1]}",),
             ROOT,
             "gaierror",
             "init",

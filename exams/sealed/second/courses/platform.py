@@ -190,12 +190,29 @@ def object_store_never_recovers(c: Case) -> None:
     c.voice.save(c, True)
     c.mark()
     who = c.some(c.firsts(), 2, 16)
+    words = (
+        (
+            "503 SlowDown (Please reduce your request rate.)",
+            "botocore.exceptions.ClientError: An error occurred (SlowDown) when calling the UploadPart operation "
+            "(reached max retries: 6): Please reduce your request rate.",
+        ),
+        (
+            "503 Backend Error",
+            "google.api_core.exceptions.RetryError: Timeout of 120.0s exceeded, last exception: 503 PUT "
+            "https://storage.googleapis.com/upload: Backend Error",
+        ),
+        (
+            "ConnectTimeoutError(port=9000)",
+            "urllib3.exceptions.MaxRetryError: HTTPSConnectionPool(host='minio.store', port=9000): "
+            "Max retries exceeded with "
+            "url: /ckpt (Caused by ConnectTimeoutError: timed out)",
+        ),
+    )[c.variant % 3]
     for k in range(1, 7):
         for r in who:
             c.log(
                 r,
-                f"upload part {r * 13 + k}: 503 SlowDown (Please reduce your request rate.), "
-                f"attempt {k}/6, next in {2**k}s",
+                f"upload part {r * 13 + k}: {words[0]}, attempt {k}/6, next in {2**k}s",
                 "W",
                 ROOT,
                 "slowdown",
@@ -205,11 +222,7 @@ def object_store_never_recovers(c: Case) -> None:
     for r in who:
         c.trace(
             r,
-            (
-                "botocore.exceptions.ClientError: An error occurred (SlowDown) when calling the "
-                "UploadPart operation (reached max retries: 6): Please "
-                "reduce your request rate.",
-            ),
+            (words[1],),
             ROOT,
             "client",
             "save",

@@ -7,6 +7,7 @@ from exams.sealed.second.case import CONTEXT, ROOT, SECOND, Case
 from exams.sealed.second.courses.base import CUDA, TORCH, Found, bdf, quiet, start, stop
 
 FOUND = Found()
+NONE = "'NoneType' object has no attribute 'group'"
 
 
 @FOUND.course(CUDA)
@@ -137,11 +138,17 @@ def sample_without_pixels(c: Case) -> None:
     start(c)
     c.mark()
     shard = f"shard-{c.dialect:05d}.tar"
+    text = (
+        f"ValueError: sample {c.n * 977} in {shard}: expected 3 channels and at least 1 row, got shape (0, 0)",
+        f"json.decoder.JSONDecodeError: Unterminated string starting at: line 1 column {c.n * 7 + 40} "
+        f"(char {c.n * 7 + 39})",
+        f"pyarrow.lib.ArrowInvalid: Column 'text' in {shard}.parquet: malformed UTF-8 in row {c.n * 977}",
+    )[c.variant % 3]
     if c.rng.random() < 0.5:
         c.log(c.vr, f"decoding sample {c.n * 977} of {shard}", "D", CONTEXT)
     c.trace(
         c.vr,
-        (f"ValueError: sample {c.n * 977} in {shard}: expected 3 channels and at least 1 row, got shape (0, 0)",),
+        (text,),
         ROOT,
         "sample",
         "data",
@@ -212,11 +219,14 @@ def reward_has_no_key(c: Case) -> None:
     c.mark()
     c.raw(c.vr, "Traceback (most recent call last):", CONTEXT)
     c.raw(c.vr, f'  File "/home/{c.user}/rewards/math_verify.py", line 88, in score_batch', CONTEXT)
-    c.raw(c.vr, "    final = parsed['boxed'][-1]", CONTEXT)
-    c.raw(c.vr, "KeyError: 'boxed'", ROOT, "key")
+    c.raw(c.vr, "    final = score_one(parsed, gold)", CONTEXT)
+    kind, text = (("KeyError", "'boxed'"), ("ZeroDivisionError", "division by zero"), ("AttributeError", NONE))[
+        c.variant % 3
+    ]
+    c.raw(c.vr, f"{kind}: {text}", ROOT, "key")
     c.add(
         f"driver-{c.job}.log",
-        "ray.exceptions.RayTaskError(KeyError): \x1b[36mray::PolicyModelActor.make_experience()\x1b[39m",
+        f"ray.exceptions.RayTaskError({kind}): \x1b[36mray::PolicyModelActor.make_experience()\x1b[39m",
         SECOND,
         "task",
         0.5,
