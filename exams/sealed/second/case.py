@@ -143,7 +143,7 @@ class Case:
         self.raw(rank, self.voice.head(self, rank, level, text, dt), role, tid, dt)
 
     def trace(self, rank: int, what: Sequence[str], role: str, tid: str, where: str = "step", dt: float = 0.0) -> None:
-        """A traceback through the programme; its last lines say ``what``, the first of them has the role."""
+        """A traceback through the program; its last lines say ``what``, the first of them has the role."""
         tag = self.voice.tag(self, rank)
         self.raw(rank, f"{tag}Traceback (most recent call last):", CONTEXT, "", dt)
         for entry in (*self.voice.frames["main"], *self.voice.frames[where]):

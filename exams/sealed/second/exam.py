@@ -1,4 +1,4 @@
-"""The jobs of a seed: every course told by one voice that can tell it, and successes of every voice for a history."""
+"""The jobs of a seed: every course in one voice that fits it, and successful jobs of every voice for a history."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from exams.sealed.second.voices import VOICES
 _KNOWN = 3
 
 
-def told(seed: int, course: Course, voice: str) -> Job:
+def write(seed: int, course: Course, voice: str) -> Job:
     """One job of a course by a voice."""
     c = Case(VOICES[voice], f"second-{seed}-{course.name}", f"second-{seed}-{voice}", course.low, course.high)
     course.tell(c)
@@ -26,7 +26,7 @@ def every(seed: int) -> Iterator[Job]:
     """A job of every course."""
     rng = random.Random(f"second-voices-{seed}")
     for course in COURSES.values():
-        yield told(seed, course, rng.choice(course.able))
+        yield write(seed, course, rng.choice(course.able))
 
 
 def jobs(seed: int) -> Iterator[Job]:

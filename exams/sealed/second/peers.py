@@ -1,4 +1,4 @@
-"""What other ranks say of a peer that broke or does not come: the communication libraries' own words."""
+"""Messages of the other ranks about a peer that failed or does not respond, by communication library."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def _nccl_head(c: Case, rank: int) -> str:
 
 
 def _gloo(c: Case, r: int, role: str, dt: float) -> None:
-    """The barrier on the processors notices it first."""
+    """The CPU barrier (Gloo) reports it first."""
     text = f"[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [{c.ips[c.v]}]:{20_000 + r}"
     c.trace(r, (f"RuntimeError: {text}",), role, "gloo", "reduce", dt)
 
 
 def _aborted(c: Case, r: int, role: str, dt: float) -> None:
-    """Only the watchdog says a word."""
+    """Only the watchdog reports it."""
     t, us = c.stamp(c.node(r), dt)
     pre = f"[rank{r}]:[E{t.mmdd} {t.time}.{us:06d}{r % 900:03d} ProcessGroupNCCL.cpp"
     work = f"WorkNCCL(SeqNum={c.n * 37 + 4212}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000)"

@@ -1,4 +1,4 @@
-"""How a course is written: a function that tells a job, and who can tell it."""
+"""What a course is: a function that writes a job, and the voices that fit it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from exams.sealed.second import peers
 from exams.sealed.second.case import CONTEXT, Case
-from exams.sealed.second.talk import KERNEL
+from exams.sealed.second.noise import KERNEL
 
 TORCH = (
     *("lingua", "openrlhf", "smp_hyperpod", "clipper", "trl_lsf"),

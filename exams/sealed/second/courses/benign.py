@@ -103,7 +103,7 @@ def fewer_from_now_on(c: Case) -> None:
 
 
 @FOUND.course(("lingua", "tessera", "yunke", "primus", "axlearn"))
-def spike_that_passes(c: Case) -> None:
+def loss_spike_recovers(c: Case) -> None:
     """The loss jumps and comes back."""
     start(c, 20, 50)
     c.bump, c.gnorm = 3.1, 22.0
@@ -116,7 +116,7 @@ def spike_that_passes(c: Case) -> None:
 
 
 @FOUND.course(("bmtrain",))
-def scale_finds_its_place(c: Case) -> None:
+def loss_scale_settles(c: Case) -> None:
     """The first iterations overflow until the scale fits, as they always do."""
     c.ready()
     for k in range(5):
@@ -127,7 +127,7 @@ def scale_finds_its_place(c: Case) -> None:
 
 
 @FOUND.course((*SLURM, "trl_lsf", "bmtrain"))
-def somebody_elses_misfortune(c: Case) -> None:
+def failures_of_other_programs(c: Case) -> None:
     """Other programs on the same machines crash and are killed; the job does not notice."""
     start(c)
     k = c.v

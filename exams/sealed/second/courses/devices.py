@@ -98,7 +98,7 @@ def ecc_told_by_the_program_alone(c: Case) -> None:
 
 
 @FOUND.course(CUDA)
-def firmware_asleep(c: Case) -> None:
+def gsp_rpc_timeout(c: Case) -> None:
     """The system processor of a GPU answers nobody: that machine falls silent, all wait for it."""
     start(c)
     c.mark()
@@ -200,7 +200,7 @@ def fabric_not_up(c: Case) -> None:
 
 @FOUND.course(("lingua", "tessera", "smp_hyperpod", "yunke"))
 def replicas_disagree(c: Case) -> None:
-    """A check of the replicas' parameters finds one machine that computes otherwise; no device says a word."""
+    """A check of the replicas' parameters finds one machine that computes otherwise; no device reports an error."""
     start(c, 20, 60)
     good, r = f"{c.rng.getrandbits(64):016x}", c.vr
     for _ in range(2):
@@ -364,7 +364,7 @@ def poison_on_instinct(c: Case) -> None:
 
 
 @FOUND.course(("lingua", "clipper", "yunke", "tessera"))
-def fan_at_rest(c: Case) -> None:
+def fan_failed(c: Case) -> None:
     """A machine clocks its GPUs down for heat; the job goes on, slower, until somebody stops it."""
     start(c, 40, 80)
     c.mark()

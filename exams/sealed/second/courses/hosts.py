@@ -24,7 +24,7 @@ def power_gone(c: Case) -> None:
 
 
 @FOUND.course(("lingua", "trl_lsf", "tessera", "primus"), 4, 16)
-def nobody_says_a_word(c: Case) -> None:
+def silent_node_without_timeout(c: Case) -> None:
     """A machine vanishes from all logs; time-outs are switched off, somebody stops the job hours later."""
     c.ready()
     for _ in range(4):
@@ -44,7 +44,7 @@ def nobody_says_a_word(c: Case) -> None:
 
 @FOUND.course(CUDA)
 def processor_check(c: Case) -> None:
-    """A fatal machine check; the next words of that kernel are those of a fresh start."""
+    """A fatal machine check; the machine does not come back."""
     start(c)
     c.mark()
     bank = c.dialect % 28
@@ -66,7 +66,7 @@ def processor_check(c: Case) -> None:
 
 
 @FOUND.course(ALL)
-def processor_in_a_spin(c: Case) -> None:
+def kernel_soft_lockup(c: Case) -> None:
     """A processor hangs in the kernel; that machine's ranks stand still."""
     start(c)
     c.mark()

@@ -294,7 +294,7 @@ def key_has_expired(c: Case) -> None:
 
 @FOUND.course(("lingua", "yunke", "tessera"))
 def illegal_address_of_a_kernel(c: Case) -> None:
-    """A kernel reads where it must not; the driver says so, and nothing tells whether code or device is at fault."""
+    """A GPU kernel reads an invalid address; nothing shows whether code or device is at fault."""
     start(c)
     c.mark()
     c.kern(

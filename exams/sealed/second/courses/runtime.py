@@ -11,7 +11,7 @@ FOUND = Found()
 
 @FOUND.course(ALL, 4, 32)
 def one_never_joins(c: Case) -> None:
-    """All but one machine wait for the last one, which was given to the job and never said a word."""
+    """All but one machine wait for the last one, which belongs to the job and never printed a line."""
     c.v = max(1, c.v)
     c.voice.launched(c)
     c.gone.add(c.v)
@@ -43,7 +43,7 @@ def one_never_joins(c: Case) -> None:
 
 @FOUND.course(("lingua", "clipper", "yunke", "tessera", "bmtrain", "primus", "smp_hyperpod"))
 def archive_is_cut(c: Case) -> None:
-    """The newest checkpoint was cut: whoever reads it says so, in the same words everywhere."""
+    """The newest checkpoint was cut: every rank that reads it fails alike."""
     c.n = c.saved = max(c.n, 500)
     c.voice.launched(c)
     c.voice.boot(c)
@@ -115,7 +115,7 @@ def checkpoint_of_another_shape(c: Case) -> None:
 
 
 @FOUND.course(CUDA)
-def another_collective(c: Case) -> None:
+def rank_enters_other_collective(c: Case) -> None:
     """A branch that depends on the rank lets one rank enter another collective."""
     start(c)
     c.mark()
@@ -139,7 +139,7 @@ def another_collective(c: Case) -> None:
 
 
 @FOUND.course(("lingua", "yunke", "tessera", "smp_hyperpod", "primus", "xtuner_npu", "axlearn", "clipper"))
-def nobody_knows_why(c: Case) -> None:
+def timeout_on_all_ranks(c: Case) -> None:
     """All ranks time out in the same collective at the same second; nothing else is said anywhere."""
     start(c)
     c.mark()
@@ -151,7 +151,7 @@ def nobody_knows_why(c: Case) -> None:
 
 
 @FOUND.course(("lingua", "clipper", "trl_lsf", "yunke", "tessera", "bmtrain", "primus"))
-def worker_never_answers(c: Case) -> None:
+def data_worker_timeout(c: Case) -> None:
     """The data workers of one rank do not answer; the rank says so after its time-out."""
     start(c)
     c.mark()
@@ -210,7 +210,7 @@ def shared_memory_too_small(c: Case) -> None:
 
 @FOUND.course(("clipper", "smp_hyperpod", "tessera"))
 def agent_gives_up(c: Case) -> None:
-    """The launcher restarts the workers until its restarts are used; no worker says why it ends."""
+    """The launcher restarts the workers until its restarts are used; no worker prints a reason."""
     c.ready()
     c.train(8, 20, save=4)
     for attempt in range(3):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, ClassVar
 
-from exams.sealed.second.clouds import Jobset, Modelarts, Paddle
+from exams.sealed.second.cloud_schedulers import Jobset, Modelarts, Paddle
 from exams.sealed.second.schedulers import Slurm
 from exams.sealed.second.voices.base import Frames, Put, Voice, torch_frames
 from exams.sealed.second.voices.hopper import nccl_boot

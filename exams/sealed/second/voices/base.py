@@ -1,12 +1,12 @@
-"""What every voice has: where its lines go, how its kernels and schedulers print, and words of its libraries."""
+"""What every voice has: where its lines go, how its kernels and schedulers print, and its progress messages."""
 
 from __future__ import annotations
 
 import random
 from typing import TYPE_CHECKING, ClassVar
 
+from exams.sealed.second.noise import CHATTER
 from exams.sealed.second.schedulers import Scheduler
-from exams.sealed.second.talk import CHATTER
 
 if TYPE_CHECKING:
     from exams.sealed.second.case import Case
@@ -16,7 +16,7 @@ type Frames = dict[str, list[str]]
 
 
 class Voice:
-    """One programme on one kind of cluster. ``stack``: its communication library; ``vendor``: its devices' maker."""
+    """One program on one kind of cluster. ``stack``: its communication library; ``vendor``: its devices' maker."""
 
     name: ClassVar[str]
     stack: ClassVar[str] = "nccl"
@@ -116,7 +116,7 @@ class Voice:
                 return [0]
 
     def progress(self, c: Case, rank: int) -> None:
-        """A rank's words about an iteration."""
+        """The progress line of one rank."""
         raise NotImplementedError
 
     def save(self, c: Case, is_begin: bool) -> None:
@@ -128,7 +128,7 @@ class Voice:
         raise NotImplementedError
 
     def finish(self, c: Case) -> None:
-        """The programme's last words, and the scheduler's."""
+        """The last lines of the program and of the scheduler."""
         c.log(0, f"Training finished after {c.n} steps, exiting")
         c.wait(3, 9)
         self.sched.closed(c, "done")
@@ -143,7 +143,7 @@ class Voice:
 
 
 def torch_frames(program: str, step: str) -> Frames:
-    """Frames of a programme on PyTorch: ``program`` is its file, ``step`` the function of an iteration."""
+    """Frames of a program on PyTorch: ``program`` is its file, ``step`` the function of an iteration."""
     site = "/opt/venv/lib/python3.11/site-packages"
     loader = f"{site}/torch/utils/data/dataloader.py"
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from exams.sealed.second.clouds import Hyperpod, Ray, Torchjob
+from exams.sealed.second.cloud_schedulers import Hyperpod, Ray, Torchjob
 from exams.sealed.second.schedulers import Lsf, Slurm
 from exams.sealed.second.voices.base import Put, Voice, torch_frames
 
@@ -27,7 +27,7 @@ def nccl_boot(c: Case, net: str = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB 
 
 
 def _channels(c: Case, r: int) -> None:
-    """What one rank's communicator says while it is set up."""
+    """The set-up messages of one rank's communicator."""
     head, local = f"{c.host(r)}:{c.pids[r]}:{c.pids[r] + 5} [{r % c.per}] NCCL INFO", r % c.per
     up, down = (r + 1) % c.world, (r - 1) % c.world
     how = "P2P/CUMEM/read" if up // c.per == r // c.per else f"NET/IB/{local}/GDRDMA"

@@ -1,10 +1,10 @@
-"""Voices of houses with code of their own: BMTrain under OpenMPI, a Chinese trainer, and a tessellated one."""
+"""Voices of companies with code of their own: BMTrain under OpenMPI, a Chinese trainer, and a trainer with hydra."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from exams.sealed.second.clouds import Volcano, torchrun_died
+from exams.sealed.second.cloud_schedulers import Volcano, torchrun_died
 from exams.sealed.second.schedulers import Mpirun, Slurm
 from exams.sealed.second.voices.base import Put, Voice, torch_frames
 from exams.sealed.second.voices.hopper import nccl_boot
@@ -70,7 +70,7 @@ class Bmtrain(Voice):
 
 
 class Yunke(Voice):
-    """A Chinese house's trainer under Volcano: its own words are Chinese, the libraries' English."""
+    """A Chinese company's trainer under Volcano: its own messages are Chinese, those of libraries English."""
 
     name = "yunke"
     sched = Volcano()
