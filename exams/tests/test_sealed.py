@@ -25,6 +25,7 @@ from exams.courses.voices import VOICES as COURSE_VOICES
 from exams.job import Job
 from exams.sealed.first import exam as first
 from exams.sealed.second import exam as second
+from exams.sealed.second.case import Case
 from exams.sealed.second.courses import COURSES
 from exams.sealed.second.voices import VOICES
 from exams.tests.test_clusters import CATEGORIES, STAGES
@@ -191,6 +192,11 @@ def test_the_second_set_is_as_wide_as_it_claims() -> None:
     assert set(kinds) == set(CATEGORIES) - {"unknown"}
     assert {truth["stage"] for truth in failed} >= STAGES - {"shutdown"}
     assert {truth["symptom"] for truth in failed} == {"launch_failure", "crash", "hang", "slow"}
+
+
+def test_machines_of_the_second_set_stand_behind_two_leaves_at_least() -> None:
+    cases = [Case(voice, f"job {k}", "family") for voice in VOICES.values() for k in range(20)]
+    assert min(len(set(case.leaf)) for case in cases) >= 2
 
 
 def test_every_family_has_a_history_of_successes(of: str) -> None:

@@ -54,7 +54,7 @@ class Case:
         self.nodes = voice.hosts(self, count)
         net = kin.randrange(10, 250)
         self.ips = [f"10.{net}.{1 + k // 200}.{11 + k % 200}" for k in rng.sample(range(600), count)]
-        size = rng.choice((4, 4, 8)) if count > 6 else max(2, count // 2)
+        size = min(rng.choice((4, 4, 8)), count // 2)
         self.leaf = [f"{voice.leaf}{2 + 3 * (k // size):02d}" for k in range(count)]
         self.world = count * self.per
         self.pids = [rng.randrange(2_000, 900_000) for _ in range(self.world)]
