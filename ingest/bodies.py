@@ -80,8 +80,10 @@ def length_of(request: HttpRequest) -> int:
     return int(said) if said.isdecimal() else 0
 
 
-def received[S: Sink](request: HttpRequest, make: Callable[[int], S]) -> S | GoAhead:
+def received[S: Sink](request: HttpRequest, make: Callable[[int], S], *, takes_chunks: bool = False) -> S | GoAhead:
     """The sink with the whole body, or the go-ahead for an admission.
+
+    With ``takes_chunks`` a body may come without a length: then ``make`` gets 0, and its sink limits the bytes.
 
     ``make`` opens a sink for a number of bytes. If the server did not receive the body before (Django's own server, the
     test client), it is read here. Raises :class:`Refused`: 411 without a length, 400 for a broken connection.
@@ -93,7 +95,8 @@ def received[S: Sink](request: HttpRequest, make: Callable[[int], S]) -> S | GoA
                 raise there.problem
         sink: S = there.sink
         return sink
-    if not request.META.get("CONTENT_LENGTH") and request.headers.get("Transfer-Encoding", "").lower() == "chunked":
+    is_chunked = request.headers.get("Transfer-Encoding", "").lower() == "chunked"
+    if is_chunked and not takes_chunks and not request.META.get("CONTENT_LENGTH"):
         raise Refused(
             "Send a Content-Length: this server does not accept chunked bodies.", code="length_required", status=411
         )

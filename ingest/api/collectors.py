@@ -7,11 +7,11 @@ A client sends a batch again after 429 and 503; after any other error it drops t
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpResponse, JsonResponse
@@ -21,7 +21,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ingest import storage
+from ingest import temp_files
 from ingest.api.base import ApiView
 from ingest.api.schema import for_programmers
 from ingest.api.serializers import PROBLEM
@@ -57,23 +57,29 @@ _FAILED = "This batch could not be stored just now: nothing was lost, send it ag
 _CROWDED = "This server is decoding other large batches: send this one again in a few seconds, or smaller ones."
 
 
-class _Held:
-    """A small body, in memory."""
+class _Body:
+    """The bytes of one batch, in memory while they are few. Raises :class:`Refused` (413) beyond the limit."""
 
     def __init__(self) -> None:
-        self._data = io.BytesIO()
+        folder = temp_files.folder(temp_files.PARTS)
+        self._file = tempfile.SpooledTemporaryFile(max_size=_HELD_BYTES, dir=str(folder))  # noqa: SIM115  # close() closes it
+        self._size = 0
 
     def write(self, data: bytes) -> None:
-        self._data.write(data)
+        self._size += len(data)
+        if self._size > settings.COLLECTOR_MAX_BYTES:
+            raise too_large(settings.COLLECTOR_MAX_BYTES)
+        self._file.write(data)
 
     def save_progress(self) -> None:
         """Does nothing: no row has this body's progress."""
 
-    def reader(self) -> BinaryIO:
-        return io.BytesIO(self._data.getvalue())
+    def reader(self) -> Any:
+        self._file.seek(0)
+        return self._file
 
     def close(self) -> None:
-        """Does nothing: memory is freed with it."""
+        self._file.close()
 
 
 @for_programmers
@@ -84,13 +90,14 @@ class CollectorView(ApiView):
     authentication_classes = (CollectorAuthentication,)
     rate = "APPENDS_PER_MINUTE"
     takes_bytes = ("POST",)
+    takes_chunks = True  # OpenTelemetry's exporter for JavaScript sends no length
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
         """Any ``Accept``: the type of the answer follows the protocol."""
         return JSONRenderer(), _JSON
 
     def take(self, request: Request) -> HttpResponse:
-        body = received(request._request, _sink)
+        body = received(request._request, _sink, takes_chunks=True)
         if isinstance(body, GoAhead):
             return body
         with contextlib.closing(body):
@@ -200,10 +207,8 @@ class LinesView(CollectorView):
 def _sink(length: int) -> Any:
     if length > settings.COLLECTOR_MAX_BYTES:
         raise too_large(settings.COLLECTOR_MAX_BYTES)
-    if length <= _HELD_BYTES:
-        return _Held()
     with translate_storage_errors():
-        return storage.Part()
+        return _Body()
 
 
 def _type_of(request: Any) -> str:

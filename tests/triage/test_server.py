@@ -254,6 +254,23 @@ def test_a_body_without_a_length_is_refused_unread(site: Front) -> None:
     assert (line.status, line.read) == (411, 1)
 
 
+@pytest.mark.parametrize("size", [1, 3 * fronts.SMALL_BYTES])
+def test_a_collector_may_send_no_length_within_the_limit(site: Front, token: str, settings: Any, size: int) -> None:
+    settings.COLLECTOR_MAX_BYTES = 4 * fronts.SMALL_BYTES
+
+    def push(size: int, **headers: str) -> Line:
+        blocks = [b"10:00:00 " + b"x" * size, b"\n"]
+        line = Line("POST", "/api/v1/lines/", *blocks, transfer_encoding="chunked", faultline_job="4711", **headers)
+        line.scope["headers"] = [row for row in line.scope["headers"] if row[0] != b"content-length"]
+        return line.through(site)
+
+    assert json.loads(push(size, authorization=token).said)["stored"] == 1
+    assert push(size).status == 401
+    line = push(8 * fronts.SMALL_BYTES, authorization=token)
+    assert (line.status, line.is_closed) == (413, True)
+    assert b"more than 262,144 bytes" in line.said
+
+
 def test_a_pace_counts_only_the_senders_time() -> None:
     now = [0.0]
     pace = Pace(100, 1000, window_s=10, clock=lambda: now[0])

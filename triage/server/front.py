@@ -23,7 +23,7 @@ from django.db import close_old_connections
 
 from ingest.bodies import ADMISSION, RECEIVED, GoAhead, Received, Sink
 from ingest.problems import problem_of
-from triage.server.admission import admission_of
+from triage.server.admission import admission_of, takes_chunks
 from triage.server.body_reader import BrokenOff, Pace, Receive, TooSlow, Waiting, blocks
 from triage.server.environ import Scope, body_length, environ_of
 from triage.server.pages import Answer, Pages
@@ -46,7 +46,7 @@ _UNREAD_S = 120.0
 #: a refused sender gets the reason only if the server reads on: up to so many bytes, so many seconds
 _LINGER_KNOWN, _LINGER_UNKNOWN = (256 << 20, 30.0), (1 << 20, 2.0)
 
-_CHUNKED = "Send a Content-Length: chunked bodies are not accepted."
+_CHUNKED = "Send a Content-Length: chunked bodies are not accepted here."
 _SLOW = "The body came too slowly, or takes too long: send it again in smaller parts, or over a faster connection."
 _BUSY = "This server is receiving its maximum number of bodies: nothing was read. Send it again in a moment."
 _YOURS = "You are sending the maximum number of bodies per person: wait until some of them are complete."
@@ -99,9 +99,9 @@ class Front:
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         length = body_length(scope)
-        if length is None:
+        if length is None and not takes_chunks(scope["method"], scope["path"]):
             raise Refusal(411, "length_required", _CHUNKED)
-        if length > SMALL_BYTES:
+        if length is None or length > SMALL_BYTES:
             await self._receive_large(scope, receive, send)
             return
         body = b""
