@@ -1,14 +1,12 @@
 // One field that filters its options while one types, by WAI-ARIA's combobox pattern (list autocomplete). It takes the
-// place of a select, of which one option must be chosen, or stands on an input with a datalist, where any text will do.
+// place of a select, of which one option must be chosen, or extends an input with a datalist, where any text will do.
 // Without JavaScript the select and the datalist serve.
 
 import { all } from "./dom.js";
+import { matching, plain } from "./matching.js";
+/** @import { Choice } from "./matching.js" */
 
 const LIMIT = 200;
-/**
- * One choice. `name` is its title and `text` all of it, both as they are compared with what is typed.
- * @typedef {Record<"value" | "label" | "title" | "path" | "name" | "text" | "group", string>} Choice
- */
 
 /**
  * @template {keyof HTMLElementTagNameMap} T
@@ -20,22 +18,6 @@ const make = (tag, fields, roles = {}) => {
   const made = Object.assign(document.createElement(tag), fields);
   for (const [name, value] of Object.entries(roles)) made.setAttribute(name, value);
   return made;
-};
-/** @param {string} text */
-const plain = (text) =>
-  text
-    .toLowerCase()
-    .replace(/[_.›\s]+/g, " ")
-    .trim();
-
-/**
- * Where all words are found: better at the beginning of the name, then of a word in it, then anywhere.
- * @type {(option: Choice, words: string[]) => number}
- */
-const rank = (option, words) => {
-  if (!words.every((word) => option.text.includes(word))) return -1;
-  if (option.name.startsWith(words[0])) return 0;
-  return words.every((word) => ` ${option.text}`.includes(` ${word}`)) ? 1 : 2;
 };
 
 /** @type {(options: Iterable<HTMLOptionElement>) => Choice[]} */
@@ -55,16 +37,6 @@ const read = (options) =>
         group: option.parentElement?.getAttribute("label") ?? "",
       };
     });
-
-/**
- * The best first, each once: a category stands among the frequent ones and in the tree.
- * @type {(options: Choice[], words: string[]) => Choice[]}
- */
-const matching = (options, words) => {
-  const ranked = options.map((option) => ({ option, rank: rank(option, words) })).filter((one) => one.rank >= 0);
-  const best = ranked.sort((a, b) => a.rank - b.rank).map((one) => one.option);
-  return [...new Map(best.map((option) => /** @type {const} */ ([option.value, option])).reverse()).values()].reverse();
-};
 
 /** @param {HTMLElement} element a select, or an input with a datalist */
 function upgrade(element) {
