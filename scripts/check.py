@@ -100,7 +100,7 @@ STAGES = (
     Stage("scripts of pages", ["oxlint", "--deny-warnings", *_SCRIPTS]),
     Stage("types of scripts of pages", ["deno", "check", "--no-remote", "--no-npm", "static/js"], service=_deno),
     # the types of tests would need deno's own library, which pages do not have
-    Stage("tests of scripts of pages", [*_DENO_TEST, "tests/page_scripts"], service=_deno),
+    Stage("unit tests of scripts of pages", [*_DENO_TEST, "tests/page_scripts"], service=_deno),
     Stage("format of scripts of pages", ["oxfmt", "--check", *_SCRIPTS]),
     Stage("lines of pages", [PYTHON, "-m", "scripts.lines"]),
 )
