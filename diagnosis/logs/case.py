@@ -312,6 +312,9 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
     if ends.is_empty() and pace.slow_from is None:
         survived |= undated
         undated = set()
+        if pace.is_even:  # a complaint that something is slow had no effect
+            is_slowness = pl.col("category").fill_null("").str.starts_with("performance.")
+            survived |= set(events.filter(is_slowness)["event"].to_list())
     if pace.slow_from is not None and pace.slow_at is not None:
         # an event that began when the job became slow was not survived: the job is still slow because of it
         near = _near(pace)

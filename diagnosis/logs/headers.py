@@ -22,7 +22,8 @@ _ZONE = r"(?: ?(?:Z\b|UTC\b|GMT\b|[AP]M\b|[+-]0(?::?0)?))?"
 _STAMP = (
     rf"(?:[\[(]?(?:{_DAY},? +)?(?:0-0-0[T _]{_CLOCK}|0-0-0-{_CLOCK}|0-{_CLOCK}|0/0/0[ ,T]+{_CLOCK}"
     rf"|0\.0(?:\.0)? {_CLOCK}"
-    rf"|{_MONTH} +0 {_CLOCK}(?: (?:[A-Z]+ )?0\b)?|0 {_MONTH} 0 {_CLOCK}|0:0:0[.,]0){_ZONE}[\])]?[:,]?"
+    rf"|{_MONTH} +0 {_CLOCK}(?: (?:[A-Z]+ )?0\b)?|0[/ -]{_MONTH}[/ -]+0[ :]{_CLOCK}|0:0:0[.,]0"
+    rf"|{_MONTH}[/ -]0[/, -]+0[ ,]+{_CLOCK}){_ZONE}[\])]?[:,]?"
     rf"|\[ *0\.0\](?:\[ *[CT]0\])?|^0\.0 |^\[0/0 {_CLOCK} [\w.]+\]:)"
 )
 _WORDS = "DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|ERR|FATAL|CRITICAL|CRIT|PANIC|EVENT|TRACE|Warning|Normal|Error|Info"

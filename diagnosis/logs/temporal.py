@@ -42,6 +42,12 @@ class Pace:
         at = self.beats["at"].drop_nulls()
         return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
 
+    @property
+    def is_even(self) -> bool:
+        """Whether no slowdown is seen, and there are enough durations to see one."""
+        is_shown = self.beats["seconds"].drop_nulls().len() > 2 * AT.slow_beats
+        return is_shown and self.slow_from is None and self.phase is None
+
 
 def pace(progress: Progress, clocks: Clocks) -> Pace:
     """One row an iteration (its earliest line), its duration and the change of durations."""

@@ -75,6 +75,12 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
         r"([0-9]{2,4}/[0-9]{2}/[0-9]{2,4}[ ,T]+[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?: [AP]M)?)",
     ),
     TimeStyle(
+        "named_month",
+        rf"{MONTH}[/ -]+0[/, -]+0[ :,]+0:0:0|\b0[/-]{MONTH}[/-]0[ :,]+0:0:0|^\W?0 {MONTH} +0[ ,]+0:0:0",
+        rf"((?:[0-9]{{1,4}}[/ -])?{MONTH}[/ -]+(?:[0-9]{{1,2}}[/, -]+)?[0-9]{{1,4}}[ :,]+"
+        r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?: [+-][0-9]{4})?)",
+    ),
+    TimeStyle(
         "ctime",
         rf"{DAY} {MONTH} +0 0:0:0 (?:[A-Z]+ )?0",
         rf"({MONTH} +[0-9]{{1,2}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}} (?:[A-Z]+ )?[0-9]{{4}})",
@@ -135,10 +141,16 @@ def _matched(found: pl.Series, style: TimeStyle, time_zone: str) -> pl.Series:
         return (found.cast(pl.Float64, strict=False) * 1e6).round().cast(pl.Int64) * 1_000
     if style.name == "slashed":
         return _in_zone(_slashed(found), time_zone)
-    stamp, template = _fixed(found, style)
+    stamp, template = _with_month(found) if style.name == "named_month" else _fixed(found, style)
     naive = stamp.str.to_datetime(template, strict=False, time_unit="ns").cast(pl.Int64)
     digits = found.str.extract(r":[0-9]{2}[.,]([0-9]{1,9})", 1).fill_null("").str.pad_end(9, "0")
-    return _in_zone(naive + digits.cast(pl.Int64, strict=False).fill_null(0), time_zone)
+    time = naive + digits.cast(pl.Int64, strict=False).fill_null(0)
+    if style.name != "named_month":
+        return _in_zone(time, time_zone)
+    offset = found.str.extract(r" ([+-][0-9]{4})$", 1).cast(pl.Int64, strict=False)
+    hours, minutes = offset.abs() // 100, offset.abs() % 100
+    zoned = time - offset.sign() * (hours * 60 + minutes) * 60_000_000_000
+    return zoned.zip_with(offset.is_not_null(), _in_zone(time, time_zone))
 
 
 def _in_zone(time: pl.Series, time_zone: str) -> pl.Series:
@@ -163,6 +175,14 @@ def _fixed(found: pl.Series, style: TimeStyle) -> tuple[pl.Series, str]:
     if style.name == "ctime":
         return parts, style.format
     return "1972 " + parts, "%Y " + style.format
+
+
+def _with_month(found: pl.Series) -> tuple[pl.Series, str]:
+    """The same of dates with a month's name, in any order of year, month and day; the year has four digits."""
+    date = found.str.replace(r"[ :,]+[0-9]{2}:[0-9]{2}:[0-9]{2}.*$", "")
+    clock = found.str.extract(r"[ :,]([0-9]{2}:[0-9]{2}:[0-9]{2})", 1)
+    year, day = date.str.extract(r"([0-9]{4})", 1), date.str.extract(r"(?:^|[^0-9])([0-9]{1,2})(?:[^0-9]|$)", 1)
+    return year + " " + date.str.extract(f"({MONTH})", 1) + " " + day + " " + clock, "%Y %b %d %H:%M:%S"
 
 
 def _slashed(found: pl.Series) -> pl.Series:

@@ -3,9 +3,10 @@ log.
 
 Recognised by their keys, not by their program: container logs (``log``, ``time``), ``journalctl -o json`` (``MESSAGE``,
 ``__REALTIME_TIMESTAMP``), structured loggers (``msg``, ``level``, ``ts``), torchrun's ``error.json`` (a message within
-a message). ``journalctl -o export`` writes a record as lines ``FIELD=value`` up to a blank line: its ``MESSAGE`` line
-takes the record's time, host and program. Clients of log stores put labels before each line (``{host="a", rank="3"}
-…``), tails of pods the names of pod and container (``pod-7 trainer …``).
+a message), records of cloud collectors (``textPayload`` or ``jsonPayload`` with ``resource.labels``). ``journalctl -o
+export`` writes a record as lines ``FIELD=value`` up to a blank line: its ``MESSAGE`` line takes the record's time, host
+and program. Clients of log stores put labels before each line (``{host="a", rank="3"} …``), tails of pods the names of
+pod and container (``pod-7 trainer …``).
 """
 
 from __future__ import annotations
@@ -19,11 +20,27 @@ from typing import Any
 
 from diagnosis import numbers
 
-_MESSAGE = ("message", "msg", "log", "MESSAGE", "event", "text", "body")
+_MESSAGE = ("message", "msg", "log", "MESSAGE", "event", "text", "body", "textPayload")
 _LEVEL = ("level", "levelname", "severity", "lvl", "PRIORITY")
 _TIME = ("time", "ts", "timestamp", "@timestamp", "asctime", "__REALTIME_TIMESTAMP", "t")
-_HOST = ("_HOSTNAME", "hostname", "host", "node", "node_name", "nodename", "pod", "pod_name", "instance")
+_HOST = (
+    *("_HOSTNAME", "hostname", "host", "node", "node_name", "nodename", "compute.googleapis.com/resource_name"),
+    *("k8s.node.name", "host.name", "pod", "pod_name", "k8s.pod.name", "instance"),
+)
 _RANK = ("rank", "global_rank")
+#: Objects whose fields belong to the record, and how deep they are searched.
+_INSIDE = (
+    "message",
+    "extraInfo",
+    "jsonPayload",
+    "resource",
+    "labels",
+    "attributes",
+    "kubernetes",
+    "metadata",
+    "fields",
+)
+_DEEP = 3
 _PRIORITIES = ("FATAL", "FATAL", "FATAL", "ERROR", "WARNING", "INFO", "INFO", "DEBUG")
 _LEVELS = {
     "fatal": "FATAL",
@@ -168,7 +185,21 @@ def _said(text: str) -> dict[str, Any] | None:
         data = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return data if isinstance(data, dict) and _text(_first(data, _MESSAGE)) is not None else None
+    if not isinstance(data, dict):
+        return None
+    data = _flat(data)
+    return data if _text(_first(data, _MESSAGE)) is not None else None
+
+
+def _flat(data: dict[str, Any], depth: int = _DEEP) -> dict[str, Any]:
+    """The fields of a record with those of its inner objects; an outer field hides an inner one of its name."""
+    inner = [key for key in _INSIDE if isinstance(data.get(key), dict)] if depth else []
+    if not inner:
+        return data
+    flat = {key: value for key, value in data.items() if key not in inner}
+    for key in inner:
+        flat = {**_flat(data[key], depth - 1), **flat}
+    return flat
 
 
 def _untailed(line: str) -> str:
@@ -215,10 +246,7 @@ def unwrap(line: str) -> str:
         return line
     if not isinstance(data, dict):
         return line
-    inner = data.get("message")
-    if isinstance(inner, dict):
-        more = inner.get("extraInfo")
-        data = {**inner, **(more if isinstance(more, dict) else {})}
+    data = _flat(data)
     message = _text(_first(data, _MESSAGE))
     if message is None:
         return line

@@ -20,7 +20,17 @@ LINES = {
         "2026-03-01T08:00:00.000000Z RuntimeError: boom"
     ),
     '{"MESSAGE": [98, 228, 100]}': "bäd",
+    '{"textPayload": "loss 2.1", "resource": {"labels": {"pod_name": "r7-3"}}, "timestamp": "2026-03-01T08:00:00Z"}': (
+        "2026-03-01T08:00:00Z r7-3: loss 2.1"
+    ),
+    '{"jsonPayload": {"message": "boom", "rank": 7}, "severity": "ERROR", "timestamp": "2026-03-01T08:00:00Z"}': (
+        "2026-03-01T08:00:00Z [rank7]: [ERROR] boom"
+    ),
+    '{"body": "loss 2.1", "resource": {"attributes": {"k8s.node.name": "gpu-4", "k8s.pod.name": "run7-3"}}}': (
+        "gpu-4: loss 2.1"
+    ),
 }
+NESTED = '{"labels": ' * 900 + "1" + "}" * 900
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -28,7 +38,19 @@ def test_the_message_comes_out_with_its_header(line: str) -> None:
     assert wrapped.unwrap(line) == LINES[line]
 
 
-@pytest.mark.parametrize("line", ["plain", "{", "[1, 2]", '{"loss": 2.1}', '{"message": null}', "[" * 100_000, "1e999"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "plain",
+        "{",
+        "[1, 2]",
+        '{"loss": 2.1}',
+        '{"message": null}',
+        "[" * 100_000,
+        "1e999",
+        '{"labels": ' * 900 + "1" + "}" * 900,
+    ],
+)
 def test_what_holds_no_message_stays_as_it_is(line: str) -> None:
     assert wrapped.unwrap(line) == line
 
