@@ -81,6 +81,7 @@ def _tests(name: str, *arguments: str, service: Any = contextlib.nullcontext) ->
 #: A fresh checkout has no compiled loops. Compiling takes eight seconds, and all stages and workers that begin together
 #: would do it.
 _COMPILED = "compiled code of the engine"
+_TEMPLATES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "templates").rglob("*.html"))
 _SCRIPTS = ("static/js", "tests/page_scripts")
 _DENO_TEST = ("deno", "test", "--no-check", "--no-remote", "--no-npm", "--allow-read=.", "--location=http://localhost")
 #: longest first: short stages fill the gaps
@@ -103,6 +104,7 @@ STAGES = (
     Stage("unit tests of scripts of pages", [*_DENO_TEST, "tests/page_scripts"], service=_deno),
     Stage("format of scripts of pages", ["oxfmt", "--check", *_SCRIPTS]),
     Stage("lines of pages", [PYTHON, "-m", "scripts.lines"]),
+    Stage("format of templates", ["djade", "--check", "--target-version", "6.0", *_TEMPLATES]),
 )
 
 
