@@ -56,7 +56,7 @@ _NOT_HOSTS = (
     r"|dev|device|cuda|gpu|npu|tpu|cpu"
     r"|eth|ib|nvme|sd[a-z]|fold|eval|train|test|level|top|acc|task|thread|worker_?group|line|col"
     r"|section|figure|table|run|seed|version"
-    r"|v|python|h|x|y|nvidia[\w-]*|mlx0?\w*|bnxt\w*|pcieport|usb|nvidia-\w+)[-_. ]?0?:"
+    r"|v|python|h|x|y|e[ijz]|err|nvidia[\w-]*|mlx0?\w*|bnxt\w*|pcieport|usb|nvidia-\w+)[-_. ]?0?:"
 )
 # Dotted words are hosts if they end in a domain or begin like a numbered machine; else they are modules:
 # "urllib3.connectionpool".

@@ -88,6 +88,11 @@ class Case:
         """The name of a rank's machine."""
         return self.nodes[rank // self.per]
 
+    def machine(self, node: int) -> str:
+        """The machine below a pod, where the scheduler's events name it; else the node itself."""
+        below = getattr(self.voice.sched, "machine", None)
+        return str(below(self, node)) if below else self.nodes[node]
+
     @property
     def victim(self) -> str:
         """The name of the machine that a course harms."""
@@ -260,7 +265,7 @@ class Case:
             "category_accept": list(dict.fromkeys(p[0] for p in pairs)),
             "subcategory_accept": [p[1] for p in pairs],
             **{"symptom_accept": kinds, "stage_accept": stages},
-            **{k: sorted({self.nodes[n] for n in held}) for k, held in named.items()},
+            **{k: sorted({self.machine(n) for n in held}) for k, held in named.items()},
             **{"n_nodes": len(self.nodes), "switch": switch},
         }
 
@@ -304,6 +309,7 @@ class Case:
 
     def _described(self) -> bytes:
         """What the person who uploads knows of the machines."""
-        nodes = [{"name": n, "ip": i, "leaf": s} for n, i, s in zip(self.nodes, self.ips, self.leaf, strict=True)]
+        names = [self.machine(k) for k in range(len(self.nodes))]
+        nodes = [{"name": n, "ip": i, "leaf": s} for n, i, s in zip(names, self.ips, self.leaf, strict=True)]
         told = {"job_id": self.job, "nodes": nodes, "gpus_per_node": self.per, "world_size": self.world}
         return json.dumps({**told, "log_timezone_hours": self.zone}).encode()

@@ -66,6 +66,11 @@ def test_time_styles(line: str, tmp_path: Path) -> None:
     assert only(line, tmp_path)["time"] == TIMES[line]
 
 
+@pytest.mark.parametrize("code", ["EI0002", "EZ9999", "ERR02200"])
+def test_the_code_of_an_error_is_no_machine(code: str, tmp_path: Path) -> None:
+    assert only(f"{code}: [PID: 4845] The wait execution of the Notify register times out.", tmp_path)["node"] is None
+
+
 def test_a_container_stamp_with_zone_wins_over_the_local_one_behind_it(tmp_path: Path) -> None:
     line = "2026-03-01T08:00:00.5Z worker-3: [2026-03-01 16:00:00,500] [INFO] [a.py:1:f] x"
     assert only(line, tmp_path, time_zone="Europe/Berlin")["time"] == T + 500_000_000
