@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from diagnosis.logs import frameworks, hosts, signatures
+from diagnosis.logs import frameworks, hosts, signatures, tables
 from diagnosis.model import LOG_KINDS, Level, Parsed, Role
 
 FORMAT = 1
@@ -165,8 +165,7 @@ def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", frame
     framework = framework or _framework(parsed, logs)
     counts: dict[str, int] = {}
     for p in logs:
-        assert p.uniques is not None
-        table = pl.read_parquet(p.uniques, columns=["text", "count"])
+        table = tables.read([tables.messages_of(p)], ("text", "count"))
         for text, n in zip(hosts.hide(table["text"], nodes), table["count"], strict=True):
             counts[text] = counts.get(text, 0) + int(n)
     if len(counts) > TEXTS_PER_JOB:
@@ -184,7 +183,7 @@ def unexplained_errors(parsed: Sequence[Parsed]) -> list[str]:
     for p in parsed:
         if p.kind not in LOG_KINDS or p.uniques is None:
             continue
-        table = pl.read_parquet(p.uniques, columns=["masked", "text", "example", "level"])
+        table = tables.read([tables.messages_of(p)], ("masked", "text", "example", "level"))
         errors = table.filter(pl.col("level") >= int(Level.ERROR))
         harmless = rules.match(errors).filter(pl.col("role").is_in([Role.BENIGN.value, Role.ADVICE.value]))
         found += errors.filter(~pl.col("masked").is_in(harmless["masked"].implode()))["example"].to_list()
@@ -197,18 +196,16 @@ def _framework(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> str:
         data = p.facts.get("json")
         if isinstance(data, dict) and isinstance(data.get("framework"), str):
             return str(data["framework"])
-    examples = [pl.read_parquet(p.uniques, columns=["example"])["example"] for p in logs if p.uniques is not None]
-    return frameworks.framework(pl.concat(examples)) if examples else "unknown"
+    examples = tables.read([tables.messages_of(p) for p in logs], ("example",))["example"]
+    return frameworks.framework(examples) if logs else "unknown"
 
 
 def _hours(logs: Sequence[Parsed]) -> float:
     """Longest span of one file's times in hours: files of other zones must not stretch it."""
     longest = 0.0
     for p in logs:
-        assert p.columns is not None
-        low, high = (
-            pl.scan_parquet(p.columns).select(pl.col("time").min(), pl.col("time").max().alias("high")).collect().row(0)
-        )
+        times = tables.scan(tables.lines_of(p)).select(low=pl.col("time").min(), high=pl.col("time").max())
+        low, high = times.collect().row(0)
         if low is not None and high is not None:
             longest = max(longest, (high - low) / 3.6e12)
     return longest

@@ -1,8 +1,8 @@
 """Loops over bytes that no column library provides, compiled to machine code by Numba.
 
-Numba is loaded at the first call: most processes (web servers, commands) never run such a loop, and loading Numba takes
-longer than everything else they load. The compiled code is stored next to the module, so only the first run on a
-machine compiles (about two seconds).
+Loading Numba takes longer than everything else that most processes (web servers, commands on one small log) do. So the
+first calls run in the interpreter, as long as they are small together. The compiled code is stored next to the module,
+so only the first run on a machine compiles (about two seconds).
 """
 
 from __future__ import annotations
@@ -14,28 +14,51 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
+#: Number of array elements that run in the interpreter before Numba is loaded, which takes about as long.
+_SMALL: Final = 1 << 17
 _BLAS: Final = "scipy.linalg.cython_blas"
 _LOADING = threading.RLock()
 
 
 def compiled[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """Compiles ``function`` at its first call, for the types of that call; it runs without the interpreter's lock."""
+    """Compiles ``function`` for the types of its first call that is not small; it runs without the interpreter's lock.
+
+    Its arguments are arrays and numbers, and its result must be the same in the interpreter, where bytes are Python's
+    integers and other elements NumPy's, which wrap around.
+    """
     loop = _Loop(function)
     functools.update_wrapper(loop, function)
     return loop
 
 
 class _Loop[**P, R]:
-    """A function that becomes machine code at its first call."""
+    """A function that becomes machine code when it is worth it."""
 
     __wrapped__: Callable[P, R]
+    interpreted = 0  # array elements of all calls in the interpreter
 
     def __init__(self, function: Callable[P, R]) -> None:
         self._function: Any = function
         self._machine_code: Callable[P, R] | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self._machine_code is None and not _numba.cache_info().currsize:
+            size = sum(arg.size for arg in args if isinstance(arg, np.ndarray))
+            if _Loop.interpreted + size <= _SMALL:
+                _Loop.interpreted += size
+                return self._interpret(*args, **kwargs)
         return (self._machine_code or self.load())(*args, **kwargs)
+
+    def _interpret(self, *args: Any, **kwargs: Any) -> R:
+        if not any(isinstance(arg, np.ndarray) for arg in args):  # called by another loop
+            answer: R = self._function(*args, **kwargs)
+            return answer
+        given = [memoryview(a) if isinstance(a, np.ndarray) and a.dtype == np.uint8 else a for a in args]
+        with np.errstate(over="ignore"):
+            result: R = self._function(*given, **kwargs)
+        return result
 
     def load(self) -> Callable[P, R]:
         """Numba's form of the function. Loops that it calls are replaced by their compiled form in its module, because

@@ -125,11 +125,23 @@ class ParseHints:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One log's rows in tables that hold several logs': its lines from row ``line`` on, and ``messages`` rows of
+    messages from row ``message`` on.
+    """
+
+    line: int
+    message: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed:
     """The result of parsing one artifact. Large tables are separate Parquet files, never in memory.
 
     ``columns``  logs: one row a line (see ``diagnosis.logs.tables.COLUMNS``); flows: one row a record.
     ``uniques``  logs: one row a distinct masked message (see ``diagnosis.logs.tables.UNIQUES``).
+    ``part``     logs: which rows of both tables are this artifact's; None: all.
     ``facts``    JSON-able: facts about the job (framework, configuration, inventory rows, stacks …).
     """
 
@@ -144,6 +156,7 @@ class Parsed:
     facts: dict[str, Any] = field(default_factory=dict)
     columns: Path | None = None
     uniques: Path | None = None
+    part: Part | None = None
 
 
 class ReadRange(Protocol):

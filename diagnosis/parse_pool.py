@@ -1,7 +1,7 @@
 """Parses many plain files on all cores, in separate processes, with the results in the order of the files.
 
-The lines of small files are read in batches, as one block (``logs.prepared``): a call of compiled code or of a column
-operation costs the same for a file of a thousand lines as for many of them.
+Small files are read in batches, as one block (``logs.prepared``), and share their tables: a call of compiled code or of
+a column operation costs the same for a file of a thousand lines as for many of them.
 
 Compiled loops and column operations release the interpreter's lock, but half of the cost of a small file is Python. The
 processes are forked from a server that has loaded the engine and never used it, because a process with library threads
@@ -11,7 +11,6 @@ must not be forked. If a file crashes its process, only that file is lost.
 from __future__ import annotations
 
 import codecs
-import io
 import multiprocessing
 import os
 import shutil
@@ -19,18 +18,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from diagnosis import faults, sniff
-from diagnosis.model import Kind, Parsed, ParseHints
-from diagnosis.parsing import parse, time_zone
-from diagnosis.recognise import log_kind
-
-if TYPE_CHECKING:
-    from diagnosis.logs.prepared import Prepared
+from diagnosis.logs import lines
+from diagnosis.model import Parsed, ParseHints
+from diagnosis.parsing import Small, parse, parse_together
+from diagnosis.recognise import LogKinds
 
 #: Bytes of a file list from which further processes are started. Loading the engine again and learning the messages in
 #: each process takes as long as reading about 100 MB.
@@ -56,25 +53,14 @@ class Task:
     work: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """The bytes of a plain log with already read lines, and its kind."""
-
-    data: bytes
-    kind: Kind
-    lines: Prepared
-
-
-def parse_one(task: Task, ready: Ready | None = None) -> Parsed | str:
+def parse_one(task: Task) -> Parsed | str:
     """The parsed file, or a sentence with the reason why it was left out. Raises if the machine caused the error."""
     try:
-        stream = io.BytesIO(ready.data) if ready else task.file.open("rb")
+        stream = task.file.open("rb")
     except OSError as error:
         return f"The file cannot be read ({error.strerror}): it was left out."
     with stream:
         try:
-            if ready:
-                return parse(stream, task.path, replace(task.hints, kind=ready.kind), task.work, prepared=ready.lines)
             return parse(stream, task.path, task.hints, task.work)
         except BaseException as error:  # an unexpected form of one file must not stop the job
             if faults.is_of_machine(error) or not faults.is_fault(error):
@@ -100,10 +86,10 @@ def parse_all(tasks: Iterable[Task], workers: int) -> Iterator[Parsed | str]:
         while True:
             while len(waiting) < workers * _AHEAD and (batch := next(source, None)) is not None:
                 try:
-                    future = pool.submit(_parse_batch, batch)
+                    future = pool.submit(_parse, batch)
                 except BrokenProcessPool:
                     pool = _pool(workers)
-                    future = pool.submit(_parse_batch, batch)
+                    future = pool.submit(_parse, batch)
                 waiting.append((batch, future))
             if not waiting:
                 return
@@ -136,46 +122,42 @@ def batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:
         yield batch
 
 
-def _parse(batch: list[Task]) -> Iterator[Parsed | str]:
-    """Parses files one after another. The lines of several plain logs are read together."""
-    ready = read_together(batch) if len(batch) > 1 else {}
-    for number, task in enumerate(batch):
-        yield parse_one(task, ready.pop(number, None))
+def _parse(batch: list[Task]) -> list[Parsed | str]:
+    """Parses files one after another; several small logs together."""
+    together = read_together(batch) if len(batch) > 1 else {}
+    return [together[number] if number in together else parse_one(task) for number, task in enumerate(batch)]
 
 
-def _parse_batch(batch: list[Task]) -> list[Parsed | str]:
-    return list(_parse(batch))
-
-
-def read_together(batch: Sequence[Task]) -> dict[int, Ready]:
-    """The small plain logs of a batch by their place in it. Other files are parsed by :func:`parse_one` alone."""
-    # Numba takes a second to import; a single file waits for it once, in parse.
-    from diagnosis.logs import lines, prepared  # noqa: PLC0415
-
-    found: dict[int, tuple[bytes, Kind]] = {}
-    zone = batch[0].hints.time_zone
-    for number, task in enumerate(batch):
-        if task.hints.offset or task.hints.time_zone != zone:
-            continue
-        try:
-            with task.file.open("rb") as stream:
-                data = stream.read(_SMALL_BYTES + 1)
-        except OSError:
-            continue
-        if not data or len(data) > _SMALL_BYTES or data.startswith(codecs.BOM_UTF8) or not lines.is_plain(data):
-            continue
-        kind = log_kind(data[: sniff.HEAD_BYTES], task.path)
-        if kind is not None and task.hints.kind in (None, kind):
-            found[number] = data, kind
-    if not found:
-        return {}
+def read_together(batch: Sequence[Task], *, is_apart: bool = False) -> dict[int, Parsed]:
+    """The parsed small plain logs of a batch by their place in it, with common tables unless ``is_apart``.
+    :func:`parse_one` parses other files."""
+    zone, kinds = batch[0].hints.time_zone, LogKinds()
+    found = {
+        number: small
+        for number, task in enumerate(batch)
+        if not task.hints.offset and task.hints.time_zone == zone and (small := _small(task, kinds))
+    }
     try:
-        read = prepared.prepare_files([data for data, _ in found.values()], time_zone(zone, []))
+        parsed = parse_together(list(found.values()), zone, is_apart=is_apart) if found else []
     except BaseException as error:  # parsed one by one, only the faulty file fails
         if faults.is_of_machine(error) or not faults.is_fault(error):
             raise
         return {}
-    return {number: Ready(data, kind, one) for (number, (data, kind)), one in zip(found.items(), read, strict=True)}
+    return dict(zip(found, parsed, strict=True))
+
+
+def _small(task: Task, kinds: LogKinds) -> Small | None:
+    """A file that can be read together with others."""
+    try:
+        with task.file.open("rb") as stream:
+            data = stream.read(_SMALL_BYTES + 1)
+    except OSError:
+        return None
+    if not data or len(data) > _SMALL_BYTES or data.startswith(codecs.BOM_UTF8) or not lines.is_plain(data):
+        return None
+    kind = kinds.of(data[: sniff.HEAD_BYTES], task.path)
+    is_so = kind is not None and task.hints.kind in (None, kind)
+    return Small(task.path, kind, data, task.hints.node, task.work) if kind and is_so else None
 
 
 def _alone(task: Task) -> Parsed | str:

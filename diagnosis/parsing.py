@@ -7,23 +7,22 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 import polars as pl
 
 from diagnosis import faults, flows, sniff, stacks
 from diagnosis.logs import encodings, lines, records, wrapped
-from diagnosis.logs.reader import LogReader
-from diagnosis.logs.sources import settled, unsettled
+from diagnosis.logs.prepared import prepare_files
+from diagnosis.logs.reader import MOST_MESSAGES, Log, LogReader
+from diagnosis.logs.sources import Sources, settled, unsettled
 from diagnosis.logs.tables import COLUMNS, NO_YEAR, combine, in_year, write_columns, write_part
-from diagnosis.model import Kind, Parsed, ParseHints, Source
+from diagnosis.model import Kind, Parsed, ParseHints, Part, Source
 from diagnosis.recognise import kind_of
 
-if TYPE_CHECKING:
-    from diagnosis.logs.prepared import Prepared
-
 _FACTS_BYTES = 64 << 20
+_OF_RECORDS = {"line": pl.UInt32, "source": pl.UInt32, "flags": pl.UInt8}
 _FOLDED = (
     "So many different messages that further ones were counted by their first words only; warnings, errors and codes "
     "were kept longest. All lines can be read."
@@ -80,9 +79,9 @@ def _read(stream: BinaryIO, size: int, tee: _Tee) -> bytes:
         return b""
 
 
-def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path, *, prepared: Prepared | None = None) -> Parsed:
+def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
     """Reads one artifact (or, with ``hints.offset``, one byte range of a plain file cut at a line boundary) once,
-    streaming. ``prepared``: the already read lines of a plain log (:mod:`diagnosis.parse_pool`).
+    streaming.
 
     Writes ``columns.parquet`` and ``uniques.parquet`` below ``work``, which must be empty or absent. Never raises on
     content: ``skipped`` states in a sentence why an artifact was not used, ``notes`` lists problems of one that was
@@ -119,7 +118,7 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path, *, prepare
             0,
             f"This is {what}, not a log: it was left out. Upload text logs, flow records or stack dumps.",
         )
-    return _log(kind, tee, head, path, hints, work, prepared)
+    return _log(kind, tee, head, path, hints, work)
 
 
 def _broken(path: str, why: str, passed: int) -> str:
@@ -174,54 +173,71 @@ def _described(kind: Kind, tee: _Tee, path: str) -> Parsed:
     return Parsed(path, kind, tee.sha256, tee.passed, count, facts=facts)
 
 
-def _log(  # noqa: PLR0917
-    kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path, prepared: Prepared | None
-) -> Parsed:
+def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path) -> Parsed:
     notes: list[str] = []
     # The beginning of a file decides for a later range: a log in UTF-8, see recognise.is_divisible.
     encoding, mark = encodings.encoding_of(head) if not hints.offset else ("utf-8", 0)
     if encoding != "utf-8":
         notes.append(f"The text is {encoding.upper()}; byte offsets count the original bytes.")
     tee.read(mark)
-    zone = time_zone(hints.time_zone, notes)
-    reader = LogReader(path, work, time_zone=zone, node=hints.node)
-    if prepared is not None:
-        reader.take(prepared)
-        tee.drain()
-    else:
-        is_wrapped = not hints.offset and _is_wrapped(head[mark:], encoding, notes)
-        stream = cast("BinaryIO", tee)
-        reader.read(lines.blocks(stream, encoding=encoding, offset=hints.offset + mark, is_wrapped=is_wrapped))
+    reader = LogReader([Sources(path, hints.node)], work, time_zone=time_zone(hints.time_zone, notes))
+    is_wrapped = not hints.offset and _is_wrapped(head[mark:], encoding, notes)
+    stream = cast("BinaryIO", tee)
+    reader.read(lines.blocks(stream, encoding=encoding, offset=hints.offset + mark, is_wrapped=is_wrapped))
     if tee.broke:
         notes.append(_broken(path, tee.broke, tee.passed))
     columns, uniques = reader.finish()
-    if reader.folded_lines:
-        notes.append(_FOLDED)
-    if reader.since_boot:
-        notes.append(_since_boot(reader.since_boot, reader.boot))
-    counts = reader.source_lines
+    parsed = Parsed(path, kind, tee.sha256, tee.passed, columns=columns, uniques=uniques)
+    return _described_log(parsed, reader.logs[0], notes, encoding)
+
+
+class Small(NamedTuple):
+    """A plain log (:func:`diagnosis.recognise.log_kind`, ``lines.is_plain``, not empty) that is read with others."""
+
+    path: str
+    kind: Kind
+    data: bytes
+    node: str | None
+    work: Path
+
+
+def parse_together(logs: Sequence[Small], zone: str, *, is_apart: bool) -> list[Parsed]:
+    """:func:`parse` of several small logs, whose lines are read as one block. Their tables are written into the
+    ``work`` of each, if ``is_apart``, or else together into that of the first. Raises ``ValueError`` if one has too
+    many messages.
+    """
+    notes: list[str] = []
+    reader = LogReader([Sources(log.path, log.node) for log in logs], logs[0].work, time_zone=time_zone(zone, notes))
+    reader.take(prepare_files([log.data for log in logs], reader.time_zone))
+    if any(told.messages > MOST_MESSAGES for told in reader.logs):
+        raise ValueError("a log with many different messages is read alone")
+    for log in logs if is_apart else logs[:1]:
+        log.work.mkdir(parents=True, exist_ok=True)
+    files = reader.finish_apart([log.work for log in logs]) if is_apart else [reader.finish()] * len(logs)
+    found, line, message = [], 0, 0
+    for log, told, (columns, uniques) in zip(logs, reader.logs, files, strict=True):
+        part = None if is_apart else Part(line, message, told.messages)
+        digest = hashlib.sha256(log.data).hexdigest()
+        parsed = Parsed(log.path, log.kind, digest, len(log.data), columns=columns, uniques=uniques, part=part)
+        found.append(_described_log(parsed, told, notes, "utf-8"))
+        line, message = line + told.lines, message + told.messages
+    return found
+
+
+def _described_log(parsed: Parsed, log: Log, notes: Sequence[str], encoding: str) -> Parsed:
+    """``parsed`` with the facts of its lines."""
+    folded = (_FOLDED,) if log.folded_lines else ()
+    since = (_since_boot(log.since_boot, log.boot),) if log.since_boot else ()
     facts: dict[str, Any] = {
         "encoding": encoding,
-        "source_lines": counts,
-        "year": reader.year,
-        "has_yearless": reader.has_yearless,
-        "used_year": reader.used_year,
-        "folded_lines": reader.folded_lines,
+        "source_lines": log.counts,
+        "year": log.year,
+        "has_yearless": log.has_yearless,
+        "used_year": log.used_year,
+        "folded_lines": log.folded_lines,
     }
-    found = settled(reader.sources.all, counts)
-    return Parsed(
-        path,
-        kind,
-        tee.sha256,
-        tee.passed,
-        reader.lines,
-        None,
-        tuple(notes),
-        found,
-        facts,
-        columns,
-        uniques,
-    )
+    sources = settled(log.sources.all, log.counts)
+    return replace(parsed, lines=log.lines, notes=(*notes, *folded, *since), sources=sources, facts=facts)
 
 
 def _is_wrapped(head: bytes, encoding: str, notes: list[str]) -> bool:
@@ -291,7 +307,7 @@ def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
         if target is not None:
             frame = frame.with_columns(time=in_year(part.facts.get("used_year") or NO_YEAR, target))
         frame = frame.with_columns(line=pl.col("line").cast(pl.UInt32))
-        record = resolver.assign(*(frame[name].to_numpy() for name in ("line", "source", "flags")))
+        record = resolver.assign(*(frame[name].cast(kind).to_numpy() for name, kind in _OF_RECORDS.items()))
         piece = work / f"piece-{number:06d}.arrow"
         write_part(
             frame.with_columns(record=record).select([pl.col(name).cast(kind) for name, kind in COLUMNS.items()]), piece

@@ -9,6 +9,9 @@ from diagnosis import sniff, stacks
 from diagnosis.logs import encodings, wrapped
 from diagnosis.model import LOG_KINDS, Kind
 
+_DIGITS: Final = re.compile("[0-9]+")
+#: Number of bytes that decide for further files of a name.
+_FEW_BYTES: Final = 4 << 10
 _DATED_FROM_BOOT: Final = re.compile(rb"(?m)^(?:<[0-9]+>)?\[ *[0-9]{1,8}\.[0-9]{6}\]")
 
 
@@ -25,6 +28,25 @@ def log_kind(head: bytes, path: str) -> Kind | None:
     encoding, mark = encodings.encoding_of(head)
     is_plain = kind in LOG_KINDS and encoding == "utf-8" and not wrapped.is_wrapped(encodings.decode(head[mark:]))
     return kind if is_plain else None
+
+
+class LogKinds:
+    """:func:`log_kind` of many files. Of files whose names differ in numbers only, the first decides; others are of its
+    kind if their first lines are, too.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, Kind] = {}
+
+    def of(self, head: bytes, path: str) -> Kind | None:
+        """The kind of a file that begins with ``head``."""
+        name = _DIGITS.sub("0", path)
+        kind = self._kinds.get(name)
+        if kind is None or log_kind(head[:_FEW_BYTES], path) is not kind:
+            kind = log_kind(head, path)
+        if kind is not None:
+            self._kinds[name] = kind
+        return kind
 
 
 def is_divisible(head: bytes, path: str) -> bool:

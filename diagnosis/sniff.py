@@ -50,6 +50,12 @@ _SCHEDULER = re.compile(
     r"|^NodeName=|"
     r"pod/\S+ |^bsub|^qsub"
 )
+#: Each line that matches contains one of these.
+_KERNEL_WORDS = ("\n<", "\n[", " kernel: ")
+_SCHEDULER_WORDS = (
+    *("slurm", "srun: ", "sbatch: ", "salloc: ", "JobI", "JobID", "Normal ", "Warning ", "LAST SEEN", "PyTorchJob"),
+    *("NodeName=", "pod/", "\nbsub", "\nqsub"),
+)
 _SACCT = re.compile(r"^\s*(?:JobID|JobIDRaw|Account|User|Partition|State|ExitCode|NodeList)[|,]")
 
 
@@ -61,7 +67,7 @@ def binary_reason(head: bytes) -> str | None:
     if not head or encoding_of(head)[0] != "utf-8":
         return None
     control = len(head) - len(head.translate(None, _CONTROL))
-    high = len(head.translate(None, bytes(range(128))))
+    high = 0 if head.isascii() else len(head.translate(None, bytes(range(128))))
     if control > 0.02 * len(head) or (high > 0.25 * len(head) and not _is_utf8(head)):
         return "binary data"
     return None
@@ -93,15 +99,20 @@ def sniff(head: bytes, path: str) -> Kind:
         return Kind.LOG
     if _SACCT.match(lines[0]):
         return Kind.SCHEDULER
-    if _is_half(lines, _KERNEL.match):
+    if _is_half(lines, _KERNEL.match, _KERNEL_WORDS):
         return Kind.KERNEL
-    if _is_half(lines, _SCHEDULER.search):
+    if _is_half(lines, _SCHEDULER.search, _SCHEDULER_WORDS):
         return Kind.SCHEDULER
     return Kind.LOG
 
 
-def _is_half(lines: list[str], matched: Callable[[str], object]) -> bool:
-    """Whether at least half of the lines match; stops at the line that decides."""
+def _is_half(lines: list[str], matched: Callable[[str], object], words: tuple[str, ...]) -> bool:
+    """Whether at least half of the lines match; stops at the line that decides. Each match needs one of ``words``:
+    counting them is enough for nearly all files.
+    """
+    text = "\n" + "\n".join(lines)
+    if 2 * sum(text.count(word) for word in words) < len(lines):
+        return False
     missed = 0
     for line in lines:
         missed += matched(line) is None

@@ -72,8 +72,8 @@ def read(parsed: Iterable[Parsed], read_: ReadRange) -> list[Result]:
     for part in sorted(parsed, key=lambda p: p.path):
         if part.kind not in _READ or not 0 < part.bytes <= LARGEST or len(found) >= MOST:
             continue
-        head = read_(part.path, 0, HEAD).decode("utf-8", "replace")
-        if not any(check.sign is not None and check.sign.search(_beginning(head)) for check in load()):
+        begin = _beginning(read_(part.path, 0, HEAD).decode("utf-8", "replace"))
+        if not any(check.sign is not None and check.sign.search(begin) for check in load()):
             continue
         result = recognised(read_(part.path, 0, LARGEST).decode("utf-8", "replace"), part.path)
         if result is not None:

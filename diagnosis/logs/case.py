@@ -7,7 +7,7 @@ each later step (:mod:`diagnosis.logs.locate`, ``phase``, ``verdict``) only read
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import polars as pl
@@ -194,7 +194,7 @@ def gather(
     catalogue = catalogues.build(table, cells, rules, pool, _node_hours(table))
     catalogue = catalogues.resolved(catalogue, rules)
     on_stage("temporal", 2, 5)
-    found = progress.find(table, read)
+    found = progress.find(replace(table, cells=cells), read)
     return Facts(
         table=table,
         catalogue=catalogue,

@@ -124,9 +124,10 @@ def _unrepeated(tokens: list[str]) -> list[str]:
         return tokens
     out: list[str] = []
     for token in tokens:
+        is_again = token in out[-_REPEAT:]
         out.append(token)
-        for size in range(1, _REPEAT + 1):
-            if len(out) >= 2 * size and out[-size:] == out[-2 * size : -size] and WILD in out[-size:]:
+        for size in range(1, min(_REPEAT, len(out) // 2) + 1) if is_again else ():
+            if out[-size:] == out[-2 * size : -size] and WILD in out[-size:]:
                 del out[-size:]
                 break
     return out

@@ -17,7 +17,7 @@ def encoding_of(head: bytes) -> tuple[str, int]:
         if head.startswith(mark):
             return name, len(mark)
     pairs = len(head) // 2
-    if pairs >= 8:
+    if pairs >= 8 and b"\0" in head:
         even, odd = head[0 : 2 * pairs : 2].count(0), head[1 : 2 * pairs : 2].count(0)
         if odd > 0.4 * pairs and even < 0.05 * pairs:
             return "utf-16-le", 0

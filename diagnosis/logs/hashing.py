@@ -15,6 +15,7 @@ type Words = npt.NDArray[np.uint64]
 type Places = npt.NDArray[np.int64]
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_VALUES = np.uint64(0xBF58476D1CE4E5B9)
 _FREE = -1
 _LEAST_SLOTS = 1 << 10
 
@@ -96,7 +97,7 @@ def distinct(words: Words) -> tuple[Places, Places]:
 
 def joined(words: Words, values: npt.NDArray[np.int64] | Words) -> Words:
     """One hash of two columns."""
-    word = (words ^ values.view(np.uint64)) * _SPREAD
+    word = (words ^ (values.view(np.uint64) * _VALUES)) * _SPREAD
     word ^= word >> np.uint64(29)
     return word
 

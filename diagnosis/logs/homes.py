@@ -62,7 +62,8 @@ def _component(path: str, known: set[str]) -> str | None:
     for part in reversed(PurePosixPath(path).parts):
         pieces = part.split(".")
         tails = [".".join(pieces[k:]) for k in range(len(pieces))]
-        named = [k for t in tails for k in known if t.startswith(k) and not t[len(k) : len(k) + 1].isalnum()]
+        ends = ((t, k) for t in tails for k in range(len(t), 0, -1) if not t[k : k + 1].isalnum())
+        named = [t[:k] for t, k in ends if t[:k] in known]
         if named:
             return max(named, key=len)
     return None

@@ -220,9 +220,11 @@ def blocks(
     memory a small multiple of ``block_bytes``. Errors of ``stream.read`` pass through.
     """
     cutter = _Cutter(encoding, offset, is_wrapped)
-    while chunk := _filled(stream, block_bytes):
-        yield from cutter.blocks(chunk, False)
-    yield from cutter.blocks(b"", True)
+    is_last = False
+    while not is_last:
+        chunk = _filled(stream, block_bytes)
+        is_last = len(chunk) < block_bytes
+        yield from cutter.blocks(chunk, is_last)
 
 
 def _filled(stream: BinaryIO, size: int) -> bytes:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from itertools import groupby
 
 import polars as pl
 
+from diagnosis.logs import tables
+from diagnosis.logs.tables import Rows
 from diagnosis.model import Level
 
 #: Distinct messages of a job that are compared, of each of two kinds: those with a code or of a level from warning on,
@@ -20,17 +22,17 @@ _SCHEMA = {"masked": pl.UInt64, "text": pl.String, "example": pl.String, "level"
 _IS_TELLING = (pl.col("level") >= Level.WARNING.value) | pl.col("text").str.contains(r"\d")
 
 
-def merge(tables: Sequence[Path]) -> tuple[pl.DataFrame, bool]:
-    """One row a distinct message of these ``uniques.parquet`` (``masked``, ``text``, ``example``, ``level``: the
-    worst, ``count``), by ``masked``, and whether some were left out.
+def merge(logs: Sequence[Rows]) -> tuple[pl.DataFrame, bool]:
+    """One row a distinct message of these rows of ``uniques.parquet`` (``masked``, ``text``, ``example``, ``level``:
+    the worst, ``count``), by ``masked``, and whether some were left out.
 
     Of more than :data:`MOST` messages of a kind those with most lines are kept. A message that was left out in earlier
-    files loses their lines, so counts are then lower bounds. Depends on the order of ``tables`` in that case alone.
+    files loses their lines, so counts are then lower bounds. Depends on the order of ``logs`` in that case alone.
     O(messages); memory O(``MOST`` + those of a batch of files).
     """
     merged, is_cut = pl.DataFrame(schema=_SCHEMA), False
-    for batch in _batches(tables):
-        more = pl.read_parquet(batch, columns=list(_SCHEMA))
+    for batch in _batches(logs):
+        more = tables.read(batch, list(_SCHEMA))
         merged = (
             pl.concat([merged, more])
             .group_by("masked", maintain_order=True)
@@ -43,13 +45,14 @@ def merge(tables: Sequence[Path]) -> tuple[pl.DataFrame, bool]:
     return merged.sort("masked"), is_cut
 
 
-def _batches(tables: Sequence[Path]) -> Iterator[list[Path]]:
-    batch: list[Path] = []
+def _batches(logs: Sequence[Rows]) -> Iterator[list[Rows]]:
+    """Files whose messages are merged at a time: a table, or several small ones."""
+    batch: list[Rows] = []
     size = 0
-    for table in tables:
-        batch.append(table)
-        size += table.stat().st_size
-        if len(batch) == _BATCH_FILES or size >= _BATCH_BYTES:
+    for file, rows in groupby(logs, key=lambda log: log.file):
+        batch += rows
+        size += file.stat().st_size
+        if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:

@@ -64,9 +64,15 @@ _SAVED: Final = re.compile(
 _NOT_SAVED: Final = r"(?i)every|interval|fail|error|unable|could not|cannot|will |load|restor|resum|shard|delet|remov"
 #: Maximum of bytes and lines read of one job.
 LINES_PER_FILE = 4_000
+#: Bytes between two lines up to which they are read at once, and bytes of all such lines.
+_GAP: Final = 4 << 10
+_WINDOW: Final = 1 << 20
+_PLACE: Final = ("file", "offset", "length")
 #: Number of lines of one message without a duration after which the search stops: its words are always the same.
 UNTIMED_LINES = 64
 FILES_READ = 12
+#: Files of each of these machines, at most.
+_FILES_EACH: Final = 8
 
 
 @dataclass(frozen=True)
@@ -126,14 +132,26 @@ def _beat_kind(text: str) -> str | None:
 
 def read_lines(rows: pl.DataFrame, files: Sequence[str], read: ReadRange, limit: int = 2_000) -> list[str]:
     """The raw text of rows (``file``, ``offset``, ``length``), each cut at ``limit`` bytes; unreadable ones come back
-    empty."""
-    out = []
-    for file, offset, length in rows.select("file", "offset", "length").iter_rows():
+    empty. Lines that are close to each other are read at once.
+    """
+    out: list[str] = []
+    spans = [(file, at, at + min(length, limit)) for file, at, length in rows.select(_PLACE).iter_rows()]
+    first = 0
+    while first < len(spans):
+        file, low, high = spans[first]
+        last = first + 1
+        while last < len(spans) and spans[last][0] == file and high <= spans[last][1] <= high + _GAP:
+            high, last = spans[last][2], last + 1
+            if high - low > _WINDOW:
+                break
         try:
-            text = read(files[file], offset, min(length, limit)).decode("utf-8", "replace").rstrip("\r\n")
-            out.append(_unescaped(text) if text.startswith("{") and "\\" in text else text)
+            data = read(files[file], low, high - low)
         except (OSError, ValueError, KeyError):
-            out.append("")
+            data = b""
+        for _, begin, end in spans[first:last]:
+            text = data[begin - low : end - low].decode("utf-8", "replace").rstrip("\r\n")
+            out.append(_unescaped(text) if text.startswith("{") and "\\" in text else text)
+        first = last
     return out
 
 
@@ -143,7 +161,9 @@ def _unescaped(text: str) -> str:
 
 
 def find(table: LogTable, read: ReadRange) -> Progress:
-    """Find the job's counter. Reads back at most :data:`LINES_PER_FILE` lines of :data:`FILES_READ` files."""
+    """Find the job's counter. Reads at most :data:`LINES_PER_FILE` lines of each of some files of :data:`FILES_READ`
+    machines.
+    """
     text = pl.col("example")
     candidates = table.messages.filter(text.str.contains(_CANDIDATE))
     kinds = {}
@@ -214,36 +234,53 @@ def _beats(
 ) -> pl.DataFrame:
     if not masked:
         return pl.DataFrame()
-    mine = table.cells.filter(pl.col("masked").is_in(pl.Series(masked, dtype=pl.UInt64).implode()))
-    busiest = (
-        mine.group_by("file")
-        .agg(pl.col("n").sum())
-        .sort("n", "file", descending=[True, False])["file"]
-        .head(FILES_READ)
-    )
-    parts = []
+    rows = _beat_rows(table, pl.Series(masked, dtype=pl.UInt64))
+    texts = read_lines(rows, table.files, read)
+    found = [counted(t.rsplit("\r", 1)[-1] if "\r" in t else t) for t in texts]
+    took: list[float | None] = []
     untimed: Counter[int] = Counter()  # lines of a message before one states a duration; below zero after that
     timed = durations.Durations()
-    for file in sorted(busiest.to_list()):
-        rows = table.rows(masked, files=[file])
-        if rows.height > LINES_PER_FILE:
-            # the end matters most: all of the last lines, and an even sample of the rest
-            tail = LINES_PER_FILE // 2
-            step = max(1, (rows.height - tail) // tail)
-            rows = pl.concat([rows.head(rows.height - tail).gather_every(step), rows.tail(tail)])
-        texts = read_lines(rows, table.files, read)
-        found = [counted(t.rsplit("\r", 1)[-1] if "\r" in t else t) for t in texts]
-        took: list[float | None] = []
-        for message, text in zip(rows["masked"], texts, strict=True):
-            took.append(timed.seconds(message, text) if untimed[message] < UNTIMED_LINES else None)
-            untimed[message] += 1 if took[-1] is None else -rows.height
-        parts.append(
-            rows.select("file", "line", "at", "source", "masked").with_columns(
-                n=pl.Series([f[1] if f else None for f in found], dtype=pl.Int64),
-                seconds=pl.Series(took, dtype=pl.Float64),
-            )
+    for message, text in zip(rows["masked"], texts, strict=True):
+        took.append(timed.seconds(message, text) if untimed[message] < UNTIMED_LINES else None)
+        untimed[message] += 1 if took[-1] is None else -rows.height
+    return (
+        rows.select("file", "line", "at", "source", "masked")
+        .with_columns(
+            n=pl.Series([f[1] if f else None for f in found], dtype=pl.Int64),
+            seconds=pl.Series(took, dtype=pl.Float64),
         )
-    return pl.concat(parts).drop_nulls("n")
+        .drop_nulls("n")
+    )
+
+
+def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
+    """The lines of these messages on the machines that print most of them, and the last line on those that print them
+    last. Machines, not files: the same lines in other files are the same progress.
+    """
+    mine = table.cells.filter(pl.col("masked").is_in(masked.implode())).join(
+        table.sources.select("source", home=pl.coalesce("node", pl.format("file {}", "file"))), on="source"
+    )
+    homes = mine.group_by("home").agg(pl.col("n").sum()).sort("n", "home", descending=[True, False])["home"]
+    busiest = mine.filter(pl.col("home").is_in(homes.head(FILES_READ).implode()))
+    files = busiest.group_by("file").agg(pl.col("n").sum()).sort("n", "file", descending=[True, False])["file"]
+    chosen = files.head(FILES_READ * _FILES_EACH).sort()
+    rows = table.rows(masked.to_list(), files=chosen.to_list())
+    found = [rows.head(0)]
+    found += [_sampled(lines, LINES_PER_FILE) for lines in rows.partition_by("file", maintain_order=True)]
+    others = mine.filter(~pl.col("file").is_in(chosen.implode())).drop_nulls("last_at")
+    latest = others.sort("last_at", "home", "file", "last_line", descending=[True, False, False, False])
+    for file, line in latest.head(FILES_READ).select("file", "last_line").sort("file", "last_line").iter_rows():
+        found.append(table.around(file, line, line))
+    return pl.concat(found)
+
+
+def _sampled(rows: pl.DataFrame, most: int) -> pl.DataFrame:
+    """At most ``most`` rows. The end matters most: all of the last half, and an even sample of the rest."""
+    tail = most // 2
+    if rows.height <= most:
+        return rows
+    step = max(1, (rows.height - tail) // tail)
+    return pl.concat([rows.head(rows.height - tail).gather_every(step), rows.tail(tail)])
 
 
 def _growing(beats: pl.DataFrame) -> list[int]:

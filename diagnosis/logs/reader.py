@@ -1,32 +1,30 @@
-"""One log, read once: bytes → lines → header and masked message → ``columns.parquet`` and ``uniques.parquet``.
+"""Logs, read once: bytes → lines → header and masked message → ``columns.parquet`` and ``uniques.parquet``.
 
 Facts that need no predecessors are prepared first (``prepared``): blocks in parallel, mostly without the interpreter's
-lock, and many small files as one block. Facts that need earlier lines are added in order. Cost: O(bytes) plus
-O(distinct keys).
+lock. Facts that need earlier lines are added in order. A reader gets the blocks of one log, or one block with several
+small logs. Cost: O(bytes) plus O(distinct keys).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain
+from dataclasses import dataclass, field
+from itertools import chain, groupby, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.logs import boots, headers, known, lines, mask, records, scan
+from diagnosis.logs import boots, hashing, headers, known, lines, mask, records, scan
 from diagnosis.logs.prepared import Prepared, prepare
 from diagnosis.logs.sources import Sources
-from diagnosis.logs.tables import EXAMPLE_CHARS, UNIQUES, columns_of, since_boot, write_columns, write_part, write_small
+from diagnosis.logs.tables import COLUMNS, EXAMPLE_CHARS, UNIQUES, redated, write_columns, write_part, write_tables
 from diagnosis.model import Level
 
 _WORKERS = 2
-#: Logs of at most this many lines are encoded in memory.
-_SMALL_ROWS = 1 << 13
 #: Maximum number of rows in memory before they are written to a temporary file.
 _PART_ROWS = 1 << 19
 #: Distinct messages of one artifact without a level or code; further ones are counted by their first words, up to the
@@ -37,40 +35,67 @@ _NOBODY = dict.fromkeys(headers.PARTS, "")
 type Places = npt.NDArray[np.int64]
 
 
-class LogReader:
-    """Takes blocks, writes column files below ``work``. Use: ``read`` all blocks, then ``finish``."""
+@dataclass(slots=True)
+class Log:
+    """The facts of one log beside its tables. ``counts``: lines of each of ``sources.all``; ``year``: of the first
+    stamp with a year; ``since_boot``: lines dated from boot; ``folded_lines``: lines whose message is counted by its
+    first words only.
+    """
 
-    def __init__(
-        self, path: str, work: Path, *, time_zone: str = "UTC", node: str | None = None, year: int | None = None
-    ) -> None:
+    sources: Sources
+    lines: int = 0
+    messages: int = 0
+    counts: list[int] = field(default_factory=list)
+    year: int | None = None
+    has_yearless: bool = False
+    since_boot: int = 0
+    boots: list[int] = field(default_factory=list)
+    folded_lines: int = 0
+
+    def __post_init__(self) -> None:
+        self.counts += [0] * len(self.sources.all)
+
+    def count(self, said: dict[str, str], lines_: int) -> int:
+        """Counts lines of the writer with these words; returns its index."""
+        source = self.sources.index(**said)
+        self.counts += [0] * (len(self.sources.all) - len(self.counts))
+        self.counts[source] += lines_
+        return source
+
+    @property
+    def boot(self) -> int | None:
+        """The boot time (ns UTC) of the kernel whose lines count from boot; None without such lines or without a
+        statement of it."""
+        return boots.settle(self.boots) if self.since_boot else None
+
+    @property
+    def used_year(self) -> int | None:
+        """The year that was given to stamps without one, or None if there were none or no year is known."""
+        return self.year if self.has_yearless else None
+
+
+class LogReader:
+    """Takes the blocks of one log, or one block with several; writes column files. Use: ``read`` all blocks or ``take``
+    the one, then ``finish``.
+    """
+
+    def __init__(self, logs: Sequence[Sources], work: Path, *, time_zone: str = "UTC") -> None:
         self.work = work
         self.time_zone = time_zone
-        self.sources = Sources(path, node)
-        self.lines = 0
-        self.year: int | None = None  # of the first stamp with a year
-        self.year_hint = year
-        self.has_yearless = False
-        self.since_boot = 0  # lines dated from boot
-        self._boots: list[int] = []
+        self.logs = [Log(sources) for sources in logs]
+        self._writers: dict[tuple[int, int], int] = {}  # (log, source) -> its number
         self._records = records.Records()
-        self._by_source = np.zeros(0, np.int64)
-        self._place: dict[int, int] = {}  # masked id -> place in the following
-        self._uniques: dict[str, list[Any]] = {
-            "text": [],
-            "first_line": [],
-            "first_offset": [],
-            "example": [],
-        }
+        self._messages = hashing.Numbering()  # of (log, masked): place in the following
+        self._said: list[pl.DataFrame] = []
         self._count = np.zeros(0, np.int64)
         self._worst = np.zeros(0, np.uint8)
-        self._held = [0, 0, 0]  # messages of each kind
-        self.folded_lines = 0  # whose message is counted by its first words only
+        self._held = [0, 0, 0]  # messages of each kind, of a single log
         self._pending: list[pl.DataFrame] = []
         self._pending_rows = 0
         self._parts: list[Path] = []
 
     def read(self, blocks: Iterable[lines.Block]) -> None:
-        """Reads all blocks: two are prepared at a time, and added in order. A file of one block starts no
+        """Reads all blocks of a log: two are prepared at a time, and absorbed in order. A file of one block starts no
         threads.
         """
         source = iter(blocks)
@@ -94,23 +119,15 @@ class LogReader:
 
     def take(self, prepared: Prepared) -> None:
         """Adds a block's lines to the earlier ones: sources in order of appearance, records, counts."""
-        rows, facts, time = prepared.rows, prepared.facts, prepared.time
-        size = len(time)
-        index = np.array([0, *(self.sources.index(**(_NOBODY | said)) for said in prepared.said)], np.uint16)
-        source = index[prepared.writer]
-        counts = np.bincount(source, minlength=len(self.sources.all))
-        counts[: len(self._by_source)] += self._by_source
-        self._by_source = counts
-        line = np.arange(self.lines + 1, self.lines + size + 1, dtype=np.uint32)
-        record = self._records.assign(line, source, facts.flags)
-        is_yearless = (facts.flags & records.YEARLESS) != 0
-        self.has_yearless = self.has_yearless or bool(is_yearless.any())
-        is_since = (facts.flags & records.SINCE_BOOT) != 0
-        self.since_boot += int(is_since.sum())
-        self._boots += prepared.boots
-        if self.year is None and len(dated := np.flatnonzero(~is_yearless & ~is_since & (time != scan.NO_TIME))[:1]):
-            self.year = int(time[dated].astype("datetime64[ns]").astype("datetime64[Y]").astype(int)[0]) + 1970
-        self._tally(prepared)
+        rows, facts, time, sizes = prepared.rows, prepared.facts, prepared.time, np.diff(prepared.cuts)
+        before = np.array([log.lines for log in self.logs])
+        line = (np.arange(1, len(time) + 1) + np.repeat(before - prepared.cuts[:-1], sizes)).astype(np.uint32)
+        source, writer = self._sources(prepared)
+        record = self._records.assign(line, writer, facts.flags)
+        self._dates(prepared)
+        self._tally(prepared, line)
+        for log, size in zip(self.logs, sizes.tolist(), strict=True):
+            log.lines += size
         stamps = pl.Series("time", time)
         # One series after another: a dictionary with a schema costs more than reading a small log.
         frame = pl.DataFrame(
@@ -126,46 +143,80 @@ class LogReader:
                 pl.Series("masked", facts.masked),
             ]
         )
-        self.lines += size
         self._pending.append(frame)
-        self._pending_rows += size
-        if self._pending_rows >= _PART_ROWS:
+        self._pending_rows += frame.height
+        if self._pending_rows >= _PART_ROWS and len(self.logs) == 1:
             self._put_aside()
 
-    def _tally(self, prepared: Prepared) -> None:
-        """Adds a block's messages to the artifact's."""
-        masked = prepared.facts.masked[prepared.first]
-        fresh = [number for number, one in enumerate(masked.tolist()) if one not in self._place]
-        folded = self._fold(prepared, masked, fresh)
+    def _sources(self, prepared: Prepared) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
+        """Of each line the index of its writer in its log's sources, and the writer's number among all logs'."""
+        pairs = prepared.log * (len(prepared.said) + 1) + prepared.writer
+        number, first = hashing.distinct(pairs.view(np.uint64))
+        index, place = np.empty(len(first), np.uint16), np.empty(len(first), np.uint32)
+        columns = prepared.log[first], prepared.writer[first], np.bincount(number)
+        for pair, (log, name, count) in enumerate(np.column_stack(columns).tolist()):
+            said = prepared.said[name - 1] if name else {}
+            index[pair] = source = self.logs[log].count(_NOBODY | said, count)
+            place[pair] = self._writers.setdefault((log, source), len(self._writers))
+        return index[number], place[number]
+
+    def _dates(self, prepared: Prepared) -> None:
+        """Year and boot time of each log, from the stamps of these lines."""
+        flags, time, log = prepared.facts.flags, prepared.time, prepared.log
+        is_bare, is_since = ((flags & bit) != 0 for bit in (records.YEARLESS, records.SINCE_BOOT))
+        bare, since = (np.bincount(log[lines_], minlength=len(self.logs)).tolist() for lines_ in (is_bare, is_since))
+        dated = np.flatnonzero(~is_bare & ~is_since & (time != scan.NO_TIME))
+        edges = pairwise(np.searchsorted(dated, prepared.cuts).tolist())
+        for number, (one, (first, last)) in enumerate(zip(self.logs, edges, strict=True)):
+            one.has_yearless |= bare[number] > 0
+            one.since_boot += since[number]
+            one.boots += prepared.boots.get(number, [])
+            if first < last and one.year is None:
+                one.year = _year(int(time[dated[first]]))
+
+    def _tally(self, prepared: Prepared, line: npt.NDArray[np.uint32]) -> None:
+        """Adds a block's messages to the artifacts'."""
+        masked, log = prepared.facts.masked[prepared.first], prepared.log[prepared.first]
+        is_many = len(self.logs) == 1 and len(self._messages) + len(masked) > MOST_MESSAGES
+        folded = self._fold(prepared, masked) if is_many else {}
         if folded:
             prepared.facts.masked[:] = masked[prepared.message]
-        added = []
-        for number in fresh:
-            if (one := int(masked[number])) not in self._place:
-                self._place[one] = len(self._place)
-                added.append(number)
+        place, added = self._messages.add(hashing.joined(masked, log))
         first = prepared.first[added]
-        said = (
-            [folded[number] if number in folded else prepared.texts[int(masked[number])] for number in added],
-            (self.lines + 1 + first).tolist(),
-            prepared.rows.offset[first].tolist(),
-            prepared.rows.text(first, 4 * EXAMPLE_CHARS).str.head(EXAMPLE_CHARS).to_list(),
+        if not is_many:
+            telling = int(_is_telling(prepared, first).sum())
+            self._held[_ORDINARY] += len(first) - telling
+            self._held[_TELLING] += telling
+        texts = [
+            folded[number] if number in folded else prepared.texts[one]
+            for number, one in zip(added.tolist(), masked[added].tolist(), strict=True)
+        ]
+        self._said.append(
+            pl.DataFrame(
+                [
+                    pl.Series("masked", masked[added]),
+                    pl.Series("text", texts, pl.String),
+                    pl.Series("first_line", line[first]),
+                    pl.Series("first_offset", prepared.rows.offset[first].view(np.uint64)),
+                    prepared.rows.text(first, 4 * EXAMPLE_CHARS).str.head(EXAMPLE_CHARS).alias("example"),
+                ]
+            )
         )
-        for column, values in zip(self._uniques.values(), said, strict=True):
-            column.extend(values)
-        if (more := len(self._place) - len(self._count)) > 0:
+        for number, count in enumerate(np.bincount(log[added], minlength=1).tolist()):
+            self.logs[number].messages += count
+        if (more := len(self._messages) - len(self._count)) > 0:
             self._count = np.append(self._count, np.zeros(max(more, len(self._count)), np.int64))
             self._worst = np.append(self._worst, np.zeros(max(more, len(self._worst)), np.uint8))
-        places = np.array([self._place[one] for one in masked.tolist()], np.int64)
-        np.add.at(self._count, places, prepared.count)
-        np.maximum.at(self._worst, places, prepared.worst)
+        np.add.at(self._count, place, prepared.count)
+        np.maximum.at(self._worst, place, prepared.worst)
 
-    def _fold(self, prepared: Prepared, masked: npt.NDArray[np.uint64], fresh: list[int]) -> dict[int, str]:
+    def _fold(self, prepared: Prepared, masked: npt.NDArray[np.uint64]) -> dict[int, str]:
         """Counts fresh messages by kind. Messages beyond the limit of their kind get the id of their first words, which
         is set in ``masked`` and whose text is returned.
         """
-        rows = prepared.first[fresh]
-        is_telling = (prepared.facts.level[rows] >= Level.WARNING) | (prepared.facts.coded[rows] != known.PLAIN)
+        known_ids = {one for said in self._said for one in said["masked"].to_list()}
+        fresh = [number for number, one in enumerate(masked.tolist()) if one not in known_ids]
+        is_telling = _is_telling(prepared, prepared.first[fresh])
         beyond: list[int] = []
         for kind in (_ORDINARY, _TELLING):
             mine = np.flatnonzero(is_telling == (kind == _TELLING))
@@ -173,14 +224,13 @@ class LogReader:
             self._held[kind] += min(room, len(mine))
             beyond += mine[room:].tolist()
         folded: dict[int, str] = {}
-        openings: set[int] = set()
         for number in (fresh[index] for index in sorted(beyond)):
             text = prepared.texts[int(masked[number])]
             folded[number] = text = mask.opening(text) if self._held[_OPENINGS] < MOST_MESSAGES else mask.ANY
             masked[number] = one = mask.identity(text)
-            self.folded_lines += int(prepared.count[number])
-            if one not in self._place and one not in openings:
-                openings.add(one)
+            self.logs[0].folded_lines += int(prepared.count[number])
+            if one not in known_ids:
+                known_ids.add(one)
                 self._held[_OPENINGS] += 1
         return folded
 
@@ -191,42 +241,53 @@ class LogReader:
         self._pending, self._pending_rows = [], 0
 
     def finish(self) -> tuple[Path, Path]:
-        """Writes the two tables; returns their paths."""
-        columns, uniques = self.work / "columns.parquet", self.work / "uniques.parquet"
-        if self._parts and self._pending:
+        """Writes the two tables, with the rows of one log after another; returns their paths."""
+        if not self._parts:
+            return write_tables(self._columns(), self._uniques(), self.work)
+        if self._pending:
             self._put_aside()
-        moved = since_boot(self.boot) if self.since_boot else ()
-        if self._parts or self.lines > _SMALL_ROWS:
-            write_columns(self._parts or self._pending, columns, self.used_year, moved)
-            self._said().write_parquet(uniques)
-        else:
-            write_small(columns_of(self._pending, self.used_year, moved), self._said(), (columns, uniques))
+        columns, uniques = self.work / "columns.parquet", self.work / "uniques.parquet"
+        write_columns(self._parts, columns, *_moves(self.logs[0]))
+        self._uniques().write_parquet(uniques)
         return columns, uniques
 
-    def _said(self) -> pl.DataFrame:
+    def finish_apart(self, folders: Sequence[Path]) -> list[tuple[Path, Path]]:
+        """Writes the two tables of each log into its folder; returns their paths."""
+        columns, uniques = self._columns(), self._uniques()
+        found, row, message = [], 0, 0
+        for log, folder in zip(self.logs, folders, strict=True):
+            mine = columns.slice(row, log.lines), uniques.slice(message, log.messages)
+            found.append(write_tables(*mine, folder))
+            row, message = row + log.lines, message + log.messages
+        return found
+
+    def _columns(self) -> pl.DataFrame:
+        """The lines of all logs, with the times that need the whole log."""
+        rows = pl.concat(self._pending) if self._pending else pl.DataFrame(schema=COLUMNS)
+        found, row = [], 0
+        for moves, logs in groupby(self.logs, key=_moves):
+            size = sum(log.lines for log in logs)
+            found.append(redated(rows.slice(row, size), *moves))
+            row += size
+        return pl.concat(found)
+
+    def _uniques(self) -> pl.DataFrame:
         """The table of distinct messages."""
-        held = len(self._place)
-        column = {
-            "masked": np.fromiter(self._place, np.uint64, held),
-            "count": self._count[:held].view(np.uint64),
-            "level": self._worst[:held],
-            "first_line": np.array(self._uniques["first_line"], np.uint32),
-            "first_offset": np.array(self._uniques["first_offset"], np.uint64),
-        }
-        values: dict[str, Any] = {**self._uniques, **column}
-        return pl.DataFrame([pl.Series(name, values[name], kind) for name, kind in UNIQUES.items()])
+        held = len(self._messages)
+        said = pl.concat(self._said) if self._said else pl.DataFrame(schema=UNIQUES).drop("count", "level")
+        counted = said.with_columns(count=pl.Series(self._count[:held]), level=pl.Series(self._worst[:held]))
+        return counted.select(pl.col(name).cast(kind) for name, kind in UNIQUES.items())
 
-    @property
-    def boot(self) -> int | None:
-        """The boot time (ns UTC) of the kernel whose lines count from boot."""
-        return boots.settle(self._boots)
 
-    @property
-    def source_lines(self) -> list[int]:
-        """Lines of each of ``sources.all``."""
-        return [int(count) for count in self._by_source] or [0] * len(self.sources.all)
+def _is_telling(prepared: Prepared, rows: Places) -> npt.NDArray[np.bool_]:
+    is_coded: npt.NDArray[np.bool_] = prepared.facts.coded[rows] != known.PLAIN
+    return is_coded | (prepared.facts.level[rows] >= Level.WARNING)
 
-    @property
-    def used_year(self) -> int | None:
-        """The year that was given to stamps without one, or None if there were none or no year is known."""
-        return (self.year or self.year_hint) if self.has_yearless else None
+
+def _moves(log: Log) -> tuple[int | None, bool, int | None]:
+    """How its times are moved: the year of stamps without one, whether some count from boot, and the boot time."""
+    return log.used_year, log.since_boot > 0, log.boot
+
+
+def _year(time: int) -> int:
+    return int(np.datetime64(time, "ns").astype("datetime64[Y]").astype(int)) + 1970

@@ -58,7 +58,7 @@ class Records:
         self._was_indented = np.zeros(16, np.bool_)
 
     def assign(
-        self, line: npt.NDArray[np.uint32], source: npt.NDArray[np.uint16], flags: npt.NDArray[np.uint8]
+        self, line: npt.NDArray[np.uint32], source: npt.NDArray[np.uint32], flags: npt.NDArray[np.uint8]
     ) -> npt.NDArray[np.uint32]:
         """The records of consecutive lines. O(lines)."""
         most = int(source.max(initial=0)) + 1
@@ -75,7 +75,7 @@ class Records:
 @compiled
 def _assign(  # noqa: PLR0917
     line: npt.NDArray[np.uint32],
-    source: npt.NDArray[np.uint16],
+    source: npt.NDArray[np.uint32],
     flags: npt.NDArray[np.uint8],
     record: npt.NDArray[np.uint32],
     is_open: npt.NDArray[np.bool_],

@@ -5,12 +5,14 @@ from __future__ import annotations
 import calendar
 import datetime
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
 from diagnosis.logs import records
+from diagnosis.model import Parsed
 
 #: Schema of ``columns.parquet``: one row a physical line.
 COLUMNS: dict[str, pl.DataType] = {
@@ -42,8 +44,52 @@ _TO_LEAP_DAY = 59 * _DAY
 NO_YEAR = 1972
 
 
-def write_small(columns: pl.DataFrame, uniques: pl.DataFrame, targets: tuple[Path, Path]) -> None:
-    """Writes both tables of a small log. Encoding them together, in memory, costs half of what two files cost."""
+class Rows(NamedTuple):
+    """Consecutive rows of the table in ``file``: ``size`` rows from ``first`` on, or all if that is None."""
+
+    file: Path
+    first: int | None
+    size: int
+
+
+def lines_of(p: Parsed) -> Rows:
+    """The rows of a log's lines."""
+    assert p.columns is not None
+    return Rows(p.columns, p.part.line if p.part else None, p.lines)
+
+
+def messages_of(p: Parsed) -> Rows:
+    """The rows of a log's distinct messages; their number is not known if they have a table of their own."""
+    assert p.uniques is not None
+    return Rows(p.uniques, p.part.message, p.part.messages) if p.part else Rows(p.uniques, None, 0)
+
+
+def read(rows: Sequence[Rows], names: Collection[str]) -> pl.DataFrame:
+    """These columns of several runs of rows, one after another. Each table is read once where its rows are adjacent."""
+    if not rows:
+        return pl.DataFrame(schema={name: (COLUMNS | UNIQUES)[name] for name in names})
+    if all(one.first is None for one in rows):
+        return pl.read_parquet([one.file for one in rows], columns=list(names))
+    joined: list[Rows] = []
+    for one in rows:
+        last = joined[-1] if joined else None
+        if last and last.file == one.file and last.first is not None and last.first + last.size == one.first:
+            joined[-1] = last._replace(size=last.size + one.size)
+        else:
+            joined.append(one)
+    return pl.concat(pl.collect_all([scan(one).select(list(names)) for one in joined]))
+
+
+def scan(rows: Rows) -> pl.LazyFrame:
+    """A run of rows, to be read."""
+    table = pl.scan_parquet(rows.file)
+    return table if rows.first is None else table.slice(rows.first, rows.size)
+
+
+def write_tables(columns: pl.DataFrame, uniques: pl.DataFrame, folder: Path) -> tuple[Path, Path]:
+    """Writes both tables into ``folder`` and returns their paths. Encoding them together, in memory, costs half of what
+    two files cost.
+    """
     out = [io.BytesIO(), io.BytesIO()]
     pl.collect_all(
         [
@@ -51,8 +97,10 @@ def write_small(columns: pl.DataFrame, uniques: pl.DataFrame, targets: tuple[Pat
             for table, buffer in zip((columns, uniques), out, strict=True)
         ]
     )
+    targets = folder / "columns.parquet", folder / "uniques.parquet"
     for buffer, target in zip(out, targets, strict=True):
         target.write_bytes(buffer.getbuffer())
+    return targets
 
 
 def write_part(rows: pl.DataFrame, target: Path) -> None:
@@ -61,36 +109,23 @@ def write_part(rows: pl.DataFrame, target: Path) -> None:
 
 
 def write_columns(
-    parts: Sequence[Path] | Sequence[pl.DataFrame],
-    target: Path,
-    year: int | None = None,
-    moved: Sequence[pl.Expr] = (),
+    parts: Sequence[Path], target: Path, year: int | None = None, is_since: bool = False, boot: int | None = None
 ) -> None:
-    """Joins column parts, streaming, applies ``moved`` (expressions over the times) and then moves year-less
-    stamps into ``year``; part files are gone afterwards.
+    """Joins column parts, streaming, with their times :func:`redated`; part files are gone afterwards."""
+    redated(pl.scan_ipc(list(parts)), year, is_since, boot).sink_parquet(target, compression="lz4")
+    for part in parts:
+        part.unlink()
+
+
+def redated[Rows: (pl.DataFrame, pl.LazyFrame)](
+    rows: Rows, year: int | None, is_since: bool = False, boot: int | None = None
+) -> Rows:
+    """Rows of ``COLUMNS``; if ``is_since``, stamps that count from boot are moved to ``boot`` (ns), or removed if it is
+    not known; then year-less stamps are moved into ``year``.
     """
-    files = [part for part in parts if isinstance(part, Path)]
-    if files:
-        rows = pl.scan_ipc(files).with_columns(*moved)
-        if year is not None:
-            rows = rows.with_columns(time=in_year(NO_YEAR, year))
-        rows.sink_parquet(target, compression="lz4")
-        for file in files:
-            file.unlink()
-        return
-    columns_of([part for part in parts if isinstance(part, pl.DataFrame)], year, moved).write_parquet(
-        target, compression="lz4"
-    )
-
-
-def columns_of(parts: Sequence[pl.DataFrame], year: int | None = None, moved: Sequence[pl.Expr] = ()) -> pl.DataFrame:
-    """Column parts joined in memory, as :func:`write_columns` does in a file."""
-    frame = pl.concat(parts) if len(parts) > 1 else parts[0] if parts else pl.DataFrame(schema=COLUMNS)
-    if moved:
-        frame = frame.with_columns(*moved)
-    if year is not None:
-        frame = frame.with_columns(time=in_year(NO_YEAR, year))
-    return frame
+    if is_since:
+        rows = rows.with_columns(since_boot(boot))
+    return rows if year is None else rows.with_columns(time=in_year(NO_YEAR, year))
 
 
 def since_boot(boot: int | None) -> tuple[pl.Expr, pl.Expr]:

@@ -16,6 +16,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from diagnosis import numbers
@@ -83,7 +84,7 @@ def is_wrapped(text: str) -> bool:
     """
     if is_export(text):
         return True
-    found = [line for line in text.split("\n") if line.strip()]
+    found = [line for line in text.split("\n") if line and not line.isspace()]
     if _form(found[:-1] if not text.endswith("\n") else found):
         return True
     whole = found[:_PROBED] if len(found) <= 1 or text.endswith("\n") else found[:-1][:_PROBED]
@@ -129,6 +130,9 @@ def _is_headed(lines: Sequence[str], *, is_known: bool) -> bool:
 
 
 def _is_tail(lines: Sequence[str], *, is_known: bool) -> bool:
+    strange = (line for line in lines if not "a" <= line[:1] <= "z" and line[:1] not in "+-")
+    if next(islice(strange, int((1 - _TAILED_SHARE) * len(lines)), None), None) is not None:
+        return False  # the first characters of the lines exclude nearly every log
     said = [line for line in lines if not line.startswith(("+", "-")) or not _FOUND.match(line)]
     tailed: list[re.Match[str]] = []
     for number, line in enumerate(said):

@@ -17,7 +17,7 @@ from diagnosis import parsed as parsed_files
 from diagnosis.history import History, learn, unexplained_errors
 from diagnosis.live.observe import observe
 from diagnosis.model import Parsed, ParseHints
-from diagnosis.parse_pool import Task, parse_one, read_together
+from diagnosis.parse_pool import Task, read_together
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 
@@ -59,13 +59,9 @@ def read_files(line: Any, *, files: Sequence[dict[str, Any]]) -> list[dict[str, 
     one's row. None for a file that must be read alone.
     """
     tasks = [Task(Path(one["source"]), one["path"], one["hints"], Path(one["folder"])) for one in files]
-    ready = read_together(tasks)
-    rows: list[dict[str, Any] | None] = []
-    for number, task in enumerate(tasks):
-        line.beat()
-        result = parse_one(task, ready.pop(number)) if number in ready else None
-        rows.append(_kept(result, str(task.work)) if isinstance(result, Parsed) else None)
-    return rows
+    line.beat()
+    found = read_together(tasks, is_apart=True)
+    return [_kept(found[number], str(task.work)) if number in found else None for number, task in enumerate(tasks)]
 
 
 def observe_range(

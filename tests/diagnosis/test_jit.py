@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import subprocess
 import sys
 import threading
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from diagnosis import jit
 from diagnosis.jit import compiled
+from diagnosis.logs import hashing, records, scan
 
 
 @compiled
@@ -48,11 +56,77 @@ def test_threads_that_call_a_loop_first_all_get_its_answer() -> None:
     assert answers == [2, 2, 2, 2]
 
 
+LINES = (
+    "2026-03-01 08:00:00,123 INFO [rank3]: step 12 of 0x1f2e3d loss 3.5",
+    "node-7:2100:2400 [0] NCCL INFO comm 123e4567-e89b-12d3-a456-426614174000",
+    "  12: worker-3: 2026-02-30T25:00:00Z ünïcode",
+    "[default1]:Traceback (most recent call last):",
+    "",
+)
+
+
+@given(st.lists(st.sampled_from(LINES) | st.text("a0f:[ -\t", max_size=30), min_size=1, max_size=6))
+@settings(max_examples=60)
+def test_the_interpreter_gives_what_compiled_code_gives(rows: list[str]) -> None:
+    data = np.frombuffer("\n".join([*rows, ""]).encode(), np.uint8)
+    size, classes = len(rows), scan._CLASS
+    end, key = np.zeros(size, np.int64), np.zeros(size, np.uint64)
+    scan.keys(data, end, key)
+    start, every = np.append(0, end[:-1] + 1), np.arange(size)
+    places = (data, start, end, every)
+    tag, level, line = np.frombuffer(b"[rank", np.uint8), np.arange(size, dtype=np.uint8), every.astype(np.uint32)
+
+    def numbers(count: int, kind: type = np.int64) -> list[np.ndarray]:
+        return [np.zeros(size + 1, kind) for _ in range(count)]
+
+    for loop, taken in (
+        (scan._keys, (data, classes, *numbers(1), *numbers(1, np.uint64))),
+        (scan.gather, (*places, 20, np.zeros(len(data) + size, np.uint8))),
+        (scan.iso_times, (*places, 100, True, *numbers(1))),
+        (scan.tagged, (*places, tag, 100, *numbers(1))),
+        (scan.leading, (*places, *numbers(1))),
+        (scan.hosts, (*places, 100, *numbers(2), *numbers(1, np.uint64))),
+        (scan.labels, (*places, *numbers(2), *numbers(1, np.uint64))),
+        (hashing._number, (key, 0, np.zeros(64, np.uint64), np.full(64, -1), 0, *numbers(2))),
+        (hashing.tally, (every, level, *numbers(1), *numbers(1, np.uint8))),
+        (records._assign, (line, line * 0, level, *numbers(1, np.uint32), *numbers(2, np.bool_), line.copy())),
+    ):
+        one, other = copy.deepcopy(taken), copy.deepcopy(taken)
+        assert isinstance(loop, jit._Loop)
+        assert loop._interpret(*one) == loop.load()(*other)
+        for a, b in zip(one, other, strict=True):
+            assert np.array_equal(a, b), loop.__name__
+
+
+def test_many_elements_are_left_to_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "_SMALL", 10)
+    monkeypatch.setattr(jit._Loop, "interpreted", 0)
+    monkeypatch.setattr(jit, "_numba", functools.cache(jit._numba.__wrapped__))
+    loop: Any = compiled(_total)
+    calls = [(loop(np.arange(4)), loop._machine_code is None) for _ in range(4)]
+    assert calls == [(6, True), (6, True), (6, False), (6, False)]
+
+
 @pytest.mark.parametrize("module", ["diagnosis.pipeline", "triage.asgi"])
 def test_a_process_that_runs_no_loop_does_not_load_numba(module: str) -> None:
     code = f"import sys, {module}; sys.exit('numba' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_small_log_needs_no_numba(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("".join(f"2026-03-01 08:00:{n:02d} INFO step {n} loss 2.5\n" for n in range(60)), "utf-8")
+    code = f"import sys; from diagnosis.__main__ import main; main([{str(log)!r}]); sys.exit('numba' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+def _total(values: np.ndarray) -> int:
+    total = 0
+    for value in values:
+        total += value
+    return total
 
 
 def _plain(value: int) -> int:

@@ -6,11 +6,12 @@ import os
 from pathlib import Path, PosixPath
 from typing import Any
 
-import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 from diagnosis import parse_pool
+from diagnosis.logs import events, tables
+from diagnosis.logs.tables import COLUMNS, UNIQUES
 from diagnosis.model import Parsed, ParseHints
 from diagnosis.parse_pool import LEAST_BYTES, Task, parse_all, parse_one, workers_for
 
@@ -44,9 +45,8 @@ def test_two_processes_give_what_one_gives_in_the_same_order(tmp_path: Path) -> 
     for one, other in zip(alone, beside, strict=True):
         assert isinstance(one, Parsed) and isinstance(other, Parsed)
         assert (one.path, one.sha256, one.lines, one.facts) == (other.path, other.sha256, other.lines, other.facts)
-        assert one.columns and other.columns and one.uniques and other.uniques
-        assert_frame_equal(pl.read_parquet(one.columns), pl.read_parquet(other.columns))
-        assert_frame_equal(pl.read_parquet(one.uniques), pl.read_parquet(other.uniques))
+        assert_frame_equal(*(tables.read([tables.lines_of(p)], COLUMNS) for p in (one, other)))
+        assert_frame_equal(*(tables.read([tables.messages_of(p)], UNIQUES) for p in (one, other)))
 
 
 def test_a_file_that_ends_its_process_or_cannot_be_opened_costs_itself_alone(tmp_path: Path) -> None:
@@ -94,4 +94,17 @@ def test_a_batch_says_of_each_file_what_the_file_says_alone(tmp_path: Path) -> N
         assert isinstance(one, Parsed) and isinstance(other, Parsed)
         assert (one.lines, one.kind, one.notes, one.skipped) == (other.lines, other.kind, other.notes, other.skipped)
         if one.columns and other.columns:
-            assert pl.read_parquet(one.columns).equals(pl.read_parquet(other.columns))
+            assert_frame_equal(*(tables.read([tables.lines_of(p)], COLUMNS) for p in (one, other)))
+
+
+def test_some_logs_of_a_batch_give_the_tables_of_those_logs_alone(tmp_path: Path) -> None:
+    parsed = [one for one in parse_all(_tasks(tmp_path, "work"), 1) if isinstance(one, Parsed)]
+    assert len({one.columns for one in parsed}) == 1
+    alone = [one for one in map(parse_one, _tasks(tmp_path, "alone")) if isinstance(one, Parsed)]
+    for chosen in ([1, 3], [2], [0, 1, 2, 3]):
+        table, other = (events.build([one[n] for n in chosen]) for one in (parsed, alone))
+        assert table.files == other.files
+        assert_frame_equal(table.cells, other.cells)
+        assert_frame_equal(table.messages, other.messages)
+        step = table.messages["masked"].to_list()
+        assert_frame_equal(table.rows(step), other.rows(step))

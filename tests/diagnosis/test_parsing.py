@@ -8,6 +8,7 @@ import polars as pl
 from diagnosis import Kind, Level, Parsed, ParseHints, merge, parse
 from diagnosis.logs.lines import blocks
 from diagnosis.logs.reader import LogReader
+from diagnosis.logs.sources import Sources
 from diagnosis.parsed import load, save
 from diagnosis.recognise import is_divisible
 
@@ -140,8 +141,8 @@ def test_other_seconds_in_brackets_are_no_uptime(tmp_path: Path) -> None:
 
 def test_the_lines_of_each_writer_are_counted_over_all_blocks(tmp_path: Path) -> None:
     data = b"".join(b"[rank%d]: step %d\n" % (n % 3, n) for n in range(300))
-    reader = LogReader("x.log", tmp_path)
+    reader = LogReader([Sources("x.log")], tmp_path)
     reader.read(blocks(io.BytesIO(data), block_bytes=500))
     reader.finish()
-    ranks = [source.rank for source in reader.sources.all]
-    assert dict(zip(ranks, reader.source_lines, strict=True)) == {None: 0, 0: 100, 1: 100, 2: 100}
+    ranks = [source.rank for source in reader.logs[0].sources.all]
+    assert dict(zip(ranks, reader.logs[0].counts, strict=True)) == {None: 0, 0: 100, 1: 100, 2: 100}

@@ -83,13 +83,13 @@ def sniff_delimited(head: bytes) -> bool:
 
 def is_sflowtool(head: bytes) -> bool:
     """``sflowtool -l``: lines that begin with FLOW or CNTR and hold no time."""
-    lines = [line for line in head.split(b"\n")[:5] if line]
+    lines = [line for line in head.split(b"\n", 5)[:5] if line]
     return bool(lines) and all(line.startswith((b"FLOW,", b"CNTR,")) for line in lines)
 
 
 def is_aws_custom(head: bytes) -> bool:
     """AWS records without their header and in a custom order: recognised by interface, decision and status."""
-    lines = [line.split(b" ") for line in head.split(b"\n")[:5] if line]
+    lines = [line.split(b" ") for line in head.split(b"\n", 5)[:5] if line]
     return bool(lines) and all(
         len(parts) >= 8
         and any(part.startswith(b"eni-") for part in parts)

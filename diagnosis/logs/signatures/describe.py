@@ -1,7 +1,8 @@
-"""Write the tables of ``docs/categories.md`` and ``docs/signatures.md`` from the rules and the category tree.
+"""Write the tables of ``docs/categories.md`` and ``docs/signatures.md`` from the rules and the category tree, and the
+literals of the rules.
 
-``python -m diagnosis.logs.signatures.describe docs`` rewrites the part between the marks of both files; a test fails if
-they are out of date.
+``python -m diagnosis.logs.signatures.describe docs`` rewrites what stands between the marks of both documents, and
+``literals.json`` beside the rules; a test fails when they are behind.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from diagnosis import taxonomy
+from diagnosis.logs.signatures import literals
 from diagnosis.logs.signatures.load import AREAS, builtin
 from diagnosis.logs.signatures.model import Signature
 
+LITERALS = Path(__file__).with_name("literals.json")
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 
 
@@ -78,10 +81,11 @@ def _row(rule: Signature) -> str:
 
 
 def main(folder: Path) -> None:
-    """Rewrite both documents in ``folder``."""
+    """Rewrite both documents in ``folder``, and the literals."""
     for name, generated in (("categories.md", categories()), ("signatures.md", rules())):
         path = folder / name
         path.write_text(inserted(path.read_text(encoding="utf-8"), generated), encoding="utf-8")
+    LITERALS.write_text(literals.as_json(rule.pattern for rule in builtin()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,9 +7,12 @@ expressions, each of which takes milliseconds to compile. The idea is that of in
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
 MIN_LENGTH = 3
 #: maximum number of sets of one way, the best ones: more cost more in the search than they save
@@ -42,6 +45,23 @@ def ways(pattern: str) -> tuple[Way, ...]:
     alternation of a sequence is expanded, so that the numbers of ways are added and never multiplied.
     """
     return _Reader(pattern).alternation().ways
+
+
+@cache
+def stored() -> dict[str, tuple[Way, ...]]:
+    """The stored ways of the rules' patterns (``describe`` writes them): computing them takes longer than reading a
+    small log.
+    """
+    text = resources.files("diagnosis.logs.signatures").joinpath("literals.json").read_text(encoding="utf-8")
+    return {
+        pattern: tuple(frozenset(map(frozenset, way)) for way in found) for pattern, found in json.loads(text).items()
+    }
+
+
+def as_json(patterns: Iterable[str]) -> str:
+    """The text for :func:`stored`: a line for each pattern."""
+    rows = {pattern: sorted(sorted(map(sorted, way)) for way in ways(pattern)) for pattern in sorted(set(patterns))}
+    return "{\n" + ",\n".join(f"{json.dumps(p)}: {json.dumps(row)}" for p, row in rows.items()) + "\n}\n"
 
 
 def required(pattern: str) -> frozenset[str]:
@@ -208,6 +228,6 @@ def _best(found: tuple[Way, ...]) -> frozenset[str]:
     return frozenset[str]().union(*(max(way, key=_worth) for way in found))
 
 
-def _worth(strings: frozenset[str]) -> tuple[int, int]:
-    """Longer is rarer; of equal length fewer strings are better. The empty set is worth least."""
-    return (min((len(s) for s in strings), default=0), -len(strings))
+def _worth(strings: frozenset[str]) -> tuple[int, int, list[str]]:
+    """Longer is rarer; of equal length fewer strings are better, then the later ones. The empty set is worth least."""
+    return (min((len(s) for s in strings), default=0), -len(strings), sorted(strings))

@@ -13,7 +13,7 @@ from functools import cached_property
 import polars as pl
 
 from diagnosis import taxonomy
-from diagnosis.logs.signatures.literals import Way, ways
+from diagnosis.logs.signatures.literals import Way, stored, ways
 from diagnosis.logs.signatures.model import USERS, Rule, Signature, Strength
 from diagnosis.model import Role
 
@@ -55,7 +55,7 @@ class SignatureSet:
     @cached_property
     def _ways(self) -> list[tuple[Way, ...]]:
         """The literals that each rule needs (one of each set), by the ways in which it can match."""
-        return [ways(sig.pattern) for sig in self.signatures]
+        return [stored().get(sig.pattern) or ways(sig.pattern) for sig in self.signatures]
 
     @cached_property
     def _literals(self) -> pl.DataFrame:

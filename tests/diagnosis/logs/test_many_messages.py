@@ -9,6 +9,7 @@ import pytest
 
 from diagnosis import Parsed, ParseHints, merge, parse
 from diagnosis.logs import events, mask, messages, reader
+from diagnosis.logs.tables import Rows
 from diagnosis.model import Level
 from diagnosis.pipeline import diagnose
 
@@ -90,7 +91,7 @@ def test_a_job_keeps_the_messages_of_each_kind_with_most_lines(tmp_path: Path, m
         said(words(5, "broke"), tmp_path / "c.parquet", Level.ERROR),
         said(["loader exit 7"], tmp_path / "d.parquet"),
     ]
-    kept, is_cut = messages.merge(tables)
+    kept, is_cut = messages.merge([Rows(file, None, 0) for file in tables])
     assert is_cut
     assert {*often, *words(5, "broke"), "loader exit 7"} <= set(kept["text"])
     assert len(kept) == 20 + 6
@@ -100,7 +101,7 @@ def test_a_job_keeps_the_messages_of_each_kind_with_most_lines(tmp_path: Path, m
 def test_messages_are_merged_a_few_files_at_a_time_with_the_same_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = [said(words(30)[n:], tmp_path / f"{n}.parquet", count=n + 1) for n in range(10)]
+    tables = [Rows(said(words(30)[n:], tmp_path / f"{n}.parquet", count=n + 1), None, 0) for n in range(10)]
     whole, is_cut = messages.merge(tables)
     monkeypatch.setattr(messages, "_BATCH_FILES", 3)
     assert messages.merge(tables)[0].equals(whole)

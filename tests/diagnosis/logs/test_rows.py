@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.logs import events
+from diagnosis.logs import cells, events
 from diagnosis.model import ParseHints
 from diagnosis.parsing import parse
 
@@ -56,7 +56,7 @@ def test_files_read_one_by_one_give_the_same_rows(table: events.LogTable, monkey
     wanted = [message(table, "step"), message(table, "no time")]
     together = table.rows(wanted)
 
-    monkeypatch.setattr(events, "SMALL_LINES", 1)
+    monkeypatch.setattr(cells, "MOST_LINES", 1)
 
     assert table.rows(wanted).equals(together)
 
