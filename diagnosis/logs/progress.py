@@ -254,8 +254,8 @@ def _beats(
 
 
 def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
-    """The lines of these messages on the machines that print most of them, and the last line on those that print them
-    last. Machines, not files: the same lines in other files are the same progress.
+    """The lines of these messages on the machines that print most of them, and the last line of each of them on
+    the others. Machines, not files: the same lines in other files are the same progress.
     """
     mine = table.cells.filter(pl.col("masked").is_in(masked.implode())).join(
         table.sources.select("source", home=pl.coalesce("node", pl.format("file {}", "file"))), on="source"
@@ -268,9 +268,14 @@ def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
     found = [rows.head(0)]
     found += [_sampled(lines, LINES_PER_FILE) for lines in rows.partition_by("file", maintain_order=True)]
     others = mine.filter(~pl.col("file").is_in(chosen.implode())).drop_nulls("last_at")
-    latest = others.sort("last_at", "home", "file", "last_line", descending=[True, False, False, False])
-    for file, line in latest.head(FILES_READ).select("file", "last_line").sort("file", "last_line").iter_rows():
-        found.append(table.around(file, line, line))
+    latest = (
+        others.sort("last_at", "home", "file", "last_line", descending=[True, False, False, False])
+        .unique("masked", keep="first", maintain_order=True)
+        .select("file", "masked", line="last_line")
+        .head(FILES_READ * _FILES_EACH)
+    )
+    last = table.rows(latest["masked"].to_list(), files=latest["file"].to_list())
+    found.append(last.join(latest, on=["file", "line", "masked"], how="semi", maintain_order="left"))
     return pl.concat(found)
 
 

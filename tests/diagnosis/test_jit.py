@@ -79,7 +79,7 @@ def test_the_interpreter_gives_what_compiled_code_gives(rows: list[str]) -> None
     def numbers(count: int, kind: type = np.int64) -> list[np.ndarray]:
         return [np.zeros(size + 1, kind) for _ in range(count)]
 
-    for loop, taken in (
+    cases: list[tuple[Any, tuple[Any, ...]]] = [
         (scan._keys, (data, classes, *numbers(1), *numbers(1, np.uint64))),
         (scan.gather, (*places, 20, np.zeros(len(data) + size, np.uint8))),
         (scan.iso_times, (*places, 100, True, *numbers(1))),
@@ -90,9 +90,9 @@ def test_the_interpreter_gives_what_compiled_code_gives(rows: list[str]) -> None
         (hashing._number, (key, 0, np.zeros(64, np.uint64), np.full(64, -1), 0, *numbers(2))),
         (hashing.tally, (every, level, *numbers(1), *numbers(1, np.uint8))),
         (records._assign, (line, line * 0, level, *numbers(1, np.uint32), *numbers(2, np.bool_), line.copy())),
-    ):
+    ]
+    for loop, taken in cases:
         one, other = copy.deepcopy(taken), copy.deepcopy(taken)
-        assert isinstance(loop, jit._Loop)
         assert loop._interpret(*one) == loop.load()(*other)
         for a, b in zip(one, other, strict=True):
             assert np.array_equal(a, b), loop.__name__

@@ -72,3 +72,20 @@ def test_numbers_are_found_between_what_other_masks_hide() -> None:
     assert match and match.groups() == ("18", "362", "1.5e-05")
     assert pattern.search("a=n1:ten,11 (b) 12") is None
     assert counters._patterns("no <NUM> beside <HOST> <NUM>") == []
+
+
+@pytest.mark.parametrize("cuts", [1, 3])
+def test_the_last_progress_of_all_machines_counts_however_their_lines_are_cut(tmp_path: Path, cuts: int) -> None:
+    """More machines than are read print more lines than the one that prints last."""
+    data: dict[str, bytes] = {}
+    for node in range(progress.FILES_READ + 3):
+        steps = range(40) if node else range(30, 52)
+        lines = [f"2026-03-01 08:00:{step:02d} iteration {step} loss 2.5\n" for step in steps]
+        for cut in range(cuts):
+            data[f"gpu-{node:04d}/rank-{cut}.log"] = "".join(lines[cut::cuts]).encode()
+    parsed = [parse(io.BytesIO(text), path, ParseHints(), tmp_path / path) for path, text in data.items()]
+
+    told = progress.find(events.build(parsed), lambda path, offset, length: data[path][offset : offset + length])
+
+    assert told.last == 51
+    assert sorted(set(told.beats["n"])) == [*range(40), 51]
