@@ -120,14 +120,8 @@ class Case(Facts):
         return self.catalogue.nodes_of(events)
 
     def consequences(self, *wanted: Role) -> pl.DataFrame:
-        """Events of these roles (default: consequences) that are not ordinary in healthy jobs and that training did not
-        survive.
-        """
-        return self.catalogue.events.filter(
-            pl.col("role").is_in([r.value for r in wanted or (Role.CASCADE,)])
-            & ~pl.col("is_ordinary")
-            & ~pl.col("event").is_in(sorted(self.survived))
-        )
+        """:meth:`Catalogue.consequences` of this attempt; default: of the role cascade."""
+        return self.catalogue.consequences(self.survived, wanted or (Role.CASCADE,))
 
     def torn_down(self) -> set[str]:
         """The nodes whose launcher reported that it ends its workers."""
@@ -337,12 +331,7 @@ def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> tup
     """The time of the first consequence: not before the last progress, because training that goes on has no
     consequences yet. And whether its lines state that time; otherwise it is a lower bound.
     """
-    found = catalogue.events.filter(
-        pl.col("role").is_in([Role.CASCADE.value, Role.TEARDOWN.value])
-        & ~pl.col("is_ordinary")
-        & ~pl.col("event").is_in(sorted(survived))
-        & (pl.col("jobs_with_it") == 0)
-    )
+    found = catalogue.consequences(survived, (Role.CASCADE, Role.TEARDOWN)).filter(pl.col("jobs_with_it") == 0)
     # a time taken from an earlier line is only a lower bound
     stamped = found.filter("is_stamped")
     rows = (stamped if stamped.height else found)["first_at"].drop_nulls()

@@ -5,7 +5,7 @@ one template, these are two events.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -42,6 +42,11 @@ class Catalogue:
     def event(self, event: int) -> dict[str, Any]:
         """The row of one event."""
         return self.events.filter(pl.col("event") == event).row(0, named=True)
+
+    def consequences(self, survived: Collection[int], roles: Sequence[Role] = (Role.CASCADE,)) -> pl.DataFrame:
+        """Events of these roles that are not ordinary in healthy jobs and that training did not survive."""
+        is_left = ~pl.col("is_ordinary") & ~pl.col("event").is_in(sorted(survived))
+        return self.events.filter(pl.col("role").is_in([role.value for role in roles]) & is_left)
 
     def nodes_of(self, events: Collection[int]) -> set[str]:
         """The nodes that print any of these events. O(cells)."""

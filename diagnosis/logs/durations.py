@@ -54,7 +54,7 @@ def stated(text: str) -> Stated | None:
     for found in _SECONDS.finditer(text):
         unit = (found.group(1) or found.group(3) or "").lower()
         # "step 12" counts and "step 1.2 s" times: without a unit only a word for time will do
-        if unit or re.search(r"(?i)tim|sec|dur", found.group(0)):
+        if unit or any(word in found[0].lower() for word in ("tim", "sec", "dur")):
             return Stated(*found.span(2), 1e-3 if unit == "ms" else 1.0)
     if each := _PER_ITERATION.search(text):
         return Stated(*each.span(1), 1.0)
@@ -62,7 +62,7 @@ def stated(text: str) -> Stated | None:
         return Stated(*rate.span(1 if rate.group(1) else 2), 1.0, is_rate=True)
     for found in _TOOK.finditer(text):
         unit = (found.group(2) or "").lower()
-        is_timed = unit or re.match(r"(?i)dt|secs?|duration|took", found.group(0))
+        is_timed = unit or found[0].lower().startswith(("dt", "sec", "duration", "took"))
         if is_timed and not _NOT_TOOK.search(text[: found.start()]):
             return Stated(*found.span(1), 1e-3 if unit.startswith("m") else 1.0)
     return None

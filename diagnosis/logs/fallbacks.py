@@ -244,7 +244,7 @@ def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """If only consequences are known: few writers report the end in other words than nearly all, without the words of
     the others. Schedulers do not count, because they see the end from outside. A silent node is better evidence.
     """
-    ends = _consequences(scene).filter(~pl.col("is_system"))
+    ends = unsurvived_consequences(scene.catalogue, scene.survived).filter(~pl.col("is_system"))
     # a rank whose lines come under several headers is one writer
     writer = pl.when(pl.col("rank").is_null()).then(-1 - pl.col("source").cast(pl.Int64)).otherwise(pl.col("rank"))
     cells = scene.catalogue.cells
@@ -283,19 +283,10 @@ def _set(scene: Scene, weights: pl.Series, is_here: pl.Expr, weight: float | pl.
     return events.select(chosen.alias("weight")).to_series()
 
 
-def _consequences(scene: Scene) -> pl.DataFrame:
-    return unsurvived_consequences(scene.catalogue, scene.survived)
-
-
 def unsurvived_consequences(catalogue: Catalogue, survived: Collection[int]) -> pl.DataFrame:
     """Consequences that no healthy job prints and training did not survive, without frames of errors."""
-    return catalogue.events.filter(
-        (pl.col("role") == Role.CASCADE.value)
-        & ~pl.col("is_ordinary")
-        & (pl.col("jobs_with_it") == 0)
-        & ~pl.col("event").is_in(sorted(survived))
-        & ~pl.col("template").str.contains(STRUCTURE)
-    )
+    found = catalogue.consequences(survived)
+    return found.filter(pl.col("jobs_with_it") == 0, ~pl.col("template").str.contains(STRUCTURE))
 
 
 def first_consequence(catalogue: Catalogue, survived: Collection[int]) -> int | None:

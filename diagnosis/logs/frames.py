@@ -19,7 +19,7 @@ from diagnosis.model import ReadRange
 MOST: Final = thresholds.limits("frames")
 
 _FRAME: Final = re.compile(r"""File ["“](?P<path>[^"”\n]{1,400})["”], line \d+(?:, in (?P<name>[\w<>.]+))?""")
-_OPENS: Final = re.compile(r"Traceback \(most recent call last\)")
+_OPENING: Final = "Traceback (most recent call last)"
 
 #: Paths of libraries; a frame elsewhere belongs to the program.
 _INSTALLED: Final = re.compile(r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<frozen ")
@@ -39,7 +39,7 @@ def frames(text: str) -> list[tuple[str, str]]:
         if frame := _FRAME.search(line):
             found.append((frame["path"], frame["name"] or ""))
             since = 0
-        elif found and (since > MOST.gap or _OPENS.search(line)):
+        elif found and (since > MOST.gap or _OPENING in line):
             break
     return found
 

@@ -106,11 +106,6 @@ def extract(line: str, rule: str | None = None, rules: SignatureSet | None = Non
     return Indication(described, dict(sorted(parameters.items())), tuple(spans))
 
 
-def extract_many(lines: Iterable[tuple[str, str | None]], rules: SignatureSet | None = None) -> list[Indication]:
-    """:func:`extract` over (line, rule id) pairs."""
-    return [extract(line, rule, rules) for line, rule in lines]
-
-
 def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
     """The match of the rule, found with the same linear-time engine."""
     rule = rules.rule(rule_id)

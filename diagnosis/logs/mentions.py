@@ -56,7 +56,7 @@ def _shape(name: str) -> str:
     word that does not contain both letters and digits.
     """
     shape = re.sub(r"\d+", "#", name)
-    return shape if "#" in shape and re.search(r"[A-Za-z]", shape) and len(name) >= 4 else ""
+    return shape if "#" in shape and any(map(str.isalpha, shape)) and len(name) >= 4 else ""
 
 
 def _homes(table: LogTable, read: ReadRange) -> dict[int, str]:

@@ -24,7 +24,6 @@ class Ending:
 
     outcome: str
     reason: str
-    succeeded_at: int | None = None
     success: tuple[int, ...] = ()
     cancelled: tuple[int, ...] = ()
     time_limit: tuple[int, ...] = ()
@@ -75,7 +74,6 @@ def ending(
     others = catalogue.of.filter(pl.col("event").is_in(waited.implode()))["masked"]
     limit = hits.filter(pl.col("limit") & ~pl.col("masked").is_in(others.implode()))["masked"].to_list()
     cancelled = hits.filter(pl.col("cancelled") & ~pl.col("limit"))["masked"].to_list()
-    stated_at = _last(catalogue, success)
     bad = catalogue.events.filter(pl.col("event").is_in(sorted(unrecovered)))
     terminal = bad.filter(
         pl.col("role").is_in([Role.TEARDOWN.value, Role.CASCADE.value, Role.ROOT.value])
@@ -101,11 +99,4 @@ def ending(
         (True, "unknown", "neither an end marker nor an error that explains an end"),
     )  # fmt: skip
     outcome, reason = next((outcome, reason) for is_so, outcome, reason in told if is_so)
-    return Ending(outcome, reason, stated_at, tuple(success), tuple(cancelled), tuple(limit))
-
-
-def _last(catalogue: Catalogue, masked: list[int]) -> int | None:
-    mine = catalogue.cells.filter(pl.col("masked").is_in(pl.Series(masked, dtype=pl.UInt64).implode()))[
-        "last_at"
-    ].drop_nulls()
-    return None if mine.is_empty() else int(mine.max())  # type: ignore[arg-type]
+    return Ending(outcome, reason, tuple(success), tuple(cancelled), tuple(limit))

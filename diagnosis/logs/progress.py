@@ -48,8 +48,6 @@ _NOT_A_BEAT: Final = (
 _MEASURES: Final = (
     r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|it/s|s/it|lr|learning[_ ]rate|grad[_ ]?norm|elapsed|ms)\b"
 )
-#: A part of a message that may precede a counter and is not about it: the name of the logging module.
-_MODULE: Final = r"\b[a-z_]\w*(?:\.[a-z_]\w*)+\b"
 #: A counter with its planned end; number of lines of the last counter that are read.
 _OF: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./])")
 _LAST_LINES: Final = 4

@@ -1,5 +1,5 @@
-// Acts that do not leave the page: what an answer swaps takes nothing away from whoever goes on working meanwhile, and
-// an answer that never came, or that is another page, is told instead of shown.
+// Acts that do not leave the page: an answer replaces content without disturbing a person who continues to work, and
+// a missing answer, or another page as the answer, is reported in a message.
 
 import { one } from "./dom.js";
 
@@ -13,7 +13,7 @@ const named = (e) =>
   )[0];
 
 /**
- * A fold goes by its summary and by the row or panel that it stands in.
+ * A fold is identified by its summary and by its row or panel.
  * @param {HTMLElement} fold
  */
 const foldName = (fold) => {
@@ -104,7 +104,7 @@ document.addEventListener("htmx:after:settle", () => {
 });
 
 /** @type {(words: string, link?: {href: string, textContent: string}) => void} */
-const tell = (words, link) => {
+const showMessage = (words, link) => {
   const toast = Object.assign(document.createElement("div"), { className: "toast error", textContent: `${words} ` });
   if (link) toast.append(Object.assign(document.createElement("a"), link));
   one("#toasts")?.append(toast);
@@ -114,7 +114,7 @@ const context = (event) => /** @type {CustomEvent} */ (event).detail.ctx;
 /** @param {any} ctx */
 const isAct = (ctx) => ctx.request.method === "POST";
 
-// A page of its own is no piece of this one: a refusal is quoted, and whoever was signed out is told so.
+// A whole page cannot replace a part of this one: a refusal is quoted, and a signed-out person gets a message.
 document.addEventListener("htmx:after:request", (event) => {
   const ctx = context(event),
     answer = ctx.response.raw;
@@ -127,14 +127,14 @@ document.addEventListener("htmx:after:request", (event) => {
   }
   if (isSignIn) {
     const next = new URLSearchParams({ next: location.pathname + location.search });
-    tell("You were signed out, so this was not saved.", {
+    showMessage("You were signed out, so this was not saved.", {
       href: `${document.body.dataset.signIn}?${next}`,
       textContent: "Sign in",
     });
   } else if (answer.status >= 400 && isPage) {
     const refusal = new DOMParser().parseFromString(ctx.text, "text/html");
     const said = [...refusal.querySelectorAll(".error-page :is(h1, h1 + p)")].map((e) => e.textContent).join(": ");
-    if (!ctx.sourceElement.matches("[data-live]")) tell(said || `The site answered ${answer.status}.`);
+    if (!ctx.sourceElement.matches("[data-live]")) showMessage(said || `The site answered ${answer.status}.`);
   } else {
     if (ctx.sourceElement.matches("form[data-emptied]")) ctx.sourceElement.reset();
     return;
@@ -144,5 +144,5 @@ document.addEventListener("htmx:after:request", (event) => {
 document.addEventListener("htmx:error", (event) => {
   const ctx = context(event);
   const words = "The site did not answer: reload the page to see whether this was saved.";
-  if (ctx && isAct(ctx)) tell(words, { href: location.href, textContent: "Reload" });
+  if (ctx && isAct(ctx)) showMessage(words, { href: location.href, textContent: "Reload" });
 });

@@ -45,7 +45,7 @@ function urlOf(box, range) {
 }
 
 /**
- * A chart's data stands in the page (data-chart names a JSON script) or is fetched (data-chart-url).
+ * A chart's data is in the page (data-chart names a JSON script) or is fetched (data-chart-url).
  * @type {(box: HTMLElement, range?: Range) => Promise<any>}
  */
 async function dataOf(box, range) {
@@ -99,7 +99,7 @@ async function draw(box, range) {
   }
 }
 
-// Paper is white and narrow, whatever the screen is: charts are drawn for it, and for the screen again afterwards.
+// Paper is white and narrow: charts are drawn for it before printing, and for the screen again afterwards.
 const PAPER_PX = 660;
 let isOnPaper = false,
   /** @type {string | undefined} */ chosen;

@@ -6,7 +6,7 @@ export const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 export const isLocal = () => localStorage.getItem(KEPT) === "local";
 
-/** Switches between UTC and the reader's zone, and tells whoever shows times. */
+/** Switches between UTC and the reader's zone, and notifies all parts that show times. */
 export const switchZone = () => {
   localStorage.setItem(KEPT, isLocal() ? "utc" : "local");
   document.dispatchEvent(new CustomEvent("zonechange"));

@@ -68,7 +68,7 @@ document.addEventListener("click", (event) => {
   const whole = hit(event, "[data-select-all]");
   if (whole instanceof HTMLInputElement) {
     for (const box of boxes()) box.checked = whole.checked;
-    tell();
+    announce();
   }
 });
 document.addEventListener("keydown", (event) => {
@@ -102,7 +102,7 @@ function say(words) {
 }
 
 // selection: the bar says how many, and that there are more than this page shows
-function tell() {
+function announce() {
   const form = one("form[data-bulk]");
   if (!form) return;
   const count = boxes().filter((box) => box.checked && form.contains(box)).length;
@@ -112,14 +112,14 @@ function tell() {
 }
 document.addEventListener("change", (event) => {
   const { target } = event;
-  if (target instanceof HTMLInputElement && target.matches("[data-cursor] input[type=checkbox]")) tell();
+  if (target instanceof HTMLInputElement && target.matches("[data-cursor] input[type=checkbox]")) announce();
   if (target instanceof HTMLSelectElement && target.matches("select[data-submit]")) target.form?.requestSubmit();
 });
-document.addEventListener("htmx:after:settle", tell);
-tell();
+document.addEventListener("htmx:after:settle", announce);
+announce();
 
 // live lists: [data-live] is asked again, soon while things change, rarely else, never while hidden, selected or
-// typed in. What is new is marked and told; the row under the cursor and the focus stay where they are.
+// typed in. New rows are marked and announced; the row under the cursor and the focus stay where they are.
 const SOON_MS = 5000,
   LATE_MS = 30000,
   QUIET = 12;
@@ -127,7 +127,7 @@ let quietFor = 0;
 const live = () => one("[data-live]");
 const ids = () => new Set(all("[data-live] [data-cursor][id]").map((row) => row.id));
 let known = ids();
-/** Asks again after a while, for ever. */
+/** Asks again and again, with pauses. */
 const again = () =>
   setTimeout(
     () => {

@@ -28,7 +28,7 @@ function search(form, box, words) {
   const told = part("said").innerHTML;
   /** @type {AbortController | undefined} */
   let walk;
-  // of all logs each line names its file, whose page lies beside this one
+  // in a search of all logs each line names its file, whose page is next to this one
   /** @param {string} path */
   const pathOf = (path) => path.split("/").map(encodeURIComponent).join("/");
   /** @param {Hit} hit */

@@ -86,12 +86,12 @@ const KEYS = [
     },
   },
   { key: "f", group: "Logs", help: "Search in this log", run: () => focus("#find") },
-  { key: ".", group: "Logs", help: "Next line that the search found", run: () => tell("logfound", 1) },
-  { key: ",", group: "Logs", help: "Previous line that the search found", run: () => tell("logfound", -1) },
-  { key: "]", group: "Logs", help: "Next part of the file with errors", run: () => tell("logerrors", 1) },
-  { key: "[", group: "Logs", help: "Previous part of the file with errors", run: () => tell("logerrors", -1) },
-  { key: "J", group: "Logs", help: "Mark one more line", run: () => tell("logextend", 1) },
-  { key: "K", group: "Logs", help: "Mark one line less", run: () => tell("logextend", -1) },
+  { key: ".", group: "Logs", help: "Next line that the search found", run: () => dispatch("logfound", 1) },
+  { key: ",", group: "Logs", help: "Previous line that the search found", run: () => dispatch("logfound", -1) },
+  { key: "]", group: "Logs", help: "Next part of the file with errors", run: () => dispatch("logerrors", 1) },
+  { key: "[", group: "Logs", help: "Previous part of the file with errors", run: () => dispatch("logerrors", -1) },
+  { key: "J", group: "Logs", help: "Mark one more line", run: () => dispatch("logextend", 1) },
+  { key: "K", group: "Logs", help: "Mark one line less", run: () => dispatch("logextend", -1) },
   { key: "w", group: "Logs", help: "The same instant in all logs", run: () => press('[data-act="instant"]') },
 ];
 
@@ -119,7 +119,7 @@ const go = (path) => {
  * A page that understands the key stops the event.
  * @type {(name: string, detail: number) => boolean}
  */
-const tell = (name, detail) => !document.dispatchEvent(new CustomEvent(name, { detail, cancelable: true }));
+const dispatch = (name, detail) => !document.dispatchEvent(new CustomEvent(name, { detail, cancelable: true }));
 /** @type {(selector: string, root?: ParentNode) => boolean} */
 const press = (selector, root = document) => {
   const found = all(selector, root).find((e) => e.checkVisibility());

@@ -2,7 +2,7 @@
 import { written } from "../clock.js";
 import { FEW_TICKS, LEGEND_BENEATH, axis, colour, frame } from "./look.js";
 
-// by name: each stage looks the same on every page, and no two that follow each other look alike
+// by name: each stage has the same colour on every page, and consecutive stages differ
 /** @type {Record<string, string>} */
 const STAGE_COLOURS = {
   silent: "text",
@@ -139,7 +139,7 @@ export function timeline(data, box) {
       hovertemplate: "iteration %{customdata}<br>%{y:.2f} s<extra></extra>",
       line: { color: colour("accent"), width: 1.5, shape: "vh" },
     }); // an iteration took its seconds until it ended
-  // tall charts grow with their rows; names stand as close as they can be read
+  // tall charts grow with their rows; names are as close as they are readable
   const isWide = box.clientWidth > LEGEND_BENEATH,
     asked = Number(box.dataset.height) || 320;
   const height =

@@ -1,8 +1,8 @@
-// Zoom of a chart by mouse and keys: the range stands in the address, and what else shows the range follows it.
+// Zoom of a chart by mouse and keys: the range is in the address, and other parts that show the range follow it.
 import { instant } from "../clock.js";
 import { all } from "../dom.js";
 
-// what else shows the range: the tabs' links, and the events, which are asked for anew when the zooming rests
+// other parts that show the range: the tabs' links, and the events, which are requested again when zooming pauses
 /** @type {ReturnType<typeof setTimeout>} */
 let rest;
 /** @param {URL} at */

@@ -225,7 +225,7 @@ export class Sending {
 }
 
 /**
- * What the site answered instead of taking it; what may pass is told from what stays.
+ * The site's refusal, and whether trying again may help.
  * @param {XMLHttpRequest} call
  */
 function refusal(call) {
