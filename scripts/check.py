@@ -1,9 +1,9 @@
 """``make test``: every check of this project, three at a time; if one stage fails, the command fails.
 
 The longest stages begin first, and each is one process, so that nothing is loaded twice. Browsers and databases leave
-the processor idle at times, so three stages keep both cores of a small machine busy. The output of a stage is shown
-when it has ended; the last line counts all tests, like pytest. `python -m scripts.check NAME…` runs the named stages
-only.
+the processor idle at times, so three stages keep both cores of a small machine busy. The browser's stage waits for one
+program after the other and would end last, so the others run at a lower priority. The output of a stage is shown when
+it has ended; the last line counts all tests, like pytest. `python -m scripts.check NAME…` runs the named stages only.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ AT_ONCE = 3
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.costs", "--costs=10"]
 #: tests of the engine, in a separate stage; all other tests are below ``tests`` too
 _ENGINE = ("tests/diagnosis", "tests/fuzz")
-#: where tests with browsers and workers are
-_SLOW = ("tests/e2e", "tests/ingest", "tests/triage/test_webhooks.py")
+#: added to the niceness of all stages but the first one
+_NICE = 5
 #: the counts in pytest's last line
 _COUNTED = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
 
@@ -52,6 +52,7 @@ class Stage:
     service: Callable[[], contextlib.AbstractContextManager[dict[str, str]]] = contextlib.nullcontext  # type: ignore[assignment]
     #: the stage that must have ended before, if it was requested
     after: str = ""
+    is_first: bool = False
 
 
 @contextlib.contextmanager
@@ -72,10 +73,10 @@ def _browser() -> Iterator[dict[str, str]]:
     yield {"FAULTLINE_CHROMIUM": find_or_install()}
 
 
-def _tests(name: str, *arguments: str, service: Any = contextlib.nullcontext) -> Stage:
+def _tests(name: str, *arguments: str, service: Any = contextlib.nullcontext, is_first: bool = False) -> Stage:
     """A run of pytest. Each has its own output folder, because pytest empties it at the start."""
     argv = [*PYTEST, f"--output=test-results/{name.replace(' ', '-')}", *arguments]
-    return Stage(name, argv, service, after=_COMPILED)
+    return Stage(name, argv, service, after=_COMPILED, is_first=is_first)
 
 
 #: A fresh checkout has no compiled loops. Compiling takes eight seconds, and all stages and workers that begin together
@@ -88,11 +89,10 @@ _DENO_TEST = ("deno", "test", "--no-check", "--no-remote", "--no-npm", "--allow-
 STAGES = (
     Stage(_COMPILED, [PYTHON, "-m", "diagnosis", "samples/sigkill_rank5.tar.gz"]),
     Stage("mypy", [PYTHON, "-m", "mypy"]),
-    _tests("tests in the browser and with workers", *_SLOW, "-m", "e2e or broker", service=_browser),
+    _tests("tests in the browser", "tests/e2e", "-m", "e2e", service=_browser, is_first=True),
+    _tests("tests on SQLite", "tests", *(f"--ignore={path}" for path in _ENGINE), "-m", "not e2e"),
     _tests("tests of the engine", *_ENGINE, "exams", "measure"),
-    _tests("tests on SQLite", "tests", *(f"--ignore={path}" for path in _ENGINE), "-m", "not e2e and not broker"),
-    _tests("tests of triage on PostgreSQL", "tests/triage", service=_postgres),
-    _tests("tests of ingest on PostgreSQL", "tests/ingest", service=_postgres),
+    _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
     Stage("openapi", [PYTHON, "-m", "scripts.openapi", "--check"]),
     Stage("migrations", [PYTHON, "manage.py", "makemigrations", "--check", "--dry-run"]),
     Stage("layers", ["lint-imports"]),
@@ -165,6 +165,8 @@ class Runner:
                 errors="replace",
             )
             self._running.add(process)
+            if not stage.is_first:
+                os.setpriority(os.PRIO_PROCESS, process.pid, os.nice(0) + _NICE)
             try:
                 output, _ = process.communicate()
             finally:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from scripts.services import spawn, start_valkey, stop, wait_until
+from tests import migrated
 from tests.patience import PATIENCE_S
 
 #: Equal code gives equal test results. ``--hypothesis-profile fresh`` draws new examples.
@@ -66,11 +67,24 @@ def _depends_on_database(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> Iterator[None]:
+def django_db_keepdb() -> bool:
+    """Whether the database of the tests is there already: the one that an earlier process has migrated."""
+    from django.conf import settings
+
+    name = settings.DATABASES["default"].get("TEST", {}).get("NAME")  # only that of SQLite is given one
+    return bool(name) and migrated.restore(Path(name))
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_keepdb: bool) -> Iterator[None]:
     """After a test with transactions all rows are deleted, except what migrations made: roles, permissions, types.
     Django would delete these, too, and make them again, which takes ten times as long."""
     from django.core.management.commands import flush
+    from django.db import connection
     from django.test import testcases
+
+    if connection.vendor == "sqlite" and not django_db_keepdb:
+        migrated.keep(Path(connection.settings_dict["NAME"]))
 
     call = testcases.call_command
 

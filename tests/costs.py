@@ -1,8 +1,8 @@
 """What tests cost in seconds of CPU: ``pytest -p tests.costs --costs=10`` lists the costliest tests, fixtures, files.
 
 Unlike ``--durations`` the figures do not depend on what else the machine does, and processes that a test starts count:
-workers, web servers and browsers, as long as they live or were waited for. A fixture of a class, module or session has
-a row of its own, so that the first test that asks for it is not blamed. Costs of collecting are the row "collecting".
+workers, web servers and browsers, as long as they live or were waited for. A fixture of a module or session has a row
+of its own, so that the first test that asks for it is not blamed. Costs of collecting are the row "collecting".
 """
 
 from __future__ import annotations
@@ -66,26 +66,30 @@ class _Costs:
         self._fixtures: Counter[str] = Counter()
         self._files: Counter[str] = Counter()
         self._apart = 0.0  # spent in wider fixtures, which the test that runs is not blamed for
+        self._told = (
+            0.0  # when the last test had ended: each reading looks at all processes, so that none is taken twice
+        )
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Generator[None, Any, Any]:
         result = yield
-        self._fixtures["collecting"] = cpu_s()
+        self._fixtures["collecting"] = self._told = cpu_s()
         return result
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        began, self._apart = cpu_s(), 0.0
+        began, self._apart = self._told, 0.0
         result = yield
+        self._told = cpu_s()
         # what ended without being waited for, as at the end of a session, takes its seconds along
-        cost = max(0.0, cpu_s() - began - self._apart)
+        cost = max(0.0, self._told - began - self._apart)
         self._tests[item.nodeid] += cost
         self._files[item.nodeid.partition("::")[0]] += cost
         return result
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
-        if fixturedef.scope == "function":
+        if fixturedef.scope in ("function", "class"):  # pytest-django has one of a class for each function
             return (yield)
         began, inner = cpu_s(), self._apart
         result = yield

@@ -20,12 +20,14 @@ def wait_for(
     within_s: float = PATIENCE_S,
     *,
     every_s: float = 0.05,
+    pause: Callable[[float], object] = time.sleep,
 ) -> None:
     """Poll until the event has happened. Raises AssertionError with ``what``, or the text that its call returns.
 
     Whoever asks by loading a page asks seldom: the site would have more to do with the questions than with the work.
+    ``pause`` waits for some seconds.
     """
     deadline = time.monotonic() + within_s
     while not is_there():
         assert time.monotonic() < deadline, f"not within {within_s} s: {what() if callable(what) else what}"
-        time.sleep(every_s)
+        pause(every_s)

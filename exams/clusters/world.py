@@ -93,6 +93,27 @@ def plain(w: World, line: Line) -> Put:
 WAYS: dict[str, Collector] = {**COLLECTORS, "mpirun": mpirun, "plain": plain}
 
 
+#: A moment as libraries print it.
+_TIMES = {
+    "mmdd": "%m%d",
+    "hms": "%H:%M:%S.%f",
+    "iso": "%Y-%m-%d %H:%M:%S",
+    "ascend": "%Y-%m-%d-%H:%M:%S.%f",
+    "neuron": "%Y-%b-%d %H:%M:%S.%f",
+}
+
+
+class _Named(dict[str, object]):
+    """What texts may name, and the moment, which is spelled only if a text asks for it: most name none."""
+
+    def __init__(self, names: dict[str, object], here: datetime) -> None:
+        super().__init__(names)
+        self._here = here
+
+    def __missing__(self, name: str) -> str:
+        return self._here.strftime(_TIMES[name])
+
+
 @dataclass
 class Fresh(World):
     """A job of 16 or more machines of eight (four above 64) accelerators, one rank each."""
@@ -137,23 +158,16 @@ class Fresh(World):
             "lastseq": 6 + 6 * (self.n + 1 - self.first_n),
         }
 
-    def times(self, at: float, node: int) -> dict[str, str]:
-        """A moment by the clock of a machine as libraries print it."""
-        here = datetime.fromtimestamp(self.t0 + at + self.skew.get(node, 0.0) + self.zone * 3600, UTC)
-        return {
-            "mmdd": f"{here:%m%d}",
-            "hms": f"{here:%H:%M:%S.%f}",
-            "iso": f"{here:%Y-%m-%d %H:%M:%S}",
-            "ascend": f"{here:%Y-%m-%d-%H:%M:%S.%f}",
-            "neuron": f"{here:%Y-%b-%d %H:%M:%S.%f}",
-        }
+    def here(self, at: float, node: int) -> datetime:
+        """A moment by the clock of a machine."""
+        return datetime.fromtimestamp(self.t0 + at + self.skew.get(node, 0.0) + self.zone * 3600, UTC)
 
     def raw(self, at: float, rank: int, text: str, role: str = "", tid: str = "") -> None:
         """The output of a library, on one line or several; a line after ``~`` is context of a root, not a root line."""
         node = rank // self.per
         if node in self.gone:
             return
-        for row in text.format(**self.names(rank), **self.times(at, node)).split("\n"):
+        for row in text.format_map(_Named(self.names(rank), self.here(at, node))).split("\n"):
             part = "context" if role == "root" and row.startswith("~") else role
             self.lines.append(Line(at, node, rank, "err", row.removeprefix("~"), part, tid))
 

@@ -146,8 +146,9 @@ SCENES: dict[str, dict[str, bytes]] = {
         ).encode()
     },
     "flight recorder pickles": {
-        f"fr/nccl_trace_rank_{r}.pickle": pickle.dumps(_RECORDER, protocol) for r, protocol in enumerate((2, 4, 0))
+        f"fr/nccl_trace_rank_{r}.pickle": pickle.dumps(_RECORDER, protocol) for r, protocol in enumerate((2, 4))
     },
+    "a flight recorder pickle of text": {"fr/nccl_trace_rank_2.pickle": pickle.dumps(_RECORDER, 0)},
     "captures": {f"{name}.{name}": _exported(name) for name in ("pcap", "pcapng")},
     **{
         f"flows of {name}": {f"flows.{name}": _exported(name)}

@@ -23,9 +23,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PICTURES = ROOT / "test-results"
 SIZES = {"wide": {"width": 1440, "height": 900}, "narrow": {"width": 390, "height": 844}}
 SCHEMES = ("light", "dark")
-FAILED_SAMPLES = 3
+SAMPLES = {f"sample-{path.name.partition('.')[0].replace('_', '-')}" for path in (ROOT / "samples").glob("*.tar.gz")}
 # A page gets as much time as it needs: five seconds are too few if other programs run at the same time.
 expect.set_options(timeout=PATIENCE_S * 1000)
+
+
+def until(page: Page, is_there: Callable[[], object], what: Callable[[], object] | str = "") -> None:
+    """Wait for what no `expect` can ask for. The browser's events are handled meanwhile."""
+    wait_for(is_there, what, every_s=0.02, pause=lambda seconds: page.wait_for_timeout(1000 * seconds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,12 @@ def _admin(env: dict[str, str]) -> str:
     return password
 
 
+def new_context(site: Site, browser: Browser, **options: Any) -> BrowserContext:
+    context = browser.new_context(base_url=site.url, **options)
+    context.set_default_timeout(PATIENCE_S * 1000)
+    return context
+
+
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
     """The system's Chromium. It may run as root in a container (no sandbox) and must not phone home."""
@@ -83,7 +94,7 @@ def sign_in(site: Site, browser: Browser) -> Callable[[str], Any]:
 
     def state_of(name: str) -> Any:
         if name not in kept:
-            context = browser.new_context(base_url=site.url)
+            context = new_context(site, browser)
             page = context.new_page()
             page.goto("/")
             page.fill("input[name=username]", name)
@@ -99,18 +110,14 @@ def sign_in(site: Site, browser: Browser) -> Callable[[str], Any]:
 
 @pytest.fixture(scope="session")
 def samples_ready(site: Site, browser: Browser, sign_in: Callable[[str], Any]) -> None:
-    """The sample jobs are loaded and diagnosed: the three failed ones have their incidents."""
-    context = browser.new_context(base_url=site.url, storage_state=sign_in("engineer"))
+    """All sample jobs are loaded and diagnosed: no incident appears any more unless a test makes it."""
+    context = new_context(site, browser, storage_state=sign_in("engineer"))
 
-    def linked() -> list[str]:
-        return re.findall(r'id="(incident-\d+)"', context.request.get("/incidents/?q=job:sample-*").text())
+    def missing() -> list[str]:
+        jobs = {job["slug"]: job for job in context.request.get("/api/v1/jobs/?page_size=200").json()["results"]}
+        return [slug for slug in SAMPLES if slug not in jobs or not jobs[slug]["diagnosed_revision"]]
 
-    wait_for(
-        lambda: len(linked()) >= FAILED_SAMPLES,
-        lambda: f"{linked()} (logs: {site.data / 'log'})",
-        WORK_S,
-        every_s=1,
-    )
+    wait_for(lambda: not missing(), lambda: f"{missing()} (logs: {site.data / 'log'})", WORK_S, every_s=1)
     context.close()
 
 
@@ -124,14 +131,14 @@ def expects_console_errors() -> list[str]:
 def context_of(
     site: Site, browser: Browser, sign_in: Callable[[str], Any], expects_console_errors: list[str]
 ) -> Iterator[Callable[..., BrowserContext]]:
-    """``context_of("engineer")``: a browser of that person; an error in the page's console fails the test."""
+    """``context_of("engineer")``: a browser of that person, ``context_of("")`` of nobody who has signed in; an error in
+    the page's console fails the test."""
     opened: list[BrowserContext] = []
     complaints: list[str] = []
 
     def make(name: str, **options: Any) -> BrowserContext:
         options = {"viewport": SIZES["wide"], "locale": "en-GB", "timezone_id": "Europe/Berlin", **options}
-        context = browser.new_context(base_url=site.url, storage_state=sign_in(name), **options)
-        context.set_default_timeout(PATIENCE_S * 1000)
+        context = new_context(site, browser, storage_state=sign_in(name) if name else None, **options)
         context.on("weberror", lambda error: complaints.append(str(error.error)))
         context.on(
             "console",

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import pytest
 from allauth.mfa.totp.internal import auth as totp
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.e2e.conftest import ROOT, Site
-from tests.e2e.test_pages import _readable_in_every_form
+from tests.e2e.readable import check_readable
 
 pytestmark = pytest.mark.e2e
 FLOWS = "/jobs/sample-sigkill-rank5/logs/0/sigkill_rank5/flows.csv"
@@ -45,36 +45,35 @@ def sign_out(page: Page) -> None:
 
 
 def test_a_person_switches_the_second_step_on_uses_it_and_changes_the_password(
-    site: Site, carol: str, browser: Browser, photograph: Callable[[Page, str], None]
+    carol: str, context_of: Callable[..., BrowserContext], photograph: Callable[[Page, str], None]
 ) -> None:
-    context = browser.new_context(base_url=site.url, reduced_motion="reduce")
-    page = context.new_page()
+    page = context_of("", reduced_motion="reduce").new_page()
     page.goto("/sign-in/")
-    _readable_in_every_form(page)
+    check_readable(page)
     photograph(page, "sign-in")
     page.click("a:has-text('Forgot your password?')")
-    _readable_in_every_form(page)
+    check_readable(page)
     photograph(page, "password-forgotten")
     sign_in(page, carol)
     page.click("summary[aria-label^='Account of']")
     page.click("a:has-text('Second step at sign-in')")
-    _readable_in_every_form(page)
+    check_readable(page)
     photograph(page, "second-step")
     page.click("a:has-text('Switch on')")
     expect(page.locator("h1")).to_have_text("Is it you?")
-    _readable_in_every_form(page)
+    check_readable(page)
     photograph(page, "confirm")
     page.fill("input[name=password]", carol)
     page.click("button:has-text('Go on')")
     expect(page.locator("img.totp-code")).to_be_visible()
-    assert page.locator("img.totp-code").evaluate("image => image.naturalWidth") > 0
-    _readable_in_every_form(page)
+    page.wait_for_function("document.querySelector('img.totp-code').naturalWidth > 0")
+    check_readable(page)
     photograph(page, "second-step-on")
     secret = page.locator("#totp-secret").input_value()
     page.fill("input[name=code]", totp.format_hotp_value(totp.hotp_value(secret, int(time.time()) // 30)))
     page.click("button:has-text('Switch on')")
     expect(page.locator(".recovery-codes li")).to_have_count(10)
-    _readable_in_every_form(page)
+    check_readable(page)
     photograph(page, "recovery-codes")
     recovery = page.locator(".recovery-codes code").first.inner_text()
 
@@ -83,7 +82,7 @@ def test_a_person_switches_the_second_step_on_uses_it_and_changes_the_password(
     expect(page.locator("input[name=password]")).to_be_visible()
     sign_in(page, carol)
     expect(page.locator("h1")).to_have_text("Second step")
-    _readable_in_every_form(page)
+    check_readable(page)
     photograph(page, "code")
     page.fill("input[name=code]", "000000")
     page.click("button:has-text('Sign in')")
@@ -93,7 +92,7 @@ def test_a_person_switches_the_second_step_on_uses_it_and_changes_the_password(
     expect(page.locator("h1").first).to_be_visible()
 
     page.goto("/account/password/")
-    _readable_in_every_form(page)
+    check_readable(page)
     photograph(page, "password")
     new = secrets.token_urlsafe(16)
     page.fill("input[name=oldpassword]", carol)
@@ -103,7 +102,6 @@ def test_a_person_switches_the_second_step_on_uses_it_and_changes_the_password(
     page.click("button:has-text('Change the password')")
     expect(page.locator("#toasts")).to_contain_text("The new password is set")
     photograph(page, "password-changed")
-    context.close()
 
 
 def test_flow_records_are_reached_from_the_files_page_and_readable(
@@ -114,7 +112,7 @@ def test_flow_records_are_reached_from_the_files_page_and_readable(
     engineer.wait_for_url(f"**{FLOWS}")
     expect(engineer.locator("h2:has-text('How it was read')")).to_be_visible()
     expect(engineer.locator("tbody tr")).to_have_count(200)
-    _readable_in_every_form(engineer)
+    check_readable(engineer)
     photograph(engineer, "flow-records")
     address = engineer.locator("tbody tr").first.locator("td").nth(3).inner_text().rpartition(":")[0]
     engineer.fill("#who", address)

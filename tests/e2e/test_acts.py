@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
+from tests.e2e.conftest import until
 from tests.e2e.test_desk import open_sample
-from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -31,21 +30,16 @@ def hold_first(page: Page, address: str) -> list[Route]:
 
 
 def wait_for(page: Page, held: list[Any]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not held:
-        assert time.monotonic() < deadline, "the request was never sent"
-        page.wait_for_timeout(20)  # the browser's events are handled meanwhile
+    until(page, lambda: held, "the request was never sent")
 
 
 def take_all_back(page: Page) -> None:
     """Other tests find the sample as it was."""
     words = page.locator(".human-word")
-    deadline = time.monotonic() + PATIENCE_S
     while said := words.all_inner_texts():
         words.first.get_by_role("button", name="take back").click()
-        while words.all_inner_texts() == said:  # an earlier word may stand again
-            assert time.monotonic() < deadline, f"not taken back: {said}"
-            page.wait_for_timeout(20)
+        # an earlier word may stand again
+        until(page, lambda said=said: words.all_inner_texts() != said, f"not taken back: {said}")
 
 
 def test_acts_that_follow_each_other_faster_than_the_answers_are_all_shown(engineer: Page, samples_ready: None) -> None:

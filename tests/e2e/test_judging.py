@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from tests.e2e.conftest import SIZES
+from tests.e2e.conftest import SIZES, until
 from tests.e2e.test_acts import take_all_back
 from tests.e2e.test_desk import open_sample
-from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -28,6 +26,11 @@ _HOURS = "stamp => -new Date(stamp).getTimezoneOffset() / 60"
 def state(page: Page) -> Any:
     """Which folds are open, and what has the focus."""
     return page.evaluate(_STATE)
+
+
+def expect_state(page: Page, wanted: Any, part: str = "") -> None:
+    """The words of an answer are there a moment before folds and focus are as they were."""
+    until(page, lambda: (state(page)[part] if part else state(page)) == wanted, lambda: f"{state(page)}, not {wanted}")
 
 
 def acted(page: Page, key: str, words: str) -> None:
@@ -49,7 +52,7 @@ def test_no_act_opens_or_closes_a_fold_or_takes_the_focus(engineer: Page, sample
     acts = (*judged, ("a", "Assigned"), ("u", "Undone"))
     for key, words in acts:
         acted(page, key, words)
-        assert state(page) == before, key
+        expect_state(page, before)
     take_all_back(page)
 
 
@@ -74,7 +77,7 @@ def test_a_click_keeps_the_focus_on_its_button(engineer: Page, samples_ready: No
     page.get_by_test_id("confirm-category").click()
     expect(page.locator("#toasts")).to_contain_text("Confirmed the category")
     expect(page.get_by_test_id("confirm-category")).to_be_focused()
-    assert state(page)["open"] == before
+    expect_state(page, before, "open")
     take_all_back(page)
 
 
@@ -87,7 +90,7 @@ def test_an_answered_form_closes_and_gives_the_focus_to_what_opens_it(engineer: 
     more.get_by_role("button", name="Snooze").click()
     expect(page.locator("#toasts")).to_contain_text("snoozed")
     expect(more.locator("summary")).to_be_focused()
-    assert state(page)["open"] == before
+    expect_state(page, before, "open")
     acted(page, "u", "Undone")
 
 
@@ -121,9 +124,8 @@ def test_a_category_is_found_by_typing(engineer: Page, samples_ready: None) -> N
     page.keyboard.type("cable")
     options = listbox.get_by_role("option")
     expect(options.first).to_have_attribute("aria-selected", "true")
-    assert 0 < options.count() < whole
-    active = field.get_attribute("aria-activedescendant")
-    assert active == options.first.get_attribute("id")
+    until(page, lambda: 0 < options.count() < whole)
+    expect(field).to_have_attribute("aria-activedescendant", options.first.get_attribute("id") or "")
     chosen = options.first.locator("span").inner_text()
     page.keyboard.press("Enter")
     expect(listbox).to_be_hidden()
@@ -168,10 +170,11 @@ def test_what_opens_over_the_page_stays_inside_the_window(
             expect(body).to_be_visible()
             if (field := body.get_by_role("combobox")).count():
                 field.first.focus()
-            deadline = time.monotonic() + PATIENCE_S
-            while not is_inside(body, page):  # it is placed after it was laid out
-                assert time.monotonic() < deadline, f"{body.bounding_box()}: {body.inner_text()}"
-                page.wait_for_timeout(20)
+            until(  # it is placed after it was laid out
+                page,
+                lambda body=body: is_inside(body, page),
+                lambda body=body: f"{body.bounding_box()}: {body.inner_text()}",
+            )
             page.keyboard.press("Escape")
             page.keyboard.press("Escape")
             fold.evaluate("fold => { fold.open = false; }")

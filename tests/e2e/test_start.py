@@ -12,6 +12,7 @@ import pytest
 from scripts import run
 from scripts.services import free_port, spawn, stop, wait_until
 from tests.patience import PATIENCE_S, WORK_S, wait_for
+from tests.processes import is_alive
 
 pytestmark = [
     pytest.mark.broker,
@@ -42,41 +43,44 @@ class Start:
 
     def descendants(self) -> dict[int, str]:
         """Every process below this one, with its command line."""
-        parents, names = {}, {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    stat = (entry / "stat").read_text()
-                    names[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
-                except OSError:
-                    continue
-                parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-        below = {self.process.pid}
-        while True:
-            more = {pid for pid, parent in parents.items() if parent in below} - below
-            if not more:
-                return {pid: names[pid] for pid in below - {self.process.pid}}
+        found, below = processes(), {self.process.pid}
+        while more := {pid for pid, (parent, _) in found.items() if parent in below} - below:
             below |= more
+        return {pid: found[pid][1] for pid in below - {self.process.pid}}
 
-    def has_another(self, part: str, than: int | None = None) -> bool:
-        """Whether a process of this part runs, another one ``than`` the given."""
-        return any(part in name and pid != than for pid, name in self.descendants().items())
+    def child(self, part: str, but: int = 0) -> int:
+        """Wait for the supervisor's own process of this part, another one than ``but``; returns its number.
+
+        A new process bears the supervisor's command line until it has started its program.
+        """
+        found: list[int] = []
+
+        def is_there() -> bool:
+            found[:] = [
+                pid
+                for pid, (parent, name) in processes().items()
+                if parent == self.process.pid and part in name and pid != but
+            ]
+            return bool(found)
+
+        wait_for(is_there, lambda: f"{part} was not started: {self.log.read_text()}")
+        return found[0]
 
 
-def alive(pids: dict[int, str]) -> dict[int, str]:
-    def is_alive(pid: int) -> bool:
+def processes() -> dict[int, tuple[int, str]]:
+    """Each process's parent and command line."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
-            return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-        except OSError:
-            return False
+            parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            found[int(entry.name)] = int(parent), (entry / "cmdline").read_text().replace("\0", " ")
+        except OSError:  # it has ended meanwhile
+            continue
+    return found
 
-    return {pid: name for pid, name in pids.items() if is_alive(pid)}
 
-
-def wait_until_gone(pids: dict[int, str], timeout_s: float = PATIENCE_S) -> dict[int, str]:
-    with contextlib.suppress(AssertionError):
-        wait_for(lambda: not alive(pids), within_s=timeout_s)
-    return alive(pids)
+def wait_until_gone(pids: dict[int, str]) -> None:
+    wait_for(lambda: not any(map(is_alive, pids)), lambda: {pid: name for pid, name in pids.items() if is_alive(pid)})
 
 
 @pytest.fixture(scope="module")
@@ -87,19 +91,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_dies_is_started_again_and_ctrl_c_ends_every_process(folder: Path) -> None:
     start = Start(folder)
     try:
-        for part in ("valkey-server", "granian", "celery"):
-            # A new process bears the supervisor's command line until it has started its program.
-            wait_for(lambda part=part: start.has_another(part), f"{part} was not started")
+        first = {part: start.child(part) for part in ("valkey-server", "granian", "celery")}
         for times, part in enumerate(("granian", "celery"), 1):
-            first = min(pid for pid, name in start.descendants().items() if part in name)
-            os.killpg(first, signal.SIGKILL)
+            os.killpg(first[part], signal.SIGKILL)
             wait_for(lambda n=times: start.log.read_text().count("starting it again") >= n, start.log.read_text)
-            wait_for(lambda first=first, part=part: start.has_another(part, first), start.log.read_text)
+            start.child(part, but=first[part])
         wait_for(lambda: run.answers(start.port, "127.0.0.1"), start.log.read_text)
         below = start.descendants()
         start.process.send_signal(signal.SIGINT)
         assert start.process.wait(PATIENCE_S) == 0
-        assert wait_until_gone(below) == {}
+        wait_until_gone(below)
         assert start.log.read_text().endswith("Faultline has stopped.\n")
     finally:
         stop(start.process, grace_s=30)
@@ -120,6 +121,6 @@ def test_a_second_start_keeps_the_data_has_less_to_do_and_dies_whole_with_its_su
         below = start.descendants()
         start.process.kill()
         start.process.wait()
-        assert wait_until_gone(below) == {}
+        wait_until_gone(below)
     finally:
         stop(start.process, grace_s=30)

@@ -18,6 +18,7 @@ from ingest.isolation.client import Keeper
 from tests.archives import tar_of
 from tests.ingest.conftest import LOG
 from tests.patience import wait_for
+from tests.processes import is_alive
 
 PLENTY = Limits(memory_bytes=1 << 30, silence_s=60, wall_s=120)
 
@@ -108,7 +109,7 @@ def test_readers_end_with_their_worker(keeper: Keeper) -> None:
     pid = ask(other, "pid")
     assert other._control is not None
     other._control.close()  # as when the worker is killed
-    wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the reader still runs")
+    wait_for(lambda: not is_alive(pid), "the reader still runs")
     other.stop()
 
 

@@ -11,6 +11,7 @@ import pytest
 from scripts import check
 from scripts.services import ROOT
 from tests.patience import PATIENCE_S, wait_for
+from tests.processes import is_alive
 
 
 def test_the_costliest_tests_are_printed() -> None:
@@ -19,22 +20,21 @@ def test_the_costliest_tests_are_printed() -> None:
 
 def test_a_stage_that_is_not_there_is_reported_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main(["rain"]) == 2
-    assert "tests of ingest on PostgreSQL, openapi" in capsys.readouterr().err
+    assert "tests on PostgreSQL, openapi" in capsys.readouterr().err
 
 
 def test_every_test_belongs_to_a_stage_and_none_to_two() -> None:
     """PostgreSQL repeats what touches the database."""
     argv = [stage.argv for stage in check.STAGES if stage.name.startswith("tests") and "PostgreSQL" not in stage.name]
     chosen = [[part for part in one[len(check.PYTEST) :] if not part.startswith("--output")] for one in argv]
-    slow = ["tests/e2e", "tests/ingest", "tests/triage/test_webhooks.py"]
     assert chosen == [
-        [*slow, "-m", "e2e or broker"],
+        ["tests/e2e", "-m", "e2e"],
+        ["tests", "--ignore=tests/diagnosis", "--ignore=tests/fuzz", "-m", "not e2e"],
         ["tests/diagnosis", "tests/fuzz", "exams", "measure"],
-        ["tests", "--ignore=tests/diagnosis", "--ignore=tests/fuzz", "-m", "not e2e and not broker"],
     ]
-    marked = ["grep", "-rlE", r"pytest\.mark\.(e2e|broker)", "--include=*.py", "tests", "exams", "measure"]
+    marked = ["grep", "-rlE", r"pytest\.mark\.e2e", "--include=*.py", "tests", "exams", "measure"]
     found = subprocess.run(marked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    assert [path for path in found if not path.startswith((*slow, "tests/conftest.py", "tests/scripts"))] == []
+    assert [path for path in found if not path.startswith(("tests/e2e/", "tests/conftest.py", "tests/scripts"))] == []
 
 
 def _staged(monkeypatch: pytest.MonkeyPatch, *scripts: str) -> None:
@@ -86,4 +86,4 @@ def test_what_runs_is_ended_with_the_checks(tmp_path: Path) -> None:
     wait_for(lambda: told.exists() and told.read_text(), "the stage never began")
     checks.terminate()
     assert checks.wait(PATIENCE_S) != 0, "it waited for the stage"
-    wait_for(lambda: not Path(f"/proc/{told.read_text()}").exists(), "the stage runs on")
+    wait_for(lambda: not is_alive(int(told.read_text())), "the stage runs on")

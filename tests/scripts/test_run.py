@@ -10,7 +10,8 @@ import pytest
 
 from scripts import run
 from scripts.services import ROOT, ServiceError, free_port, wait_until
-from tests.patience import PATIENCE_S, wait_for
+from tests.patience import PATIENCE_S, WORK_S, wait_for
+from tests.processes import is_alive
 
 
 def start(tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -108,8 +109,8 @@ def test_large_logs_are_put_aside_at_a_start(tmp_path: Path) -> None:
 def test_a_killed_child_takes_its_own_children_with_it_before_it_is_started_again(tmp_path: Path) -> None:
     told = tmp_path / "pids"
     code = (
-        "import os, subprocess, sys, time; forked = subprocess.Popen(['sleep', '60']); "
-        f"open({str(told)!r}, 'a').write(f'{{forked.pid}}\\n'); time.sleep(60)"
+        f"import os, subprocess, sys, time; forked = subprocess.Popen(['sleep', '{WORK_S}']); "
+        f"open({str(told)!r}, 'a').write(f'{{forked.pid}}\\n'); time.sleep({WORK_S})"
     )
     child = run.Child("The child", [sys.executable, "-c", code], tmp_path / "child.log", dict(os.environ))
     first = child.start()
@@ -119,7 +120,7 @@ def test_a_killed_child_takes_its_own_children_with_it_before_it_is_started_agai
         first.kill()
         first.wait()
         child.restart_if_dead()
-        assert not Path(f"/proc/{forked}").exists() or "Z" in Path(f"/proc/{forked}/stat").read_text().split()[2]
+        wait_for(lambda: not is_alive(forked), "the child's own child lives on")
         assert child.process is not first
     finally:
         child.stop()

@@ -6,23 +6,17 @@ from pathlib import Path
 import pytest
 
 from scripts.services import ROOT, ServiceError, free_port, spawn, start_valkey, stop, valkey_url, wait_until
-from tests.patience import PATIENCE_S, wait_for
+from tests.patience import PATIENCE_S, WORK_S, wait_for
+from tests.processes import is_alive
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's parent-death signal is Linux's own")
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
 
 
 @linux
 def test_a_child_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
     program = (
         "import time; from pathlib import Path; from scripts.services import start_valkey; "
-        f"v = start_valkey(Path({str(tmp_path)!r})); print(v.process.pid, flush=True); time.sleep(60)"
+        f"v = start_valkey(Path({str(tmp_path)!r})); print(v.process.pid, flush=True); time.sleep({WORK_S})"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert parent.stdout
@@ -68,7 +62,7 @@ def test_stopping_ends_children_of_the_child_that_ignore_the_polite_signal(tmp_p
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "pid = os.fork()\n"
         "if pid: print(pid, flush=True)\n"
-        "time.sleep(60)\n"
+        f"time.sleep({WORK_S})\n"
     )
     process = spawn([sys.executable, "-c", program], log=log)
     wait_for(lambda: log.read_text().strip().isdigit(), "the number of the grandchild")

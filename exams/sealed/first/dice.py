@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -27,27 +28,57 @@ _USERS = ("mkowal", "tanakay", "l.fournier", "svc-train", "rpatel7", "u104822", 
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
+class Stamp(dict[str, Any]):
+    """The clock of a machine in every spelling that texts ask for, each made when the first text asks for it;
+    ``since``: seconds since the job's start."""
+
+    def __init__(self, at: float, zone: float, since: float) -> None:
+        super().__init__()
+        self.at, self.since = at, since
+        self.local, self.utc = datetime.fromtimestamp(at + zone * 3600, UTC), datetime.fromtimestamp(at, UTC)
+        sign, minutes = ("-" if zone < 0 else "+"), int(abs(zone) * 60)
+        self.offset = f"{sign}{minutes // 60:02d}:{minutes % 60:02d}"
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = _SPELLINGS[name](self)
+        return self[name]
+
+
+_SPELLINGS: dict[str, Callable[[Stamp], Any]] = {
+    "Y": lambda s: s.local.year,
+    "m": lambda s: f"{s.local.month:02d}",
+    "D": lambda s: f"{s.local.day:02d}",
+    "H": lambda s: f"{s.local.hour:02d}",
+    "M": lambda s: f"{s.local.minute:02d}",
+    "S": lambda s: f"{s.local.second:02d}",
+    "ms": lambda s: f"{s.local.microsecond // 1000:03d}",
+    "us": lambda s: f"{s.local.microsecond:06d}",
+    "mon": lambda s: _MONTHS[s.local.month - 1],
+    "yy": lambda s: f"{s.local.year % 100:02d}",
+    "day": lambda s: f"{s.local.day:2d}",
+    "wday": lambda s: f"{s.local:%a}",
+    "hms": lambda s: f"{s.local:%H:%M:%S}",
+    "mmdd": lambda s: f"{s.local:%m%d}",
+    "iso": lambda s: f"{s.local:%Y-%m-%dT%H:%M:%S}",
+    "ymd": lambda s: f"{s.local:%Y-%m-%d}",
+    "zulu": lambda s: f"{s.utc:%Y-%m-%dT%H:%M:%S}",
+    "uus": lambda s: f"{s.utc.microsecond:06d}",
+    "offset": lambda s: s.offset,
+    "zone": lambda s: s.offset.replace(":", ""),
+    "epoch": lambda s: int(s.at),
+    "ns": lambda s: f"{s.at * 1e9:.0f}",
+    "up": lambda s: str(timedelta(days=int(s.since // 86400), seconds=int(s.since % 86400))),
+    "upms": lambda s: f"{int(s.since * 1000) % 1000:03d}",
+    "since": lambda s: f"{s.since:.3f}",
+}
+#: The fields that a :class:`Stamp` knows.
+CLOCK = frozenset(_SPELLINGS)
+
+
 @lru_cache(maxsize=64)
-def stamp(at: float, zone: float, since: float) -> dict[str, Any]:
-    """The clock of a machine in every spelling that texts ask for; ``since``: seconds since the job's start."""
-    local = datetime.fromtimestamp(at + zone * 3600, UTC)
-    utc = datetime.fromtimestamp(at, UTC)
-    sign, minutes = ("-" if zone < 0 else "+"), int(abs(zone) * 60)
-    offset = f"{sign}{minutes // 60:02d}:{minutes % 60:02d}"
-    up = str(timedelta(days=int(since // 86400), seconds=int(since % 86400)))
-    return {
-        "Y": local.year, "m": f"{local.month:02d}", "D": f"{local.day:02d}", "H": f"{local.hour:02d}",
-        "M": f"{local.minute:02d}", "S": f"{local.second:02d}", "ms": f"{local.microsecond // 1000:03d}",
-        "us": f"{local.microsecond:06d}", "mon": _MONTHS[local.month - 1], "yy": f"{local.year % 100:02d}",
-        "day": f"{local.day:2d}", "wday": f"{local:%a}", "hms": f"{local:%H:%M:%S}", "mmdd": f"{local:%m%d}",
-        "iso": f"{local:%Y-%m-%dT%H:%M:%S}", "ymd": f"{local:%Y-%m-%d}", "zulu": f"{utc:%Y-%m-%dT%H:%M:%S}",
-        "uus": f"{utc.microsecond:06d}", "offset": offset, "zone": offset.replace(":", ""), "epoch": int(at),
-        "ns": f"{at * 1e9:.0f}", "up": up, "upms": f"{int(since * 1000) % 1000:03d}", "since": f"{since:.3f}",
-    }  # fmt: skip
-
-
-#: The fields that :func:`stamp` knows.
-CLOCK = frozenset(stamp(0.0, 0.0, 0.0))
+def stamp(at: float, zone: float, since: float) -> Stamp:
+    """One stamp serves all texts of a moment."""
+    return Stamp(at, zone, since)
 
 
 @dataclass

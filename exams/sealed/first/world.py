@@ -62,14 +62,12 @@ class World:
 
     def fill(self, text: str, told: Mapping[str, Any], at: float, node: int | None) -> str:
         """Texts with their facts; what is no fact stays."""
-        clock: dict[str, Any] = {}
+        skew = self.dice.skew.get(-1 if node is None else node, 0.0)
 
         def field(match: re.Match[str]) -> str:
             name = match[1]
             if name in CLOCK:
-                skew = self.dice.skew.get(-1 if node is None else node, 0.0)
-                clock.update(clock or stamp(self.dice.t0 + at + skew, self.dice.zone, at))
-                return str(clock[name])
+                return str(stamp(self.dice.t0 + at + skew, self.dice.zone, at)[name])
             try:
                 return str(told[name])
             except KeyError:
