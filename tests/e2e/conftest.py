@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -59,18 +60,23 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     try:
         wait_until(lambda: "Ctrl-C ends it" in log.read_text(), process, what="make run", log=log, timeout_s=WORK_S)
         people = dict(re.findall(r"Sign in as (\w+) with password (\S+)", log.read_text()))
-        people["admin"] = _admin(env)
+        people |= _administrators(env, "admin", "carol")
         yield Site(f"http://localhost:{port}", people, folder / "data")
     finally:
         stop(process, grace_s=30)
 
 
-def _admin(env: dict[str, str]) -> str:
-    """Create an administrator on the command line; returns the password."""
-    password = secrets.token_urlsafe(16)
-    command = [sys.executable, "manage.py", "createsuperuser", "--noinput", "--username=admin", "--email=a@example.com"]
-    subprocess.run(command, cwd=ROOT, env={**env, "DJANGO_SUPERUSER_PASSWORD": password}, check=True)
-    return password
+def _administrators(env: dict[str, str], *names: str) -> dict[str, str]:
+    """Create administrators on the command line, all by one start of Django; returns their passwords."""
+    people = {name: secrets.token_urlsafe(16) for name in names}
+    program = (
+        "import json, os\n"
+        "for name, password in json.loads(os.environ['PEOPLE']).items():\n"
+        "    User.objects.create_superuser(name, f'{name}@example.com', password)\n"
+    )
+    argv = [sys.executable, "manage.py", "shell", "--command", program]
+    subprocess.run(argv, cwd=ROOT, env={**env, "PEOPLE": json.dumps(people)}, check=True)
+    return people
 
 
 def new_context(site: Site, browser: Browser, **options: Any) -> BrowserContext:
