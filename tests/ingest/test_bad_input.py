@@ -108,7 +108,9 @@ def test_an_archive_in_an_archive_is_opened_and_its_members_stand_below_its_name
 
 
 @pytest.mark.parametrize(
-    "data", [LOG.decode().encode("utf-16"), LOG + b"\0" * 5000 + LOG, b"x" * (20 << 20) + b"\n" + LOG]
+    "data",
+    [LOG.decode().encode("utf-16"), LOG + b"\0" * 5000 + LOG, b"x" * (20 << 20) + b"\n" + LOG],
+    ids=["two bytes a letter", "zeros", "a line of 20 MiB"],
 )
 def test_odd_text_is_read_and_its_bytes_stay_as_they_were(job: Job, data: bytes) -> None:
     send(job, "odd.log", data)
