@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -135,6 +136,13 @@ class _Listener(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.told.append(record.getMessage())
+
+
+@pytest.fixture
+def same_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the limits of requests a minute no minute ends during the test."""
+    now = time.time()
+    monkeypatch.setattr("ingest.api.base.time", SimpleNamespace(time=lambda: now))
 
 
 @pytest.fixture(scope="session")

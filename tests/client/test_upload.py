@@ -251,6 +251,7 @@ def test_the_token_comes_from_a_file_and_never_reaches_what_is_printed(
     assert token not in out.out + out.err
 
 
+@pytest.mark.usefixtures("same_minute")
 def test_a_busy_site_is_asked_again_when_it_says(logs: Path, settings: Any, monkeypatch: Any, capsys: Any) -> None:
     settings.UPLOADS_PER_MINUTE = 1
     waits: list[float] = []

@@ -225,6 +225,7 @@ def test_a_parameter_that_would_be_passed_over_is_refused(api: Any, address: str
     assert said in answer.json()["detail"]
 
 
+@pytest.mark.usefixtures("same_minute")
 def test_too_many_requests_are_told_when_to_come_back(api: Any, settings: Any) -> None:
     settings.API_PER_MINUTE = 2
     answers = [api.get("/api/v1/jobs/") for _ in range(3)]

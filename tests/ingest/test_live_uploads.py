@@ -98,6 +98,7 @@ def test_a_file_whose_sender_is_missing_ends_where_it_stands(api: Any, job: Any)
     assert Artifact.objects.get().blob_id == sha(LOG[:5000])
 
 
+@pytest.mark.usefixtures("same_minute")
 def test_pieces_of_growing_files_do_not_use_up_the_limit_of_uploads(api: Any, job: Any, settings: Any) -> None:
     settings.UPLOADS_PER_MINUTE = 1
     url = begin(api, job)["Location"]
