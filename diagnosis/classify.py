@@ -1,4 +1,4 @@
-"""Classifies root events: a category with a calibrated confidence, a runner-up, or "inconclusive".
+"""Classifies root events: a category with a calibrated confidence, and a runner-up.
 
 Rules vote first: each root event gives its category the weight of its rule's strength times its own suspicion. Votes
 of one category join as independent hints (noisy or), so that ten lines of one kind do not outvote one fallen GPU.
@@ -60,11 +60,6 @@ class Classification:
     runner_up_confidence: float = 0.0
     also: tuple[Category, ...] = ()
     reasons: tuple[str, ...] = ()
-
-    @property
-    def is_inconclusive(self) -> bool:
-        """Whether a human should not rely on it."""
-        return self.confidence < AT.conclusive or self.category.id == UNKNOWN
 
 
 def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Model | None = None) -> Classification:

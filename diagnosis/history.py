@@ -73,17 +73,6 @@ class History:
         """With ``job``, replacing an entry of the same id."""
         return History((*(j for j in self.jobs if j.job_id != job.job_id), job))
 
-    def remove(self, job_id: str) -> History:
-        """Without the job of that id."""
-        return History(tuple(j for j in self.jobs if j.job_id != job_id))
-
-    def families(self) -> dict[str, int]:
-        """Jobs by family."""
-        found: dict[str, int] = {}
-        for job in self.jobs:
-            found[job.family] = found.get(job.family, 0) + 1
-        return dict(sorted(found.items()))
-
     @property
     def digest(self) -> str:
         """SHA-256 over the content, independent of the order of the jobs."""
