@@ -52,7 +52,7 @@ def unlisted(file: Any, archive: zipfile.ZipFile) -> int:
 
 
 def _headers_between(file: Any, at: int, end: int) -> int:
-    """Local headers from ``at`` to ``end``; a data descriptor of up to 24 bytes may stand there. Looks at 1 MiB."""
+    """Local headers from ``at`` to ``end``; a data descriptor of up to 24 bytes may be there. Reads 1 MiB."""
     if end - at < 30:
         return 0
     file.seek(at)

@@ -1,4 +1,4 @@
-"""``Parsed`` on disk: ``parsed.json`` beside its Parquet files, one directory an artifact."""
+"""``Parsed`` on disk: ``parsed.json`` and its Parquet files, one directory an artifact."""
 
 from __future__ import annotations
 

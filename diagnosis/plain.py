@@ -45,8 +45,8 @@ def text(value: str) -> str:
 
 
 def visible(value: str) -> str:
-    """``value`` in which no character acts on a terminal, a page or the direction of reading: ESC becomes its picture
-    ``\u241b``, U+202E becomes ``[U+202E]``. Tabs and the ends of lines stay. Doing it twice changes nothing. O(length).
+    """``value`` in which no character acts on a terminal, a page or the direction of reading: ESC becomes its symbol
+    ``\u241b``, U+202E becomes ``[U+202E]``. Tabs and line ends stay. A second call changes nothing. O(length).
     """
     value = value.translate(_PICTURES)
     return value if value.isascii() else _NAMED.sub(_name, value)

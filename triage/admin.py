@@ -58,7 +58,7 @@ class JobAdmin(Base):
     raw_id_fields = ("created_by",)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """The counts of the job's own page instead of every row. Refuses whatever that page refuses."""
+        """The counts of the job's own page instead of every row. Refuses everything that that page refuses."""
         told, sums, refused = [], Counter[str](), []
         for job in objs:
             losses = losses_of(job)

@@ -1,4 +1,4 @@
-"""Sign-in with OpenID Connect. Loaded only if settings name a provider; allauth speaks the protocol."""
+"""Sign-in with OpenID Connect. Loaded only if settings name a provider; allauth implements the protocol."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def run(asked: argparse.Namespace, connect: Callable[[], Site], say: Words) -> i
     copier.start()
     sender.start()
     code = child.wait()
-    ended.wait(5.0)  # a grandchild may keep the pipe open for ever
+    ended.wait(5.0)  # a grandchild may keep the pipe open without end
     codes.append(code)
     stop.set()
     sender.join(min(_END_S, asked.retry_for))

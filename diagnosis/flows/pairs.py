@@ -131,7 +131,7 @@ def _never_back(flows: Flows, pair: Ints, a: Ints, b: Ints, count: int) -> Bools
 
 
 def _beside(sizes: Sizes) -> Bools:
-    """Pairs with gradients beside an exchange that happens many times a step (context parallelism, activations)."""
+    """Pairs with gradients and with another exchange many times a step (context parallelism, activations)."""
     return np.asarray((sizes.often == 1) & (sizes.kinds >= 3) & (sizes.rarer >= 0.2))
 
 

@@ -31,7 +31,7 @@ _HEXADECIMAL = r"(?-u:\b(?:0[xX]?[0-9a-fA-F]+|[a-fA-F]+0[a-fA-F]+0[0-9a-fA-F]*)\
 # UUIDs whose groups are not all hexadecimal by that rule.
 _UUID = r"(?-u:\b[0-9a-fA-F]+(?:-[0-9a-fA-F]+){4}\b)"
 
-# Contexts in which a number is part of the message. ``@`` stands for the number, ``#`` for any other number.
+# Contexts in which a number is part of the message. ``@`` is the number, ``#`` any other number.
 _CODE_CONTEXTS = (
     r"\bS?Xid\b[^:\n]{0,40}?\([^)\n]{0,60}\):? *@",
     r"\bS?Xid(?: error| code)?s?[ :=#-]{1,3}@",

@@ -1,7 +1,7 @@
 """Patterns in the form that ASCII text needs.
 
-``\\w``, ``\\b`` and ``[^…]`` speak of all of Unicode, and compiling that costs more than using it on a few
-hundred lines. Of ASCII text the form made here finds exactly the same, and compiles in about a tenth of the time.
+``\\w``, ``\\b`` and ``[^…]`` cover all of Unicode, and compiling that costs more than matching a few hundred lines.
+In ASCII text the form made here matches exactly the same, and compiles in about a tenth of the time.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[s
     home = _home(lead, ranked, places)
     is_narrow = stats.minority(len(home), total)
     if not is_narrow and len(home) > 1 and lead["signature"] is None and has_wide_echo(catalogue.events, len(home)):
-        # an unknown error of many nodes beside a known consequence of as many is one more consequence
+        # an unknown error of many nodes is a consequence if as many nodes print a known consequence
         return Roots(weights=by_event, named=named)
     members = [lead["event"]]
     for row in ranked[1:]:

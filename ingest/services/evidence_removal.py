@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 #: bytes that were stored again just now may be about to be used
 _JUST_PUT = timedelta(hours=1)
 _AT_ONCE = 500
-#: stands for the key of column files if there are none: the bytes still have to be deleted
+#: replaces the key of column files if there are none: the bytes still have to be deleted
 _REMOVING = "removing"
 
 

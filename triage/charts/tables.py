@@ -34,7 +34,7 @@ def steps_table(job: dict[str, Any], clock: Any) -> Table:
 
 
 def pairs_table(job: dict[str, Any]) -> Table:
-    """Who sends to whom, for what, in how many records; most first."""
+    """Sender, receiver, purpose and number of records of each pair; most first."""
     pairs = sorted(job.get("pairs") or [], key=lambda pair: -pair.get("records", 0))
     rows = [(str(p["a"]), str(p["b"]), str(p["type"]), f"{p.get('records', 0):,}") for p in pairs[:MAX_ROWS]]
     return Table(("Member", "Member", "For", "Records"), rows, len(pairs) - len(rows))

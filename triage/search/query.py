@@ -68,7 +68,7 @@ class Query:
         return f"Incidents {', '.join(map(_phrase, self.terms))}." if self.terms else "All incidents."
 
     def values(self, key: str) -> frozenset[str]:
-        """The requested (not excluded) values of ``key``, whatever the other terms are."""
+        """The requested (not excluded) values of ``key``, independent of the other terms."""
         return frozenset(
             value
             for term in self.terms

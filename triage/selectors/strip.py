@@ -1,6 +1,6 @@
 """The causal strip: the chain of findings on one time axis, from a report's ``conclusion``.
 
-Pure: no query, no clock, no address. The constants below bound everything, whatever a report contains.
+Pure: no query, no clock, no address. The constants below limit the size for every report.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Pace:
     begun: float = field(init=False)
     _window: float = field(init=False)
     _came: int = field(init=False, default=0)
-    #: the pending receive. It is not cancelled before the answer is sent: the connection might stay open for ever
+    #: the pending receive. It is not cancelled before the answer is sent: the connection might never end
     pending: asyncio.Future[Any] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:

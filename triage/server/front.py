@@ -41,7 +41,7 @@ SMALL_S = 30.0
 #: bytes of a large body stay in memory up to this size or time, then they are written
 _HELD_BYTES, _HELD_S = 256 << 10, 1.0
 _TELL_EVERY_S = 20.0
-#: a client that takes no piece within this time is gone
+#: a client that takes no piece within this time counts as lost
 _UNREAD_S = 120.0
 #: a refused sender gets the reason only if the server reads on: up to so many bytes, so many seconds
 _LINGER_KNOWN, _LINGER_UNKNOWN = (256 << 20, 30.0), (1 << 20, 2.0)

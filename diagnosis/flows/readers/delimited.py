@@ -99,7 +99,7 @@ def is_aws_custom(head: bytes) -> bool:
 
 
 def find_header(head: bytes) -> Header | None:
-    """The header line among the first twenty lines of ``head``, or None. Never raises, whatever the bytes."""
+    """The header line among the first twenty lines of ``head``, or None. Never raises, for any bytes."""
     if b"\0" in head[:4096]:
         return None
     at = 0

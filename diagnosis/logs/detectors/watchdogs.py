@@ -1,4 +1,4 @@
-"""Ranks that the state of collective watchdogs makes suspicious."""
+"""Ranks with a suspicious state in the messages of collective watchdogs."""
 
 from __future__ import annotations
 

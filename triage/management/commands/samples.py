@@ -15,7 +15,7 @@ from triage.environment import env_bool
 from triage.services.demonstration import demonstration_remove, history_load, was_removed
 from triage.services.samples import SAMPLES, has_other_jobs, sample_load, sample_slug
 
-#: diagnosing the healthy ones takes seconds; without a worker nobody should wait for ever
+#: diagnosing the healthy ones takes seconds; without a worker the wait must end
 PATIENCE_S = 120
 
 
