@@ -6,7 +6,20 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView
 
-from triage.views import all_logs, checks, client_download, incident, job_tabs, jobs, logs, queue, running, site, tried
+from triage.views import (
+    all_logs,
+    checks,
+    client_download,
+    incident,
+    job_tabs,
+    jobs,
+    live_log,
+    logs,
+    queue,
+    running,
+    site,
+    tried,
+)
 
 handler400 = site.bad_request
 handler403 = site.forbidden
@@ -61,6 +74,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/<slug:slug>/timeline/<int:attempt>/", jobs.job_timeline, name="job-timeline"),
     path("jobs/<slug:slug>/timeline/<int:attempt>/trace.json.gz", jobs.job_trace, name="job-trace"),
     path("jobs/<slug:slug>/curves/<slug:other>/", jobs.job_curves, name="job-curves"),
+    path("jobs/<slug:slug>/live/<int:attempt>/", live_log.live_log, name="job-live"),
+    path("jobs/<slug:slug>/live/<int:attempt>/lines/", live_log.live_lines, name="job-live-lines"),
     path("jobs/<slug:slug>/search/<int:attempt>/", all_logs.search, name="job-search"),
     path("jobs/<slug:slug>/search/<int:attempt>/step/", all_logs.step, name="job-search-step"),
     path("jobs/" + _LOG.format("logs"), logs.log, name="log"),

@@ -122,6 +122,8 @@ RULES: dict[str, Rule] = {
     "GET /replay/": Rule(ALL),
     "GET /rules/": Rule(ALL),
     "GET /running/": Rule(ALL),
+    "GET /jobs/<slug>/live/<attempt>/": Rule(TEAM),
+    "GET /jobs/<slug>/live/<attempt>/lines/": Rule(TEAM),
     "GET /rules/<pk>/": Rule(ALL, "administer"),
     "GET /rules/new/": Rule(ALL, "administer"),
     "GET /sign-in/": Rule(OPEN),

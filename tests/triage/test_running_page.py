@@ -55,6 +55,15 @@ def test_a_row_leads_to_the_job_and_to_its_incident(client: Any) -> None:
     assert f'href="/incidents/{incident.pk}/"' in page
 
 
+def test_a_job_of_which_no_line_was_read_yet_is_on_the_wall(client: Any) -> None:
+    client.force_login(make_user("ada", "engineer"))
+    attempt = make_attempt(make_job("fresh"))
+    Upload.objects.create(job=attempt.job, attempt=attempt, path="train.log", size_bytes=None)
+    page = client.get("/running/").content.decode()
+    assert ">fresh<" in page
+    assert "not known yet" in page
+
+
 def test_who_may_not_see_a_cluster_sees_none_of_its_running_jobs(client: Any) -> None:
     followed("secret", cluster=(cluster := make_cluster("h100")))
     make_team("others", clusters=[cluster])

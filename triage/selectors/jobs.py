@@ -57,7 +57,9 @@ def jobs_visible_to(user: Any) -> QuerySet[Job]:
 
 
 def job_for(user: Any, slug: str) -> Job | None:
-    """One job, annotated with ``is_working`` and ``is_troubled``: whether its page shows the progress."""
+    """One job, annotated with ``is_working`` and ``is_troubled``, whether its page shows the progress, and with
+    ``is_growing``: whether its log can be followed.
+    """
     runs = Run.objects.filter(job=OuterRef("pk"))
     uploads = Upload.objects.filter(job=OuterRef("pk"))
     files = Artifact.objects.filter(attempt__job=OuterRef("pk"), is_superseded=False)
@@ -69,6 +71,7 @@ def job_for(user: Any, slug: str) -> Job | None:
             is_working=Exists(runs.filter(state__in=_OPEN))
             | Exists(uploads.filter(state__in=(Upload.State.RECEIVING, Upload.State.RECEIVED)))
             | (Q(revision__gt=F("diagnosing_revision")) & Exists(files)),
+            is_growing=Exists(uploads.filter(state=Upload.State.RECEIVING, size_bytes=None)),
             is_troubled=Exists(runs.filter(state=Run.State.FAILED))
             | Exists(uploads.filter(state=Upload.State.REFUSED))
             | Exists(files.exclude(problem=""))

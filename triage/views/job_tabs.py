@@ -111,7 +111,8 @@ CONTEXTS: dict[str, Callable[[HttpRequest, Any, Any], dict[str, Any]]] = {
 def _state(found: Any) -> tuple[str, ...]:
     """The state of the job's own rows, because changes of its evidence write no act."""
     columns = (str(getattr(found, field.attname)) for field in Job._meta.concrete_fields)
-    return (*columns, str(found.cluster), str(found.team), str(found.is_working), str(found.is_troubled))
+    marks = (found.is_working, found.is_troubled, found.is_growing)
+    return (*columns, str(found.cluster), str(found.team), *map(str, marks))
 
 
 def _span(request: HttpRequest) -> tuple[float, float] | None:

@@ -1,0 +1,147 @@
+// The log of a running job. New lines are added at the end. While somebody reads further up, or has paused, they wait
+// behind a button, so that nothing moves. It asks soon while lines arrive, seldom else, never while the page is hidden.
+
+import { one } from "./dom.js";
+
+/** @typedef {[number, number, string]} Line file, level, text */
+/** @typedef {{lines: Line[], files: string[], cursor: string, skipped: number, growing: number, alarm?: string,
+ *   iteration?: number | null}} Answer */
+
+const SOON_MS = 1000;
+const LATE_MS = 10_000;
+/** lines on the page; the oldest go while the page follows */
+const MOST = 5000;
+/** lines that wait; of more only the last are kept */
+const MOST_WAITING = 5000;
+/** so near to the end, the page follows */
+const NEAR_PX = 80;
+
+const head = one("[data-live-log]");
+const body = one("#live-lines");
+const first = one("#live-first");
+
+/** @param {HTMLElement} head @param {HTMLElement} body @param {Answer} answer */
+function follow(head, body, answer) {
+  const more = one("[data-live-more]");
+  const pause = one("[data-live-pause]");
+  const state = one("[data-live-state]");
+  const alarm = one("[data-live-alarm]");
+  const skipped = one("[data-live-skipped]");
+  let cursor = answer.cursor;
+  let wait = SOON_MS;
+  let isPaused = false;
+  let missed = 0;
+  let timer = 0;
+  /** @type {HTMLElement[]} rows that wait */
+  let waiting = [];
+
+  const isAtEnd = () => document.documentElement.scrollHeight - scrollY - innerHeight < NEAR_PX;
+  const follows = () => !isPaused && isAtEnd();
+  /** @type {(line: Line, files: string[]) => HTMLElement} */
+  const rowOf = ([file, level, text], files) => {
+    const row = document.createElement("tr");
+    row.className = `level-${level}`;
+    const who = Object.assign(document.createElement("td"), { className: "who", title: files[file] });
+    who.textContent = files[file].split("/").slice(-2).join("/");
+    const said = Object.assign(document.createElement("td"), { className: "text", textContent: text });
+    row.append(who, said);
+    return row;
+  };
+  const show = () => {
+    body.append(...waiting);
+    waiting = [];
+    while (body.childElementCount > MOST) body.firstElementChild?.remove();
+    scrollTo({ top: document.documentElement.scrollHeight });
+  };
+  const tell = () => {
+    const count = waiting.length.toLocaleString("en");
+    if (more) {
+      more.hidden = !waiting.length;
+      more.textContent = `${count} new line${waiting.length === 1 ? "" : "s"} ↓`;
+    }
+    if (state) state.textContent = isPaused ? "paused" : waiting.length ? "reading further up" : "following";
+    if (pause) {
+      pause.textContent = isPaused ? "Go on" : "Pause";
+      pause.setAttribute("aria-pressed", String(isPaused));
+    }
+    const none = one("[data-live-none]");
+    if (none) none.hidden = Boolean(body.childElementCount || waiting.length);
+    if (skipped) {
+      skipped.hidden = !missed;
+      const bytes = missed.toLocaleString("en");
+      skipped.textContent = `${bytes} bytes were passed over: they came faster than a page can show.`;
+    }
+  };
+  /** @param {Answer} found */
+  const take = (found) => {
+    const stays = follows();
+    cursor = found.cursor;
+    missed += found.skipped;
+    waiting.push(...found.lines.map((line) => rowOf(line, found.files)));
+    waiting = waiting.slice(-MOST_WAITING);
+    if (stays && waiting.length) show();
+    if (alarm && found.alarm !== undefined && alarm.textContent !== found.alarm) {
+      alarm.textContent = found.alarm;
+      alarm.hidden = !found.alarm;
+    }
+    const growing = one("[data-live-growing]");
+    if (growing) growing.textContent = found.growing.toLocaleString("en");
+    const iteration = one("[data-live-iteration]");
+    if (iteration && found.iteration) iteration.textContent = `, iteration ${found.iteration.toLocaleString("en")}`;
+    tell();
+  };
+  async function ask() {
+    timer = 0;
+    if (document.hidden || isPaused) return;
+    try {
+      const query = new URLSearchParams(location.search);
+      query.set("cursor", cursor);
+      const reply = await fetch(`${head.dataset.liveLog}?${query}`);
+      if (!reply.ok) throw new Error(String(reply.status));
+      /** @type {Answer} */
+      const found = await reply.json();
+      take(found);
+      wait = found.lines.length ? SOON_MS : Math.min(LATE_MS, wait * 1.5);
+      if (!found.growing) {
+        if (state) state.textContent = "all files are complete: the job's page has them";
+        return;
+      }
+    } catch {
+      wait = LATE_MS;
+      if (state) state.textContent = "the site does not answer: asked again in 10 s";
+    }
+    again(wait);
+  }
+  /** @param {number} ms */
+  const again = (ms) => {
+    clearTimeout(timer);
+    timer = setTimeout(ask, ms);
+  };
+  more?.addEventListener("click", () => {
+    isPaused = false;
+    show();
+    tell();
+    again(0);
+  });
+  pause?.addEventListener("click", () => {
+    isPaused = !isPaused;
+    if (!isPaused) {
+      show();
+      again(0);
+    }
+    tell();
+  });
+  addEventListener("scrollend", () => {
+    if (waiting.length && follows()) show();
+    tell();
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && !timer) again(0);
+  });
+  waiting = answer.lines.map((line) => rowOf(line, answer.files));
+  show();
+  tell();
+  again(SOON_MS);
+}
+
+if (head && body && first) follow(head, body, JSON.parse(first.textContent ?? "{}"));

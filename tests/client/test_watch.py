@@ -1,0 +1,226 @@
+"""``faultline watch slurm`` against a running site: recorded outputs, and a real Slurm where it is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultline import main as command
+from faultline.scheduler import Watcher
+from faultline.site import Site
+from ingest import services, signals
+from ingest.models import Artifact, Job, Upload
+from ingest.services import collecting, resuming
+from scripts.services import free_port
+from tests.factories import make_user
+from tests.patience import wait_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def token(db: None, live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    engineer = make_user("engineer", "engineer")
+    _, secret = services.token_create(user=engineer, name="watch", scopes=["upload", "read"])
+    monkeypatch.setattr(signals.artifact_ready, "receivers", [])
+    for name, value in (("FAULTLINE_TOKEN", secret), ("FAULTLINE_URL", live_server.url), ("no_proxy", "*")):
+        monkeypatch.setenv(name, value)
+    return secret
+
+
+def row(state: str, **more: Any) -> dict[str, Any]:
+    return {
+        "job_id": 4711,
+        "name": "llama",
+        "job_state": state,
+        "nodes": "c[1-2]",
+        "submit_time": 1_700_000_000,
+        **more,
+    }
+
+
+class Slurm:
+    """Outputs of Slurm's commands."""
+
+    def __init__(self) -> None:
+        self.jobs: list[dict[str, Any]] = []
+        self.nodes = ""
+        self.asked: list[tuple[str, ...]] = []
+
+    def __call__(self, command: tuple[str, ...]) -> str:
+        self.asked.append(command)
+        return json.dumps({"jobs": self.jobs}) if command[0] == "squeue" else self.nodes
+
+
+@pytest.fixture
+def slurm() -> Slurm:
+    return Slurm()
+
+
+@pytest.fixture
+def watcher(slurm: Slurm, live_server: Any, token: str, tmp_path: Path) -> Callable[..., Watcher]:
+    def make(**more: Any) -> Watcher:
+        site = Site(live_server.url, token, retry_for_s=20)
+        return Watcher(site, ask=slurm, state=tmp_path / "state.json", **more)
+
+    return make
+
+
+def told() -> list[str]:
+    return [
+        line
+        for upload in Upload.objects.order_by("attempt__number")
+        for line in resuming.part_of(upload).read_text().splitlines()
+    ]
+
+
+def test_a_job_that_the_site_has_is_told_from_start_to_end(slurm: Slurm, watcher: Callable[..., Watcher]) -> None:
+    job = services.job_create(name="4711", slug="4711")
+    slurm.jobs = [row("RUNNING", start_time=1_700_000_010), row("RUNNING", job_id=9)]
+    watch = watcher()
+    assert (watch.look(), watch.look()) == (1, 0), "the site does not have job 9, and nothing changed since"
+    job.refresh_from_db()
+    assert (job.declared_outcome, job.nodes_text, job.started_at.timestamp()) == ("running", "c1\nc2", 1_700_000_010)
+    slurm.jobs = [row("NODE_FAIL", exit_code=1, failed_node="c2", start_time=1_700_000_010, end_time=1_700_000_900)]
+    slurm.nodes = "NodeName=c2 State=DOWN* Reason=Not responding [slurm@x]\n"
+    assert watcher().look() == 1, "another process continues from the state"
+    job.refresh_from_db()
+    assert (job.declared_outcome, job.ended_at.timestamp()) == ("failed", 1_700_000_900)
+    lines = told()
+    assert lines[0].endswith("slurmctld[4711]: JobId=4711 State=RUNNING Reason=None Restarts=0 NodeList=c[1-2]")
+    assert "State=NODE_FAIL Reason=None ExitCode=0:1" in lines[1]
+    assert "Node c2 went down" in lines[1]
+    assert lines[2].endswith("slurmctld[0]: error: Nodes c2 not responding, setting DOWN: Not responding")
+    Upload.objects.update(updated_at="2023-01-01T00:00:00Z")
+    collecting.streams_close()
+    artifact = Artifact.objects.get()
+    assert (artifact.path, artifact.state, artifact.lines) == ("scheduler/slurm.log", "parsed", 3)
+
+
+def test_a_requeue_is_an_attempt(slurm: Slurm, watcher: Callable[..., Watcher]) -> None:
+    watch = watcher(is_all=True)
+    slurm.jobs = [row("RUNNING")]
+    watch.look()
+    # a requeue takes the nodes away, and changes the time of submission
+    later = {"restart_cnt": 1, "submit_time": 1_700_000_500}
+    slurm.nodes = "NodeName=c2 State=DOWN* Reason=XID 79 [slurm@x]\n"
+    slurm.jobs = [row("PENDING", state_reason="BeginTime", nodes="", start_time=6_090_340_885, **later)]
+    watch.look()
+    slurm.jobs = [row("RUNNING", **later)]
+    watch.look()
+    assert Job.objects.get().name == "llama 4711"
+    assert sorted(Upload.objects.values_list("attempt__number", flat=True)) == [0, 1]
+    lines = told()
+    assert lines[1].endswith("error: Nodes c2 not responding, setting DOWN: XID 79")
+    assert lines[2].endswith("JobId=4711 was requeued, NodeList=c[1-2]")
+    assert ["State=PENDING" in lines[3], "State=RUNNING" in lines[4]] == [True, True]
+    assert all(line.startswith("20") for line in lines)
+
+
+def test_an_id_that_slurm_uses_again_is_another_job(slurm: Slurm, watcher: Callable[..., Watcher]) -> None:
+    watch = watcher(is_all=True)
+    slurm.jobs = [row("COMPLETED")]
+    watch.look()
+    slurm.jobs = [row("RUNNING", submit_time=1_790_000_000)]
+    watch.look()
+    assert set(Job.objects.values_list("slug", flat=True)) == {"4711", "4711-20260921"}
+
+
+def test_a_repeated_look_after_a_lost_state_doubles_no_line(
+    slurm: Slurm, watcher: Callable[..., Watcher], tmp_path: Path
+) -> None:
+    slurm.jobs = [row("FAILED", exit_code=256, end_time=1_700_000_900)]
+    watcher(is_all=True).look()
+    (tmp_path / "state.json").write_text("{")
+    watcher(is_all=True).look()
+    assert len(told()) == 1
+
+
+def test_a_machine_without_slurm_is_told_once(capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert command.main(["watch", "slurm", "--once"]) == 0
+    assert "Slurm says nothing" in capsys.readouterr().err
+
+
+@pytest.fixture
+def real_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A controller and one node on the loopback interface."""
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:/usr/sbin")
+    for program in ("slurmctld", "slurmd", "sbatch"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    if os.getuid() != 0:
+        pytest.skip("slurmd needs root")
+    host = socket.gethostname().partition(".")[0]
+    ports = [free_port() for _ in range(3)]
+    configuration = tmp_path / "slurm.conf"
+    (tmp_path / "state").mkdir()
+    configuration.write_text(
+        f"""ClusterName=loop
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/none
+CryptoType=crypto/none
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+StateSaveLocation={tmp_path}/state
+SlurmdSpoolDir={tmp_path}/spool.%n
+SlurmctldPidFile={tmp_path}/ctld.pid
+SlurmdPidFile={tmp_path}/slurmd.%n.pid
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SelectType=select/linear
+MpiDefault=none
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=1 State=UNKNOWN
+PartitionName=gpu Nodes=ALL Default=YES State=UP
+"""
+    )
+    monkeypatch.setenv("SLURM_CONF", str(configuration))
+    out = (tmp_path / "slurm.out").open("wb")
+    daemons = [subprocess.Popen(["slurmctld", "-D", "-c"], stdout=out, stderr=out)]
+    try:
+        daemons.append(subprocess.Popen(["slurmd", "-D", "-N", "n1"], stdout=out, stderr=out))
+        wait_for(lambda: "idle" in said("sinfo", "-h", "-o", "%T"), (tmp_path / "slurm.out").read_text, 60)
+        yield tmp_path
+    finally:
+        said("scancel", "--user=root")
+        for daemon in reversed(daemons):
+            daemon.kill()
+            daemon.wait()
+        out.close()
+
+
+def said(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30).stdout
+
+
+def test_a_real_slurm_tells_how_its_jobs_end(real_slurm: Path, live_server: Any, token: str) -> None:
+    script = real_slurm / "train.sh"
+    script.write_text("#!/bin/sh\necho iteration 1\nexit 3\n")
+    assert "Submitted batch job 1" in said("sbatch", "-J", "llama", "-o", str(real_slurm / "out.log"), str(script))
+    watch = Watcher(Site(live_server.url, token, retry_for_s=20), is_all=True)
+
+    def is_over() -> bool:
+        watch.look()
+        return Job.objects.filter(declared_outcome="failed").exists()
+
+    wait_for(is_over, lambda: said("scontrol", "show", "job", "-o"), 60, every_s=1)
+    assert Job.objects.get().slug == "1"
+    assert "State=FAILED Reason=NonZeroExitCode ExitCode=3:0 Restarts=0 NodeList=n1" in told()[-1]
+    script.write_text("#!/bin/sh\nsleep 60\n")
+    said("sbatch", "-J", "long", "-o", "/dev/null", str(script))
+    wait_for(lambda: watch.look() >= 0 and Job.objects.filter(slug="2").exists(), "job 2 runs", 60, every_s=1)
+    said("scontrol", "update", "nodename=n1", "state=down", "reason=XID 79")
+    wait_for(
+        lambda: watch.look() >= 0 and any("XID 79" in line for line in told()), lambda: "\n".join(told()), 60, every_s=1
+    )
+    lines = [line for line in told() if "JobId=2" in line or "n1" in line]
+    assert any("Nodes n1 setting state to DOWN: XID 79" in line for line in lines)

@@ -1,0 +1,87 @@
+"""A running job in the browser: the wall shows it, its log follows, and nothing moves under who reads."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import Site
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def push(site: Site, engineer: Page) -> Callable[..., None]:
+    """Sends lines of one node as a collector does."""
+    page = engineer
+    page.goto("/account/tokens/")
+    page.get_by_label("Name").fill("collector")
+    page.get_by_role("button", name="Create token").click()
+    secret = page.get_by_test_id("token-secret").inner_text().strip()
+
+    def send(node: str, *lines: str) -> None:
+        body = "\n".join(lines).encode() + b"\n"
+        headers = {"Authorization": f"Bearer {secret}", "Faultline-Job": "live-run"}
+        headers |= {"Content-Type": "application/x-ndjson", "Faultline-Source-From": "file"}
+        rows = b"\n".join(b'{"message":"%s","file":"%s/train.log"}' % (row, node.encode()) for row in body.splitlines())
+        request = urllib.request.Request(f"{site.url}/api/v1/lines/", rows, headers)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert answer.status == 200
+
+    return send
+
+
+def stamp(n: int) -> str:
+    return f"2026-11-22 03:{n // 60:02d}:{n % 60:02d},000"
+
+
+def test_the_log_of_a_running_job_follows_and_holds_still_for_who_reads(
+    engineer: Page, push: Callable[..., None]
+) -> None:
+    page = engineer
+    push("node-1", *(f"{stamp(n)} INFO iteration {n}/900 loss 2.5" for n in range(120)))
+    push("node-2", "2026-11-22 03:01:00,500 WARN slow read")
+    page.goto("/running/")
+    row = page.get_by_test_id("running").locator("tr", has_text="live-run")
+    expect(row).to_be_visible()
+    expect(row).to_contain_text("119")  # the wall asks by itself
+    row.get_by_role("link", name=re.compile("follow the log")).click()
+    lines = page.locator("#live-lines tr")
+    expect(lines).to_have_count(121)
+    expect(lines.nth(61)).to_contain_text("slow read")
+    expect(page.locator("[data-live-state]")).to_have_text("following")
+
+    push("node-1", f"{stamp(121)} INFO iteration 121/900 loss 2.5")
+    expect(lines.last).to_contain_text("iteration 121/900")
+    expect(lines.last).to_be_in_viewport()
+
+    page.evaluate("scrollTo({top: 300, behavior: 'instant'})")
+    expect(page.locator("[data-live-state]")).not_to_have_text("paused")
+    read = page.evaluate("document.elementFromPoint(600, 500).closest('tr').textContent")
+    push("node-1", f"{stamp(122)} ERROR NCCL timeout")
+    more = page.locator("[data-live-more]")
+    expect(more).to_have_text("1 new line ↓")
+    assert page.evaluate("document.elementFromPoint(600, 500).closest('tr').textContent") == read
+    assert page.evaluate("scrollY") == 300
+    more.click()
+    expect(lines.last).to_contain_text("NCCL timeout")
+    expect(lines.last).to_be_in_viewport()
+
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("[data-live-state]")).to_have_text("paused")
+    push("node-2", f"{stamp(123)} INFO while paused")
+    page.wait_for_timeout(2500)
+    expect(lines.last).to_contain_text("NCCL timeout")
+    page.get_by_role("button", name="Go on").click()
+    expect(lines.last).to_contain_text("while paused")
+
+    page.get_by_label("Least level").select_option("4")
+    page.get_by_role("button", name="Filter").click()
+    expect(lines).to_have_count(1)
+    push("node-2", f"{stamp(124)} INFO not shown", f"{stamp(125)} ERROR shown")
+    expect(lines).to_have_count(2)
+    expect(lines.last).to_contain_text("ERROR shown")

@@ -1,0 +1,78 @@
+"""Lines of growing logs as they arrive: times and levels, told from their first characters alone, and their order.
+
+A page that follows a job cannot wait for the engine: it shows lines seconds after they were written. So it reads times
+as text; the engine reads them properly when it watches the range.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from diagnosis.plain import visible
+
+#: characters of a line that are searched for time and level, and that are shown
+_REACH: Final = 200
+SHOWN: Final = 2_000
+_DATED = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
+_LEVELS: Final = (
+    (5, re.compile(r"\b(?:FATAL|CRITICAL|PANIC)\b")),
+    (4, re.compile(r"\b(?:ERROR|Traceback|[A-Z]\w*(?:Error|Exception):|error:)|\[ERR")),
+    (3, re.compile(r"\b(?:WARN|WARNING|[A-Z]\w*Warning:)")),
+    (1, re.compile(r"\b(?:DEBUG|TRACE)\b")),
+)
+_INFO = 2
+
+
+class Line(NamedTuple):
+    """One line. ``file`` is the index of its file, ``order`` sorts lines of one answer."""
+
+    order: str
+    file: int
+    level: int
+    text: str
+
+
+def lines_of(file: int, data: bytes, before: str = "") -> list[Line]:
+    """The lines of ``data``, which ends with a whole line. A line without a time has that of the line before it."""
+    found = []
+    order = before
+    for raw in data.split(b"\n")[:-1] if data.endswith(b"\n") else data.split(b"\n"):
+        cut = raw[: SHOWN * 4].decode("utf-8", "replace").rstrip("\r")
+        text = visible(cut.rsplit("\r", 1)[-1])
+        order = order_of(text) or order
+        text = f"{text[:SHOWN]}… ({len(raw):,} bytes)" if len(text) > SHOWN else text
+        found.append(Line(order, file, level_of(text), text))
+    return found
+
+
+def order_of(text: str) -> str:
+    """The time that a line prints, as text that sorts; empty if it prints none."""
+    head = text[:_REACH]
+    if match := _DATED.search(head):
+        return re.sub(r"[/_T]", lambda sign: "-" if sign[0] == "/" else " ", match[0]).replace(",", ".")
+    match = _CLOCK.search(head)
+    return match[0].replace(",", ".") if match else ""
+
+
+def level_of(text: str) -> int:
+    """1 debug to 5 fatal; info if the line says nothing else."""
+    head = text[:_REACH]
+    return next((level for level, words in _LEVELS if words.search(head)), _INFO)
+
+
+def merged(files: Iterable[Sequence[Line]]) -> list[Line]:
+    """Lines of several files by time; the lines of one file keep their order.
+
+    Files whose lines print dates and files that print clocks alone cannot be compared: those stand first.
+    """
+    keyed: list[tuple[str, int, int, Line]] = []
+    for lines in files:
+        last = ""
+        for line in lines:
+            last = max(last, line.order)  # a time that goes back within a file does not move the line up
+            keyed.append((last, line.file, len(keyed), line))
+    keyed.sort(key=lambda row: row[:3])
+    return [line for *_, line in keyed]

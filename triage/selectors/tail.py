@@ -1,0 +1,119 @@
+"""The newest lines of all growing files of an attempt, from where the page has read to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from ingest.models import Attempt, Upload
+from ingest.services.resuming import part_of
+from triage.domain.live_lines import Line, lines_of, merged
+
+#: files that one page follows: those that grew last
+FILES: Final = 200
+#: bytes of one file, and lines, in one answer. A page that is further behind skips
+FILE_BYTES: Final = 64 << 10
+LINES: Final = 1_000
+#: bytes of each file that a page shows first
+FIRST_BYTES: Final = 16 << 10
+_MARK = re.compile(r"([0-9a-f]{8})-(\d{1,15})")
+
+
+class Wanted(NamedTuple):
+    """Which lines: minimum level, part of the file's name, words."""
+
+    level: int = 0
+    who: str = ""
+    words: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.level or self.who or self.words)
+
+
+class Tail(NamedTuple):
+    """``cursor`` continues here. ``skipped``: bytes that are not shown because there were too many."""
+
+    lines: list[Line]
+    files: list[str]
+    cursor: str
+    skipped: int
+    growing: int
+
+
+def tail(attempt: Attempt, *, cursor: str, wanted: Wanted) -> Tail:
+    """The lines after ``cursor`` of an earlier answer; without one, the last lines of each file.
+
+    One query; reads at most :data:`FILE_BYTES` of each file. Only bytes that the database confirms are shown.
+    """
+    live = Upload.objects.filter(attempt=attempt, state=Upload.State.RECEIVING, size_bytes=None)
+    rows = list(live.only("pk", "path", "offset_bytes").order_by("-updated_at")[: FILES + 1])
+    more = len(rows) > FILES
+    at = {mark: int(offset) for mark, offset in _MARK.findall(cursor[:8_000])}
+    files: list[str] = []
+    found: list[list[Line]] = []
+    marks: list[str] = []
+    skipped = 0
+    for upload in rows[:FILES]:
+        mark = upload.pk.hex[:8]
+        begin, end, missed = _span(upload, at.get(mark) if cursor else None, has_cursor=bool(cursor))
+        skipped += missed
+        data, end = _whole_lines(upload, begin, end)
+        marks.append(f"{mark}-{end}")
+        if not data or (wanted.who and wanted.who.lower() not in upload.path.lower()):
+            continue
+        files.append(upload.path)
+        found.append([line for line in lines_of(len(files) - 1, data) if _passes(line, wanted)])
+    lines = merged(found)
+    growing = live.count() if more else len(rows)
+    return Tail(lines[-LINES:], files, ".".join(marks), skipped, growing)
+
+
+def _span(upload: Upload, known: int | None, *, has_cursor: bool) -> tuple[int, int, int]:
+    """Where to read from and to, and how many bytes are passed over. A file that appeared later is read from its
+    beginning.
+    """
+    end = upload.offset_bytes
+    begin = known if known is not None else 0 if has_cursor else max(0, end - FIRST_BYTES)
+    begin = min(begin, end)
+    if end - begin > FILE_BYTES:
+        return end - FILE_BYTES, end, end - FILE_BYTES - begin
+    return begin, end, 0
+
+
+def _whole_lines(upload: Upload, begin: int, end: int) -> tuple[bytes, int]:
+    """The whole lines between, and where they end. A longer line than one answer is cut."""
+    if end <= begin:
+        return b"", begin
+    try:
+        with part_of(upload).open("rb") as file:
+            is_inside = begin > 0
+            file.seek(begin - 1 if is_inside else 0)
+            data = file.read(end - begin + (1 if is_inside else 0))
+    except OSError:  # completed in between
+        return b"", begin
+    if is_inside:
+        before, data = data[:1], data[1:]
+        if before != b"\n":  # the beginning of the answer is in the middle of a line
+            data = data[data.find(b"\n") + 1 :] if b"\n" in data else data
+    last = data.rfind(b"\n")
+    if last < 0:
+        return (data, end) if end - begin >= FILE_BYTES else (b"", begin)
+    return data[: last + 1], end - (len(data) - last - 1)
+
+
+def _passes(line: Line, wanted: Wanted) -> bool:
+    if line.level < wanted.level:
+        return False
+    return not wanted.words or wanted.words.lower() in line.text.lower()
+
+
+def answer_of(found: Tail) -> Mapping[str, Any]:
+    """The JSON of one answer: each line is [file, level, text]."""
+    return {
+        "lines": [[line.file, line.level, line.text] for line in found.lines],
+        "files": found.files,
+        "cursor": found.cursor,
+        "skipped": found.skipped,
+        "growing": found.growing,
+    }

@@ -1,0 +1,63 @@
+"""The log of a running job that follows: the newest lines of all its growing files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from ingest.models import Attempt
+from ingest.parameters import whole
+from triage.selectors.tail import Wanted, answer_of, tail
+from triage.views.jobs import job_or_404
+from triage.views.logs import LEVELS_SHOWN
+
+_WORDS = 200
+
+
+def _attempt(request: HttpRequest, slug: str, number: int) -> tuple[Any, Attempt]:
+    job = job_or_404(request, slug)
+    attempt = Attempt.objects.filter(job=job, number=number).select_related("watch").first()
+    if attempt is None:
+        raise Http404(f"The job {slug} has no attempt {number}.")
+    return job, attempt
+
+
+def _wanted(request: HttpRequest) -> Wanted:
+    return Wanted(
+        whole(request.GET.get("level"), 0),
+        request.GET.get("who", "").strip()[:_WORDS],
+        request.GET.get("words", "").strip()[:_WORDS],
+    )
+
+
+@require_GET
+def live_log(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
+    """The page; its script asks :func:`live_lines`. ``level``, ``who`` and ``words`` filter."""
+    job, found = _attempt(request, slug, attempt)
+    wanted = _wanted(request)
+    first = tail(found, cursor="", wanted=wanted)
+    context = {
+        "nav": "running",
+        "job": job,
+        "attempt": found,
+        "watch": getattr(found, "watch", None),
+        "wanted": wanted,
+        "levels": LEVELS_SHOWN,
+        "first": answer_of(first),
+        "growing": first.growing,
+    }
+    return render(request, "triage/live_log.html", context)
+
+
+@require_GET
+def live_lines(request: HttpRequest, slug: str, attempt: int) -> JsonResponse:
+    """Lines after ``cursor``, with the same filters, and the state of the job."""
+    _, found = _attempt(request, slug, attempt)
+    answer = dict(answer_of(tail(found, cursor=request.GET.get("cursor", ""), wanted=_wanted(request))))
+    watch = getattr(found, "watch", None)
+    answer["alarm"] = watch.alarm_text if watch is not None else ""
+    answer["iteration"] = watch.iteration if watch is not None else None
+    return JsonResponse(answer)
