@@ -149,10 +149,12 @@ class Watcher:
         """Tell of the job, and of the nodes that it lost while it ``ran``: now, or in the attempt before."""
         now = int(time.time())
         at = job.end if job.outcome else job.start if job.state == "RUNNING" else now
-        rows = [(at if 0 < at <= now else now, _line(job), job.restarts)]
-        rows += [(now, _node_line(node), ran.restarts) for node in lost]
+        if job.failed_node and job.failed_node not in {node.name for node in lost}:
+            lost = [*lost, Node(job.failed_node, "DOWN", "")]
+        rows = [(at if 0 < at <= now else now, line_of(job, names_node=bool(lost)), job.restarts)]
+        rows += [(now, node_line_of(node), ran.restarts) for node in lost]
         if ran.restarts < job.restarts:
-            text = f"slurmctld[{_number_of(job)}]: JobId={job.id} was requeued, NodeList={ran.nodes}"
+            text = f"slurmctld: JobId={job.id} was requeued, NodeList={ran.nodes}"
             rows.append((now, text, ran.restarts))
         for attempt in sorted({row[2] for row in rows}):
             said = [{"file": FILE, "time": when, "message": text} for when, text, of in rows if of == attempt]
@@ -231,33 +233,27 @@ def _run(command: tuple[str, ...]) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def _line(job: Job) -> str:
-    """One line in the words of Slurm's own records, which the engine reads."""
-    said = [f"State={job.state}", f"Reason={job.reason.replace(' ', '_') or 'None'}"]
-    if job.outcome:
-        said.append(f"ExitCode={job.exit_code}:{job.signal}")
+def line_of(job: Job, *, names_node: bool = False) -> str:
+    """One line in Slurm's own words, which the engine reads. ``names_node``: another line says which node was lost."""
+    state = "ended" if job.state == "NODE_FAIL" and (names_node or job.failed_node) else f"State={job.state}"
+    said = [f"slurmctld: JobId={job.id} {state}", f"Reason={job.reason.replace(' ', '_') or 'None'}"]
     said.append(f"Restarts={job.restarts}")
     if job.nodes:
         said.append(f"NodeList={job.nodes}")
-    if job.failed_node:
-        said.append(f"FailedNode={job.failed_node}")
-    failed = f" error: Node {job.failed_node} went down" if job.failed_node else ""
-    return f"slurmctld[{_number_of(job)}]: JobId={job.id} {' '.join(said)}{failed}"
+    line = " ".join(said)
+    if job.outcome and job.signal:
+        return f"{line}: exited on signal {job.signal}"
+    return f"{line}: Exited with exit code {job.exit_code}" if job.outcome and job.exit_code else line
 
 
-def _number_of(job: Job) -> str:
-    return job.id.partition("_")[0].partition("+")[0]
-
-
-def _node_line(node: Node) -> str:
+def node_line_of(node: Node) -> str:
+    """One line about a node that a job lost, or soon will."""
     why = f": {node.reason}" if node.reason else ""
-    is_silent = "*" in node.state or "NOT_RESPONDING" in node.state
-    is_down = "DOWN" in node.state
-    if is_silent:
-        return f"slurmctld[0]: error: Nodes {node.name} not responding, setting DOWN{why}"
-    if is_down:
-        return f"slurmctld[0]: error: Nodes {node.name} setting state to DOWN{why}"
-    return f"slurmctld[0]: drain node {node.name} State={node.state}{why}"
+    if "*" in node.state or "NOT_RESPONDING" in node.state:
+        return f"slurmctld: error: Nodes {node.name} not responding, setting DOWN{why}"
+    if "DOWN" in node.state or "FAIL" in node.state:
+        return f"slurmctld: error: Node {node.name} went down{why}"
+    return f"slurmctld: drain node {node.name} State={node.state}{why}"
 
 
 def _iso(seconds: int) -> str:
