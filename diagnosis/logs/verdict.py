@@ -140,6 +140,8 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
         has_death = any(re.search(DEATH, case.event(e)["example"]) for e in members)
         ranked = _first_word(case, ranked)
         return ranked + ([] if has_death else [e for e in _deaths_at(case) if e not in members])
+    if when.symptom == "hang":
+        return []  # whoever ended the job ended what had stopped long before
     for masked in (case.ending.time_limit, case.ending.cancelled if case.ending.outcome == "cancelled" else ()):
         found = (
             case.catalogue.of.filter(pl.col("masked").is_in(pl.Series(list(masked), dtype=pl.UInt64).implode()))[
@@ -229,7 +231,7 @@ def _verdict(case: Case, roots: Sequence[int], told: classify.Classification, wh
     tree = taxonomy.load()
     known = [e for e in roots if case.event(e)["signature"]]
     mechanism = where.mechanism
-    if not known and not mechanism:
+    if not known and not mechanism and when.symptom != "hang":
         if case.ending.time_limit:
             mechanism = "platform.scheduler.time_limit"
         elif when.symptom == "slow":
