@@ -22,7 +22,7 @@ from diagnosis.logs.scan import NO_TIME
 from diagnosis.logs.tables import Rows
 
 #: Lines read at a time (about 50 bytes each).
-MOST_LINES: Final = 1 << 20
+MOST_LINES: Final = 1 << 19
 #: Files read at a time.
 _FILES: Final = 512
 #: A time that runs back by this many seconds is a jump: clocks of machines differ by less.

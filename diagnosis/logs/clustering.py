@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -120,7 +121,8 @@ def _without_tails(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dic
 
 def _unrepeated(tokens: list[str]) -> list[str]:
     """Makes lists of any length equal: one copy is kept of a repeating run of tokens with a wildcard."""
-    if tokens.count(WILD) < 2:
+    places = [place for place, token in enumerate(tokens) if token == WILD]
+    if all(later - place > _REPEAT for place, later in pairwise(places)):
         return tokens
     out: list[str] = []
     for token in tokens:

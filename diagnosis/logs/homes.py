@@ -91,7 +91,7 @@ def _unlisted(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
 
 def _is_of(node: str, path: str) -> bool:
     """Whether the name comes from the path."""
-    return any(part.startswith(node) for part in PurePosixPath(path).parts)
+    return f"/{node}" in f"/{path}"
 
 
 def _places(rows: Iterable[_Row], node_of: Mapping[int, str]) -> dict[int, str]:

@@ -18,6 +18,10 @@ MOST = 200_000
 _BATCH_FILES = 64
 _BATCH_BYTES = 64 << 20
 _SCHEMA = {"masked": pl.UInt64, "text": pl.String, "example": pl.String, "level": pl.UInt8, "count": pl.UInt64}
+#: Rows of counts from which they are added up.
+_ROWS = 1 << 20
+_STATED = ("masked", "text", "example")
+_COUNTED = ("masked", "level", "count")
 #: Parameters are masked already: a remaining digit is part of the message.
 _IS_TELLING = (pl.col("level") >= Level.WARNING.value) | pl.col("text").str.contains(r"\d")
 
@@ -30,19 +34,30 @@ def merge(logs: Sequence[Rows]) -> tuple[pl.DataFrame, bool]:
     files loses their lines, so counts are then lower bounds. Depends on the order of ``logs`` in that case alone.
     O(messages); memory O(``MOST`` + those of a batch of files).
     """
-    merged, is_cut = pl.DataFrame(schema=_SCHEMA), False
+    stated, counted = [pl.DataFrame(schema=_SCHEMA).select(_STATED)], [pl.DataFrame(schema=_SCHEMA).select(_COUNTED)]
+    is_cut = False
     for batch in _batches(logs):
         more = tables.read(batch, list(_SCHEMA))
-        merged = (
-            pl.concat([merged, more])
-            .group_by("masked", maintain_order=True)
-            .agg(pl.col("text").first(), pl.col("example").first(), pl.col("level").max(), pl.col("count").sum())
-        )
-        if merged.height > MOST:
+        first = more.select(_STATED).unique("masked", keep="first", maintain_order=True)
+        stated.append(first.join(pl.concat(one.select("masked") for one in stated), on="masked", how="anti"))
+        counted.append(more.select(_COUNTED))
+        if sum(one.height for one in counted) > _ROWS:
+            counted = [_counts(counted)]
+        if sum(one.height for one in stated) > MOST:
+            merged = _merged(stated, counted)
             kept = _most_frequent(merged)
             is_cut |= kept.height < merged.height
-            merged = kept
-    return merged.sort("masked"), is_cut
+            stated, counted = [kept.select(_STATED)], [kept.select(_COUNTED)]
+    return _merged(stated, counted).sort("masked"), is_cut
+
+
+def _merged(stated: Sequence[pl.DataFrame], counted: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The texts of messages with their worst level and their lines."""
+    return pl.concat(stated).join(_counts(counted), on="masked", maintain_order="left").select(_SCHEMA.keys())
+
+
+def _counts(counted: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(counted).group_by("masked").agg(pl.col("level").max(), pl.col("count").sum())
 
 
 def _batches(logs: Sequence[Rows]) -> Iterator[list[Rows]]:

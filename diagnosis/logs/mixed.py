@@ -23,7 +23,8 @@ _ID: Final = re.compile(
 def sentences(case: Case) -> list[str]:
     """The evidence for more than one job, in sentences; empty for one."""
     out = []
-    ids = scheduler_ids(case.table.messages["example"].to_list())
+    examples = case.table.messages["example"]
+    ids = scheduler_ids(examples.filter(examples.str.contains(_ID.pattern)).to_list())
     if len(ids) > 1:
         shown = ", ".join(sorted(ids)[:4])
         out.append(f"The logs name {len(ids)} jobs ({shown}): upload each job by itself, or name them as attempts.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -43,50 +44,44 @@ def _lanes(
     case: Case, nodes: Sequence[str], roles: dict[int, str], spans: list[tuple[str, int, int]]
 ) -> list[dict[str, Any]]:
     """One lane a node, from one pass over the cells."""
-    cells = dating.stated_at(case.catalogue, case.pace, roles)
-    parts = cells.drop_nulls("node").partition_by("node", as_dict=True)
+    cells = dating.stated_at(case.catalogue, case.pace, roles).drop_nulls("node")
     names = dict(case.catalogue.events.select("event", "template").iter_rows())
-    empty = cells.head(0)
-    steps = cells.filter(pl.col("masked").is_in(list(case.progress.masked))).drop_nulls("node").group_by("node")
+    roots = [event for event, role in roles.items() if role == Role.ROOT.value]
+    steps = cells.filter(pl.col("masked").is_in(list(case.progress.masked))).group_by("node")
     stepped = dict(steps.agg(pl.col("last_at").max()).iter_rows())
+    ends = cells.group_by("node").agg(low=pl.col("first_at").min(), high=pl.col("last_at").max())
+    windows = {node: (low, high) for node, low, high in ends.iter_rows()}
+    marked = (
+        cells.filter(pl.col("node").is_in(nodes) & pl.col("event").is_in([e for e, r in roles.items() if r in _SHOWN]))
+        .drop_nulls("stated_at")
+        # among marks of the same time the cause comes first
+        .sort("stated_at", pl.col("event").is_in(roots).not_(), "event", maintain_order=True)
+        .unique(["node", "event"], keep="first", maintain_order=True)
+        .group_by("node", maintain_order=True)
+        .head(MOST.marks_per_lane)
+    )
+    marks: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for node, event, at, file, line in marked.select("node", "event", "stated_at", "file", "first_line").iter_rows():
+        path = case.table.files[file]
+        marks[node].append({"t": _s(at), "role": roles[event], "event": names[event], "file": path, "line": line})
     return [
-        {**_lane(case, node, parts.get((node,), empty), roles, spans, names), "last_progress_at": _s(stepped.get(node))}
+        {
+            "node": node,
+            "segments": _segments(*windows.get(node, (None, None)), spans),
+            "marks": marks[node],
+            "last_line_at": _s(windows.get(node, (None, None))[1]),
+            "last_progress_at": _s(stepped.get(node)),
+        }
         for node in nodes
     ]
 
 
-def _lane(
-    case: Case,
-    node: str,
-    mine: pl.DataFrame,
-    roles: dict[int, str],
-    spans: list[tuple[str, int, int]],
-    names: dict[int, str],
-) -> dict[str, Any]:
-    window = mine.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
-    roots = [event for event, role in roles.items() if role == Role.ROOT.value]
-    marked = (
-        mine.filter(pl.col("event").is_in([e for e, r in roles.items() if r in _SHOWN]))
-        .drop_nulls("stated_at")
-        # among marks of the same time the cause comes first
-        .sort("stated_at", pl.col("event").is_in(roots).not_(), "event")
-    )
-    segments = []
-    if window[0] is not None:
-        for stage, low, high in spans:
-            a, b = max(low, window[0]), min(high, window[1])
-            if a < b:
-                segments.append({"stage": stage, "t0": _s(a), "t1": _s(b)})
-    first = marked.unique("event", keep="first", maintain_order=True).head(MOST.marks_per_lane)
-    return {
-        "node": node,
-        "segments": segments,
-        "marks": [
-            {"t": _s(at), "role": roles[event], "event": names[event], "file": case.table.files[file], "line": line}
-            for event, at, file, line in first.select("event", "stated_at", "file", "first_line").iter_rows()
-        ],
-        "last_line_at": _s(window[1]),
-    }
+def _segments(low: int | None, high: int | None, spans: list[tuple[str, int, int]]) -> list[dict[str, Any]]:
+    """The stages between the first and the last line of a lane."""
+    if low is None or high is None:
+        return []
+    cut = ((stage, max(begin, low), min(end, high)) for stage, begin, end in spans)
+    return [{"stage": stage, "t0": _s(begin), "t1": _s(end)} for stage, begin, end in cut if begin < end]
 
 
 def paced(beats: pl.DataFrame) -> pl.DataFrame:
