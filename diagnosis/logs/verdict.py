@@ -107,10 +107,8 @@ def _outcome(case: Case, when: Moment) -> str:
 
 def _healthy(case: Case) -> LogDiagnosis:
     none = taxonomy.load()["none"]
-    survived = case.catalogue.events.filter(pl.col("role") == Role.ROOT.value, ~pl.col("is_ordinary"))[
-        "event"
-    ].to_list()
-    roles = dict.fromkeys(survived, Role.CONFIRMATION.value)
+    survived = case.catalogue.events.filter(pl.col("role") == Role.ROOT.value, ~pl.col("is_ordinary"))
+    roles = dict.fromkeys(survived["event"].to_list(), Role.CONFIRMATION.value)
     return LogDiagnosis(
         is_failure=False,
         outcome=case.ending.outcome,
@@ -143,13 +141,8 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
     if when.symptom == "hang":
         return []  # whoever ended the job ended what had stopped long before
     for masked in (case.ending.time_limit, case.ending.cancelled if case.ending.outcome == "cancelled" else ()):
-        found = (
-            case.catalogue.of.filter(pl.col("masked").is_in(pl.Series(list(masked), dtype=pl.UInt64).implode()))[
-                "event"
-            ]
-            .unique()
-            .sort()
-        )
+        wanted = pl.Series(list(masked), dtype=pl.UInt64).implode()
+        found = case.catalogue.of.filter(pl.col("masked").is_in(wanted))["event"].unique().sort()
         if found.len():
             return _first_word(case, [int(e) for e in found])
     return []
