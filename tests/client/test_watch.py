@@ -23,7 +23,7 @@ from ingest.models import Artifact, Job, Upload
 from ingest.services import collecting, resuming
 from scripts.services import free_port
 from tests.factories import make_user
-from tests.patience import wait_for
+from tests.patience import PATIENCE_S, WORK_S, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -70,7 +70,7 @@ def slurm() -> Slurm:
 @pytest.fixture
 def watcher(slurm: Slurm, live_server: Any, token: str, tmp_path: Path) -> Callable[..., Watcher]:
     def make(**more: Any) -> Watcher:
-        site = Site(live_server.url, token, retry_for_s=20)
+        site = Site(live_server.url, token, retry_for_s=PATIENCE_S)
         return Watcher(site, ask=slurm, state=tmp_path / "state.json", **more)
 
     return make
@@ -231,7 +231,7 @@ PartitionName=gpu Nodes=ALL Default=YES State=UP
     daemons = [subprocess.Popen(["slurmctld", "-D", "-c"], stdout=out, stderr=out)]
     try:
         daemons.append(subprocess.Popen(["slurmd", "-D", "-N", "n1"], stdout=out, stderr=out))
-        wait_for(lambda: "idle" in said("sinfo", "-h", "-o", "%T"), (tmp_path / "slurm.out").read_text, 60)
+        wait_for(lambda: "idle" in said("sinfo", "-h", "-o", "%T"), (tmp_path / "slurm.out").read_text)
         yield tmp_path
     finally:
         said("scancel", "--user=root")
@@ -242,28 +242,28 @@ PartitionName=gpu Nodes=ALL Default=YES State=UP
 
 
 def said(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S).stdout
 
 
 def test_a_real_slurm_tells_how_its_jobs_end(real_slurm: Path, live_server: Any, token: str) -> None:
     script = real_slurm / "train.sh"
     script.write_text("#!/bin/sh\necho iteration 1\nexit 3\n")
     assert "Submitted batch job 1" in said("sbatch", "-J", "llama", "-o", str(real_slurm / "out.log"), str(script))
-    watch = Watcher(Site(live_server.url, token, retry_for_s=20), is_all=True)
+    watch = Watcher(Site(live_server.url, token, retry_for_s=PATIENCE_S), is_all=True)
 
     def is_over() -> bool:
         watch.look()
         return Job.objects.filter(declared_outcome="failed").exists()
 
-    wait_for(is_over, lambda: said("scontrol", "show", "job", "-o"), 60, every_s=1)
+    wait_for(is_over, lambda: said("scontrol", "show", "job", "-o"), every_s=1)
     assert Job.objects.get().slug == "1"
     assert "State=FAILED Reason=NonZeroExitCode Restarts=0 NodeList=n1: Exited with exit code 3" in told()[-1]
-    script.write_text("#!/bin/sh\nsleep 60\n")
+    script.write_text(f"#!/bin/sh\nsleep {WORK_S}\n")
     said("sbatch", "-J", "long", "-o", "/dev/null", str(script))
-    wait_for(lambda: watch.look() >= 0 and Job.objects.filter(slug="2").exists(), "job 2 runs", 60, every_s=1)
+    wait_for(lambda: watch.look() >= 0 and Job.objects.filter(slug="2").exists(), "job 2 runs", every_s=1)
     said("scontrol", "update", "nodename=n1", "state=down", "reason=XID 79")
     wait_for(
-        lambda: watch.look() >= 0 and any("XID 79" in line for line in told()), lambda: "\n".join(told()), 60, every_s=1
+        lambda: watch.look() >= 0 and any("XID 79" in line for line in told()), lambda: "\n".join(told()), every_s=1
     )
     lines = [line for line in told() if "JobId=2" in line or "n1" in line]
     assert any("error: Node n1 went down: XID 79" in line for line in lines)

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import Site
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -29,7 +30,7 @@ def push(site: Site, engineer: Page) -> Callable[..., None]:
         headers |= {"Content-Type": "application/x-ndjson", "Faultline-Source-From": "file"}
         rows = b"\n".join(b'{"message":"%s","file":"%s/train.log"}' % (row, node.encode()) for row in body.splitlines())
         request = urllib.request.Request(f"{site.url}/api/v1/lines/", rows, headers)
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             assert answer.status == 200
 
     return send
