@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 import urllib.request
 from collections.abc import Callable
 
@@ -16,17 +19,20 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture
-def push(site: Site, engineer: Page) -> Callable[..., None]:
+def token(engineer: Page) -> str:
+    engineer.goto("/account/tokens/")
+    engineer.get_by_label("Name").fill("collector")
+    engineer.get_by_role("button", name="Create token").click()
+    return engineer.get_by_test_id("token-secret").inner_text().strip()
+
+
+@pytest.fixture
+def push(site: Site, token: str) -> Callable[..., None]:
     """Sends lines of one node as a collector does."""
-    page = engineer
-    page.goto("/account/tokens/")
-    page.get_by_label("Name").fill("collector")
-    page.get_by_role("button", name="Create token").click()
-    secret = page.get_by_test_id("token-secret").inner_text().strip()
 
     def send(node: str, *lines: str) -> None:
         body = "\n".join(lines).encode() + b"\n"
-        headers = {"Authorization": f"Bearer {secret}", "Faultline-Job": "live-run"}
+        headers = {"Authorization": f"Bearer {token}", "Faultline-Job": "live-run"}
         headers |= {"Content-Type": "application/x-ndjson", "Faultline-Source-From": "file"}
         rows = b"\n".join(b'{"message":"%s","file":"%s/train.log"}' % (row, node.encode()) for row in body.splitlines())
         request = urllib.request.Request(f"{site.url}/api/v1/lines/", rows, headers)
@@ -86,3 +92,35 @@ def test_the_log_of_a_running_job_follows_and_holds_still_for_who_reads(
     push("node-2", f"{stamp(124)} INFO not shown", f"{stamp(125)} ERROR shown")
     expect(lines).to_have_count(2)
     expect(lines.last).to_contain_text("ERROR shown")
+
+
+@pytest.mark.parametrize("coding", ["none", "gzip"])
+@pytest.mark.parametrize("kind", ["http", "proto"])
+def test_opentelemetrys_javascript_exporters_send_bodies_without_a_length(
+    site: Site, engineer: Page, token: str, kind: str, coding: str
+) -> None:
+    node = shutil.which("node")
+    package = f"@opentelemetry/exporter-logs-otlp-{kind}"
+    if (
+        node is None
+        or subprocess.run([node, "-e", f"require('{package}')"], check=False, capture_output=True).returncode
+    ):
+        pytest.skip(f"Node or {package} is not installed (NODE_PATH)")
+    script = """
+    const {LoggerProvider, BatchLogRecordProcessor} = require('@opentelemetry/sdk-logs');
+    const {OTLPLogExporter} = require(process.env.PACKAGE);
+    const {resourceFromAttributes} = require('@opentelemetry/resources');
+    const exporter = new OTLPLogExporter({url: process.env.URL, compression: process.env.CODING,
+      headers: {Authorization: 'Bearer ' + process.env.TOKEN}});
+    const resource = resourceFromAttributes({'slurm.job.id': process.env.JOB, 'host.name': 'node-1'});
+    const provider = new LoggerProvider({resource, processors: [new BatchLogRecordProcessor({exporter})]});
+    const logger = provider.getLogger('train');
+    for (let n = 0; n < 500; n++) logger.emit({body: `iteration ${n}/900 loss 2.5`, severityNumber: 9});
+    provider.shutdown().catch(error => { console.error(error); process.exit(1); });
+    """
+    job = f"js-{kind}-{coding}"
+    more = {"URL": f"{site.url}/v1/logs", "PACKAGE": package, "CODING": coding, "TOKEN": token, "JOB": job}
+    done = subprocess.run([node, "-e", script], env={**os.environ, **more}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = engineer.request.get(f"/jobs/{job}/live/0/lines/").json()["lines"]
+    assert re.match(r"20.*Z INFO \[train\] iteration 499/900 loss 2.5", lines[-1][2])
