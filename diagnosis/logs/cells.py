@@ -17,9 +17,8 @@ import polars as pl
 
 from diagnosis.jit import compiled
 from diagnosis.logs import hashing, tables
-from diagnosis.logs.records import YEARLESS
 from diagnosis.logs.scan import NO_TIME
-from diagnosis.logs.tables import Rows
+from diagnosis.logs.tables import YEARLESS, Rows
 
 #: Lines read at a time (about 50 bytes each).
 MOST_LINES: Final = 1 << 19

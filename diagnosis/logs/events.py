@@ -15,9 +15,8 @@ import numpy as np
 import polars as pl
 
 from diagnosis.logs import cells, homes, messages, tables
-from diagnosis.logs.records import YEARLESS
 from diagnosis.logs.sources import DOUBTFUL, schemed, without_job
-from diagnosis.logs.tables import Rows
+from diagnosis.logs.tables import YEARLESS, Rows
 from diagnosis.model import LOG_KINDS, Kind, Parsed
 
 _HALF_YEAR = 182 * 86_400_000_000_000

@@ -16,7 +16,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from diagnosis.logs import boots, hashing, headers, known, lines, records, scan, times, writers
+from diagnosis.logs import boots, hashing, headers, known, lines, scan, times, writers
+from diagnosis.logs.tables import SINCE_BOOT, YEARLESS
 
 _STYLES = {style.name: index for index, style in enumerate(times.TIME_STYLES)}
 type Places = npt.NDArray[np.int64]
@@ -76,7 +77,7 @@ def _prepared(rows: lines.Rows, cuts: Places, time_zone: str) -> Prepared:
 
 
 def _boots(rows: lines.Rows, facts: known.Facts, time: npt.NDArray[np.int64], cuts: Places) -> dict[int, list[int]]:
-    since = np.flatnonzero(facts.flags & records.SINCE_BOOT)
+    since = np.flatnonzero(facts.flags & SINCE_BOOT)
     if not len(since):
         return {}
     stamped = np.flatnonzero(facts.who & headers.SYSLOG)
@@ -98,11 +99,11 @@ def _times(rows: lines.Rows, facts: known.Facts, time_zone: str) -> npt.NDArray[
         places = np.flatnonzero(facts.style == index)
         time[places] = value = times.read(rows, places, style, time_zone)
         if style.name == times.SINCE_BOOT:
-            facts.flags[places[value != scan.NO_TIME]] |= records.SINCE_BOOT
+            facts.flags[places[value != scan.NO_TIME]] |= SINCE_BOOT
             for name in times.OTHERWISE:
                 places = places[time[places] == scan.NO_TIME]
                 if len(places):
                     time[places] = times.read(rows, places, times.TIME_STYLES[_STYLES[name]], time_zone)
         if style.yearless:
-            facts.flags[places[(value != scan.NO_TIME) & (value < times.NEXT_YEAR)]] |= records.YEARLESS
+            facts.flags[places[(value != scan.NO_TIME) & (value < times.NEXT_YEAR)]] |= YEARLESS
     return time

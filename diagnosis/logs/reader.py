@@ -21,7 +21,17 @@ import polars as pl
 from diagnosis.logs import boots, hashing, headers, known, lines, mask, records, scan
 from diagnosis.logs.prepared import Prepared, prepare
 from diagnosis.logs.sources import Sources
-from diagnosis.logs.tables import COLUMNS, EXAMPLE_CHARS, UNIQUES, redated, write_columns, write_part, write_tables
+from diagnosis.logs.tables import (
+    COLUMNS,
+    EXAMPLE_CHARS,
+    SINCE_BOOT,
+    UNIQUES,
+    YEARLESS,
+    redated,
+    write_columns,
+    write_part,
+    write_tables,
+)
 from diagnosis.model import Level
 
 _WORKERS = 2
@@ -163,7 +173,7 @@ class LogReader:
     def _dates(self, prepared: Prepared) -> None:
         """Year and boot time of each log, from the stamps of these lines."""
         flags, time, log = prepared.facts.flags, prepared.time, prepared.log
-        is_bare, is_since = ((flags & bit) != 0 for bit in (records.YEARLESS, records.SINCE_BOOT))
+        is_bare, is_since = ((flags & bit) != 0 for bit in (YEARLESS, SINCE_BOOT))
         bare, since = (np.bincount(log[lines_], minlength=len(self.logs)).tolist() for lines_ in (is_bare, is_since))
         dated = np.flatnonzero(~is_bare & ~is_since & (time != scan.NO_TIME))
         edges = pairwise(np.searchsorted(dated, prepared.cuts).tolist())

@@ -13,14 +13,7 @@ import polars as pl
 
 from diagnosis.jit import compiled
 from diagnosis.logs.patterns import Form, same
-
-#: Bits of the column ``flags``.
-INDENTED = 1  # begins with white space and states no time of its own
-OPENER = 2  # begins a record that indented lines continue: "Traceback …", "Call Trace:"
-CLOSER = 4  # may end a traceback: "ValueError: …"
-BLANK = 8
-YEARLESS = 16  # its time stamp names no year
-SINCE_BOOT = 32  # its time stamp counts from boot
+from diagnosis.logs.tables import BLANK, CLOSER, INDENTED, OPENER
 
 _OPENER = (
     r"^\s*(?:Traceback \(most recent call last\)|Exception in thread |[Cc]all [Tt]race:|[Ss]tack "

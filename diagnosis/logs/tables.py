@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import polars as pl
 
-from diagnosis.logs import records
 from diagnosis.model import Parsed
 
 #: Schema of ``columns.parquet``: one row a physical line.
@@ -23,9 +22,17 @@ COLUMNS: dict[str, pl.DataType] = {
     "time": pl.Int64(),  # ns UTC, null if the line states none
     "source": pl.UInt16(),  # index into Parsed.sources
     "level": pl.UInt8(),  # model.Level
-    "flags": pl.UInt8(),  # records.INDENTED | ...
+    "flags": pl.UInt8(),  # INDENTED | ...
     "masked": pl.UInt64(),  # id of the masked message
 }
+
+#: Bits of the column ``flags``.
+INDENTED = 1  # begins with white space and states no time of its own
+OPENER = 2  # begins a record that indented lines continue: "Traceback …", "Call Trace:"
+CLOSER = 4  # may end a traceback: "ValueError: …"
+BLANK = 8
+YEARLESS = 16  # its time stamp names no year
+SINCE_BOOT = 32  # its time stamp counts from boot
 
 #: Schema of ``uniques.parquet``: one row a distinct masked message.
 UNIQUES: dict[str, pl.DataType] = {
@@ -132,8 +139,8 @@ def since_boot(boot: int | None) -> tuple[pl.Expr, pl.Expr]:
     """The columns ``time`` and ``flags`` with stamps that count from boot moved to ``boot`` (ns), or removed if it is
     not known. A boot time from year-less stamps makes year-less stamps.
     """
-    is_since = (pl.col("flags") & records.SINCE_BOOT) != 0
-    yearless = 0 if boot is None or boot >= _new_year(NO_YEAR + 1) else records.YEARLESS
+    is_since = (pl.col("flags") & SINCE_BOOT) != 0
+    yearless = 0 if boot is None or boot >= _new_year(NO_YEAR + 1) else YEARLESS
     moved = None if boot is None else pl.col("time") + boot
     return (
         pl.when(is_since).then(moved).otherwise(pl.col("time")).alias("time"),
@@ -150,7 +157,7 @@ def in_year(before: int, after: int) -> pl.Expr:
         since = pl.when(since >= _TO_LEAP_DAY).then(since + _DAY).otherwise(since)
     if not calendar.isleap(after):
         since = pl.when(since >= _TO_LEAP_DAY + _DAY).then(since - _DAY).otherwise(since)
-    is_yearless = (pl.col("flags") & records.YEARLESS) != 0
+    is_yearless = (pl.col("flags") & YEARLESS) != 0
     return pl.when(is_yearless).then(since + _new_year(after)).otherwise(pl.col("time"))
 
 
