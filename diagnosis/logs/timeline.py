@@ -54,8 +54,11 @@ def _lanes(
     marked = (
         cells.filter(pl.col("node").is_in(nodes) & pl.col("event").is_in([e for e, r in roles.items() if r in _SHOWN]))
         .drop_nulls("stated_at")
-        # among marks of the same time the cause comes first
-        .sort("stated_at", pl.col("event").is_in(roots).not_(), "event", maintain_order=True)
+        # among marks of the same time the cause comes first, and a worker's own line before a launcher's copy of it
+        .sort(
+            *("stated_at", pl.col("event").is_in(roots).not_(), "event", pl.col("rank").is_null(), "is_stamped"),
+            maintain_order=True,
+        )
         .unique(["node", "event"], keep="first", maintain_order=True)
         .group_by("node", maintain_order=True)
         .head(MOST.marks_per_lane)
