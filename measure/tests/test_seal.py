@@ -63,7 +63,7 @@ def test_nothing_of_a_sealed_job_is_shown(shut: JobSet, monkeypatch: pytest.Monk
 def test_measuring_a_sealed_set_prints_figures_alone(
     shut: JobSet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(logs, "told", lambda *_: {"logs": None, "suspects": [], "headline": ""})
+    monkeypatch.setattr(logs, "report_of", lambda *_: {"logs": None, "suspects": [], "headline": ""})
     run(monkeypatch)
     printed = capsys.readouterr().out
     assert "category_ok" in printed
@@ -73,7 +73,7 @@ def test_measuring_a_sealed_set_prints_figures_alone(
 def test_opening_is_recorded_once_with_its_day(
     shut: JobSet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(logs, "told", lambda *_: {"logs": None, "suspects": [], "headline": ""})
+    monkeypatch.setattr(logs, "report_of", lambda *_: {"logs": None, "suspects": [], "headline": ""})
     run(monkeypatch, "--open", "--show")
     assert list(sealed.opened()) == ["x"]
     sealed.record("x", date(2020, 1, 1))
@@ -83,7 +83,7 @@ def test_opening_is_recorded_once_with_its_day(
 def test_one_word_names_every_set_that_is_still_sealed(
     shut: JobSet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(logs, "told", lambda *_: {"logs": None, "suspects": [], "headline": ""})
+    monkeypatch.setattr(logs, "report_of", lambda *_: {"logs": None, "suspects": [], "headline": ""})
     run(monkeypatch, name=sets.SEALED)
     assert "sealed-x, seeds" in capsys.readouterr().out
     known = {"sealed-x": shut, "x": replace(shut, name="x", is_sealed=False)}

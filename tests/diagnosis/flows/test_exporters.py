@@ -47,7 +47,7 @@ def test_whole_seconds_give_the_job_its_pairs_and_volumes_and_say_why_no_steps(
     report = diagnose_flows([part], inventory=capture.inventory)
     job = job_of(report, capture)
     assert "whole seconds" in report["why_not"]
-    assert any("rest on byte counts alone" in said for said in report["limits"])
+    assert any("come from byte counts alone" in said for said in report["limits"])
     assert part.facts["flow"]["bytes"] == capture.records["bytes"].sum()
     assert wrong_pairs(job, capture) == []
     assert job["steps"] == []

@@ -61,7 +61,7 @@ def test_a_slow_link_seen_on_one_ring_alone_is_any_of_its_members_and_that_is_re
     report, capture = run(job, tmp_path)
     (found,) = job_of(report, capture)["diagnoses"]
     assert {job.address(job.rank(3, d, 0)) for d in range(4)} <= set(found["culprits"])
-    assert "cannot tell which" in found["reason"]
+    assert "do not show which link" in found["reason"]
     assert max(s["score"] for s in report["suspects"]) < 0.5
 
 
