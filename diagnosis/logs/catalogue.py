@@ -199,7 +199,8 @@ def resolved(catalogue: Catalogue, rules: SignatureSet, survived: Collection[int
 
 def _broken_by_few(catalogue: Catalogue, here: pl.DataFrame) -> set[str]:
     """Rules of broken communication that most nodes report after processes of a few nodes raised an exception of their
-    own: the others lost their peers. Without times, the order of lines in the files of the few decides.
+    own: the others lost their peers. In files of the few the exception must come first; where both have times, too. A
+    process that does not report the broken communication itself counts as first if nothing shows another order.
     """
     total = len(catalogue.nodes)
     roots = here.filter(pl.col("own_role") == Role.ROOT.value)

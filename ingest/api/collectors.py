@@ -62,7 +62,8 @@ class _Body:
 
     def __init__(self) -> None:
         folder = temp_files.folder(temp_files.PARTS)
-        self._file = tempfile.SpooledTemporaryFile(max_size=_HELD_BYTES, dir=str(folder))  # noqa: SIM115  # close() closes it
+        # close() closes it
+        self._file = tempfile.SpooledTemporaryFile(max_size=_HELD_BYTES, dir=str(folder))  # noqa: SIM115
         self._size = 0
 
     def write(self, data: bytes) -> None:

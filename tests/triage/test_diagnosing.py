@@ -210,6 +210,7 @@ def test_a_completed_job_that_was_slow_is_an_incident_that_costs_the_time_beyond
     assert (incident.runner_up, incident.runner_up_confidence) == ("performance.step", 0.4)
     assert incident.happened_at == datetime.fromtimestamp(T0 + 70, UTC)
     assert incident.lost_s == 40.0
+    assert incident.gpu_hours == pytest.approx(320 / 3600), "the headline's cost, not the cluster's usual GPUs a node"
 
 
 @pytest.mark.parametrize("condition", ["healthy", "recovered", "running", "unknown"])

@@ -51,7 +51,9 @@ class SuspectFacts:
 
 @dataclass(frozen=True, slots=True)
 class IncidentFacts:
-    """One failed, hung or slow episode as the report has it. Times are UTC, ``lost_s`` seconds."""
+    """One failed, hung or slow episode as the report has it. Times are UTC, ``lost_s`` seconds; ``gpu_hours``: the cost
+    that the report states, None where it states none.
+    """
 
     headline: str
     category: str
@@ -66,6 +68,7 @@ class IncidentFacts:
     node_count: int | None
     happened_at: datetime | None
     lost_s: float | None
+    gpu_hours: float | None = None
     findings: list[FindingFacts] = field(default_factory=list)
     suspects: list[SuspectFacts] = field(default_factory=list)
 
@@ -110,6 +113,7 @@ def incident_of(report: dict[str, Any], said: str = "") -> IncidentFacts | None:
         node_count=node_count_of(report),
         happened_at=_happened_at(report, logs),
         lost_s=None if is_only_said else _lost_s(report, logs),
+        gpu_hours=None if is_only_said else _gpu_hours(report),
         findings=findings_of(report),
         suspects=suspects,
     )
@@ -217,13 +221,24 @@ def _happened_at(report: dict[str, Any], logs: dict[str, Any]) -> datetime | Non
     return moment((logs.get("timeline") or {}).get("t1"))
 
 
+def _slowdowns(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """The slow stretches of a degraded job."""
+    told = report.get("conclusion") or {}
+    return list(told.get("slowdowns") or ()) if told.get("condition") == "degraded" else []
+
+
+def _gpu_hours(report: dict[str, Any]) -> float | None:
+    """The cost of slow stretches, with the GPUs that the evidence shows: the same as in the headline."""
+    costs = [row.get("lost_gpu_s") for row in _slowdowns(report)]
+    return sum(costs) / 3600 if costs and None not in costs else None
+
+
 def _lost_s(report: dict[str, Any], logs: dict[str, Any]) -> float | None:
     """Seconds between the last progress (or the start, without progress) and the end of the attempt; for a degraded job
     the time beyond normal.
     """
-    told = report.get("conclusion") or {}
-    if told.get("condition") == "degraded" and told.get("slowdowns"):
-        return float(sum(row["lost_s"] for row in told["slowdowns"]))
+    if slow := _slowdowns(report):
+        return float(sum(row["lost_s"] for row in slow))
     timeline = logs.get("timeline") or {}
     start, end = timeline.get("t0"), timeline.get("t1")
     if start is None or end is None:

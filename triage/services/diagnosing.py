@@ -144,6 +144,9 @@ def _incident_write(
     decisions = [] if is_new else list(incident.decisions.all())
     happened_at = facts.happened_at or (now if is_new else incident.happened_at)
     node_hours = facts.lost_s / 3600 * facts.node_count if facts.lost_s is not None and facts.node_count else None
+    gpu_hours = facts.gpu_hours
+    if gpu_hours is None and node_hours is not None:
+        gpu_hours = node_hours * job.cluster.gpus_per_node
     values: dict[str, Any] = {
         "job": job,
         "cluster": job.cluster,
@@ -167,7 +170,7 @@ def _incident_write(
         "week": week_of(happened_at),
         "lost_s": facts.lost_s,
         "node_hours": node_hours,
-        "gpu_hours": node_hours * job.cluster.gpus_per_node if node_hours is not None else None,
+        "gpu_hours": gpu_hours,
         "detected_s": max(0.0, (incident.opened_at - happened_at).total_seconds()) if facts.happened_at else None,
         "is_withdrawn": False,
     }

@@ -207,8 +207,8 @@ class Fleetx(Voice):
     most = 12
     names = ("yq{a:02d}-sys-rpm{k:04d}", "tjzj-inf-sci-k8s-{k:04d}")
     frames: ClassVar[Frames] = {
-        "main": ["/root/fleetx/run_pretrain.py|88|<module>|engine.fit(epoch=config.Engine.num_train_epochs)"],
-        "step": ["/root/fleetx/core/engine/eager_engine.py|412|_fit_impl|loss = self._model_forward_backward(batch)"],
+        "main": ["/opt/fleetx/run_pretrain.py|88|<module>|engine.fit(epoch=config.Engine.num_train_epochs)"],
+        "step": ["/opt/fleetx/core/engine/eager_engine.py|412|_fit_impl|loss = self._model_forward_backward(batch)"],
         "data": [
             "/usr/lib/python3.10/site-packages/paddle/io/reader.py|212|__next__|data = "
             "self._reader.read_next_var_list()"
@@ -222,8 +222,8 @@ class Fleetx(Voice):
         "device": [
             "/usr/lib/python3.10/site-packages/paddle/device/__init__.py|281|set_device|place = _convert(device)"
         ],
-        "eval": ["/root/fleetx/core/engine/eager_engine.py|655|_evaluate_one_epoch|loss = self._evaluate_impl(batch)"],
-        "config": ["/root/fleetx/utils/config.py|131|process_dist_config|raise ValueError("],
+        "eval": ["/opt/fleetx/core/engine/eager_engine.py|655|_evaluate_one_epoch|loss = self._evaluate_impl(batch)"],
+        "config": ["/opt/fleetx/utils/config.py|131|process_dist_config|raise ValueError("],
     }
     frames["reduce"] = frames["backward"] = frames["step"]
     quirks = ("W The AsyncSaver queue holds {a} items", "D reader cost hist p99 {a} ms")
