@@ -2,7 +2,7 @@
 .PHONY: run test
 
 run:
-	@scripts/bootstrap run && exec .venv/bin/python -m scripts.run
+	@scripts/bootstrap run && exec .venv/bin/python -m triage.serve
 
 test:
 	@scripts/bootstrap dev && exec .venv/bin/python -m scripts.check

@@ -179,8 +179,9 @@ def run(asked: argparse.Namespace, folder: Path) -> None:
     from django.core.management import call_command
     from django.test import Client
 
-    from scripts.run import web_command
-    from scripts.services import free_port, spawn, start_valkey, stop, wait_until
+    from triage.serve.children import free_port, spawn, stop, wait_until
+    from triage.serve.parts import web_command
+    from triage.serve.valkey import start_valkey
 
     call_command("migrate", verbosity=0)
     call_command("collectstatic", verbosity=0, interactive=False)

@@ -18,8 +18,8 @@ import polars as pl
 
 from diagnosis.flows.rank_lanes import write_phases
 from scripts.chromium import find_or_install
-from scripts.run import web_command
-from scripts.services import free_port, spawn, stop, wait_until
+from triage.serve.children import free_port, spawn, stop, wait_until
+from triage.serve.parts import web_command
 
 ROOT = Path(__file__).resolve().parent.parent
 T0 = 1_790_000_000.0

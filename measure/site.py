@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.services import free_port, spawn, stop, wait_until
+from triage.serve.children import free_port, spawn, stop, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 _CAST = """
@@ -48,7 +48,7 @@ def running(root: Path = ROOT, **variables: str) -> Iterator[Site]:
         env = {name: value for name, value in os.environ.items() if name not in ours}
         env |= {"FAULTLINE_DATA_DIR": str(data), "FAULTLINE_PORT": str(port), "FAULTLINE_DEMO": "0"}
         env |= {"PYTHONPATH": str(root), **variables}
-        argv = ["sh", "-c", f"cd {root} && exec {sys.executable} -m scripts.run"]
+        argv = ["sh", "-c", f"cd {root} && exec {sys.executable} -m triage.serve"]
         process = spawn(argv, log=log, env=env)
         try:
             wait_until(lambda: "Ctrl-C ends it" in log.read_text(), process, what="The site", log=log, timeout_s=240)

@@ -33,8 +33,8 @@ from pathlib import Path
 from typing import Any
 
 from measure.upload import Api
-from scripts.run import DEATHS_WINDOW_S, MAX_DEATHS
 from scripts.services import postgres
+from triage.serve.supervisor import DEATHS_WINDOW_S, MAX_DEATHS
 
 ROOT = Path(__file__).resolve().parent.parent
 _LINE = "2026-11-21 03:{:02d}:{:02d},000 INFO [rank{}] iteration {} loss 2.5 sender {} file {}\n"
@@ -274,7 +274,7 @@ def main() -> None:
         env = {"FAULTLINE_DATA_DIR": folder, "FAULTLINE_PORT": str(chosen.port), "FAULTLINE_DEMO": "0"}
         os.environ.update(env, FAULTLINE_DIAGNOSE_AFTER_S="5", DJANGO_SETTINGS_MODULE="triage.settings")
         with (data / "site.out").open("wb") as out:
-            site = subprocess.Popen([sys.executable, "-m", "scripts.run"], cwd=ROOT, stdout=out, stderr=out)
+            site = subprocess.Popen([sys.executable, "-m", "triage.serve"], cwd=ROOT, stdout=out, stderr=out)
         try:
             while b"Ctrl-C" not in (data / "site.out").read_bytes():
                 assert site.poll() is None, (data / "site.out").read_text()

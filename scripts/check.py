@@ -28,7 +28,9 @@ from types import FrameType
 from typing import Any
 
 from scripts.chromium import find_or_install
-from scripts.services import ROOT, ServiceError, postgres
+from scripts.services import postgres
+from triage.places import ROOT
+from triage.serve.children import ServiceError
 
 PYTHON = sys.executable
 #: The checks test only this checkout, so variables of the shell for another server must not change them. Nor may a

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-from scripts.services import ServiceError
+from triage.serve.children import ServiceError
 
 SHELL = "chromium-headless-shell"
 NAMES = (SHELL, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scripts.services import ROOT
 from triage.glossary import terms
+from triage.places import ROOT
 
 KEPT = ROOT / "docs" / "glossary.md"
 

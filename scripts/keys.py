@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from scripts.services import ROOT
+from triage.places import ROOT
 
 SOURCE = ROOT / "static" / "js" / "keys.js"
 KEPT = ROOT / "docs" / "keys.md"

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.services import ROOT
+from triage.places import ROOT
 
 LONGEST = 120
 FOLDERS = ("templates", "static/css", "static/js")

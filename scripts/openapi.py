@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from scripts.services import ROOT
+from triage.places import ROOT
 
 KEPT = ROOT / "docs" / "openapi.yaml"
 

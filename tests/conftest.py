@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from scripts.services import spawn, start_valkey, stop, wait_until
 from tests import migrated
 from tests.patience import PATIENCE_S
+from triage.serve.children import spawn, stop, wait_until
+from triage.serve.valkey import start_valkey
 
 #: Equal code gives equal test results. ``--hypothesis-profile fresh`` draws new examples.
 settings.register_profile("repeatable", derandomize=True, deadline=None)

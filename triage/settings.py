@@ -11,9 +11,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from triage.environment import env_bool, env_int, env_list, env_pairs, env_secret, env_str, reading_memory_bytes
+from triage.places import RESOURCES, data_dir
 
-BASE_DIR = Path(__file__).resolve().parent.parent
-DATA_DIR = Path(env_str("FAULTLINE_DATA_DIR", str(BASE_DIR / "var"))).resolve()
+BASE_DIR = RESOURCES
+DATA_DIR = Path(env_str("FAULTLINE_DATA_DIR") or data_dir()).resolve()
 
 DEBUG = env_bool("FAULTLINE_DEBUG", False)
 SECRET_KEY = env_secret("FAULTLINE_SECRET_KEY", DATA_DIR / "secret_key")
@@ -130,7 +131,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "triage.static_files.Storage"},
 }
 STATIC_URL = "/static/"
-STATIC_ROOT = DATA_DIR / "static"
+STATIC_ROOT = Path(env_str("FAULTLINE_STATIC_DIR", str(DATA_DIR / "static")))
 STATICFILES_DIRS = [BASE_DIR / "static"]
 
 USE_TZ = True

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from faultline import files, live, scheduler, sending
+from faultline import files, live, scheduler, sending, server
 from faultline.options import fields_of, parser
 from faultline.site import Denied, Problem, Site, Unreachable
 from faultline.words import (
@@ -161,6 +161,9 @@ def _stop(_signal: int, _frame: Any) -> NoReturn:
 
 
 def run() -> NoReturn:
+    command = server.command_of(sys.argv[1:])
+    if command is not None:
+        sys.exit(command())
     signal.signal(signal.SIGTERM, _stop)
     code = main()
     sys.stdout.flush()

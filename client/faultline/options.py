@@ -9,11 +9,13 @@ import time
 from typing import Any
 
 from faultline import __version__, files
+from faultline.server import COMMANDS
 from faultline.words import CODES, Usage
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="faultline", epilog=CODES, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ends = f"{CODES}\n\nwhere the site is installed: faultline {{{','.join(COMMANDS)}}} (faultline serve --help)"
+    made = argparse.ArgumentParser(prog="faultline", epilog=ends, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--version", action="version", version=__version__)
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     common = argparse.ArgumentParser(add_help=False)

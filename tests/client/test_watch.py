@@ -23,9 +23,9 @@ from faultline.slurm import Node, jobs_of
 from ingest import services, signals
 from ingest.models import Artifact, Job, Upload
 from ingest.services import collecting, resuming
-from scripts.services import free_port
 from tests.factories import make_user
 from tests.patience import PATIENCE_S, WORK_S, wait_for
+from triage.serve.children import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from scripts.services import ROOT
+from triage.places import ROOT
 
 PACKAGES = ("diagnosis", "ingest", "triage")
 #: an entity has the same name in each layer; a format reader is named after its format, a page's tags after the page

@@ -12,7 +12,8 @@ READ = re.compile(
 )
 #: of the operating system or of the libraries, not of ours
 FOREIGN = {"DJANGO_SETTINGS_MODULE", "DJANGO_ALLOW_ASYNC_UNSAFE", "DEBIAN_FRONTEND", "PATH", "PYTHONUNBUFFERED"} | {
-    "PYTEST_XDIST_TESTRUNUID"
+    "XDG_DATA_HOME",
+    "PYTEST_XDIST_TESTRUNUID",
 }
 
 

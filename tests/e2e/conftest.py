@@ -16,8 +16,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from scripts.chromium import find
-from scripts.services import free_port, spawn, stop, wait_until
 from tests.patience import PATIENCE_S, WORK_S, wait_for
+from triage.serve.children import free_port, spawn, stop, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PICTURES = ROOT / "test-results"
@@ -55,7 +55,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     env |= {"FAULTLINE_DATA_DIR": str(folder / "data"), "FAULTLINE_PORT": str(port)}
     env["FAULTLINE_WEBHOOK_ALLOW"] = "127.0.0.1"
     log = folder / "run.log"
-    process = spawn([sys.executable, "-m", "scripts.run"], log=log, env=env)
+    process = spawn([sys.executable, "-m", "triage.serve"], log=log, env=env)
     try:
         wait_until(lambda: "Ctrl-C ends it" in log.read_text(), process, what="make run", log=log, timeout_s=WORK_S)
         people = dict(re.findall(r"Sign in as (\w+) with password (\S+)", log.read_text()))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts import run
-from scripts.services import free_port, spawn, stop, wait_until
 from tests.patience import PATIENCE_S, WORK_S, wait_for
 from tests.processes import is_alive
+from triage.serve import supervisor
+from triage.serve.children import free_port, spawn, stop, wait_until
 
 pytestmark = [
     pytest.mark.broker,
@@ -32,7 +32,7 @@ class Start:
         env |= {"FAULTLINE_DATA_DIR": str(folder / "data"), "FAULTLINE_PORT": str(self.port), "FAULTLINE_DEMO": "0"}
         env |= {"FAULTLINE_WEB_PROCESSES": "1", "FAULTLINE_WORKER_PROCESSES": "1"}  # each takes seconds to start
         self.log = folder / f"run-{self.port}.log"
-        self.process = spawn([sys.executable, "-m", "scripts.run"], log=self.log, env=env | variables)
+        self.process = spawn([sys.executable, "-m", "triage.serve"], log=self.log, env=env | variables)
         wait_until(
             lambda: "Ctrl-C ends it" in self.log.read_text(),
             self.process,
@@ -96,7 +96,7 @@ def test_what_dies_is_started_again_and_ctrl_c_ends_every_process(folder: Path) 
             os.killpg(first[part], signal.SIGKILL)
             wait_for(lambda n=times: start.log.read_text().count("starting it again") >= n, start.log.read_text)
             start.child(part, but=first[part])
-        wait_for(lambda: run.answers(start.port, "127.0.0.1"), start.log.read_text)
+        wait_for(lambda: supervisor.answers(start.port, "127.0.0.1"), start.log.read_text)
         below = start.descendants()
         start.process.send_signal(signal.SIGINT)
         assert start.process.wait(PATIENCE_S) == 0

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from scripts import check
-from scripts.services import ROOT
 from tests.patience import PATIENCE_S, wait_for
 from tests.processes import is_alive
+from triage.places import ROOT
 
 
 def test_the_costliest_tests_are_printed() -> None:

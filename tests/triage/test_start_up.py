@@ -4,8 +4,8 @@ import os
 import subprocess
 import sys
 
-from scripts.services import ROOT
 from tests.patience import WORK_S
+from triage.places import ROOT
 
 #: libraries of the engine and of charts that no list and no form needs
 SELDOM = ("numba", "pandas", "plotly", "scipy", "sklearn", "diagnosis.pipeline", "diagnosis.parsing")

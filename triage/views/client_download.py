@@ -7,10 +7,11 @@ import io
 import zipfile
 from functools import cache
 
-from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import condition, require_safe
+
+from triage.places import CLIENT
 
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _START = "import runpy\nrunpy.run_module('faultline', run_name='__main__')\n"
@@ -19,7 +20,7 @@ _START = "import runpy\nrunpy.run_module('faultline', run_name='__main__')\n"
 @cache
 def program() -> bytes:
     """The client's sources as an executable archive (zipapp). Equal sources give equal bytes."""
-    sources = sorted((settings.BASE_DIR / "client" / "faultline").glob("*.py"))
+    sources = sorted(CLIENT.glob("*.py"))
     out = io.BytesIO(_SHEBANG)
     out.seek(0, io.SEEK_END)
     with zipfile.ZipFile(out, "a", zipfile.ZIP_DEFLATED) as archive:

@@ -1,4 +1,5 @@
-"""``make run``: starts all servers that no variable configures elsewhere, prepares the database, serves, and stops all.
+"""``make run`` and ``faultline`` start all servers that no variable configures elsewhere, prepare the database, serve,
+and stop all.
 
 Processes: this supervisor; Valkey (unless REDIS_URL); granian with the site; one Celery worker with its pool and the
 clock of periodic work. A child that dies is restarted; a child that keeps dying ends everything with the last lines of
@@ -24,8 +25,13 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-from scripts.services import ROOT, Process, ServiceError, spawn, start_valkey, stop, valkey_url, wait_until
+from triage.places import IS_CHECKOUT, ROOT, data_dir
+from triage.serve import parts
+from triage.serve.children import Process, ServiceError, spawn, stop, wait_until
+from triage.serve.valkey import start_valkey, valkey_url
 
+#: what started this
+COMMAND = "make run" if IS_CHECKOUT else "faultline"
 NEEDED_BYTES = 200 * 2**20
 LOG_MAX_BYTES = 20 * 2**20
 #: a child that dies this often within this time is not restarted
@@ -92,7 +98,7 @@ def check_port(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                raise ServiceError(f"Port {port} is taken: FAULTLINE_PORT={port + 1} make run") from None
+                raise ServiceError(f"Port {port} is taken: FAULTLINE_PORT={port + 1} {COMMAND}") from None
             raise ServiceError(f"Cannot listen on {host} port {port}: {error.strerror}") from None
 
 
@@ -165,31 +171,18 @@ def answers(port: int, host: str) -> bool:
 
 def prepare(env: dict[str, str]) -> None:
     """Migrate the database and collect static files; print sign-ins. Raises ServiceError with one line."""
-    argv = [sys.executable, "manage.py", "prepare"]
+    argv = [sys.executable, "-m", "django", "prepare"]
     done = subprocess.run(argv, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         raise ServiceError(f"prepare failed: {lines[-1] if lines else f'status {done.returncode}'}")
 
 
-def web_command(host: str, port: int, processes: str) -> list[str]:
-    """The web server's command. Connections are cheap, so many are allowed; one without a complete header is closed
-    after ten seconds. The application limits bodies (triage/server/front.py).
-    """
-    argv = [sys.executable, "-m", "granian", "triage.asgi:application", "--interface", "asginl", "--http", "1"]
-    argv += ["--no-ws", "--host", host, "--port", str(port), "--workers", processes, "--respawn-failed-workers"]
-    argv += ["--backlog", "4096", "--backpressure", "4096", "--http1-header-read-timeout", "10000"]
-    return [*argv, "--workers-kill-timeout", "5"]
-
-
 def children(data: Path, env: dict[str, str], host: str, port: int) -> list[Child]:
-    cores, logs, python = os.cpu_count() or 2, data / "log", sys.executable
-    web_count = env.get("FAULTLINE_WEB_PROCESSES", str(min(cores, 4)))
-    worker_count = env.get("FAULTLINE_WORKER_PROCESSES", str(max(2, min(cores, 8))))  # keep one free of long work
-    web = web_command(host, port, web_count)
-    worker = [python, "-m", "celery", "-A", "triage.celery", "worker", "--queues", "parse,diagnose,notify"]
-    worker += ["--concurrency", worker_count, "--beat", "--schedule", str(data / "celerybeat"), "--loglevel", "info"]
-    worker += ["--without-gossip", "--without-mingle"]
+    logs = data / "log"
+    web = parts.web_command(host, port, parts.web_processes(env))
+    worker = parts.worker_command(parts.QUEUES, parts.worker_processes(env))
+    worker += ["--beat", "--schedule", str(data / "celerybeat")]
     return [Child("The web server", web, logs / "web.log", env), Child("The worker", worker, logs / "worker.log", env)]
 
 
@@ -214,7 +207,7 @@ def serve(data: Path, host: str, port: int, url: str, note: Callable[[str], None
             if child is web:  # nothing else starts until it answers, because somebody waits for it
                 wait_until(lambda: answers(port, host), process, what=web.name, log=web.log, timeout_s=600)
         say(f"\n  Faultline: {url}\n  Logs:      {data / 'log'}\n  Ctrl-C ends it.\n")
-        load = [sys.executable, "manage.py", "samples"]
+        load = [sys.executable, "-m", "django", "samples"]
         samples = Child("Loading the sample jobs", load, data / "log" / "samples.log", env)
         loading: Process | None = samples.start()
         stack.callback(samples.stop)
@@ -231,7 +224,7 @@ def serve(data: Path, host: str, port: int, url: str, note: Callable[[str], None
 
 def main() -> int:
     host = os.environ.get("FAULTLINE_HOST", "127.0.0.1")
-    data = Path(os.environ.get("FAULTLINE_DATA_DIR") or ROOT / "var").resolve()
+    data = data_dir()
 
     def end(_signal: int, _frame: FrameType | None) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -242,10 +235,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, end)
     try:
-        try:
-            port = int(os.environ.get("FAULTLINE_PORT", "8000"))
-        except ValueError:
-            raise ServiceError(f"FAULTLINE_PORT is {os.environ['FAULTLINE_PORT']!r}: use a whole number") from None
+        port = parts.port_of(os.environ)
         shown = "localhost" if host in {"0.0.0.0", "127.0.0.1", "::", "::1"} else host  # noqa: S104  # compared, not bound
         url = f"http://{shown}:{port}"
         prepare_directory(data)
@@ -258,7 +248,3 @@ def main() -> int:
         print(error, file=sys.stderr, flush=True)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

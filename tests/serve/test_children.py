@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from scripts.services import ROOT, ServiceError, free_port, spawn, start_valkey, stop, valkey_url, wait_until
 from tests.patience import PATIENCE_S, WORK_S, wait_for
 from tests.processes import is_alive
+from triage.places import ROOT
+from triage.serve.children import ServiceError, free_port, spawn, stop, wait_until
+from triage.serve.valkey import start_valkey, valkey_url
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's parent-death signal is Linux's own")
 
@@ -15,7 +17,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's parent-
 @linux
 def test_a_child_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
     program = (
-        "import time; from pathlib import Path; from scripts.services import start_valkey; "
+        "import time; from pathlib import Path; from triage.serve.valkey import start_valkey; "
         f"v = start_valkey(Path({str(tmp_path)!r})); print(v.process.pid, flush=True); time.sleep({WORK_S})"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import run
+from triage.serve import supervisor
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def test_a_unit_uses_no_option_that_make_run_does_not_use(unit: str, number: int) -> None:
     command = re.search(r"^ExecStart=(.*)$", (ROOT / "deploy" / unit).read_text(), re.M)
     assert command
-    ours = run.children(Path("/data"), {}, "127.0.0.1", 8000)[number].argv
+    ours = supervisor.children(Path("/data"), {}, "127.0.0.1", 8000)[number].argv
     theirs = command[1].split()
     assert {word for word in theirs if word.startswith("--")} <= set(ours)
     assert theirs[1:4] == ours[1:4]

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from scripts import run
-from scripts.services import ROOT, ServiceError, free_port, wait_until
 from tests.patience import PATIENCE_S, WORK_S, wait_for
 from tests.processes import is_alive
+from triage.places import ROOT
+from triage.serve import supervisor
+from triage.serve.children import ServiceError, free_port, wait_until
 
 
 def start(tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "FAULTLINE_DATA_DIR": str(tmp_path), "FAULTLINE_PORT": str(free_port()), **variables}
     env.pop("REDIS_URL", None)
-    argv = [sys.executable, "-m", "scripts.run"]
+    argv = [sys.executable, "-m", "triage.serve"]
     return subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
@@ -47,22 +48,25 @@ def test_a_second_start_from_the_same_data_says_where_the_first_is(tmp_path: Pat
 
 def test_a_start_waits_for_one_that_is_stopping(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Before, a start within seconds of a stop said that Faultline already runs, at an address that did not answer."""
-    with run.sole_owner(tmp_path, "http://localhost:8000") as note:
-        note(run.STOPPING)
+    with supervisor.sole_owner(tmp_path, "http://localhost:8000") as note:
+        note(supervisor.STOPPING)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(run, "STOPPING_MAX_S", 0)
-            with pytest.raises(ServiceError, match="has been stopping for 0 s"), run.sole_owner(tmp_path, "again"):
+            patched.setattr(supervisor, "STOPPING_MAX_S", 0)
+            with (
+                pytest.raises(ServiceError, match="has been stopping for 0 s"),
+                supervisor.sole_owner(tmp_path, "again"),
+            ):
                 pass
         waiting = threading.Thread(target=_own, args=(tmp_path,))
         waiting.start()
         wait_for(lambda: capsys.readouterr().out.count("still stopping"), lambda: "it did not wait")
-        assert (tmp_path / "run.lock").read_text() == run.STOPPING
+        assert (tmp_path / "run.lock").read_text() == supervisor.STOPPING
     waiting.join(PATIENCE_S)
     assert (tmp_path / "run.lock").read_text() == "http://localhost:8001"
 
 
 def _own(data: Path) -> None:
-    with run.sole_owner(data, "http://localhost:8001"):
+    with supervisor.sole_owner(data, "http://localhost:8001"):
         pass
 
 
@@ -75,9 +79,9 @@ def test_a_data_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> Non
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "NEEDED_BYTES", 2**80)
+    monkeypatch.setattr(supervisor, "NEEDED_BYTES", 2**80)
     with pytest.raises(ServiceError, match=r"^The disk is full: \d+ MB free below .*, Faultline needs \d+ MB\.$"):
-        run.prepare_directory(tmp_path)
+        supervisor.prepare_directory(tmp_path)
 
 
 def test_a_database_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
@@ -88,12 +92,12 @@ def test_a_database_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_child_that_keeps_dying_ends_the_whole_with_its_last_words(tmp_path: Path) -> None:
-    child = run.Child(
+    child = supervisor.Child(
         "The worker", [sys.executable, "-c", "print('no such broker')"], tmp_path / "log", dict(os.environ)
     )
     child.start()
     with pytest.raises(ServiceError, match=r"The worker keeps ending .*no such broker"):
-        for _ in range(run.MAX_DEATHS):
+        for _ in range(supervisor.MAX_DEATHS):
             assert child.process
             child.process.wait()
             child.restart_if_dead()
@@ -101,8 +105,8 @@ def test_a_child_that_keeps_dying_ends_the_whole_with_its_last_words(tmp_path: P
 
 def test_large_logs_are_put_aside_at_a_start(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
-    (tmp_path / "log" / "web.log").write_bytes(b"x" * (run.LOG_MAX_BYTES + 1))
-    run.prepare_directory(tmp_path)
+    (tmp_path / "log" / "web.log").write_bytes(b"x" * (supervisor.LOG_MAX_BYTES + 1))
+    supervisor.prepare_directory(tmp_path)
     assert [path.name for path in (tmp_path / "log").iterdir()] == ["web.log.1"]
 
 
@@ -112,7 +116,7 @@ def test_a_killed_child_takes_its_own_children_with_it_before_it_is_started_agai
         f"import os, subprocess, sys, time; forked = subprocess.Popen(['sleep', '{WORK_S}']); "
         f"open({str(told)!r}, 'a').write(f'{{forked.pid}}\\n'); time.sleep({WORK_S})"
     )
-    child = run.Child("The child", [sys.executable, "-c", code], tmp_path / "child.log", dict(os.environ))
+    child = supervisor.Child("The child", [sys.executable, "-c", code], tmp_path / "child.log", dict(os.environ))
     first = child.start()
     try:
         wait_until(lambda: told.exists() and told.read_text() != "", first, what="child", log=child.log)

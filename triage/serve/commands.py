@@ -1,0 +1,62 @@
+"""The commands of ``faultline`` that need the server's packages; the client hands them over."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from triage.places import ROOT
+from triage.serve import parts, supervisor
+from triage.serve.children import ServiceError
+
+#: commands of Django with a name of their own; all others are behind ``manage``
+SHORT = ("doctor", "backup", "restore")
+USAGE = f"""usage: faultline [serve [PART]] | manage COMMAND … | {" | ".join(SHORT)}
+
+  faultline              everything on this machine: web server, worker, queue, database
+  faultline serve PART   one part, in the foreground; PART is one of:
+{parts.described("      ")}
+  faultline manage …     Django's commands: prepare, createsuperuser, …
+  faultline doctor       check this installation and say what to do
+  faultline backup, restore"""
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; returns its exit code. A part replaces this process, so that it gets the signals itself."""
+    name, rest = (arguments[0], arguments[1:]) if arguments else ("serve", [])
+    if {"-h", "--help"} & {name, *rest[:1]} and name not in ("manage", *SHORT):
+        print(USAGE)
+        return 0
+    if name == "serve" and not rest:
+        return supervisor.main()
+    if name == "serve" and len(rest) == 1:
+        return _serve(rest[0])
+    if name == "manage" or name in SHORT:
+        return _manage(rest if name == "manage" else arguments)
+    print(USAGE, file=sys.stderr)
+    return 2
+
+
+def _serve(part: str) -> int:
+    try:
+        _become(parts.command(part, os.environ))
+    except ServiceError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def _become(argv: list[str]) -> NoReturn:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "triage.settings")
+    os.chdir(ROOT)  # `python -m` looks for packages in the working directory
+    sys.stdout.flush()
+    os.execv(argv[0], argv)  # noqa: S606  # our own command
+
+
+def _manage(arguments: list[str]) -> int:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "triage.settings")
+    from django.core.management import execute_from_command_line  # noqa: PLC0415  # heavy: other commands need no Django
+
+    execute_from_command_line([Path(sys.argv[0]).name, *arguments])
+    return 0
