@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from typing import ClassVar
 
 from django.conf import settings
 from django.db import DataError
@@ -12,9 +13,23 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from diagnosis.plain import visible, visible_json
-from triage.views.site import unusable
+from triage.views.site import healthz, metrics, unusable
 
 log = logging.getLogger(__name__)
+
+
+class Probes:
+    """Answers `/healthz` and `/metrics` before anything looks at host name or scheme: orchestrators and Prometheus call
+    the address of a machine, by plain http.
+    """
+
+    _VIEWS: ClassVar[dict[str, Callable[[HttpRequest], HttpResponse]]] = {"/healthz": healthz, "/metrics": metrics}
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self._VIEWS.get(request.path_info, self.get_response)(request)
 
 
 class UsableText:

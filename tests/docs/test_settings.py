@@ -41,6 +41,6 @@ def test_nothing_is_documented_that_is_not_read() -> None:
 
 
 def test_every_variable_that_the_deployment_sets_is_documented() -> None:
-    lines = (ROOT / "deploy" / "faultline.env").read_text().splitlines()
+    lines = (ROOT / "deploy" / "systemd" / "faultline.env").read_text().splitlines()
     names = {line.partition("=")[0].removesuffix("_FILE") for line in lines if "=" in line and not line.startswith("#")}
     assert sorted(names - DOCUMENTED - FOREIGN) == []

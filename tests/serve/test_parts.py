@@ -18,7 +18,7 @@ def test_a_worker_serves_the_queues_of_its_part(part: str, queues: str) -> None:
     argv = parts.command(part, {**REACHED, "FAULTLINE_WORKER_PROCESSES": "3"})
     assert argv[argv.index("--queues") + 1] == queues
     assert argv[argv.index("--concurrency") + 1] == "3"
-    assert "--beat" not in argv, "only the clock starts periodic work"
+    assert "--beat" not in argv, "every worker sends periodic work"
 
 
 def test_the_server_listens_where_the_variables_say() -> None:

@@ -9,8 +9,9 @@ import pytest
 from django.utils import timezone
 
 from ingest.models import Run
-from tests.factories import make_job
+from tests.factories import make_job, make_user
 from tests.pages import page_text
+from triage.models import Delivery, Webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -21,12 +22,33 @@ def figures(client: Any) -> dict[str, float]:
 
 
 def test_work_that_waits_is_recognised_by_its_age(client: Any) -> None:
-    assert figures(client)["faultline_oldest_queued_run_seconds"] == 0
+    assert figures(client)['faultline_oldest_queued_run_seconds{queue="parse"}'] == 0
     run = Run.objects.create(job=make_job(), kind=Run.Kind.PARSE)
     Run.objects.filter(pk=run.pk).update(created_at=timezone.now() - timedelta(minutes=5))
     found = figures(client)
-    assert 299 < found["faultline_oldest_queued_run_seconds"] < 400
-    assert (found['faultline_runs{state="queued"}'], found["faultline_jobs"]) == (1, 1)
+    assert 299 < found['faultline_oldest_queued_run_seconds{queue="parse"}'] < 400
+    assert found['faultline_oldest_queued_run_seconds{queue="diagnose"}'] == 0
+    assert (found['faultline_runs{queue="parse",state="queued"}'], found["faultline_jobs"]) == (1, 1)
+
+
+def test_a_webhook_message_waits_from_the_moment_when_it_is_due(client: Any) -> None:
+    hook = Webhook.objects.create(name="chat", url="https://chat.example/", owner=make_user("mona", "manager"))
+    soon = {"due_at": timezone.now() + timedelta(minutes=5), "subject": "later", "body": "{}"}
+    Delivery.objects.create(webhook=hook, event="job.failed", **soon)
+    assert figures(client)["faultline_deliveries_due"] == 0
+    Delivery.objects.update(due_at=timezone.now() - timedelta(minutes=2))
+    found = figures(client)
+    assert found["faultline_deliveries_due"] == 1
+    assert 119 < found['faultline_oldest_queued_run_seconds{queue="notify"}'] < 200
+
+
+def test_probes_need_no_host_name_and_no_tls(client: Any, settings: Any) -> None:
+    """Orchestrators and Prometheus call the address of a machine by plain http."""
+    settings.ALLOWED_HOSTS, settings.SECURE_SSL_REDIRECT = ["faultline.example"], True
+    for path in ("/healthz", "/metrics"):
+        assert client.get(path, headers={"host": "10.1.2.3:8000"}).status_code == 200
+    assert client.get("/jobs/", headers={"host": "faultline.example"}).status_code == 301
+    assert client.get("/jobs/", headers={"host": "10.1.2.3"}, secure=True).status_code == 400
 
 
 def test_space_and_queue_are_reported(client: Any) -> None:

@@ -97,3 +97,9 @@ def test_a_database_that_cannot_be_used_is_reported_in_one_line(called, monkeypa
     monkeypatch.setattr(prepare, "call_command", fail)
     with pytest.raises(CommandError, match=r"^the database cannot be used: connection refused$"):
         prepared()
+
+
+def test_static_files_of_an_image_are_not_collected_again(called, monkeypatch):
+    monkeypatch.setenv("FAULTLINE_STATIC_DIR", "/opt/static")
+    prepared()
+    assert called == ["migrate"]

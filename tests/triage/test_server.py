@@ -142,6 +142,19 @@ def put(job: Any, *blocks: bytes, **headers: Any) -> Line:
     return Line("PUT", path, *blocks, content_type="application/octet-stream", **headers)
 
 
+def test_a_process_says_that_it_lives_without_a_thread_and_without_the_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    front = Front()
+    for pool in ("_make", "_take", "_write", "_read"):
+        monkeypatch.setattr(front, pool, None)
+    line = Line("GET", fronts.LIVE_PATH)
+    asyncio.run(front(line.scope, line.receive, line.send))
+    headers = dict(line.sent[0]["headers"])
+    assert (line.status, json.loads(line.said)) == (200, {"status": "ok"})
+    assert int(headers[b"content-length"]) == len(line.said)
+
+
 def test_a_file_is_received_in_blocks_and_taken_in_when_it_is_whole(site: Front, token: str) -> None:
     line = put(make_job(), BIG[:5000], BIG[5000:], authorization=token).through(site)
     assert (line.status, line.is_closed) == (201, False)

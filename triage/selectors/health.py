@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shutil
 from datetime import datetime
+from typing import Any
 
 import redis
 from django.conf import settings
-from django.db.models import Count, Min, Sum
+from django.db.models import Count, Min, QuerySet, Sum
 from django.utils import timezone
 
 from ingest.models import DEMONSTRATION, Artifact, Blob, Job, Run
-from triage.models import Incident
+from triage.models import Delivery, Incident
+
+#: the queue of each kind of run
+_QUEUES = {Run.Kind.UNPACK: "parse", Run.Kind.PARSE: "parse", Run.Kind.DIAGNOSE: "diagnose"}
 
 
 def broker_answers() -> bool:
@@ -25,26 +29,46 @@ def broker_answers() -> bool:
 
 def metrics_lines() -> list[str]:
     """Gauges in Prometheus' text format, without the demonstration. Six queries."""
+    waits = Delivery.objects.filter(state=Delivery.State.WAITING, due_at__lte=timezone.now())
+    notify = waits.aggregate(n=Count("pk"), oldest=Min("due_at"))
+    runs = Run.objects.order_by().values_list("kind", "state").annotate(n=Count("pk"), oldest=Min("created_at"))
+    counts = {(queue, state): 0 for queue in ("diagnose", "parse") for state in Run.State.values}
+    oldest = {"diagnose": None, "notify": notify["oldest"], "parse": None}
+    for kind, state, count, since in runs:
+        queue = _QUEUES[kind]
+        counts[queue, state] += count
+        if state == Run.State.QUEUED:
+            oldest[queue] = min(filter(None, (oldest[queue], since)))
+    incidents = Incident.objects.exclude(cluster__slug=DEMONSTRATION)
+    gauges: tuple[tuple[str, str, dict[str, object]], ...] = (
+        ("incidents", "Incidents by state", _by_state(incidents)),
+        ("runs", "Background work by queue and state", {f'queue="{q}",state="{s}"': n for (q, s), n in counts.items()}),
+        ("deliveries_due", "Webhook messages that wait to be sent now", {"": notify["n"]}),
+        (
+            "oldest_queued_run_seconds",
+            "Age of the oldest work that waits, by queue",
+            {f'queue="{queue}"': _age_s(since) for queue, since in oldest.items()},
+        ),
+        ("artifacts", "Files by state", _by_state(Artifact.objects.all())),
+        ("jobs", "Jobs", {"": Job.objects.exclude(cluster__slug=DEMONSTRATION).count()}),
+        (
+            "evidence_bytes",
+            "Bytes of evidence taken in so far, each once",
+            {"": Blob.objects.aggregate(n=Sum("size_bytes", default=0))["n"]},
+        ),
+        ("data_free_bytes", "Free space below the data directory", {"": shutil.disk_usage(settings.DATA_DIR).free}),
+        ("broker_up", "Whether the queue answers", {"": int(broker_answers())}),
+    )
     lines = []
-    for name, help_text, rows in (
-        ("incidents", "Incidents by state", Incident.objects.exclude(cluster__slug=DEMONSTRATION)),
-        ("runs", "Background work by state", Run.objects.all()),
-        ("artifacts", "Files by state", Artifact.objects.all()),
-    ):
+    for name, help_text, values in gauges:
         lines += [f"# HELP faultline_{name} {help_text}", f"# TYPE faultline_{name} gauge"]
-        counts = rows.order_by().values_list("state").annotate(n=Count("pk"))
-        lines += [f'faultline_{name}{{state="{state}"}} {n}' for state, n in sorted(counts)]
-    waiting = Run.objects.filter(state=Run.State.QUEUED).aggregate(at=Min("created_at"))["at"]
-    taken = Blob.objects.aggregate(n=Sum("size_bytes", default=0))["n"]
-    for name, help_text, value in (
-        ("jobs", "Jobs", Job.objects.exclude(cluster__slug=DEMONSTRATION).count()),
-        ("oldest_queued_run_seconds", "Age of the oldest work that waits", _age_s(waiting)),
-        ("evidence_bytes", "Bytes of evidence taken in so far, each once", taken),
-        ("data_free_bytes", "Free space below the data directory", shutil.disk_usage(settings.DATA_DIR).free),
-        ("broker_up", "Whether the queue answers", int(broker_answers())),
-    ):
-        lines += [f"# HELP faultline_{name} {help_text}", f"# TYPE faultline_{name} gauge", f"faultline_{name} {value}"]
+        lines += [f"faultline_{name}{f'{{{labels}}}' if labels else ''} {value}" for labels, value in values.items()]
     return lines
+
+
+def _by_state(rows: QuerySet[Any]) -> dict[str, object]:
+    counts = rows.order_by().values_list("state").annotate(n=Count("pk"))
+    return {f'state="{state}"': n for state, n in sorted(counts)}
 
 
 def _age_s(since: datetime | None) -> float:

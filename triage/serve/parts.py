@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
-from triage.places import data_dir
 from triage.serve.children import ServiceError
 
 QUEUES = ("parse", "diagnose", "notify")
@@ -18,7 +16,6 @@ PARTS = {
     "diagnose": "a worker that diagnoses jobs",
     "notify": "a worker that sends webhooks and e-mails",
     "worker": "a worker for all three queues",
-    "clock": "starts periodic work; run exactly one",
 }
 
 
@@ -36,8 +33,6 @@ def command(part: str, env: Mapping[str, str]) -> list[str]:
         raise ServiceError(f"There is no part {part!r}; there are: {', '.join(PARTS)}")
     if not env.get("REDIS_URL") and not env.get("REDIS_URL_FILE"):
         raise ServiceError("Set REDIS_URL: parts that run apart need a queue that all of them reach.")
-    if part == "clock":
-        return clock_command(data_dir())
     if part in ("web", "uploads"):
         return web_command(env.get("FAULTLINE_HOST", "127.0.0.1"), port_of(env), web_processes(env))
     return worker_command(QUEUES if part == "worker" else (part,), worker_processes(env))
@@ -73,8 +68,3 @@ def web_command(host: str, port: int, processes: str) -> list[str]:
 def worker_command(queues: tuple[str, ...], processes: str) -> list[str]:
     argv = [sys.executable, "-m", "celery", "-A", "triage.celery", "worker", "--queues", ",".join(queues)]
     return [*argv, "--concurrency", processes, "--loglevel", "info", "--without-gossip", "--without-mingle"]
-
-
-def clock_command(data: Path) -> list[str]:
-    argv = [sys.executable, "-m", "celery", "-A", "triage.celery", "beat", "--schedule", str(data / "celerybeat")]
-    return [*argv, "--loglevel", "info", "--pidfile", ""]

@@ -1,9 +1,9 @@
 """``make run`` and ``faultline`` start all servers that no variable configures elsewhere, prepare the database, serve,
 and stop all.
 
-Processes: this supervisor; Valkey (unless REDIS_URL); granian with the site; one Celery worker with its pool and the
-clock of periodic work. A child that dies is restarted; a child that keeps dying ends everything with the last lines of
-its log. Every child dies with the supervisor, also after ``kill -9``.
+Processes: this supervisor; Valkey (unless REDIS_URL); granian with the site; one Celery worker with its pool. A child
+that dies is restarted; a child that keeps dying ends everything with the last lines of its log. Every child dies with
+the supervisor, also after ``kill -9``.
 """
 
 from __future__ import annotations
@@ -182,7 +182,6 @@ def children(data: Path, env: dict[str, str], host: str, port: int) -> list[Chil
     logs = data / "log"
     web = parts.web_command(host, port, parts.web_processes(env))
     worker = parts.worker_command(parts.QUEUES, parts.worker_processes(env))
-    worker += ["--beat", "--schedule", str(data / "celerybeat")]
     return [Child("The web server", web, logs / "web.log", env), Child("The worker", worker, logs / "worker.log", env)]
 
 

@@ -46,6 +46,10 @@ _UNREAD_S = 120.0
 #: a refused sender gets the reason only if the server reads on: up to so many bytes, so many seconds
 _LINGER_KNOWN, _LINGER_UNKNOWN = (256 << 20, 30.0), (1 << 20, 2.0)
 
+#: whether the event loop turns. Needs no thread and no database: a restart mends neither slow pages nor a lost database
+LIVE_PATH, _LIVE = "/livez", b'{"status": "ok"}'
+_LIVE_HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-store"), (b"content-length", b"16")]
+
 _CHUNKED = "Send a Content-Length: chunked bodies are not accepted here."
 _SLOW = "The body came too slowly, or takes too long: send it again in smaller parts, or over a faster connection."
 _BUSY = "This server is receiving its maximum number of bodies: nothing was read. Send it again in a moment."
@@ -98,6 +102,10 @@ class Front:
             return
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == LIVE_PATH:
+            await send({"type": "http.response.start", "status": 200, "headers": _LIVE_HEADERS})
+            await send({"type": "http.response.body", "body": _LIVE})
+            return
         length = body_length(scope)
         if length is None and not takes_chunks(scope["method"], scope["path"]):
             raise Refusal(411, "length_required", _CHUNKED)

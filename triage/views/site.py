@@ -29,7 +29,10 @@ from triage.selectors.health import broker_answers, metrics_lines
 @never_cache
 @login_not_required
 def healthz(request: HttpRequest) -> JsonResponse:
-    """Whether this process can serve: 200 with the database, 503 without. An unreachable broker only delays work."""
+    """Whether this process can serve: 200 with the database, 503 without. An unreachable broker only delays work.
+
+    It says whether to send requests here, not whether to restart the process: `/livez` of `triage.server.front` does.
+    """
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")

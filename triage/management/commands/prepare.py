@@ -16,7 +16,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
-from triage.environment import env_bool
+from triage.environment import env_bool, env_str
 
 DEMO_PEOPLE = (("engineer", "engineer"), ("manager", "manager"))
 
@@ -36,7 +36,11 @@ class Command(BaseCommand):
             self._demo_people()
 
     def _collect_static(self) -> None:
-        """Collecting compresses megabytes; a stamp of names, sizes and times skips it if nothing changed."""
+        """Collecting compresses megabytes; a stamp of names, sizes and times skips it if nothing changed. Whoever names
+        a directory of their own has collected into it (``manage collectstatic``): an image, which is read-only.
+        """
+        if env_str("FAULTLINE_STATIC_DIR"):
+            return
         stamp = Path(settings.STATIC_ROOT) / ".stamp"
         current = _fingerprint()
         if stamp.exists() and stamp.read_text() == current:
