@@ -209,5 +209,5 @@ def _revoke(request: HttpRequest, among: QuerySet[Token], back: str) -> HttpResp
 
 def _scopes_for(user: Any) -> list[tuple[str, Any]]:
     """Scopes that allow this person anything."""
-    needed = {Token.Scope.UPLOAD: "upload", Token.Scope.REVIEW: "review", Token.Scope.MANAGE: "webhooks"}
+    needed = {Token.Scope.UPLOAD: "upload", Token.Scope.REVIEW: "review", Token.Scope.MANAGE: "routes"}
     return [(s.value, s.label) for s in Token.Scope if s not in needed or can(user, needed[s])]

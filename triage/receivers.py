@@ -15,14 +15,14 @@ from ingest import broker
 from ingest.models import Job, Run
 from ingest.signals import artifact_ready, job_deleting, run_failed, swept, tidied
 from triage.models import Activity
+from triage.services.announcing import activity_announce, evidence_announce, failure_announce
 from triage.services.deletion_record import deletion_record
+from triage.services.delivering import deliveries_tidy, is_due
 from triage.services.indexing import search_entries_rename
 from triage.services.ownership import team_follow
 from triage.services.retention import old_evidence_remove
 from triage.services.role_groups import roles_make
-from triage.services.webhook_delivery import deliveries_due, deliveries_tidy
-from triage.services.webhook_events import activity_announce, evidence_announce, failure_announce
-from triage.services.webhooks import delivery_wake
+from triage.services.routes import routes_wake
 
 post_migrate.connect(roles_make, sender=apps.get_app_config("triage"), dispatch_uid="triage.roles")
 
@@ -35,7 +35,7 @@ def diagnose(run_id: int, job_id: int, revision: int, **_: Any) -> None:
     evidence_announce(job_id=job_id, revision=revision)
 
 
-@receiver(post_save, sender=Activity, dispatch_uid="triage.webhooks.activity")
+@receiver(post_save, sender=Activity, dispatch_uid="triage.routes.activity")
 def announce_act(instance: Activity, created: bool, raw: bool = False, **_: Any) -> None:
     if created and not raw:
         activity_announce(instance)
@@ -58,18 +58,18 @@ def record_deletion(job: Job, user: Any, reason: str, **_: Any) -> None:
     deletion_record(job=job, user=user, reason=reason)
 
 
-@receiver(run_failed, dispatch_uid="triage.webhooks.failed")
+@receiver(run_failed, dispatch_uid="triage.routes.failed")
 def announce_failure(run_id: int, **_: Any) -> None:
     failure_announce(run_id)
 
 
-@receiver(swept, dispatch_uid="triage.webhooks.due")
+@receiver(swept, dispatch_uid="triage.routes.due")
 def deliver(**_: Any) -> None:
-    for pk in deliveries_due():
-        delivery_wake(pk)
+    if is_due():
+        routes_wake()
 
 
-@receiver(tidied, dispatch_uid="triage.webhooks.tidy")
+@receiver(tidied, dispatch_uid="triage.routes.tidy")
 def tidy(**_: Any) -> None:
     deliveries_tidy()
     old_evidence_remove()

@@ -311,6 +311,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "ingest.api.schema.problems"],
     "ENUM_NAME_OVERRIDES": {
+        "DestinationEnum": "triage.api.routes.KINDS",
         "OutcomeEnum": "ingest.models.Outcome",
         "IncidentStateEnum": "triage.models.Incident.State",
         "RunStateEnum": "ingest.models.Run.State",

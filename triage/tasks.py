@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
-
 from celery import shared_task
 
 from ingest.models import Run
 from ingest.services.queueing import work_next
+from triage.services.delivering import routes_send
 from triage.services.diagnosing import job_diagnose
 from triage.services.learning import classifier_train, is_learning_due
-from triage.services.webhook_delivery import delivery_send
 
 
 @shared_task
@@ -24,6 +22,6 @@ def learn() -> None:
         classifier_train()
 
 
-@shared_task(name="triage.tasks.notify_webhook")
-def deliver(delivery_id: str) -> None:
-    delivery_send(uuid.UUID(delivery_id))
+@shared_task(name="triage.tasks.notify_routes")
+def deliver() -> None:
+    routes_send()

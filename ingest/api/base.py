@@ -37,7 +37,7 @@ _SAFE = ("GET", "HEAD", "OPTIONS")
 _ABILITY = {
     Token.Scope.UPLOAD.value: "upload",
     Token.Scope.REVIEW.value: "review",
-    Token.Scope.MANAGE.value: "webhooks",
+    Token.Scope.MANAGE.value: "routes",
 }
 
 

@@ -69,7 +69,7 @@ class Token(models.Model):
         UPLOAD = "upload", "Upload"
         READ = "read", "Read"
         REVIEW = "review", "Review"
-        MANAGE = "manage", "Manage webhooks"
+        MANAGE = "manage", "Manage routes"
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=120)

@@ -137,21 +137,26 @@ def test_on_a_phone_the_words_of_an_instant_have_the_whole_width(quiet: Page) ->
     expect(row.locator(".who")).to_be_visible()
 
 
-def test_webhooks_and_their_messages_are_readable_in_every_form(manager: Page) -> None:
-    manager.goto("/webhooks/")
+def test_routes_and_their_messages_are_readable_in_every_form(manager: Page) -> None:
+    manager.goto("/routes/")
     check_readable(manager)
+    manager.click("a:text-is('Webhook')")
     manager.fill("input[name=name]", "On-call chat")
     manager.fill("input[name=url]", "http://127.0.0.1:9/nobody-listens")
+    manager.click("button:has-text('Preview the last week')")
+    expect(manager.get_by_role("heading", name="The last 7 days")).to_be_focused()
+    expect(manager.locator("input[name=name]")).to_have_value("On-call chat")
+    check_readable(manager)
     with manager.expect_navigation():
-        manager.click("button:has-text('Create webhook')")
-    manager.goto("/webhooks/")
-    manager.locator("[data-testid=webhooks] a").first.click()
-    manager.wait_for_url(re.compile(r"/webhooks/\d+/$"))
-    manager.click("button:has-text('Send a ping')")
+        manager.click("button:has-text('Create route')")
+    manager.goto("/routes/")
+    manager.locator("[data-testid=routes] a").first.click()
+    manager.wait_for_url(re.compile(r"/routes/\d+/$"))
+    manager.click("button:has-text('Send a test')")
     manager.wait_for_url("**/deliveries/*/")
     check_readable(manager)
-    manager.goto("/webhooks/")
-    manager.locator("[data-testid=webhooks] a").first.click()
+    manager.goto("/routes/")
+    manager.locator("[data-testid=routes] a").first.click()
     expect(manager.locator("[data-testid=deliveries]")).to_be_visible()
     check_readable(manager)
 

@@ -1,11 +1,11 @@
-"""People and the webhook receiver for tests of triage."""
+"""People and the route receiver for tests of triage."""
 
 import pytest
 
 from tests.factories import make_user
 from tests.patience import PATIENCE_S
 from tests.triage.receiver import receiving
-from triage.services import outbound, webhooks
+from triage.services import outbound, routes
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def manager():
 
 @pytest.fixture
 def receiver(settings, monkeypatch):
-    """A program that receives webhooks on this machine, on an allowed address."""
+    """A program that receives routes on this machine, on an allowed address."""
     settings.WEBHOOK_ALLOW = ["127.0.0.0/8"]
     monkeypatch.setattr(outbound, "TIMEOUT_S", PATIENCE_S)
     with receiving() as found:
@@ -37,5 +37,5 @@ def receiver(settings, monkeypatch):
 
 
 @pytest.fixture
-def hook(manager, receiver):
-    return webhooks.webhook_save(by=manager, name="chat", url=receiver.url, events=webhooks.EVENTS)
+def route(manager, receiver):
+    return routes.route_save(by=manager, name="chat", url=receiver.url, events=routes.EVENTS)

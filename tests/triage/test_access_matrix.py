@@ -23,8 +23,8 @@ from scripts.openapi import KEPT
 from tests.docs.test_addresses import ours
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
 from tests.triage.report import sample
-from triage.models import Activity, CustomRule, SavedView, Webhook
-from triage.services import reviewing, webhooks
+from triage.models import Activity, CustomRule, Route, SavedView
+from triage.services import reviewing, routes
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db
@@ -144,12 +144,14 @@ RULES: dict[str, Rule] = {
     "POST /upload/": post(ALL, "upload", name="x", outcome="unknown"),
     "POST /views/": post(ALL, name="x", query="is:unreviewed"),
     "POST /views/<slug>/delete/": post(ALL),  # one of another person is left alone
-    "GET /webhooks/": Rule(ALL, "webhooks"),
-    "GET /webhooks/<pk>/": Rule(OWNER, "webhooks"),
-    "POST /webhooks/<pk>/": post(OWNER, "webhooks", name="x", url="http://127.0.0.1:9/", events=["incident.opened"]),
-    "POST /webhooks/<pk>/act/": post(OWNER, "webhooks", act="delete"),
-    "GET /webhooks/<pk>/deliveries/<delivery>/": Rule(OWNER, "webhooks"),
-    "POST /webhooks/<pk>/deliveries/<delivery>/redeliver/": post(OWNER, "webhooks"),
+    "GET /routes/": Rule(ALL, "routes"),
+    "GET /routes/new/<kind>/": Rule(ALL, "routes"),
+    "POST /routes/new/<kind>/": post(ALL, "routes", name="x", url="http://127.0.0.1:9/", events=["incident.opened"]),
+    "GET /routes/<pk>/": Rule(OWNER, "routes"),
+    "POST /routes/<pk>/": post(OWNER, "routes", name="x", url="http://127.0.0.1:9/", events=["incident.opened"]),
+    "POST /routes/<pk>/act/": post(OWNER, "routes", act="delete"),
+    "GET /routes/<pk>/deliveries/<delivery>/": Rule(OWNER, "routes"),
+    "POST /routes/<pk>/deliveries/<delivery>/redeliver/": post(OWNER, "routes"),
     # the API, by operation
     "incidents_list": Rule(ALL),
     "incidents_read": Rule(TEAM),
@@ -177,15 +179,15 @@ RULES: dict[str, Rule] = {
     "uploads_delete": Rule(TEAM, "upload"),
     "uploads_offset": Rule(TEAM),
     "uploads_capabilities": Rule(ALL),
-    "webhooks_list": Rule(ALL, "webhooks"),
-    "webhooks_create": post(ALL, "webhooks", name="x", url="http://127.0.0.1:9/", events=["incident.opened"]),
-    "webhooks_read": Rule(OWNER, "webhooks"),
-    "webhooks_change": post(OWNER, "webhooks", is_active=False),
-    "webhooks_delete": Rule(OWNER, "webhooks"),
-    "webhooks_deliveries": Rule(OWNER, "webhooks"),
-    "webhooks_redeliver": post(OWNER, "webhooks"),
-    "webhooks_ping": post(OWNER, "webhooks"),
-    "webhooks_rotate": post(OWNER, "webhooks"),
+    "routes_list": Rule(ALL, "routes"),
+    "routes_create": post(ALL, "routes", name="x", url="http://127.0.0.1:9/", events=["incident.opened"]),
+    "routes_read": Rule(OWNER, "routes"),
+    "routes_change": post(OWNER, "routes", is_active=False),
+    "routes_delete": Rule(OWNER, "routes"),
+    "routes_deliveries": Rule(OWNER, "routes"),
+    "routes_redeliver": post(OWNER, "routes"),
+    "routes_ping": post(OWNER, "routes"),
+    "routes_rotate": post(OWNER, "routes"),
 }
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path)
@@ -221,9 +223,7 @@ def cast(settings: Any, django_capture_on_commit_callbacks: Any) -> dict[str, An
     with django_capture_on_commit_callbacks(execute=True):
         log = b"".join(b"2026-11-21 03:%02d:00,000 INFO iteration %d\n" % (i % 60, i) for i in range(60))
         artifact = artifact_receive(job=job, path="a.log", chunks=[log]).artifact
-    hook = Webhook.objects.create(
-        owner=owner, name="x", url="http://127.0.0.1:9/", events=["ping"], secret="whsec_AAAA"
-    )
+    route = Route.objects.create(owner=owner, name="x", url="http://127.0.0.1:9/", events=["ping"], secret="whsec_AAAA")
     return {
         "people": {
             "owner": owner,
@@ -248,11 +248,12 @@ def cast(settings: Any, django_capture_on_commit_callbacks: Any) -> dict[str, An
         "uidb36": "1",
         "key": "none",
         "sha256": "0" * 64,
-        "delivery": webhooks.ping(hook=hook).pk,
+        "delivery": routes.ping(route=route).pk,
         "files.pk": artifact.pk if artifact else 0,
         "runs.pk": Run.objects.create(job=job, kind="parse", state="failed").pk,
         "rules.pk": CustomRule.objects.create(rule_id="site.x", body="", created_by=admin).pk,
-        "webhooks.pk": hook.pk,
+        "routes.pk": route.pk,
+        "kind": "webhook",
         "views.slug": SavedView.objects.create(slug="own", name="Secret view", query="", owner=owner).slug,
         "uploads.pk": resuming.upload_begin(job=job, path="c.log", size_bytes=10).pk,
     }

@@ -20,8 +20,8 @@ from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, steps
 from tests.factories import make_attempt, make_job
 from tests.triage.report import sample
 from triage.models import Incident
+from triage.services.announcing import incident_payload
 from triage.services.diagnosing import diagnosis_store
-from triage.services.webhook_events import incident_payload
 
 pytestmark = pytest.mark.django_db
 

@@ -28,8 +28,8 @@ from ingest.services import resuming, token_create
 from scripts.openapi import KEPT
 from tests.factories import make_attempt, make_job, make_user
 from tests.triage.report import sample
-from triage.models import Webhook
-from triage.services import reviewing, webhooks
+from triage.models import Route
+from triage.services import reviewing, routes
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db
@@ -78,10 +78,10 @@ def rows(settings: Any) -> dict[str, Any]:
     RunLog.objects.create(run=run, level="error", message="It broke.", path="a.log")
     Upload.objects.create(job=job, attempt=attempt, path="b.log", state="refused", problem="Too large.")
     upload = resuming.upload_begin(job=job, path="c.log", size_bytes=10)
-    hook = Webhook.objects.create(
+    route = Route.objects.create(
         owner=admin, name="x", url="http://127.0.0.1:9/", events=["incident.opened"], secret="whsec_AAAA"
     )
-    sent = webhooks.ping(hook=hook)
+    sent = routes.ping(route=route)
     _, secret = token_create(user=admin, name="contract", scopes=Token.Scope.values)
     return {
         "secret": secret,
@@ -91,7 +91,7 @@ def rows(settings: Any) -> dict[str, Any]:
         "sha256": DIGEST,
         "delivery": str(sent.pk),
         "/api/v1/uploads/": str(upload.pk),
-        "/api/v1/webhooks/": hook.pk,
+        "/api/v1/routes/": route.pk,
     }
 
 

@@ -28,7 +28,7 @@ _LISTS_OF_THE_API = (
     "jobs/odd-job/artifacts",
     "jobs/odd-job/runs",
     "jobs/odd-job/uploads",
-    "webhooks",
+    "routes",
 )
 _ODD_CURSORS = (
     *("rubbish", "%FF", "\U0001f642", "AAAA", base64.b64encode(b"\xff\xfe").decode()),
@@ -207,7 +207,7 @@ def test_what_is_of_another_type_than_the_schema_says_is_refused(pages, body):
 
 def test_any_method_at_any_address_of_the_api_is_answered(pages):
     places = ["jobs/", "jobs/odd-job/", f"jobs/odd-job/artifacts/{'0' * 64}", "jobs/odd-job/diagnose/", "uploads/"]
-    places += ["incidents/", "webhooks/", "me/", "me/token/", "statistics/", "search/"]
+    places += ["incidents/", "routes/", "me/", "me/token/", "statistics/", "search/"]
     for place in places:
         answer = pages.options(f"/api/v1/{place}")
         assert answer.status_code == 204, place

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from triage.destinations import Request
 from triage.services import outbound
 
 
@@ -76,7 +77,7 @@ def test_the_connection_goes_to_the_checked_address_without_looking_the_host_up_
         return look_up("127.0.0.1" if host == "chat.example" else host, *rest, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", rebinding)
-    answer = outbound.post(f"http://Chat.Example:{urlsplit(receiver.url).port}/hook", b"{}", {})
+    answer = outbound.send(Request(f"http://Chat.Example:{urlsplit(receiver.url).port}/hook", b"{}"))
     assert (answer.status, answer.error) == (204, "")
     assert receiver.got[0][1]["host"] == f"chat.example:{urlsplit(receiver.url).port}"
 

@@ -1,1 +1,1 @@
-"""Triage endpoints below ``/api/v1/``: incidents with findings and decisions, statistics, search, webhooks."""
+"""Triage endpoints below ``/api/v1/``: incidents with findings and decisions, statistics, search, routes."""

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from triage.api import incidents, statistics, webhooks
+from triage.api import incidents, routes, statistics
 
 urlpatterns = [
     path("incidents/", incidents.IncidentsView.as_view(), name="api-incidents"),
@@ -14,14 +14,14 @@ urlpatterns = [
         incidents.DecisionUndoView.as_view(),
         name="api-decision-undo",
     ),
-    path("webhooks/", webhooks.WebhooksView.as_view(), name="api-webhooks"),
-    path("webhooks/<int:pk>/", webhooks.WebhookView.as_view(), name="api-webhook"),
-    path("webhooks/<int:pk>/rotate/", webhooks.WebhookRotateView.as_view(), name="api-webhook-rotate"),
-    path("webhooks/<int:pk>/ping/", webhooks.WebhookPingView.as_view(), name="api-webhook-ping"),
-    path("webhooks/<int:pk>/deliveries/", webhooks.DeliveriesView.as_view(), name="api-deliveries"),
+    path("routes/", routes.RoutesView.as_view(), name="api-routes"),
+    path("routes/<int:pk>/", routes.RouteView.as_view(), name="api-route"),
+    path("routes/<int:pk>/rotate/", routes.RouteRotateView.as_view(), name="api-route-rotate"),
+    path("routes/<int:pk>/ping/", routes.RoutePingView.as_view(), name="api-route-ping"),
+    path("routes/<int:pk>/deliveries/", routes.DeliveriesView.as_view(), name="api-deliveries"),
     path(
-        "webhooks/<int:pk>/deliveries/<uuid:delivery>/redeliver/",
-        webhooks.RedeliverView.as_view(),
+        "routes/<int:pk>/deliveries/<uuid:delivery>/redeliver/",
+        routes.RedeliverView.as_view(),
         name="api-redeliver",
     ),
     path("statistics/", statistics.StatisticsView.as_view(), name="api-statistics"),

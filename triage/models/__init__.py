@@ -1,11 +1,11 @@
-"""Tables of the triage layer: diagnoses, incidents, decisions of people, saved views, webhooks."""
+"""Tables of the triage layer: diagnoses, incidents, decisions of people, saved views, routes."""
 
 from triage.models.incident import Diagnosis, Finding, Group, GroupRule, Incident, Suspect
 from triage.models.knowledge import ClassifierVersion, CustomRule
 from triage.models.review import Activity, Decision
+from triage.models.route import Delivery, Reference, Route
 from triage.models.search import SearchEntry
 from triage.models.view import SavedView
-from triage.models.webhook import Delivery, Webhook
 
 __all__ = [
     "Activity",
@@ -18,8 +18,9 @@ __all__ = [
     "Group",
     "GroupRule",
     "Incident",
+    "Reference",
+    "Route",
     "SavedView",
     "SearchEntry",
     "Suspect",
-    "Webhook",
 ]

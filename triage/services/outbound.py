@@ -12,14 +12,16 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Mapping
+from smtplib import SMTPException
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 from django.conf import settings
+from django.core.mail import EmailMessage
 
 from diagnosis import numbers
 from diagnosis.plain import text as storable
+from triage.destinations import Mail, Request
 
 TIMEOUT_S = 10.0
 #: maximum bytes read of an answer
@@ -110,15 +112,33 @@ def target_of(url: str) -> Target:
     return Target(host, port, path, is_tls, addresses[0])
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-    """POST and read the answer: within ``TIMEOUT_S`` in total, at most ``MAX_ANSWER_BYTES``. Never raises."""
+def send(item: Request | Mail) -> Answer:
+    """Send one request, or hand one e-mail to the site's mail server. Never raises; uses no database."""
+    return _mail(item) if isinstance(item, Mail) else _request(item)
+
+
+def _mail(mail: Mail) -> Answer:
+    """An e-mail; status 250 if the server took it. Mails of one thread answer its id."""
+    began = time.monotonic()
+    thread = {"In-Reply-To": mail.thread, "References": mail.thread} if mail.thread else {}
+    headers = {"Message-ID": mail.id, "Auto-Submitted": "auto-generated", **thread}
+    try:
+        EmailMessage(mail.subject, mail.text, to=list(mail.to), headers=headers).send()
+    except (OSError, SMTPException, ValueError) as error:
+        said = storable(str(error))[:200]
+        return Answer(0, "", f"The mail server did not take it: {said}", int((time.monotonic() - began) * 1000))
+    return Answer(250, "", "", int((time.monotonic() - began) * 1000))
+
+
+def _request(request: Request) -> Answer:
+    """Send and read the answer: within ``TIMEOUT_S`` in total, at most ``MAX_ANSWER_BYTES``."""
     began = time.monotonic()
 
     def took() -> int:
         return int((time.monotonic() - began) * 1000)
 
     try:
-        target = target_of(url)
+        target = target_of(request.url)
     except Forbidden as error:
         return Answer(0, "", str(error), took())
     connection = _Pinned(target)
@@ -126,7 +146,8 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
     watchdog.daemon = True
     watchdog.start()
     try:
-        connection.request("POST", target.path, body=body, headers={**headers, "Connection": "close"})
+        headers = {"User-Agent": "Faultline", **request.headers, "Connection": "close"}
+        connection.request(request.method, target.path, body=request.body or None, headers=headers)
         response = connection.getresponse()
         text = storable(response.read(MAX_ANSWER_BYTES).decode("utf-8", "replace"))
         after = response.headers.get("Retry-After", "")

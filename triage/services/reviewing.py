@@ -17,8 +17,8 @@ from diagnosis.model import STAGES
 from ingest.selectors import people_who_see
 from triage.domain import standing
 from triage.models import Activity, Decision, Incident
+from triage.services.announcing import activities_announce
 from triage.services.learning import learning_consider
-from triage.services.webhook_events import activities_announce
 
 MAX_REASON = 2000
 MAX_COMMENT = 20_000
@@ -200,7 +200,7 @@ def comment_add(*, incident: Incident, body: str, by: Any) -> None:
 def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reason: str = "") -> tuple[uuid.UUID, int]:
     """One decision on the category of many incidents; all rows share one id, for the undo. Returns (id, how many).
 
-    All or none. A dozen queries for any number, and a few for each webhook message.
+    All or none. A dozen queries for any number, and a few for each route message.
 
     Raises:
         ReviewError: unknown word, or some of the incidents to confirm have no category.
@@ -353,5 +353,5 @@ def act_row(incident: Incident, kind: str, by: Any, request_id: uuid.UUID, data:
 
 
 def acts_log(acts: list[Activity]) -> None:
-    """Save many rows at once, and announce each of them to webhooks."""
+    """Save many rows at once, and announce each of them to routes."""
     activities_announce(Activity.objects.bulk_create(acts))

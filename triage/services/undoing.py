@@ -25,7 +25,7 @@ def act_undo(*, request_id: uuid.UUID, by: Any) -> int:
     """Undo everything of one (bulk) act of this person; returns on how many incidents.
 
     Later changes by others stay. An act that was undone before is not undone again. About two dozen queries for any
-    number of incidents, and a few for each webhook message.
+    number of incidents, and a few for each route message.
     """
     acts = Activity.objects.filter(request_id=request_id, actor=by, incident__isnull=False)
     rows = list(acts.select_related("incident").order_by("pk"))

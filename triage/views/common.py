@@ -28,7 +28,7 @@ _NEEDS = {
     "statistics": "Statistics need the role engineer or manager.",
     "export": "Exporting needs the role manager.",
     "demonstration": "Removing the demonstration needs the role manager.",
-    "webhooks": "Webhooks need the role manager.",
+    "routes": "Routes need the role manager.",
 }
 
 

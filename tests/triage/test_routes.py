@@ -1,4 +1,4 @@
-"""Webhooks: signed messages to a real receiver, tried again, never where they must not go."""
+"""Routes: signed messages to a real receiver, tried again, never where they must not go."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from datetime import timedelta
 
 import pytest
-from django.db.models import F
 from django.utils import timezone
 
 from ingest.models import Artifact, Blob
@@ -16,8 +15,9 @@ from tests.factories import make_attempt, make_cluster, make_incident, make_job,
 from tests.patience import wait_for
 from tests.triage.receiver import verify
 from tests.triage.report import sample
-from triage.models import Activity, Decision, Delivery, Webhook
-from triage.services import outbound, reviewing, webhook_delivery, webhooks
+from triage.destinations import Request
+from triage.models import Activity, Decision, Delivery, Route
+from triage.services import delivering, outbound, reviewing, routes
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,10 +34,11 @@ def told(receiver):
 
 def due_now():
     Delivery.objects.filter(state="waiting").update(due_at=timezone.now())
+    Route.objects.update(resume_at=None, claimed_until=None)
     swept.send(sender=None)
 
 
-def test_an_opened_incident_is_reported_with_a_signature_that_the_receiver_can_check(hook, receiver):
+def test_an_opened_incident_is_reported_with_a_signature_that_the_receiver_can_check(route, receiver):
     diagnosis_store(attempt=make_attempt(make_job("night-run")), revision=1, report=sample())
     assert told(receiver) == ["job.diagnosed", "incident.opened"]
     path, headers, body = receiver.got[1]
@@ -46,13 +47,13 @@ def test_an_opened_incident_is_reported_with_a_signature_that_the_receiver_can_c
     assert said["data"]["incident"]["category"] == "hardware.gpu.off_bus"
     assert said["data"]["job"]["slug"] == "night-run"
     assert said["data"]["incident"]["url"].endswith(f"/incidents/{said['data']['incident']['number']}/")
-    assert verify(hook.secret, headers, body)
-    assert not verify(hook.secret, headers, body + b" ")
+    assert verify(route.secret, headers, body)
+    assert not verify(route.secret, headers, body + b" ")
     assert not verify("whsec_" + "A" * 44, headers, body)
     assert Delivery.objects.filter(state="delivered").count() == 2
 
 
-def test_each_word_of_a_person_is_reported_with_what_it_changed(hook, receiver):
+def test_each_word_of_a_person_is_reported_with_what_it_changed(route, receiver):
     incident, ada = make_incident(), make_user("ada", "engineer")
     made = reviewing.decision_make(
         incident=incident, claim="category", word="correct", value="hardware.gpu.ecc", by=ada, reason="cable"
@@ -69,14 +70,14 @@ def test_each_word_of_a_person_is_reported_with_what_it_changed(hook, receiver):
     assert not any(b"between us" in body for body in receiver.bodies())
 
 
-def test_an_opened_incident_is_reported_with_what_to_do(hook, receiver):
+def test_an_opened_incident_is_reported_with_what_to_do(route, receiver):
     diagnosis_store(attempt=make_attempt(), revision=1, report=sample())
     bodies = [json.loads(body) for body in receiver.bodies()]
     said = next(body["data"]["incident"] for body in bodies if body["type"] == "incident.opened")
     assert said["advice"] == {"action": "evict", "title": "Evict", "targets": ["gpu-0412"]}
 
 
-def test_a_bulk_act_is_reported_each_incident(hook, receiver):
+def test_a_bulk_act_is_reported_each_incident(route, receiver):
     rows, ada = [make_incident() for _ in range(3)], make_user("ada", "engineer")
     reviewing.incidents_decide(incidents=rows, word="confirm", by=ada)
     assert told(receiver) == ["incident.decided"] * 3
@@ -85,7 +86,7 @@ def test_a_bulk_act_is_reported_each_incident(hook, receiver):
     assert {row["state"] for row in said} == {"confirmed"}
 
 
-def test_a_failure_that_comes_back_is_reported_as_a_regression_and_one_that_goes_as_withdrawn(hook, receiver):
+def test_a_failure_that_comes_back_is_reported_as_a_regression_and_one_that_goes_as_withdrawn(route, receiver):
     ada, attempt = make_user("ada", "engineer"), make_attempt()
     diagnosis_store(attempt=attempt, revision=1, report=sample())
     old = attempt.incidents.get()
@@ -104,7 +105,7 @@ def test_a_failure_that_comes_back_is_reported_as_a_regression_and_one_that_goes
     assert sorted(told(receiver)) == ["incident.withdrawn", "job.diagnosed"]
 
 
-def test_evidence_that_cannot_be_read_is_reported_once_and_diagnoses_given_up_too(hook, receiver):
+def test_evidence_that_cannot_be_read_is_reported_once_and_diagnoses_given_up_too(route, receiver):
     job = make_job("odd")
     blob = Blob.objects.create(sha256="0" * 64, size_bytes=3)
     Artifact.objects.create(attempt=make_attempt(job), path="a.jpg", blob=blob, state="skipped", problem="An image.")
@@ -119,21 +120,21 @@ def test_evidence_that_cannot_be_read_is_reported_once_and_diagnoses_given_up_to
 
 def test_only_wanted_events_of_the_wanted_cluster_are_reported(manager, receiver):
     here, there = make_cluster("here"), make_cluster("there")
-    webhooks.webhook_save(by=manager, name="x", url=receiver.url, events=["incident.opened"], cluster=here)
+    routes.route_save(by=manager, name="x", url=receiver.url, events=["incident.opened"], query="cluster:here")
     for cluster in (here, there):
         diagnosis_store(attempt=make_attempt(make_job(cluster=cluster)), revision=1, report=sample())
     assert told(receiver) == ["incident.opened"]
     assert json.loads(receiver.bodies()[0])["data"]["job"]["cluster"] == "here"
 
 
-def test_nothing_is_reported_clusters_that_the_owner_does_not_see(hook, receiver):
+def test_nothing_is_reported_clusters_that_the_owner_does_not_see(route, receiver):
     closed = make_cluster("closed")
     make_team("others", clusters=[closed])
     diagnosis_store(attempt=make_attempt(make_job(cluster=closed)), revision=1, report=sample())
     assert not Delivery.objects.exists()
 
 
-def test_a_message_that_waits_is_not_sent_once_its_owner_may_not_see_it(hook, receiver, manager):
+def test_a_message_that_waits_is_not_sent_once_its_owner_may_not_see_it(route, receiver, manager):
     receiver.answers = [(500, {}, b"")]
     incident = make_incident()
     reviewing.comment_add(incident=incident, body="x", by=manager)
@@ -147,9 +148,9 @@ def test_a_message_that_waits_is_not_sent_once_its_owner_may_not_see_it(hook, re
     assert "has no access to this" in delivery.attempts[-1]["error"]
 
 
-def test_an_answer_that_no_database_keeps_is_kept_in_signs_and_the_message_is_done(hook, receiver):
+def test_an_answer_that_no_database_keeps_is_kept_in_signs_and_the_message_is_done(route, receiver):
     receiver.answers = [(200, {}, b"a\0b \xff")]
-    webhooks.ping(hook=hook)
+    routes.ping(route=route)
     delivery = Delivery.objects.get()
     assert (delivery.state, delivery.attempts[0]["said"]) == ("delivered", "a␀b \ufffd")
 
@@ -162,9 +163,9 @@ def still(monkeypatch):
     return now
 
 
-def test_a_failed_message_is_tried_again_later_and_then_arrives_under_the_same_id(hook, receiver, still):
+def test_a_failed_message_is_tried_again_later_and_then_arrives_under_the_same_id(route, receiver, still):
     receiver.answers = [(500, {}, b"down"), (503, {"Retry-After": "900"}, b"later"), (200, {}, b"thanks")]
-    webhooks.ping(hook=hook)
+    routes.ping(route=route)
     delivery = Delivery.objects.get()
     assert delivery.state == "waiting"
     assert 4.5 <= (delivery.due_at - still).total_seconds() <= 5.5
@@ -178,40 +179,23 @@ def test_a_failed_message_is_tried_again_later_and_then_arrives_under_the_same_i
     assert (delivery.state, [row["status"] for row in delivery.attempts]) == ("delivered", [500, 503, 200])
     assert delivery.attempts[0]["said"] == "down"
     assert len({headers["webhook-id"] for _, headers, _ in receiver.got}) == 1
-    assert all(verify(hook.secret, headers, body) for _, headers, body in receiver.got)
+    assert all(verify(route.secret, headers, body) for _, headers, body in receiver.got)
 
 
-def test_a_worker_that_read_a_message_before_another_tried_it_leaves_it_alone(hook, receiver, monkeypatch):
-    receiver.answers = [(500, {}, b"")]
-    webhooks.ping(hook=hook)
-    message = Delivery.objects.get().pk
-    Delivery.objects.update(due_at=timezone.now())
-    others = iter([webhook_delivery.delivery_send])
-
-    def claiming(name):
-        for other in others:
-            other(message)
-        return F(name)
-
-    monkeypatch.setattr(webhook_delivery, "F", claiming)
-    webhook_delivery.delivery_send(message)
-    assert (len(receiver.got), Delivery.objects.get().tries) == (2, 2), "once by ping, once by the other"
-
-
-def test_a_worker_that_was_taken_for_dead_does_not_overrule_who_sent_the_message_since(hook, receiver, monkeypatch):
+def test_a_worker_that_was_taken_for_dead_does_not_overrule_who_sent_the_message_since(route, receiver, monkeypatch):
     receiver.answers = [(500, {}, b""), (200, {}, b"")]
-    webhooks.ping(hook=hook)
-    message, post = Delivery.objects.get().pk, outbound.post
+    routes.ping(route=route)
+    prepared = delivering._prepared
     Delivery.objects.update(due_at=timezone.now())
 
-    def slow(*request):
-        monkeypatch.setattr(outbound, "post", post)
-        Delivery.objects.update(due_at=timezone.now())  # as the sweep does once the lease has passed
-        webhook_delivery.delivery_send(message)
-        return outbound.Answer(500, "too late", "", 90_000)
+    def slow(*given):
+        job = prepared(*given)
+        monkeypatch.setattr(delivering, "_prepared", prepared)
+        due_now()  # as the sweep does once the claim has ended
+        return job._replace(requests=(), reason="too late")
 
-    monkeypatch.setattr(outbound, "post", slow)
-    webhook_delivery.delivery_send(message)
+    monkeypatch.setattr(delivering, "_prepared", slow)
+    delivering.routes_send()
     delivery = Delivery.objects.get()
     assert (delivery.state, [row["status"] for row in delivery.attempts]) == ("delivered", [500, 200])
 
@@ -227,95 +211,95 @@ def test_a_worker_that_was_taken_for_dead_does_not_overrule_who_sent_the_message
     ],
 )
 def test_a_receiver_that_asks_for_an_odd_or_endless_pause_gets_the_usual_or_the_longest(
-    hook, receiver, still, after, least_s, most_s
+    route, receiver, still, after, least_s, most_s
 ):
     receiver.answers = [(503, {"Retry-After": after}, b"")]
-    webhooks.ping(hook=hook)
+    routes.ping(route=route)
     delivery = Delivery.objects.get()
     assert delivery.state == "waiting"
     assert least_s <= (delivery.due_at - still).total_seconds() <= most_s
 
 
-def test_after_the_last_try_a_message_is_given_up_and_can_be_sent_again_by_hand(hook, receiver):
+def test_after_the_last_try_a_message_is_given_up_and_can_be_sent_again_by_hand(route, receiver):
     receiver.answers = [(500, {}, b"")]
-    webhooks.ping(hook=hook)
-    for _ in webhook_delivery.BACKOFF_S:
+    routes.ping(route=route)
+    for _ in delivering.BACKOFF_S:
         due_now()
     delivery = Delivery.objects.get()
-    assert (delivery.state, len(receiver.got)) == ("given_up", len(webhook_delivery.BACKOFF_S) + 1)
+    assert (delivery.state, len(receiver.got)) == ("given_up", len(delivering.BACKOFF_S) + 1)
     receiver.answers = [(200, {}, b"")]
-    webhooks.redeliver(delivery=delivery)
+    routes.redeliver(delivery=delivery)
     delivery.refresh_from_db()
     assert delivery.state == "delivered"
 
 
-def test_two_workers_send_one_message_once(hook, receiver, monkeypatch):
-    webhooks.ping(hook=hook)
-    delivery = Delivery.objects.get()
+def test_two_workers_send_one_message_once(route, receiver, monkeypatch):
+    routes.ping(route=route)
     Delivery.objects.update(state="waiting", due_at=timezone.now(), tries=0)
-    real = webhook_delivery._post
+    prepared = delivering._prepared
 
     def meanwhile(*given):
-        webhook_delivery.delivery_send(delivery.pk)
-        return real(*given)
+        monkeypatch.setattr(delivering, "_prepared", prepared)
+        delivering.routes_send()
+        return prepared(*given)
 
-    monkeypatch.setattr(webhook_delivery, "_post", meanwhile)
-    webhook_delivery.delivery_send(delivery.pk)
+    monkeypatch.setattr(delivering, "_prepared", meanwhile)
+    delivering.routes_send()
     assert len(receiver.got) == 2, "the ping and one more"
 
 
-def test_a_receiver_that_is_missing_or_never_answers_switches_its_webhook_off_with_a_reason(hook, receiver, manager):
+def test_a_receiver_that_is_missing_or_never_answers_switches_its_route_off_with_a_reason(route, receiver, manager):
     receiver.answers = [(410, {}, b"")]
     reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
-    hook.refresh_from_db()
-    assert (hook.is_active, hook.problem) == (False, "The receiver answered 410 Gone.")
-    webhooks.webhook_save(by=manager, existing=hook, name=hook.name, url=hook.url, events=hook.events)
-    Webhook.objects.update(given_up=webhook_delivery.GIVEN_UP_MAX - 1)
+    route.refresh_from_db()
+    assert (route.is_active, route.problem) == (False, "The receiver answered 410 Gone.")
+    routes.route_save(by=manager, existing=route, name=route.name, url=route.url, events=route.events)
+    Route.objects.update(given_up=delivering.GIVEN_UP_MAX - 1)
     receiver.answers = [(500, {}, b"")]
     reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
-    for _ in webhook_delivery.BACKOFF_S:
+    for _ in delivering.BACKOFF_S:
         due_now()
-    hook.refresh_from_db()
-    assert not hook.is_active
-    assert "did not arrive" in hook.problem
+    route.refresh_from_db()
+    assert not route.is_active
+    assert "did not arrive" in route.problem
 
 
-def test_only_messages_given_up_in_a_row_count(hook, receiver, manager):
-    Webhook.objects.update(given_up=webhook_delivery.GIVEN_UP_MAX - 1)
+def test_only_messages_given_up_in_a_row_count(route, receiver, manager):
+    Route.objects.update(given_up=delivering.GIVEN_UP_MAX - 1)
     reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
-    hook.refresh_from_db()
-    assert (hook.given_up, hook.is_active) == (0, True)
+    route.refresh_from_db()
+    assert (route.given_up, route.is_active) == (0, True)
 
 
-def test_for_a_day_after_a_rotation_both_secrets_verify(hook, receiver, manager):
-    old = hook.secret
-    new = webhooks.secret_rotate(hook=hook, by=manager)
-    webhooks.ping(hook=hook)
-    Webhook.objects.update(former_until=timezone.now() - timedelta(seconds=1))
-    webhooks.ping(hook=hook)
+def test_for_a_day_after_a_rotation_both_secrets_verify(route, receiver, manager):
+    old = route.secret
+    new = routes.secret_rotate(route=route, by=manager)
+    routes.ping(route=route)
+    Route.objects.update(former_until=timezone.now() - timedelta(seconds=1))
+    routes.ping(route=route)
     checks = [(verify(old, h, b), verify(new, h, b)) for _, h, b in receiver.got]
     assert checks == [(True, True), (False, True)]
     assert old not in str(list(Activity.objects.values("data"))) + str(list(Activity.objects.values("kind")))
 
 
-def test_redirects_are_not_followed(hook, receiver):
+def test_redirects_are_not_followed(route, receiver):
     receiver.answers = [(307, {"Location": f"{receiver.url}/elsewhere"}, b"")]
-    webhooks.ping(hook=hook)
+    routes.ping(route=route)
     assert [path for path, _, _ in receiver.got] == ["/hook"]
     assert "not followed" in Delivery.objects.get().attempts[0]["error"]
 
 
-def test_an_answer_that_drips_or_floods_holds_no_worker(hook, receiver, monkeypatch):
+def test_an_answer_that_drips_or_floods_holds_no_worker(route, receiver, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(outbound, "TIMEOUT_S", 0.4)
         receiver.drip_s = 0.05
-        webhooks.ping(hook=hook)
+        routes.ping(route=route)
     assert "No answer within" in Delivery.objects.get().attempts[0]["error"]
     assert receiver.dripped < 1000, "eight bytes are due by then, and ten thousand would come"
     receiver.drip_s, receiver.answers = 0, [(200, {}, b"x" * (1 << 20))]
-    answer = outbound.post(receiver.url, b"{}", {})
+    answer = outbound.send(Request(receiver.url, b"{}"))
     assert (answer.status, len(answer.text)) == (200, outbound.MAX_ANSWER_BYTES)
-    webhooks.ping(hook=hook)
+    routes.ping(route=route)
     assert [len(one.attempts[0]["said"]) for one in Delivery.objects.filter(state="delivered")] == [500]
 
 
@@ -323,18 +307,18 @@ def test_an_answer_that_drips_or_floods_holds_no_worker(hook, receiver, monkeypa
     ("change", "field"),
     [({"name": " "}, "name"), ({"events": []}, "events"), ({"events": ["rain"]}, "events"), ({"url": "x"}, "url")],
 )
-def test_a_webhook_that_makes_no_sense_is_refused_by_its_field(manager, receiver, change, field):
+def test_a_route_that_makes_no_sense_is_refused_by_its_field(manager, receiver, change, field):
     wanted = {"name": "x", "url": receiver.url, "events": ["incident.opened"], **change}
     with pytest.raises(Refused) as refusal:
-        webhooks.webhook_save(by=manager, **wanted)
+        routes.route_save(by=manager, **wanted)
     assert list(refusal.value.fields) == [field]
-    assert not Webhook.objects.exists()
+    assert not Route.objects.exists()
 
 
-def test_what_is_done_with_a_month_ago_is_forgotten(hook, receiver):
-    webhooks.ping(hook=hook)
+def test_what_is_done_with_a_month_ago_is_forgotten(route, receiver):
+    routes.ping(route=route)
     receiver.answers = [(500, {}, b"")]
-    webhooks.ping(hook=hook)
+    routes.ping(route=route)
     Delivery.objects.update(created_at=timezone.now() - timedelta(days=31))
     tidied.send(sender=None)
     assert [one.state for one in Delivery.objects.all()] == ["waiting"], "what is not done with stays"
@@ -352,8 +336,8 @@ def test_nobody_listening_costs_one_query_and_a_comment_none(django_assert_num_q
 def test_a_real_worker_delivers_and_tries_again(start_worker, receiver, manager):
     receiver.answers = [(500, {}, b""), (200, {}, b"")]
     start_worker(FAULTLINE_WEBHOOK_ALLOW="127.0.0.1")
-    hook = webhooks.webhook_save(by=manager, name="chat", url=receiver.url, events=["incident.decided"])
+    route = routes.route_save(by=manager, name="chat", url=receiver.url, events=["incident.decided"])
     reviewing.decision_make(incident=make_incident(), claim=Decision.Claim.CATEGORY, word="confirm", by=manager)
-    wait_for(hook.deliveries.filter(state="delivered").exists, lambda: list(hook.deliveries.values()))
-    assert [row["status"] for row in hook.deliveries.get().attempts] == [500, 200]
-    assert all(verify(hook.secret, headers, body) for _, headers, body in receiver.got)
+    wait_for(route.deliveries.filter(state="delivered").exists, lambda: list(route.deliveries.values()))
+    assert [row["status"] for row in route.deliveries.get().attempts] == [500, 200]
+    assert all(verify(route.secret, headers, body) for _, headers, body in receiver.got)

@@ -1,4 +1,4 @@
-"""Makes webhook events from the activity log, from read evidence and from failed work."""
+"""Makes the events of routes from the activity log, from read evidence and from failed work."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from ingest.models import Artifact, Job, Run, Upload
-from triage.models import Activity, Diagnosis, Incident, Webhook
-from triage.services.webhooks import announce, job_payload, link
+from triage.domain.report_facts import incident_of
+from triage.models import Activity, Diagnosis, Incident, Route
+from triage.services.routes import announce, job_payload, link
 
-_HUMAN = {
+#: the event of each kind of act of a person
+EVENT_OF = {
     "decided": "incident.decided",
     "undone": "incident.undone",
     "assigned": "incident.assigned",
@@ -25,10 +27,10 @@ _ACTIVITY_FIELDS = ("claim", "subject", "word", "before", "after", "reason")
 
 
 def activity_announce(activity: Activity) -> None:
-    """Announce one row of the activity log. One query if no webhook is active; none for kinds without an event."""
+    """Announce one row of the activity log. One query if no route is active; none for kinds without an event."""
     if activity.incident_id is None and activity.kind != "diagnosed":
         return
-    if activity.kind not in (*_HUMAN, "diagnosed", "regressed") or not Webhook.objects.filter(is_active=True).exists():
+    if activity.kind not in (*EVENT_OF, "diagnosed", "regressed") or not Route.objects.filter(is_active=True).exists():
         return
     if activity.kind == "diagnosed":
         _diagnosed(activity)
@@ -37,19 +39,19 @@ def activity_announce(activity: Activity) -> None:
     else:
         act = {key: activity.data[key] for key in _ACTIVITY_FIELDS if key in activity.data}
         by = activity.actor.get_username() if activity.actor else None
-        _announce_for(activity, _HUMAN[activity.kind], {"act": {"kind": activity.kind, "by": by, **act}})
+        _announce_for(activity, EVENT_OF[activity.kind], {"act": {"kind": activity.kind, "by": by, **act}})
 
 
 def activities_announce(activities: Iterable[Activity]) -> None:
-    """Announce rows that were created in bulk, for which no signal is sent. One query if no webhook is active."""
-    if Webhook.objects.filter(is_active=True).exists():
+    """Announce rows that were created in bulk, for which no signal is sent. One query if no route is active."""
+    if Route.objects.filter(is_active=True).exists():
         for activity in activities:
             activity_announce(activity)
 
 
 def evidence_announce(*, job_id: int, revision: int) -> None:
     """All evidence of a revision is read: announce what could not be read, each set of problems once."""
-    if not Webhook.objects.filter(is_active=True).exists():
+    if not Route.objects.filter(is_active=True).exists():
         return
     states = (Artifact.State.SKIPPED, Artifact.State.FAILED)
     rows = Artifact.objects.filter(attempt__job=job_id, state__in=states, is_superseded=False).order_by("pk")
@@ -70,7 +72,7 @@ def failure_announce(run_id: int) -> None:
         announce(
             event="job.failed_to_diagnose",
             subject=f"{run.pk} {run.created_at.timestamp()}",
-            cluster_id=run.job.cluster_id,
+            job=run.job,
             data=data,
         )
     elif run.upload is not None:
@@ -94,6 +96,7 @@ def incident_payload(incident: Incident) -> dict[str, Any]:
         "accused": incident.accused,
         "node_count": incident.node_count,
         "gpu_hours": incident.gpu_hours,
+        "lost_s": incident.lost_s,
         "happened_at": incident.happened_at.isoformat(),
         "opened_at": incident.opened_at.isoformat(),
         "fingerprint": incident.fingerprint,
@@ -119,13 +122,30 @@ def _diagnosed(activity: Activity) -> None:
         "is_failure": found,
         "incident": incident_payload(incident) if incident and found else None,
     }
-    announce(event="job.diagnosed", subject=str(activity.pk), cluster_id=job.cluster_id, data=data)
+    announce(event="job.diagnosed", subject=str(activity.pk), job=job, data=data)
     if incident is None:
         return
     if incident.is_withdrawn:
         _announce_for(activity, "incident.withdrawn", {})
     elif not incident.activities.filter(kind="diagnosed").exclude(pk=activity.pk).exists():
         _announce_for(activity, "incident.opened", {})
+    elif _says_more(incident):
+        _announce_for(activity, "incident.updated", {})
+
+
+def _says_more(incident: Incident) -> bool:
+    """Whether the latest diagnosis tells people something else than the one before. Two queries."""
+    told = [_told(report) for report in incident.attempt.diagnoses.values_list("report", flat=True)[:2]]
+    return len(told) < 2 or told[0] != told[1]
+
+
+def _told(report: dict[str, Any]) -> tuple[Any, ...] | None:
+    facts = incident_of(report)
+    if facts is None:
+        return None
+    advice = report.get("advice") or {}
+    said = (advice.get("action"), tuple(advice.get("targets") or []))
+    return facts.headline, facts.category, round(facts.confidence, 1), facts.condition, facts.accused, said
 
 
 def _announce_for(activity: Activity, event: str, more: dict[str, Any]) -> None:
@@ -133,7 +153,7 @@ def _announce_for(activity: Activity, event: str, more: dict[str, Any]) -> None:
     if incident is None:
         return
     data = {"incident": incident_payload(incident), "job": job_payload(incident.job), **more}
-    announce(event=event, subject=str(activity.pk), cluster_id=incident.cluster_id, data=data)
+    announce(event=event, subject=str(activity.pk), job=incident.job, data=data, incident=incident)
 
 
 def _unreadable(job: Job, problems: list[dict[str, str]], revision: int) -> None:
@@ -144,4 +164,4 @@ def _unreadable(job: Job, problems: list[dict[str, str]], revision: int) -> None
         "problem_count": len(problems),
         "problems": problems[:_MAX_PROBLEMS],
     }
-    announce(event="job.failed_to_parse", subject=f"{job.pk} {digest}", cluster_id=job.cluster_id, data=data)
+    announce(event="job.failed_to_parse", subject=f"{job.pk} {digest}", job=job, data=data)

@@ -1,0 +1,21 @@
+"""Kinds of destinations: one small file each, one table. A kind writes a message and reads the answer, and sends
+nothing itself: all requests go through ``triage.services.delivering``."""
+
+from triage.destinations import dingtalk, email, feishu, mattermost, slack, teams, webhook
+from triage.destinations.base import OPENING, Address, Destination, Field, Mail, Reading, Request
+
+ALL = {
+    kind.id: kind
+    for kind in (
+        slack.BOT,
+        slack.SLACK,
+        teams.DESTINATION,
+        mattermost.DESTINATION,
+        feishu.DESTINATION,
+        dingtalk.DESTINATION,
+        email.DESTINATION,
+        webhook.DESTINATION,
+    )
+}
+
+__all__ = ["ALL", "OPENING", "Address", "Destination", "Field", "Mail", "Reading", "Request"]

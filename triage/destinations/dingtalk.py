@@ -1,0 +1,86 @@
+"""DingTalk: a custom robot of a group, signed if it has a secret."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote_plus
+
+from triage.destinations.base import (
+    JSON,
+    Address,
+    Destination,
+    Field,
+    Reading,
+    Request,
+    as_json,
+    cut,
+    hidden_url,
+    loaded,
+)
+from triage.destinations.mattermost import escaped
+from triage.domain.route_message import Message
+
+#: the robot accepts 20,000 bytes
+_MOST = 1000
+
+
+def signed(url: str, secret: str, stamp_ms: int) -> str:
+    """The address with time and signature: HMAC-SHA256 of both, keyed with the secret."""
+    digest = hmac.digest(secret.encode(), f"{stamp_ms}\n{secret}".encode(), hashlib.sha256)
+    sign = quote_plus(base64.b64encode(digest))
+    return f"{url}{'&' if '?' in url else '?'}timestamp={stamp_ms}&sign={sign}"
+
+
+def _render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
+    lines = [f"### {escaped(cut(message.title, _MOST))}"]
+    if message.news:
+        lines.append(escaped(message.news))
+    lines += [f"**{escaped(label)}:** {escaped(cut(said, _MOST))}" for label, said in message.facts]
+    card = {
+        "title": cut(message.title, 200),
+        "text": "\n\n".join(lines),
+        "singleTitle": "Open in Faultline",
+        "singleURL": message.url,
+    }
+    body = (
+        {"msgtype": "actionCard", "actionCard": card}
+        if message.url
+        else {"msgtype": "markdown", "markdown": {"title": card["title"], "text": card["text"]}}
+    )
+    url = signed(to.url, to.secrets[0], int(now.timestamp() * 1000)) if to.secrets else to.url
+    return [Request(url, as_json(body), JSON)]
+
+
+def _read(answers: Sequence[str]) -> Reading:
+    said = loaded(answers[0])
+    code = said.get("errcode", 0)
+    return Reading(error=f"DingTalk answered {code}: {said.get('errmsg') or 'no reason'}.") if code else Reading()
+
+
+DESTINATION = Destination(
+    id="dingtalk",
+    title="DingTalk",
+    group="Chat",
+    steps=(
+        "In the group open Settings, Group Assistant, Add Robot, Custom.",
+        "As security setting take “Additional signature”, copy the secret (SEC…), then the address.",
+    ),
+    fields=(
+        hidden_url("https://oapi.dingtalk.com/robot/send?access_token=…"),
+        Field(
+            "secret",
+            "Secret",
+            "Empty if the robot has none; never shown again",
+            "SEC…",
+            is_required=False,
+            is_secret=True,
+        ),
+    ),
+    render=_render,
+    read=_read,
+)

@@ -1,0 +1,119 @@
+"""Slack: an incoming webhook posts; a bot keeps one message an incident, with what happened since in its thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from triage.destinations.base import (
+    JSON,
+    Address,
+    Destination,
+    Field,
+    Reading,
+    Request,
+    as_json,
+    cut,
+    hidden_url,
+    loaded,
+)
+from triage.domain.route_message import Message
+
+#: Slack's limits: of a header, of a section's text and of a message's text
+_HEADER, _SECTION, _TEXT = 150, 3000, 4000
+
+
+def escaped(text: str) -> str:
+    """Text that Slack shows as it is: no link, no mention."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def blocks_of(message: Message) -> list[dict[str, Any]]:
+    """Header, what is new, the facts, and a button that opens the page."""
+    facts = "\n".join(f"*{escaped(label)}:* {escaped(said)}" for label, said in message.facts)
+    blocks: list[dict[str, Any]] = [
+        {"type": "header", "text": {"type": "plain_text", "text": cut(message.title, _HEADER), "emoji": False}}
+    ]
+    if len(message.title) > _HEADER:
+        blocks.append(_section(escaped(message.title)))
+    if facts:
+        blocks.append(_section(facts))
+    if message.news:
+        news = f"{escaped(message.news)}{f' · #{message.number}' if message.number else ''}"
+        blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": cut(news, _SECTION)}]})
+    if message.url:
+        button = {"type": "button", "text": {"type": "plain_text", "text": "Open in Faultline"}, "url": message.url}
+        blocks.append({"type": "actions", "elements": [button | ({"style": "primary"} if message.is_bad else {})]})
+    return blocks
+
+
+def _section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": cut(text, _SECTION)}}
+
+
+def _said(message: Message) -> str:
+    """The text of notifications, and of programs that show no blocks."""
+    return cut(escaped(f"{message.news}: {message.title}" if message.news else message.title), _TEXT)
+
+
+def _render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
+    return [Request(to.url, as_json({"text": _said(message), "blocks": blocks_of(message)}), JSON)]
+
+
+def _render_bot(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
+    base, headers = to.url.rstrip("/"), {**JSON, "Authorization": f"Bearer {to.secrets[0] if to.secrets else ''}"}
+
+    def call(method: str, **values: Any) -> Request:
+        return Request(f"{base}/{method}", as_json({"unfurl_links": False, **values}), headers)
+
+    shown = {"text": _said(message), "blocks": blocks_of(message)}
+    if not reference.get("ts"):
+        return [call("chat.postMessage", channel=to.options.get("channel", ""), **shown)]
+    channel, ts = reference["channel"], reference["ts"]
+    update = call("chat.update", channel=channel, ts=ts, **shown)
+    if not message.news:
+        return [update]
+    return [update, call("chat.postMessage", channel=channel, thread_ts=ts, text=_said(message))]
+
+
+def _read_bot(answers: Sequence[str]) -> Reading:
+    said = [loaded(text) for text in answers]
+    for one in said:
+        if not one.get("ok"):
+            return Reading(error=f"Slack answered: {one.get('error') or 'no JSON'}.")
+    if len(said) == 1:  # a new message; the answer to an update repeats the same values
+        return Reading(reference={"channel": said[0].get("channel"), "ts": said[0].get("ts")})
+    return Reading()
+
+
+SLACK = Destination(
+    id="slack",
+    title="Slack, incoming webhook",
+    group="Chat",
+    steps=(
+        "In Slack open api.slack.com/apps, create an app “From scratch”, and choose your workspace.",
+        "Under “Incoming Webhooks” switch them on, click “Add New Webhook to Workspace” and choose the channel.",
+        "Copy the webhook's address into the field below.",
+    ),
+    fields=(hidden_url("https://hooks.slack.com/services/T…/B…/…"),),
+    render=_render,
+)
+BOT = Destination(
+    id="slack_bot",
+    title="Slack, bot",
+    group="Chat",
+    steps=(
+        "In Slack open api.slack.com/apps and create an app “From scratch”.",
+        "Under “OAuth & Permissions” add the bot scope chat:write, install the app and copy the token (xoxb-…).",
+        "Invite the bot into the channel: /invite @name. Copy the channel's id from its details.",
+    ),
+    fields=(
+        Field("secret", "Bot token", "Never shown again", "xoxb-…", is_secret=True),
+        Field("channel", "Channel", "Its id, or its name with #", "C0123456789"),
+        Field("url", "API", "Change it only for GovSlack", default="https://slack.com/api"),
+    ),
+    render=_render_bot,
+    read=_read_bot,
+    is_following=True,
+)

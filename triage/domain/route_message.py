@@ -1,0 +1,189 @@
+"""What a message says to a person: what failed, where, how sure, what to do, what it costs, and the link.
+
+Every destination shows the same :class:`Message`; it is made of the stored event alone, so that a message that is sent
+again says the same. Names and sentences in it come from evidence: each destination escapes them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from diagnosis import taxonomy
+from triage.wording import amount, duration, percent
+
+type Fact = tuple[str, str]
+
+#: states in which nobody has to act any more
+OVER = ("resolved", "rejected", "withdrawn")
+_STATES = {"awaiting_review": "awaiting review"}
+_WORDS = {"confirm": "confirmed", "correct": "corrected", "reject": "rejected", "inconclusive": "called inconclusive"}
+_MOVED = {
+    "actioned": "recorded an action",
+    "resolved": "resolved it",
+    "reopened": "reopened it",
+    "snoozed": "snoozed it",
+    "woken": "ended the snooze",
+}
+#: accused that a message names; the page has all
+_MAX_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One event in words. ``facts`` are pairs of a label and a sentence, in the order in which they are read.
+
+    ``number`` is the incident's; None for messages about a job or a route. ``raw`` is the event's JSON.
+    """
+
+    id: str
+    event: str
+    title: str
+    news: str
+    facts: tuple[tuple[str, str], ...]
+    url: str
+    raw: str
+    at: str
+    number: int | None = None
+    state: str = ""
+    category: str = ""
+    job: str = ""
+    cluster: str = ""
+    accused: tuple[str, ...] = ()
+    happened_at: str = ""
+    fingerprint: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Nobody has to act any more: it was resolved, rejected or withdrawn."""
+        return self.state in OVER
+
+    @property
+    def is_bad(self) -> bool:
+        return not self.is_over and (self.number is not None or self.event.startswith("job.failed"))
+
+    @property
+    def text(self) -> str:
+        """The message as lines of plain text."""
+        lines = [self.news, self.title, "", *(f"{label}: {said}" for label, said in self.facts), "", self.url]
+        return "\n".join(line for at, line in enumerate(lines) if line or at)
+
+
+def message_of(raw: str, *, key: str) -> Message:
+    """The message of an event's JSON (docs/webhooks.md); ``key`` identifies it for receivers."""
+    told = json.loads(raw)
+    event, data = str(told["type"]), told.get("data") or {}
+    job = data.get("job") or {}
+    incident = data.get("incident")
+    if incident:
+        return _of_incident(key, told, raw)
+    title, facts = _of_job(event, job, data)
+    return Message(
+        key,
+        event,
+        title,
+        "",
+        tuple(facts),
+        str(job.get("url") or data.get("url") or ""),
+        raw,
+        str(told["timestamp"]),
+        job=str(job.get("name") or ""),
+        cluster=str(job.get("cluster") or ""),
+    )
+
+
+def _of_incident(key: str, told: dict[str, Any], raw: str) -> Message:
+    event, at, data = str(told["type"]), str(told["timestamp"]), told["data"]
+    incident, job = data["incident"], data.get("job") or {}
+    state = "withdrawn" if event == "incident.withdrawn" else str(incident.get("state") or "")
+    accused = tuple(str(name) for name in incident.get("accused") or [])
+    return Message(
+        id=key,
+        event=event,
+        title=str(incident.get("headline") or "An incident"),
+        news=_news(event, data),
+        facts=tuple(_facts(incident, job, state, accused)),
+        url=str(incident.get("url") or ""),
+        raw=raw,
+        at=at,
+        number=int(incident["number"]),
+        state=state,
+        category=str(incident.get("standing_category") or ""),
+        job=str(job.get("name") or ""),
+        cluster=str(job.get("cluster") or ""),
+        accused=accused,
+        happened_at=str(incident.get("happened_at") or at),
+        fingerprint=str(incident.get("fingerprint") or ""),
+    )
+
+
+def _facts(incident: dict[str, Any], job: dict[str, Any], state: str, accused: tuple[str, ...]) -> list[Fact]:
+    where = f"job {job.get('name') or ''} on cluster {job.get('cluster') or ''}"
+    facts = [("Where", f"{named(accused)}, {where}" if accused else where), ("Cause", _cause(incident))]
+    advice = incident.get("advice") or {}
+    if advice.get("title"):
+        targets = named([str(one) for one in advice.get("targets") or []])
+        facts.append(("What to do", f"{advice['title']}: {targets}" if targets else str(advice["title"])))
+    if incident.get("gpu_hours") is not None:
+        lost = f" ({duration(incident['lost_s'])} lost)" if incident.get("lost_s") else ""
+        facts.append(("Cost", f"{amount(incident['gpu_hours'])} GPU-hours{lost}"))
+    facts.append(("State", _STATES.get(state, state)))
+    return facts
+
+
+def _cause(incident: dict[str, Any]) -> str:
+    """The category that stands, with who says so: the machine with its confidence, or people."""
+    standing, machine = str(incident.get("standing_category") or ""), str(incident.get("category") or "")
+    tree = taxonomy.load()
+    words = " › ".join(tree.path(standing)) if standing in tree else standing
+    state = incident.get("state")
+    if standing != machine or state in ("confirmed", "corrected"):
+        return f"{words}, confirmed by a person" if standing == machine else f"{words}, corrected by a person"
+    return f"{words}, {percent(float(incident.get('confidence') or 0))} sure"
+
+
+def named(names: Any) -> str:
+    """The first names, and how many more."""
+    names = list(names)
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _news(event: str, data: dict[str, Any]) -> str:
+    """What is new, as a sentence without its subject's details."""
+    act = data.get("act") or {}
+    by = act.get("by") or "Faultline"
+    if event == "incident.regressed":
+        return f"It came back: #{data.get('regressed_from')} was resolved before"
+    if event == "incident.decided":
+        said = f"{by} {_WORDS.get(str(act.get('word')), 'judged')} the {act.get('claim') or 'claim'}"
+        said += f" {act['subject']}" if act.get("subject") else ""
+        return said + (f": {act['after']}" if act.get("word") == "correct" and act.get("after") else "")
+    if event == "incident.undone":
+        return f"{by} undid a decision"
+    if event == "incident.moved":
+        return f"{by} {_MOVED.get(str(act.get('kind')), 'moved it')}"
+    if event == "incident.assigned":
+        return f"{by} assigned it to {act['after']}" if act.get("after") else f"{by} assigned it to nobody"
+    return {
+        "incident.opened": "New incident",
+        "incident.updated": "New diagnosis",
+        "incident.withdrawn": "A later diagnosis found no failure",
+        "incident.ticket": "Ticket requested",
+    }.get(event, "")
+
+
+def _of_job(event: str, job: dict[str, Any], data: dict[str, Any]) -> tuple[str, list[Fact]]:
+    name, where = job.get("name") or "", [("Where", f"job {job.get('name')} on cluster {job.get('cluster')}")]
+    if event == "job.failed_to_parse":
+        problems = [
+            (str(row.get("path")), str(row.get("problem"))) for row in (data.get("problems") or [])[:_MAX_NAMES]
+        ]
+        count = int(data.get("problem_count") or len(problems))
+        return f"{count:,} {'file' if count == 1 else 'files'} of {name} could not be read", [*where, *problems]
+    if event == "job.failed_to_diagnose":
+        return f"The diagnosis of {name} failed", [*where, ("Problem", str(data.get("problem") or ""))]
+    if event == "job.diagnosed":
+        return f"{name} was diagnosed: no failure found", where
+    return f"This is a test of the route “{data.get('name')}”. Nothing failed.", []

@@ -1,0 +1,121 @@
+"""Routes, the messages that were sent or wait to be sent on them, and what they made elsewhere."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+
+from ingest.models import Cluster, Team
+from triage.models.incident import Incident
+
+
+class Route(models.Model):
+    """A destination outside, and which events go to it. It gets no more than its team, else its owner, may see."""
+
+    name = models.CharField(max_length=120)
+    #: an id of ``triage.destinations.ALL``
+    kind = models.CharField(max_length=20, default="webhook")
+    #: empty for e-mail; of some kinds whoever has it may post, so it is shown shortened
+    url = models.CharField(max_length=2000, blank=True)
+    #: further fields of the kind that are no secrets: channel, project, recipients
+    options = models.JSONField(default=dict)
+    events = models.JSONField(default=list)
+    #: a search; only events of incidents that match go this way. Empty: all
+    query = models.CharField(max_length=2000, blank=True)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="routes"
+    )
+    #: the team that keeps the route when its owner leaves; its managers may change it
+    team = models.ForeignKey(Team, on_delete=models.SET_NULL, null=True, blank=True, related_name="routes")
+    #: messages wait from the first to the second time of day in ``zone``; both empty: never
+    quiet_from = models.TimeField(null=True, blank=True)
+    quiet_until = models.TimeField(null=True, blank=True)
+    zone = models.CharField(max_length=64, default="UTC")
+    #: signing secret or token, stored in plain text because each message needs it; never shown again
+    secret = models.CharField(max_length=500, blank=True)
+    #: the former signing secret, which also signs until ``former_until``
+    former_secret = models.CharField(max_length=500, blank=True)
+    former_until = models.DateTimeField(null=True, blank=True)
+    is_active = models.BooleanField(default=True)
+    #: why it was switched off automatically
+    problem = models.CharField(max_length=300, blank=True)
+    #: failed messages since the last delivered one
+    given_up = models.PositiveIntegerField(default=0)
+    #: one worker at a time sends a route's messages, so that they arrive in order; a dead worker's claim ends then
+    claimed_until = models.DateTimeField(null=True, blank=True)
+    #: no message is sent before: the receiver failed, or it is quiet
+    resume_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Delivery(models.Model):
+    """One message on one route: written with the event, then sent until it is delivered or fails for good."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "waiting"
+        DELIVERED = "delivered", "delivered"
+        #: while it waited, a later message said more of the same incident
+        REPLACED = "replaced", "replaced"
+        GIVEN_UP = "given_up", "given up"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    route = models.ForeignKey(Route, on_delete=models.CASCADE, related_name="deliveries")
+    event = models.CharField(max_length=40)
+    #: identifies the message, however often the event is reported: "incident.opened 17"
+    subject = models.CharField(max_length=120)
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, null=True, related_name="+")
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, null=True, related_name="+", db_index=False)
+    #: the event as JSON; what is sent is made of it
+    body = models.TextField()
+    state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
+    #: it waits for the older messages of its route; not a test, one sent again by hand, or one that was refused
+    is_in_order = models.BooleanField(default=True)
+    #: tries since the message was last requested; also the fencing token of the sender
+    tries = models.PositiveIntegerField(default=0)
+    due_at = models.DateTimeField(null=True, blank=True)
+    #: [{"at", "status", "said", "error", "ms"}], the latest last
+    attempts = models.JSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+    delivered_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+        verbose_name_plural = "deliveries"
+        constraints = (models.UniqueConstraint(fields=("route", "subject"), name="delivery_subject_once_a_route"),)
+        indexes = (
+            models.Index(fields=("route", "state", "is_in_order", "created_at", "id"), name="delivery_next"),
+            models.Index(fields=("route", "-created_at", "-id"), name="delivery_route_created"),
+            models.Index(fields=("route", "incident"), name="delivery_route_incident"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.event} to {self.route_id}"
+
+
+class Reference(models.Model):
+    """What a route made of an incident elsewhere: the message to update, the ticket to comment on."""
+
+    route = models.ForeignKey(Route, on_delete=models.CASCADE, related_name="references")
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="references")
+    #: what the destination's ``read`` returned: {"channel", "ts"}, {"number"}
+    data = models.JSONField(default=dict)
+    #: where a person opens it, and its name and state there
+    url = models.CharField(max_length=2000, blank=True)
+    title = models.CharField(max_length=120, blank=True)
+    state = models.CharField(max_length=40, blank=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ("route", "incident")
+        constraints = (models.UniqueConstraint(fields=("route", "incident"), name="reference_once_a_route"),)
+
+    def __str__(self) -> str:
+        return self.title or f"{self.incident_id} on {self.route_id}"

@@ -1,0 +1,14 @@
+"""URLs of routes."""
+
+from django.urls import path
+
+from triage.views import routes
+
+urlpatterns = [
+    path("routes/", routes.listing, name="routes"),
+    path("routes/new/<slug:kind>/", routes.new, name="route-new"),
+    path("routes/<int:pk>/", routes.route, name="route"),
+    path("routes/<int:pk>/act/", routes.act, name="route-act"),
+    path("routes/<int:pk>/deliveries/<uuid:delivery>/", routes.delivery, name="delivery"),
+    path("routes/<int:pk>/deliveries/<uuid:delivery>/redeliver/", routes.redeliver, name="redeliver"),
+]
