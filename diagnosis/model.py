@@ -81,13 +81,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The alarm of a job that still runs (:mod:`diagnosis.live`): ``hang``, ``slow`` or ``error``, in a sentence.
-    ``since``: seconds since the epoch.
+    """An alarm of a job that still runs, in a sentence. ``kind``: of :mod:`diagnosis.live.watches`. Times are seconds
+    since the epoch; ``until`` is None while it holds.
     """
 
     kind: str
     text: str
     since: float
+    until: float | None = None
+    category: str = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class JobHints:
     started_at: float | None = None
     ended_at: float | None = None
     outcome: str = ""
-    watched: Watched | None = None
+    watched: tuple[Watched, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

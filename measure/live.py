@@ -1,7 +1,8 @@
 """Alarms of running jobs: false alarms over hours of made-up healthy jobs, and the delay of true ones.
 
-``python -m measure live [--hours 1000] [--faults 300] [--seed 1]``. Jobs differ in their step, noise, evaluations,
-checkpoints and day-night load; no line announces a quarter of the evaluations. The job is judged every 5 s.
+``python -m measure live [--hours 1000] [--faults 300] [--seed 1]``. The jobs (:mod:`measure.live_jobs`) differ in step,
+noise, interval of progress lines, evaluations, checkpoints, restarts, day-night load and slow single steps; no line
+announces a quarter of the evaluations. They are judged every 5 s.
 """
 
 from __future__ import annotations
@@ -9,89 +10,18 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
 from statistics import median, quantiles
-from typing import Any, NamedTuple
 
 from diagnosis.live import judge, learn, new_state
+from measure.live_jobs import FAULTS, Course, course, faulty, lines, looks
 
-LOOK_S = 5.0
-
-
-class Line(NamedTuple):
-    """One line of a made-up job: time and text."""
-
-    at: float
-    counter: int | None = None
-    stage: str | None = None
-
-
-class Course(NamedTuple):
-    """A made-up job."""
-
-    step_s: float
-    noise: float
-    evaluate_every: int
-    evaluation_s: float
-    is_announced: bool
-    save_every: int
-    save_s: float
-
-
-def course(dice: random.Random) -> Course:
-    step_s = dice.choice((0.4, 1.0, 2.5, 6.0, 12.0, 30.0))
-    return Course(
-        step_s,
-        dice.choice((0.02, 0.08, 0.2)),
-        dice.choice((0, 200, 500, 1000)),
-        dice.uniform(10, 400),
-        dice.random() < 0.75,
-        dice.choice((50, 100, 500)),
-        dice.uniform(1, 90),
-    )
-
-
-def lines(made: Course, dice: random.Random, hours: float) -> Iterator[Line]:
-    """The lines of a healthy job, in the order of time."""
-    at, n = dice.uniform(60, 900), 0
-    yield Line(0.0, stage="launch")
-    yield Line(20.0, stage="model_build")
-    while at < hours * 3600:
-        n += 1
-        load = 1.15 if (at / 3600) % 24 > 12 else 1.0
-        at += made.step_s * load * max(0.3, dice.gauss(1, made.noise))
-        yield Line(at, counter=n)
-        if made.save_every and n % made.save_every == 0:
-            yield Line(at + 0.01, stage="checkpoint_save")
-            at += made.save_s * dice.uniform(0.7, 1.3)
-        if made.evaluate_every and n % made.evaluate_every == 0:
-            if made.is_announced:
-                yield Line(at + 0.02, stage="evaluation")
-            at += made.evaluation_s * dice.uniform(0.8, 1.2)
-
-
-def looks(said: Iterator[Line], until: float) -> Iterator[tuple[float, dict[str, Any]]]:
-    """The new lines at each judgement."""
-    waiting = next(said, None)
-    now = 0.0
-    while now < until:
-        now += LOOK_S
-        counters, stage, found = [], None, 0
-        while waiting is not None and waiting.at <= now:
-            found += 1
-            if waiting.counter is not None:
-                counters.append([waiting.counter, int(waiting.at * 1e9)])
-                stage = "training" if stage is not None else None
-            if waiting.stage is not None:
-                stage = waiting.stage
-            waiting = next(said, None)
-        seen: dict[str, Any] = {"lines": found, "stage": stage, "errors": []}
-        yield now, {**seen, "counters": {"iteration a": counters} if counters else {}}
+#: Alarms that report a fault in time although they are not of its kind.
+_ALSO = {"slow": ("hang",), "death": ("error", "hang"), "loss": ("hang",), "silent": ("hang",)}
 
 
 def healthy(hours: float, dice: random.Random) -> Counter[str]:
-    """False alarms by kind and whether the evaluation was announced."""
+    """False alarms by kind and whether evaluations are announced."""
     false: Counter[str] = Counter()
     left = hours
     while left > 0:
@@ -109,35 +39,26 @@ def healthy(hours: float, dice: random.Random) -> Counter[str]:
     return false
 
 
-def faults(count: int, dice: random.Random) -> tuple[list[float], list[float], Counter[str]]:
-    """For each fault: seconds until the alarm, less three usual steps; the same for slowdowns; missed faults."""
-    hangs, slows, missed = [], [], Counter[str]()
-    for _ in range(count):
-        made = course(dice)
-        kind = dice.choice(("hang", "slow"))
-        whole = list(lines(made, dice, 1.5))
-        began = dice.uniform(0.6, 1.0) * 3600
-        if kind == "hang":
-            told = [line for line in whole if line.at < began]
-            began = max((line.at for line in told if line.counter), default=began)
-        else:
-            factor = dice.choice((1.8, 2.5, 5.0))
-            told = [line if line.at < began else line._replace(at=began + (line.at - began) * factor) for line in whole]
-        state = new_state(0.0)
-        found = None
-        for now, seen in looks(iter(told), began + 1800):
-            if seen["lines"]:
-                learn(state, "a", seen, now)
-            if now > began and any(alarm.kind in (kind, "hang") for alarm in judge(state, now)):
-                found = now
-                break
-        if found is None:
-            missed[kind] += 1
-        elif kind == "hang":
-            hangs.append(found - began - 3 * made.step_s)
-        else:
-            slows.append(found - began - 3 * made.step_s)
-    return hangs, slows, missed
+def delay(made: Course, kind: str, dice: random.Random) -> tuple[str, float | None]:
+    """The stage in which a fault began, and the seconds beyond three usual counts until its alarm (None: missed)."""
+    fault = faulty(made, kind, dice)
+    usual = made.step_s * made.every
+    state, held = new_state(0.0), set[str]()
+    for now, seen in looks(iter(fault.said), fault.began + 1800):
+        if seen["lines"]:
+            learn(state, "a", seen, now)
+        kinds = {alarm.kind for alarm in judge(state, now)}
+        if now > fault.began and kinds & {kind, *_ALSO.get(kind, ())} - (held if now < fault.began else set()):
+            return fault.stage, now - fault.began - 3 * usual
+        held = kinds
+    return fault.stage, None
+
+
+def _row(name: str, rows: list[float | None]) -> str:
+    told = [row for row in rows if row is not None]
+    late = quantiles(told, n=20)[18] if len(told) > 1 else float("nan")
+    middle = median(told) if told else float("nan")
+    return f"{name:34} {len(told):4} told, {len(rows) - len(told)} missed; median {middle:5.0f} s, p95 {late:5.0f} s"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -150,11 +71,18 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"seed {asked.seed}")
     false = healthy(asked.hours, dice)
     print(f"false alarms over {asked.hours:,.0f} h of healthy jobs: {sum(false.values())} {dict(false)}")
-    hangs, slows, missed = faults(asked.faults, dice)
-    for name, rows in (("hang", hangs), ("slowdown", slows)):
-        late = quantiles(rows, n=20)[18] if len(rows) > 1 else float("nan")
-        print(f"{name}: {len(rows)} told, {missed[name[:4]]} missed; seconds beyond three usual steps: "
-              f"median {median(rows):.0f}, p95 {late:.0f}")  # fmt: skip
+    print("faults: seconds beyond three usual times between counts")
+    rows: defaultdict[str, list[float | None]] = defaultdict(list)
+    for number in range(asked.faults):
+        kind = FAULTS[number % len(FAULTS)]
+        stage, found = delay(course(dice), kind, dice)
+        rows[f"{kind}, begun in {'training' if stage == 'training' else 'a pause'}"].append(found)
+        if kind in ("hang", "death", "slow"):
+            rows["hang, death and slowdown"].append(found)
+            if stage == "training":
+                rows["the same, begun in training"].append(found)
+    for name in sorted(rows):
+        print(_row(name, rows[name]))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,10 @@ def _by_evidence(
         if slow:
             best = max(slow, key=lambda f: f.p)
             return bounded([(best.category or "performance.step", max(0.5, best.p)), ("performance.step", 1.0)])
-        return [("performance.step", 0.8)]
+        alarm = next((f.category for f in findings if f.source == "watch"), None)
+        if alarm is None or any(f.what == "slow" and f.source != "watch" for f in findings):
+            return [("performance.step", 0.8)]
+        return [(alarm, 0.0 if alarm == UNKNOWN else 0.5)]
     if condition in QUIET:
         sure = logs.verdict.confidence if logs is not None else 0.5
         return [(NONE, round(sure, 4))]

@@ -49,7 +49,7 @@ def conclude(
     iterations = list(logs.timeline.get("iterations") or ()) if logs is not None else []
     of_logs = slowdowns.of_logs(logs.slow_phase if logs is not None else None, iterations, gpus)
     slow = slowdowns.reported(of_logs, slowdowns.of_flows(flows, gpus), least_gpu_s)
-    situation = Situation(logs, flows, stacks, slow, hints.outcome, hints.watched.kind if hints.watched else "")
+    situation = Situation(logs, flows, stacks, slow, hints.outcome, hints.watched)
     name, why = condition(situation)
     accused: tuple[Fault, ...] = ()
     if name not in categories.QUIET:

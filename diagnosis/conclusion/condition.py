@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from diagnosis.conclusion.model import Slowdown
+from diagnosis.live.watches import hang
+from diagnosis.model import Watched
 from diagnosis.result import LogDiagnosis
 
 
@@ -19,8 +21,8 @@ class Situation:
     stacks: Mapping[str, Any]
     slowdowns: tuple[Slowdown, ...]
     said: str = ""
-    #: kind of the alarm of a job that still runs
-    watched: str = ""
+    #: the alarms of a job that still runs, and those that ended
+    watched: tuple[Watched, ...] = ()
 
     @property
     def is_failure(self) -> bool:
@@ -42,6 +44,11 @@ class Situation:
         return self.logs is None and any(d.get("kind") in ("slow_group", "slow_switch") for d in rows)
 
     @property
+    def is_stuck(self) -> bool:
+        """An alarm of a hang that holds."""
+        return any(alarm.kind == hang.id and alarm.until is None for alarm in self.watched)
+
+    @property
     def has_recovered(self) -> bool:
         logs = self.logs
         return (
@@ -58,11 +65,11 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("degraded", lambda s: s.is_failure and s.symptom == "slow", "the job became slow"),
     ("cancelled", lambda s: s.is_failure and s.outcome == "cancelled", "somebody ended the job"),
     ("failed", lambda s: s.is_failure, "the job ended with an error"),
-    ("hung", lambda s: s.watched == "hang", "the running job makes no progress"),
+    ("hung", lambda s: s.is_stuck, "the running job makes no progress"),
     ("hung", lambda s: s.logs is None and bool(s.stacks) and not s.stacks.get("is_moving"), "the stacks do not change"),
     ("degraded", lambda s: s.logs is None and bool(s.stacks.get("is_moving")), "stacks of a job that crawls"),
     ("degraded", lambda s: bool(s.slowdowns) or s.is_lasting_slow, "steps took longer than usual"),
-    ("degraded", lambda s: s.watched == "slow", "the running job became slow"),
+    ("degraded", lambda s: bool(s.watched), "the running job has or had an alarm"),
     ("recovered", lambda s: s.has_recovered, "an earlier launch failed, the last one ended well"),
     ("cancelled", lambda s: s.outcome == "cancelled", "somebody ended the job"),
     ("running", lambda s: s.outcome == "running", "the logs go on to the last moment"),

@@ -26,6 +26,8 @@ _WHAT: Final = {
 }
 
 
+#: The findings that the alarms of a running job are.
+_WATCHED: Final = {"hang": "silent", "silent": "silent", "slow": "slow"}
 #: Category of a slow group by its measure; unevenly split work is nobody's fault.
 _SLOW: Final = {"late": "performance.straggler", "uneven": "performance.step"}
 
@@ -58,11 +60,18 @@ def of_uploader(hints: JobHints) -> list[Finding]:
 
 
 def of_watch(hints: JobHints) -> list[Finding]:
-    """The alarm of the job while it runs."""
-    alarm = hints.watched
-    if alarm is None or alarm.kind not in ("hang", "slow"):
-        return []
-    return [Finding("watch", "silent" if alarm.kind == "hang" else "slow", alarm.text, at=alarm.since)]
+    """The alarms of the job while it runs, those that hold first."""
+    return [
+        Finding(
+            "watch",
+            _WATCHED.get(alarm.kind, "consequence"),
+            alarm.text,
+            at=alarm.since,
+            until=alarm.until,
+            category=alarm.category,
+        )
+        for alarm in hints.watched[:KEPT]
+    ]
 
 
 def of_checks(results: Iterable[Result]) -> list[Finding]:

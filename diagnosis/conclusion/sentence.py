@@ -15,6 +15,17 @@ from diagnosis.result import LogDiagnosis
 #: Probability from which a fault is stated; below it, it is one of several.
 NAMED: Final = 0.5
 LISTED: Final = 4
+#: What an alarm says of the running job.
+_RUNNING: Final = {
+    "error": "The running job printed an error that jobs do not survive.",
+    "hang": "The running job hangs.",
+    "loss": "The running job computes wrong numbers.",
+    "silent": "A part of the running job is silent.",
+    "slow": "The running job became slow.",
+    "burst": "The running job prints many errors.",
+    "retries": "The running job retries more and more.",
+    "disk": "The running job fills a file system.",
+}
 _KIND: Final = {"node": "", "rank": "rank ", "device": "device ", "link": "link ", "switch": "switch "}
 
 
@@ -27,20 +38,20 @@ def sentence(
     slowdowns: Sequence[Slowdown],
     *,
     said: str = "",
-    watched: Watched | None = None,
+    watched: Sequence[Watched] = (),
 ) -> str:
     """One or two short sentences as an engineer would write them.
 
-    ``said``: the outcome that the uploader states; ``watched``: the alarm of a job that still runs.
+    ``said``: the outcome that the uploader states; ``watched``: the alarms of a job that still runs.
     """
     if logs is not None and logs.is_failure:
         text = sentences.headline(logs, _nodes(fault), str(stacks.get("headline") or ""))
-    elif condition == "hung" and watched is not None:
-        text = f"The running job hangs. {watched.text}"
+    elif condition == "hung" and watched:
+        text = _watched(watched)
     elif condition == "degraded" and slowdowns:
         text = _degraded(logs, slowdowns)
-    elif condition == "degraded" and watched is not None:
-        text = f"The running job became slow. {watched.text}"
+    elif condition == "degraded" and watched:
+        text = _watched(watched)
     elif condition == "recovered":
         text = "An earlier launch failed; the last one completed."
     elif logs is not None:
@@ -52,6 +63,14 @@ def sentence(
     else:
         text = "Nothing to diagnose: no logs, flows or stacks could be read."
     return _naming(sentences.with_stated_outcome(said, logs, text), fault)
+
+
+def _watched(alarms: Sequence[Watched]) -> str:
+    """The most severe alarm that holds, or the last one that ended."""
+    first = next((alarm for alarm in alarms if alarm.until is None), alarms[0])
+    if first.until is None:
+        return f"{_RUNNING.get(first.kind, 'The running job has an alarm.')} {first.text}"
+    return f"The running job had an alarm for {max(0.0, first.until - first.since):,.0f} s and went on. {first.text}"
 
 
 def _nodes(fault: Sequence[Fault]) -> list[str]:

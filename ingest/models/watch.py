@@ -17,7 +17,7 @@ class Watch(models.Model):
     step_s = models.FloatField(null=True, blank=True)
     stage = models.CharField(max_length=24, blank=True)
     advanced_at = models.DateTimeField(null=True, blank=True)
-    #: kind of the current alarm; empty: none
+    #: the most severe current alarm; empty: none. ``state["alarms"]`` has all of them, and former ones
     alarm = models.CharField(max_length=12, blank=True)
     alarm_text = models.TextField(blank=True)
     alarm_since = models.DateTimeField(null=True, blank=True)

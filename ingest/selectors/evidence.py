@@ -72,7 +72,7 @@ def reader_for(attempt: Attempt) -> Callable[[str, int, int], bytes]:
 
 
 def hints_for(job: Job, attempt: Attempt | None = None) -> JobHints:
-    """What people stated about the job, and the alarm of an attempt that still runs, for the engine."""
+    """What people stated about the job, and the alarms of an attempt that still runs, for the engine."""
     world = job.layout.get("world_size") if isinstance(job.layout, dict) else None
     return JobHints(
         job_id=job.slug,
@@ -86,14 +86,13 @@ def hints_for(job: Job, attempt: Attempt | None = None) -> JobHints:
         started_at=job.started_at.timestamp() if job.started_at else None,
         ended_at=job.ended_at.timestamp() if job.ended_at else None,
         outcome="" if job.declared_outcome == "unknown" else job.declared_outcome,
-        watched=None if attempt is None else _alarm_of(attempt),
+        watched=() if attempt is None else _alarms_of(attempt),
     )
 
 
-def _alarm_of(attempt: Attempt) -> Watched | None:
-    """The alarm that holds while files of the attempt still grow."""
+def _alarms_of(attempt: Attempt) -> tuple[Watched, ...]:
+    """The alarms that hold and those that ended, while files of the attempt still grow."""
     is_running = attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None).exists()
-    watch = Watch.objects.filter(attempt=attempt).exclude(alarm="").first() if is_running else None
-    if watch is None or watch.alarm_since is None:
-        return None
-    return Watched(watch.alarm, watch.alarm_text, watch.alarm_since.timestamp())
+    watch = Watch.objects.filter(attempt=attempt).first() if is_running else None
+    rows = watch.state.get("alarms", ()) if watch is not None else ()
+    return tuple(Watched(row["kind"], row["text"], row["since"], row["until"], row["category"]) for row in rows)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from django.conf import settings
+from django.db.models import F
 from django.utils import timezone
 
 from ingest import storage, temp_files
-from ingest.models import Job, Upload
+from ingest.models import Job, Upload, Watch
 from ingest.refusals import Refused, translate_storage_errors
 from ingest.services.jobs import attempt_get
 from ingest.services.receiving import Receipt, mismatch, path_checked, size_checked, upload_take_in
@@ -191,6 +192,8 @@ def _complete(upload: Upload) -> Receipt:
     receipt = upload_take_in(upload=upload, part=part, sha256=sha256)
     if receipt.upload.pk != upload.pk:  # these bytes were stored before
         upload.delete()
+    if Watch.objects.filter(attempt_id=upload.attempt_id).exists():  # the alarms of a running job end with its files
+        Job.objects.filter(pk=upload.job_id).update(revision=F("revision") + 1)
     return receipt
 
 

@@ -16,7 +16,8 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from diagnosis import ParseHints, live
-from diagnosis.live.state import step_s
+from diagnosis.live.beat import step_s
+from diagnosis.live.news import nothing
 from diagnosis.plain import plain
 from ingest import storage, temp_files
 from ingest.isolation import Lost, call
@@ -99,7 +100,7 @@ def _observe(watch: Watch, upload: Upload, attempt: Attempt) -> None:
             )
     except Lost as lost:
         log.warning("a range of %s is not watched: %s", upload.path, lost)
-        seen = {"lines": 0, "counters": {}, "stage": None, "errors": []}
+        seen = nothing()
     live.learn(watch.state, upload.path, plain(seen), timezone.now().timestamp())
     with transaction.atomic():  # a worker that dies between the two would lose what the range says
         watch.save(update_fields=["state"])
@@ -122,13 +123,12 @@ def _end_of_lines(part: Path, begin: int, confirmed: int) -> int:
 
 
 def _judge(watch: Watch, now: datetime) -> None:
-    """Store the current state. When the alarm begins, changes or ends, request a diagnosis of the current evidence."""
+    """Store the current state and alarms. When an alarm begins or ends, request a diagnosis of the current evidence."""
     state = watch.state
     alarms = live.judge(state, now.timestamp())
+    is_changed = live.record(state, alarms, now.timestamp())
     first = alarms[0] if alarms else None
-    kind = first.kind if first else ""
-    is_changed = kind != watch.alarm
-    watch.alarm, watch.alarm_text = kind, first.text if first else ""
+    watch.alarm, watch.alarm_text = (first.kind, first.text) if first else ("", "")
     watch.alarm_since = _moment(first.since) if first else None
     watch.iteration, watch.step_s = state["iteration"], step_s(state)
     watch.stage, watch.advanced_at = state["stage"] or "", _moment(state["advanced_at"])
@@ -158,6 +158,7 @@ def evidence_snapshot(attempt: Attempt) -> None:
                     artifacts_add(upload=upload, incoming=[Incoming(upload.path, sha256, copy.size_bytes)])
         except FileNotFoundError:  # finished in between
             continue
+    Job.objects.filter(pk=job.pk).update(revision=F("revision") + 1)  # the alarm is news though no byte came
     diagnosis_request(job=job)
 
 

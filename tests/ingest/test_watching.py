@@ -140,7 +140,7 @@ def test_an_error_with_nul_is_kept_as_text_that_every_database_takes(write: Any,
     watching.attempt_observe(upload.attempt_id)
     watch = Watch.objects.get()
     assert watch.alarm == "error"
-    assert "\x00" not in watch.alarm_text + str(watch.state["errors"])
+    assert "\x00" not in watch.alarm_text + str(watch.state["watches"]["error"])
 
 
 def test_what_a_range_said_is_kept_if_the_worker_dies_right_after_it(

@@ -1,4 +1,4 @@
-"""A hang of a running job opens an incident at once, and training that goes on withdraws it."""
+"""A hang of a running job opens an incident at once; training that goes on leaves it as degraded, the end decides."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
-from ingest.services import job_create, resuming, watching
+from ingest.services import diagnosis_request, job_create, resuming, watching
 from triage.models import Incident
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_hang_opens_an_incident_and_progress_withdraws_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_hang_is_an_incident_while_the_job_runs_and_its_files_decide_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, goes_on: bool
+) -> None:
     clock = [datetime(2026, 11, 22, 3, tzinfo=UTC)]
     monkeypatch.setattr(watching.timezone, "now", lambda: clock[0])
     job = job_create(name="Night run", declared_outcome="running")
@@ -37,6 +40,19 @@ def test_a_hang_opens_an_incident_and_progress_withdraws_it(monkeypatch: pytest.
     assert incident.headline.startswith("The running job hangs. No progress for 60 s after iteration 12")
     assert (incident.condition, incident.category, incident.is_withdrawn) == ("hung", "unknown", False)
 
-    train(13, 20)
+    clock[0] += timedelta(seconds=300)
+    watching.watches_judge()
     incident.refresh_from_db()
-    assert incident.is_withdrawn
+    assert "No progress for 360 s" in incident.headline, "updated in place"
+
+    if goes_on:
+        train(13, 20)
+        incident.refresh_from_db()
+        assert (incident.condition, incident.is_withdrawn) == ("degraded", False)
+        assert incident.headline.startswith("The running job had an alarm for 362 s and went on.")
+
+    upload.refresh_from_db()
+    resuming.upload_close(upload=upload)
+    diagnosis_request(job=job)
+    incident.refresh_from_db()
+    assert incident.is_withdrawn or "The running job" not in incident.headline

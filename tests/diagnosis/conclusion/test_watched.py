@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from diagnosis.conclusion.invariants import violations
+from diagnosis.live.watches import TABLE, Watch
 from diagnosis.model import JobHints, Watched
 from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, reported
 
@@ -15,7 +16,7 @@ RUNNING = replace(HEALTHY, outcome="running")
 
 
 def test_a_running_job_without_progress_is_hung_and_the_sentence_says_since_when() -> None:
-    report = reported(RUNNING, hints=JobHints(outcome="running", watched=HANG))
+    report = reported(RUNNING, hints=JobHints(outcome="running", watched=(HANG,)))
     told = report["conclusion"]
     assert (told["condition"], told["id"]) == ("hung", "unknown")
     assert report["headline"].startswith("The running job hangs. No progress for 90 s after iteration 40.")
@@ -25,17 +26,30 @@ def test_a_running_job_without_progress_is_hung_and_the_sentence_says_since_when
 
 def test_a_running_job_that_became_slow_is_degraded() -> None:
     slow = Watched("slow", "Steps take 4.0 s, 2.0 times as long as before.", 1_000.0)
-    report = reported(RUNNING, hints=JobHints(outcome="running", watched=slow))
+    report = reported(RUNNING, hints=JobHints(outcome="running", watched=(slow,)))
     assert report["conclusion"]["condition"] == "degraded"
     assert violations(report) == []
 
 
 def test_what_the_logs_know_of_a_failure_outranks_the_alarm() -> None:
-    report = reported(FAILED, hints=JobHints(outcome="running", watched=HANG))
+    report = reported(FAILED, hints=JobHints(outcome="running", watched=(HANG,)))
     assert report["conclusion"]["condition"] == "failed"
 
 
-@pytest.mark.parametrize("kind", ["error", "other"])
-def test_other_alarms_change_nothing(kind: str) -> None:
-    report = reported(RUNNING, hints=JobHints(watched=Watched(kind, "x", 1.0)))
-    assert report["conclusion"]["condition"] == "running"
+def test_an_alarm_that_ended_leaves_the_running_job_degraded_with_what_it_was() -> None:
+    over = replace(HANG, until=1_300.0)
+    report = reported(RUNNING, hints=JobHints(outcome="running", watched=(over,)))
+    assert report["conclusion"]["condition"] == "degraded"
+    assert report["headline"].startswith("The running job had an alarm for 300 s and went on. No progress for 90 s")
+    assert violations(report) == []
+
+
+@pytest.mark.parametrize("watch", TABLE, ids=lambda watch: watch.id)
+def test_every_watch_opens_an_incident_of_its_category(watch: Watch) -> None:
+    alarm = Watched(watch.id, "Something is wrong.", 1_000.0, category=watch.category)
+    report = reported(RUNNING, hints=JobHints(outcome="running", watched=(alarm,)))
+    told = report["conclusion"]
+    assert told["condition"] == ("hung" if watch.id == "hang" else "degraded")
+    assert told["id"] == watch.category
+    assert report["headline"].endswith("Something is wrong.")
+    assert violations(report) == []

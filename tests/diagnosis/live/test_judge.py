@@ -1,121 +1,84 @@
-"""A job over time: what is an alarm, when, and what is none."""
+"""The alarms of a job over time: their record, and its bounds."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from diagnosis.live import judge, learn, new_state
-from diagnosis.live.state import MOST_COUNTERS, MOST_ERRORS, MOST_SOURCES, MOST_STEPS, step_s
+from diagnosis.live import judge, learn, new_state, record
+from diagnosis.live.beat import step_s
+from diagnosis.live.judge import MOST_FORMER
+from diagnosis.live.news import nothing
+from diagnosis.live.state import MOST_COUNTERS, MOST_SOURCES, MOST_STEPS
 
 
-def quiet(**more: Any) -> dict[str, Any]:
-    return {"lines": 1, "counters": {}, "stage": None, "errors": [], **more}
+def test_a_steady_job_raises_no_alarm_and_its_beat_is_known(job: Any) -> None:
+    job.trains(100).waits(5)
+    assert job.kinds == []
+    assert (step_s(job.state), job.state["iteration"], job.state["stage"]) == (2.0, 100, "training")
 
 
-def steps(*numbers: int, stage: str | None = None) -> dict[str, Any]:
-    return quiet(counters={"iteration a": [[n, None] for n in numbers]}, stage=stage)
+def test_an_alarm_is_kept_in_place_while_it_holds_and_with_its_end_afterwards(job: Any) -> None:
+    job.trains(103)
+    began = job.now
+    assert not record(job.state, judge(job.state, job.now), job.now)
+    job.waits(20)
+    assert record(job.state, judge(job.state, job.now), job.now)
+    job.waits(5)
+    assert not record(job.state, judge(job.state, job.now), job.now), "no news"
+    (row,) = job.state["alarms"]
+    assert (row["kind"], row["since"], row["until"]) == ("hang", began, None)
+    assert row["text"].startswith("No progress for 25 s")
+    job.trains(1)
+    assert record(job.state, judge(job.state, job.now), job.now)
+    (row,) = job.state["alarms"]
+    assert row["until"] == job.now
 
 
-def trained(count: int, each_s: float = 2.0) -> tuple[dict[str, Any], float]:
-    """A job that made so many even steps, and the time."""
-    state, now = new_state(0.0), 0.0
-    for n in range(1, count + 1):
-        now += each_s
-        learn(state, "node-1/train.log", steps(n), now)
-    return state, now
+def test_an_alarm_that_lasts_is_said_again_at_growing_ages(job: Any) -> None:
+    job.trains(103)
+    said = []
+    for _ in range(120):
+        job.waits(5)
+        if record(job.state, judge(job.state, job.now), job.now):
+            said.append(job.now - 206)
+    assert said == [15, 60, 300]
 
 
-def kinds(state: dict[str, Any], now: float) -> list[str]:
-    return [alarm.kind for alarm in judge(state, now)]
+def test_former_alarms_are_bounded(job: Any) -> None:
+    for _ in range(40):
+        for percent in (99.0, 10.0):
+            job.says(disks=[["/ckpt", percent]])
+            record(job.state, judge(job.state, job.now), job.now)
+    assert len(job.state["alarms"]) == MOST_FORMER
 
 
-def test_a_steady_job_raises_no_alarm_and_its_beat_is_known() -> None:
-    state, now = trained(100)
-    assert kinds(state, now + 5) == []
-    assert step_s(state) == 2.0
-    assert state["iteration"] == 100
-
-
-def test_a_hang_is_reported_within_three_usual_steps_and_fifteen_seconds() -> None:
-    state, now = trained(100)
-    assert kinds(state, now + 3 * 2.0 + 15) == ["hang"]
-    (alarm,) = judge(state, now + 30)
-    assert alarm.text == "No progress for 30 s after iteration 100; a step usually takes 2.0 s."
-    assert alarm.since == now
-
-
-def test_an_evaluation_may_take_as_long_as_its_own_history_says() -> None:
-    state, now = trained(50)
-    learn(state, "a", quiet(stage="evaluation"), now + 1)
-    assert kinds(state, now + 600) == [], "the first one is not known yet"
-    learn(state, "node-1/train.log", steps(51), now + 60)
-    for n in range(52, 90):
-        learn(state, "node-1/train.log", steps(n), now + 60 + 2 * (n - 51))
-    then = now + 60 + 2 * 38
-    learn(state, "a", quiet(stage="evaluation"), then + 1)
-    assert kinds(state, then + 70) == []
-    assert kinds(state, then + 200) == ["hang"]
-
-
-def test_the_first_step_may_take_half_an_hour() -> None:
-    state = new_state(0.0)
-    learn(state, "a", quiet(stage="model_build"), 10.0)
-    assert kinds(state, 1500.0) == []
-    assert kinds(state, 2000.0) == ["hang"]
-
-
-def test_lasting_slow_steps_are_an_alarm_and_one_slow_step_is_none() -> None:
-    state, now = trained(40)
-    learn(state, "node-1/train.log", steps(41), now + 6)
-    assert kinds(state, now + 6) == []
-    for n in range(42, 50):
-        now += 4
-        learn(state, "node-1/train.log", steps(n), now + 6)
-    assert kinds(state, now + 6) == ["slow"]
-
-
-def test_a_decisive_error_is_an_alarm_until_training_continues() -> None:
-    state, now = trained(20)
-    error = {
-        "signature": "x",
-        "category": "hardware.gpu.ecc",
-        "title": "GPU memory error",
-        "text": "Xid 48",
-        "at": None,
-    }
-    learn(state, "node-2/dmesg", quiet(errors=[error]), now)
-    (alarm,) = judge(state, now + 1)
-    assert (alarm.kind, alarm.text) == ("error", "GPU memory error: Xid 48")
-    for n in range(21, 40):
-        learn(state, "node-1/train.log", steps(n), now + 2 * (n - 20))
-    assert kinds(state, now + 40) == []
-
-
-def test_a_restart_counts_again_from_its_checkpoint() -> None:
-    state, now = trained(50)
-    learn(state, "node-1/train.log", steps(40), now + 2)
-    learn(state, "node-1/train.log", steps(41), now + 4)
-    assert state["iteration"] == 41
-    assert kinds(state, now + 6) == []
+def test_a_state_of_an_older_version_is_read(job: Any) -> None:
+    job.trains(20)
+    old = {name: job.state[name] for name in ("since", "sources", "counters", "leader", "iteration", "steps")}
+    old |= {"advanced_at": job.now, "advances": 19, "stage": "training"}
+    assert judge(old, job.now) == []
+    learn(old, "a", {**nothing(), "lines": 1}, job.now)
+    assert judge(old, job.now + 60)[0].kind == "hang"
 
 
 def test_hostile_evidence_does_not_grow_the_state() -> None:
     state = new_state(0.0)
-    errors = [{"signature": str(n), "category": "x", "title": "t", "text": "t", "at": None} for n in range(100)]
     for n in range(MOST_SOURCES + 50):
-        many = {f"iteration {n} {k}": [[k, None], [k + 1, None]] for k in range(3)}
-        learn(state, f"source-{n}", quiet(counters=many, errors=errors), float(n))
+        many = {f"iteration {n} {k}": [[k, None, None, False], [k + 1, None, None, False]] for k in range(3)}
+        seen = {"writers": [f"node-{n}"], "disks": [[f"/d{n}", 99.0]], "losses": [[n, 1.0]]}
+        learn(state, f"source-{n}", {**nothing(), "counters": many, **seen}, float(n))
     for n in range(500):
-        learn(state, "source-0", quiet(counters={"iteration 0 0": [[n * 10, None]]}), 10_000.0 + n)
+        counts = {"iteration 0 0": [[n * 10, None, None, False]]}
+        learn(state, "source-0", {**nothing(), "counters": counts}, 10_000.0 + n)
     assert len(state["sources"]) == MOST_SOURCES
     assert len(state["counters"]) == MOST_COUNTERS
-    assert len(state["errors"]) == MOST_ERRORS
     assert len(state["steps"]) <= MOST_STEPS
+    assert len(state["watches"]["silent"]["nodes"]) == 4_096
+    assert len(state["watches"]["disk"]["disks"]) == 32
+    assert len(state["watches"]["loss"]["files"]) == 8
 
 
-def test_steps_are_timed_by_the_stamps_of_their_lines_though_many_come_in_one_look() -> None:
-    state = new_state(0.0)
-    said = [[n, n * 500_000_000] for n in range(1, 21)]
-    learn(state, "a", quiet(counters={"iteration a": said}), 5.0)
-    assert step_s(state) == 0.5
-    assert kinds(state, 5.0 + 3 * 0.5 + 15) == ["hang"]
+def test_steps_are_timed_by_the_stamps_of_their_lines_though_many_come_in_one_look(job: Any) -> None:
+    job.waits(5).says(counters={"a": [[n, n * 500_000_000, None, False] for n in range(1, 24)]})
+    assert step_s(job.state) == 0.5
+    assert job.waits(3 * 0.5 + 15).kinds == ["hang"]

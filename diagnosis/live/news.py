@@ -1,0 +1,52 @@
+"""What a new range adds to the state of a running job, and the alarms that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Alarm(NamedTuple):
+    """One current problem. ``since``: seconds on the site's clock; ``category``: of the incident that it opens."""
+
+    kind: str
+    text: str
+    since: float
+    category: str
+
+
+class Pause(NamedTuple):
+    """The time between two counts. ``stage``: what a line announced in between, ``training`` if none did."""
+
+    after: int
+    seconds: float
+    stage: str
+
+
+class News(NamedTuple):
+    """One observed range of ``source``, and its effect on the job's progress."""
+
+    source: str
+    seen: Mapping[str, Any]
+    now: float
+    has_advanced: bool
+    #: of the counter that leads: seconds of an iteration, without announced stages in between; all times between counts
+    steps: tuple[float, ...]
+    pauses: tuple[Pause, ...]
+    has_restarted: bool
+
+
+def nothing() -> dict[str, Any]:
+    """The observation of a range without lines."""
+    return {
+        "lines": 0,
+        "counters": {},
+        "losses": [],
+        "stage": None,
+        "stage_at": None,
+        "announced": [],
+        "errors": [],
+        "tallies": {"errors": 0, "retries": 0},
+        "disks": [],
+        "writers": [],
+    }

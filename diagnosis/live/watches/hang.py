@@ -1,0 +1,121 @@
+"""No progress for longer than this stage's own history allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from diagnosis.live.beat import count_s, step_s
+from diagnosis.live.news import Alarm, News
+
+id: Final = "hang"
+why: Final = "a job that waits for a rank that never comes prints nothing more, and its own pauses say what is normal"
+category: Final = "unknown"
+
+#: Usual times between counts, and seconds for transport and reading, without progress before the alarm.
+STEPS: Final = 3.0
+LEAST_S: Final = 8.0
+#: Number of advances of the counter before its step time is known.
+KNOWN_ADVANCES: Final = 5
+#: Seconds that a stage may take when the job enters it for the first time.
+FIRST_S: Final[Mapping[str, float]] = {"evaluation": 900.0, "checkpoint_save": 900.0, "shutdown": 900.0}
+BEFORE_TRAINING_S: Final = 1800.0
+#: Counts at which frameworks evaluate and save. The first pause at one of them may be an evaluation that no line
+#: announces; a job that passed a multiple without a pause makes none there.
+ROUND: Final = (50, 100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000)
+#: Pauses without announcement that are remembered.
+MOST_PAUSES: Final = 16
+
+
+def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
+    """Remember the longest pause of each stage, and the counts at which long pauses began that nothing announced."""
+    stages, pauses = own.setdefault("stages", {}), own.setdefault("pauses", [])
+    passed = own.setdefault("passed", [])
+    usual = count_s(state)
+    for pause in news.pauses:
+        if pause.stage != "training":
+            count, longest = stages.get(pause.stage, (0, 0.0))
+            stages[pause.stage] = [count + 1, max(longest, pause.seconds)]
+            continue
+        if usual is None or state["advances"] < KNOWN_ADVANCES:
+            continue
+        if pause.seconds > STEPS * usual + LEAST_S:
+            own["pauses"] = pauses = [*pauses, [pause.after, round(pause.seconds, 1)]][-MOST_PAUSES:]
+        else:
+            own["longest"] = max(own.get("longest", 0.0), pause.seconds)
+            passed += [unit for unit in _round(pause.after, state["interval"]) if unit not in passed]
+
+
+def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
+    """The time since the last progress of any counter, against what is allowed."""
+    since = state["advanced_at"] if state["advanced_at"] is not None else state["since"]
+    silent = now - since
+    if silent <= allowed_s(own, state):
+        return None
+    where = f" after iteration {state['iteration']:,}" if state["iteration"] is not None else ""
+    usual = step_s(state)
+    beside = f"; a step usually takes {usual:.1f} s" if usual is not None else ""
+    return Alarm(id, f"No progress for {silent:,.0f} s{where}{beside}.", since, category)
+
+
+def allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
+    """How long the job may go without progress in its present stage."""
+    usual = count_s(state)
+    if usual is None or state["advances"] < KNOWN_ADVANCES:
+        return BEFORE_TRAINING_S
+    least = STEPS * usual + LEAST_S
+    stage = state["stage"] or "training"
+    if stage == "training" and state["is_last"] and not own.get("stages", {}).get("evaluation"):
+        stage = "shutdown"
+    if stage != "training":  # a checkpoint, and then an evaluation
+        pauses = sum(_stage_s(own, one) for one in {stage, *state["announced"]})
+        return float(max(least, pauses + _unannounced_s(own, state)))
+    return float(max(least, 1.6 * own.get("longest", 0.0) + LEAST_S / 2, _unannounced_s(own, state)))
+
+
+def _stage_s(own: Mapping[str, Any], stage: str) -> float:
+    """How long an announced stage may take."""
+    count, longest = own.get("stages", {}).get(stage, (0, 0.0))
+    pause = longest * margin(count) + LEAST_S / 2 if count else FIRST_S.get(stage, BEFORE_TRAINING_S)
+    # a launch takes what the cluster takes
+    return float(pause if stage in FIRST_S else max(pause, BEFORE_TRAINING_S / 2))
+
+
+def margin(count: int) -> float:
+    """How many times its longest pause a stage may take: few pauses show little of their spread."""
+    return 1.4 + 1.6 / math.sqrt(count)
+
+
+def is_pause_likely(state: Mapping[str, Any]) -> bool:
+    """Whether an evaluation that no line announces may follow the present count."""
+    return _unannounced_s(state["watches"].get(id, {}), state) > 0.0
+
+
+def _unannounced_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
+    """What an evaluation that no line announces may take after the present count."""
+    n, interval = state["iteration"], state["interval"]
+    if n is None:
+        return 0.0
+    pauses = own.get("pauses", ())
+    likely = [seconds for after, seconds in pauses if _recurs(n, after, pauses, interval)]
+    if likely:
+        return float(max(likely) * margin(len(likely)) + LEAST_S / 2)
+    if own.get("stages", {}).get("evaluation"):  # this job announces its evaluations
+        return 0.0
+    is_fresh = any(unit not in own.get("passed", ()) for unit in _round(n, interval))
+    return FIRST_S["evaluation"] if is_fresh else 0.0
+
+
+def _recurs(n: int, after: int, pauses: Any, interval: int) -> bool:
+    """Whether the count ``n`` follows the same rhythm as the earlier pause."""
+    if n == after or (after > 0 and abs(n - after) % after < interval):
+        return True
+    apart = [abs(after - other) for other, _ in pauses if other != after]
+    return any((n - after) % step < interval for step in apart if step >= 10 * interval)
+
+
+def _round(n: int, interval: int) -> list[int]:
+    """The round numbers of iterations that ``n`` completes; negative ones if the first iteration is called 0."""
+    units = [unit for unit in ROUND if unit >= 5 * interval and n > 0]
+    return [u for u in units if n % u == 0] + [-u for u in units if interval == 1 and (n + 1) % u == 0]

@@ -1,0 +1,115 @@
+"""Lines of one sort that come in greater numbers than this stage's own history: error lines, retries.
+
+Lines are counted in windows. Each stage remembers its largest window so far; a window that a launch, an evaluation or a
+checkpoint touches is one of that stage, since these print warnings of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from diagnosis.live.news import Alarm, News
+
+#: Windows of a stage from which its history is known.
+KNOWN: Final = 6
+#: How many times as many lines it takes outside training.
+OTHER_STAGES: Final = 10
+#: Quiet windows after which an alarm ends.
+QUIET: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A watch over one tally of the ranges (``errors``, ``retries``).
+
+    ``window_s``: seconds of a window; ``least``: lines in it from which it may be an alarm; ``times``: how many times
+    the largest window so far; ``in_turn``: such windows.
+    """
+
+    id: str
+    why: str
+    category: str
+    tally: str
+    window_s: float
+    least: int
+    times: float
+    in_turn: int
+    text: str
+
+    def learn(self, own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
+        """Count; a window that is over is judged and joins the history of its stage."""
+        if "began" not in own:
+            own.update(
+                began=news.now, count=0, stage="training", quiet=0, most={}, windows={}, hits=[], waits={}, many=0
+            )
+        if news.now - own["began"] >= self.window_s:
+            self._close(own, news.now)
+        own["count"] += int(news.seen.get("tallies", {}).get(self.tally, 0))
+        own["stage"] = next((s for s in (own["stage"], *stages_of(state, news)) if s != "training"), "training")
+
+    def look(self, own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
+        """The alarm since the first of the windows."""
+        hits = own.get("hits", ())
+        is_now = "began" in own and len(hits) == self.in_turn - 1 and self._is_many(own, own["stage"], own["count"])
+        if not (is_now or own.get("is_open")):
+            return None
+        since = hits[0] if hits else own["began"]
+        count = max(own["count"], own.get("last", 0))
+        usual = own["most"].get(own["stage"], 0)
+        text = f"{count:,} {self.text} within {self.window_s:.0f} s; at most {usual:,} before."
+        return Alarm(self.id, text, since, self.category)
+
+    def _close(self, own: dict[str, Any], now: float) -> None:
+        stage, count = own["stage"], own["count"]
+        if self._is_many(own, stage, count):
+            own["hits"] = [*own["hits"], own["began"]][-self.in_turn :]
+            own["is_open"] = own.get("is_open", False) or len(own["hits"]) >= self.in_turn
+            own["many"] += 1
+            own["quiet"], own["waits"][stage] = 0, max(count, own["waits"].get(stage, 0))
+        elif own["quiet"] + 1 < QUIET:
+            own["quiet"] += 1
+        else:
+            if own["many"] <= self.in_turn:  # what passed at once is usual in this job
+                own["most"] |= own["waits"]
+            own.update(is_open=False, hits=[], waits={}, many=0)
+        if not own["hits"]:
+            own["most"][stage] = max(own["most"].get(stage, 0), count)
+            own["windows"][stage] = own["windows"].get(stage, 0) + 1
+        own.update(began=now, count=0, last=count, stage="training")
+
+    def _is_many(self, own: Mapping[str, Any], stage: str, count: int) -> bool:
+        least = self.least if stage == "training" else OTHER_STAGES * self.least
+        is_known = own["windows"].get(stage, 0) >= KNOWN
+        return bool(is_known and count >= max(least, self.times * own["most"].get(stage, 0)))
+
+
+def stages_of(state: Mapping[str, Any], news: News) -> list[str]:
+    """The stages that a range touches."""
+    announced = [row[2] for counts in news.seen["counters"].values() for row in counts if len(row) > 2 and row[2]]
+    return [state["stage"] or "training", news.seen["stage"] or "training", *announced]
+
+
+BURST: Final = Rate(
+    id="burst",
+    why="a job in trouble prints errors that no rule knows, many times more than it ever did",
+    category="unknown",
+    tally="errors",
+    window_s=30.0,
+    least=20,
+    times=4.0,
+    in_turn=1,
+    text="error lines",
+)
+RETRIES: Final = Rate(
+    id="retries",
+    why="storage and links that begin to fail are tried again before anything breaks",
+    category="unknown",
+    tally="retries",
+    window_s=60.0,
+    least=12,
+    times=3.0,
+    in_turn=2,
+    text="lines about retries",
+)

@@ -1,0 +1,56 @@
+"""A node that wrote regularly writes nothing, while the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from diagnosis.live.news import Alarm, News
+
+id: Final = "silent"
+why: Final = "a machine that is lost writes nothing, and its own gaps say how long it is usually quiet"
+category: Final = "hardware.host.lost"
+
+#: Nodes that are kept.
+MOST: Final = 4_096
+#: Ranges from which a node's gaps are known; least seconds without a line; counts of the job without one, and in
+#: addition times its longest gap.
+KNOWN: Final = 40
+LEAST_S: Final = 20.0
+COUNTS: Final = 4
+TIMES: Final = 2.0
+#: Silence of more than this share of the nodes is no silence of one.
+SHARE: Final = 0.34
+NAMED: Final = 4
+
+
+def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
+    """Remember when each node wrote last, and its longest gap. Gaps are counted in counts of the job, so that
+    evaluations and restarts, where all are quiet, do not lengthen them.
+    """
+    own["count"] = count = own.get("count", 0) + sum(1 for pause in news.pauses if pause.stage == "training")
+    nodes = own.setdefault("nodes", {})
+    for name in news.seen.get("writers", ()):
+        last, _, gap, ranges = nodes.get(name, (count, news.now, 0, 0))
+        if ranges or len(nodes) < MOST:
+            nodes[name] = [count, news.now, max(gap, count - last), ranges + 1]
+
+
+def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
+    """Nodes that have been silent for long while the job goes on and most others write."""
+    known = {name: row for name, row in own.get("nodes", {}).items() if row[3] >= KNOWN}
+    if len(known) < 3 or state["stage"] not in (None, "training"):
+        return None
+    count = own["count"]
+    gone = sorted(
+        name for name, (last, at, gap, _) in known.items() if count - last > COUNTS + TIMES * gap and now - at > LEAST_S
+    )
+    if not gone or len(gone) > SHARE * len(known):
+        return None
+    since = min(known[name][1] for name in gone)
+    heard = sum(1 for name, row in known.items() if name not in gone and row[1] > since)
+    if heard < (len(known) - len(gone)) / 2:
+        return None
+    names = ", ".join(gone[:NAMED]) + (f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else "")
+    text = f"Nothing from {names} for {now - since:,.0f} s; {heard:,} of {len(known):,} nodes go on."
+    return Alarm(id, text, since, category)

@@ -1,0 +1,169 @@
+"""Made-up running jobs: what each look at them sees, healthy or with one fault. No files, simulated time."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+LOOK_S: Final = 5.0
+FAULTS: Final = ("hang", "death", "slow", "loss", "silent", "burst", "retries", "disk")
+
+
+class Line(NamedTuple):
+    """Lines of one moment. ``loss``: of a line with a counter."""
+
+    at: float
+    node: str = "node-0"
+    counter: int | None = None
+    stage: str | None = None
+    loss: float = math.nan
+    errors: int = 0
+    retries: int = 0
+    disk: float | None = None
+    is_decisive: bool = False
+
+
+class Course(NamedTuple):
+    """A made-up job. ``every``: iterations between two progress lines; ``hiccups``: share of slow single steps."""
+
+    step_s: float
+    noise: float
+    every: int
+    evaluate_every: int
+    evaluation_s: float
+    is_announced: bool
+    save_every: int
+    save_s: float
+    restart_every_h: float
+    nodes: int
+    hiccups: float
+
+
+def course(dice: random.Random) -> Course:
+    step_s = dice.choice((0.4, 1.0, 2.5, 6.0, 12.0, 30.0))
+    return Course(
+        step_s=step_s,
+        noise=dice.choice((0.02, 0.08, 0.2)),
+        every=dice.choice((1, 1, 10)) if step_s < 3 else 1,
+        evaluate_every=dice.choice((0, 200, 500, 1000)),
+        evaluation_s=dice.uniform(10, 400),
+        is_announced=dice.random() < 0.75,
+        save_every=dice.choice((50, 100, 500)),
+        save_s=dice.uniform(1, 90),
+        restart_every_h=dice.choice((0.0, 3.0, 10.0)),
+        nodes=dice.choice((1, 4, 8)),
+        hiccups=dice.choice((0.0, 0.002)),
+    )
+
+
+def lines(made: Course, dice: random.Random, hours: float) -> Iterator[Line]:
+    """The lines of a healthy job, in the order of time."""
+    at, n, saved = dice.uniform(60, 900), 0, 0
+    restart_at = made.restart_every_h * 3600 * dice.uniform(0.5, 1.5) or math.inf
+    used = dice.uniform(30, 70)
+    yield Line(0.0, stage="launch", retries=3)
+    yield Line(20.0, stage="model_build", errors=dice.choice((0, 0, 60)))
+    while at < hours * 3600:
+        n += 1
+        load = 1.15 if (at / 3600) % 24 > 12 else 1.0
+        slow = dice.uniform(1.3, 3) if dice.random() < made.hiccups else 1.0
+        at += made.step_s * load * slow * max(0.3, dice.gauss(1, made.noise))
+        if n % made.every == 0:
+            yield Line(at, counter=n, loss=2 + 8 / (1 + n / 50) + dice.gauss(0, 0.05))
+            for node in range(1, made.nodes):
+                if dice.random() < 0.7:
+                    yield Line(at + 0.01, node=f"node-{node}")
+        if dice.random() < 0.003:
+            yield Line(at + 0.02, errors=dice.randint(1, 8), retries=dice.randint(0, 6))
+        if made.save_every and n % made.save_every == 0:
+            saved = n
+            used = used + 0.8 if used < 75 else 40.0
+            yield Line(at + 0.03, stage="checkpoint_save", disk=round(used, 1), errors=dice.choice((0, 0, 30)))
+            at += made.save_s * dice.uniform(0.7, 1.3)
+        if made.evaluate_every and n % made.evaluate_every == 0:
+            if made.is_announced:
+                yield Line(at + 0.04, stage="evaluation")
+            at += made.evaluation_s * dice.uniform(0.8, 1.2)
+        if at > restart_at:
+            restart_at = at + made.restart_every_h * 3600 * dice.uniform(0.5, 1.5)
+            yield Line(at + 1, stage="launch", errors=dice.randint(0, 40))
+            n, at = saved, at + dice.uniform(60, 600)
+
+
+def looks(said: Iterator[Line], until: float) -> Iterator[tuple[float, dict[str, Any]]]:
+    """The observation of the new lines at each look, as :func:`diagnosis.live.observe.observe` gives it."""
+    waiting = next(said, None)
+    now = 0.0
+    while now < until:
+        now += LOOK_S
+        seen: dict[str, Any] = {"lines": 0, "counters": {}, "losses": [], "stage": None, "stage_at": None}
+        seen |= {"announced": [], "errors": [], "tallies": {"errors": 0, "retries": 0}, "disks": [], "writers": set()}
+        counts: list[list[Any]] = []
+        between: str | None = None
+        while waiting is not None and waiting.at <= now:
+            line, stamp = waiting, int(waiting.at * 1e9)
+            seen["lines"] += 1
+            seen["writers"].add(line.node)
+            seen["tallies"]["errors"] += line.errors
+            seen["tallies"]["retries"] += line.retries
+            if line.counter is not None:
+                counts.append([line.counter, stamp, between, False])
+                seen["losses"].append([line.counter, line.loss if math.isfinite(line.loss) else None])
+                between, seen["announced"] = None, []
+                if seen["stage"] is not None:
+                    seen["stage"], seen["stage_at"] = "training", stamp
+            if line.stage is not None:
+                seen["stage"], seen["stage_at"], between = line.stage, stamp, line.stage
+                seen["announced"].append(line.stage)
+            if line.disk is not None:
+                seen["disks"].append(["/ckpt", line.disk])
+            if line.is_decisive:
+                row = {"signature": f"fault {line.at}", "category": "unknown", "title": "t", "text": "t", "at": stamp}
+                seen["errors"].append(row)
+            waiting = next(said, None)
+        yield now, {**seen, "counters": {"iteration a": counts} if counts else {}, "writers": sorted(seen["writers"])}
+
+
+class Fault(NamedTuple):
+    """A job with a fault that begins at ``began``; ``stage``: where the job was; ``factor``: of a slowdown."""
+
+    said: list[Line]
+    began: float
+    stage: str
+    factor: float = 1.0
+
+
+def faulty(made: Course, kind: str, dice: random.Random) -> Fault:
+    """The lines of a job that gets the fault ``kind`` after 36 to 60 minutes."""
+    whole = list(lines(made._replace(nodes=max(4, made.nodes)), dice, 1.5))
+    began = dice.uniform(0.6, 1.0) * 3600
+    counts = [line.at for line in whole if line.counter and line.at < began]
+    marks = [line for line in whole if (line.stage or line.counter) and line.at < began]
+    stage = next((line.stage for line in reversed(marks) if line.stage or line.counter), None) or "training"
+    usual = made.step_s * made.every
+    if stage == "training" and began - counts[-1] > 2.5 * usual:
+        stage = "unannounced"
+    before, after = [x for x in whole if x.at < began], [x for x in whole if x.at >= began]
+    if kind in ("hang", "death"):
+        if stage == "training":
+            began = counts[-1]
+        says = [Line(began + dice.uniform(0.1, 3), is_decisive=True)] if kind == "death" else []
+        return Fault([*before, *says], began, stage)
+    if kind == "slow":
+        factor = dice.choice((1.8, 2.5, 5.0))
+        return Fault([*before, *(x._replace(at=began + (x.at - began) * factor) for x in after)], began, stage, factor)
+    if kind == "loss":
+        high = dice.choice((math.nan, 30.0))
+        after = [x._replace(loss=high) if x.counter else x for x in after]
+    if kind == "silent":
+        after = [x for x in after if x.node != "node-2"]
+    more: list[Line] = []
+    if kind == "burst":
+        more = [Line(began + second, errors=20) for second in range(600)]
+    if kind == "retries":
+        more = [Line(began + 2 * second, node="node-1", retries=3) for second in range(600)]
+    if kind == "disk":
+        more = [Line(began + 30 * n, disk=min(82.0 + n, 100)) for n in range(40)]
+    return Fault(sorted([*before, *after, *more], key=lambda x: x.at), began, stage)

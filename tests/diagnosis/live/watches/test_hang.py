@@ -1,0 +1,85 @@
+"""How long a job may go without progress, by its stage and its own pauses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def test_a_hang_is_reported_within_three_usual_steps_and_fifteen_seconds(job: Any) -> None:
+    job.trains(103).waits(3 * 2.0 + 15)
+    assert job.kinds == ["hang"]
+    assert job.text == "No progress for 21 s after iteration 103; a step usually takes 2.0 s."
+
+
+def test_the_interval_of_printed_counts_is_the_beat_of_a_job_that_prints_every_tenth(job: Any) -> None:
+    for n in range(10, 300, 10):
+        job.waits(60).says(counters={"a": [[n, int(job.now * 1e9), None, False]]})
+    assert job.waits(100).kinds == []
+    assert job.waits(100).kinds == ["hang"]
+
+
+def test_the_first_pause_at_a_round_count_may_be_an_evaluation_that_no_line_announces(job: Any) -> None:
+    assert job.trains(200).waits(600).kinds == []
+    assert job.waits(600).kinds == ["hang"]
+
+
+def test_a_round_count_that_was_passed_without_a_pause_is_no_excuse(job: Any) -> None:
+    assert job.trains(300).waits(30).kinds == ["hang"]
+
+
+def test_unannounced_pauses_recur_and_are_expected_at_the_same_distance(job: Any) -> None:
+    job.trains(137)
+    assert job.waits(100).kinds == ["hang"]
+    job.trains(137)
+    assert job.waits(100).kinds == [], "at twice 137 steps"
+    assert job.trains(30).waits(100).kinds == ["hang"], "not after 304"
+
+
+def test_one_long_stall_does_not_excuse_the_next(job: Any) -> None:
+    job.trains(61).waits(1200).trains(46)
+    assert job.waits(30).kinds == ["hang"]
+
+
+def test_a_stage_may_take_as_long_as_its_own_history_allows(job: Any) -> None:
+    job.trains(61).says(stage="evaluation")
+    assert job.waits(600).kinds == [], "the first one is not known"
+    job.trains(61).says(stage="evaluation")
+    assert job.waits(1200).kinds == []
+    assert job.waits(1000).kinds == ["hang"]
+
+
+def test_an_evaluation_after_a_checkpoint_has_the_time_of_both(job: Any) -> None:
+    for stage in ("checkpoint_save", "evaluation"):
+        job.trains(61).says(stage=stage, announced=[stage]).waits(40)
+    job.trains(61).says(stage="checkpoint_save", announced=["checkpoint_save"]).waits(40)
+    assert job.says(stage="evaluation", announced=["evaluation"]).waits(110).kinds == []
+    assert job.waits(150).kinds == ["hang"]
+
+
+def test_an_evaluation_within_one_range_is_no_slow_step(job: Any) -> None:
+    job.trains(61)
+    job.waits(100).says(counters={"iteration a": [[62, int(job.now * 1e9), "evaluation", False]]})
+    assert job.state["steps"][-1] == 2.0
+    assert job.state["watches"]["hang"]["stages"]["evaluation"] == [1, 100.0]
+
+
+def test_what_follows_the_last_planned_count_may_take_its_time(job: Any) -> None:
+    job.trains(61).waits(2).says(counters={"iteration a": [[62, int(job.now * 1e9), None, True]]})
+    assert job.waits(300).kinds == []
+
+
+def test_a_restart_may_load_its_checkpoint_again(job: Any) -> None:
+    job.trains(61).says(stage="launch")
+    assert job.waits(1500).kinds == []
+    job.n = 50
+    job.trains(20)
+    assert (job.state["iteration"], job.kinds) == (70, [])
+
+
+def test_an_hour_without_a_follower_does_not_lengthen_the_pauses(job: Any) -> None:
+    job.trains(61).waits(3600)
+    stamps = [[62 + k, int((job.now - 3600 + 2 * (k + 1)) * 1e9), None, False] for k in range(400)]
+    job.says(counters={"iteration a": stamps})
+    job.n = 461
+    job.trains(12)
+    assert job.waits(30).kinds == ["hang"]

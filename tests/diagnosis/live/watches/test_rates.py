@@ -1,0 +1,37 @@
+"""More lines of one sort than the stage's own history has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def lines(errors: int = 0, retries: int = 0) -> dict[str, Any]:
+    return {"tallies": {"errors": errors, "retries": retries}}
+
+
+def test_a_burst_of_error_lines_is_an_alarm_and_ends_when_it_is_over(job: Any) -> None:
+    job.trains(150).says(**lines(errors=500))
+    assert (job.kinds, job.text) == (["burst"], "500 error lines within 30 s; at most 0 before.")
+    assert job.trains(60).kinds == []
+
+
+def test_a_job_that_always_prints_errors_has_no_burst(job: Any) -> None:
+    for _ in range(40):
+        job.trains(5, **lines(errors=6))
+        assert job.kinds == []
+
+
+def test_the_warnings_of_launches_evaluations_and_checkpoints_are_their_own(job: Any) -> None:
+    job.says(stage="model_build", **lines(errors=200)).trains(150)
+    for stage in ("checkpoint_save", "evaluation"):
+        job.says(stage=stage, **lines(errors=200))
+        assert job.kinds == []
+        job.trains(60)
+
+
+def test_retries_are_an_alarm_once_they_stay_many(job: Any) -> None:
+    job.trains(250).says(**lines(retries=40))
+    assert job.kinds == [], "one minute may pass"
+    job.trains(32).says(**lines(retries=80))
+    assert job.kinds == ["retries"]
+    assert job.trains(200).kinds == []

@@ -1,0 +1,43 @@
+"""Steps that stay slow are an alarm; noise, single slow steps and a new usual pace are none."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+
+def test_two_slow_steps_of_an_even_job_are_enough_if_they_last(job: Any) -> None:
+    job.trains(60).trains(2, step_s=5.0)
+    assert job.kinds == ["slow"]
+    assert job.text == "Steps take 5.0 s, 2.5 times as long as before."
+
+
+def test_one_slow_step_is_none_and_the_alarm_ends_with_usual_steps(job: Any) -> None:
+    assert job.trains(60).trains(1, step_s=9.0).kinds == []
+    assert job.trains(20).trains(12, step_s=5.0).kinds == ["slow"]
+    assert job.trains(12).kinds == []
+
+
+def test_a_noisy_job_needs_more_of_them_and_has_no_alarm_of_its_noise(job: Any) -> None:
+    dice = random.Random(4)
+    for _ in range(4000):
+        job.trains(1, step_s=2 * max(0.3, dice.gauss(1, 0.2)))
+        assert job.kinds == []
+    for _ in range(12):
+        job.trains(1, step_s=3.6 * max(0.3, dice.gauss(1, 0.2)))
+    assert job.kinds == ["slow"]
+
+
+def test_a_slightly_higher_load_is_no_alarm(job: Any) -> None:
+    assert job.trains(100).trains(100, step_s=2.3).kinds == []
+
+
+def test_a_pace_that_stays_becomes_the_usual_one(job: Any) -> None:
+    assert job.trains(60).trains(300, step_s=4.0).kinds == ["slow"]
+    assert job.trains(200, step_s=4.0).kinds == []
+
+
+def test_bursts_that_passed_by_themselves_are_the_noise_of_this_job(job: Any) -> None:
+    job.trains(60).trains(3, step_s=5.0).trains(40)
+    assert job.trains(3, step_s=5.0).kinds == []
+    assert job.trains(9, step_s=5.0).kinds == ["slow"]
