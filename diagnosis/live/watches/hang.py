@@ -84,7 +84,7 @@ def _stage_s(own: Mapping[str, Any], stage: str) -> float:
 
 def margin(count: int) -> float:
     """How many times its longest pause a stage may take: few pauses show little of their spread."""
-    return 1.4 + 1.6 / math.sqrt(count)
+    return 1.3 + 0.9 / math.sqrt(count)
 
 
 def is_pause_likely(state: Mapping[str, Any]) -> bool:

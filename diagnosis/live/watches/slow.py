@@ -23,7 +23,7 @@ USUAL_STEPS: Final = 48
 KNOWN_STEPS: Final = 16
 #: The slowdown from which a step adds to the sum; the greatest addition of one step; the sum that is an alarm.
 SLOWER: Final = 1.3
-MOST: Final = 4.2
+MOST: Final = 3.9
 ENOUGH: Final = 8.0
 #: The spread is never taken for less: stamps in whole milliseconds, few steps.
 LEAST_SPREAD: Final = 0.04

@@ -6,10 +6,12 @@ import random
 from typing import Any
 
 
-def test_two_slow_steps_of_an_even_job_are_enough_if_they_last(job: Any) -> None:
+def test_three_slow_steps_of_an_even_job_are_enough_and_the_last_need_not_be_over(job: Any) -> None:
     job.trains(60).trains(2, step_s=5.0)
-    assert job.kinds == ["slow"]
+    assert job.waits(5).kinds == []
+    assert job.waits(5).kinds == ["slow"]
     assert job.text == "Steps take 5.0 s, 2.5 times as long as before."
+    assert job.trains(1, step_s=1.0).kinds == ["slow"]
 
 
 def test_one_slow_step_is_none_and_the_alarm_ends_with_usual_steps(job: Any) -> None:
