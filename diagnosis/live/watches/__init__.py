@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from diagnosis.live.news import Alarm, News
-from diagnosis.live.watches import disk, error, hang, numbers, rates, silent, slow
+from diagnosis.live.watches import disk, error, hang, losses, rates, silent, slow
 
 
 class Watch(Protocol):
@@ -30,4 +30,4 @@ class Watch(Protocol):
     def look(self, own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None: ...
 
 
-TABLE: Final[Sequence[Watch]] = (error, hang, numbers, silent, slow, rates.BURST, rates.RETRIES, disk)
+TABLE: Final[Sequence[Watch]] = (error, hang, losses, silent, slow, rates.BURST, rates.RETRIES, disk)
