@@ -90,12 +90,18 @@ def _counters(
             stage, place = announced[place][1], place + 1
         if not (counted := progress.counter(text)):
             continue
-        found.setdefault(f"{counted[0]} {masked:x}", []).append([counted[1], at, stage, progress.is_last(text)])
+        found.setdefault(f"{counted[0]} {masked:x}", []).append([counted[1], at, stage, _is_last(text)])
         last, stage = line, None
         if loss := read_loss.search(text):
             value = float(loss.group(1))
             losses.append([counted[1], value if math.isfinite(value) else None])
     return found, losses, last
+
+
+def _is_last(text: str) -> bool:
+    """Whether the line states a count that is the planned end: ``iteration 900/900``."""
+    planned = words.regex("watched", "planned").search(text)
+    return planned is not None and planned.group(1) == planned.group(2)
 
 
 def _begins(marks: pl.DataFrame) -> pl.DataFrame:

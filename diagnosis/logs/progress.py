@@ -114,12 +114,6 @@ def counter(text: str) -> tuple[str, int, int] | None:
     return None
 
 
-def is_last(text: str) -> bool:
-    """Whether the line states a count that is the planned end: ``iteration 900/900``."""
-    found = _OF.search(text)
-    return found is not None and found.group(1)[:15] == found.group(2)[:15]
-
-
 def names_counter(text: str) -> bool:
     """Whether a line of this wording may be progress: it names a counter, and no other counted action."""
     return bool(re.search(_CANDIDATE, text)) and _beat_kind(text) is not None
