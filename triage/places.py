@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -25,3 +26,9 @@ def data_dir() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "faultline"
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "faultline"
+
+
+def version() -> str:
+    """The product's version, from the only place where it is written."""
+    found = re.search(r'^__version__ = "(.+)"', (CLIENT / "__init__.py").read_text(), re.M)
+    return found[1] if found else "unknown"

@@ -20,7 +20,7 @@ USAGE = f"""usage: faultline [serve [PART]] | manage COMMAND … | {" | ".join(S
 {parts.described("      ")}
   faultline manage …     Django's commands: prepare, createsuperuser, …
   faultline doctor       check this installation and say what to do
-  faultline backup, restore"""
+  faultline backup DIRECTORY, restore DIRECTORY"""
 
 
 def main(arguments: list[str]) -> int:

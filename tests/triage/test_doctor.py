@@ -1,0 +1,192 @@
+"""`faultline doctor`: each fault that it knows is found, named, and comes with what to do."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+from collections import namedtuple
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.files.storage import InMemoryStorage
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
+
+from ingest.models import Run
+from tests.factories import make_job
+from triage.services import doctor
+
+pytestmark = pytest.mark.django_db
+
+Usage = namedtuple("Usage", "total used free")
+
+
+class Queue:
+    """A queue on another machine, whose clock is ``ahead_s`` ahead."""
+
+    def __init__(self, ahead_s: float = 0.0) -> None:
+        self.ahead_s = ahead_s
+
+    def __enter__(self) -> Queue:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def time(self) -> tuple[int, int]:
+        now = time.time() + self.ahead_s
+        return int(now), int(now % 1 * 1e6)
+
+
+@pytest.fixture
+def data(settings: Any, tmp_path: Path) -> Path:
+    settings.DATA_DIR = settings.STATIC_ROOT = tmp_path
+    return tmp_path
+
+
+def test_the_database_says_what_it_is_and_that_it_is_up_to_date() -> None:
+    assert doctor.database().said.startswith(connection.display_name)
+    assert doctor.migrations() == doctor.Finding("ok", "the database is up to date")
+
+
+def test_a_missing_migration_names_the_command() -> None:
+    MigrationRecorder.Migration.objects.filter(app="triage").order_by("-name").first().delete()
+    found = doctor.migrations()
+    assert (found.state, found.said) == ("problem", "a migration is missing")
+    assert found.todo == "Run: faultline manage prepare"
+
+
+def test_a_database_of_a_newer_version_is_not_served() -> None:
+    MigrationRecorder.Migration.objects.create(app="triage", name="9999_future")
+    found = doctor.migrations()
+    assert found.state == "problem"
+    assert "newer version" in found.said and "9999_future" in found.said
+
+
+def test_work_that_waits_is_a_warning() -> None:
+    assert doctor.waiting().state == "ok"
+    run = Run.objects.create(job=make_job(), kind=Run.Kind.PARSE)
+    Run.objects.filter(pk=run.pk).update(created_at=timezone.now() - timedelta(minutes=20))
+    assert doctor.waiting().said == "the oldest work has waited for 20 minutes"
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "state", "said"),
+    [(0, "ok", "agree"), (-5, "warning", "5 s behind"), (3600, "problem", "3600 s ahead")],
+)
+def test_a_clock_that_is_off_is_found(ahead_s: float, state: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_redis", lambda: Queue(ahead_s))
+    found = doctor.clocks()
+    assert found.state == state
+    assert said in found.said
+
+
+def test_a_store_that_returns_other_bytes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = InMemoryStorage()
+    monkeypatch.setattr(broken, "open", lambda name: io.BytesIO(b"other"))
+    monkeypatch.setattr(doctor, "storages", {"blobs": broken, "parsed": broken})
+    found = doctor._examined(doctor.store)
+    assert (found.state, found.said) == ("problem", "blobs returns other bytes than it was given")
+    assert "FAULTLINE_S3_BUCKET" in found.todo
+    assert broken.listdir("doctor") == ([], []), "the probe is deleted"
+
+
+def test_the_real_store_keeps_no_probe(data: Path) -> None:
+    assert doctor.store().state == "ok"
+    assert [path for path in data.rglob("*") if path.is_file()] == []
+
+
+def test_a_short_or_readable_secret_key_is_found(settings: Any, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAULTLINE_SECRET_KEY", raising=False)
+    settings.SECRET_KEY = "short"
+    assert doctor.secrets().said == "the secret key is short"
+    settings.SECRET_KEY = "x" * 48
+    monkeypatch.setattr(doctor.connection, "vendor", "sqlite")
+    (data / "secret_key").touch(mode=0o644)
+    (data / "secret_key").chmod(0o644)
+    assert doctor.secrets().todo == f"Run: chmod 600 {data / 'secret_key'}"
+    (data / "secret_key").chmod(0o600)
+    assert doctor.secrets().state == "ok"
+
+
+def test_several_machines_need_one_secret_key(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.SECRET_KEY = "x" * 48
+    monkeypatch.delenv("FAULTLINE_SECRET_KEY", raising=False)
+    monkeypatch.setattr(doctor.connection, "vendor", "postgresql")
+    assert doctor.secrets().state == "warning"
+    monkeypatch.setenv("FAULTLINE_SECRET_KEY", "x" * 48)
+    assert doctor.secrets().state == "ok"
+
+
+def test_what_others_must_not_reach_is_found(settings: Any, data: Path) -> None:
+    settings.DEBUG, settings.IS_BEHIND_TLS, settings.ALLOWED_HOSTS = False, False, ["localhost"]
+    assert doctor.exposure().state == "ok", "nobody else can reach it"
+    settings.ALLOWED_HOSTS = ["faultline.example"]
+    assert "FAULTLINE_TLS=1" in doctor.exposure().todo
+    settings.IS_BEHIND_TLS = True
+    assert doctor.exposure().state == "ok"
+    (data / "demo-sign-in.txt").touch()
+    get_user_model().objects.create_user(username="engineer")
+    assert doctor.exposure().said == "the demonstration's people can sign in"
+    settings.DEBUG = True
+    assert doctor.exposure().state == "problem"
+
+
+@pytest.mark.parametrize(("free", "state"), [(2**28, "problem"), (2**31, "warning"), (2**39, "ok")])
+def test_a_disk_that_fills_is_found(free: int, state: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: Usage(2**40, 2**40 - free, free))
+    assert doctor.disk().state == state
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_a_directory_of_another_user_is_found(data: Path) -> None:
+    data.chmod(0o500)
+    assert doctor.disk().state == "problem"
+
+
+def test_missing_static_files_are_found(data: Path) -> None:
+    assert doctor.pages().todo == "Run: faultline manage prepare"
+    (data / "staticfiles.json").write_text("{}")
+    assert doctor.pages().state == "ok"
+
+
+def test_a_broken_part_hides_no_other_and_decides_the_exit_code(
+    settings: Any, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.REDIS_URL = f"unix://{data}/nothing.sock"
+    monkeypatch.setattr(doctor, "CHECKS", (doctor.versions, doctor.queue, doctor.disk))
+    out = io.StringIO()
+    with pytest.raises(SystemExit) as ended:
+        call_command("doctor", "--json", stdout=out)
+    found = json.loads(out.getvalue())
+    assert ended.value.code == 1
+    assert list(found) == ["versions", "queue", "disk"]
+    assert found["queue"]["todo"] == "Start it, or correct REDIS_URL."
+    assert found["versions"]["state"] == "ok"
+
+
+def test_the_report_for_people_has_a_line_for_each_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "CHECKS", (doctor.versions, doctor.database))
+    out = io.StringIO()
+    call_command("doctor", stdout=out)
+    assert [line.split()[:2] for line in out.getvalue().splitlines()] == [["ok", "versions"], ["ok", "database"]]
+
+
+@pytest.mark.broker
+def test_a_queue_without_a_worker_is_found(queued: None) -> None:
+    assert doctor.queue().said.startswith("Valkey ")
+    found = doctor.workers()
+    assert (found.state, found.said) == ("problem", "no worker serves parse, diagnose, notify")
+    assert found.todo == "Start: faultline serve worker"
+
+
+@pytest.mark.broker
+@pytest.mark.django_db(transaction=True)
+def test_workers_tell_which_queues_they_serve(worker: Any) -> None:
+    assert doctor.workers().state == "ok"

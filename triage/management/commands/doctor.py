@@ -1,0 +1,33 @@
+"""``faultline doctor``: checks this installation and says what to do. Exit code 1 if something is a problem."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from triage.services.doctor import examine
+
+
+class Command(BaseCommand):
+    help = "Check this installation: database, queue, workers, store, clocks, migrations, secrets, disk, versions."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print one JSON object: {check: {state, said, todo}}")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        found = examine()
+        if options["json"]:
+            self.stdout.write(json.dumps({name: asdict(finding) for name, finding in found.items()}, indent=2))
+        else:
+            for name, finding in found.items():
+                self.stdout.write(f"{finding.state:9}{name:12}{finding.said}")
+                if finding.todo:
+                    self.stdout.write(f"{'':21}→ {finding.todo}")
+        if any(finding.state == "problem" for finding in found.values()):
+            sys.exit(1)

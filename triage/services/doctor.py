@@ -1,0 +1,247 @@
+"""Checks of an installation. Each is one function: it says what is, and what to do if that is not well.
+
+A check changes nothing but one small object in each store, which it deletes again. An exception is a problem with its
+text, so that one broken part hides no other.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+import redis
+from celery import current_app
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.files.base import ContentFile
+from django.core.files.storage import storages
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.models import Min
+from django.utils import timezone
+
+from ingest.models import Run
+from triage.environment import env_str
+from triage.places import version
+from triage.serve.parts import QUEUES
+
+type State = Literal["ok", "warning", "problem"]
+
+LEAST_FREE_BYTES = 1 << 30
+LEAST_FREE_SHARE = 0.1
+#: clocks that differ by more make lines of the timeline and leases of runs wrong
+CLOCK_WARNING_S, CLOCK_PROBLEM_S = 2.0, 30.0
+WAITING_WARNING_S = 600
+LEAST_SECRET = 32
+_LOCAL = {"localhost", "127.0.0.1", "[::1]"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found; ``todo`` is empty if all is well."""
+
+    state: State
+    said: str
+    todo: str = ""
+
+
+def versions() -> Finding:
+    return Finding("ok", f"Faultline {version()}, Python {platform.python_version()}")
+
+
+def database() -> Finding:
+    began = time.perf_counter()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    took_ms = (time.perf_counter() - began) * 1000
+    version = ".".join(map(str, connection.get_database_version()))
+    said = f"{connection.display_name} {version} answers in {took_ms:.0f} ms"
+    if connection.vendor == "sqlite" and env_str("FAULTLINE_S3_BUCKET"):
+        return Finding(
+            "warning",
+            f"{said}; it serves one machine only",
+            "Set DATABASE_URL to a PostgreSQL before a part runs on another machine.",
+        )
+    return Finding("ok", said)
+
+
+def migrations() -> Finding:
+    executor = MigrationExecutor(connection)
+    graph = executor.loader.graph
+    missing = executor.migration_plan(graph.leaf_nodes())
+    ours = {"triage", "ingest"}
+    foreign = [key for key in executor.loader.applied_migrations if key[0] in ours and key not in graph.nodes]
+    if foreign:
+        return Finding(
+            "problem",
+            f"a newer version of Faultline has migrated this database ({foreign[0][0]}.{foreign[0][1]})",
+            "Install that version here, or restore the backup that was made before the upgrade.",
+        )
+    if missing:
+        said = "a migration is missing" if len(missing) == 1 else f"{len(missing)} migrations are missing"
+        return Finding("problem", said, "Run: faultline manage prepare")
+    return Finding("ok", "the database is up to date")
+
+
+def queue() -> Finding:
+    with _redis() as client:
+        about: dict[str, Any] = client.info("server")
+    name = "Valkey" if "valkey_version" in about else "Redis"
+    return Finding("ok", f"{name} {about.get('valkey_version') or about.get('redis_version')} answers")
+
+
+def workers() -> Finding:
+    with _redis() as client:
+        client.ping()  # otherwise Celery waits long for a queue that is away
+    found = current_app.control.inspect(timeout=2).active_queues() or {}
+    served = {row["name"] for rows in found.values() for row in rows}
+    idle = [name for name in QUEUES if name not in served]
+    if idle:
+        return Finding(
+            "problem",
+            f"no worker serves {', '.join(idle)}",
+            f"Start: faultline serve {idle[0] if len(idle) < len(QUEUES) else 'worker'}",
+        )
+    return Finding("ok", f"{len(found)} workers serve {', '.join(QUEUES)}")
+
+
+def waiting() -> Finding:
+    since = Run.objects.filter(state=Run.State.QUEUED).aggregate(at=Min("created_at"))["at"]
+    age_s = (timezone.now() - since).total_seconds() if since else 0.0
+    if age_s > WAITING_WARNING_S:
+        return Finding(
+            "warning",
+            f"the oldest work has waited for {age_s / 60:.0f} minutes",
+            "Add workers for its queue (/metrics says which), or see why theirs fail in their log.",
+        )
+    return Finding("ok", "no work waits long")
+
+
+def store() -> Finding:
+    for name in ("blobs", "parsed"):
+        storage, content = storages[name], uuid4().hex.encode()
+        key = storage.save(f"doctor/{uuid4().hex}", ContentFile(content))
+        try:
+            with storage.open(key) as file:
+                if file.read() != content:
+                    raise OSError(f"{name} returns other bytes than it was given")
+        finally:
+            storage.delete(key)
+    where = f"bucket {env_str('FAULTLINE_S3_BUCKET')}" if env_str("FAULTLINE_S3_BUCKET") else "the data directory"
+    return Finding("ok", f"{where} stores, returns and deletes")
+
+
+def clocks() -> Finding:
+    apart: dict[str, float] = {}
+    with _redis() as client:
+        seconds, micros = client.time()
+        apart["the queue"] = seconds + micros / 1e6 - time.time()
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT clock_timestamp()")
+            apart["the database"] = cursor.fetchone()[0].timestamp() - time.time()
+    where, seconds_apart = max(apart.items(), key=lambda pair: abs(pair[1]))
+    if abs(seconds_apart) <= CLOCK_WARNING_S:
+        return Finding("ok", f"the clocks of {' and '.join(apart)} agree with this machine's")
+    return Finding(
+        "problem" if abs(seconds_apart) > CLOCK_PROBLEM_S else "warning",
+        f"the clock of {where} is {abs(seconds_apart):.0f} s {'ahead' if seconds_apart > 0 else 'behind'}",
+        "Let NTP (chrony, systemd-timesyncd) set the clocks of both machines.",
+    )
+
+
+def secrets() -> Finding:
+    if len(settings.SECRET_KEY) < LEAST_SECRET:
+        return Finding(
+            "problem", "the secret key is short", "Set FAULTLINE_SECRET_KEY, for instance: openssl rand -hex 32"
+        )
+    is_given = bool(env_str("FAULTLINE_SECRET_KEY"))
+    if not is_given and connection.vendor == "postgresql":
+        return Finding(
+            "warning",
+            "the secret key is this machine's own",
+            "Give all machines the same FAULTLINE_SECRET_KEY, or sessions of one end at the next.",
+        )
+    file = Path(settings.DATA_DIR) / "secret_key"
+    if not is_given and file.exists() and file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return Finding("problem", f"others can read {file}", f"Run: chmod 600 {file}")
+    return Finding("ok", "the secret key is long and private")
+
+
+def exposure() -> Finding:
+    """What must not be on where others reach the site."""
+    is_local = set(settings.ALLOWED_HOSTS) <= _LOCAL
+    if settings.DEBUG:
+        return Finding(
+            "warning" if is_local else "problem", "FAULTLINE_DEBUG shows tracebacks", "Unset FAULTLINE_DEBUG"
+        )
+    if is_local:
+        return Finding("ok", "the site answers to this machine alone")
+    people = get_user_model().objects.filter(username__in=("engineer", "manager"), is_active=True)
+    if (Path(settings.DATA_DIR) / "demo-sign-in.txt").exists() and people.exists():
+        return Finding(
+            "problem",
+            "the demonstration's people can sign in",
+            "Deactivate engineer and manager at /admin/, and set FAULTLINE_DEMO=0.",
+        )
+    if not settings.IS_BEHIND_TLS:
+        return Finding(
+            "warning", "passwords cross the network in readable form", "End TLS in a proxy and set FAULTLINE_TLS=1."
+        )
+    return Finding("ok", "TLS is on, debugging and the demonstration's people are off")
+
+
+def disk() -> Finding:
+    folder = Path(settings.DATA_DIR)
+    if not os.access(folder, os.W_OK):
+        return Finding("problem", f"{folder} cannot be written", f"Let the user {os.getuid()} own it.")
+    usage = shutil.disk_usage(folder)
+    said = f"{usage.free / 2**30:.1f} GiB of {usage.total / 2**30:.0f} are free below {folder}"
+    todo = "Free space, set FAULTLINE_EVIDENCE_DAYS, or move evidence to a store (FAULTLINE_S3_BUCKET)."
+    if usage.free < LEAST_FREE_BYTES:
+        return Finding("problem", said, todo)
+    return Finding("warning", said, todo) if usage.free < LEAST_FREE_SHARE * usage.total else Finding("ok", said)
+
+
+def pages() -> Finding:
+    if not (Path(settings.STATIC_ROOT) / "staticfiles.json").exists():
+        return Finding("problem", "static files are not collected", "Run: faultline manage prepare")
+    return Finding("ok", "static files are collected")
+
+
+def _redis() -> redis.Redis:
+    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
+
+
+#: in the order of the report: the cause of a failure is above its consequences
+CHECKS: tuple[Callable[[], Finding], ...] = (
+    versions, database, migrations, queue, workers, waiting, store, clocks, secrets, exposure, disk, pages,
+)  # fmt: skip
+#: what to do if a check itself fails, by its name
+_IF_BROKEN = {
+    "database": "Start it, or correct DATABASE_URL.",
+    "queue": "Start it, or correct REDIS_URL.",
+    "store": "Correct FAULTLINE_S3_BUCKET, FAULTLINE_S3_ENDPOINT and the keys, or the rights of the data directory.",
+}
+
+
+def examine() -> dict[str, Finding]:
+    """All checks by name. Takes seconds: each connection has a time limit."""
+    os.environ.setdefault("PGCONNECT_TIMEOUT", "5")
+    return {check.__name__: _examined(check) for check in CHECKS}
+
+
+def _examined(check: Callable[[], Finding]) -> Finding:
+    try:
+        return check()
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        return Finding("problem", lines[0], _IF_BROKEN.get(check.__name__, "See the other problems first."))
