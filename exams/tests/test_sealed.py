@@ -23,19 +23,20 @@ from exams.clusters.voices import VOICES as CLUSTER_VOICES
 from exams.courses import courses, held_out
 from exams.courses.voices import VOICES as COURSE_VOICES
 from exams.job import Job
+from exams.sealed.common.case import Case
 from exams.sealed.first import exam as first
 from exams.sealed.second import exam as second
-from exams.sealed.second.case import Case
 from exams.sealed.second.courses import COURSES
 from exams.sealed.second.voices import VOICES
+from exams.sealed.third import exam as third
 from exams.tests.test_clusters import CATEGORIES, STAGES
 
 pytestmark = pytest.mark.xdist_group("sealed exam")
 EXAMS = Path(clusters_folder.__file__).parents[1]
 SEED = 5
-SETS = {"first": first, "second": second}
+SETS = {"first": first, "second": second, "third": third}
 #: What writes a job of every course.
-EVERY = {"first": first.jobs, "second": second.every}
+EVERY = {"first": first.jobs, "second": second.every, "third": third.every}
 #: Leaves that the open sets have no course for.
 NEWER = {"process_stuck": "hardware"}
 
@@ -155,11 +156,13 @@ def test_nothing_has_the_name_of_something_open() -> None:
     voices = {v.name for v in (*COURSE_VOICES, *CLUSTER_VOICES)} | {f["name"] for f in frameworks}
     practised = {"megatron", "nemo", "deepspeed", "torchtitan", "torchrun", "mlperf", "mindspeed", "hf"}
     assert not set(texts["voices"]) & (voices | practised)
-    shared = len(set(VOICES) & (voices | practised | set(texts["voices"])))
-    assert shared == 0
+    told = voices | practised | set(texts["voices"])
+    shared = (len(told & set(VOICES)), len((told | set(VOICES)) & set(third.SET.voices)))
+    assert shared == (0, 0)
     assert not set(texts["courses"]) & {*courses.COURSES, *held_out.HELD, *clusters.COURSES}
-    shared = len(set(COURSES) & {*texts["courses"], *courses.COURSES, *held_out.HELD, *clusters.COURSES})
-    assert shared == 0
+    told = {*texts["courses"], *courses.COURSES, *held_out.HELD, *clusters.COURSES}
+    shared = (len(told & set(COURSES)), len((told | set(COURSES)) & set(third.SET.courses)))
+    assert shared == (0, 0)
 
 
 def test_the_set_is_as_wide_as_it_claims() -> None:
@@ -194,13 +197,26 @@ def test_the_second_set_is_as_wide_as_it_claims() -> None:
     assert {truth["symptom"] for truth in failed} == {"launch_failure", "crash", "hang", "slow"}
 
 
+def test_the_third_set_is_as_wide_as_it_claims() -> None:
+    failed = [job.truth for job in exam("third") if not job.truth["healthy"]]
+    speakers = {name for course in third.SET.courses.values() for name in course.able}
+    others = sum(job.truth["healthy"] for job in exam("third"))
+    leaves = len({truth["subcategory"] for truth in failed})
+    assert (len(speakers & set(third.SET.voices)), len(speakers), others) == (10, 10, 15)
+    assert len(failed) >= 55
+    assert leaves >= 44
+    assert {truth["category"] for truth in failed} == set(CATEGORIES) - {"unknown"}
+    assert {truth["stage"] for truth in failed} >= STAGES - {"shutdown", "model_build"}
+    assert {truth["symptom"] for truth in failed} == {"launch_failure", "crash", "hang", "slow"}
+
+
 def test_machines_of_the_second_set_stand_behind_two_leaves_at_least() -> None:
     cases = [Case(voice, f"job {k}", "family") for voice in VOICES.values() for k in range(20)]
     assert min(len(set(case.leaf)) for case in cases) >= 2
 
 
 def test_every_family_has_a_history_of_successes(of: str) -> None:
-    voices = set(VOICES) if of == "second" else set(first.texts()["voices"])
+    voices = {"first": set(first.texts()["voices"]), "second": set(VOICES), "third": set(third.SET.voices)}[of]
     assert Counter(job.family for job in history(of)) == dict.fromkeys(voices, 3)
     assert all(job.truth["healthy"] for job in history(of))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from exams.sealed.second.schedulers import SIGNALS, Scheduler, Slurm, shell_word
+from exams.sealed.common.scheduler import Scheduler
+from exams.sealed.second.schedulers import SIGNALS, Slurm, shell_word
 
 if TYPE_CHECKING:
-    from exams.sealed.second.case import Case
+    from exams.sealed.common.case import Case
 
 
 def torchrun_died(c: Case, rank: int, code: int, role: str, tid: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from exams.sealed.second.case import CONTEXT, SECOND
+from exams.sealed.common.case import CONTEXT, SECOND
 
 if TYPE_CHECKING:
-    from exams.sealed.second.case import Case
+    from exams.sealed.common.case import Case
 
 PATIENCE = {"nccl": 600, "efa": 600, "rccl": 600, "mpi": 1800, "jax": 100, "hccl": 1800, "paddle": 1800}
 

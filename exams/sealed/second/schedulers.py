@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import random
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
+
+from exams.sealed.common.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from exams.sealed.second.case import Case
+    from exams.sealed.common.case import Case
 
 SIGNALS = {-9: "SIGKILL", -11: "SIGSEGV", -6: "SIGABRT", -7: "SIGBUS", -15: "SIGTERM"}
 _WORDS = {-9: "Killed", -11: "Segmentation fault", -6: "Aborted", -7: "Bus error", -15: "Terminated"}
@@ -22,29 +23,6 @@ def shell_word(c: Case, code: int) -> str:
     """A signal as the shell of the cluster says it."""
     word = _WORDS.get(code, "Killed")
     return _LOCAL.get(("en", "en", "de", "en", "fr", "ja")[c.dialect % 6], {}).get(word, word)
-
-
-class Scheduler:
-    """The base: nothing is said."""
-
-    numbered: ClassVar[tuple[int, int]] = (10_000, 9_000_000)
-
-    def job_id(self, rng: random.Random) -> str:
-        """A number."""
-        return str(rng.randrange(*self.numbered))
-
-    def put(self, c: Case, text: str, dt: float) -> tuple[str, str]:
-        """File and line."""
-        return f"scheduler-{c.job}.log", text
-
-    def launched(self, c: Case) -> None:
-        """The job starts."""
-
-    def died(self, c: Case, rank: int, code: int, role: str, tid: str) -> None:
-        """A process ended."""
-
-    def closed(self, c: Case, how: str, role: str = "secondary", tid: str = "closed") -> None:
-        """The job ended."""
 
 
 class Slurm(Scheduler):

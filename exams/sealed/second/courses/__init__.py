@@ -1,5 +1,6 @@
 """What happens to jobs: every course by name, failing ones first."""
 
+from exams.sealed.common.course import Course
 from exams.sealed.second.courses import (
     benign,
     devices,
@@ -11,7 +12,6 @@ from exams.sealed.second.courses import (
     runtime,
     slowness,
 )
-from exams.sealed.second.courses.base import Course
 
 _PARTS = (devices, hosts, fabric, runtime, programs, environment, platform, slowness, benign)
 COURSES: dict[str, Course] = {course.name: course for part in _PARTS for course in part.FOUND.held}

@@ -1,12 +1,10 @@
-"""What a course is: a function that writes a job, and the voices that fit it."""
+"""Which voices fit which courses, and what many courses have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
+from exams.sealed.common import course
+from exams.sealed.common.case import CONTEXT, Case
 from exams.sealed.second import peers
-from exams.sealed.second.case import CONTEXT, Case
 from exams.sealed.second.noise import KERNEL
 
 TORCH = (
@@ -19,38 +17,12 @@ SLURM = ("lingua", "smp_hyperpod", "primus", "tessera")
 PODS = ("clipper", "yunke")
 ALL = (*TORCH, "axlearn", "fleetx")
 
-type Tell = Callable[[Case], None]
 
-
-class Course(NamedTuple):
-    """``able``: names of voices; ``low`` and ``high``: machines."""
-
-    name: str
-    tell: Tell
-    able: tuple[str, ...]
-    low: int
-    high: int
-    is_failing: bool
-
-
-class Found:
+class Found(course.Found):
     """The courses of a module."""
 
     def __init__(self, *, is_failing: bool = True) -> None:
-        self.held: list[Course] = []
-        self._is_failing = is_failing
-
-    def course(
-        self, able: tuple[str, ...] = ALL, low: int = 4, high: int = 64, *, is_failing: bool | None = None
-    ) -> Callable[[Tell], Tell]:
-        """Adds a function as a course of its name."""
-
-        def add(tell: Tell) -> Tell:
-            fails = self._is_failing if is_failing is None else is_failing
-            self.held.append(Course(tell.__name__, tell, able, low, high, fails))
-            return tell
-
-        return add
+        super().__init__(ALL, is_failing=is_failing)
 
 
 def quiet(c: Case, share: float = 0.4) -> None:

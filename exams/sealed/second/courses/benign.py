@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exams.sealed.second.case import Case
+from exams.sealed.common.case import Case
 from exams.sealed.second.courses.base import ALL, CUDA, PODS, SLURM, TORCH, Found, bdf, quiet, start
 
 FOUND = Found(is_failing=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from exams.sealed.common.case import CONTEXT, ROOT, Case
 from exams.sealed.second import peers
-from exams.sealed.second.case import CONTEXT, ROOT, Case
 from exams.sealed.second.courses.base import ALL, Found, quiet, ranks_of, start_up, stop
 
 FOUND = Found()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from exams.sealed.common.case import ROOT, SECOND, Case
 from exams.sealed.second import peers
-from exams.sealed.second.case import ROOT, SECOND, Case
 from exams.sealed.second.courses.base import ALL, PODS, SLURM, TORCH, Found, quiet, ranks_of, start
 
 FOUND = Found()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from exams.sealed.common.case import CONTEXT, ROOT, SECOND, Case
 from exams.sealed.second import peers
-from exams.sealed.second.case import CONTEXT, ROOT, SECOND, Case
 from exams.sealed.second.courses.base import CUDA, TORCH, Found, bdf, quiet, start, stop
 
 FOUND = Found()

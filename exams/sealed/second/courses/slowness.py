@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exams.sealed.second.case import CONTEXT, ROOT, Case
+from exams.sealed.common.case import CONTEXT, ROOT, Case
 from exams.sealed.second.courses.base import ALL, TORCH, VERBS, Found, quiet, start, stop_or_copy
 
 FOUND = Found()

@@ -11,7 +11,7 @@ from exams.sealed.second.voices.base import Frames, Put, Voice, torch_frames
 from exams.sealed.second.voices.hopper import nccl_boot
 
 if TYPE_CHECKING:
-    from exams.sealed.second.case import Case
+    from exams.sealed.common.case import Case
 
 _SEVERITY = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR"}
 

@@ -9,7 +9,7 @@ from exams.sealed.second.schedulers import Lsf, Slurm
 from exams.sealed.second.voices.base import Put, Voice, torch_frames
 
 if TYPE_CHECKING:
-    from exams.sealed.second.case import Case
+    from exams.sealed.common.case import Case
 
 
 def nccl_boot(c: Case, net: str = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eno1") -> None:

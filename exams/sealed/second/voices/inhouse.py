@@ -10,7 +10,7 @@ from exams.sealed.second.voices.base import Put, Voice, torch_frames
 from exams.sealed.second.voices.hopper import nccl_boot
 
 if TYPE_CHECKING:
-    from exams.sealed.second.case import Case
+    from exams.sealed.common.case import Case
 
 
 class Bmtrain(Voice):

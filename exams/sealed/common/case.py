@@ -9,14 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from exams.job import Job
-from exams.sealed.second.clock import Clock, clock
+from exams.sealed.common.clock import Clock, clock
 
 if TYPE_CHECKING:
-    from exams.sealed.second.voices.base import Voice
+    from exams.sealed.common.voice import Voice
 
 ROOT, SECOND, CONTEXT = "root", "secondary", "context"
-_RUNS = ("kestrel-8b", "moraine", "okapi-3x7b", "tarn-70b", "quoll", "basalt-moe", "wren-1b5", "saiga-32b", "umbra")
-_USERS = ("jlindqv", "s.okafor", "weizhang", "mlops-ci", "pnovak", "e.moreau", "dkim2", "u30177", "hana.sato")
 
 
 class Line(NamedTuple):
@@ -43,7 +41,7 @@ class Case:
         self.voice, self.rng, self.kin = voice, rng, kin
         self.dialect = kin.randrange(840)
         self.zone: float = kin.choice((0, 0, 0, 1, 2, 8, -7, -4, 5.5))
-        self.run, self.user = kin.choice(_RUNS), kin.choice(_USERS)
+        self.run, self.user = kin.choice(voice.runs), kin.choice(voice.users)
         self.per: int = kin.choice(voice.per)
         self.every: int = kin.choice(voice.every)
         self.pace: float = kin.uniform(*voice.pace)
@@ -167,9 +165,8 @@ class Case:
     def unit(self, node: int, who: str, text: str, role: str = "", tid: str = "", dt: float = 0.0) -> None:
         """A line of a service of a machine (``who``: its name and pid) in the machine's system log."""
         if node not in self.gone:
-            c, _ = self.stamp(node, dt)
-            text = f"{c.month} {c.day:2d} {c.time} {self.nodes[node]} {who}: {text}"
-            self.add(f"syslog/{self.nodes[node]}.messages", text, role, tid, dt)
+            path, text = self.voice.service(self, node, who, text, dt)
+            self.add(path, text, role, tid, dt)
 
     def ctl(self, text: str, role: str = "", tid: str = "", dt: float = 0.0) -> None:
         """A line of the scheduler."""

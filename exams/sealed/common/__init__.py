@@ -1,0 +1,1 @@
+"""What sealed sets share and what says nothing of their content: a job while it is written, clocks, base classes."""
