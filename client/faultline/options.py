@@ -68,13 +68,15 @@ def parser() -> argparse.ArgumentParser:
     launch.add_argument("--output", metavar="FILE", help="store the program's output here; default: a temporary file")
 
     watcher = command("watch", "tell the site how jobs of a scheduler fare")
-    watcher.add_argument("scheduler", choices=("slurm",))
+    watcher.add_argument("scheduler", choices=("slurm", "kubernetes"))
     watcher.add_argument("--every", type=float, default=30.0, metavar="S", help="seconds between looks; default: 30")
     watcher.add_argument("--once", action="store_true", help="look once, for a timer")
     watcher.add_argument("--all", action="store_true", help="also make jobs that the site does not have")
     watcher.add_argument("--name", default="*", metavar="GLOB", help="only jobs of these names")
     watcher.add_argument("--prefix", default="", metavar="P", help="put this before the scheduler's id")
     watcher.add_argument("--cluster", help="slug of the cluster")
+    watcher.add_argument("--namespace", default="", metavar="N", help="Kubernetes: only this namespace")
+    watcher.add_argument("--objects", metavar="FILE", help="Kubernetes: objects that kubectl wrote as JSON; - is stdin")
     watcher.add_argument("--state", metavar="FILE", help="records what was told; default: only in memory")
 
     status = command("status", "show the state of a job")

@@ -1,8 +1,8 @@
-"""``faultline watch slurm``: tells the site how jobs and their nodes fare, from a machine where Slurm's commands work.
+"""``faultline watch slurm`` and ``kubernetes``: tell the site how jobs and their nodes fare, from within the cluster.
 
-Each change of a job becomes a line of its file ``scheduler/slurm.log`` and changes its description: outcome, times,
-nodes. A requeue begins an attempt. Only jobs that the site has are told of, unless ``--all``. Needs no access to Slurm
-beyond that of any user.
+Each change of a job becomes a line of its file ``scheduler/….log`` and changes its description: outcome, times, nodes.
+A requeue begins an attempt. Only jobs that the site has are told of, unless ``--all``. The site needs no access to the
+cluster, and this program only the right to read.
 """
 
 from __future__ import annotations
@@ -10,47 +10,38 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
-import os
 import signal
-import subprocess
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Protocol
 
+from faultline.kubernetes import Kubernetes
+from faultline.scheduled import OUTCOMES, Job, Look, Node, Said
 from faultline.site import Problem, Site
-from faultline.slurm import Job, Node, hosts_of, jobs_of, nodes_of
+from faultline.slurm import Slurm, hosts_of
 from faultline.words import DONE, Usage, Words
 
-#: seconds that a command of Slurm may take
-_COMMAND_S = 60.0
 #: seconds until a job that the site does not have is asked for again
 _AGAIN_S = 60.0
 #: jobs that are remembered
 _MOST = 50_000
-_JOBS = (
-    ("squeue", "--json", "-t", "all"),
-    ("scontrol", "show", "job", "-o"),
-    (
-        "sacct",
-        "-X",
-        "-P",
-        "-S",
-        "now-1hour",
-        "--format=JobID,JobName,State,ExitCode,Submit,Start,End,NodeList,Restarts",
-    ),
-)
-_NODES = (("scontrol", "show", "node", "-o"), ("sinfo", "--json"))
-FILE = "scheduler/slurm.log"
+#: lines of a job that are remembered as told
+_MOST_KEYS = 500
 
 
 def watch(asked: argparse.Namespace, site: Site, say: Words) -> int:
     """Look every ``--every`` seconds until SIGTERM or SIGINT; once with ``--once``."""
     if asked.every < 1:
         raise Usage("--every is at least 1 second.")
+    if asked.scheduler == "slurm":
+        source: Scheduler = Slurm(note=say.note)
+    else:
+        source = Kubernetes.of(asked.objects, asked.namespace, note=say.note)
     watcher = Watcher(
         site,
+        source,
         state=Path(asked.state) if asked.state else None,
         prefix=asked.prefix,
         cluster=asked.cluster or "",
@@ -68,12 +59,25 @@ def watch(asked: argparse.Namespace, site: Site, say: Words) -> int:
             return say.end(DONE)
 
 
+class Scheduler(Protocol):
+    """A scheduler: what it has, and how it says it. ``look`` gets the jobs of which no end was told."""
+
+    @property
+    def file(self) -> str: ...
+    def look(self, running: list[Job]) -> Look: ...
+    def slug_of(self, job: Job) -> str: ...
+    def line_of(self, job: Job, *, names_node: bool) -> str: ...
+    def node_line_of(self, node: Node) -> str: ...
+    def restart_line_of(self, ran: Job) -> str: ...
+
+
 class Watcher:
-    """Knows what was told of each job. One thread; a look runs two commands."""
+    """Knows what was told of each job. One thread."""
 
     def __init__(
         self,
         site: Site,
+        source: Scheduler,
         *,
         state: Optional[Path] = None,  # noqa: UP045  # Python 3.9
         prefix: str = "",
@@ -81,12 +85,10 @@ class Watcher:
         is_all: bool = False,
         wanted: str = "*",
         note: Callable[[str], None] = lambda words: None,
-        ask: Optional[Callable[[tuple[str, ...]], str]] = None,  # noqa: UP045
     ) -> None:
         self._site, self._state, self._prefix, self._cluster = site, state, prefix, cluster
         self._is_all, self._wanted, self._note = is_all, wanted, note
-        self._ask = ask or _run
-        self._noted: set[str] = set()
+        self._source = source
         #: id -> {"job", "lost", "slug"}: what was told
         self._told: dict[str, dict[str, Any]] = {}
         #: slugs that the site does not have -> when it is asked again
@@ -95,10 +97,11 @@ class Watcher:
 
     def look(self) -> int:
         """Tell the site what changed; returns the number of changes. Raises the errors of the site's client."""
-        jobs = jobs_of(self._first(_JOBS))
-        bad = {node.name: node for node in nodes_of(self._first(_NODES))}
+        running = [Job(*told["job"]) for told in self._told.values() if told["job"][2] not in OUTCOMES]
+        seen = self._source.look(running)
+        bad = {node.name: node for node in seen.nodes}
         changes = 0
-        for job in jobs:
+        for job in seen.jobs:
             if not fnmatch.fnmatch(job.name, self._wanted):
                 continue
             before = self._before(job)
@@ -108,14 +111,18 @@ class Watcher:
             ran = before if before is not None and before.restarts < job.restarts else job
             lost = [bad[name] for name in hosts_of(ran.nodes) if name in bad]
             told = lost if job.outcome is None or job.failed_node else []
-            now: dict[str, Any] = {"job": list(job), "lost": [list(node) for node in told]}
-            if before is not None and {**now, "slug": self._told[job.id]["slug"]} == self._told[job.id]:
+            keys = self._told[job.id].get("keys", []) if before is not None else []
+            fresh = [line for line in seen.lines.get(job.id, ()) if line.key not in keys]
+            now: dict[str, Any] = {"job": list(job), "lost": [list(node) for node in told if ran is job]}
+            if before is not None and not fresh and {**self._told[job.id], **now} == self._told[job.id]:
                 continue
             slug = self._slug(job, before)
             if slug is None:
                 continue
-            self._tell(slug, job, ran, told)
-            self._told[job.id] = {**now, "slug": slug}
+            is_same = before is not None and {**self._told[job.id], **now} == self._told[job.id]
+            self._tell(slug, job, ran, told, fresh, is_same=is_same)
+            keys = [*keys, *(line.key for line in fresh)][-_MOST_KEYS:]
+            self._told[job.id] = {**now, "slug": slug, "keys": keys}
             changes += 1
         while len(self._told) > _MOST:
             self._told.pop(next(iter(self._told)))
@@ -132,32 +139,25 @@ class Watcher:
         before = Job(*self._told[job.id]["job"])
         return before if before.submit == job.submit or before.restarts < job.restarts else None
 
-    def _first(self, commands: tuple[tuple[str, ...], ...]) -> str:
-        """The output of the first command that works here."""
-        why = ""
-        for command in commands:
-            try:
-                return self._ask(command)
-            except (OSError, subprocess.SubprocessError) as error:  # noqa: PERF203
-                why = f"{' '.join(command[:2])}: {error}"
-        if why not in self._noted:
-            self._noted.add(why)
-            self._note(f"Slurm says nothing ({why})")
-        return ""
-
-    def _tell(self, slug: str, job: Job, ran: Job, lost: list[Node]) -> None:
-        """Tell of the job, and of the nodes that it lost while it ``ran``: now, or in the attempt before."""
+    def _tell(self, slug: str, job: Job, ran: Job, lost: list[Node], more: list[Said], *, is_same: bool) -> None:
+        """Tell of the job, and of the nodes that it lost while it ``ran``: now, or in the attempt before. ``more``:
+        further lines; ``is_same``: there is nothing else.
+        """
         now = int(time.time())
         at = job.end if job.outcome else job.start if job.state == "RUNNING" else now
         if job.failed_node and job.failed_node not in {node.name for node in lost}:
             lost = [*lost, Node(job.failed_node, "DOWN", "")]
-        rows = [(at if 0 < at <= now else now, line_of(job, names_node=bool(lost)), job.restarts)]
-        rows += [(now, node_line_of(node), ran.restarts) for node in lost]
+        rows = [(line.at if 0 < line.at <= now else now, line.text, line.attempt) for line in more]
+        if not is_same:
+            text = self._source.line_of(job, names_node=bool(lost))
+            rows.append((at if 0 < at <= now else now, text, job.restarts))
+            rows += [(now, self._source.node_line_of(node), ran.restarts) for node in lost]
         if ran.restarts < job.restarts:
-            text = f"slurmctld: JobId={job.id} was requeued, NodeList={ran.nodes}"
-            rows.append((now, text, ran.restarts))
+            rows.append((now, self._source.restart_line_of(ran), ran.restarts))
         for attempt in sorted({row[2] for row in rows}):
-            said = [{"file": FILE, "time": when, "message": text} for when, text, of in rows if of == attempt]
+            said = [
+                {"file": self._source.file, "time": when, "message": text} for when, text, of in rows if of == attempt
+            ]
             headers = {
                 "Content-Type": "application/x-ndjson",
                 "Faultline-Job": slug,
@@ -167,6 +167,8 @@ class Watcher:
             if self._cluster:
                 headers["Faultline-Cluster"] = self._cluster
             self._site.ask("POST", "/lines/", "".join(f"{json.dumps(row)}\n" for row in said).encode(), headers)
+        if is_same:
+            return
         fields: dict[str, Any] = {"outcome": job.outcome or "running"}
         if job.start and job.state != "PENDING":
             fields["started_at"] = _iso(job.start)
@@ -179,11 +181,11 @@ class Watcher:
     def _slug(self, job: Job, before: Optional[Job]) -> Optional[str]:  # noqa: UP045
         """The id of the job on the site; None if it has none and none is to be made.
 
-        Slurm uses ids again after some millions: another job of an id gets its date in the id.
+        Schedulers use ids again: another job of an id gets its date in the id.
         """
         if before is not None:
             return str(self._told[job.id]["slug"])
-        slug = self._prefix + job.id.replace("_", "-").replace("+", "-")
+        slug = self._prefix + self._source.slug_of(job)
         if job.id in self._told:
             slug += time.strftime("-%Y%m%d", time.gmtime(job.submit))
         if self._missing.get(slug, 0.0) > time.monotonic():
@@ -207,7 +209,8 @@ class Watcher:
         if self._state is not None:
             with suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
                 for key, row in json.loads(self._state.read_text()).items():
-                    self._told[key] = {"job": list(Job(*row["job"])), "lost": row["lost"], "slug": str(row["slug"])}
+                    job, keys = list(Job(*row["job"])), [str(key) for key in row.get("keys", [])]
+                    self._told[key] = {"job": job, "lost": row["lost"], "slug": str(row["slug"]), "keys": keys}
 
     def _save(self) -> None:
         if self._state is None:
@@ -220,40 +223,6 @@ class Watcher:
         except OSError as error:
             self._note(f"{self._state} cannot be written ({error.strerror}): a restart tells these jobs again.")
             self._state = None
-
-
-def _run(command: tuple[str, ...]) -> str:
-    done = subprocess.run(  # noqa: S603  # fixed commands
-        list(command),
-        capture_output=True,
-        timeout=_COMMAND_S,
-        check=True,
-        env={**os.environ, "SLURM_TIME_FORMAT": "standard", "LC_ALL": "C"},
-    )
-    return done.stdout.decode("utf-8", "replace")
-
-
-def line_of(job: Job, *, names_node: bool = False) -> str:
-    """One line in Slurm's own words, which the engine reads. ``names_node``: another line says which node was lost."""
-    state = "ended" if job.state == "NODE_FAIL" and (names_node or job.failed_node) else f"State={job.state}"
-    said = [f"slurmctld: JobId={job.id} {state}", f"Reason={job.reason.replace(' ', '_') or 'None'}"]
-    said.append(f"Restarts={job.restarts}")
-    if job.nodes:
-        said.append(f"NodeList={job.nodes}")
-    line = " ".join(said)
-    if job.outcome and job.signal:
-        return f"{line}: exited on signal {job.signal}"
-    return f"{line}: Exited with exit code {job.exit_code}" if job.outcome and job.exit_code else line
-
-
-def node_line_of(node: Node) -> str:
-    """One line about a node that a job lost, or soon will."""
-    why = f": {node.reason}" if node.reason else ""
-    if "*" in node.state or "NOT_RESPONDING" in node.state:
-        return f"slurmctld: error: Nodes {node.name} not responding, setting DOWN{why}"
-    if "DOWN" in node.state or "FAIL" in node.state:
-        return f"slurmctld: error: Node {node.name} went down{why}"
-    return f"slurmctld: drain node {node.name} State={node.state}{why}"
 
 
 def _iso(seconds: int) -> str:

@@ -1,64 +1,39 @@
 """What Slurm's commands say of jobs and nodes, in the shapes of all versions: JSON, one-line records, tables of sacct.
 
-Pure: text in, rows out. A record that cannot be read is left out; nothing in the output bounds memory but its length.
+A record that cannot be read is left out; nothing in the output bounds memory but its length.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, Optional
 
-#: how Faultline names the end of a job in this state; other states have not ended
-OUTCOMES = {
-    "COMPLETED": "succeeded",
-    "FAILED": "failed",
-    "NODE_FAIL": "failed",
-    "OUT_OF_MEMORY": "failed",
-    "TIMEOUT": "failed",
-    "DEADLINE": "failed",
-    "BOOT_FAIL": "failed",
-    "CANCELLED": "cancelled",
-    "PREEMPTED": "cancelled",
-    "REVOKED": "cancelled",
-}
+from faultline.scheduled import Job, Look, Node
+
+#: seconds that a command of Slurm may take
+_COMMAND_S = 60.0
+_JOBS = (
+    ("squeue", "--json", "-t", "all"),
+    ("scontrol", "show", "job", "-o"),
+    (
+        "sacct",
+        "-X",
+        "-P",
+        "-S",
+        "now-1hour",
+        "--format=JobID,JobName,State,ExitCode,Submit,Start,End,NodeList,Restarts",
+    ),
+)
+_NODES = (("scontrol", "show", "node", "-o"), ("sinfo", "--json"))
 #: a job id: plain, array task or component; not the pending rest of an array (123_[4-9])
 _ID = re.compile(r"(\d+)(?:[_+](\d+))?$")
 _PAIR = re.compile(r"(?:^| )([A-Za-z][A-Za-z:/_]*)=")
 _NOTHING = ("", "(null)", "None", "N/A", "Unknown", "NONE")
-
-
-class Job(NamedTuple):
-    """A job as the scheduler knows it. ``submit``, ``start`` and ``end`` are seconds since 1970; 0: unknown."""
-
-    id: str
-    name: str
-    state: str
-    reason: str
-    exit_code: int
-    signal: int
-    restarts: int
-    nodes: str
-    failed_node: str
-    submit: int
-    start: int
-    end: int
-    partition: str
-    user: str
-
-    @property
-    def outcome(self) -> Optional[str]:  # noqa: UP045  # Python 3.9
-        return OUTCOMES.get(self.state)
-
-
-class Node(NamedTuple):
-    """A node that is down, drained or silent, and why."""
-
-    name: str
-    state: str
-    reason: str
 
 
 def jobs_of(text: str) -> list[Job]:
@@ -202,3 +177,82 @@ def _seconds(said: Any) -> int:
         except (ValueError, OverflowError, OSError):
             return 0
     return _number(said)
+
+
+def line_of(job: Job, *, names_node: bool = False) -> str:
+    """One line in Slurm's own words, which the engine reads. ``names_node``: another line says which node was lost."""
+    state = "ended" if job.state == "NODE_FAIL" and (names_node or job.failed_node) else f"State={job.state}"
+    said = [f"slurmctld: JobId={job.id} {state}", f"Reason={job.reason.replace(' ', '_') or 'None'}"]
+    said.append(f"Restarts={job.restarts}")
+    if job.nodes:
+        said.append(f"NodeList={job.nodes}")
+    line = " ".join(said)
+    if job.outcome and job.signal:
+        return f"{line}: exited on signal {job.signal}"
+    return f"{line}: Exited with exit code {job.exit_code}" if job.outcome and job.exit_code else line
+
+
+def node_line_of(node: Node) -> str:
+    """One line about a node that a job lost, or soon will."""
+    why = f": {node.reason}" if node.reason else ""
+    if "*" in node.state or "NOT_RESPONDING" in node.state:
+        return f"slurmctld: error: Nodes {node.name} not responding, setting DOWN{why}"
+    if "DOWN" in node.state or "FAIL" in node.state:
+        return f"slurmctld: error: Node {node.name} went down{why}"
+    return f"slurmctld: drain node {node.name} State={node.state}{why}"
+
+
+class Slurm:
+    """Slurm as its commands show it. A look runs two commands."""
+
+    name = "Slurm"
+    file = "scheduler/slurm.log"
+
+    def __init__(
+        self,
+        ask: Optional[Callable[[tuple[str, ...]], str]] = None,  # noqa: UP045
+        note: Callable[[str], None] = lambda words: None,
+    ) -> None:
+        self._ask, self._note = ask or _run, note
+        self._noted: set[str] = set()
+
+    def look(self, running: list[Job]) -> Look:
+        """All jobs, and the nodes that cannot work."""
+        return Look(jobs_of(self._first(_JOBS)), nodes_of(self._first(_NODES)), {})
+
+    def slug_of(self, job: Job) -> str:
+        return job.id.replace("_", "-").replace("+", "-")
+
+    def line_of(self, job: Job, *, names_node: bool) -> str:
+        return line_of(job, names_node=names_node)
+
+    def node_line_of(self, node: Node) -> str:
+        return node_line_of(node)
+
+    def restart_line_of(self, ran: Job) -> str:
+        """The last line of an attempt after which the job was queued again."""
+        return f"slurmctld: JobId={ran.id} was requeued, NodeList={ran.nodes}"
+
+    def _first(self, commands: tuple[tuple[str, ...], ...]) -> str:
+        """The output of the first command that works here."""
+        why = ""
+        for command in commands:
+            try:
+                return self._ask(command)
+            except (OSError, subprocess.SubprocessError) as error:  # noqa: PERF203
+                why = f"{' '.join(command[:2])}: {error}"
+        if why not in self._noted:
+            self._noted.add(why)
+            self._note(f"Slurm says nothing ({why})")
+        return ""
+
+
+def _run(command: tuple[str, ...]) -> str:
+    done = subprocess.run(  # noqa: S603  # fixed commands
+        list(command),
+        capture_output=True,
+        timeout=_COMMAND_S,
+        check=True,
+        env={**os.environ, "SLURM_TIME_FORMAT": "standard", "LC_ALL": "C"},
+    )
+    return done.stdout.decode("utf-8", "replace")

@@ -17,27 +17,19 @@ import pytest
 
 from diagnosis.__main__ import main as engine
 from faultline import main as command
-from faultline.scheduler import Watcher, line_of, node_line_of
+from faultline.scheduled import Node
+from faultline.scheduler import Watcher
 from faultline.site import Site
-from faultline.slurm import Node, jobs_of
-from ingest import services, signals
+from faultline.slurm import Slurm as Commands
+from faultline.slurm import jobs_of, line_of, node_line_of
+from ingest import services
 from ingest.models import Artifact, Job, Upload
-from ingest.services import collecting, resuming
-from tests.factories import make_user
+from ingest.services import collecting
+from tests.client.told import told
 from tests.patience import PATIENCE_S, WORK_S, wait_for
 from triage.serve.children import free_port
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def token(db: None, live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    engineer = make_user("engineer", "engineer")
-    _, secret = services.token_create(user=engineer, name="watch", scopes=["upload", "read"])
-    monkeypatch.setattr(signals.artifact_ready, "receivers", [])
-    for name, value in (("FAULTLINE_TOKEN", secret), ("FAULTLINE_URL", live_server.url), ("no_proxy", "*")):
-        monkeypatch.setenv(name, value)
-    return secret
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("token")]
 
 
 def row(state: str, **more: Any) -> dict[str, Any]:
@@ -73,17 +65,9 @@ def slurm() -> Slurm:
 def watcher(slurm: Slurm, live_server: Any, token: str, tmp_path: Path) -> Callable[..., Watcher]:
     def make(**more: Any) -> Watcher:
         site = Site(live_server.url, token, retry_for_s=PATIENCE_S)
-        return Watcher(site, ask=slurm, state=tmp_path / "state.json", **more)
+        return Watcher(site, Commands(slurm), state=tmp_path / "state.json", **more)
 
     return make
-
-
-def told() -> list[str]:
-    return [
-        line
-        for upload in Upload.objects.order_by("attempt__number")
-        for line in resuming.part_of(upload).read_text().splitlines()
-    ]
 
 
 def test_a_job_that_the_site_has_is_told_from_start_to_end(slurm: Slurm, watcher: Callable[..., Watcher]) -> None:
@@ -254,7 +238,7 @@ def test_a_real_slurm_tells_how_its_jobs_end(real_slurm: Path, live_server: Any,
     script = real_slurm / "train.sh"
     script.write_text("#!/bin/sh\necho iteration 1\nexit 3\n")
     assert "Submitted batch job 1" in said("sbatch", "-J", "llama", "-o", str(real_slurm / "out.log"), str(script))
-    watch = Watcher(Site(live_server.url, token, retry_for_s=PATIENCE_S), is_all=True)
+    watch = Watcher(Site(live_server.url, token, retry_for_s=PATIENCE_S), Commands(), is_all=True)
 
     def is_over() -> bool:
         watch.look()

@@ -13,6 +13,8 @@ READ = re.compile(
 #: of the operating system or of the libraries, not of ours
 FOREIGN = {"DJANGO_SETTINGS_MODULE", "DJANGO_ALLOW_ASYNC_UNSAFE", "DEBIAN_FRONTEND", "PATH", "PYTHONUNBUFFERED"} | {
     "XDG_DATA_HOME",
+    "KUBERNETES_SERVICE_HOST",
+    "KUBERNETES_SERVICE_PORT",
     "PYTEST_XDIST_TESTRUNUID",
 }
 
