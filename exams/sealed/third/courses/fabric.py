@@ -97,14 +97,15 @@ def path_without_acks(c: Case) -> None:
     run(c)
     c.mark()
     for k, r in enumerate(c.some([r for r in c.alive() if c.node(r) not in c.rack] or c.alive(), 6, 24)):
-        t, _ = c.stamp(c.node(r))
+        dt = c.rng.uniform(0, 4)
+        t, _ = c.stamp(c.node(r), dt)
         far = c.ips[c.rack[k % len(c.rack)]]
         text = (
             f"[{t.both}] {c.host(r)}:{c.pids[r]}:{c.pids[r] + 402} [{r % c.per}] transport/net_ib/p2p.cc:511 NCCL WARN "
             f"NET/IB: Got completion from peer {far}<{42_000 + k}> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=1 len=0 "
             f"vendor err 129 (Send) localGid fe80::1 remoteGid fe80::{k:x} hca mlx5_{r % 8}"
         )
-        c.raw(r, text, ROOT, "retry", c.rng.uniform(0, 4))
+        c.raw(r, text, ROOT, "retry", dt)
     c.wait(6)
     c.died(c.peers()[0], -6)
     c.closed("fail")
@@ -181,14 +182,15 @@ def library_breaks_its_own_rule(c: Case) -> None:
     c.mark()
     ranks = c.some(c.alive(), 4, 12)
     for r in ranks:
-        t, _ = c.stamp(c.node(r))
+        dt = c.rng.random()
+        t, _ = c.stamp(c.node(r), dt)
         text = f"[{t.both}] {c.host(r)}:{c.pids[r]}:{c.pids[r] + 9} [{r % c.per}] proxy.cc:{700 + c.dialect % 90}"
         c.raw(
             r,
             f"{text} NCCL WARN [Proxy Progress] Unexpected op state 7 for opCount {c.n * 12}",
             ROOT,
             "op",
-            c.rng.random(),
+            dt,
         )
         what = (
             "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:268,"

@@ -66,7 +66,7 @@ def flag_of_an_older_release(c: Case) -> None:
 def wheel_left_out(c: Case) -> None:
     c.voice.launched(c)
     c.wait(3)
-    alike(c, ("ModuleNotFoundError: No module named 'grouped_gemm'",), "config")
+    alike(c, ("ModuleNotFoundError: No module named 'ring_flash_attn'",), "config")
     c.blame("user/import_error", "launch_failure", "launch model_build")
 
 
