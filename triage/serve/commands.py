@@ -12,7 +12,7 @@ from triage.serve import parts, supervisor
 from triage.serve.children import ServiceError
 
 #: commands of Django with a name of their own; all others are behind ``manage``
-SHORT = ("doctor", "backup", "restore")
+SHORT = ("doctor", "backup", "restore", "mcp")
 USAGE = f"""usage: faultline [serve [PART]] | manage COMMAND … | {" | ".join(SHORT)}
 
   faultline              everything on this machine: web server, worker, queue, database
@@ -20,7 +20,8 @@ USAGE = f"""usage: faultline [serve [PART]] | manage COMMAND … | {" | ".join(S
 {parts.described("      ")}
   faultline manage …     Django's commands: prepare, createsuperuser, …
   faultline doctor       check this installation and say what to do
-  faultline backup DIRECTORY, restore DIRECTORY"""
+  faultline backup DIRECTORY, restore DIRECTORY
+  faultline mcp          let assistants read incidents and logs (docs/assistants.md)"""
 
 
 def main(arguments: list[str]) -> int:

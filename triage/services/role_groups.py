@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from django.apps import apps as installed
-from django.contrib.auth.management import create_permissions
+from django.contrib.auth.management import create_permissions, rename_permissions_after_model_rename
 from django.contrib.auth.models import Group, Permission
 
 from ingest.roles import ABILITIES
 
 
-def roles_make(*, apps: Any = None, using: str = "default", **_: Any) -> None:
+def roles_make(*, apps: Any = None, using: str = "default", **signal: Any) -> None:
     """Create missing groups. Called after each migrate, so that a flushed database has its roles again."""
+    if signal.get("app_config") is not None:
+        # before new permissions are made: Django's own call comes later and would find both names of a renamed model
+        rename_permissions_after_model_rename(using=using, apps=apps or installed, **signal)
     for name, abilities in ABILITIES.items():
         group, _made = Group.objects.using(using).get_or_create(name=name)
         if not {"upload", "administer"} & abilities:

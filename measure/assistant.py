@@ -1,0 +1,101 @@
+"""Time and size of what assistants read: each tool's 95th percentile over a database of many incidents.
+
+``python -m measure assistant DATABASE [--calls N]`` copies an SQLite database of the site, migrates the copy, and asks
+each tool N times through the SDK's client. Targets: 300 ms, 25 kB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+QUERIES = (
+    "",
+    "category:hardware",
+    "is:unreviewed category:network",
+    "node:gpu-*",
+    "timeout",
+    "confidence:<0.5 is:open",
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("database", type=Path)
+    parser.add_argument("--calls", type=int, default=60)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="faultline-measure-") as folder:
+        copy = Path(folder) / "db.sqlite3"
+        shutil.copyfile(asked.database, copy)
+        os.environ |= {
+            "DATABASE_URL": f"sqlite:///{copy}",
+            "FAULTLINE_DATA_DIR": folder,
+            "DJANGO_SETTINGS_MODULE": "triage.settings",
+        }
+        subprocess.run([sys.executable, "manage.py", "migrate", "-v", "0"], check=True)
+        return _measure(asked.calls)
+
+
+def _measure(calls: int) -> int:
+    import anyio
+    import django
+
+    django.setup()
+    logging.disable(logging.WARNING)  # there is no cache: each page is computed
+    from django.contrib.auth import get_user_model
+    from mcp import Client
+
+    from ingest.services import token_create
+    from triage.assistant import mcp_server
+    from triage.models import Incident, Suspect
+
+    user = get_user_model().objects.create_superuser("measure")
+    _, secret = token_create(user=user, name="measure", scopes=["read"])
+    numbers = list(Incident.objects.values_list("pk", flat=True))
+    nodes = list(Suspect.objects.exclude(node=None).values_list("entity", flat=True)[:1000]) or ["none"]
+    jobs = list(Incident.objects.values_list("job__slug", flat=True)[:1000])
+    draw = random.Random(1)
+    tools: dict[str, Any] = {
+        "search_incidents": lambda: {"query": draw.choice(QUERIES), "limit": 25},
+        "get_incident": lambda: {"number": draw.choice(numbers)},
+        "get_evidence": lambda: {"number": draw.choice(numbers)},
+        "similar_incidents": lambda: {"number": draw.choice(numbers)},
+        "get_node": lambda: {"name": draw.choice(nodes)},
+        "compare_job": lambda: {"job": draw.choice(jobs)},
+    }
+    print(f"{len(numbers):,} incidents, {calls} calls a tool")
+    print(f"{'tool':20} {'p50 ms':>8} {'p95 ms':>8} {'max ms':>8} {'max kB':>7}  errors")
+
+    async def ask() -> bool:
+        is_fine = True
+        async with Client(mcp_server.server_of(secret=secret)) as client:
+            for tool, given in tools.items():
+                took, sizes, errors = [], [0], 0
+                for _ in range(calls):
+                    began = time.perf_counter()
+                    result = await client.call_tool(tool, given())
+                    took.append((time.perf_counter() - began) * 1000)
+                    errors += bool(result.is_error)
+                    sizes.append(len(json.dumps(json.loads(result.content[0].text)) if not result.is_error else ""))
+                took.sort()
+                p95 = took[int(len(took) * 0.95) - 1]
+                is_fine &= p95 < 300 and max(sizes) < 25_000
+                kb = max(sizes) / 1000
+                print(f"{tool:20} {took[len(took) // 2]:8.0f} {p95:8.0f} {took[-1]:8.0f} {kb:7.1f}  {errors}")
+        return is_fine
+
+    return 0 if anyio.run(ask) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

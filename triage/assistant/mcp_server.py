@@ -1,0 +1,168 @@
+"""The MCP server: tools over :mod:`triage.assistant.reading`, by stdio for one person or by HTTP for many.
+
+Each call is checked anew: the token must be valid and have the scope ``read``, and its owner sees what the pages show
+them. It changes nothing, except with ``allow_comments`` and a token with the scope ``review``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+from django.conf import settings
+from django.db import connections
+from mcp.server import MCPServer
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import AccessToken, TokenVerifier
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import ToolAnnotations
+from pydantic import AnyHttpUrl
+
+from ingest.models import Token
+from ingest.roles import can
+from ingest.services.tokens import token_use
+from triage import search
+from triage.assistant import reading
+from triage.assistant.bounds import UNTRUSTED
+from triage.services import reviewing
+
+type Answer = dict[str, Any]
+
+INSTRUCTIONS = f"""Faultline finds out why large training jobs failed. Incidents have a number; quote it with its link.
+Confidence is the machine's; “decisions” are what people said. {UNTRUSTED}"""
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
+
+
+def server_of(*, secret: str = "", auth: AuthSettings | None = None, allow_comments: bool = False) -> MCPServer:
+    """The server: for the holder of ``secret``, or with ``auth`` for whoever sends a token with the request."""
+    verifier = _Verifier() if auth else None
+    made = MCPServer("faultline", instructions=INSTRUCTIONS, auth=auth, token_verifier=verifier, log_level="WARNING")
+
+    async def asked(
+        question: Callable[..., Answer], *given: Any, scope: str = Token.Scope.READ.value, **more: Any
+    ) -> Answer:
+        held = get_access_token()
+        bearer = held.token if held else secret
+        return await anyio.to_thread.run_sync(
+            lambda: _answer(bearer, scope, lambda user: question(user, *given, **more))
+        )
+
+    keys = "; ".join(f"{key.example} ({key.explanation})" for key in search.KEYS)
+    about = (
+        f"Find incidents, newest first. The query joins terms by AND, with OR, NOT and brackets. Terms: words, {keys}"
+    )
+
+    @made.tool(annotations=_READS, description=about)
+    async def search_incidents(query: str = "", limit: int = 10, before: int = 0) -> Answer:
+        return await asked(reading.incidents_found, query, limit=limit, before=before)
+
+    @made.tool(annotations=_READS)
+    async def get_incident(number: int) -> Answer:
+        """One incident: what failed, where, how sure, suspects, advice, cost, decisions of people."""
+        return await asked(reading.incident_told, number)
+
+    @made.tool(annotations=_READS)
+    async def get_evidence(number: int) -> Answer:
+        """The messages that led to the verdict, root causes first, each with file, line and link."""
+        return await asked(reading.evidence_of, number)
+
+    @made.tool(annotations=_READS)
+    async def read_log(job: str, file: str, attempt: int = 0, line: int = 1, lines: int = 60) -> Answer:
+        """At most 120 lines of a file of a job, around a line."""
+        return await asked(reading.log_read, job, file, attempt=attempt, line=line, lines=lines)
+
+    @made.tool(annotations=_READS)
+    async def grep_log(
+        job: str, words: str, file: str = "", attempt: int = 0, is_pattern: bool = False, cursor: str = ""
+    ) -> Answer:
+        """Lines of a job's logs that contain words (or match a pattern); continue with the answer's cursor."""
+        return await asked(
+            reading.log_searched, job, words, file=file, attempt=attempt, is_pattern=is_pattern, cursor=cursor
+        )
+
+    @made.tool(annotations=_READS)
+    async def compare_job(job: str, other: str = "") -> Answer:
+        """How a job differs from another of its family; without other from the most alike."""
+        return await asked(reading.job_compared, job, other)
+
+    @made.tool(annotations=_READS)
+    async def get_node(name: str, cluster: str = "") -> Answer:
+        """The record of a machine: how often it was accused, of what, in which incidents."""
+        return await asked(reading.node_told, name, cluster)
+
+    @made.tool(annotations=_READS)
+    async def similar_incidents(number: int) -> Answer:
+        """Incidents like this one, with the reason."""
+        return await asked(reading.incidents_alike, number)
+
+    @made.tool(annotations=_READS)
+    async def explain_category(category: str) -> Answer:
+        """What a category such as hardware.gpu.ecc means, and what to do about it."""
+        return await asked(lambda _: reading.category_told(category))
+
+    if allow_comments:
+
+        @made.tool(annotations=_WRITES)
+        async def comment(number: int, text: str) -> Answer:
+            """Write a comment on an incident, in the name of the token's owner. It decides nothing."""
+            return await asked(_comment, number, text, scope=Token.Scope.REVIEW.value)
+
+    return made
+
+
+def http_app(*, allow_comments: bool = False, port: int = 8001) -> Any:
+    """The ASGI application at ``/mcp``, without sessions: any process may answer any request."""
+    site = AnyHttpUrl(settings.SITE_URL)
+    auth = AuthSettings(issuer_url=site, resource_server_url=site, validate_token_resource=False)
+    hosts = [urlsplit(settings.SITE_URL).netloc, f"127.0.0.1:{port}", f"localhost:{port}"]
+    security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[settings.SITE_URL.rstrip("/")])
+    server = server_of(auth=auth, allow_comments=allow_comments)
+    return server.streamable_http_app(stateless_http=True, json_response=True, transport_security=security)
+
+
+class _Verifier(TokenVerifier):
+    """Accepts the site's API tokens."""
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        known = await anyio.to_thread.run_sync(lambda: _closing(lambda: token_use(secret=token)))
+        return AccessToken(token=token, client_id=str(known.pk), scopes=list(known.scopes)) if known else None
+
+
+def _answer(secret: str, scope: str, question: Callable[[Any], Answer]) -> Answer:
+    """One question, for the token's owner, in a thread of its own."""
+
+    def answer() -> Answer:
+        token = token_use(secret=secret)
+        if token is None:
+            raise ToolError("The token is not valid: it was mistyped, revoked, or its owner may no longer sign in.")
+        needed = "review" if scope == Token.Scope.REVIEW.value else ""
+        if scope not in token.scopes or (needed and not can(token.user, needed)):
+            raise ToolError(f"This needs a token with the scope “{scope}” of a person whose role allows it.")
+        try:
+            return question(token.user)
+        except reading.Unanswerable as error:
+            raise ToolError(str(error)) from error
+
+    return _closing(answer)
+
+
+def _closing[T](call: Callable[[], T]) -> T:
+    """Call, and close the thread's connections to the database: nobody knows when the thread is used again."""
+    try:
+        return call()
+    finally:
+        connections.close_all()
+
+
+def _comment(user: Any, number: int, text: str) -> Answer:
+    incident = reading._incident(user, number)
+    try:
+        reviewing.comment_add(incident=incident, body=text, by=user)
+    except reviewing.ReviewError as error:
+        raise reading.Unanswerable(str(error)) from error
+    return {"number": number, "is_written": True, "links": reading._links(incident)}
