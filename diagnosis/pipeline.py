@@ -22,7 +22,7 @@ from diagnosis.logs import attempts
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import LOG_KINDS, JobHints, Kind, OnStage, Parsed, ReadRange, silent
 from diagnosis.report import logs_json
-from diagnosis.result import Diagnosis, LogDiagnosis
+from diagnosis.result import Attempt, Diagnosis, LogDiagnosis
 
 log = logging.getLogger(__name__)
 
@@ -226,10 +226,12 @@ def _job(known: Inventory, hints: JobHints, logs: LogDiagnosis | None, stack_par
         "layout": dict(known.layout) or stack_part.get("layout") or None,
         "scheduler": logs.scheduler if logs else "",
         "said_outcome": hints.outcome or None,
-        "attempts": [{"n": a.number, "t0": a.t0, "t1": a.t1, "outcome": a.outcome} for a in logs.attempts]
-        if logs
-        else [],
+        "attempts": [_attempt(a) for a in logs.attempts] if logs else [],
     }
+
+
+def _attempt(a: Attempt) -> dict[str, Any]:
+    return {"n": a.number, "t0": a.t0, "t1": a.t1, "outcome": a.outcome, "first": a.first, "last": a.last}
 
 
 def _missing(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> tuple[str, ...]:

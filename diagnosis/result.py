@@ -73,12 +73,16 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One global launch of the job; times in seconds since the epoch."""
+    """One global launch of the job; times in seconds since the epoch. ``first`` and ``last``: its iterations, if the
+    logs count them.
+    """
 
     number: int
     t0: float | None
     t1: float | None
     outcome: str
+    first: int | None = None
+    last: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

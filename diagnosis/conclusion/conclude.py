@@ -9,7 +9,7 @@ from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion import category as categories
 from diagnosis.conclusion import disagreements, findings, slowdowns
 from diagnosis.conclusion import fault as faults
-from diagnosis.conclusion.condition import Situation, condition
+from diagnosis.conclusion.condition import Situation, condition, outcome
 from diagnosis.conclusion.model import WHAT, Conclusion, Fault, Finding, Slowdown
 from diagnosis.conclusion.sentence import sentence
 from diagnosis.model import JobHints
@@ -48,7 +48,7 @@ def conclude(
     flows, stacks, hints = flows or {}, stacks or {}, hints or JobHints()
     iterations = list(logs.timeline.get("iterations") or ()) if logs is not None else []
     of_logs = slowdowns.of_logs(logs.slow_phase if logs is not None else None, iterations, gpus)
-    slow = slowdowns.reported(of_logs, slowdowns.of_flows(flows, gpus), least_gpu_s)
+    slow = slowdowns.reported(of_logs, slowdowns.of_flows(flows, gpus, iterations), least_gpu_s)
     situation = Situation(logs, flows, stacks, slow, hints.outcome, hints.watched)
     name, why = condition(situation)
     accused: tuple[Fault, ...] = ()
@@ -81,6 +81,7 @@ def conclude(
         chain=chain,
         disagreements=disagreements.found(said, logs, suspects, results),
         slowdowns=slow,
+        outcome=outcome(name, situation),
     )
 
 
@@ -152,6 +153,7 @@ def to_json(c: Conclusion) -> dict[str, Any]:
     """The report's ``conclusion`` object (``docs/conclusion.md``)."""
     return {
         "condition": c.condition,
+        "outcome": c.outcome,
         "id": c.id,
         "category": c.category,
         "subcategory": c.subcategory,

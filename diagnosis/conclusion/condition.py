@@ -84,3 +84,17 @@ def condition(situation: Situation) -> tuple[str, str]:
         if holds(situation):
             return name, why
     return "unknown", "no evidence shows how the job ended"
+
+
+#: How a job ended, by its condition; a job of another condition ended as its logs say.
+_ENDED: Final = {"failed": "failed", "recovered": "succeeded", "cancelled": "cancelled", "running": "running"}
+
+
+def outcome(name: str, situation: Situation) -> str:
+    """How the job ended: succeeded, failed, cancelled, running, or unknown. A job that hung did not succeed, and a
+    running one has not ended.
+    """
+    if situation.is_stuck and not situation.is_failure:
+        return "running"
+    seen = _ENDED.get(name, situation.outcome)
+    return "failed" if name == "hung" and seen in ("succeeded", "unknown") else seen

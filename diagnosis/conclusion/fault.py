@@ -18,6 +18,8 @@ from diagnosis.result import LogDiagnosis, Suspect
 LISTED: Final = 64
 #: A larger set of candidates is not useful.
 CANDIDATES: Final = 8
+#: Candidates have at least this share of the highest score.
+CLOSE: Final = 0.4
 
 
 def accused(
@@ -100,13 +102,11 @@ def _joined(same: Sequence[Suspect], wrote: Mapping[str, set[int]]) -> Fault:
 
 
 def candidates(rows: Sequence[Suspect]) -> list[Suspect]:
-    """The suspects with the same highest score, if they are few: evidence cannot separate them, one of them is at
-    fault.
-    """
+    """The suspects with the highest scores, if they are few: evidence cannot separate them, one of them is at fault."""
     if not rows:
         return []
     top = max(s.score for s in rows)
-    same = [s for s in rows if s.score >= top - 1e-6]
+    same = [s for s in rows if s.score >= CLOSE * top]
     if top <= 0 or len(same) > CANDIDATES:
         return []
     return same

@@ -5,12 +5,13 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion.model import Finding, Place, Slowdown
 from diagnosis.model import JobHints, Role
-from diagnosis.result import LineRef, LogDiagnosis, LogEvent
+from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent
 
 #: Maximum number of findings of one kind in a conclusion; the report's events keep all.
 KEPT: Final = 12
@@ -44,12 +45,26 @@ def of_logs(logs: LogDiagnosis | None) -> list[Finding]:
         rows = [e for e in logs.events if e.role == role and not (logs.is_failure and e.recovered)]
         rows.sort(key=lambda e: (e.first_at is None, e.first_at or 0.0))
         found += [_event(e, what) for e in rows[:KEPT]]
-    earlier = [a for a in logs.attempts if a.number < logs.attempt]
-    for attempt in earlier[-KEPT:]:
-        found.append(Finding("logs", "restart", f"Launch {attempt.number} ended ({attempt.outcome}).", at=attempt.t1))
+    for attempt, following in list(pairwise(logs.attempts))[-KEPT:]:
+        lost = repeated(attempt, following)
+        again = f" {iterations(lost)} had to be run again." if lost else ""
+        text = f"Launch {attempt.number} ended ({attempt.outcome}).{again}"
+        found.append(Finding("logs", "restart", text, at=attempt.t1, amount=float(lost)))
     ends = [a.t1 for a in logs.attempts if a.number == logs.attempt and a.t1 is not None]
     found.append(Finding("logs", "outcome", logs.outcome, at=max(ends, default=None)))
     return found
+
+
+def repeated(attempt: Attempt, following: Attempt) -> int:
+    """The iterations of a launch that the next one had to run again: those after the checkpoint that it loaded."""
+    if attempt.outcome == "succeeded" or attempt.last is None or following.first is None:
+        return 0
+    return max(0, attempt.last - following.first + 1)
+
+
+def iterations(count: int) -> str:
+    """A number of iterations in words."""
+    return f"{count:,} iteration{'' if count == 1 else 's'}"
 
 
 def of_uploader(hints: JobHints) -> list[Finding]:
@@ -162,11 +177,10 @@ def places_of(lines: Iterable[LineRef]) -> tuple[Place, ...]:
 def slow_words(row: Slowdown) -> str:
     """One stretch as a clause: "steps 25 to 32 took 2.05 times as long as usual"."""
     first, last = row.steps
-    name = "iteration" if row.source == "logs" else "step"
     times = f"{row.factor:.{1 if row.factor >= 10 else 2}f} times as long as usual"
     if first == last:
-        return f"{name} {first:,} took {times}"
-    return f"{name}s {first:,} to {last:,} took {times}"
+        return f"step {first:,} took {times}"
+    return f"steps {first:,} to {last:,} took {times}"
 
 
 def _event(event: LogEvent, what: str) -> Finding:

@@ -113,4 +113,24 @@ def _disagreements(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str
     ]
 
 
-RULES: Final = (_vocabulary, _probabilities, _sentence, _quiet, _advice, _places, _once, _stretches, _disagreements)
+#: Outcomes that each condition allows; the others allow all.
+_OUTCOMES: Final = {
+    "failed": ("failed",),
+    "hung": ("failed", "cancelled", "running"),
+    "recovered": ("succeeded",),
+    "cancelled": ("cancelled",),
+    "running": ("running",),
+    "healthy": ("succeeded", "running", "unknown"),
+}
+
+
+def _outcome(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
+    ended = c.get("outcome")
+    if ended is None or ended in _OUTCOMES.get(c["condition"], (ended,)):
+        return []
+    return [f"the job is {c['condition']} and its outcome is {ended}"]
+
+
+RULES: Final = (
+    _vocabulary, _probabilities, _outcome, _sentence, _quiet, _advice, _places, _once, _stretches, _disagreements,
+)  # fmt: skip

@@ -79,7 +79,7 @@ class Fault:
 class Slowdown:
     """A stretch of slow steps as one row. ``steps`` first and last (1-based, as the source counts them), ``factor``
     mean time against the usual, ``lost_s`` time beyond the usual, ``lost_gpu_s`` the same times the job's GPUs (None if
-    their number is not known)."""
+    their number is not known), ``is_named``: flows show who caused it."""
 
     source: str
     steps: tuple[int, int]
@@ -91,12 +91,13 @@ class Slowdown:
     until: float | None = None
     is_over: bool = True
     is_standstill: bool = False
+    is_named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
     """The answer from all evidence. ``fault`` empty: nobody. ``alternatives`` begin with the category itself and
-    sum to at most 1."""
+    sum to at most 1. ``outcome``: how the job ended (succeeded, failed, cancelled, running, unknown)."""
 
     condition: str
     id: str
@@ -113,3 +114,4 @@ class Conclusion:
     advice: dict[str, Any] | None = None
     disagreements: tuple[dict[str, Any], ...] = ()
     slowdowns: tuple[Slowdown, ...] = field(default=())
+    outcome: str = "unknown"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
-from diagnosis.conclusion.findings import slow_words
+from diagnosis.conclusion.findings import iterations, repeated, slow_words
 from diagnosis.conclusion.model import Fault, Place, Slowdown
 from diagnosis.flows.headline import headline as flow_headline
 from diagnosis.logs import sentences
@@ -45,7 +46,7 @@ def sentence(
     ``said``: the outcome that the uploader states; ``watched``: the alarms of a job that still runs.
     """
     if logs is not None and logs.is_failure:
-        text = sentences.headline(logs, _nodes(fault), str(stacks.get("headline") or ""))
+        text = sentences.headline(logs, _nodes(fault), str(stacks.get("headline") or "")) + _later(logs)
     elif condition == "hung" and watched:
         text = _watched(watched)
     elif condition == "degraded" and slowdowns:
@@ -53,7 +54,7 @@ def sentence(
     elif condition == "degraded" and watched:
         text = _watched(watched)
     elif condition == "recovered":
-        text = "An earlier launch failed; the last one completed."
+        text = f"An earlier launch failed; the last one completed.{_lost(logs)}"
     elif logs is not None:
         text = sentences.headline(logs)
     elif stacks.get("reason"):
@@ -71,6 +72,20 @@ def _watched(alarms: Sequence[Watched]) -> str:
     if first.until is None:
         return f"{_RUNNING.get(first.kind, 'The running job has an alarm.')} {first.text}"
     return f"The running job had an alarm for {max(0.0, first.until - first.since):,.0f} s and went on. {first.text}"
+
+
+def _lost(logs: LogDiagnosis | None) -> str:
+    """How many iterations were run again after restarts; empty if none, or if the logs do not count them."""
+    count = sum(repeated(a, b) for a, b in pairwise(logs.attempts)) if logs is not None else 0
+    return f" {iterations(count)} had to be run again." if count else ""
+
+
+def _later(logs: LogDiagnosis) -> str:
+    """What a launch after the failed one did."""
+    last = logs.attempts[-1] if logs.attempts else None
+    if last is None or last.number <= logs.attempt or last.outcome != "succeeded":
+        return ""
+    return f" A later launch completed.{_lost(logs)}"
 
 
 def _nodes(fault: Sequence[Fault]) -> list[str]:

@@ -5,11 +5,13 @@ A stretch in both is one stretch, with the step numbers of the logs, because tho
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from diagnosis.conclusion.model import Slowdown
+from diagnosis.stats import spread
 
 #: GPU-seconds beyond the usual from which a slowdown is reported; the site may set another value.
 LEAST_LOST_GPU_S: Final = 20.0
@@ -20,10 +22,23 @@ LASTING: Final = 3
 STANDSTILL: Final = 8.0
 #: Half as long is enough if flows show who caused it.
 STANDSTILL_NAMED: Final = 4.0
+#: Share of the least cost that is enough then.
+NAMED: Final = 0.25
+#: The flows show the logs' stretch if they have this share of its steps.
+SEEN: Final = 0.5
+#: A finding about more than this share of the steps is about the job, not about a stretch of it.
+WHOLE: Final = 0.6
 
 
-def of_flows(flows: Mapping[str, Any] | None, gpus: int | None) -> list[Slowdown]:
-    """The slow steps of each job of the capture as stretches. O(steps)."""
+def of_flows(
+    flows: Mapping[str, Any] | None, gpus: int | None, iterations: Sequence[Mapping[str, Any]] = ()
+) -> list[Slowdown]:
+    """The slow steps of each job of the capture as stretches, in the numbers of the logs' ``iterations`` if these have
+    times. O(steps · (findings + iterations)).
+
+    A stretch for which flows name a machine or a switch is whole, with the usual steps in it: a fault that comes and
+    goes is one fault.
+    """
     found: list[Slowdown] = []
     for job in (flows or {}).get("jobs") or ():
         steps = job.get("steps") or []
@@ -35,10 +50,13 @@ def of_flows(flows: Mapping[str, Any] | None, gpus: int | None) -> list[Slowdown
         lengths = np.array([float(s["end"]) - float(s["start"]) for s in steps])
         usual = float(np.median(np.delete(lengths, slow))) if len(slow) < len(lengths) else float(np.median(lengths))
         ranks = gpus or len(job.get("members") or ()) or None
-        named = set(_slow_numbers(steps, [d for d in rows if d.get("kind") != "slow_step"]))
-        for part in _parts(slow):
-            standstill = STANDSTILL_NAMED if named & set(part) else STANDSTILL
-            found.append(_stretch(part, steps, lengths, usual, gpus=ranks, standstill=standstill))
+        named = [d for d in rows if d.get("kind") != "slow_step"]
+        spans = [span for d in named if (span := _span(steps, d)) and len(span) <= WHOLE * len(steps)]
+        sure = set(_slow_numbers(steps, [d for d in named if d.get("shares")]))
+        shift = offset(steps, iterations)
+        for part in _parts(slow, spans):
+            row = _stretch(part, steps, lengths, usual, gpus=ranks, is_named=bool(sure & set(part)))
+            found.append(replace(row, steps=(row.steps[0] + shift, row.steps[1] + shift)))
     return found
 
 
@@ -73,39 +91,75 @@ def of_logs(
 
 
 def reported(logs: Iterable[Slowdown], flows: Iterable[Slowdown], least_gpu_s: float) -> tuple[Slowdown, ...]:
-    """The stretches to report, largest loss first: those of the logs, and those of the flows that the logs lack."""
+    """The stretches to report, largest loss first. A stretch that both show is one, with the times of the flows, which
+    see each step end; that of the logs remains if the flows show only a part of it: a capture may be shorter than the
+    job.
+    """
     kept = [s for s in logs if is_worth(s, least_gpu_s)]
     for stretch in flows:
-        if is_worth(stretch, least_gpu_s) and not any(_overlap(stretch, other) for other in kept):
+        same = [other for other in kept if other.source == "logs" and _overlap(stretch, other)]
+        lead = max(same, key=lambda s: s.lost_s, default=None)
+        if lead is not None and stretch.count >= SEEN * lead.count:
+            kept[kept.index(lead)] = replace(stretch, is_over=lead.is_over and stretch.is_over)
+        elif lead is None and is_worth(stretch, least_gpu_s) and not any(_overlap(stretch, other) for other in kept):
             kept.append(stretch)
     return tuple(sorted(kept, key=lambda s: (-s.lost_s, s.steps)))
 
 
+def offset(steps: Sequence[Mapping[str, Any]], iterations: Sequence[Mapping[str, Any]]) -> int:
+    """What to add to the numbers of the flows' steps to get the iterations of the logs: each is the step that ended at
+    its time. 0 if the times are too coarse to tell, or the difference is one.
+    """
+    ends = np.array([float(s["end"]) for s in steps])
+    rows = [(int(r["n"]), float(r["t"])) for r in iterations if r.get("t") is not None]
+    if len(ends) < 3 or len(rows) < 3:
+        return 0
+    n, t = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    if np.all(t == np.floor(t)):
+        t = t + 0.5  # stamps without a fraction
+    inside = (t >= ends[0]) & (t <= ends[-1])
+    if inside.sum() < 3:
+        return 0
+    nearest = np.abs(ends[None, :] - t[inside][:, None]).argmin(axis=1) + 1
+    apart = n[inside] - nearest
+    middle = float(np.median(apart))
+    steady = spread(apart) <= 2.0 and abs(middle) > 1.0
+    return round(middle) if steady else 0
+
+
 def is_worth(stretch: Slowdown, least_gpu_s: float) -> bool:
-    """Whether a stretch is reported: it is long enough to be no noise, and costs enough."""
+    """Whether a stretch is reported: it is long enough to be no noise, and costs enough. A quarter of the cost is
+    enough if flows show who caused it.
+    """
     lost = stretch.lost_s if stretch.lost_gpu_s is None else stretch.lost_gpu_s
-    return (stretch.count >= LASTING or stretch.is_standstill) and lost >= least_gpu_s
+    least = least_gpu_s * (NAMED if stretch.is_named else 1.0)
+    return (stretch.count >= LASTING or stretch.is_standstill) and lost >= least
+
+
+def _span(steps: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> list[int]:
+    """Indices of the steps that one finding covers for the greater part."""
+    start = np.array([float(s["start"]) for s in steps])
+    end = np.array([float(s["end"]) for s in steps])
+    inside = np.minimum(end, float(row["t1"])) - np.maximum(start, float(row["t0"]))
+    return [int(k) for k in np.flatnonzero(inside > 0.5 * (end - start))]
 
 
 def _slow_numbers(steps: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Indices of the steps that a finding covers for the greater part."""
+    """Indices of the longer steps that a finding covers."""
     if not steps or not rows:
         return []
-    start = np.array([float(s["start"]) for s in steps])
-    end = np.array([float(s["end"]) for s in steps])
-    covered = np.zeros(len(steps), dtype=bool)
-    for row in rows:
-        inside = np.minimum(end, float(row["t1"])) - np.maximum(start, float(row["t0"]))
-        covered |= inside > 0.5 * (end - start)
-    lengths = end - start
+    lengths = np.array([float(s["end"]) - float(s["start"]) for s in steps])
+    covered = sorted({k for row in rows for k in _span(steps, row)})
     limit = 1.15 * float(np.median(lengths))
-    return [int(k) for k in np.flatnonzero(covered & (lengths > limit))]
+    return [k for k in covered if lengths[k] > limit]
 
 
-def _parts(slow: Sequence[int]) -> list[list[int]]:
+def _parts(slow: Sequence[int], spans: Sequence[Sequence[int]] = ()) -> list[list[int]]:
+    """Slow steps that belong together: with few usual ones between them, or within one finding (``spans``)."""
     parts: list[list[int]] = [[slow[0]]]
     for k in slow[1:]:
-        if k - parts[-1][-1] <= BETWEEN + 1:
+        before = parts[-1][-1]
+        if k - before <= BETWEEN + 1 or any(span[0] <= before and k <= span[-1] for span in spans):
             parts[-1].append(k)
         else:
             parts.append([k])
@@ -119,21 +173,24 @@ def _stretch(
     usual: float,
     *,
     gpus: int | None,
-    standstill: float,
+    is_named: bool,
 ) -> Slowdown:
+    whole = range(part[0], part[-1] + 1)
     mine = lengths[list(part)]
-    lost = float(np.maximum(mine - usual, 0.0).sum())
+    lost = float(np.maximum(lengths[list(whole)] - usual, 0.0).sum())
+    standstill = STANDSTILL_NAMED if is_named else STANDSTILL
     return Slowdown(
         "flows",
-        (part[0] + 1, part[-1] + 1),
+        (whole[0] + 1, whole[-1] + 1),
         len(part),
         float(mine.mean() / usual) if usual > 0 else 1.0,
         lost,
         None if gpus is None else lost * gpus,
-        float(steps[part[0]]["start"]),
-        float(steps[part[-1]]["end"]),
-        is_over=part[-1] + 1 < len(steps),
+        float(steps[whole[0]]["start"]),
+        float(steps[whole[-1]]["end"]),
+        is_over=whole[-1] + 1 < len(steps),
         is_standstill=bool(usual > 0 and mine.max() >= standstill * usual),
+        is_named=is_named,
     )
 
 

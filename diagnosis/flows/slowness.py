@@ -31,6 +31,9 @@ from diagnosis.stats import centre
 SLOWER = 1.35
 #: Persistent: at least this many steps in a row.
 LASTING = 3
+#: Steps of the running median, and the factor by which it must rise.
+RUNNING = 5
+RISE = 1.1
 #: A member is late if it begins this share of a step after the others.
 LATE = 0.025
 
@@ -73,15 +76,34 @@ class Episode:
 def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
     """Which steps are slow, the median and the limit in seconds.
 
-    A step is not slow if a neighbour is shorter by most of its excess: their common boundary was detected too early or
-    too late (lost or sampled records), and nobody waited.
+    Steps within the noise are slow too if many in a row are longer, so that their running median is beyond its own
+    noise: else a long stretch hides itself, because it widens the noise. A step is not slow if a neighbour is shorter
+    by most of its excess: their common boundary was detected too early or too late (lost or sampled records), and
+    nobody waited.
     """
     seconds = steps.judged
     middle, scatter = centre(seconds)
     limit = max(middle + 3.5 * scatter, 1.05 * middle)
     missing = middle - np.minimum(np.append(np.inf, seconds[:-1]), np.append(seconds[1:], np.inf))
     shifted = (missing > 0.5 * (seconds - middle)) & (missing > 2.0 * scatter)
-    return (seconds > limit) & ~shifted, middle, limit
+    single = (seconds > limit) & ~shifted
+    return single | _lasting(seconds, single, middle, scatter), middle, limit
+
+
+def _lasting(seconds: Floats, single: Bools, middle: float, scatter: float) -> Bools:
+    """The steps of stretches in which the running median stays high."""
+    out = np.zeros(len(seconds), dtype=bool)
+    if len(seconds) < 4 * RUNNING:
+        return out
+    padded = np.pad(np.where(np.isnan(seconds), middle, seconds), RUNNING // 2, mode="edge")
+    running = np.median(np.lib.stride_tricks.sliding_window_view(padded, RUNNING), axis=1)
+    level, noise = centre(running)
+    high = (running > max(level + 3.5 * noise, RISE * middle)) & (seconds > middle + max(scatter, 0.05 * middle))
+    for first, last in runs(_closed(high)):
+        inside = slice(first, last + 1)
+        if last - first + 1 >= RUNNING and (high | single)[inside].mean() >= 0.7 and last - first + 1 <= 0.5 * len(out):
+            out[inside] = high[inside]
+    return out
 
 
 def matters(steps: Steps, first: int, last: int) -> bool:

@@ -29,21 +29,17 @@ def suspects(
     for slow in [s for a in jobs for s in a.slow] + fabric:
         if slow.measure == "uneven":
             continue
-        if slow.kind == "slow_switch":
-            for candidate in slow.candidates[:4]:
-                put("switch", candidate, min(slow.confidence, slow.shares.get(candidate, 1.0)), slow.reason)
-        elif slow.nodes:
-            for node in slow.nodes:
-                score = slow.confidence / len(slow.nodes) ** 0.5
-                put("node", node, min(score, slow.shares.get(node, 1.0)), slow.reason)
-        elif slow.culprits:
+        for switch in slow.candidates[:4]:
+            put("switch", switch, min(slow.confidence, slow.shares.get(switch, 1.0)), slow.reason)
+        for node in slow.nodes:
+            score = slow.confidence / len(slow.nodes) ** 0.5
+            put("node", node, slow.shares.get(node, score), slow.reason)
+        if not slow.nodes:
             for member in slow.culprits:
-                put(
-                    "group" if len(slow.culprits) > 1 else "node",
-                    capture.names[member],
-                    slow.confidence / len(slow.culprits) ** 0.5,
-                    slow.reason,
-                )
+                name = capture.names[member]
+                score = slow.confidence / len(slow.culprits) ** 0.5
+                kind = "group" if len(slow.culprits) > 1 and not slow.shares else "node"
+                put(kind, name, slow.shares.get(name, score), slow.reason)
     rows = sorted(best.values(), key=lambda row: (-float(row["score"]), str(row["entity"])))
     return rows + [_owing(row) for silent in stopped for row in silent[:1] if row["owes"]]
 

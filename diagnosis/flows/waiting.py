@@ -7,7 +7,8 @@ could have ended it:
 * computed, loaded data, or got no processor. A member that is silent until another sends to it only waited.
 * **Hanging.** A transfer hangs until an answer comes: a queue, a delay or a loss in the network. Neither end can act
 * meanwhile. **Unanswered.** Transfers (also small ones) without an answer for longer than a kernel delays one: the
-* receiver, or its port, is gone.
+* receiver, or its port, is gone. **Repeated.** More bytes than usual: the network lost some behind the place where they
+* were seen, so the sender's pause before them was not its own.
 
 Needs records short enough to show pauses, including small ones; a capture with only whole transfers has no such pauses
 (see ``transfers``). A connection without answers at usual times shows no hanging. O(records log records) of the
@@ -26,6 +27,7 @@ import polars as pl
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.steps import Steps
+from diagnosis.stats import SIGMA
 
 #: Maximum number of records; in a large job fewer steps are analysed.
 LOOK: Final = 1_500_000
@@ -41,6 +43,14 @@ TRAINING: Final = 0.005
 #: A connection shows answers if this share of its transfers in usual steps has one.
 ANSWERED: Final = 0.8
 
+#: Bytes beyond the usual are repeated ones from this many, and from this share of the usual bytes of a step.
+REPEATED_BYTES: Final = 2_800.0
+REPEATED: Final = 0.004
+#: Only hops with this share of the busiest one's bytes; the others carry words whose number depends on the network.
+CARRIES: Final = 0.02
+#: They count beyond this many standard deviations of usual steps: in some jobs volumes vary.
+VARIES: Final = 4.0
+
 #: Small records must come back on this share of the hops that carry data.
 WORDS: Final = 0.5
 
@@ -52,7 +62,7 @@ _ENDS: Final = ("src", "dst", "low")
 class Waiting:
     """Seconds beyond the usual, one row an analysed step and one column a hop (``src`` to ``dst``, member numbers):
     ``thinking``: of src before it sent to dst; ``hanging``: of transfers on the hop; ``unanswered``: of transfers to
-    dst. ``steps``: the numbers of the rows.
+    dst. ``steps``: the numbers of the rows. ``repeated``: bytes that were sent twice.
     """
 
     steps: Ints
@@ -60,15 +70,21 @@ class Waiting:
     thinking: Floats
     hanging: Floats
     unanswered: Floats
+    repeated: Floats
 
 
-def waiting(job: JobFlows, steps: Steps, slow: Bools, capture: Capture) -> Waiting | None:
-    """The delays of each hop in the slow steps and in some usual ones; None if there is nothing to compare."""
+def waiting(job: JobFlows, steps: Steps, slow: Bools, capture: Capture, *, all_steps: bool = False) -> Waiting | None:
+    """The delays of each hop in the slow steps and in some usual ones, or in ``all_steps``; None if there is nothing to
+    compare.
+    """
     calm = np.flatnonzero(~slow)
     each = max(1.0, len(job.flows) / max(1, len(steps)))
     most = int(LOOK / each)
     chosen_calm = _spread(calm, max(CALM_LEAST, min(CALM, most // 2)))
-    chosen = np.unique(np.concatenate([chosen_calm, _spread(np.flatnonzero(slow), max(1, min(SLOW, most // 2)))]))
+    if all_steps:
+        chosen_calm, chosen = calm, np.arange(len(steps))
+    else:
+        chosen = np.unique(np.concatenate([chosen_calm, _spread(np.flatnonzero(slow), max(1, min(SLOW, most // 2)))]))
     if len(chosen_calm) < 3:
         return None
     table = records(job, steps, chosen, capture)
@@ -78,10 +94,14 @@ def waiting(job: JobFlows, steps: Steps, slow: Bools, capture: Capture) -> Waiti
     training = every.join(_training(every), on=["src", "dst", "low"], how="semi")
     hops = [(int(a), int(b)) for a, b in every.select("src", "dst").unique().sort("src", "dst").iter_rows()]
     rows = np.isin(chosen, chosen_calm)
-    found = [
+    thinking, hanging, unanswered = (
         _beyond(part, chosen, hops, rows) for part in (_thinking(training), _hanging(training), _unanswered(every))
-    ]
-    return Waiting(chosen, hops, *found)
+    )
+    volume = every.group_by("step", "src", "dst").agg(seconds=pl.col("size").sum())
+    repeated = _repeated(_beyond(volume, chosen, hops, rows), _usual(volume, hops, len(chosen)), chosen, rows)
+    lost = (repeated > 0) & (thinking > 0)
+    hanging = hanging + np.where(lost, thinking, 0.0)
+    return Waiting(chosen, hops, np.where(lost, 0.0, thinking), hanging, unanswered, repeated)
 
 
 def records(job: JobFlows, steps: Steps, chosen: Ints, capture: Capture) -> pl.DataFrame:
@@ -213,6 +233,29 @@ def _unanswered(said: pl.DataFrame) -> pl.DataFrame:
     """For each step and hop: how long transfers had no answer, beyond the delay of kernels."""
     late = (pl.col("until") - pl.col("end") - DELAYED_S).clip(lower_bound=0.0)
     return said.with_columns(seconds=late).group_by("step", "src", "dst").agg(pl.col("seconds").sum())
+
+
+def _usual(volume: pl.DataFrame, hops: Sequence[tuple[int, int]], steps: int) -> Floats:
+    """The mean bytes of each hop in a step."""
+    mean = {
+        (a, b): size / steps for a, b, size in volume.group_by("src", "dst").agg(pl.col("seconds").sum()).iter_rows()
+    }
+    return np.array([mean[hop] for hop in hops])
+
+
+def _repeated(beyond: Floats, usual: Floats, chosen: Ints, calm: Bools) -> Floats:
+    """The bytes beyond the usual, without those that only moved from a neighbouring step: a boundary that is cut a
+    little late adds to one step what it takes from the next.
+    """
+    moved = beyond.copy()
+    near = np.diff(chosen) == 1
+    moved[1:][near] = np.minimum(moved[1:], beyond[1:] + np.minimum(beyond[:-1], 0.0))[near]
+    moved[:-1][near] = np.minimum(moved[:-1], beyond[:-1] + np.minimum(beyond[1:], 0.0))[near]
+    moved = np.maximum(moved, 0.0)
+    scatter = SIGMA * np.median(moved[calm], axis=0)
+    least = np.maximum(np.maximum(REPEATED_BYTES, REPEATED * usual), VARIES * scatter)
+    carries = usual >= CARRIES * usual.max(initial=0.0)
+    return np.where((moved > least) & carries, moved, 0.0)
 
 
 def _beyond(part: pl.DataFrame, chosen: Ints, hops: Sequence[tuple[int, int]], calm: Bools) -> Floats:

@@ -110,6 +110,8 @@ def diagnose_logs(
     chosen = failed[-1] if failed else told[-1]
     attempts = tuple(a for d in told for a in d.attempts)
     apart = _apart(chosen, attempts, names) if job_of and len(told) > 1 else ()
+    if apart:  # the others are jobs of their own, and no launches of this one
+        attempts = chosen.attempts
     return replace(chosen, attempts=attempts, missing=(*apart, *chosen.missing))
 
 

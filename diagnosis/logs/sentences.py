@@ -206,7 +206,7 @@ def slow_phase(logs: LogDiagnosis) -> str:
     if logs.slow_phase is None:
         return ""
     first, last, ratio = logs.slow_phase
-    return f"iterations {first:,} to {last:,} took {ratio:.1f} times as long as usual"
+    return f"steps {first:,} to {last:,} took {ratio:.1f} times as long as usual"
 
 
 def inferred(case: Case, when: Moment, where: Place, verdict: Verdict, roots: Sequence[LogEvent]) -> tuple[str, ...]:
@@ -265,8 +265,8 @@ def healthy(case: Case) -> tuple[str, ...]:
         )
     elif phase := case.pace.phase:
         out.append(
-            f"Iterations {phase[0]:,} to {phase[1]:,} took {phase[2]:.1f} times as long as usual; compare their flows "
-            "or stacks to learn who was waited for."
+            f"For a while, iterations took {phase[2]:.1f} times as long as usual; compare flows or stacks of that time "
+            "to learn who was waited for."
         )
     return tuple(out)
 

@@ -134,6 +134,12 @@ def is_steady(report: dict[str, Any]) -> bool:
     return bool(told.get("condition", "healthy") not in (*OPEN, "recovered"))
 
 
+def outcome_of(report: dict[str, Any]) -> str:
+    """How the job ended, as the conclusion says; as the logs say in older reports."""
+    told = report.get("conclusion") or {}
+    return str(told.get("outcome") or (report.get("logs") or {}).get("outcome") or "unknown")
+
+
 def node_count_of(report: dict[str, Any]) -> int | None:
     """The number of nodes that the job stated, else of the nodes with lanes."""
     count = (report.get("job") or {}).get("nodes")

@@ -25,6 +25,7 @@ from triage.domain.report_facts import (
     moment,
     node_count_of,
     node_names_of,
+    outcome_of,
     week_of,
 )
 from triage.flow_tables import tables_store
@@ -229,7 +230,7 @@ def _attempt_conclude(*, job: Job, attempt: Attempt, report: dict[str, Any], is_
     """Write what the evidence shows of the attempt and the job, unless a person stated otherwise."""
     logs = report.get("logs") or {}
     timeline = logs.get("timeline") or {}
-    outcome = logs.get("outcome") or "unknown"
+    outcome = outcome_of(report)
     attempt.outcome = outcome
     attempt.node_count = node_count_of(report) or attempt.node_count
     attempt.started_at = attempt.started_at or moment(timeline.get("t0"))

@@ -161,10 +161,28 @@ def test_evidence_that_shares_a_machine_or_only_ranks_one_does_not_disagree() ->
 
 
 def test_an_earlier_launch_that_failed_makes_a_completed_job_recovered() -> None:
-    tried = (Attempt(0, 0.0, 10.0, "failed"), Attempt(1, 20.0, 90.0, "succeeded"))
+    tried = (Attempt(0, 0.0, 10.0, "failed", 1, 47), Attempt(1, 20.0, 90.0, "succeeded", 41, 80))
     told = reported(replace(HEALTHY, attempt=1, attempts=tried))["conclusion"]
-    assert told["condition"] == "recovered"
-    assert any(f["what"] == "restart" for f in told["chain"])
+    assert (told["condition"], told["outcome"]) == ("recovered", "succeeded")
+    assert [f["text"] for f in told["chain"] if f["what"] == "restart"] == [
+        "Launch 0 ended (failed). 7 iterations had to be run again."
+    ]
+    assert told["sentence"].endswith("the last one completed. 7 iterations had to be run again.")
+
+
+def test_a_failed_launch_says_that_a_later_one_completed_and_what_was_lost() -> None:
+    tried = (Attempt(0, 0.0, 120.0, "failed", 1, 12), Attempt(1, 200.0, 900.0, "succeeded", 12, 80))
+    told = reported(replace(FAILED, attempts=tried))["conclusion"]
+    assert told["condition"] == "failed"
+    assert "A later launch completed. 1 iteration had to be run again." in told["sentence"]
+
+
+def test_the_outcome_follows_from_the_condition() -> None:
+    slow = steps([1.0] * 20 + [3.0] * 8 + [1.0] * 20)
+    assert reported(HEALTHY, flows=slow)["conclusion"]["outcome"] == "succeeded"
+    assert reported(replace(FAILED, symptom="hang", outcome="unknown"))["conclusion"]["outcome"] == "failed"
+    assert reported(replace(FAILED, outcome="cancelled"))["conclusion"]["outcome"] == "cancelled"
+    assert reported(None, flows=steps([1.0] * 40))["conclusion"]["outcome"] == "unknown"
 
 
 def test_a_hang_is_reported_as_hung_and_a_cancel_as_cancelled() -> None:

@@ -12,18 +12,11 @@ import pytest
 
 from diagnosis.flows import diagnose_flows, parse_flow
 from diagnosis.flows.capture import Capture, Flows, Place
+from diagnosis.flows.delays import EVIDENCE, MOST, Candidate, Held, held_up, raised
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.slowness import Slow
 from diagnosis.flows.steps import Steps
-from diagnosis.flows.stragglers import (
-    SET,
-    Candidate,
-    held_up,
-    probabilities,
-    settled,
-    stragglers,
-    stretches,
-)
+from diagnosis.flows.stragglers import SET, Stretch, joined, probabilities, settled, stragglers, stretches
 from diagnosis.model import ParseHints
 
 RECORDINGS = Path(__file__).with_name("recordings")
@@ -79,10 +72,12 @@ def named(job: JobFlows, steps: Steps, whole: Capture) -> list[Slow]:
 
 
 def test_whoever_sends_late_in_every_slow_step_is_named_with_its_machine() -> None:
-    (found,) = named(*capture(late=2))
+    job, steps, whole = capture(late=2)
+    (found,) = named(job, steps, whole)
     assert (found.kind, found.nodes, found.measure) == ("slow_group", ["n2"], "late")
     assert found.confidence > 0.9
-    assert "steps 11 to 16" in found.reason
+    assert found.reason == "n2: the others waited for it (69% of the lost time)."
+    assert (found.t0, found.t1) == (steps.start[SLOW[0]], steps.end[SLOW[-1]])
 
 
 def test_a_receiver_is_named_when_what_all_send_to_it_and_it_sends_hangs() -> None:
@@ -119,12 +114,52 @@ def test_without_an_inventory_addresses_are_named() -> None:
 def test_shares_of_one_step_never_exceed_what_counts_at_most() -> None:
     held = held_up(*capture(late=0))
     assert held is not None
-    assert held.shares.min() >= 0.0
-    assert held.shares.max() <= 1.5
+    shares = held.shares(SLOW)
+    assert shares is not None
+    assert np.abs(shares).max() <= MOST
+    assert held.shares([10**6]) is None
+
+
+def made(seconds: dict[int, float], *, steps: int = 40, lost: range | None = None) -> Held:
+    """One machine that is late by these seconds in these steps, and a second one that never is; steps of 1 s."""
+    table = np.zeros((steps, 2, len(EVIDENCE)))
+    excess = np.zeros(steps)
+    for k, late in seconds.items():
+        table[k, 0, 0] = excess[k] = late
+    for k in lost or ():
+        table[k, 0, EVIDENCE.index("lost")] = 1.0
+    both = (Candidate("node", ("a",), (0,)), Candidate("node", ("b",), (1,)))
+    return Held(both, tuple(range(steps)), table, np.full((2, len(EVIDENCE)), 0.01), excess, 0.05)
+
+
+def test_a_machine_that_is_a_little_late_in_step_after_step_makes_a_stretch_without_slow_steps() -> None:
+    assert raised(made(dict.fromkeys(range(10, 20), 0.08)), 1.0) == [tuple(range(10, 20))]
+    assert raised(made(dict.fromkeys(range(10, 13), 0.08)), 1.0) == []
+    assert raised(made({}), 1.0) == []
+
+
+def test_bytes_that_are_repeated_make_a_stretch_only_if_steps_lose_time() -> None:
+    slow = dict.fromkeys(range(10, 20, 2), 0.3)
+    assert raised(made(slow, lost=range(10, 20)), 1.0) == [tuple(range(10, 20))]
+    assert raised(made({}, lost=range(10, 20)), 1.0) == []
+
+
+def test_a_stretch_of_slow_steps_comes_before_one_of_a_single_machine() -> None:
+    assert joined([Stretch((4, 5, 6))], [(5, 6, 7, 8, 9), (20, 21, 22)]) == [Stretch((4, 5, 6)), Stretch((20, 21, 22))]
+
+
+def test_what_one_machine_lost_in_few_of_many_steps_counts_in_full() -> None:
+    held = made({12: 0.5, 15: 0.4})
+    shares = held.shares(range(10, 20))
+    assert shares is not None
+    assert shares[0, 0] > 0.9
+    assert shares[1, 0] == 0.0
 
 
 def test_evidence_that_cannot_separate_two_gives_both_the_same_probability() -> None:
-    p = probabilities(np.array([[2.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    evidence = np.zeros((3, len(EVIDENCE)))
+    evidence[:2, 0] = 2.0
+    p = probabilities(evidence)
     assert p[0] == pytest.approx(p[1])
     assert p.sum() == pytest.approx(1.0)
     assert SET >= 2
@@ -132,7 +167,7 @@ def test_evidence_that_cannot_separate_two_gives_both_the_same_probability() -> 
 
 def test_no_evidence_means_nobody_however_many_there_are() -> None:
     for count in (2, 50, 4000):
-        assert probabilities(np.zeros((count, 3)))[-1] > 0.9
+        assert probabilities(np.zeros((count, len(EVIDENCE))))[-1] > 0.9
 
 
 def test_slow_steps_with_few_usual_ones_between_are_one_stretch() -> None:
