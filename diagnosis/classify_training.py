@@ -60,7 +60,7 @@ def starter_records() -> list[Record]:
     found = [
         Record((leaf.title, leaf.explanation, leaf.words), leaf.id)
         for leaf in tree.leaves()
-        if leaf.id != taxonomy.UNKNOWN
+        if leaf.words and leaf.id != taxonomy.UNKNOWN
     ]
     for rule in signatures.builtin():
         is_noise = rule.role in {Role.BENIGN, Role.ADVICE}

@@ -54,9 +54,10 @@ def conclude(
     accused: tuple[Fault, ...] = ()
     if name not in categories.QUIET:
         accused = faults.accused(suspects, name, faults.homes(logs, stacks), faults.writers(logs))
+    slow_places = _reported_slow(findings.of_flows(flows), name, slow)
     said = [
         *findings.of_logs(logs),
-        *_reported_slow(findings.of_flows(flows), name, slow),
+        *slow_places,
         *findings.of_slowdowns(slow),
         *findings.of_stacks(stacks),
         *findings.of_checks(results),
@@ -75,11 +76,11 @@ def conclude(
         confidence=sure,
         sentence=sentence(name, logs, flows, stacks, accused, slow, said=hints.outcome, watched=hints.watched),
         alternatives=tuple(shares),
-        seen=faults.seen(logs, stacks, accused),
+        seen=faults.seen(logs, stacks, accused, slow_places if name == "degraded" else ()),
         fault=accused,
         moment=_moment(name, why, logs, slow, chain),
         chain=chain,
-        disagreements=disagreements.found(said, logs, suspects, results),
+        disagreements=disagreements.found(said, logs, suspects, results, flows),
         slowdowns=slow,
         outcome=outcome(name, situation),
     )

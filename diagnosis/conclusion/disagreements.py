@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion.model import Finding
+from diagnosis.flows.stated import apart
 from diagnosis.result import LogDiagnosis, Suspect
 
 #: The uploader's possible outcomes, and the outcomes of the logs that agree with each.
@@ -31,10 +32,23 @@ def found(
     logs: LogDiagnosis | None,
     suspects: Sequence[Suspect],
     results: Sequence[Result] = (),
+    flows: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], ...]:
     """``{"about", "sides": [{"source", "says"}, …], "text"}`` for each contradiction, the uploader's first."""
-    out = [*_outcome(findings, logs), *_places(suspects), *_cleared(logs, results)]
+    out = [*_outcome(findings, logs), *_layout(flows or {}), *_places(suspects), *_cleared(logs, results)]
     return tuple(out)
+
+
+def _layout(flows: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Parallel sizes that the job's description states and its flows contradict."""
+    out = []
+    for job in flows.get("jobs") or ():
+        stated, seen = job.get("stated") or {}, job.get("parallelism") or {}
+        sizes = apart(stated, seen)
+        if sizes:
+            said, shown = (", ".join(f"{kind} {of[kind]}" for kind in sizes) for of in (stated, seen))
+            out.append(_both("layout", ("the job's description", f"states {said}"), ("flows", f"show {shown}")))
+    return out[:LISTED]
 
 
 def _cleared(logs: LogDiagnosis | None, results: Sequence[Result]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from diagnosis.conclusion.findings import places_of, rank_place
-from diagnosis.conclusion.model import KINDS, Fault, Place
+from diagnosis.conclusion.model import KINDS, Fault, Finding, Place
 from diagnosis.model import Role
 from diagnosis.result import LogDiagnosis, Suspect
 
@@ -113,10 +113,13 @@ def candidates(rows: Sequence[Suspect]) -> list[Suspect]:
 
 
 def seen(
-    logs: LogDiagnosis | None, stacks: Mapping[str, Any] | None, fault: Iterable[Fault]
+    logs: LogDiagnosis | None,
+    stacks: Mapping[str, Any] | None,
+    fault: Iterable[Fault],
+    slow: Iterable[Finding] = (),
 ) -> tuple[tuple[Place, str], ...]:
-    """Where the failure was seen, also if nobody is at fault: writers of the root lines, and ranks that others wait
-    for.
+    """Where the failure was seen, also if nobody is at fault: writers of the root lines, ranks that others wait for,
+    and machines of the ``slow`` findings.
     """
     found: dict[Place, str] = {}
     if logs is not None and logs.is_failure:
@@ -137,6 +140,9 @@ def seen(
         found.setdefault(rank_place(int(rank)), "the others wait for it")
     for name in (stacks or {}).get("suspect_nodes") or ():
         found.setdefault(Place("node", str(name)), "the others wait for a rank of it")
+    for finding in slow:
+        for place in finding.places[:LISTED]:
+            found.setdefault(place, finding.text)
     for row in fault:
         found.setdefault(row.place, row.reasons[0] if row.reasons else "accused")
     each: dict[tuple[str, str], tuple[Place, str]] = {}

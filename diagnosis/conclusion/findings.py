@@ -30,7 +30,7 @@ _WHAT: Final = {
 #: The findings that the alarms of a running job are.
 _WATCHED: Final = {"hang": "silent", "silent": "silent", "slow": "slow"}
 #: Category of a slow group by its measure; unevenly split work is nobody's fault.
-_SLOW: Final = {"late": "performance.straggler", "uneven": "performance.step"}
+_SLOW: Final = {"late": "performance.straggler", "uneven": "performance.imbalance"}
 
 
 def of_logs(logs: LogDiagnosis | None) -> list[Finding]:

@@ -40,13 +40,18 @@ def sizes(layout: Mapping[str, Any], commands: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def disagreement(stated: Mapping[str, int], seen: Mapping[str, int | None]) -> str:
-    """A sentence if the flows show another size than stated; empty if they agree or one is unknown. One size follows
-    from the two others, so only those that traffic shows are compared: ``pp``, and ``tp`` if known.
+def apart(stated: Mapping[str, int], seen: Mapping[str, int | None]) -> list[str]:
+    """The sizes that the flows show differently than stated. One size follows from the two others, so only those that
+    traffic shows are compared: ``pp``, and ``tp`` if known.
     """
-    apart = [kind for kind in ("tp", "pp") if kind in stated and seen.get(kind) not in (None, stated[kind])]
-    if not apart:
+    return [kind for kind in ("tp", "pp") if kind in stated and seen.get(kind) not in (None, stated[kind])]
+
+
+def disagreement(stated: Mapping[str, int], seen: Mapping[str, int | None]) -> str:
+    """A sentence if the flows show another size than stated; empty if they agree or one is unknown."""
+    sizes = apart(stated, seen)
+    if not sizes:
         return ""
-    said = ", ".join(f"{kind} {stated[kind]}" for kind in apart)
-    shown = ", ".join(f"{kind} {seen[kind]}" for kind in apart)
+    said = ", ".join(f"{kind} {stated[kind]}" for kind in sizes)
+    shown = ", ".join(f"{kind} {seen[kind]}" for kind in sizes)
     return f"The job's description states {said}; its flows show {shown}. One of them is not of this job."

@@ -235,8 +235,9 @@ def _slowdowns(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _gpu_hours(report: dict[str, Any]) -> float | None:
     """The cost of slow stretches, with the GPUs that the evidence shows: the same as in the headline."""
-    costs = [row.get("lost_gpu_s") for row in _slowdowns(report)]
-    return sum(costs) / 3600 if costs and None not in costs else None
+    rows = _slowdowns(report)
+    costs = [float(row["lost_gpu_s"]) for row in rows if row.get("lost_gpu_s") is not None]
+    return sum(costs) / 3600 if costs and len(costs) == len(rows) else None
 
 
 def _lost_s(report: dict[str, Any], logs: dict[str, Any]) -> float | None:

@@ -160,6 +160,23 @@ def test_evidence_that_shares_a_machine_or_only_ranks_one_does_not_disagree() ->
     assert reported(FAILED, logs, same, ranked)["conclusion"]["disagreements"] == []
 
 
+def test_stated_sizes_that_the_flows_contradict_are_a_disagreement_with_both_sides() -> None:
+    flows = steps([1.0] * 40)
+    flows["jobs"][0] |= {"stated": {"tp": 1, "pp": 4}, "parallelism": {"tp": 1, "pp": 2, "dp": 4}}
+    (row,) = reported(HEALTHY, flows=flows)["conclusion"]["disagreements"]
+    assert row["about"] == "layout"
+    assert row["text"] == "The evidence disagrees: the job's description states pp 4, flows show pp 2."
+
+
+def test_an_uneven_split_is_an_imbalance_that_is_seen_and_nobodys_fault() -> None:
+    flows = steps([1.0] * 40)
+    row = {"kind": "slow_group", "measure": "uneven", "culprits": ["a"], "t0": 0.0, "t1": 40.0, "reason": "stage 4"}
+    flows["jobs"][0]["diagnoses"] = [row | {"factor": 1.6, "confidence": 0.8}]
+    told = reported(None, flows=flows)["conclusion"]
+    assert (told["condition"], told["id"], told["fault"]) == ("degraded", "performance.imbalance", [])
+    assert [(s["name"], s["why"]) for s in told["seen"]] == [("a", "stage 4")]
+
+
 def test_an_earlier_launch_that_failed_makes_a_completed_job_recovered() -> None:
     tried = (Attempt(0, 0.0, 10.0, "failed", 1, 47), Attempt(1, 20.0, 90.0, "succeeded", 41, 80))
     told = reported(replace(HEALTHY, attempt=1, attempts=tried))["conclusion"]
