@@ -2,6 +2,7 @@
 
     python -m measure stacks [--seeds 6] [--only NAME] [--show]   # the exam: open and held-out hangs
     python -m measure stacks --practice                           # the practice set (needs FAULTLINE_SHARED)
+    python -m measure stacks --wide 3                             # 12 jobs of 512 ranks, one stuck on its device
     python -m measure stacks --ranks 4096 [--bundle]              # time and memory of one large job
 
 Frames, tools and launchers of the exam were written from their public sources, without reading the rules of the
@@ -22,7 +23,7 @@ from typing import Any
 
 from diagnosis.model import Kind, Parsed, ParseHints
 from diagnosis.stacks import diagnose_stacks, parse_stack, sniff
-from exams.stacks.exam import PARTS, Dumps, exam, large
+from exams.stacks.exam import PARTS, Dumps, exam, large, wide
 from measure.evidence import SHARED
 
 
@@ -103,6 +104,7 @@ def main() -> None:
     options.add_argument("--practice", action="store_true")
     options.add_argument("--ranks", type=int, default=0)
     options.add_argument("--bundle", action="store_true")
+    options.add_argument("--wide", type=int, default=0, metavar="SEEDS", help="jobs of 512 ranks, four a seed")
     options.add_argument("--seeds", type=int, default=6)
     options.add_argument("--only", default="")
     options.add_argument("--show", action="store_true", help="the open hangs that fall short")
@@ -113,7 +115,8 @@ def main() -> None:
         return
     start = time.process_time()
     rows: dict[str, list[dict[str, float]]] = {part: [] for part in ("practice", *PARTS)}
-    for dumps in practice() if chosen.practice else exam(chosen.seeds, chosen.only):
+    jobs = wide(chosen.wide) if chosen.wide else exam(chosen.seeds, chosen.only)
+    for dumps in practice() if chosen.practice else jobs:
         row, told = scored(dumps)
         rows[dumps.part].append(row)
         is_shown = chosen.show_held_out or (chosen.show and "held out" not in dumps.part)

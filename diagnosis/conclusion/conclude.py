@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from diagnosis.checks.check_outputs import Result
@@ -59,6 +60,7 @@ def conclude(
         *findings.of_logs(logs),
         *slow_places,
         *findings.of_slowdowns(slow),
+        *(findings.of_ceased(flows) if name in ("hung", "failed") else ()),
         *findings.of_stacks(stacks),
         *findings.of_checks(results),
         *findings.of_uploader(hints),
@@ -67,7 +69,8 @@ def conclude(
     shares = categories.shares(name, logs, said, stacks, results)
     leaf, sure = shares[0]
     top, sub = categories.names_of(leaf)
-    chain = _chain(said)
+    ended = outcome(name, situation)
+    chain = _chain(said, ended)
     return Conclusion(
         condition=name,
         id=leaf,
@@ -82,13 +85,15 @@ def conclude(
         chain=chain,
         disagreements=disagreements.found(said, logs, suspects, results, flows),
         slowdowns=slow,
-        outcome=outcome(name, situation),
+        outcome=ended,
     )
 
 
-def _chain(said: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The causal chain: dated findings by time, undated ones of the cause before them."""
-    kept = [f for f in said if f.what != "outcome" or f.source != "uploader"]
+def _chain(said: Sequence[Finding], outcome: str) -> tuple[Finding, ...]:
+    """The causal chain: dated findings by time, undated ones of the cause before them. It ends with the conclusion's
+    outcome.
+    """
+    kept = [replace(f, text=outcome) if f.what == "outcome" else f for f in said if f.source != "uploader"]
     kept.sort(key=lambda f: (f.at is None, f.at or 0.0, _ORDER.get(f.what, len(_ORDER)), f.text))
     return tuple(kept[:CHAIN])
 

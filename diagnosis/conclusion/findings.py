@@ -17,8 +17,6 @@ from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent
 KEPT: Final = 12
 #: Maximum number of places of one finding.
 PLACES: Final = 64
-#: A node whose traffic ends this many usual steps before that of the others fell silent.
-CEASED_STEPS: Final = 3.0
 
 _WHAT: Final = {
     Role.ROOT.value: "root",
@@ -121,7 +119,7 @@ def of_slowdowns(rows: Iterable[Slowdown]) -> list[Finding]:
 
 
 def of_flows(flows: Mapping[str, Any] | None) -> list[Finding]:
-    """Slow machines and switches, and nodes whose traffic ended before that of the others."""
+    """Slow machines and switches."""
     found: list[Finding] = []
     for job in (flows or {}).get("jobs") or ():
         nodes = set(job.get("nodes") or ())
@@ -134,6 +132,24 @@ def of_flows(flows: Mapping[str, Any] | None) -> list[Finding]:
             names = [str(c) for c in row.get("candidates") or [row.get("switch")] if c]
             found.append(_slow_row(row, [Place("switch", n) for n in names]))
     return found[: 4 * KEPT]
+
+
+def of_ceased(flows: Mapping[str, Any] | None) -> list[Finding]:
+    """When the training traffic of each node ended, of a job that stopped before its capture did: those that owed the
+    next message, then the earliest others.
+    """
+    found: list[Finding] = []
+    for job in (flows or {}).get("jobs") or ():
+        rows = [r for r in job.get("ceased") or () if r.get("last_at") is not None]
+        rows.sort(key=lambda r: (not r.get("owes"), float(r["last_at"]), str(r["name"])))
+        for row in rows[:KEPT]:
+            name, waited = str(row["name"]), float(row.get("unanswered_s") or 0.0)
+            owed = f"; {row['by']} went on for {waited:.2f} s and got no answer" if row.get("owes") else ""
+            text = f"{name} sent its last training message{owed}."
+            found.append(
+                Finding("flows", "flows_ceased", text, at=float(row["last_at"]), places=(Place("node", name),))
+            )
+    return found[:KEPT]
 
 
 def of_stacks(stacks: Mapping[str, Any] | None) -> list[Finding]:

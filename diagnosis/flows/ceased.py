@@ -28,7 +28,8 @@ LISTED: Final = 64
 
 
 def ceased(job: JobFlows, steps: Steps, capture: Capture) -> list[dict[str, Any]]:
-    """One row a machine (or address), the longest unanswered first: ``name``, ``last_at`` (epoch seconds of its last
+    """One row a machine (or address), those that owe first, in the order in which they fell silent: who waits for
+    another falls silent later, though it may owe for longer. ``name``, ``last_at`` (epoch seconds of its last
     message), ``unanswered_s`` (how long others continued to send to it after its last message to them), ``by`` (these
     senders) and ``owes`` (long enough to block them). Empty if the capture ends with the job, or has only whole
     transfers. It shows little about a crash: survivors receive data until connections close.
@@ -38,20 +39,18 @@ def ceased(job: JobFlows, steps: Steps, capture: Capture) -> list[dict[str, Any]
         return []
     since = float(steps.start[-min(BEFORE, len(steps))])
     found: dict[str, dict[str, Any]] = {}
-    words = last_words(job, since, capture).with_columns(pl.col("spoke", "heard").fill_null(since))
+    until = float(steps.end[-1]) + GOES_ON * usual  # what comes later closes connections
+    words = last_words(job, since, until, capture).with_columns(pl.col("spoke", "heard").fill_null(since))
     for src, dst, spoke, heard in words.select("src", "dst", "spoke", "heard").iter_rows():
         name = capture.machine(src)
         row = found.setdefault(name, {"name": name, "last_at": since, "unanswered_s": 0.0, "by": ""})
         row["last_at"] = max(row["last_at"], spoke)
         if heard - spoke > row["unanswered_s"]:
             row["unanswered_s"], row["by"] = heard - spoke, capture.machine(dst)
-    rows = sorted(found.values(), key=lambda r: (-r["unanswered_s"], r["last_at"], r["name"]))
+    for row in found.values():
+        row["owes"] = bool(row["unanswered_s"] >= OWES * usual)
+    rows = sorted(found.values(), key=lambda r: (not r["owes"], r["last_at"], -r["unanswered_s"], r["name"]))
     return [
-        row
-        | {
-            "last_at": capture.at(row["last_at"]),
-            "unanswered_s": round(row["unanswered_s"], 4),
-            "owes": bool(row["unanswered_s"] >= OWES * usual),
-        }
+        row | {"last_at": capture.at(row["last_at"]), "unanswered_s": round(row["unanswered_s"], 4)}
         for row in rows[:LISTED]
     ]

@@ -125,12 +125,13 @@ def shows_turns(job: JobFlows, steps: Steps, capture: Capture) -> bool:
     return _shows_words(records(job, steps, chosen, capture))
 
 
-def last_words(job: JobFlows, since: float, capture: Capture) -> pl.DataFrame:
-    """For each direction of the training connections, from ``since`` on: the last time src sent to dst (null if never),
-    and the last time dst sent to src: columns src, dst, low, spoke, heard.
+def last_words(job: JobFlows, since: float, until: float, capture: Capture) -> pl.DataFrame:
+    """For each direction of the training connections, of what began from ``since`` to ``until``: the last time src sent
+    to dst (null if never), and the last time dst sent to src: columns src, dst, low, spoke, heard.
     """
     flows = capture.flows
-    table = _table(flows.take((flows.start >= since) & _among(job, capture))).filter(~pl.col("empty"))
+    inside = (flows.start >= since) & (flows.start <= until)
+    table = _table(flows.take(inside & _among(job, capture))).filter(~pl.col("empty"))
     training = _training(table)
     spoke = table.group_by(*_ENDS).agg(spoke=pl.col("end").max())
     heard = spoke.select("low", src="dst", dst="src", heard="spoke")

@@ -79,6 +79,26 @@ def written(hang: Hang, rng: random.Random, name: str, part: str) -> Dumps:
     return Dumps(name, part, label, files, layout, hang.culprits, nodes)
 
 
+#: Layouts of 512 ranks: framework, sizes, order of the dimensions.
+WIDE = (
+    ("megatron", {"tp": 8, "pp": 8, "dp": 8}, "tp-dp-pp"),
+    ("megatron", {"tp": 4, "pp": 4, "dp": 32}, "tp-cp-ep-dp-pp"),
+    ("megatron", {"tp": 8, "pp": 4, "dp": 16}, "tp-cp-ep-dp-pp"),
+    ("nemo", {"tp": 8, "dp": 64}, "tp-dp"),
+)
+
+
+def wide(seeds: int) -> Iterator[Dumps]:
+    """Jobs of 512 ranks in which one rank never returns from a synchronisation with its device, and the others wait in
+    several collectives: each layout with other culprits, tools, bundles and names of nodes.
+    """
+    for seed in range(seeds):
+        for number, (framework, sizes, order) in enumerate(WIDE):
+            rng = random.Random(zlib.crc32(f"wide {number} {seed}".encode()))
+            hang = simulate(framework, sizes, order, {rng.randrange(512)}, STOPS["cuda_sync"][1], "cuda")
+            yield written(hang, rng, f"{framework} {sizes}", PARTS[0])
+
+
 def large(world: int, *, bundled: bool) -> Dumps:
     """One hang of many ranks with a kernel that never ends, a file a rank or (``bundled``) one a node."""
     sizes, order, culprit = {"tp": 8, "pp": 8, "dp": world // 64}, "tp-dp-pp", world // 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exams.stacks.exam import exam
+from exams.stacks.exam import exam, wide
 from measure.stacks import mean, scored
 
 
@@ -21,3 +21,8 @@ def test_hangs_are_found_in_every_form(rows: list[tuple[str, dict[str, float], s
 
 def test_no_form_of_dump_is_left_unread(rows: list[tuple[str, dict[str, float], str]]) -> None:
     assert not [told for _, row, told in rows if row["misread"]]
+
+
+def test_one_of_512_ranks_that_is_stuck_on_its_device_is_found() -> None:
+    row, told = scored(next(wide(1)))
+    assert (row["rank_f1"], row["node_f1"]) == (1.0, 1.0), told

@@ -160,6 +160,20 @@ def test_evidence_that_shares_a_machine_or_only_ranks_one_does_not_disagree() ->
     assert reported(FAILED, logs, same, ranked)["conclusion"]["disagreements"] == []
 
 
+def test_the_chain_of_a_hung_job_shows_when_each_machine_fell_silent() -> None:
+    flows = steps([1.0] * 40)
+    row = {"last_at": 41.0, "unanswered_s": 0.5, "by": "b", "owes": True}
+    flows["jobs"][0]["ceased"] = [row | {"name": "a"}, row | {"name": "b", "last_at": 41.5, "owes": False}]
+    chain = reported(replace(FAILED, symptom="hang"), flows=flows)["conclusion"]["chain"]
+    told = [(f["t"], f["places"][0]["name"], f["text"]) for f in chain if f["what"] == "flows_ceased"]
+    assert told == [
+        (41.0, "a", "a sent its last training message; b went on for 0.50 s and got no answer."),
+        (41.5, "b", "b sent its last training message."),
+    ]
+    chain = reported(HEALTHY, flows=flows)["conclusion"]["chain"]
+    assert not [f for f in chain if f["what"] == "flows_ceased"]
+
+
 def test_stated_sizes_that_the_flows_contradict_are_a_disagreement_with_both_sides() -> None:
     flows = steps([1.0] * 40)
     flows["jobs"][0] |= {"stated": {"tp": 1, "pp": 4}, "parallelism": {"tp": 1, "pp": 2, "dp": 4}}
