@@ -20,16 +20,14 @@ from diagnosis.flows.parallelism import find_layout, rings_of
 from diagnosis.flows.pipeline_stages import stage_times
 from diagnosis.flows.ports import port_captures
 from diagnosis.flows.slow_reasons import explain
+from diagnosis.flows.slow_stages import lasting, narrowed, uneven_stages
 from diagnosis.flows.slowness import (
     Episode,
     Slow,
-    lasting,
     late_members,
     merged,
-    narrowed,
     slow_steps,
     slow_transfers,
-    uneven_stages,
 )
 from diagnosis.flows.stated import disagreement
 from diagnosis.flows.steps import find_steps, with_work
