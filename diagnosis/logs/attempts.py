@@ -103,7 +103,9 @@ def diagnose_logs(
         if case is None:
             continue
         result = _described(verdict.conclude(case), case)
-        told.append(replace(result, attempt=number, attempts=tuple(replace(a, number=number) for a in result.attempts)))
+        first, last = _iterations(case)
+        launches = tuple(replace(a, number=number, first=first, last=last) for a in result.attempts)
+        told.append(replace(result, attempt=number, attempts=launches))
     if not told:
         return None
     failed = [d for d in told if d.is_failure]
@@ -113,6 +115,14 @@ def diagnose_logs(
     if apart:  # the others are jobs of their own, and no launches of this one
         attempts = chosen.attempts
     return replace(chosen, attempts=attempts, missing=(*apart, *chosen.missing))
+
+
+def _iterations(case: Case) -> tuple[int | None, int | None]:
+    """The first and the last iteration of a launch, if its logs count them."""
+    progress = case.progress
+    if progress.kind != "iteration" or progress.beats.is_empty():
+        return None, None
+    return int(progress.beats["n"].min()), progress.last  # type: ignore[arg-type]
 
 
 def _own(parsed: Sequence[Parsed], job_of: dict[str, str], name: str) -> list[Parsed]:

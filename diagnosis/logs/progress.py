@@ -88,11 +88,6 @@ class Progress:
     start: int | None = None
 
     @property
-    def first(self) -> int | None:
-        """The lowest counter seen."""
-        return None if self.beats.is_empty() else int(self.beats["n"].min())  # type: ignore[arg-type]
-
-    @property
     def last(self) -> int | None:
         """The highest counter seen."""
         return None if self.beats.is_empty() else int(self.beats["n"].max())  # type: ignore[arg-type]

@@ -381,10 +381,9 @@ def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:
 
 def _attempts(case: Case) -> tuple[Attempt, ...]:
     low, high = case.catalogue.cells.select(pl.col("first_at").min(), pl.col("last_at").max()).row(0)
-    begun, ended = None if low is None else low / SECOND, None if high is None else high / SECOND
-    counts = case.progress.kind == "iteration"
-    numbers = (case.progress.first, case.progress.last) if counts else (None, None)
-    return (Attempt(0, begun, ended, case.ending.outcome, *numbers),)
+    return (
+        Attempt(0, None if low is None else low / SECOND, None if high is None else high / SECOND, case.ending.outcome),
+    )
 
 
 def fingerprint(templates: Sequence[str], symptom: str, mechanism: str) -> str:
