@@ -2,9 +2,11 @@
 
 from django.urls import path
 
-from triage.views import routes
+from triage.views import routes, tickets
 
 urlpatterns = [
+    path("incidents/<int:number>/tickets/", tickets.listing, name="incident-tickets"),
+    path("incidents/<int:number>/ticket/", tickets.make, name="incident-ticket"),
     path("routes/", routes.listing, name="routes"),
     path("routes/new/<slug:kind>/", routes.new, name="route-new"),
     path("routes/<int:pk>/", routes.route, name="route"),

@@ -144,6 +144,8 @@ RULES: dict[str, Rule] = {
     "POST /upload/": post(ALL, "upload", name="x", outcome="unknown"),
     "POST /views/": post(ALL, name="x", query="is:unreviewed"),
     "POST /views/<slug>/delete/": post(ALL),  # one of another person is left alone
+    "GET /incidents/<number>/tickets/": Rule(TEAM),
+    "POST /incidents/<number>/ticket/": post(TEAM, "review", route="0"),
     "GET /routes/": Rule(ALL, "routes"),
     "GET /routes/new/<kind>/": Rule(ALL, "routes"),
     "POST /routes/new/<kind>/": post(ALL, "routes", name="x", url="http://127.0.0.1:9/", events=["incident.opened"]),

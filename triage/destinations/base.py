@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,6 +14,9 @@ from triage.domain.route_message import Message
 #: events that begin a conversation about an incident
 OPENING = ("incident.opened", "incident.regressed")
 JSON = {"Content-Type": "application/json; charset=utf-8"}
+
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>:-])")
 
 
 class Request(NamedTuple):
@@ -114,6 +118,11 @@ def loaded(text: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def markdown_escaped(text: str) -> str:
+    """Text that Markdown shows as it is. A name after @ is not mentioned: a space without width follows the sign."""
+    return _SPECIAL.sub(r"\\\1", text).replace("@", "@\u200b")
 
 
 def cut(text: str, most: int) -> str:

@@ -21,8 +21,8 @@ from triage.destinations.base import (
     cut,
     hidden_url,
     loaded,
+    markdown_escaped,
 )
-from triage.destinations.mattermost import escaped
 from triage.domain.route_message import Message
 
 #: the robot accepts 20,000 bytes
@@ -37,10 +37,10 @@ def signed(url: str, secret: str, stamp_ms: int) -> str:
 
 
 def _render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
-    lines = [f"### {escaped(cut(message.title, _MOST))}"]
+    lines = [f"### {markdown_escaped(cut(message.title, _MOST))}"]
     if message.news:
-        lines.append(escaped(message.news))
-    lines += [f"**{escaped(label)}:** {escaped(cut(said, _MOST))}" for label, said in message.facts]
+        lines.append(markdown_escaped(message.news))
+    lines += [f"**{markdown_escaped(label)}:** {markdown_escaped(cut(said, _MOST))}" for label, said in message.facts]
     card = {
         "title": cut(message.title, 200),
         "text": "\n\n".join(lines),

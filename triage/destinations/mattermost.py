@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from triage.destinations.base import JSON, Address, Destination, Field, Request, as_json, cut, hidden_url
+from triage.destinations.base import (
+    JSON,
+    Address,
+    Destination,
+    Field,
+    Request,
+    as_json,
+    cut,
+    hidden_url,
+    markdown_escaped,
+)
 from triage.domain.route_message import Message
 
 _MOST = 7000
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>:-])")
-
-
-def escaped(text: str) -> str:
-    """Text that Markdown shows as it is. A name after @ is not mentioned: a space without width follows the sign."""
-    return _SPECIAL.sub(r"\\\1", text).replace("@", "@\u200b")
 
 
 def _render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
     attachment = {
-        "fallback": escaped(cut(message.title, 500)),
+        "fallback": markdown_escaped(cut(message.title, 500)),
         "color": "#c62828" if message.is_bad else "#2e7d32",
-        "pretext": escaped(message.news),
-        "title": escaped(cut(message.title, 500)),
+        "pretext": markdown_escaped(message.news),
+        "title": markdown_escaped(cut(message.title, 500)),
         "title_link": message.url,
         "fields": [
-            {"title": escaped(label), "value": cut(escaped(said), _MOST // 5), "short": False}
+            {"title": markdown_escaped(label), "value": cut(markdown_escaped(said), _MOST // 5), "short": False}
             for label, said in message.facts
         ],
     }

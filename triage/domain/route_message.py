@@ -52,7 +52,9 @@ class Message:
     cluster: str = ""
     accused: tuple[str, ...] = ()
     happened_at: str = ""
-    fingerprint: str = ""
+    condition: str = ""
+    #: what happened gave it back: nobody looks after it, or it was reopened or woken
+    is_released: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -114,7 +116,8 @@ def _of_incident(key: str, told: dict[str, Any], raw: str) -> Message:
         cluster=str(job.get("cluster") or ""),
         accused=accused,
         happened_at=str(incident.get("happened_at") or at),
-        fingerprint=str(incident.get("fingerprint") or ""),
+        condition=str(incident.get("condition") or ""),
+        is_released=_is_released(event, data.get("act") or {}),
     )
 
 
@@ -141,6 +144,10 @@ def _cause(incident: dict[str, Any]) -> str:
     if standing != machine or state in ("confirmed", "corrected"):
         return f"{words}, confirmed by a person" if standing == machine else f"{words}, corrected by a person"
     return f"{words}, {percent(float(incident.get('confidence') or 0))} sure"
+
+
+def _is_released(event: str, act: dict[str, Any]) -> bool:
+    return (event == "incident.assigned" and not act.get("after")) or act.get("kind") in ("reopened", "woken")
 
 
 def named(names: Any) -> str:

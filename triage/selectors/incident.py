@@ -268,6 +268,7 @@ def activity_words(row: Activity) -> str:
         "merged": f"put it into group {after}",
         "split": f"took it out of group {before}",
         "commented": "commented",
+        "ticketed": f"asked for a ticket by {data.get('subject')}",
         "checked": f"gave the output of a check of {data.get('subject')}: {after}",
         "tried": tried_words(row.kind, data),
         "untried": tried_words(row.kind, data),

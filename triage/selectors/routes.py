@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Max, Q, QuerySet
 
 from ingest.models import Cluster
 from ingest.roles import can
-from triage.models import Delivery, Incident, Route
+from triage.destinations import ALL
+from triage.models import Delivery, Incident, Reference, Route
 from triage.selectors.access import visible_cluster_ids
 
 EVENTS = {
@@ -70,3 +72,24 @@ def is_told_of(route: Route, incident: Incident) -> bool:
         Delivery.objects.filter(route=route, incident=incident).exists()
         or route.references.filter(incident=incident).exists()
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Tickets:
+    """What an incident has elsewhere: tickets, requests that wait or failed, and routes that can make one."""
+
+    made: list[Reference]
+    pending: list[Delivery]
+    routes: list[Route]
+
+
+def tickets_of(incident: Incident) -> Tickets:
+    """Three queries."""
+    by_hand = [kind.id for kind in ALL.values() if kind.is_by_hand]
+    made = list(incident.references.filter(route__kind__in=by_hand).select_related("route"))
+    asked = Delivery.objects.filter(incident=incident, event="incident.ticket", route__kind__in=by_hand)
+    pending = list(asked.exclude(state=Delivery.State.DELIVERED).select_related("route"))
+    taken = {row.route_id for row in made} | {row.route_id for row in pending}
+    rows = Route.objects.filter(is_active=True, kind__in=by_hand).select_related("owner", "team")
+    routes = [row for row in rows if row.pk not in taken and may_receive(row, incident.cluster_id)]
+    return Tickets(made, pending, routes)

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from ingest import broker
@@ -23,7 +24,7 @@ from triage import search
 from triage.destinations import ALL, Address, Destination, Field
 from triage.destinations.email import recipients
 from triage.destinations.webhook import FORMATS
-from triage.models import Activity, Delivery, Incident, Route
+from triage.models import Activity, Delivery, Incident, Reference, Route
 from triage.search.kinds import JOB_LOOKUPS
 from triage.selectors.routes import EVENTS, is_told_of, may_receive
 from triage.services import outbound
@@ -126,6 +127,20 @@ def redeliver(*, delivery: Delivery) -> Delivery:
     return delivery
 
 
+@transaction.atomic
+def ticket_request(*, route: Route, incident: Incident, by: Any, data: dict[str, Any]) -> Delivery:
+    """Ask for a ticket about the incident there. Raises :class:`Refused` if it has one, or the route may not know."""
+    if not ALL[route.kind].is_by_hand or not route.is_active or not may_receive(route, incident.cluster_id):
+        raise Refused("This route makes no tickets for this incident: choose another.", code="invalid")
+    if is_told_of(route, incident):
+        raise Refused("A ticket there was made or requested before.", code="invalid")
+    Activity.objects.create(
+        incident=incident, job=incident.job, kind="ticketed", actor=by, data={"subject": route.name}
+    )
+    (delivery,) = _keep([route], "incident.ticket", str(incident.pk), incident.cluster_id, incident, data)
+    return delivery
+
+
 def announce(
     *, event: str, subject: str, job: Job, data: dict[str, Any], incident: Incident | None = None
 ) -> list[Delivery]:
@@ -154,12 +169,25 @@ def _wants(route: Route, event: str, incident: Incident | None, job: Job) -> boo
     if kind.is_program:  # a program gets every event that it chose
         return event in route.events and _matches(route, incident)
     is_known = is_told_of(route, incident)
+    if kind.is_by_hand and not is_known and event == "incident.opened" and _joins_ticket(route, incident):
+        return True
     if event == "incident.opened" and is_known:
         return False
     if is_known:
         return kind.is_following or event in route.events or event == "incident.withdrawn"
     begins = event in route.events or (event == "incident.updated" and "incident.opened" in route.events)
     return begins and event != "incident.withdrawn" and _matches(route, incident)
+
+
+def _joins_ticket(route: Route, incident: Incident) -> bool:
+    """Whether an earlier incident of the same fingerprint has a ticket there: then that is this incident's, too."""
+    same = Q(incident__fingerprint=incident.fingerprint, incident__cluster=incident.cluster_id)
+    known = route.references.filter(same).order_by("-pk").first() if incident.fingerprint else None
+    if known is None:
+        return False
+    fields = {name: getattr(known, name) for name in ("data", "url", "title", "state")}
+    Reference.objects.get_or_create(route=route, incident=incident, defaults=fields)
+    return True
 
 
 def _matches(route: Route, incident: Incident) -> bool:

@@ -1,0 +1,193 @@
+"""Tickets of GitHub, GitLab and Jira: made from an incident by a person, commented on by what happens later.
+
+Nobody's ticket is closed from here: its state is read and shown, and a comment says that the incident is resolved.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from triage.destinations.base import (
+    JSON,
+    Address,
+    Destination,
+    Field,
+    Reading,
+    Request,
+    as_json,
+    cut,
+    loaded,
+    markdown_escaped,
+)
+from triage.domain.route_message import Message
+
+_TITLE = 250
+
+
+def _body(message: Message) -> str:
+    """The first text of a ticket, in Markdown."""
+    lines = [f"**{markdown_escaped(label)}:** {markdown_escaped(cut(said, 2000))}" for label, said in message.facts]
+    return "\n\n".join([markdown_escaped(message.title), *lines, f"[Incident #{message.number}]({message.url})"])
+
+
+def _comment(message: Message) -> str:
+    again = "It happened again" if message.event == "incident.opened" else message.news or "New diagnosis"
+    state = next((said for label, said in message.facts if label == "State"), "")
+    link = f"[Incident #{message.number}]({message.url})"
+    return f"{markdown_escaped(again)}: {markdown_escaped(message.title)} ({markdown_escaped(state)}). {link}"
+
+
+def _bearer(to: Address) -> dict[str, str]:
+    return {"Authorization": f"Bearer {to.secrets[0] if to.secrets else ''}"}
+
+
+def _github(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
+    headers = {**JSON, **_bearer(to), "Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+    issues = f"{to.url.rstrip('/')}/repos/{quote(to.options.get('project', ''))}/issues"
+    if message.number is None:  # a test asks whether the token may read the project
+        return [Request(issues + "?per_page=1", b"", headers, "GET")]
+    if not reference:
+        made: dict[str, Any] = {"title": cut(message.title, _TITLE), "body": _body(message)}
+        if labels := _labels(to):
+            made["labels"] = labels
+        return [Request(issues, as_json(made), headers)]
+    one = f"{issues}/{reference['number']}"
+    return [
+        Request(one, b"", headers, "GET"),
+        Request(f"{one}/comments", as_json({"body": _comment(message)}), headers),
+    ]
+
+
+def _read_github(answers: Sequence[str]) -> Reading:
+    said = loaded(answers[0])
+    if "number" not in said:
+        return Reading()
+    url = str(said.get("html_url") or "")
+    title = "/".join(url.split("/")[3:5]) + f"#{said['number']}"
+    return Reading(reference={"number": said["number"]}, url=url, title=title, state=str(said.get("state") or ""))
+
+
+def _gitlab(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
+    headers = {**JSON, "PRIVATE-TOKEN": to.secrets[0] if to.secrets else ""}
+    issues = f"{to.url.rstrip('/')}/api/v4/projects/{quote(to.options.get('project', ''), safe='')}/issues"
+    if message.number is None:
+        return [Request(issues + "?per_page=1", b"", headers, "GET")]
+    if not reference:
+        made = {"title": cut(message.title, _TITLE), "description": _body(message), "labels": ",".join(_labels(to))}
+        return [Request(issues, as_json(made), headers)]
+    one = f"{issues}/{reference['iid']}"
+    return [Request(one, b"", headers, "GET"), Request(f"{one}/notes", as_json({"body": _comment(message)}), headers)]
+
+
+def _read_gitlab(answers: Sequence[str]) -> Reading:
+    said = loaded(answers[0])
+    if "iid" not in said:
+        return Reading()
+    title = str((said.get("references") or {}).get("full") or f"#{said['iid']}")
+    url, state = str(said.get("web_url") or ""), str(said.get("state") or "")
+    return Reading(reference={"iid": said["iid"]}, url=url, title=title, state=state)
+
+
+def _jira(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
+    login = f"{to.options.get('user', '')}:{to.secrets[0] if to.secrets else ''}"
+    basic = base64.b64encode(login.encode()).decode()
+    headers = {**JSON, "Accept": "application/json", "Authorization": f"Basic {basic}"}
+    base, key = f"{to.url.rstrip('/')}/rest/api/3", to.options.get("project", "")
+    if message.number is None:
+        return [Request(f"{base}/project/{quote(key)}", b"", headers, "GET")]
+    if not reference:
+        lines = [f"{label}: {cut(said, 2000)}" for label, said in message.facts]
+        fields = {
+            "project": {"key": key},
+            "issuetype": {"name": to.options.get("type") or "Task"},
+            "summary": cut(" ".join(message.title.split()), _TITLE),
+            "description": _document([message.title, *lines], message),
+        }
+        return [Request(f"{base}/issue", as_json({"fields": fields}), headers)]
+    one = f"{base}/issue/{reference['key']}"
+    text = f"{message.news or 'New diagnosis'}: {message.title}"
+    body = as_json({"body": _document([text], message)})
+    return [Request(f"{one}?fields=status", b"", headers, "GET"), Request(f"{one}/comment", body, headers)]
+
+
+def _document(lines: Sequence[str], message: Message) -> dict[str, Any]:
+    """Jira's document format: plain paragraphs, and the link."""
+    link = {"type": "text", "text": f"Incident #{message.number}"}
+    link["marks"] = [{"type": "link", "attrs": {"href": message.url}}]  # type: ignore[assignment]
+    paragraphs = [[{"type": "text", "text": line}] for line in lines if line]
+    content = [{"type": "paragraph", "content": one} for one in [*paragraphs, [link]]]
+    return {"type": "doc", "version": 1, "content": content}
+
+
+def _read_jira(answers: Sequence[str]) -> Reading:
+    said = loaded(answers[0])
+    key = said.get("key")
+    if not key or "self" not in said or "projectTypeKey" in said:
+        return Reading()
+    site = str(said["self"]).partition("/rest/")[0]
+    status = ((said.get("fields") or {}).get("status") or {}).get("name") or "created"
+    return Reading(reference={"key": key}, url=f"{site}/browse/{key}", title=str(key), state=str(status))
+
+
+def _labels(to: Address) -> list[str]:
+    return [one.strip() for one in to.options.get("labels", "").split(",") if one.strip()]
+
+
+def _kind(name: str, title: str, step: str, fields: tuple[Field, ...], render: Any, read: Any) -> Destination:
+    token = Field("secret", "Token", "Never shown again", is_secret=True)
+    return Destination(
+        id=name,
+        title=title,
+        group="Tickets",
+        steps=(step, "Managers and engineers then make tickets from the page of an incident."),
+        fields=(*fields, token),
+        render=render,
+        read=read,
+        events=(),
+        is_following=True,
+        is_by_hand=True,
+    )
+
+
+_LABELS = Field("labels", "Labels", "Separated by commas", "training", is_required=False)
+GITHUB = _kind(
+    "github",
+    "GitHub issues",
+    "In GitHub create a fine-grained token for the repository with “Issues: read and write”.",
+    (
+        Field("project", "Repository", "", "owner/name"),
+        _LABELS,
+        Field("url", "API", "Of GitHub Enterprise: https://host/api/v3", default="https://api.github.com"),
+    ),
+    _github,
+    _read_github,
+)
+GITLAB = _kind(
+    "gitlab",
+    "GitLab issues",
+    "In GitLab open the project's Settings, Access tokens, and add one of role Reporter with the scope api.",
+    (
+        Field("project", "Project", "Its path or number", "group/name"),
+        _LABELS,
+        Field("url", "Address", "", default="https://gitlab.com"),
+    ),
+    _gitlab,
+    _read_gitlab,
+)
+JIRA = _kind(
+    "jira",
+    "Jira issues",
+    "Open id.atlassian.com, Security, API tokens, and create one for an account that may create issues.",
+    (
+        Field("url", "Address", "", "https://yours.atlassian.net"),
+        Field("user", "Account", "The e-mail address of the token's account", "bot@example.org"),
+        Field("project", "Project key", "", "OPS"),
+        Field("type", "Type of issue", default="Task", is_required=False),
+    ),
+    _jira,
+    _read_jira,
+)
