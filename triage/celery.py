@@ -1,11 +1,20 @@
 """The Celery application with the queues ``parse``, ``diagnose`` and ``notify``. Messages contain only ids."""
 
 import os
+from typing import Any
 
 from celery import Celery
+from celery.signals import setup_logging
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "triage.settings")
 
 app = Celery("faultline")
+
+
+@setup_logging.connect
+def keep_logging(**_: Any) -> None:
+    """Celery configures no logging if this signal has a receiver: the site's configuration holds in workers as well."""
+
+
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()

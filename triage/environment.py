@@ -32,6 +32,14 @@ def env_bool(name: str, default: bool) -> bool:
     raise ImproperlyConfigured(f"{name} is {raw!r}: use 1 or 0")
 
 
+def env_choice(name: str, known: tuple[str, ...]) -> str:
+    """One of these words; the first is the default."""
+    raw = env_str(name, known[0])
+    if raw not in known:
+        raise ImproperlyConfigured(f"{name} is {raw!r}: use {' or '.join(known)}")
+    return raw
+
+
 def env_int(name: str, default: int, *, minimum: int = 0) -> int:
     raw = env_str(name, str(default))
     try:

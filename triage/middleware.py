@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from diagnosis.plain import visible, visible_json
+from ingest.tracing import current, of_request, tracing
 from triage.views.site import healthz, metrics, unusable
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,21 @@ class Probes:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         return self._VIEWS.get(request.path_info, self.get_response)(request)
+
+
+class Traced:
+    """Gives each request a trace id, from its `traceparent` header if a proxy sent one, and answers it as
+    `X-Request-Id`.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        with tracing(of_request(request.headers.get("traceparent", ""))):
+            response = self.get_response(request)
+            response["X-Request-Id"] = current()
+        return response
 
 
 class UsableText:

@@ -10,7 +10,16 @@ from django.utils.csp import CSP
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from triage.environment import env_bool, env_int, env_list, env_pairs, env_secret, env_str, reading_memory_bytes
+from triage.environment import (
+    env_bool,
+    env_choice,
+    env_int,
+    env_list,
+    env_pairs,
+    env_secret,
+    env_str,
+    reading_memory_bytes,
+)
 from triage.places import RESOURCES, data_dir
 
 BASE_DIR = RESOURCES
@@ -42,6 +51,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "triage.middleware.Probes",
+    "triage.middleware.Traced",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "triage.middleware.NotStored",
@@ -350,7 +360,12 @@ MAILERS = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "formatters": {"plain": {"()": "ingest.tracing.Plain"}, "json": {"()": "ingest.tracing.Json"}},
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": env_choice("FAULTLINE_LOG_FORMAT", ("plain", "json")),
+        }
+    },
     "root": {"handlers": ["stderr"], "level": env_str("FAULTLINE_LOG_LEVEL", "INFO")},
 }

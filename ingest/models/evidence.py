@@ -7,6 +7,7 @@ import uuid
 from django.conf import settings
 from django.db import models
 
+from ingest import tracing
 from ingest.models.job import Attempt, Job
 
 
@@ -106,6 +107,8 @@ class Run(models.Model):
     tries = models.PositiveIntegerField(default=0)
     #: host, process and its start time: they tell a dead worker from a slow one
     worker = models.CharField(max_length=200, blank=True)
+    #: of the request or run that made it (:mod:`ingest.tracing`)
+    trace = models.CharField(max_length=32, blank=True, default=tracing.current, db_default="")
     #: when its message was last sent to the broker; empty if the broker could not be reached
     sent_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

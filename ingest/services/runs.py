@@ -18,7 +18,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from diagnosis import faults
-from ingest import processes, slots
+from ingest import processes, slots, tracing
 from ingest.isolation import Lost
 from ingest.models import Artifact, Run, RunLog
 from ingest.refusals import DATABASE_ERRORS, Refused
@@ -51,7 +51,9 @@ def run_do(run_id: int, act: Callable[[Work], None], slot: slots.Slot | None = N
     work = Work(run, slot) if run is not None else None
     try:
         if work is not None:
-            _work_do(work, act)
+            with tracing.tracing(work.run.trace):
+                _work_do(work, act)
+                log.info("run %s (%s of job %s) ended this turn", work.run.pk, work.run.kind, work.run.job_id)
     finally:
         held = work.slot if work is not None else slot
         if held is not None:

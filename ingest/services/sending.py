@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from django.db import transaction
 from django.utils import timezone
 
@@ -9,9 +11,12 @@ from ingest import broker
 from ingest.models import Job, Run
 from ingest.signals import artifact_ready
 
+log = logging.getLogger(__name__)
+
 
 def run_enqueue(run: Run) -> None:
     """Send the run's message after the commit. Without a broker only time is lost."""
+    log.info("run %s (%s of job %s) is queued", run.pk, run.kind, run.job_id)
     transaction.on_commit(lambda: run_send(run))
 
 
