@@ -75,6 +75,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/<slug:slug>/timeline/<int:attempt>/trace.json.gz", jobs.job_trace, name="job-trace"),
     path("jobs/<slug:slug>/curves/<slug:other>/", jobs.job_curves, name="job-curves"),
     path("jobs/<slug:slug>/live/<int:attempt>/", live_log.live_log, name="job-live"),
+    path("jobs/<slug:slug>/live/<int:attempt>/state/", running.running_state, name="job-running"),
     path("jobs/<slug:slug>/live/<int:attempt>/lines/", live_log.live_lines, name="job-live-lines"),
     path("jobs/<slug:slug>/search/<int:attempt>/", all_logs.search, name="job-search"),
     path("jobs/<slug:slug>/search/<int:attempt>/step/", all_logs.step, name="job-search-step"),

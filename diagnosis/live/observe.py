@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import polars as pl
 
+from diagnosis.live.meanings import LINE_BYTES, Meaning, meanings
 from diagnosis.live.news import nothing
 from diagnosis.logs import progress, signatures, stages, words
-from diagnosis.model import Level, Parsed, Role
+from diagnosis.model import Level, Parsed
 
 #: Maximum number of lines with a counter that are read: the last ones of a range.
-MOST_LINES: Final = 400
+MOST_LINES: Final = 256
 #: Maximum number of errors, statements about disks and nodes that are reported for a range.
 MOST_ERRORS: Final = 5
 MOST_DISKS: Final = 20
 MOST_WRITERS: Final = 4_096
 #: Number of characters of an error line that are kept.
 MOST_TEXT: Final = 300
-_LINE_BYTES: Final = 2_000
 
 
 def observe(parsed: Parsed, read: Callable[[int, int], bytes]) -> dict[str, Any]:
@@ -46,8 +46,9 @@ def observe(parsed: Parsed, read: Callable[[int, int], bytes]) -> dict[str, Any]
         return nothing()
     uniques = pl.read_parquet(parsed.uniques)
     columns = pl.read_parquet(parsed.columns, columns=["line", "offset", "length", "masked", "time", "level", "source"])
-    marks = columns.join(stages.mark(uniques), on="masked").sort("line").select("line", "stage", "is_end", "time")
-    counters, losses, counted_at = _counters(uniques, columns, marks, read)
+    known = meanings(uniques)
+    marks = _marks(known, columns)
+    counters, losses, counted_at = _counters(known, columns, marks, read)
     stage, stage_at = _stage(marks, counted_at)
     return {
         "lines": columns.height,
@@ -56,9 +57,9 @@ def observe(parsed: Parsed, read: Callable[[int, int], bytes]) -> dict[str, Any]
         "stage": stage,
         "stage_at": stage_at,
         "announced": _announced(marks.filter(pl.col("line") > counted_at)),
-        "errors": _errors(uniques, columns),
-        "tallies": _tallies(uniques),
-        "disks": _disks(uniques, columns, read),
+        "errors": _errors(known, uniques, columns),
+        "tallies": _tallies(known, uniques),
+        "disks": _disks(known, columns, read),
         "writers": _writers(parsed, columns),
     }
 
@@ -66,17 +67,32 @@ def observe(parsed: Parsed, read: Callable[[int, int], bytes]) -> dict[str, Any]
 def _texts(rows: pl.DataFrame, read: Callable[[int, int], bytes]) -> Iterator[str]:
     """The lines of rows; of an overwritten progress bar what is visible."""
     for offset, length in rows.select("offset", "length").iter_rows():
-        yield read(offset, min(length, _LINE_BYTES)).decode("utf-8", "replace").rstrip("\r\n").rsplit("\r", 1)[-1]
+        yield read(offset, min(length, LINE_BYTES)).decode("utf-8", "replace").rstrip("\r\n").rsplit("\r", 1)[-1]
+
+
+def _rows(known: Mapping[int, Meaning], of: str, columns: pl.DataFrame) -> pl.DataFrame:
+    """The lines whose message has such a meaning."""
+    wanted = [masked for masked, meaning in known.items() if getattr(meaning, of)]
+    if not wanted:
+        return columns.clear()
+    return columns.filter(pl.col("masked").is_in(pl.Series(wanted, dtype=pl.UInt64).implode()))
+
+
+def _marks(known: Mapping[int, Meaning], columns: pl.DataFrame) -> pl.DataFrame:
+    """The lines that begin or end a stage."""
+    rows = _rows(known, "stage", columns)
+    said = [known[masked] for masked in rows["masked"].to_list()]
+    return rows.select("line", "time").with_columns(
+        stage=pl.Series([meaning.stage for meaning in said], dtype=pl.String),
+        is_end=pl.Series([meaning.is_end for meaning in said], dtype=pl.Boolean),
+    )
 
 
 def _counters(
-    uniques: pl.DataFrame, columns: pl.DataFrame, marks: pl.DataFrame, read: Callable[[int, int], bytes]
+    known: Mapping[int, Meaning], columns: pl.DataFrame, marks: pl.DataFrame, read: Callable[[int, int], bytes]
 ) -> tuple[dict[str, list[list[Any]]], list[list[Any]], int]:
     """The counters of each message, the losses beside them, and the last line with a counter."""
-    wanted = [m for m, example in uniques.select("masked", "example").iter_rows() if progress.names_counter(example)]
-    if not wanted:
-        return {}, [], 0
-    rows = columns.filter(pl.col("masked").is_in(pl.Series(wanted, dtype=pl.UInt64).implode())).tail(MOST_LINES)
+    rows = _rows(known, "is_counter", columns).tail(MOST_LINES)
     announced = _begins(marks).select("line", "stage").rows()
     found: dict[str, list[list[Any]]] = {}
     losses: list[list[Any]] = []
@@ -118,45 +134,44 @@ def _stage(marks: pl.DataFrame, counted_at: int) -> tuple[str | None, int | None
     """
     if marks.is_empty():
         return None, None
-    line, stage, is_end, at = marks.row(-1)
+    line, at, stage, is_end = marks.row(-1)
     if counted_at > line and not is_end:
         return "training", at
     return (stages.after_end(stage, trained=True) if is_end else str(stage)), at
 
 
-def _errors(uniques: pl.DataFrame, columns: pl.DataFrame) -> list[dict[str, Any]]:
-    rules = signatures.load()
-    hits = rules.match(uniques).filter((pl.col("role") == Role.ROOT.value) & (pl.col("strength") == "decisive"))
-    if hits.is_empty():
+def _errors(known: Mapping[int, Meaning], uniques: pl.DataFrame, columns: pl.DataFrame) -> list[dict[str, Any]]:
+    """The first line of each decisive rule."""
+    rows = _rows(known, "signature", columns).filter(pl.col("level") != Level.DEBUG.value)
+    if rows.is_empty():
         return []
-    first = columns.join(hits, on="masked").filter(pl.col("level") != Level.DEBUG.value).sort("line")
-    first = first.unique("signature", keep="first", maintain_order=True).head(MOST_ERRORS)
-    texts = dict(uniques.select("masked", "example").iter_rows())
+    rules, texts = signatures.load(), dict(uniques.select("masked", "example").iter_rows())
+    first: dict[str, tuple[int, int | None]] = {}
+    for masked, at in rows.select("masked", "time").iter_rows():
+        first.setdefault(known[masked].signature, (masked, at))
     out = []
-    for masked, signature, category, at in first.select("masked", "signature", "category", "time").iter_rows():
+    for signature, (masked, at) in list(first.items())[:MOST_ERRORS]:
         rule = rules.rule(signature)
         title = rule.title if rule is not None else signature
-        text = str(texts[masked])[:MOST_TEXT]
+        text, category = str(texts[masked])[:MOST_TEXT], known[masked].category
         out.append({"signature": signature, "category": category, "title": title, "text": text, "at": at})
     return out
 
 
-def _tallies(uniques: pl.DataFrame) -> dict[str, int]:
-    spoken = uniques.filter(pl.col("level") != Level.DEBUG.value)
-    again = spoken.filter(pl.col("example").str.contains(words.pattern("watched", "retry")))
-    errors = spoken.filter(pl.col("level") >= Level.ERROR.value)
-    return {"errors": int(errors["count"].sum()), "retries": int(again["count"].sum())}
+def _tallies(known: Mapping[int, Meaning], uniques: pl.DataFrame) -> dict[str, int]:
+    """Counts of lines that are errors, and of lines about retries."""
+    told = {"errors": 0, "retries": 0}
+    for masked, level, count in uniques.select("masked", "level", "count").iter_rows():
+        told["errors"] += count if level >= Level.ERROR.value else 0
+        told["retries"] += count if known[masked].is_retry and level != Level.DEBUG.value else 0
+    return told
 
 
-def _disks(uniques: pl.DataFrame, columns: pl.DataFrame, read: Callable[[int, int], bytes]) -> list[list[Any]]:
-    percents = uniques.filter(pl.col("example").str.contains("%", literal=True)).select("masked", "example").rows()
+def _disks(known: Mapping[int, Meaning], columns: pl.DataFrame, read: Callable[[int, int], bytes]) -> list[list[Any]]:
+    """What lines say of the use of file systems."""
     states_use = words.regex("watched", "disk")
-    wanted = [masked for masked, example in percents if states_use.search(example[:_LINE_BYTES])]
-    if not wanted:
-        return []
-    rows = columns.filter(pl.col("masked").is_in(pl.Series(wanted, dtype=pl.UInt64).implode())).tail(MOST_DISKS)
     out = []
-    for text in _texts(rows, read):
+    for text in _texts(_rows(known, "is_disk", columns).tail(MOST_DISKS), read):
         if (found := states_use.search(text)) and float(found.group(2)) <= 100:
             path = found.group(1) or next(iter(re.findall(r"(?<!\S)/[\w./-]*", text)), "")
             out.append([path[:200], float(found.group(2))])

@@ -94,6 +94,22 @@ def test_the_log_of_a_running_job_follows_and_holds_still_for_who_reads(
     expect(lines.last).to_contain_text("ERROR shown")
 
 
+def test_the_page_of_a_running_job_follows_it_and_nothing_moves(engineer: Page, push: Callable[..., None]) -> None:
+    page = engineer
+    push("node-1", *(f"{stamp(n)} INFO iteration {n}/900 loss 2.5" for n in range(30)))
+    page.goto("/running/")
+    expect(page.get_by_test_id("running").locator("tr", has_text="live-run")).to_contain_text("29")
+    page.get_by_role("link", name="live-run", exact=True).click()
+    state = page.get_by_test_id("running-state")
+    expect(state).to_contain_text("29")
+    expect(state).to_contain_text("No alarm.")
+    place = page.get_by_role("link", name="Live log").last.bounding_box()
+    push("node-1", f"{stamp(31)} INFO iteration 31/900 loss 2.5", f"{stamp(31)} ERROR CUDA error: out of memory")
+    expect(state).to_contain_text("31")
+    expect(state).not_to_contain_text("No alarm.")
+    assert page.get_by_role("link", name="Live log").last.bounding_box() == place
+
+
 @pytest.mark.parametrize("coding", ["none", "gzip"])
 @pytest.mark.parametrize("kind", ["http", "proto"])
 def test_opentelemetrys_javascript_exporters_send_bodies_without_a_length(

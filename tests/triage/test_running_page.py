@@ -93,3 +93,45 @@ def test_a_sparkline_shows_the_last_steps_from_zero_up() -> None:
     assert sparkline([1.0]) == ""
     assert sparkline([1.0, 2.0]) == "0.0,12.0 120.0,1.0"
     assert len(sparkline([1.0] * 500).split()) == 48
+
+
+def test_the_page_of_a_running_job_shows_its_progress_alarms_and_silent_files(client: Any) -> None:
+    client.force_login(make_user("ada", "engineer"))
+    attempt = followed("stuck", alarm="hang")
+    hang = {"kind": "hang", "text": "No progress for 90 s.", "since": 1_790_000_000.0, "until": None}
+    slow = {"kind": "slow", "text": "Steps take 4 s.", "since": 1_780_000_000.0, "until": 1_780_000_300.0}
+    attempt.watch.state["alarms"] = [hang, slow]
+    attempt.watch.save()
+    for n in range(8):
+        Upload.objects.create(job=attempt.job, attempt=attempt, path=f"rank{n}.log", size_bytes=None, offset_bytes=7)
+    Upload.objects.filter(path="rank6.log").update(updated_at=timezone.now() - timedelta(hours=2))
+    page = client.get(f"/jobs/{attempt.job.slug}/").content.decode()
+    state = page[page.index('id="running-state"') : page.index("</section>", page.index('id="running-state"'))]
+    assert "No progress for 90 s." in state
+    assert 'title="Steps take 4 s."' in state
+    assert "1,200" in state
+    assert state.count("<tr>") == 6, "the five that are silent for longest"
+    assert state.index("rank6.log") < state.index("train.log")
+    assert "of\n      9 growing files" in state
+    again = client.get(f"/jobs/{attempt.job.slug}/live/0/state/").content.decode()
+    assert again.strip().startswith("<section") and "No progress for 90 s." in again
+
+
+def test_the_state_of_a_running_job_keeps_its_budget_and_its_access(client: Any) -> None:
+    client.force_login(make_user("ada", "engineer"))
+    attempt = followed("calm")
+    with CaptureQueriesContext(connection) as queries:
+        page = client.get(f"/jobs/{attempt.job.slug}/live/0/state/").content.decode()
+    assert len(queries) <= 8
+    assert "No alarm." in page
+    assert client.get(f"/jobs/{attempt.job.slug}/live/7/state/").status_code == 404
+    other = followed("secret", cluster=(cluster := make_cluster("h100")))
+    make_team("others", clusters=[cluster])
+    assert client.get(f"/jobs/{other.job.slug}/live/0/state/").status_code == 404
+
+
+def test_a_job_that_does_not_grow_has_no_such_state(client: Any) -> None:
+    client.force_login(make_user("ada", "engineer"))
+    attempt = followed("ended")
+    Upload.objects.update(size_bytes=10, state=Upload.State.SETTLED)
+    assert "running-state" not in client.get(f"/jobs/{attempt.job.slug}/").content.decode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from django.db.models import Count, Max, Q
@@ -13,6 +13,9 @@ from triage.selectors.access import visible_cluster_ids
 
 #: Attempts on one page.
 SHOWN = 200
+#: Files and former alarms in the state of one attempt.
+SILENT_SHOWN = 5
+FORMER_SHOWN = 3
 #: Steps in a sparkline, and its size.
 _POINTS, _WIDTH, _HEIGHT = 48, 120.0, 24.0
 
@@ -31,6 +34,50 @@ class Running(NamedTuple):
     @property
     def alarm(self) -> str:
         return self.watch.alarm if self.watch is not None else ""
+
+
+class Source(NamedTuple):
+    """A growing file, with the moment of its last bytes."""
+
+    path: str
+    size_bytes: int
+    heard_at: datetime
+
+
+class Followed(NamedTuple):
+    """The state of one attempt while it runs. ``alarms`` and ``former``: rows of ``kind``, ``text``, ``since``,
+    ``until``; ``silent``: the files that have been silent for longest.
+    """
+
+    attempt: Attempt
+    watch: Watch | None
+    beat: str
+    alarms: list[dict[str, Any]]
+    former: list[dict[str, Any]]
+    files: int
+    silent: list[Source]
+
+
+def followed(attempt: Attempt) -> Followed:
+    """What is known of a running attempt. Three queries for any number of files."""
+    growing = Upload.objects.filter(attempt=attempt, state=Upload.State.RECEIVING, size_bytes=None)
+    watch = Watch.objects.filter(attempt=attempt).first()
+    state = watch.state if watch is not None else {}
+    rows = [{**row, "since": _moment(row["since"]), "until": _moment(row["until"])} for row in state.get("alarms", ())]
+    oldest = growing.order_by("updated_at", "path").values_list("path", "offset_bytes", "updated_at")[:SILENT_SHOWN]
+    return Followed(
+        attempt,
+        watch,
+        sparkline(state.get("steps") or []),
+        [row for row in rows if row["until"] is None],
+        [row for row in rows if row["until"] is not None][:FORMER_SHOWN],
+        growing.count(),
+        [Source(*row) for row in oldest],
+    )
+
+
+def _moment(seconds: Any) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def running_jobs(user: Any) -> list[Running]:

@@ -22,6 +22,7 @@ from triage.charts.iterations import iteration_curves
 from triage.selectors.deletion import deleted_job_words, deletion_refusal, losses_of
 from triage.selectors.demonstration import notice_of_job, notice_of_rows
 from triage.selectors.jobs import DISPUTED, job_for, job_page, job_view
+from triage.selectors.running import followed
 from triage.services.demonstration import demonstration_remove
 from triage.services.samples import FIRST, sample_load
 from triage.timeline_figure import MAX_ROWS, timeline_figure
@@ -74,6 +75,8 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         "kept": urlencode({name: request.GET[name] for name in ("attempt", "t0", "t1") if request.GET.get(name)}),
         "tabs": [(name, name.capitalize(), "job" if name == "events" else f"job-{name}") for name in CONTEXTS],
     }
+    if found.is_growing:
+        context["followed"] = SimpleLazyObject(lambda: followed(view.attempt) if view.attempt else None)
     context |= CONTEXTS[tab](request, found, view) | demonstration(request, notice_of_job(found))
     return render(request, "triage/job.html", context)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from triage.selectors.running import SHOWN, running_jobs
+from ingest.models import Attempt
+from triage.selectors.running import SHOWN, followed, running_jobs
+from triage.views.jobs import job_or_404
 
 
 @require_GET
@@ -16,3 +18,13 @@ def running(request: HttpRequest) -> HttpResponse:
     alarmed = sum(1 for row in rows if row.alarm)
     context = {"nav": "running", "rows": rows, "alarmed": alarmed, "shown": SHOWN}
     return render(request, "triage/running.html", context)
+
+
+@require_GET
+def running_state(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
+    """The state of one running attempt, which its job's page asks for again and again."""
+    job = job_or_404(request, slug)
+    found = Attempt.objects.filter(job=job, number=attempt).first()
+    if found is None:
+        raise Http404(f"The job {slug} has no attempt {attempt}.")
+    return render(request, "triage/_running_state.html", {"job": job, "followed": followed(found)})

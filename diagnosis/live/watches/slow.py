@@ -24,6 +24,9 @@ KNOWN_STEPS: Final = 16
 #: The slowdown from which a step adds to the sum; the greatest addition of one step; the sum that is an alarm.
 SLOWER: Final = 1.3
 MOST: Final = 3.9
+#: The same of steps from so many seconds on: two of them are a long time, and there are few of them.
+MOST_LONG: Final = 4.2
+LONG_S: Final = 10.0
 ENOUGH: Final = 8.0
 #: The spread is never taken for less: stamps in whole milliseconds, few steps.
 LEAST_SPREAD: Final = 0.04
@@ -52,7 +55,7 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
 
 def _add(own: dict[str, Any], step: float, now: float) -> None:
     """Add one step. ``began``: the steps since the sum left zero; ``top``: its maximum; ``noise``: what passed."""
-    total = max(0.0, own.get("sum", 0.0) + min(_surprise(own, step), MOST))
+    total = max(0.0, own.get("sum", 0.0) + _share(own, step))
     if not own.get("sum"):
         own.update(since=now, began=[], count=0, lasted=0.0, top=0.0)
     own["sum"] = min(total, 3 * ENOUGH)
@@ -77,7 +80,7 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
         if not own.get("sum") or state["stage"] != "training" or hang.is_pause_likely(state):
             return None
         unfinished = (now - state["advanced_at"] - TRANSPORT_S) / state["interval"]
-        total = own["sum"] + min(_surprise(own, unfinished), MOST)
+        total = own["sum"] + _share(own, unfinished)
         if total < max(ENOUGH, own.get("noise", 0.0)) or own["lasted"] + unfinished < LASTING_S:
             return None
         began.append(unfinished)
@@ -86,10 +89,11 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
     return Alarm(id, text, own["since"], category)
 
 
-def _surprise(own: Mapping[str, Any], step: float) -> float:
-    """How far a step is beyond a slowdown that matters, in spreads of the usual steps."""
+def _share(own: Mapping[str, Any], step: float) -> float:
+    """What a step adds: how far it is beyond a slowdown that matters, in spreads of the usual steps."""
     middle, spread = own["of"]
-    return float((math.log(max(step, 1e-6) / middle) - math.log(SLOWER)) / spread)
+    beyond = (math.log(max(step, 1e-6) / middle) - math.log(SLOWER)) / spread
+    return float(min(beyond, MOST_LONG if middle >= LONG_S else MOST))
 
 
 def _of(steps: list[float]) -> list[float]:

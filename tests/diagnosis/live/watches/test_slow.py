@@ -43,3 +43,9 @@ def test_bursts_that_passed_by_themselves_are_the_noise_of_this_job(job: Any) ->
     job.trains(60).trains(3, step_s=5.0).trains(40)
     assert job.trains(3, step_s=5.0).kinds == []
     assert job.trains(9, step_s=5.0).kinds == ["slow"]
+
+
+def test_two_slow_steps_are_enough_where_a_step_takes_long(job: Any) -> None:
+    job.step_s = 30.0
+    assert job.trains(60).trains(1, step_s=60.0).kinds == []
+    assert job.trains(1, step_s=60.0).kinds == ["slow"]
