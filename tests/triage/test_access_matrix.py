@@ -124,6 +124,7 @@ RULES: dict[str, Rule] = {
     "GET /running/": Rule(ALL),
     "GET /jobs/<slug>/live/<attempt>/": Rule(TEAM),
     "GET /jobs/<slug>/live/<attempt>/lines/": Rule(TEAM),
+    "GET /jobs/<slug>/live/<attempt>/state/": Rule(TEAM),
     "GET /rules/<pk>/": Rule(ALL, "administer"),
     "GET /rules/new/": Rule(ALL, "administer"),
     "GET /sign-in/": Rule(OPEN),
