@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from typing import Any, BinaryIO, Final
 
@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from ingest.models import Artifact, Attempt, Upload
 from ingest.refusals import Refused
-from ingest.services.resuming import locked, part_of
+from ingest.services.resuming import locked, part_of, upload_close
 from ingest.wire.rows import DIGEST_BYTES, Row, digest_of, form_of, lines_of
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,9 @@ def _opened(
         live = Upload.objects.filter(attempt=attempt, state=Upload.State.RECEIVING, size_bytes=None).count()
         room = max(0, settings.COLLECTOR_SOURCES - live)
         _refuse_sources(missing[room:], batches, done)
-        made = [_new(attempt, name, batches[name], user) for name in missing[:room]]
+        before = Upload.objects.filter(attempt=attempt, source__in=missing[:room]).order_by("pk")
+        recent = dict(before.values_list("source", "recent_batches"))  # a batch of a complete file may come again
+        made = [_new(attempt, name, batches[name], user, recent.get(name, b"")) for name in missing[:room]]
         for upload in made:
             part_of(upload).touch()
         Upload.objects.bulk_create(made, ignore_conflicts=True)  # another request may have begun one
@@ -120,7 +122,7 @@ def _open_ones(attempt: Attempt, names: Mapping[str, Any]) -> dict[str, Upload]:
     return {upload.source: upload for upload in found.only("pk", "source", "line_form", "updated_at")}
 
 
-def _new(attempt: Attempt, name: str, rows: Sequence[Row], user: Any) -> Upload:
+def _new(attempt: Attempt, name: str, rows: Sequence[Row], user: Any, recent: bytes) -> Upload:
     """Its path is the name; lines after the end of an earlier file of that name get a path of their own."""
     path, count = name, 1
     while (
@@ -135,15 +137,17 @@ def _new(attempt: Attempt, name: str, rows: Sequence[Row], user: Any) -> Upload:
         path=path,
         source=name,
         line_form=form_of(rows),
+        recent_batches=recent,
         created_by=user,
     )
 
 
 def _append(opened: Mapping[str, Upload], batches: Mapping[str, Sequence[Row]], done: Appended) -> set[str]:
-    """Write and confirm the batches; returns the sources whose file was completed in between."""
+    """Write and confirm the batches; returns the sources whose file was completed in between, or is full."""
     now = timezone.now()
     now_ns = int(now.timestamp() * 1e6) * 1000
     left: set[str] = set()
+    full: list[Upload] = []
     wrote: list[tuple[Any, int, bytes]] = []
     written: list[BinaryIO] = []
     stored = repeated = 0
@@ -174,10 +178,13 @@ def _append(opened: Mapping[str, Upload], batches: Mapping[str, Sequence[Row]], 
                 repeated += len(rows)
                 continue
             data = lines_of(rows, upload.line_form, now_ns)
-            if offset + len(data) > settings.UPLOAD_MAX_BYTES:
-                done.refuse(
-                    f"{name} has reached {settings.UPLOAD_MAX_BYTES:,} bytes, the limit of one file.", len(rows)
-                )
+            if len(data) > settings.COLLECTOR_FILE_BYTES:
+                limit = settings.COLLECTOR_FILE_BYTES
+                done.refuse(f"{name} gets more than {limit:,} bytes at once, the limit of one file.", len(rows))
+                continue
+            if offset + len(data) > settings.COLLECTOR_FILE_BYTES:  # a job that never ends has many files
+                full.append(upload)
+                left.add(name)
                 continue
             _write(file, offset, data)
             written.append(file)
@@ -189,6 +196,9 @@ def _append(opened: Mapping[str, Upload], batches: Mapping[str, Sequence[Row]], 
                 Upload.objects.filter(pk=pk).update(offset_bytes=offset, recent_batches=recent, updated_at=now)
     done.stored += stored
     done.repeated += repeated
+    for upload in full:
+        with suppress(Refused):  # another request has just done it
+            upload_close(upload=Upload.objects.get(pk=upload.pk))
     return left
 
 

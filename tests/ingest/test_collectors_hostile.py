@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from ingest.models import Job, Upload
+from ingest import storage
+from ingest.models import Artifact, Job, Upload
 from ingest.refusals import Refused
 from ingest.services import collecting, resuming, watching
 from ingest.wire import json_lines, loki, otlp
@@ -88,6 +89,29 @@ def test_a_hundred_thousand_sources_get_a_sentence_and_the_limit_of_files(api: A
     assert time.process_time() - began < 60
     again = lines(api, b'{"msg":"10:00:01 b","job_id":"1","host":"n0"}\n').json()
     assert again["stored"] == 1, "known files still grow"
+
+
+def test_a_file_that_never_ends_is_complete_at_its_limit_and_goes_on_in_the_next(api: Any, settings: Any) -> None:
+    settings.COLLECTOR_FILE_BYTES = 4_000
+    sent = []
+    for batch in range(8):
+        rows = [f"03:{batch:02d}:{n:02d} iteration {50 * batch + n}" for n in range(50)]
+        body = "".join(
+            json.dumps({"msg": row, "job_id": "1", "host": "n0", "time": T0 // 10**9}) + "\n" for row in rows
+        )
+        for _ in range(2):  # each batch comes twice
+            assert lines(api, body.encode()).json()["refused"] == 0
+        sent += rows
+    assert Artifact.objects.count() >= 2
+    assert Upload.objects.filter(state=Upload.State.RECEIVING).count() == 1
+    growing = resuming.part_of(Upload.objects.get(state=Upload.State.RECEIVING)).read_text()
+    stored = [storage.blob_range(one.blob_id, 0, 1 << 20).decode() for one in Artifact.objects.order_by("pk")]
+    assert all(len(text) <= 4_000 for text in [*stored, growing])
+    assert "".join([*stored, growing]).splitlines() == sent
+    huge = "".join(json.dumps({"msg": f"{n} {'x' * 90}", "job_id": "1", "host": "n0"}) + "\n" for n in range(99))
+    said = lines(api, huge.encode()).json()
+    assert said["refused"] == 99
+    assert "more than 4,000 bytes at once" in said["sentence"]
 
 
 def test_labels_with_a_new_value_each_line_make_no_endless_jobs(api: Any, monkeypatch: Any) -> None:
