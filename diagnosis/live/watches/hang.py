@@ -23,7 +23,7 @@ FIRST_S: Final[Mapping[str, float]] = {"evaluation": 900.0, "checkpoint_save": 9
 BEFORE_TRAINING_S: Final = 1800.0
 #: Counts at which frameworks evaluate and save. The first pause at one of them may be an evaluation that no line
 #: announces; a job that passed a multiple without a pause makes none there.
-ROUND: Final = (50, 100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000)
+ROUND: Final = (100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000)
 #: Pauses without announcement that are remembered.
 MOST_PAUSES: Final = 16
 
