@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -38,8 +38,8 @@ class Hint:
 
     ``template`` is the masked text; ``rule`` the id of the rule that matched it, if any; ``role`` its role in this
     failure (resolved in context); ``weight`` in [0, 1]: probability by the comparisons that it belongs to the cause;
-    ``is_first``: it is the earliest of the root events; ``raised_in``: the category of the software that raised an
-    exception.
+    ``is_first``: it is the earliest of the root events; ``is_wide``: more than a few machines report it;
+    ``raised_in``: the category of the software that raised an exception.
     """
 
     template: str
@@ -47,6 +47,7 @@ class Hint:
     role: Role = Role.ROOT
     weight: float = 1.0
     is_first: bool = False
+    is_wide: bool = False
     raised_in: str = ""
 
 
@@ -90,9 +91,16 @@ def _votes(hint: Hint, rules: SignatureSet) -> list[tuple[str, float, str]]:
     if rule is None or rule.category in _SILENT:
         return []
     weight = rule.strength.weight * _heard(hint)
-    votes = [(rule.category, weight, rule.title)]
-    votes += [(other, weight * AT.also, rule.title) for other in rule.also]
-    return votes
+    first, *others = _ordered(rule.category, rule.also) if hint.is_wide else (rule.category, *rule.also)
+    return [(first, weight, rule.title), *((other, weight * AT.also, rule.title) for other in others)]
+
+
+def _ordered(category: str, also: Sequence[str]) -> list[str]:
+    """The categories of a rule's words that many machines report: a fault that they share comes before one of a single
+    machine.
+    """
+    tree = taxonomy.load()
+    return sorted((category, *also), key=lambda name: tree.get(name).category == "hardware")
 
 
 def _learned(hint: Hint, rules: SignatureSet, model: Model | None) -> list[tuple[str, float, str]]:

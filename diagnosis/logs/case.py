@@ -52,8 +52,8 @@ LOST: Final = "hardware.host.lost"
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """Facts from the logs of one attempt, before any decision. ``listed``: nodes that the logs list; ``homes``: rank to
-    node; ``scope`` and ``healthy``: kind and number of the healthy jobs for comparison; ``is_complete``: the last
-    planned step was reached.
+    node; ``pods``: pod to node; ``scope`` and ``healthy``: kind and number of the healthy jobs for comparison;
+    ``is_complete``: the last planned step was reached.
     """
 
     table: LogTable
@@ -70,6 +70,7 @@ class Facts:
     is_complete: bool = False
     listed: tuple[str, ...] = ()
     homes: Mapping[int, str] = field(default_factory=dict)
+    pods: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,6 +205,7 @@ def gather(
         is_complete=progress.is_complete(found, table, read),
         listed=tuple(listed.nodes),
         homes=homes,
+        pods=listed.home_of_pod,
     )
 
 
@@ -222,7 +224,7 @@ def decide(
     survived, undated = _survived(catalogue, facts, restarted_at)
     catalogue = catalogues.resolved(catalogue, facts.rules, survived)
     on_stage("spatial", 3, 5)
-    alias = {n: n for n in (*facts.listed, *catalogue.nodes)} | dict(facts.inventory.alias)
+    alias = {n: n for n in (*facts.listed, *catalogue.nodes)} | dict(facts.pods) | dict(facts.inventory.alias)
     consequence_at, is_dated = _consequence_at(catalogue, survived, pace)
     numbers = catalogue.events["event"].to_list()
     since = _since(pace, consequence_at if is_dated else None)
@@ -306,9 +308,10 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
     if ends.is_empty() and pace.slow_from is None:
         survived |= undated
         undated = set()
-        if pace.is_even:  # a complaint that something is slow had no effect
-            is_slowness = pl.col("category").fill_null("").str.starts_with("performance.")
-            survived |= set(events.filter(is_slowness)["event"].to_list())
+    if pace.is_even:  # a complaint that something is slow, before the last progress, had no effect
+        is_slowness = pl.col("category").fill_null("").str.starts_with("performance.")
+        is_before = ~(pl.col("first_at") > pace.last_at).fill_null(False) if ends.height else True
+        survived |= set(events.filter(is_slowness & is_before)["event"].to_list())
     if pace.slow_from is not None and pace.slow_at is not None:
         # an event that began when the job became slow was not survived: the job is still slow because of it
         near = _near(pace)

@@ -23,21 +23,25 @@ from diagnosis.model import ReadRange
 AT: Final = thresholds.of("progress")
 
 #: The text between a counter's name and its number.
-_IS: Final = r"[\"']?\s*[=:#]?\s*(?:\[\s*|[\"'])?"
+_IS: Final = r"(?:/max_steps)?[\"']?(?:\(train\))?\s*[=:#]?\s*(?:\[\s*|[\"'])?"
+#: Its name in other languages than English.
+_STEP: Final = words.pattern("phrases", "step").removeprefix("(?i)")
+#: The times after a progress bar: elapsed and left, or the speed alone.
+_BAR_TIME: Final = r"\[(?:[\d:]+\s*[<,]|\d[\d.]*\s?(?:s/it|it/s))"
 #: Counters by trust: (kind, pattern with the number as its first group).
 _COUNTERS: Final = (
     ("iteration", rf"(?i)\bglobal[_ ]?step{_IS}(\d+)(?!\.?\d)"),
     ("iteration", rf"(?i)\biter(?:ation)?s?{_IS}(\d+)(?!\.?\d)"),
     (
         "iteration",
-        rf"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step|\bbatch(?:_idx)?){_IS}(\d+)(?!\.?\d)",
+        rf"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step|\bbatch(?:_idx)?|{_STEP}){_IS}(\d+)(?!\.?\d)",
     ),
-    ("bar", r"(?:\||\s)(\d+)/\d+\s*\[[\d:]+\s*<"),
+    ("bar", rf"(?:\||\s)(\d+)/\d+\s*{_BAR_TIME}"),
     ("epoch", rf"(?i)\bepoch(?:_num|_no|_count)?{_IS}(\d+)(?!\.\d)"),
 )
 _CANDIDATE: Final = (
-    r"(?i)\b(global[_ ]?step|iter(ation)?s?|step(_num|s)?|update|num_updates|train_step|batch(_idx)?|epoch(_num|_no"
-    rf"|_count)?){_IS}\d|\d/\d+\s*\[[\d:]+\s*<"
+    r"(?i)(?:\b(global[_ ]?step|iter(ation)?s?|step(_num|s)?|update|num_updates|train_step|batch(_idx)?|epoch(_num|_no"
+    rf"|_count)?)|{_STEP}){_IS}\d|\d/\d+\s*{_BAR_TIME}"
 )
 #: Words before a number that make it no progress; other values of the line come after it.
 _NOT_A_BEAT: Final = (

@@ -19,7 +19,8 @@ _KERNEL_TAIL = re.compile(
 #: Suffixes that number the writers of one machine ("cn17-task2", "node3_rank21").
 _WRITER_TAIL = re.compile(r"[-_.](?:local[-_]?|global[-_]?)?(?:rank|task|proc|process)[-_.]?\d{1,7}$", re.IGNORECASE)
 _EXTENSION = re.compile(
-    r"[-_]json(?=\.log$|$)|\.(?:log|txt|out|err|gz|bz2|xz|zst|zstd|json|jsonl|dmesg|journal|syslog|kern|stdout|stderr|\d{1,2})$",
+    r"[-_]json(?=\.log$|$)|\.(?:log|logfmt|txt|out|err|gz|bz2|xz|zst|zstd|json|jsonl|ndjson|dmesg|journal|syslog|messages"
+    r"|kern|events|stdout|stderr|\d{1,2})$",
     re.IGNORECASE,
 )
 _HOST = re.compile(r"^[A-Za-z][A-Za-z0-9]*(?:[-_.]?[A-Za-z0-9]+)*$")
@@ -33,7 +34,8 @@ _NOT_HOST = re.compile(
     r"^(?:attempt|run|job|log|logs|result|results|trial|exp|experiment|part|try|out|err|output"
     r"|std(?:out|err)|slurm|step|task|epoch|version|v|test|day|date|restart|train|training"
     r"|launch(?:er)?|agent|plog|events?|"
-    r"rank|world|size|seed|file|tmp|nccl|debug|trace|dump|main|scheduler|console)[-_.]?[\d_-]*$|^\d",
+    r"rank|world|size|seed|file|tmp|nccl|debug|trace|dump|main|scheduler|console)[-_.]?[\d_-]*$|^\d"
+    r"|^flux-(?:eventlog\b|f\w{6,}$)",
     re.IGNORECASE,
 )
 

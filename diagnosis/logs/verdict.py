@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis import classify, taxonomy, thresholds
+from diagnosis import classify, stats, taxonomy, thresholds
 from diagnosis.logs import catalogue as catalogues
 from diagnosis.logs import (
     dating,
@@ -195,11 +195,13 @@ def _deaths_at(case: Case) -> list[int]:
 
 def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
     hints = []
+    few = stats.most_of_few(len(case.catalogue.nodes))
     rows = {r["event"]: r for r in case.catalogue.events.iter_rows(named=True)}
     for place_, event in enumerate(roots):
         row = rows[event]
         library = _raised_in(case, row) if place_ == 0 else ""
-        hints.append(classify.Hint(row["template"], row["signature"], Role.ROOT, 1.0, place_ == 0, library))
+        is_wide = row["n_nodes"] > max(few, 1)
+        hints.append(classify.Hint(row["template"], row["signature"], Role.ROOT, 1.0, place_ == 0, is_wide, library))
     bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
     elsewhere = fallbacks.elsewhere(case.catalogue, case.roots.nodes)
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):

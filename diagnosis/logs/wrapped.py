@@ -5,8 +5,9 @@ Recognised by their keys, not by their program: container logs (``log``, ``time`
 ``__REALTIME_TIMESTAMP``), structured loggers (``msg``, ``level``, ``ts``), torchrun's ``error.json`` (a message within
 a message), records of cloud collectors (``textPayload`` or ``jsonPayload`` with ``resource.labels``). ``journalctl -o
 export`` writes a record as lines ``FIELD=value`` up to a blank line: its ``MESSAGE`` line takes the record's time, host
-and program. Clients of log stores put labels before each line (``{host="a", rank="3"} …``), tails of pods the names of
-pod and container (``pod-7 trainer …``).
+and program. Fluentd writes pairs of time and record, syslog servers frames of RFC 5424. Clients of log stores put
+labels before each line (``{host="a", rank="3"} …``), tails of pods the names of pod and container
+(``pod-7 trainer …``).
 """
 
 from __future__ import annotations
@@ -62,6 +63,10 @@ _LABELS = re.compile(
     r'(?:(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*)\s+)?\{((?:[A-Za-z_][\w.]*="[^"]*"(?:,\s*)?)+)\}\s(.*)', re.DOTALL
 )
 _LABEL = re.compile(r'([A-Za-z_][\w.]*)="([^"]*)"')
+#: A pair of time and record, as Fluentd and Fluent Bit write them.
+_PAIR = re.compile(r"(?:\[\d+\] \S+ )?\[\[?(\d{9,10}(?:\.\d+)?)(?:, \{[^{}]*\}\])?, ?(\{.*\})\]\s*$")
+#: Priority, time, host, program, process, message id, structured data, message.
+_FRAME = re.compile(r"<\d{1,3}>1 (\d{4}-\S+) (\S+) (\S+) (\S+) \S+ (?:-|(?:\[[^\]]*\])+)(?: \ufeff?(.*))?$", re.DOTALL)
 #: Pod and container before a line; the pod is numbered, the container one word.
 _TAILED = re.compile(r"([a-z][a-z0-9]*(?:[-.][a-z0-9]+)*[-.]?\d[\w.-]*) ([a-z][a-z0-9-]*) (.*)", re.DOTALL)
 #: The message of a tail when it finds a pod.
@@ -114,8 +119,9 @@ def _form(lines: Sequence[str], *, is_known: bool = False) -> Callable[[str], st
     """The function that removes the labels or the pod's name, if all lines have them; None for other lines.
     ``is_known``: the beginning of their file is wrapped.
     """
-    if lines and all(_LABELS.match(line) for line in lines[:_PROBED]):
-        return _unlabelled
+    for pattern, form in ((_LABELS, _unlabelled), (_PAIR, _unpaired), (_FRAME, _unframed)):
+        if lines and all(pattern.match(line) for line in lines[:_PROBED]):
+            return form
     return (
         _untailed if _is_tail(lines, is_known=is_known) else _unheaded if _is_headed(lines, is_known=is_known) else None
     )
@@ -161,6 +167,25 @@ def _unlabelled(line: str) -> str:
     rank = numbers.whole(_first(labels, _RANK) or "")
     parts = [match[1] or "", _host(_first(labels, _HOST)), _rank(rank)]
     return " ".join([*(part for part in parts if part), _inner(match[3], has_time=bool(match[1]))])
+
+
+def _unpaired(line: str) -> str:
+    """The record of a pair of time and record, with that time."""
+    match = _PAIR.match(line)
+    if match is None:
+        return line
+    said = unwrap(match[2])
+    return line if said == match[2] else f"{_time(match[1])} {said}"
+
+
+def _unframed(line: str) -> str:
+    """``time host program[process]: message`` of a frame of RFC 5424; ``-`` stands for an unknown field."""
+    match = _FRAME.match(line)
+    if match is None:
+        return line
+    time, host, program, process, message = match.groups()
+    number = f"[{process}]" if process.isdigit() else ""
+    return f"{time} {host} {program}{number}: {message or ''}"
 
 
 def _unheaded(line: str) -> str:

@@ -136,3 +136,9 @@ def test_the_shares_of_the_two_candidates_are_at_most_the_whole() -> None:
     verdict = classify([hint("elastic.exit_killed", is_first=True), hint("python.host_memory"), hint("storage.full")])
     assert verdict.runner_up is not None and 0 < verdict.runner_up_confidence <= verdict.confidence
     assert verdict.confidence + verdict.runner_up_confidence <= 1
+
+
+def test_what_many_machines_report_alike_is_a_fault_that_they_share() -> None:
+    one = classify([Hint("link down", "nic.link_down", is_first=True)])
+    many = classify([Hint("link down", "nic.link_down", is_first=True, is_wide=True)])
+    assert (one.category.id, many.category.id) == ("hardware.network.link_flap", "network.link_down")

@@ -24,3 +24,10 @@ def test_a_complaint_where_steps_become_slow_is_the_cause(tmp_path: Path) -> Non
     case = case_of_lines(tmp_path, *steps(1, 60, 10, 10), COMPLAINT, *slow)
     assert case.lead is not None
     assert case.lead["signature"] == "storage.slow"
+
+
+def test_a_complaint_before_steps_of_an_even_pace_does_not_explain_a_crash(tmp_path: Path) -> None:
+    crash = ["2026-03-01 10:30:00 Worker group FAILED. No attempts left, stopping worker group"]
+    case = case_of_lines(tmp_path, *steps(1, 69, 10, 10), COMPLAINT, *steps(70, 75, 22, 10), *crash)
+    assert case.ending.outcome == "failed"
+    assert case.lead.get("signature") != "storage.slow"

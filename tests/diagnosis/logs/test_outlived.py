@@ -74,3 +74,34 @@ def test_the_process_that_lustre_states_first_is_no_error_code(tmp_path: Path) -
     parsed = parse(io.BytesIO("\n".join(lines).encode()), "kern.log", ParseHints(kind=Kind.LOG), tmp_path)
     assert parsed.uniques is not None
     assert pl.read_parquet(parsed.uniques)["masked"].n_unique() == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ("Iter(train) [    25/28600]  lr: 2.0000e-05  time: 2.7  loss: 8.8", 25),
+        ("  4%|          | 171/3700 [31:42, 10.68s/it]", 171),
+        ("Train:   0%|          | 5/11300 [3.76s/it]", 5),
+        ("{'loss': 9.3, 'global_step/max_steps': '5/11300'}", 5),
+        ("[info] 反復 1460/17200 損失 3.77", 1460),
+        ("스텝=35 손실=8.51", 35),
+    ],
+)
+def test_the_counter_is_known_in_the_forms_of_frameworks_and_languages(line: str, number: int) -> None:
+    found = progress.counter(line)
+    assert found is not None
+    assert found[1] == number
+    assert progress.names_counter(line)
+
+
+def test_a_report_about_a_pod_accuses_the_machine_below_it(tmp_path: Path) -> None:
+    pods = [f"llm-worker-{k}" for k in range(4)]
+    events = "".join(
+        f"2026-03-01T08:00:00Z Normal Scheduled pod/{pod} Successfully assigned ml/{pod} to K7QXM0{k}\n"
+        for k, pod in enumerate(pods)
+    )
+    monitor = "2026-03-01 08:05:00 ERROR replica check: digest differs on 1 of 4 ranks: rank 2 (llm-worker-2)\n"
+    files = {pod: steps(60, "step {} loss 2.1") + (monitor if pod == pods[0] else "") for pod in pods}
+    found = told(tmp_path, events=events, **files)
+    assert found["nodes"][0]["node"] == "K7QXM02"
+    assert not {node["node"] for node in found["nodes"]} & set(pods)

@@ -139,3 +139,29 @@ def test_json_within_a_containers_json_is_unwrapped_too() -> None:
     inner = json.dumps({"event": "lost", "level": "error", "rank": 2})
     line = json.dumps({"log": inner + "\n", "time": "2026-03-01T08:00:00Z"})
     assert wrapped.unwrap(line) == "2026-03-01T08:00:00Z [rank2]: [ERROR] lost"
+
+
+def test_pairs_of_time_and_record_become_time_and_host() -> None:
+    lines = [
+        '[1760320498.091254473, {"hostname": "a7", "ident": "kernel", "message": "NIC Link is Up"}]',
+        '[3] kern.messages: [[1760320498.5, {}], {"host": "a8", "log": "x y"}]',
+    ]
+    assert wrapped.is_wrapped(f"{lines[0]}\n" * 6)
+    assert wrapped.unwrap_all(lines) == [
+        "2025-10-13T01:54:58.091254Z a7: NIC Link is Up",
+        "2025-10-13T01:54:58.500000Z a8: x y",
+    ]
+
+
+def test_frames_of_rfc_5424_become_classic_syslog() -> None:
+    lines = [
+        "<134>1 2025-10-13T02:08:45.369007+00:00 a7 trainer 743391 - - step 3",
+        '<11>1 2025-10-13T02:08:46Z a8 kernel - ID47 [x@1 k="v"] \ufeffOut of memory',
+        "<11>1 2025-10-13T02:08:46Z a8 kernel - - -",
+    ]
+    assert wrapped.is_wrapped(f"{lines[0]}\n" * 6)
+    assert wrapped.unwrap_all(lines) == [
+        "2025-10-13T02:08:45.369007+00:00 a7 trainer[743391]: step 3",
+        "2025-10-13T02:08:46Z a8 kernel: Out of memory",
+        "2025-10-13T02:08:46Z a8 kernel: ",
+    ]
