@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from triage.serve import parts
@@ -19,6 +21,12 @@ def test_a_worker_serves_the_queues_of_its_part(part: str, queues: str) -> None:
     assert argv[argv.index("--queues") + 1] == queues
     assert argv[argv.index("--concurrency") + 1] == "3"
     assert "--beat" not in argv, "every worker sends periodic work"
+
+
+def test_workers_of_one_machine_have_names_of_their_own() -> None:
+    names = [argv[argv.index("--hostname") + 1] for argv in (parts.command(p, REACHED) for p in ("parse", "diagnose"))]
+    assert names[0].startswith("parse-") and names[1].startswith("diagnose-")
+    assert str(os.getpid()) in names[0], "two workers of one part differ, too"
 
 
 def test_the_server_listens_where_the_variables_say() -> None:

@@ -66,5 +66,17 @@ def web_command(host: str, port: int, processes: str) -> list[str]:
 
 
 def worker_command(queues: tuple[str, ...], processes: str) -> list[str]:
+    """A worker's command. Its name has this process: workers of one name on one machine answer for each other."""
     argv = [sys.executable, "-m", "celery", "-A", "triage.celery", "worker", "--queues", ",".join(queues)]
-    return [*argv, "--concurrency", processes, "--loglevel", "info", "--without-gossip", "--without-mingle"]
+    name = f"{queues[0] if len(queues) == 1 else 'worker'}-{os.getpid()}@%h"
+    return [
+        *argv,
+        "--hostname",
+        name,
+        "--concurrency",
+        processes,
+        "--loglevel",
+        "info",
+        "--without-gossip",
+        "--without-mingle",
+    ]
