@@ -165,11 +165,13 @@ def schemed(sources: Sequence[Source], paths: Iterable[str]) -> tuple[Source, ..
 
 def without_job(named: Sequence[Sequence[Source]]) -> list[tuple[Source, ...]]:
     """The writers of all files, with machine names without the job's name before them. The same job name and number
-    before several names is no part of them. O(files).
+    before several names is no part of them, unless lines state a machine's name with it. O(files).
     """
     nodes = {s.node for sources in named for s in sources if s.node and _is_doubtful(s)}
     jobs = {found[0] if (found := _JOB.match(node)) else "" for node in nodes}
     job = jobs.pop() if len(jobs) == 1 and len(nodes) > 1 else ""
+    if job and any(s.node in nodes or s.label in nodes for sources in named for s in sources if not _is_doubtful(s)):
+        job = ""
     return [
         tuple(replace(s, node=s.node[len(job) :]) if job and s.node and _is_doubtful(s) else s for s in sources)
         for sources in named

@@ -23,13 +23,13 @@ from typing import Any
 from diagnosis import numbers
 
 _MESSAGE = ("message", "msg", "log", "MESSAGE", "event", "text", "body", "textPayload")
-_LEVEL = ("level", "levelname", "severity", "lvl", "PRIORITY")
-_TIME = ("time", "ts", "timestamp", "@timestamp", "asctime", "__REALTIME_TIMESTAMP", "t")
+_LEVEL = ("level", "levelname", "severity", "lvl", "PRIORITY", "stufe", "niveau")
+_TIME = ("time", "ts", "timestamp", "@timestamp", "asctime", "__REALTIME_TIMESTAMP", "t", "zeit", "heure", "hora")
 _HOST = (
     *("_HOSTNAME", "hostname", "host", "node", "node_name", "nodename", "compute.googleapis.com/resource_name"),
     *("k8s.node.name", "host.name", "pod", "pod_name", "k8s.pod.name", "instance"),
 )
-_RANK = ("rank", "global_rank")
+_RANK = ("rank", "global_rank", "rang")
 #: Objects whose fields belong to the record, and how deep they are searched.
 _INSIDE = (
     "message",

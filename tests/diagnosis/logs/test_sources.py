@@ -1,5 +1,7 @@
 """Names of machines in paths of output files."""
 
+from dataclasses import replace
+
 from diagnosis.logs.sources import Sources, without_job
 
 
@@ -14,3 +16,11 @@ def test_the_job_before_several_machines_is_no_part_of_their_names() -> None:
     assert names("rack-101-a7.log", "rack-101-a8.log") == ["rack-101-a7", "rack-101-a8"]
     assert names("heron.3050574.tdc7-091.log") == ["heron.3050574.tdc7-091"]
     assert names("heron.3050574.tdc7-091.log", "gpu-7/train.log")[1] == "gpu-7"
+
+
+def test_a_name_that_lines_state_keeps_the_job_in_it() -> None:
+    paths = ["loki/heron-3050574-w-0.log", "loki/heron-3050574-w-1.log"]
+    of_paths = [Sources(path).all for path in paths]
+    stated = replace(of_paths[0][0], node="heron-3050574-w-0", how="line", confidence=0.9)
+    named = without_job([(*of_paths[0], stated), of_paths[1]])
+    assert [sources[0].node for sources in named] == ["heron-3050574-w-0", "heron-3050574-w-1"]
