@@ -1,6 +1,10 @@
 """Routes as managers meet them: the pages and the API."""
 
+from io import StringIO
+
 import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
 from rest_framework.test import APIClient
 
 from ingest.services import token_create
@@ -109,3 +113,27 @@ def test_the_api_of_routes_needs_scope_role_and_ownership(route, manager, receiv
     said = {"name": "x", "url": receiver.url, "events": ["incident.opened"], "team": "others"}
     make_team("others", clusters=[make_cluster("closed")])
     assert api_of(manager, "manage").post("/api/v1/routes/", said).status_code == 422
+
+
+def test_the_command_line_makes_lists_tests_redelivers_and_deletes(manager, receiver, monkeypatch):
+    def run(*arguments):
+        out = StringIO()
+        call_command("routes", *arguments, stdout=out)
+        return out.getvalue()
+
+    monkeypatch.setenv("FAULTLINE_ROUTE_SECRET", "SEC-hidden")
+    made = run("create", "dingtalk", "ops", "--owner", "mara", "--url", receiver.url, "--query", "category:hardware")
+    route = Route.objects.get()
+    assert (route.secret, route.query, str(route.pk) in made) == ("SEC-hidden", "category:hardware", True)
+    assert "SEC-hidden" not in made + run("list") and "ops" in run("list")
+    run("test", str(route.pk))
+    assert len(receiver.got) == 1
+    Delivery.objects.update(state="given_up")
+    assert "1 messages" in run("redeliver", str(route.pk))
+    assert len(receiver.got) == 2
+    with pytest.raises(CommandError, match="no user"):
+        run("create", "slack", "x", "--owner", "nobody", "--url", receiver.url)
+    with pytest.raises(CommandError, match="has no field"):
+        run("create", "slack", "x", "--owner", "mara")
+    run("delete", str(route.pk))
+    assert not Route.objects.exists()

@@ -332,7 +332,7 @@ def address_shown(route: Route) -> str:
     if known is None or not route.url:
         return str(next(iter(route.options.values()), ""))
     if not known.is_secret:
-        return route.url
+        return " ".join(one for one in (route.url, route.options.get("project"), route.options.get("channel")) if one)
     host = route.url.split("/")[2] if route.url.count("/") > 1 else ""
     return f"{route.url.split(':')[0]}://{host}/…{route.url[-4:]}"
 

@@ -1,0 +1,83 @@
+"""Routes from the command line: what the page *Routes* shows and does."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.refusals import Refused
+from triage.destinations import ALL
+from triage.models import Delivery, Route
+from triage.selectors.routes import with_counts
+from triage.services import routes as services
+
+
+class Command(BaseCommand):
+    help = "List, create, test or delete routes, and send their failed messages again (docs/integrations.md)."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        acts = parser.add_subparsers(dest="act", required=True)
+        acts.add_parser("list", help="all routes and their health")
+        made = acts.add_parser("create", help="a secret is read from FAULTLINE_ROUTE_SECRET, a secret address, too")
+        made.add_argument("kind", choices=list(ALL))
+        made.add_argument("name")
+        made.add_argument("--owner", required=True)
+        made.add_argument("--url", default=os.environ.get("FAULTLINE_ROUTE_URL", ""), help="or FAULTLINE_ROUTE_URL")
+        made.add_argument("--query", default="")
+        made.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+        for act in ("test", "redeliver", "delete"):
+            acts.add_parser(act).add_argument("route", type=int)
+
+    def handle(self, *args: Any, act: str, **options: Any) -> None:
+        try:
+            if act == "list":
+                self._list()
+            elif act == "create":
+                self._create(options)
+            else:
+                self._one(act, options["route"])
+        except Refused as refusal:
+            raise CommandError(str(refusal)) from refusal
+
+    def _list(self) -> None:
+        for row in with_counts(Route.objects.all()):
+            state = "on" if row.is_active else f"off: {row.problem or 'by a person'}"
+            counts = f"{row.waiting} waiting, {row.lost} given up"
+            self.stdout.write(f"{row.pk} {row.kind} {row.name}: {services.address_shown(row)} ({state}; {counts})")
+
+    def _create(self, options: dict[str, Any]) -> None:
+        owner = get_user_model().objects.filter(username=options["owner"]).first()
+        if owner is None:
+            raise CommandError(f"There is no user {options['owner']}.")
+        given = dict(one.partition("=")[::2] for one in options["option"])
+        made = services.route_save(
+            by=owner,
+            name=options["name"],
+            kind=options["kind"],
+            url=options["url"],
+            secret=os.environ.get("FAULTLINE_ROUTE_SECRET", ""),
+            options=given,
+            query=options["query"],
+        )
+        self.stdout.write(
+            f"Created route {made.pk}." + (f" Secret: {made.secret}" if ALL[made.kind].makes_secret else "")
+        )
+
+    def _one(self, act: str, pk: int) -> None:
+        route = Route.objects.filter(pk=pk).first()
+        if route is None:
+            raise CommandError(f"There is no route {pk}.")
+        if act == "test":
+            services.ping(route=route)
+            self.stdout.write("A worker sends the test now; the route's page shows the answer.")
+        elif act == "redeliver":
+            lost = list(route.deliveries.filter(state=Delivery.State.GIVEN_UP).order_by("created_at"))
+            for delivery in lost:
+                services.redeliver(delivery=delivery)
+            self.stdout.write(f"{len(lost)} messages are sent again.")
+        else:
+            services.route_delete(route=route, by=route.owner)
+            self.stdout.write("Deleted.")
