@@ -43,6 +43,7 @@ class Command(BaseCommand):
             raise CommandError(str(refusal)) from refusal
 
     def _list(self) -> None:
+        row: Any  # with the counts
         for row in with_counts(Route.objects.all()):
             state = "on" if row.is_active else f"off: {row.problem or 'by a person'}"
             counts = f"{row.waiting} waiting, {row.lost} given up"
