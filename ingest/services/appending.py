@@ -106,7 +106,7 @@ def _opened(
         _refuse_sources(missing[room:], batches, done)
         before = Upload.objects.filter(attempt=attempt, source__in=missing[:room]).order_by("pk")
         recent = dict(before.values_list("source", "recent_batches"))  # a batch of a complete file may come again
-        made = [_new(attempt, name, batches[name], user, recent.get(name, b"")) for name in missing[:room]]
+        made = [_new(attempt, name, batches[name], user, bytes(recent.get(name, b""))) for name in missing[:room]]
         for upload in made:
             part_of(upload).touch()
         Upload.objects.bulk_create(made, ignore_conflicts=True)  # another request may have begun one
