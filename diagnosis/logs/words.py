@@ -2,11 +2,12 @@
 
 ``knowledge/outcome.toml``: messages at the end of jobs. ``stages.toml``: lines that begin or end a stage.
 ``frames.toml``: the stage of a traceback's frames. ``libraries.toml``: the category of the library that raised an
-exception. ``phrases.toml``: deaths, waits, broken connections, ranks and peers in any words. ``watched.toml``: loss, retries and disks in lines of running jobs. ``parameters.toml``: the
+exception. ``phrases.toml``: deaths, waits, broken connections, ranks and peers in any words. ``parameters.toml``: the
 objects of a line. ``watchdogs.toml``: the position of a rank in the order of collectives. ``measures.toml``: the
-quantity of a number. ``frameworks.toml`` and ``schedulers.toml``: lines that identify them. A row has an ``id`` (the
-meaning of a match), a ``pattern`` (of the linear-time dialect, or Python's if the file says so), an ``example`` that it
-matches and a ``counter`` that it does not; ``tests/diagnosis/logs/test_words.py`` checks both for every row.
+quantity of a number. ``watched.toml``: what the watches of a running job read. ``frameworks.toml`` and
+``schedulers.toml``: lines that identify them. A row has an ``id`` (the meaning of a match), a ``pattern`` (of the
+linear-time dialect, or Python's if the file says so), an ``example`` that it matches and a ``counter`` that it does
+not; ``tests/diagnosis/logs/test_words.py`` checks both for every row.
 """
 
 from __future__ import annotations
