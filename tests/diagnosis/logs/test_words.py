@@ -15,7 +15,7 @@ FOLDED = {"stages"}
 #: Files whose patterns say themselves whether case matters.
 EXACT = {"libraries", "frameworks", "schedulers", "phrases"}
 #: Files in Python's dialect.
-PYTHON = {"parameters", "watchdogs", "measures"}
+PYTHON = {"parameters", "watchdogs", "measures", "watched"}
 NAMES = (
     "outcome",
     "stages",
@@ -27,6 +27,7 @@ NAMES = (
     "phrases",
     "watchdogs",
     "measures",
+    "watched",
 )
 ROWS = [(name, n, word) for name in NAMES for n, word in enumerate(words.load(name))]
 

@@ -1,0 +1,119 @@
+"""Viewers of a running job: what their polling costs, and what a stream of events to each would cost at least.
+
+``python -m measure viewers [--viewers 200] [--seconds 20]``. One job prints 20 lines a second. Viewers ask for new
+lines of its log as the page does: after one second while lines arrive. The stream is a program apart that reads the
+same lines once a second, with the site's own functions, and writes them to as many open connections: it has no
+sessions, no access checks and no other pages, so a real one costs more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import http.client
+import json
+import threading
+import time
+from typing import Any
+from urllib.parse import quote
+
+from measure import site
+from measure.collectors import cpu_s
+
+
+def push(made: site.Site, ended: threading.Event) -> None:
+    """Lines of four nodes, until ``ended``."""
+    connection, n = http.client.HTTPConnection("localhost", made.port, timeout=60), 0
+    headers = {"Authorization": f"Bearer {made.token}", "Content-Type": "application/x-ndjson", "Faultline-Job": "run"}
+    while not ended.is_set():
+        text = f"12:{n // 60 % 60:02d}:{n % 60:02d} iteration {n}"
+        rows = [{"host": f"node-{k % 4}", "msg": text} for k in range(20)]
+        connection.request("POST", "/api/v1/lines/", "".join(f"{json.dumps(row)}\n" for row in rows).encode(), headers)
+        connection.getresponse().read()
+        n += 1
+        ended.wait(1)
+
+
+async def viewer(made: site.Site, until: float, waits: list[float]) -> None:
+    """Asks for new lines each second over one connection."""
+    reader, writer = await asyncio.open_connection("localhost", made.port)
+    cursor = ""
+    while time.perf_counter() < until:
+        asked = time.perf_counter()
+        path = f"/jobs/run/live/0/lines/?cursor={quote(cursor)}"
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: sessionid={made.cookie}\r\n\r\n".encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = next(int(row.split(b":")[1]) for row in head.lower().split(b"\r\n") if row.startswith(b"content-length"))
+        body = await reader.readexactly(size)
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise SystemExit(f"{path}: {head[:200]!r}")
+        cursor = json.loads(body)["cursor"]
+        waits.append(time.perf_counter() - asked)
+        await asyncio.sleep(1)
+    writer.close()
+
+
+async def viewers(made: site.Site, count: int, seconds: float) -> list[float]:
+    waits: list[float] = []
+    until = time.perf_counter() + seconds
+    await asyncio.gather(*(viewer(made, until, waits) for _ in range(count)))
+    return waits
+
+
+async def streamed(count: int, seconds: float) -> float:
+    """CPU seconds of a server that writes 20 lines a second to as many connections, without reading them anywhere."""
+    lines = [[1, 2, f"12:00:00 iteration {n}"] for n in range(20)]
+    open_ones: list[asyncio.StreamWriter] = []
+
+    async def taken(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        open_ones.append(writer)
+
+    server = await asyncio.start_server(taken, "localhost", 0)
+    port = server.sockets[0].getsockname()[1]
+    readers: list[Any] = [await asyncio.open_connection("localhost", port) for _ in range(count)]
+    while len(open_ones) < count:
+        await asyncio.sleep(0.01)
+    began = time.process_time()
+    for _ in range(int(seconds)):
+        event = f"data: {json.dumps({'lines': lines})}\n\n".encode()
+        for writer in open_ones:
+            writer.write(event)
+        await asyncio.sleep(0)
+    used = time.process_time() - began
+    for _, writer in readers:
+        writer.close()
+    server.close()
+    return used
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--viewers", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    asked = parser.parse_args(arguments)
+    with site.running(FAULTLINE_APPENDS_PER_MINUTE="100000000") as made:
+        ended = threading.Event()
+        pushing = threading.Thread(target=push, args=(made, ended))
+        pushing.start()
+        time.sleep(5)
+        idle = cpu_s(made.data)
+        time.sleep(asked.seconds)
+        idle = cpu_s(made.data) - idle
+        for count in (asked.viewers // 10, asked.viewers):
+            before = cpu_s(made.data)
+            waits = asyncio.run(viewers(made, count, asked.seconds))
+            used = cpu_s(made.data) - before - idle
+            print(
+                f"polling, {count} viewers: {len(waits) / asked.seconds:.0f} answers/s, median "
+                f"{1000 * site.quantile(waits, 0.5):.0f} ms, p95 {1000 * site.quantile(waits, 0.95):.0f} ms, "
+                f"{1000 * used / len(waits):.1f} CPU ms an answer, {used / asked.seconds:.2f} cores",
+                flush=True,
+            )
+        ended.set()
+        pushing.join()
+    used = asyncio.run(streamed(asked.viewers, asked.seconds))
+    print(f"events, {asked.viewers} viewers: writing alone takes {used / asked.seconds:.3f} cores")
+
+
+if __name__ == "__main__":
+    main()
