@@ -9,6 +9,8 @@ import { one } from "./dom.js";
 
 const SOON_MS = 1000;
 const LATE_MS = 10_000;
+// the time between two questions is so many times that of an answer
+const SHARE = 10;
 /** lines on the page; the oldest go while the page follows */
 const MOST = 5000;
 /** lines that wait; of more only the last are kept */
@@ -96,12 +98,15 @@ function follow(head, body, answer) {
     try {
       const query = new URLSearchParams(location.search);
       query.set("cursor", cursor);
+      const asked = performance.now();
       const reply = await fetch(`${head.dataset.liveLog}?${query}`);
       if (!reply.ok) throw new Error(String(reply.status));
       /** @type {Answer} */
       const found = await reply.json();
       take(found);
-      wait = found.lines.length ? SOON_MS : Math.min(LATE_MS, wait * 1.5);
+      // a site that answers slowly has many viewers: all of them ask less often
+      const least = Math.max(SOON_MS, SHARE * (performance.now() - asked));
+      wait = Math.min(LATE_MS, found.lines.length ? least : Math.max(least, wait * 1.5));
       if (!found.growing) {
         if (state) state.textContent = "all files are complete: the job's page has them";
         return;

@@ -94,7 +94,9 @@ def test_the_log_of_a_running_job_follows_and_holds_still_for_who_reads(
     expect(lines.last).to_contain_text("ERROR shown")
 
 
-def test_the_page_of_a_running_job_follows_it_and_nothing_moves(engineer: Page, push: Callable[..., None]) -> None:
+def test_the_page_of_a_running_job_follows_it_and_nothing_moves(
+    engineer: Page, push: Callable[..., None], photograph: Callable[[Page, str], None]
+) -> None:
     page = engineer
     push("node-1", *(f"{stamp(n)} INFO iteration {n}/900 loss 2.5" for n in range(30)))
     page.goto("/running/")
@@ -108,6 +110,7 @@ def test_the_page_of_a_running_job_follows_it_and_nothing_moves(engineer: Page, 
     expect(state).to_contain_text("31")
     expect(state).not_to_contain_text("No alarm.")
     assert page.get_by_role("link", name="Live log").last.bounding_box() == place
+    photograph(page, "running-job")
 
 
 @pytest.mark.parametrize("coding", ["none", "gzip"])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from ingest.models import Attempt
 from ingest.parameters import whole
+from triage.selectors.running import attempt_for
 from triage.selectors.tail import Wanted, answer_of, tail
 from triage.views.jobs import job_or_404
 from triage.views.logs import LEVELS_SHOWN
@@ -17,12 +16,13 @@ from triage.views.logs import LEVELS_SHOWN
 _WORDS = 200
 
 
-def _attempt(request: HttpRequest, slug: str, number: int) -> tuple[Any, Attempt]:
-    job = job_or_404(request, slug)
-    attempt = Attempt.objects.filter(job=job, number=number).select_related("watch").first()
+def attempt_or_404(request: HttpRequest, slug: str, number: int) -> Attempt:
+    """The attempt with its watch; else 404, which says what is missing."""
+    attempt = attempt_for(request.user, slug, number)
     if attempt is None:
+        job_or_404(request, slug)
         raise Http404(f"The job {slug} has no attempt {number}.")
-    return job, attempt
+    return attempt
 
 
 def _wanted(request: HttpRequest) -> Wanted:
@@ -36,7 +36,7 @@ def _wanted(request: HttpRequest) -> Wanted:
 @require_GET
 def live_log(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
     """The page; its script asks :func:`live_lines`. ``level``, ``who`` and ``words`` filter."""
-    job, found = _attempt(request, slug, attempt)
+    job, found = job_or_404(request, slug), attempt_or_404(request, slug, attempt)
     wanted = _wanted(request)
     first = tail(found, cursor="", wanted=wanted)
     context = {
@@ -55,7 +55,7 @@ def live_log(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
 @require_GET
 def live_lines(request: HttpRequest, slug: str, attempt: int) -> JsonResponse:
     """Lines after ``cursor``, with the same filters, and the state of the job."""
-    _, found = _attempt(request, slug, attempt)
+    found = attempt_or_404(request, slug, attempt)
     answer = dict(answer_of(tail(found, cursor=request.GET.get("cursor", ""), wanted=_wanted(request))))
     watch = getattr(found, "watch", None)
     answer["alarm"] = watch.alarm_text if watch is not None else ""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from ingest.models import Attempt
 from triage.selectors.running import SHOWN, followed, running_jobs
-from triage.views.jobs import job_or_404
+from triage.views.live_log import attempt_or_404
 
 
 @require_GET
@@ -23,8 +22,5 @@ def running(request: HttpRequest) -> HttpResponse:
 @require_GET
 def running_state(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
     """The state of one running attempt, which its job's page asks for again and again."""
-    job = job_or_404(request, slug)
-    found = Attempt.objects.filter(job=job, number=attempt).first()
-    if found is None:
-        raise Http404(f"The job {slug} has no attempt {attempt}.")
-    return render(request, "triage/_running_state.html", {"job": job, "followed": followed(found)})
+    found = attempt_or_404(request, slug, attempt)
+    return render(request, "triage/_running_state.html", {"slug": slug, "followed": followed(found)})
