@@ -1,0 +1,120 @@
+"""Followers of growing logs: processor and memory of each, what the site spends, and how late lines arrive.
+
+``python -m measure followers [--followers 8] [--lines-per-s 2000] [--seconds 30]``. Real `faultline follow` processes
+send to a running site, one file each. The lag is the age of the oldest line that the site has not acknowledged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from measure import site
+from measure.collectors import cpu_s
+
+_LINE = "2026-11-22T03:00:00.000000Z INFO [rank{}] iteration {}/900000 loss 2.5134 grad norm 0.812 lr 1.2e-4 {}\n"
+
+
+class Used(NamedTuple):
+    """CPU seconds and peak resident MiB of a process."""
+
+    cpu_s: float
+    peak_mib: float
+
+
+def used(pid: int) -> Used:
+    said = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    status = Path(f"/proc/{pid}/status").read_text()
+    peak = next(int(row.split()[1]) for row in status.splitlines() if row.startswith("VmHWM:"))
+    return Used((int(said[11]) + int(said[12])) / os.sysconf("SC_CLK_TCK"), peak / 1024)
+
+
+class Writer(threading.Thread):
+    """Writes lines to files at a pace, and knows when each byte was written."""
+
+    def __init__(self, paths: list[Path], rate: float, seconds: float) -> None:
+        super().__init__(daemon=True)
+        self._paths, self._rate, self._seconds = paths, rate, seconds
+        #: (moment, bytes of one file by then)
+        self.written: list[tuple[float, int]] = []
+
+    def run(self) -> None:
+        files = [path.open("a") for path in self._paths]
+        began, n, size = time.perf_counter(), 0, 0
+        while (now := time.perf_counter()) < began + self._seconds:
+            due = int((now - began) * self._rate)
+            text = "".join(_LINE.format(0, k, "x" * 60) for k in range(n, due))
+            for file in files:
+                file.write(text)
+                file.flush()
+            n, size = due, size + len(text)
+            self.written.append((now, size))
+            time.sleep(0.1)
+
+    def lag_s(self, acknowledged: int) -> float:
+        """The age of the first byte after ``acknowledged``."""
+        late = next((moment for moment, size in self.written if size > acknowledged), None)
+        return 0.0 if late is None else time.perf_counter() - late
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--followers", type=int, default=8)
+    parser.add_argument("--lines-per-s", type=float, default=2_000.0)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder, site.running(FAULTLINE_APPENDS_PER_MINUTE="100000000") as made:
+        logs = [Path(folder) / f"node-{n}" / "train.log" for n in range(asked.followers)]
+        for log in logs:
+            log.parent.mkdir()
+            log.touch()
+        env = {**os.environ, "FAULTLINE_TOKEN": made.token, "FAULTLINE_URL": made.url, "PYTHONPATH": "client"}
+        followers = [
+            subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "faultline", "follow", str(log.parent), "--job", "run", "--slug", "run"),
+                    *("--prefix", f"{log.parent.name}/", "--state", f"{folder}/state-{n}", "--quiet"),
+                ],
+                env=env,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for n, log in enumerate(logs)
+        ]
+        time.sleep(5)
+        before, own = cpu_s(made.data), [used(one.pid) for one in followers]
+        writer = Writer(logs, asked.lines_per_s, asked.seconds)
+        writer.start()
+        lags = []
+        parts = made.data / "parts"
+        while writer.is_alive():
+            time.sleep(1)
+            sizes = [part.stat().st_size for part in parts.rglob("*.part")]
+            lags += [writer.lag_s(size) for size in sizes]
+        time.sleep(6)
+        lines = asked.followers * asked.lines_per_s * asked.seconds
+        spent = [used(one.pid) for one in followers]
+        each = max((after.cpu_s - start.cpu_s) / asked.seconds for after, start in zip(spent, own, strict=True))
+        whole = sum(1 for part in parts.rglob("*.part") if part.stat().st_size == logs[0].stat().st_size)
+        million = (cpu_s(made.data) - before) / lines * 1e6
+        print(
+            f"{asked.followers} followers, {asked.lines_per_s:,.0f} lines/s each, {asked.seconds:.0f} s: "
+            f"{whole} of {len(logs)} files whole; a follower used at most {100 * each:.1f} % of a core and "
+            f"{max(one.peak_mib for one in spent):.0f} MiB; the site {million:.1f} CPU s per million lines; "
+            f"lag median {site.quantile(lags, 0.5):.1f} s, p95 {site.quantile(lags, 0.95):.1f} s"
+        )
+        for one in followers:
+            one.send_signal(signal.SIGKILL)
+            one.wait()
+
+
+if __name__ == "__main__":
+    main()
