@@ -22,13 +22,15 @@ from measure.collectors import cpu_s
 
 def push(made: site.Site, ended: threading.Event) -> None:
     """Lines of four nodes, until ``ended``."""
-    connection, n = http.client.HTTPConnection("localhost", made.port, timeout=60), 0
+    n = 0
     headers = {"Authorization": f"Bearer {made.token}", "Content-Type": "application/x-ndjson", "Faultline-Job": "run"}
     while not ended.is_set():
         text = f"12:{n // 60 % 60:02d}:{n % 60:02d} iteration {n}"
         rows = [{"host": f"node-{k % 4}", "msg": text} for k in range(20)]
+        connection = http.client.HTTPConnection("localhost", made.port, timeout=60)
         connection.request("POST", "/api/v1/lines/", "".join(f"{json.dumps(row)}\n" for row in rows).encode(), headers)
         connection.getresponse().read()
+        connection.close()
         n += 1
         ended.wait(1)
 
@@ -41,7 +43,11 @@ async def viewer(made: site.Site, until: float, waits: list[float]) -> None:
         asked = time.perf_counter()
         path = f"/jobs/run/live/0/lines/?cursor={quote(cursor)}"
         writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: sessionid={made.cookie}\r\n\r\n".encode())
-        head = await reader.readuntil(b"\r\n\r\n")
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:  # the site closed an idle connection: a browser opens another one
+            reader, writer = await asyncio.open_connection("localhost", made.port)
+            continue
         size = next(int(row.split(b":")[1]) for row in head.lower().split(b"\r\n") if row.startswith(b"content-length"))
         body = await reader.readexactly(size)
         if not head.startswith(b"HTTP/1.1 200"):
