@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 from django.apps import apps
 from django.core.management import call_command
 from django.core.management.base import CommandError
@@ -23,7 +22,7 @@ from tests.ingest.conftest import LOG
 from triage.models import Incident, SearchEntry
 from triage.services import backup as backups
 from triage.services.backup import MANIFEST, ROWS
-from triage.services.backup_rows import Unusable
+from triage.services.backup_rows import Unusable, is_complete, migrations_applied, rows_write
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -169,31 +168,21 @@ def test_a_backup_of_a_newer_version_is_refused(installation: str, tmp_path: Pat
 
 
 def test_a_backup_of_an_older_version_is_migrated(installation: str, tmp_path: Path, latest: None) -> None:
-    """As if it had been made before incidents had a condition: that column is missing from its rows."""
-    backups.backup(tmp_path / "kept")
-    manifest = json.loads((tmp_path / "kept" / MANIFEST).read_text())
-    manifest["migrations"] = [key for key in manifest["migrations"] if key not in NEWER]
-    lines = zstandard.ZstdDecompressor().stream_reader((tmp_path / "kept" / ROWS).open("rb")).read().splitlines()
-    older = without_column(lines, "triage.incident", "condition")
-    (tmp_path / "kept" / ROWS).write_bytes(zstandard.compress(b"\n".join(older) + b"\n"))
-    manifest["rows_sha256"] = storage.digest_of(tmp_path / "kept" / ROWS)
-    (tmp_path / "kept" / MANIFEST).write_text(json.dumps(manifest))
-    backups.restore(tmp_path / "kept", is_forced=True)
+    """Made before runs had a trace."""
+    target = ("ingest", "0005_pushed_sources")
+    executor = MigrationExecutor(connection)
+    executor.migrate([target, *(key for key in executor.loader.graph.leaf_nodes() if key[0] != "ingest")])
+    older = MigrationExecutor(connection).loader
+    state = older.project_state(
+        [target, *(key for key in older.graph.leaf_nodes() if key[0] != "ingest" and key in older.applied_migrations)]
+    )
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    tables = rows_write(kept / ROWS, state.apps)
+    digest, applied = storage.digest_of(kept / ROWS), migrations_applied()
+    manifest = {"format": 1, "migrations": applied, "tables": tables, "rows_sha256": digest}
+    (kept / MANIFEST).write_text(json.dumps(manifest))
+    assert ("ingest", "0006_run_trace") not in applied
+    backups.restore(kept, is_forced=True)
     assert Incident.objects.get().headline == "a rank vanished"
-    assert MigrationExecutor(connection).migration_plan(MigrationExecutor(connection).loader.graph.leaf_nodes()) == []
-
-
-NEWER = [["triage", name] for name in ("0005_condition", "0006_faster_search")]
-
-
-def without_column(lines: list[bytes], table: str, column: str) -> list[bytes]:
-    made, place = [], None
-    for line in lines:
-        row = json.loads(line)
-        if isinstance(row, dict) and "table" in row:
-            place = row["fields"].index(column) if row["table"] == table else None
-            row["fields"] = [name for index, name in enumerate(row["fields"]) if index != place]
-        elif isinstance(row, list) and place is not None:
-            del row[place]
-        made.append(json.dumps(row).encode())
-    return made
+    assert is_complete()

@@ -11,7 +11,7 @@ from django.utils import timezone
 from ingest.models import Run
 from tests.factories import make_job, make_user
 from tests.pages import page_text
-from triage.models import Delivery, Webhook
+from triage.models import Delivery, Route
 
 pytestmark = pytest.mark.django_db
 
@@ -31,15 +31,18 @@ def test_work_that_waits_is_recognised_by_its_age(client: Any) -> None:
     assert (found['faultline_runs{queue="parse",state="queued"}'], found["faultline_jobs"]) == (1, 1)
 
 
-def test_a_webhook_message_waits_from_the_moment_when_it_is_due(client: Any) -> None:
-    hook = Webhook.objects.create(name="chat", url="https://chat.example/", owner=make_user("mona", "manager"))
+def test_a_message_waits_from_the_moment_when_it_is_due(client: Any) -> None:
+    route = Route.objects.create(name="chat", url="https://chat.example/", owner=make_user("mona", "manager"))
     soon = {"due_at": timezone.now() + timedelta(minutes=5), "subject": "later", "body": "{}"}
-    Delivery.objects.create(webhook=hook, event="job.failed", **soon)
+    Delivery.objects.create(route=route, event="job.failed", **soon)
     assert figures(client)["faultline_deliveries_due"] == 0
     Delivery.objects.update(due_at=timezone.now() - timedelta(minutes=2))
     found = figures(client)
     assert found["faultline_deliveries_due"] == 1
     assert 119 < found['faultline_oldest_queued_run_seconds{queue="notify"}'] < 200
+    route.resume_at = timezone.now() + timedelta(hours=6)
+    route.save()
+    assert figures(client)["faultline_deliveries_due"] == 0, "nobody has to be alarmed because a route is quiet"
 
 
 def test_probes_need_no_host_name_and_no_tls(client: Any, settings: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import redis
 from django.conf import settings
-from django.db.models import Count, Min, QuerySet, Sum
+from django.db.models import Count, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
 from ingest.models import DEMONSTRATION, Artifact, Blob, Job, Run
@@ -29,7 +29,9 @@ def broker_answers() -> bool:
 
 def metrics_lines() -> list[str]:
     """Gauges in Prometheus' text format, without the demonstration. Six queries."""
-    waits = Delivery.objects.filter(state=Delivery.State.WAITING, due_at__lte=timezone.now())
+    now = timezone.now()
+    may_send = Q(route__resume_at=None) | Q(route__resume_at__lte=now)  # not while a route is quiet
+    waits = Delivery.objects.filter(may_send, state=Delivery.State.WAITING, due_at__lte=now)
     notify = waits.aggregate(n=Count("pk"), oldest=Min("due_at"))
     runs = Run.objects.order_by().values_list("kind", "state").annotate(n=Count("pk"), oldest=Min("created_at"))
     counts = {(queue, state): 0 for queue in ("diagnose", "parse") for state in Run.State.values}
@@ -43,7 +45,7 @@ def metrics_lines() -> list[str]:
     gauges: tuple[tuple[str, str, dict[str, object]], ...] = (
         ("incidents", "Incidents by state", _by_state(incidents)),
         ("runs", "Background work by queue and state", {f'queue="{q}",state="{s}"': n for (q, s), n in counts.items()}),
-        ("deliveries_due", "Webhook messages that wait to be sent now", {"": notify["n"]}),
+        ("deliveries_due", "Messages to routes that wait to be sent now", {"": notify["n"]}),
         (
             "oldest_queued_run_seconds",
             "Age of the oldest work that waits, by queue",
