@@ -10,7 +10,7 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,10 @@ KINDS = {"step": 0, PP: 1, DP: 2, EP: 3}
 TITLES = {PP: "pipeline", DP: "gradients", EP: "experts"}
 
 
-def events(table: Path, marks: list[dict[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
-    """Trace events of one job's table (``timeline.phases``): names of processes and threads, steps, phases; then
-    ``marks`` [{t, name}] as instant events on the job's own track.
+def events(table: Path, tracks: Sequence[Mapping[str, Any]] = ()) -> Iterator[dict[str, Any]]:
+    """Trace events of one job's table (``timeline.phases``): names of processes and threads, steps, phases; and
+    ``tracks`` [{name, marks [{t, until, name, text}]}], one thread each, of what happened: a mark with an end is a
+    slice if it overlaps no earlier one, else an instant.
     """
     rows = pl.read_parquet(table).sort("rank", "step")
     if rows.is_empty():
@@ -37,16 +38,9 @@ def events(table: Path, marks: list[dict[str, Any]] | None = None) -> Iterator[d
     for n, start, end in rows.select("step", "start", "end").unique().sort("step").iter_rows():
         begin, until = max(_us(start - zero), until), max(_us(end - zero), until)
         yield {"ph": "X", "pid": 0, "tid": 0, "name": f"step {n}", "cat": "step", "ts": begin, "dur": until - begin}
-    for mark in marks or []:
-        yield {
-            "ph": "i",
-            "s": "g",
-            "pid": 0,
-            "tid": 0,
-            "name": str(mark["name"]),
-            "cat": "log",
-            "ts": _us(mark["t"] - zero),
-        }
+    for tid, track in enumerate(tracks, 1):
+        yield _named("thread_name", 0, tid, str(track["name"]))
+        yield from _marks(track["marks"], tid, zero)
     for number, rank in enumerate(ranks, 1):
         yield _named("process_name", number, 0, rank)
         yield {"ph": "M", "pid": number, "tid": 0, "name": "process_sort_index", "args": {"sort_index": number}}
@@ -62,6 +56,19 @@ def events(table: Path, marks: list[dict[str, Any]] | None = None) -> Iterator[d
                 continue
             yield _named("thread_name", number, KINDS[kind], TITLES[kind])
             yield from _slices(part, number, kind, zero)
+
+
+def _marks(marks: Sequence[Mapping[str, Any]], tid: int, zero: float) -> Iterator[dict[str, Any]]:
+    until = -(1 << 62)  # marks may come before the first step
+    for mark in sorted(marks, key=lambda m: float(m["t"])):
+        begin = _us(float(mark["t"]) - zero)
+        event = {"pid": 0, "tid": tid, "name": str(mark["name"]), "cat": "incident", "ts": begin}
+        event["args"] = {"text": str(mark.get("text") or "")}
+        if mark.get("until") is not None and begin >= until:
+            until = max(_us(float(mark["until"]) - zero), begin)
+            yield event | {"ph": "X", "dur": until - begin}
+        else:
+            yield event | {"ph": "i", "s": "t"}
 
 
 def _slices(part: pl.DataFrame, pid: int, kind: str, zero: float) -> Iterator[dict[str, Any]]:
@@ -90,14 +97,14 @@ def _us(seconds: float) -> int:
     return round(seconds * 1e6)
 
 
-def write_trace(table: Path, target: Path, marks: list[dict[str, Any]] | None = None) -> Path:
+def write_trace(table: Path, target: Path, tracks: Sequence[Mapping[str, Any]] = ()) -> Path:
     """Writes gzipped trace JSON, event by event."""
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=target.open("wb"), mtime=0) as zipped,
         io.TextIOWrapper(zipped, "utf-8") as out,
     ):
         out.write('{"displayTimeUnit":"ms","traceEvents":[')
-        for number, event in enumerate(events(table, marks)):
+        for number, event in enumerate(events(table, tracks)):
             out.write(("," if number else "") + "\n" + json.dumps(event, separators=(",", ":")))
         out.write("\n]}\n")
     return target

@@ -113,6 +113,22 @@ def test_the_trace_keeps_perfettos_rules(client, job):
         assert all(a[1] <= b[0] for a, b in pairwise(slices))
 
 
+def test_the_trace_has_the_lanes_of_the_strip(client, job):
+    at = job.stored.report["flows"]["jobs"][0]["steps"][2]["start"]
+    silent = {"source": "flows", "what": "flows_ceased", "text": "n1 fell silent", "t": at, "until": None}
+    silent |= {"places": [{"kind": "node", "name": "n1"}]}
+    fault = {"kind": "node", "name": "n1", "rank": None, "p": 0.9, "reasons": ["silent"]}
+    told = {"condition": "hung", "chain": [silent], "fault": [fault], "seen": [], "slowdowns": [], "moment": None}
+    type(job.stored).objects.filter(pk=job.stored.pk).update(report=job.stored.report | {"conclusion": told})
+    response = client.get(data_url(job, "flow-download", "trace"))
+    events = json.loads(gzip.decompress(b"".join(response.streaming_content)))["traceEvents"]
+    named = [e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] == 0]
+    assert named == ["steps", "n1"]
+    assert [(e["name"], e["args"]["text"]) for e in events if e.get("cat") == "incident"] == [
+        ("flows ceased", "n1 fell silent")
+    ]
+
+
 def test_the_csv_holds_a_row_a_rank_and_step(client, job):
     response = client.get(data_url(job, "flow-download", "csv"))
     lines = b"".join(response.streaming_content).decode().splitlines()

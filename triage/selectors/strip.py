@@ -98,6 +98,27 @@ def strip_of(report: Mapping[str, Any]) -> Strip | None:
     )
 
 
+def tracks_of(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The lanes of the strip with their marks, for an export: ``name``, ``marks`` (``t``, ``until``, ``name``,
+    ``text``). Empty without a strip.
+    """
+    strip = strip_of(report)
+    if strip is None:
+        return []
+    rows = [
+        {
+            "name": lane.name,
+            "marks": [
+                {"t": e.at, "until": e.until, "name": e.name, "text": e.text}
+                for e in strip.marks
+                if lane.y <= e.y < lane.y + lane.height
+            ],
+        }
+        for lane in strip.lanes
+    ]
+    return [row for row in rows if row["marks"]]
+
+
 def _is_anomaly(entry: Entry, told: Mapping[str, Any]) -> bool:
     """Whether it may be called the first anomaly: slow steps only within a stretch of the conclusion, because flows of
     healthy jobs have slow steps, too.

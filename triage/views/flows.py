@@ -14,6 +14,7 @@ from triage.charts import chart_response
 from triage.models import Activity, Diagnosis
 from triage.selectors.flows import flow_job, ports_heat, ranks_view
 from triage.selectors.jobs import job_view
+from triage.selectors.strip import tracks_of
 from triage.services.attaching import capture_attach, capture_detach
 from triage.views.common import ability_required, say
 from triage.views.jobs import job_or_404
@@ -43,20 +44,26 @@ def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> HttpRespo
 
 @require_safe
 def download(request: HttpRequest, slug: str, attempt: int, flow: str, form: str) -> FileResponse:
-    """The whole timeline: ``trace`` is gzipped Chrome trace JSON for Perfetto, ``csv`` one row per rank and step."""
+    """The whole timeline: ``trace`` is gzipped Chrome trace JSON for Perfetto, with the lanes of the incident's
+    strip as tracks; ``csv`` has one row per rank and step.
+    """
     from diagnosis.flows import ports, trace_export  # noqa: PLC0415  # heavy: SciPy
 
-    found = flow_job(_diagnosis(request, slug, attempt), flow)
+    diagnosis = _diagnosis(request, slug, attempt)
+    found = flow_job(diagnosis, flow)
     if found is None:
         raise Http404("There is no table of steps for this capture.")
     is_trace, is_ports = form == "trace", "ports" in found[0]
     if is_trace and is_ports:
         raise Http404("Port counters have no timeline of ranks; they are there as CSV.")
-    write = trace_export.write_trace if is_trace else ports.write_csv if is_ports else trace_export.write_csv
+    write = ports.write_csv if is_ports else trace_export.write_csv
     name = f"{slug}-{flow}.{'trace.json.gz' if is_trace else 'csv'}"
     with tempfile.TemporaryDirectory(prefix="faultline-trace-") as folder:
         target = Path(folder) / name
-        write(found[1], target)
+        if is_trace:
+            trace_export.write_trace(found[1], target, tracks_of(diagnosis.report))
+        else:
+            write(found[1], target)
         file = target.open("rb")  # stays readable after its name is deleted
     return FileResponse(file, as_attachment=True, filename=name)
 

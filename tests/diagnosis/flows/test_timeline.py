@@ -103,7 +103,15 @@ def test_the_trace_obeys_what_perfetto_asks_of_chrome_json(
     written: tuple[dict[str, Any], Path], tmp_path: Path
 ) -> None:
     job, table = written
-    path = write_trace(table, tmp_path / "trace.json.gz", [{"t": job["steps"][2]["start"], "name": "Xid 79 <b>"}])
+    at = job["steps"][2]["start"]
+    tracks = [
+        {
+            "name": "job",
+            "marks": [{"t": at, "until": at + 2.0, "name": "slow"}, {"t": at + 1.0, "until": at + 3.0, "name": "x"}],
+        },  # noqa: E501
+        {"name": "node-002", "marks": [{"t": at, "name": "Xid 79 <b>"}]},
+    ]
+    path = write_trace(table, tmp_path / "trace.json.gz", tracks)
     events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
     lanes: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     named = {(e["pid"], e["tid"]) for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
@@ -118,7 +126,10 @@ def test_the_trace_obeys_what_perfetto_asks_of_chrome_json(
         assert slices == sorted(slices)
         assert all(a[1] <= b[0] for a, b in itertools.pairwise(slices))
     assert sum(e["ph"] == "X" and e["tid"] == 0 and e["pid"] == 0 for e in events) == 20
-    assert [e["name"] for e in events if e["ph"] == "i"] == ["Xid 79 <b>"]
+    assert [e["name"] for e in events if e["ph"] == "i"] == ["x", "Xid 79 <b>"]
+    assert [e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] == 0] == [
+        "steps", "job", "node-002",
+    ]  # fmt: skip
 
 
 def test_the_same_table_gives_the_same_bytes(written: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
