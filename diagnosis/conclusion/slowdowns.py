@@ -108,22 +108,22 @@ def reported(logs: Iterable[Slowdown], flows: Iterable[Slowdown], least_gpu_s: f
 
 def offset(steps: Sequence[Mapping[str, Any]], iterations: Sequence[Mapping[str, Any]]) -> int:
     """What to add to the numbers of the flows' steps to get the iterations of the logs: each is the step that ended at
-    its time. 0 if the times are too coarse to tell, or the difference is one.
+    its time. 0 if the times are too coarse to tell.
     """
     ends = np.array([float(s["end"]) for s in steps])
     rows = [(int(r["n"]), float(r["t"])) for r in iterations if r.get("t") is not None]
     if len(ends) < 3 or len(rows) < 3:
         return 0
     n, t = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    if np.all(t == np.floor(t)):
-        t = t + 0.5  # stamps without a fraction
+    is_coarse = bool(np.all(t == np.floor(t)))
+    t = t + 0.5 if is_coarse else t  # stamps without a fraction
     inside = (t >= ends[0]) & (t <= ends[-1])
     if inside.sum() < 3:
         return 0
     nearest = np.abs(ends[None, :] - t[inside][:, None]).argmin(axis=1) + 1
     apart = n[inside] - nearest
     middle = float(np.median(apart))
-    steady = spread(apart) <= 2.0 and abs(middle) > 1.0
+    steady = spread(apart) <= 2.0 and (abs(middle) > 1.0 or not is_coarse)
     return round(middle) if steady else 0
 
 

@@ -33,6 +33,11 @@ TOLD: Final = 0.5
 TOGETHER: Final = 0.8
 SET: Final = 4
 
+#: Evidence that a slow network shows and a slow machine does not; this share of the lateness is enough, because whoever
+#: waits for the network is late too.
+_NETWORK: Final = ("into", "sent", "silent", "across", "narrow", "lost")
+NETWORK: Final = 0.35
+
 #: Fitted weights of the evidence, and of nobody (per candidate).
 WEIGHTS: Final = np.array([4.6, 2.0, 0.5, 5.6, 8.2, 2.7, 4.3, 5.2])
 NOBODY: Final = 2.9
@@ -79,7 +84,7 @@ def stragglers(job: JobFlows, steps: Steps, capture: Capture) -> Named:
             sizes = np.array([float(len(c.names)) for c in held.candidates])
             told = _told(probabilities(evidence), sizes)
             if told:
-                found.append(_finding(told, held, evidence, stretch, steps, usual=usual))
+                found.append(_finding(told, held, stretch, steps, usual=usual))
     return Named(found, shows_turns=True)
 
 
@@ -168,30 +173,29 @@ _WHY: Final = {
     "into": "what was sent to it came through late",
     "sent": "what it sent came through late",
     "silent": "what was sent to it was not answered",
-    "across": "what crosses its uplinks came through late",
-    "narrow": "what crosses its uplinks came through late",
+    "across": "what crosses them came through late",
+    "narrow": "what crosses them came through late",
     "lost": "what was sent to it was lost and repeated",
 }
 
 
-def _finding(
-    told: Sequence[tuple[int, float]], held: Held, evidence: Floats, stretch: Stretch, steps: Steps, *, usual: float
-) -> Slow:
+def _finding(told: Sequence[tuple[int, float]], held: Held, stretch: Stretch, steps: Steps, *, usual: float) -> Slow:
     chosen = [held.candidates[at] for at, _ in told]
     first, p = told[0]
-    best = int(np.argmax(evidence[first] * WEIGHTS))
     shares = held.shares(stretch.steps)
     assert shares is not None
     mine = dict(zip(EVIDENCE, np.minimum(shares[first], 1.0).tolist(), strict=True))
-    kind = EVIDENCE[best]
+    network = max(_NETWORK, key=lambda name: mine[name])
+    is_late = mine[network] < NETWORK * mine["late"]
+    kind = "late" if is_late else network
     of = "of the steps" if kind == "lost" else "of the lost time"
     is_link = chosen[0].kind == "switch"
-    who = " or ".join(" and ".join(c.names) for c in chosen)
+    who = ", or ".join(f"the uplinks of {' and '.join(c.names)}" if c.kind == "switch" else c.names[0] for c in chosen)
     slow = Slow(
         "slow_switch" if is_link else "slow_group",
         float(steps.start[stretch.first]),
         float(steps.end[stretch.last]),
-        f"{'' if len(chosen) == 1 else 'One of '}{who}: {_WHY[kind]} ({mine[kind]:.0%} {of}).",
+        f"{'' if len(chosen) == 1 else 'Either '}{who}: {_WHY[kind]} ({mine[kind]:.0%} {of}).",
         factor=float(np.median(steps.judged[list(stretch.steps)])) / usual,
         confidence=round(min(p, MOST_SURE), 3),
         shares={
@@ -204,6 +208,5 @@ def _finding(
     if is_link:
         slow.switch = slow.candidates[0]
         return slow
-    network = max(mine[of] for of in ("into", "sent", "silent", "lost"))
-    slow.measure = "late" if mine["late"] > network else "transfers"
+    slow.measure = "late" if is_late else "transfers"
     return slow

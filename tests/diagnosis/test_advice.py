@@ -202,6 +202,16 @@ def test_a_culprit_stuck_in_its_host_code_does_not_cost_its_whole_group():
     assert advise({"logs": hang(), "stacks": stacks})["targets"] == ["n1"]
 
 
+def test_a_switch_behind_a_more_probable_machine_is_not_the_place_to_act():
+    def told(*fault):
+        rows = [{"kind": kind, "name": name, "p": p} for kind, name, p in fault]
+        return {"conclusion": {"condition": "degraded", "category": "performance", "fault": rows}}
+
+    both = ("node", "n1", 0.4), ("switch", "leaf-1", 0.2)
+    assert "leaf-1" not in (advise(told(*both)) or {}).get("targets", [])
+    assert advise(told(("switch", "leaf-1", 0.6), ("node", "n1", 0.2)))["targets"] == ["leaf-1"]
+
+
 def test_a_slow_switch_is_a_matter_for_humans():
     got = advise({"logs": logs(symptom="slow"), "flows": {"diagnoses": [{"kind": "slow_switch", "switch": "spine-2"}]}})
     assert (got["action"], got["targets"], got["command"]) == ("ask_human", ["spine-2"], "")
