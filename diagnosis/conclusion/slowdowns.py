@@ -55,7 +55,9 @@ def of_flows(
         sure = set(_slow_numbers(steps, [d for d in named if d.get("shares")]))
         shift = offset(steps, iterations)
         for part in _parts(slow, spans):
-            row = _stretch(part, steps, lengths, usual, gpus=ranks, is_named=bool(sure & set(part)))
+            around = [k for span in spans for k in (span[0], span[-1]) if span[0] <= part[-1] and part[0] <= span[-1]]
+            whole = range(min([part[0], *around]), max([part[-1], *around]) + 1)
+            row = _stretch(whole, part, steps, lengths, usual, gpus=ranks, is_named=bool(sure & set(part)))
             found.append(replace(row, steps=(row.steps[0] + shift, row.steps[1] + shift)))
     return found
 
@@ -108,22 +110,22 @@ def reported(logs: Iterable[Slowdown], flows: Iterable[Slowdown], least_gpu_s: f
 
 def offset(steps: Sequence[Mapping[str, Any]], iterations: Sequence[Mapping[str, Any]]) -> int:
     """What to add to the numbers of the flows' steps to get the iterations of the logs: each is the step that ended at
-    its time. 0 if the times are too coarse to tell.
+    its time. 0 if the times are too coarse to tell, or the difference is one.
     """
     ends = np.array([float(s["end"]) for s in steps])
     rows = [(int(r["n"]), float(r["t"])) for r in iterations if r.get("t") is not None]
     if len(ends) < 3 or len(rows) < 3:
         return 0
     n, t = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    is_coarse = bool(np.all(t == np.floor(t)))
-    t = t + 0.5 if is_coarse else t  # stamps without a fraction
+    if np.all(t == np.floor(t)):
+        t = t + 0.5  # stamps without a fraction
     inside = (t >= ends[0]) & (t <= ends[-1])
     if inside.sum() < 3:
         return 0
     nearest = np.abs(ends[None, :] - t[inside][:, None]).argmin(axis=1) + 1
     apart = n[inside] - nearest
     middle = float(np.median(apart))
-    steady = spread(apart) <= 2.0 and (abs(middle) > 1.0 or not is_coarse)
+    steady = spread(apart) <= 2.0 and abs(middle) > 1.0  # a line may be printed late
     return round(middle) if steady else 0
 
 
@@ -167,6 +169,7 @@ def _parts(slow: Sequence[int], spans: Sequence[Sequence[int]] = ()) -> list[lis
 
 
 def _stretch(
+    whole: range,
     part: Sequence[int],
     steps: Sequence[Mapping[str, Any]],
     lengths: np.ndarray,
@@ -175,7 +178,6 @@ def _stretch(
     gpus: int | None,
     is_named: bool,
 ) -> Slowdown:
-    whole = range(part[0], part[-1] + 1)
     mine = lengths[list(part)]
     lost = float(np.maximum(lengths[list(whole)] - usual, 0.0).sum())
     standstill = STANDSTILL_NAMED if is_named else STANDSTILL

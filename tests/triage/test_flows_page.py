@@ -26,6 +26,7 @@ from triage.charts.flows import map_chart, ranks_chart, steps_chart
 from triage.charts.flows_ports import ports_chart
 from triage.flow_tables import table_path, tables_store
 from triage.models import Activity
+from triage.selectors.answers import answer_of
 from triage.selectors.flows import FlowsView, PortsView, _slow_within
 from triage.services.diagnosing import diagnosis_store
 
@@ -127,6 +128,13 @@ def test_the_trace_has_the_lanes_of_the_strip(client, job):
     assert [(e["name"], e["args"]["text"]) for e in events if e.get("cat") == "incident"] == [
         ("flows ceased", "n1 fell silent")
     ]
+
+
+def test_the_top_says_who_owed_an_answer_and_not_when_each_machine_fell_silent():
+    silent = {"source": "flows", "what": "flows_ceased", "text": "n1 sent its last message.", "amount": None}
+    owing = silent | {"text": "n2 sent its last message; n1 got no answer.", "amount": 0.5}
+    told = {"condition": "hung", "sentence": "It hung.", "chain": [silent, owing], "fault": []}
+    assert answer_of({"conclusion": told}, "flows").says == (owing["text"],)
 
 
 def test_the_csv_holds_a_row_a_rank_and_step(client, job):

@@ -30,7 +30,8 @@ def answer_of(report: dict[str, Any], source: str) -> Answer | None:
     if not told:
         return None
     sentence = str(report.get("headline") or told.get("sentence") or "")
-    own = [str(row.get("text") or "") for row in told.get("chain") or [] if row.get("source") == source]
+    rows = [row for row in told.get("chain") or [] if row.get("source") == source and not _is_plain(row)]
+    own = [str(row.get("text") or "") for row in rows]
     own = [text for text in own if text and text.rstrip(".") not in sentence]  # nothing is told twice
     accused = [
         (called(row), float(row.get("p") or 0.0))
@@ -44,6 +45,11 @@ def answer_of(report: dict[str, Any], source: str) -> Answer | None:
         accused=tuple(accused[:SHOWN]),
         is_open=told["condition"] in OPEN,
     )
+
+
+def _is_plain(row: dict[str, Any]) -> bool:
+    """Whether a row says only when a machine fell silent, and nobody waited for it then: the strip shows that."""
+    return row.get("what") == "flows_ceased" and row.get("amount") is None
 
 
 def called(row: dict[str, Any]) -> str:
