@@ -10,18 +10,20 @@ import numpy as np
 import polars as pl
 
 from diagnosis.flows.analysed import Analysed
-from diagnosis.flows.capture import Capture, Ints
+from diagnosis.flows.capture import Bools, Capture, Ints
 from diagnosis.flows.ceased import ceased
 from diagnosis.flows.changepoint import onsets
 from diagnosis.flows.pairs import BLIND, DP, EP, PP, clocks_disagree
 from diagnosis.flows.rank_lanes import write_table
 from diagnosis.flows.slowness import Slow, slow_steps
-from diagnosis.flows.steps import rank_ends
+from diagnosis.flows.steps import Steps, rank_ends
 from diagnosis.flows.suspects import suspects
 from diagnosis.model import Parsed
 
 #: More rank-steps than this are not listed in the report; the separate table holds them.
 SPELLED_OUT = 400_000
+#: A step of a stretch with a known culprit is slow if it took this many times the usual time.
+LONGER = 1.15
 #: Records as long as this hold several steps.
 TOO_LONG_S = 30.0
 
@@ -93,7 +95,7 @@ def describe(
     tables: Path | None,
 ) -> dict[str, Any]:
     """The whole object."""
-    rows = [_job(a, n, capture, tables) for n, a in enumerate(jobs)]
+    rows = [_job(a, n, capture, tables, fabric) for n, a in enumerate(jobs)]
     timed = any(row["steps"] for row in rows)
     if why_not is None and not timed:
         why_not = (
@@ -121,7 +123,9 @@ def describe(
     }
 
 
-def _job(a: Analysed, number: int, capture: Capture, tables: Path | None) -> dict[str, Any]:
+def _job(
+    a: Analysed, number: int, capture: Capture, tables: Path | None, fabric: Sequence[Slow] = ()
+) -> dict[str, Any]:
     names = capture.names
 
     def groups(of: list[Ints]) -> list[list[str]]:
@@ -149,6 +153,7 @@ def _job(a: Analysed, number: int, capture: Capture, tables: Path | None) -> dic
         return row
     seconds = a.steps.judged
     mask, usual, limit = slow_steps(a.steps)
+    mask = mask | _within(a.steps, usual, [*a.slow, *fabric])
     row["steps"] = [
         {"start": capture.at(s), "end": capture.at(e), "confidence": round(float(c), 3), "slow": bool(m)}
         for s, e, c, m in zip(a.steps.start, a.steps.end, a.steps.confidence, mask, strict=True)
@@ -163,6 +168,16 @@ def _job(a: Analysed, number: int, capture: Capture, tables: Path | None) -> dic
     if len(a.steps) * len(a.job.members) <= SPELLED_OUT:
         row["rank_steps"] = _rank_steps(a, capture)
     return row
+
+
+def _within(steps: Steps, usual: float, found: Sequence[Slow]) -> Bools:
+    """The longer steps of stretches for which somebody is named: they are slow although each is within the noise."""
+    middle = (steps.start + steps.end) / 2.0
+    inside = np.zeros(len(steps), dtype=bool)
+    for slow in found:
+        if slow.shares:
+            inside |= (middle > slow.t0) & (middle < slow.t1)
+    return np.asarray(inside & (steps.judged > LONGER * usual))
 
 
 def _sizes(a: Analysed) -> dict[str, int | None]:
