@@ -108,7 +108,7 @@ def test_the_trace_obeys_what_perfetto_asks_of_chrome_json(
         {
             "name": "job",
             "marks": [{"t": at, "until": at + 2.0, "name": "slow"}, {"t": at + 1.0, "until": at + 3.0, "name": "x"}],
-        },  # noqa: E501
+        },
         {"name": "node-002", "marks": [{"t": at, "name": "Xid 79 <b>"}]},
     ]
     path = write_trace(table, tmp_path / "trace.json.gz", tracks)
