@@ -34,7 +34,8 @@ _COUNTERS: Final = (
     ("iteration", rf"(?i)\biter(?:ation)?s?{_IS}(\d+)(?!\.?\d)"),
     (
         "iteration",
-        rf"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step|\bbatch(?:_idx)?|{_STEP}){_IS}(\d+)(?!\.?\d)",
+        r"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step|\bbatch(?:_idx)?"
+        rf"|{_STEP}){_IS}(\d+)(?!\.?\d)",
     ),
     ("bar", rf"(?:\||\s)(\d+)/\d+\s*{_BAR_TIME}"),
     ("epoch", rf"(?i)\bepoch(?:_num|_no|_count)?{_IS}(\d+)(?!\.\d)"),
