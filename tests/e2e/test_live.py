@@ -104,11 +104,10 @@ def test_the_page_of_a_running_job_follows_it_and_its_height_stays(
     page.get_by_role("link", name="live-run", exact=True).click()
     state = page.get_by_test_id("running-state")
     expect(state).to_contain_text("29")
-    expect(state).to_contain_text("No alarm.")
     box = state.bounding_box()
     push("node-1", f"{stamp(31)} INFO iteration 31/900 loss 2.5", f"{stamp(31)} ERROR CUDA error: out of memory")
     expect(state).to_contain_text("31")
-    expect(state).not_to_contain_text("No alarm.")
+    expect(state).to_contain_text("out of memory")  # it alone: a slow machine may also see a hang
     after = state.bounding_box()
     assert box is not None
     assert after is not None
