@@ -63,7 +63,7 @@ def test_a_restart_does_not_hide_a_counter(tmp_path: Path) -> None:
 
 
 def test_a_few_lines_are_not_enough_to_tell(tmp_path: Path) -> None:
-    assert found((STYLES["german"](n) for n in range(3)), tmp_path).kind == "none"
+    assert found((STYLES["house"](n) for n in range(3)), tmp_path).kind == "none"
 
 
 def test_numbers_are_found_between_what_other_masks_hide() -> None:
