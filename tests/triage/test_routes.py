@@ -182,6 +182,31 @@ def test_a_failed_message_is_tried_again_later_and_then_arrives_under_the_same_i
     assert all(verify(route.secret, headers, body) for _, headers, body in receiver.got)
 
 
+def test_a_claim_is_renewed_while_its_message_is_under_way_and_only_by_its_holder(route, monkeypatch):
+    monkeypatch.setattr(delivering, "_RENEW_S", 0.0)
+    claims = []
+
+    def slow(job):
+        wait_for(lambda: len(claims) >= 3)
+        return delivering._Outcome(outbound.Answer(200, "", "", 1), delivering.Reading())
+
+    def renewed(jobs, renew=delivering._renew):
+        renew(jobs)
+        claims.append(Route.objects.get(pk=route.pk).claimed_until)
+
+    monkeypatch.setattr(delivering, "_exchange", slow)
+    monkeypatch.setattr(delivering, "_renew", renewed)
+    routes.ping(route=route)
+    held = claims[:3]
+    assert held == sorted(set(held)), "each renewal holds the route for longer"
+    route.deliveries.update(state="waiting", tries=5)  # another worker has taken the message meanwhile
+    job = delivering._Job(route, route.deliveries.get(), None, (), "", 0.0)
+    route.deliveries.update(tries=6)
+    before = Route.objects.get(pk=route.pk).claimed_until
+    delivering._renew([job])
+    assert Route.objects.get(pk=route.pk).claimed_until == before
+
+
 def test_a_worker_that_was_taken_for_dead_does_not_overrule_who_sent_the_message_since(route, receiver, monkeypatch):
     receiver.answers = [(500, {}, b""), (200, {}, b"")]
     routes.ping(route=route)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import time as clock
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import datetime, time, timedelta
 from typing import NamedTuple
@@ -30,8 +30,9 @@ log = logging.getLogger(__name__)
 
 #: delay after the first, second … failed try; a day and a half in total
 BACKOFF_S = (5, 30, 120, 600, 3600, 4 * 3600, 10 * 3600, 20 * 3600)
-#: a sender that claimed a route and was silent for this long has died; longer than two requests take
-_LEASE = timedelta(seconds=45)
+#: a sender renews its claims while it waits; one that was silent for this long has died
+_LEASE = timedelta(seconds=10)
+_RENEW_S = 2.0
 #: this many failed messages in a row switch a route off
 GIVEN_UP_MAX = 20
 #: tries that a message which the receiver refuses holds up later ones
@@ -73,6 +74,7 @@ def routes_send() -> None:
     other routes, up to ``LIMIT_S``. If its time is over first, another worker is woken.
     """
     began, is_open = clock.monotonic(), True
+    renewed = began
     running: dict[Future[_Outcome], _Job] = {}
     with ThreadPoolExecutor(LANES, thread_name_prefix="route") as pool:
         while True:
@@ -87,6 +89,9 @@ def routes_send() -> None:
             for future in done:
                 job = running.pop(future)
                 _record(job, future.result())
+            if clock.monotonic() - renewed > _RENEW_S:
+                _renew(running.values())
+                renewed = clock.monotonic()
     if not is_open and _due_routes(timezone.now()).exists():
         routes_wake()
 
@@ -137,6 +142,14 @@ def _next_job(*, held: set[int]) -> _Job | None:
             return _prepared(route, delivery, now)
         Route.objects.filter(pk=route.pk).update(claimed_until=now)
     return None
+
+
+def _renew(jobs: Collection[_Job]) -> None:
+    """Hold the routes of these messages for longer, except where another worker has taken the message."""
+    for job in jobs:
+        mine = Delivery.objects.filter(pk=job.delivery.pk, tries=job.delivery.tries, state=Delivery.State.WAITING)
+        held = Route.objects.filter(Exists(mine), pk=job.route.pk)
+        held.update(claimed_until=timezone.now() + _LEASE)
 
 
 def _next_delivery(route: Route, now: datetime) -> Delivery | None:
