@@ -24,8 +24,8 @@ MOVED = {"client/faultline": "faultline"} | {
     name: f"triage/resources/{name}" for name in ("samples", "static", "templates")
 }
 PACKAGES = ("diagnosis", "ingest", "triage", "client/faultline")
-#: optional: the extras of pyproject.toml, and what only one Python version lacks
-GUARDED = {"boto3", "botocore"}
+#: optional: the extras of pyproject.toml with what they bring
+GUARDED = {"boto3", "botocore", "mcp", "anyio", "pydantic", "uvicorn"}
 
 
 def test_the_wheel_has_every_file_of_the_product(wheel: Path) -> None:

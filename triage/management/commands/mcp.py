@@ -21,7 +21,7 @@ class Command(BaseCommand):
 
             from triage.assistant import mcp_server  # noqa: PLC0415
         except ModuleNotFoundError as error:
-            raise CommandError(f"{error.name} is missing: install faultline[mcp].") from error
+            raise CommandError(f"{error.name} is missing: install faultline-triage[mcp].") from error
         if options["http"]:
             host, _, port = str(options["http"]).rpartition(":")
             if not port.isdecimal():
