@@ -1,17 +1,25 @@
-"""How long a test waits for an event. These limits only end a wait whose event never comes.
+"""How long a test waits for an event, and how it states that work is little: never by a clock.
 
-They are not measurements, so they are far above what a busy machine with one core needs.
+The limits of time only end what never ends by itself. They are not measurements, so they are far above what a busy
+machine with one core needs. A test that something is fast counts its work (:func:`steps_of`, queries, bytes read), or
+compares the work for some input with that for four times the input.
 """
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import FrameType
 
 #: for an answer of a running program: a page, a signal, a process that starts or ends
 PATIENCE_S = 180
 #: for background work: reading and diagnosing evidence
 WORK_S = 900
+#: CPU seconds for work that takes about one: what takes this long is endless, or grows with the square of its input
+HANG_CPU_S = 300
 
 
 def wait_for(
@@ -31,3 +39,43 @@ def wait_for(
     while not is_there():
         assert time.monotonic() < deadline, f"not within {within_s} s: {what() if callable(what) else what}"
         pause(every_s)
+
+
+@contextlib.contextmanager
+def no_hang() -> Iterator[None]:
+    """Fail with AssertionError if the work inside has taken :data:`HANG_CPU_S` of this process. Main thread only."""
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        raise AssertionError(f"it goes on after {HANG_CPU_S} CPU seconds")
+
+    former = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, HANG_CPU_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, former)
+
+
+def steps_of(work: Callable[[], object]) -> int:
+    """How many calls and turns of loops of Python the work takes, in all threads: the same on every machine."""
+    tool, events = sys.monitoring, sys.monitoring.events
+    count = 0
+
+    def step(*_: object) -> None:
+        nonlocal count
+        count += 1
+
+    counted = (events.PY_START, events.CALL, events.JUMP)
+    tool.use_tool_id(tool.PROFILER_ID, "steps")
+    try:
+        for event in counted:
+            tool.register_callback(tool.PROFILER_ID, event, step)
+        tool.set_events(tool.PROFILER_ID, events.PY_START | events.CALL | events.JUMP)
+        work()
+    finally:
+        tool.set_events(tool.PROFILER_ID, events.NO_EVENTS)
+        for event in counted:
+            tool.register_callback(tool.PROFILER_ID, event, None)
+        tool.free_tool_id(tool.PROFILER_ID)
+    return count

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from ingest.services import appending, collecting, job_create, resuming, sweepin
 from ingest.wire import loki
 from tests.factories import make_cluster, make_team, make_user
 from tests.ingest.conftest import sha
+from tests.patience import no_hang
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.ingest.urls")]
 
@@ -391,8 +391,7 @@ def test_as_many_files_as_a_request_has_are_written_at_once(api: Any) -> None:
     for n in range(1, 200):
         made.MergeFrom(request_of((T0, "10:00:00 a"), file=f"/logs/rank{n}.log"))
     before = len(list(Path("/proc/self/fd").iterdir()))
-    began = time.process_time()
-    assert otlp(api, made).status_code == 200
+    with no_hang():
+        assert otlp(api, made).status_code == 200
     assert Upload.objects.count() == 200
     assert len(list(Path("/proc/self/fd").iterdir())) <= before + 2
-    assert time.process_time() - began < 20

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
 import tracemalloc
 import zlib
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from ingest.wire import json_lines, loki, otlp
 from ingest.wire.routing import Rules, place_of, slug_of
 from tests.ingest.test_collectors import JSON, PROTOBUF, T0, content, lines, partial, push, request_of
 from tests.ingest.test_collectors import otlp as send
+from tests.patience import no_hang, steps_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.ingest.urls")]
 
@@ -51,15 +52,14 @@ def zstd_bomb() -> bytes:
 def test_a_decompression_bomb_costs_no_more_than_the_limit(api: Any, settings: Any, coding: str, body: bytes) -> None:
     settings.COLLECTOR_MAX_BYTES = 2 << 20
     tracemalloc.start()
-    began = time.process_time()
     try:
-        answer = api.post("/v1/logs", body, content_type=PROTOBUF, headers={"Content-Encoding": coding})
+        with no_hang():
+            answer = api.post("/v1/logs", body, content_type=PROTOBUF, headers={"Content-Encoding": coding})
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert answer.status_code in (200, 400, 413)
     assert peak < 16 << 20
-    assert time.process_time() - began < 20
 
 
 def test_a_body_beyond_the_limit_is_refused_before_it_is_read(api: Any, settings: Any) -> None:
@@ -81,12 +81,11 @@ def test_a_very_long_line_is_stored_and_watched_in_pieces(api: Any) -> None:
 def test_a_hundred_thousand_sources_get_a_sentence_and_the_limit_of_files(api: Any, settings: Any) -> None:
     settings.COLLECTOR_SOURCES = 20
     rows = b"".join(b'{"msg":"10:00:00 a","job_id":"1","host":"n%d"}\n' % n for n in range(100_000))
-    began = time.process_time()
-    said = lines(api, rows).json()
+    with no_hang():
+        said = lines(api, rows).json()
     assert (said["stored"], said["refused"]) == (20, 99_980)
     assert "20 growing files, the limit of this server" in said["sentence"]
     assert Upload.objects.count() == 20
-    assert time.process_time() - began < 60
     again = lines(api, b'{"msg":"10:00:01 b","job_id":"1","host":"n0"}\n').json()
     assert again["stored"] == 1, "known files still grow"
 
@@ -156,11 +155,13 @@ def test_names_that_differ_get_ids_that_differ() -> None:
 
 
 def test_times_in_the_future_are_replaced_with_a_warning(api: Any) -> None:
-    far = int(time.time() + 10 * 86_400) * 10**9
+    began = datetime.now(UTC)
+    far = int(began.timestamp() + 10 * 86_400) * 10**9
     said = partial(send(api, request_of((far, "from the future"), (T0, "now"))))
     assert said.rejected_log_records == 0
     assert "1 are dated more than a day in the future" in said.error_message
-    assert content().splitlines()[1].startswith(time.strftime("%Y-%m-%dT%H:", time.gmtime()))
+    written = datetime.fromisoformat(content().splitlines()[1].split()[0])
+    assert began <= written <= datetime.now(UTC)
 
 
 @pytest.mark.parametrize("at", [2**64 - 1, 2**63, 0, 1])
@@ -173,13 +174,16 @@ def test_no_time_breaks_a_batch(api: Any, at: int) -> None:
 
 
 def test_empty_messages_by_the_million_are_refused_at_once() -> None:
-    began = time.process_time()
-    for read in (otlp.streams, loki.streams):
-        with pytest.raises(Refused, match="One request may have 200,000 records in 20,000 groups"):
-            list(read(b"\x0a\x00" * (1 << 20), RULES, is_json=False))
-    with pytest.raises(Refused, match="send smaller batches"):
-        list(json_lines.streams(b"a\n" * (1 << 20), RULES))
-    assert time.process_time() - began < 5
+    empty = b"\x0a\x00" * (1 << 20)
+
+    def refuse() -> None:
+        for read in (otlp.streams, loki.streams):
+            with pytest.raises(Refused, match="One request may have 200,000 records in 20,000 groups"):
+                list(read(empty, RULES, is_json=False))
+        with pytest.raises(Refused, match="send smaller batches"):
+            list(json_lines.streams(b"a\n" * (1 << 20), RULES))
+
+    assert steps_of(refuse) < 10_000
 
 
 def test_deep_nesting_is_refused_or_read_as_text(api: Any) -> None:

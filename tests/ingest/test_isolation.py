@@ -17,10 +17,10 @@ from ingest.isolation import Limits, Lost, call
 from ingest.isolation.client import Keeper
 from tests.archives import tar_of
 from tests.ingest.conftest import LOG
-from tests.patience import wait_for
+from tests.patience import PATIENCE_S, WORK_S, wait_for
 from tests.processes import is_alive
 
-PLENTY = Limits(memory_bytes=1 << 30, silence_s=60, wall_s=120)
+PLENTY = Limits(memory_bytes=1 << 30, silence_s=PATIENCE_S, wall_s=WORK_S)
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -12,6 +10,7 @@ from ingest import services, storage
 from ingest.models import Artifact
 from tests.factories import make_user
 from tests.pages import page_text
+from tests.patience import no_hang
 from triage.selectors import logsearch
 from triage.selectors.logsearch import UnreadablePattern, Wanted, find, find_in_all, templates_of
 
@@ -116,9 +115,8 @@ def test_a_pattern_that_keeps_other_engines_busy_for_hours_takes_no_time():
     job = services.job_create(name="Hostile")
     services.artifact_receive(job=job, path="a.log", chunks=[b"a" * 200_000 + b"!\n"])
     artifact = Artifact.objects.select_related("attempt", "blob").get()
-    began = time.process_time()
-    assert find(artifact, Wanted("(a+)+$", is_pattern=True))["lines"] == []
-    assert time.process_time() - began < 5
+    with no_hang():
+        assert find(artifact, Wanted("(a+)+$", is_pattern=True))["lines"] == []
 
 
 def test_the_page_shows_messages_and_walks_the_lines(reader, job):

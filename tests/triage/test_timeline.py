@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
 from itertools import groupby
 
+from tests.patience import steps_of
 from tests.triage.report import T0, sample
 from triage.lanes import folded, unfolded
 from triage.timeline_figure import COLUMNS, MAX_MARKS, MAX_ROWS, NAMELESS, STATES, timeline_figure
@@ -141,7 +141,7 @@ def test_iterations_that_ended_at_one_moment_are_one_point_with_their_mean():
     assert drawn["n"] == [1, 3, 5]
 
 
-def test_a_thousand_nodes_over_a_week_are_drawn_within_a_megabyte_and_quickly():
+def a_week(*, nodes, segments, iterations):
     week = 7 * 86400.0
     lanes = [
         {
@@ -149,10 +149,10 @@ def test_a_thousand_nodes_over_a_week_are_drawn_within_a_megabyte_and_quickly():
             "segments": [
                 {
                     "stage": "checkpoint_save" if k % 20 == 0 else "training",
-                    "t0": T0 + k * week / 200,
-                    "t1": T0 + (k + 1) * week / 200,
+                    "t0": T0 + k * week / segments,
+                    "t1": T0 + (k + 1) * week / segments,
                 }
-                for k in range(200)
+                for k in range(segments)
             ],
             "marks": [
                 {
@@ -165,22 +165,26 @@ def test_a_thousand_nodes_over_a_week_are_drawn_within_a_megabyte_and_quickly():
             ],
             "last_line_at": T0 + week,
         }
-        for n in range(1024)
+        for n in range(nodes)
     ]
-    timeline = {
-        "t0": T0,
-        "t1": T0 + week,
-        "lanes": lanes,
-        "iterations": [{"n": n, "t": T0 + n, "seconds": 1} for n in range(100_000)],
-    }
-    before = time.process_time()
-    drawn = figure(timeline)
-    text = json.dumps(drawn)
-    assert time.process_time() - before < 1.5
-    assert len(text) < 1_000_000
+    rows = [{"n": n, "t": T0 + n, "seconds": 1} for n in range(iterations)]
+    return {"t0": T0, "t1": T0 + week, "lanes": lanes, "iterations": rows}
+
+
+def test_a_thousand_nodes_over_a_week_are_drawn_within_a_megabyte():
+    drawn = figure(a_week(nodes=1024, segments=200, iterations=100_000))
+    assert len(json.dumps(drawn)) < 1_000_000
     assert len(drawn["z"]) == MAX_ROWS
     assert drawn["nodes"][0] == "gpu-0700"
     assert len(drawn["iterations"]["t"]) == COLUMNS
+
+
+def test_the_work_for_a_picture_grows_no_faster_than_the_job():
+    one = a_week(nodes=MAX_ROWS, segments=20, iterations=10_000)
+    for more in ({"nodes": 4 * MAX_ROWS}, {"segments": 80}, {"iterations": 40_000}):
+        size = {"nodes": MAX_ROWS, "segments": 20, "iterations": 10_000} | more
+        four = a_week(**size)
+        assert steps_of(lambda timeline=four: figure(timeline)) < 5 * steps_of(lambda: figure(one)), more
 
 
 def test_the_slowest_iteration_of_a_bin_is_kept_when_points_are_thinned():

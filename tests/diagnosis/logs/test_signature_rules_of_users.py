@@ -1,12 +1,11 @@
 """Rules that users write: read, checked, tried, and unable to hang or break the engine."""
 
-import time
-
 import polars as pl
 import pytest
 
 from diagnosis.logs import signatures
 from diagnosis.logs.signatures import SignatureError
+from tests.patience import no_hang
 
 RULE = """
 [[signature]]
@@ -76,9 +75,8 @@ def test_a_pattern_that_hangs_other_engines_takes_no_time_here() -> None:
     frame = pl.DataFrame(
         {"masked": [1], "example": ["a" * 4000 + "widge widget!"]}, schema_overrides={"masked": pl.UInt64}
     )
-    started = time.process_time()
-    signatures.SignatureSet([rule]).match(frame)
-    assert time.process_time() - started < 2
+    with no_hang():
+        signatures.SignatureSet([rule]).match(frame)
 
 
 def test_a_dry_run_lists_the_messages_that_the_rule_would_take_from_others() -> None:
