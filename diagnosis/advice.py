@@ -56,7 +56,10 @@ FACTS = {
     "tried_rollback": "a rollback of code failed again",
 }
 
-_SAFE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?")
+#: What a rule may mean for a program that restarts jobs by itself.
+RESTARTS = frozenset({"continue", "restart", "stop", "stop_if_repeated", "unknown"})
+
+SAFE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?")
 _SLURM_ID = re.compile(r"[0-9]+(?:_[0-9]+)?")
 _NETWORK_WINDOW_S = 300.0
 
@@ -92,6 +95,8 @@ class Rule:
     why: str
     next: str
     source: str
+    #: what a restart controller is told: a word of :data:`RESTARTS`
+    restart: str
     targets: str = ""
     checks: tuple[str, ...] = ()
 
@@ -120,6 +125,8 @@ def parse(text: str) -> Ladder:
     for row in data["rule"]:
         if row["action"] not in ACTIONS:
             raise ValueError(f"advice.toml: rule {row['id']} has unknown action {row['action']!r}")
+        if row.get("restart") not in RESTARTS:
+            raise ValueError(f"advice.toml: rule {row['id']} has unknown restart {row.get('restart')!r}")
         rules.append(
             Rule(
                 row["id"],
@@ -129,6 +136,7 @@ def parse(text: str) -> Ladder:
                 row["why"],
                 row["next"],
                 row["source"],
+                row["restart"],
                 row.get("targets", ""),
                 tuple(row.get("checks", ())),
             )
@@ -341,7 +349,7 @@ def _commands(
     """Commands to copy. Names come from uploaded evidence: a name that is not a plain host name never enters a shell
     line.
     """
-    safe = [t for t in targets if _SAFE_NAME.fullmatch(t)]
+    safe = [t for t in targets if SAFE_NAME.fullmatch(t)]
     unsafe = [t for t in targets if t not in safe]
     if rule.targets == "switches":
         return {}, unsafe
@@ -354,7 +362,7 @@ def _commands(
             continue
         if ("{nodes" in template or "{first}" in template) and not safe:
             continue
-        if "{job}" in template and not _SAFE_NAME.fullmatch(job_id):
+        if "{job}" in template and not SAFE_NAME.fullmatch(job_id):
             continue
         # Slurm identifies jobs by number; without one the reader inserts it.
         its_id = job_id if scheduler != "slurm" or _SLURM_ID.fullmatch(job_id) else "<job id>"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 #: for an answer of a running program: a page, a signal, a process that starts or ends
-PATIENCE_S = 180
+PATIENCE_S = 40
 #: for background work: reading and diagnosing evidence
 WORK_S = 900
 #: CPU seconds for work that takes about one: what takes this long is endless, or grows with the square of its input

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from faultline import files, live, scheduler, sending, server
+from faultline import attribution_http, files, live, scheduler, sending, server
 from faultline.options import fields_of, parser
 from faultline.site import Denied, Problem, Site, Unreachable
 from faultline.words import (
@@ -36,9 +36,14 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if asked.command == "run":
             return live.run(asked, lambda: _site_of(asked, say), say)
-        act = {"upload": _upload, "follow": live.follow, "watch": scheduler.watch, "status": _status, "check": _check}[
-            asked.command
-        ]
+        act = {
+            "upload": _upload,
+            "follow": live.follow,
+            "watch": scheduler.watch,
+            "attribution": attribution_http.serve,
+            "status": _status,
+            "check": _check,
+        }[asked.command]
         return act(asked, _site_of(asked, say), say)
     except (Usage, ValueError) as error:
         return say.end(WRONG_CALL, str(error))

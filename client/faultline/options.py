@@ -79,6 +79,8 @@ def parser() -> argparse.ArgumentParser:
     watcher.add_argument("--objects", metavar="FILE", help="Kubernetes: objects that kubectl wrote as JSON; - is stdin")
     watcher.add_argument("--state", metavar="FILE", help="records what was told; default: only in memory")
 
+    _answers(command("attribution", "tell a restart controller (NVRx) whether to restart, and without which machines"))
+
     status = command("status", "show the state of a job")
     status.add_argument("slug")
     _waits(status)
@@ -111,6 +113,22 @@ def _grows(command: argparse.ArgumentParser) -> None:
         "--rate", type=float, default=0.0, metavar="B", help="maximum bytes per second; default: no limit"
     )
     _describes(command)
+
+
+def _answers(command: argparse.ArgumentParser) -> None:
+    """Options for answering restart controllers."""
+    command.add_argument("paths", nargs="+", metavar="DIRECTORY", help="logs in these directories may be read")
+    command.add_argument(
+        "--listen", default="127.0.0.1:8000", metavar="A", help="loopback address or unix:///path; default: %(default)s"
+    )
+    command.add_argument(
+        "--deadline", type=float, default=120.0, metavar="S", help="answer TIMEOUT after this; default: 120"
+    )
+    command.add_argument(
+        "--settle", type=float, default=5.0, metavar="S", help="a log is complete when quiet for this; default: 5"
+    )
+    command.add_argument("--prefix", default="", metavar="P", help="put this before the controller's job id")
+    command.add_argument("--cluster", help="slug of the cluster")
 
 
 def _describes(command: argparse.ArgumentParser) -> None:

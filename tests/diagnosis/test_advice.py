@@ -258,12 +258,15 @@ def test_every_rule_of_the_ladder_is_documented():
 def test_a_broken_ladder_says_which_rule_is_wrong():
     with pytest.raises(ValueError, match=r"x\.y has unknown action"):
         advice.parse('[[rule]]\nid="x.y"\ntitle="t"\naction="explode"\nwhen=[]\nwhy=""\nnext=""\nsource=""\n')
+    with pytest.raises(ValueError, match=r"x\.y has unknown restart"):
+        advice.parse('[[rule]]\nid="x.y"\ntitle="t"\naction="evict"\nwhen=[]\nwhy=""\nnext=""\nsource=""\n')
     with pytest.raises(ValueError, match="one known fact"):
         advice.parse(
             "[[rule]]\n"
             'id="a"\n'
             'title="t"\n'
             'action="evict"\n'
+            'restart="stop"\n'
             'when=[{fact="nope", is=true, else="e"}]\n'
             'why=""\n'
             'next=""\n'

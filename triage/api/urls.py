@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from triage.api import incidents, routes, statistics
+from triage.api import incidents, restarts, routes, statistics
 
 urlpatterns = [
     path("incidents/", incidents.IncidentsView.as_view(), name="api-incidents"),
@@ -14,6 +14,7 @@ urlpatterns = [
         incidents.DecisionUndoView.as_view(),
         name="api-decision-undo",
     ),
+    path("jobs/<slug:slug>/attempts/<int:number>/restart/", restarts.RestartView.as_view(), name="api-restart"),
     path("routes/", routes.RoutesView.as_view(), name="api-routes"),
     path("routes/<int:pk>/", routes.RouteView.as_view(), name="api-route"),
     path("routes/<int:pk>/rotate/", routes.RouteRotateView.as_view(), name="api-route-rotate"),
