@@ -143,6 +143,7 @@ class Parsed:
 
     ``columns``  logs: one row a line (see ``diagnosis.logs.tables.COLUMNS``); flows: one row a record.
     ``uniques``  logs: one row a distinct masked message (see ``diagnosis.logs.tables.UNIQUES``).
+    ``cells``    large logs: what :func:`diagnosis.logs.cells.counted` makes of ``columns``; None: not yet counted.
     ``part``     logs: which rows of both tables are this artifact's; None: all.
     ``facts``    JSON-able: facts about the job (framework, configuration, inventory rows, stacks …).
     """
@@ -158,6 +159,7 @@ class Parsed:
     facts: dict[str, Any] = field(default_factory=dict)
     columns: Path | None = None
     uniques: Path | None = None
+    cells: Path | None = None
     part: Part | None = None
 
 

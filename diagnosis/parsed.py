@@ -12,6 +12,7 @@ from diagnosis.model import Kind, Parsed, Source
 #: Increased when the meaning of any file in such a directory changes; stored ones of another version are parsed again.
 FORMAT = 1
 NAME = "parsed.json"
+_TABLES = ("columns", "uniques", "cells")
 
 
 def save(parsed: Parsed, directory: Path) -> Path:
@@ -22,7 +23,7 @@ def save(parsed: Parsed, directory: Path) -> Path:
     data: dict[str, Any] = asdict(parsed)
     data["format"] = FORMAT
     data["kind"] = parsed.kind.value
-    for name in ("columns", "uniques"):
+    for name in _TABLES:
         file: Path | None = getattr(parsed, name)
         if file is not None and file.parent.resolve() != directory.resolve():
             file.replace(directory / file.name)
@@ -42,6 +43,6 @@ def load(directory: Path) -> Parsed:
     data["kind"] = Kind(data["kind"])
     data["notes"] = tuple(data["notes"])
     data["sources"] = tuple(Source(**source) for source in data["sources"])
-    for name in ("columns", "uniques"):
-        data[name] = directory / data[name] if data[name] else None
+    for name in _TABLES:
+        data[name] = directory / data[name] if data.get(name) else None
     return Parsed(**data)

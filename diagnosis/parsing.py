@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from diagnosis import faults, flows, sniff, stacks
-from diagnosis.logs import encodings, lines, records, wrapped
+from diagnosis.logs import cells, encodings, lines, records, wrapped
 from diagnosis.logs.prepared import prepare_files
 from diagnosis.logs.reader import MOST_MESSAGES, Log, LogReader
 from diagnosis.logs.sources import Sources, settled, unsettled
@@ -21,6 +21,10 @@ from diagnosis.logs.tables import COLUMNS, NO_YEAR, combine, in_year, write_colu
 from diagnosis.model import Kind, Parsed, ParseHints, Part, Source
 from diagnosis.recognise import kind_of
 
+#: A log with more lines than this is counted when it is read, which spares its diagnosis from reading all of them.
+LEAST_COUNTED = 1 << 17
+#: Ranges whose messages and counts are joined at a time.
+_RANGES = 32
 _FACTS_BYTES = 64 << 20
 _OF_RECORDS = {"line": pl.UInt32, "source": pl.UInt32, "flags": pl.UInt8}
 _FOLDED = (
@@ -188,7 +192,15 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
         notes.append(_broken(path, tee.broke, tee.passed))
     columns, uniques = reader.finish()
     parsed = Parsed(path, kind, tee.sha256, tee.passed, columns=columns, uniques=uniques)
-    return _described_log(parsed, reader.logs[0], notes, encoding)
+    parsed = _described_log(parsed, reader.logs[0], notes, encoding)
+    if parsed.lines < LEAST_COUNTED or not _has_final_times(parsed):
+        return parsed
+    return cells.stored(parsed, cells.of(parsed), work / "cells.parquet")
+
+
+def _has_final_times(log: Parsed) -> bool:
+    """Whether no other file or range can move its times: the year of stamps without one comes from the whole job."""
+    return not log.facts["has_yearless"]
 
 
 class Small(NamedTuple):
@@ -276,7 +288,7 @@ def time_zone(name: str, notes: list[str]) -> str:
 
 def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
     """Joins consecutive byte ranges of one plain file, in order. Associative; raises ``ValueError`` for
-    no parts or parts that are no logs.
+    no parts or parts that are no logs. Memory: one range and the messages and counts of some.
     """
     if not parts or any(part.columns is None or part.uniques is None for part in parts):
         raise ValueError("only the parsed ranges of one log can be merged, at least one")
@@ -286,10 +298,12 @@ def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
     year = next((part.facts["year"] for part in parts if part.facts.get("year")), None)
     used = [part.facts.get("used_year") for part in parts if part.facts.get("used_year")]
     target = year or (used[0] if used else None)
+    is_counted = all(map(_has_final_times, parts))
     sources: dict[Source, int] = {}
-    counts: list[int] = []
+    of_source: list[int] = []
     tables: list[pl.DataFrame] = []
     pieces: list[Path] = []
+    counts: list[cells.Counts] = []
     resolver = records.Records()
     before = 0
     for number, part in enumerate(parts):
@@ -297,13 +311,15 @@ def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
         remap = []
         for source, count in zip(part.sources, part.facts["source_lines"], strict=True):
             place = sources.setdefault(unsettled(source), len(sources))
-            counts += [0] * (len(sources) - len(counts))
-            counts[place] += count
+            of_source += [0] * (len(sources) - len(of_source))
+            of_source[place] += count
             remap.append(place)
         frame = pl.read_parquet(part.columns).with_columns(
             line=pl.col("line") + before,
             source=pl.col("source").replace_strict(list(range(len(remap))), remap, return_dtype=pl.UInt16),
         )
+        if is_counted:
+            counts.append(cells.renamed(cells.of(part), remap))
         if target is not None:
             frame = frame.with_columns(time=in_year(part.facts.get("used_year") or NO_YEAR, target))
         frame = frame.with_columns(line=pl.col("line").cast(pl.UInt32))
@@ -315,26 +331,28 @@ def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
         pieces.append(piece)
         tables.append(pl.read_parquet(part.uniques).with_columns(pl.col("first_line") + before))
         before += part.lines
+        if len(tables) == _RANGES:
+            tables, counts = [combine(tables)], [cells.joined(counts)]
     columns, uniques = work / "columns.parquet", work / "uniques.parquet"
     write_columns(pieces, columns)
     combine(tables).write_parquet(uniques)
-    is_yearless = any(part.facts.get("has_yearless") for part in parts)
     facts = {
         **parts[0].facts,
-        "source_lines": counts,
+        "source_lines": of_source,
         "year": year,
-        "has_yearless": is_yearless,
-        "used_year": target if is_yearless else None,
+        "has_yearless": not is_counted,
+        "used_year": None if is_counted else target,
         "folded_lines": sum(part.facts.get("folded_lines", 0) for part in parts),
     }
-    return Parsed(
+    merged = Parsed(
         path=parts[0].path,
         kind=parts[0].kind,
         bytes=sum(part.bytes for part in parts),
         lines=before,
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
-        sources=settled(list(sources), counts),
+        sources=settled(list(sources), of_source),
         facts=facts,
         columns=columns,
         uniques=uniques,
     )
+    return cells.stored(merged, cells.joined(counts), work / "cells.parquet") if is_counted else merged

@@ -24,7 +24,7 @@ from ingest.models import Blob
 
 BLOCK_BYTES = 1 << 20
 #: the files that parsing one artifact writes; the last one shows that the others are complete
-PARSED_FILES = ("columns.parquet", "uniques.parquet", "parsed.json")
+PARSED_FILES = ("columns.parquet", "uniques.parquet", "cells.parquet", "parsed.json")
 
 
 class Part:
@@ -201,13 +201,14 @@ def directory_get(key: str, names: Iterable[str], work: Path | None = None) -> P
     target = (work or temp_files.copies()) / key
     target.mkdir(parents=True, exist_ok=True)
     for name in names:
-        if not (target / name).exists() and storage.exists(f"{key}/{name}"):
-            near = target / f".{name}.{uuid4().hex}"
+        if (target / name).exists():
+            os.utime(target / name)  # marks it as used
+            continue
+        near = target / f".{name}.{uuid4().hex}"
+        with contextlib.suppress(FileNotFoundError):  # not every artifact has all of them
             with storage.open(f"{key}/{name}", "rb") as source, near.open("wb") as copy:
                 shutil.copyfileobj(source, copy, BLOCK_BYTES)
             near.replace(target / name)  # concurrent readers see either no file or the complete one
-        elif (target / name).exists():
-            os.utime(target / name)  # marks it as used
     return target
 
 

@@ -1,15 +1,19 @@
 """Which source printed which message, how often, first and last time: a row for each (source, message), and for each
 file.
 
-One pass of compiled code over the lines; the rest follows the number of *different* pairs. A file is read in slices, so
-that memory stays bounded.
+Lines are counted in runs of any length, anywhere: :func:`counted` makes :class:`Counts` of a run, :func:`joined` those
+of consecutive runs. Joining is associative, so any number of processes may count, and join in a tree. :func:`of_files`
+makes the tables of a job of them. One pass of compiled code over the lines; the rest follows the number of *different*
+pairs. A file is read in slices, so that memory stays bounded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +23,7 @@ from diagnosis.jit import compiled
 from diagnosis.logs import hashing, tables
 from diagnosis.logs.scan import NO_TIME
 from diagnosis.logs.tables import YEARLESS, Rows
+from diagnosis.model import Parsed
 
 #: Lines read at a time (about 50 bytes each).
 MOST_LINES: Final = 1 << 19
@@ -26,7 +31,7 @@ MOST_LINES: Final = 1 << 19
 _FILES: Final = 512
 #: A time that runs back by this many seconds is a jump: clocks of machines differ by less.
 JUMP_S: Final = 900
-_NEVER: Final = np.iinfo(np.int64).max
+_JUMP: Final = JUMP_S * 1_000_000_000
 
 CELLS: Final = {
     "file": pl.UInt32,
@@ -47,18 +52,160 @@ SPANS: Final = {
     "last_at": pl.Int64,
     "jumps": pl.UInt32,
 }
+#: Schema of ``cells.parquet``: the cells of a run of lines of one file, see :class:`Counts`.
+COUNTED: Final = {
+    "source": pl.UInt32,
+    "masked": pl.UInt64,
+    "n": pl.UInt32,
+    "first_line": pl.UInt32,
+    "last_line": pl.UInt32,
+    "stated_at": pl.Int64,
+    "known_at": pl.Int64,
+    "last_at": pl.Int64,
+    "until_at": pl.Int64,
+    "is_early": pl.Boolean,
+    "is_waiting": pl.Boolean,
+}
+_NEVER: Final = np.iinfo(np.int64).max
 type Places = npt.NDArray[np.int64]
 
 
+class Edges(NamedTuple):
+    """A run of lines seen from its neighbours: its length, the first and the last time that one of them states, and how
+    often the time runs back widely within it.
+    """
+
+    lines: int
+    first: int | None
+    last: int | None
+    jumps: int
+
+
+class Counts(NamedTuple):
+    """The cells of a run of lines of one file, and its edges.
+
+    A row of ``cells`` (:data:`COUNTED`) is a writer with a message: ``n`` lines, their ``first_line`` and ``last_line``
+    (1 is the run's first); ``stated_at``: the first time that one of them states; ``known_at``, ``last_at``: the first
+    and last time that are known of one, its own or the last before it in the run; ``until_at``: by when those
+    were written that another time follows in the run; ``is_early``: one is before the run's first time;
+    ``is_waiting``: one is after its last.
+    """
+
+    cells: pl.DataFrame
+    edges: Edges
+
+
+def joined(runs: Sequence[Counts]) -> Counts:
+    """The counts of consecutive runs of one file as those of one run. Associative. O(cells)."""
+    parts, lines, jumps = [pl.DataFrame(schema=COUNTED)], 0, 0
+    first: int | None = None
+    last: int | None = None
+    coming: list[int | None] = [None, *(run.edges.first for run in reversed(runs))]  # the first time after each run
+    for place in range(1, len(coming)):
+        coming[place] = coming[place - 1] if coming[place] is None else coming[place]
+    for run, after in zip(runs, reversed(coming[:-1]), strict=True):
+        early, waiting = pl.col("is_early"), pl.col("is_waiting")
+        before, until = pl.lit(last, pl.Int64), pl.lit(after, pl.Int64)
+        parts.append(
+            run.cells.with_columns(
+                pl.col("first_line", "last_line") + pl.lit(lines, pl.UInt32),
+                known_at=pl.when(early).then(pl.min_horizontal("known_at", before)).otherwise("known_at"),
+                last_at=pl.when(early).then(pl.max_horizontal("last_at", before)).otherwise("last_at"),
+                until_at=pl.when(waiting).then(pl.max_horizontal("until_at", until)).otherwise("until_at"),
+                is_early=early & pl.lit(last is None),
+                is_waiting=waiting & pl.lit(after is None),
+            )
+        )
+        edges = run.edges
+        jumps += edges.jumps + (last is not None and edges.first is not None and edges.first - last <= -_JUMP)
+        lines += edges.lines
+        first = edges.first if first is None else first
+        last = last if edges.last is None else edges.last
+    cells = (
+        pl.concat(parts)
+        .group_by("source", "masked")
+        .agg(
+            pl.col("n").sum(),
+            pl.col("first_line").min(),
+            pl.col("last_line").max(),
+            pl.col("stated_at", "known_at").min(),
+            pl.col("last_at", "until_at").max(),
+            pl.col("is_early", "is_waiting").any(),
+        )
+    )
+    cells = cells.select(pl.col(name).cast(kind) for name, kind in COUNTED.items())
+    return Counts(cells.sort("source", "masked"), Edges(lines, first, last, jumps))
+
+
+def counted(lines: Rows) -> Counts:
+    """The counts of one file's lines, all of whose times are final."""
+    cells, (edges,) = _of_group([0], [lines], [0], None)
+    return Counts(cells.select(COUNTED.keys()).sort("source", "masked"), edges)
+
+
+def renamed(counts: Counts, source: Sequence[int]) -> Counts:
+    """The counts with other numbers of the writers: ``source[n]`` instead of n."""
+    number = pl.col("source").replace_strict(list(range(len(source))), source, return_dtype=pl.UInt32)
+    return counts._replace(cells=counts.cells.with_columns(number))
+
+
+def of(p: Parsed) -> Counts:
+    """The counts of a log: stored ones, or made now."""
+    if p.cells is None:
+        return counted(tables.lines_of(p))
+    return Counts(pl.read_parquet(p.cells), Edges(*p.facts["edges"]))
+
+
+def stored(p: Parsed, counts: Counts, target: Path) -> Parsed:
+    """``p`` with its counts in the file ``target``."""
+    counts.cells.write_parquet(target, compression="lz4", statistics=False)
+    return replace(p, cells=target, facts={**p.facts, "edges": list(counts.edges)})
+
+
 def of_files(
-    logs: Sequence[Rows], bases: Sequence[int], year_at: int | None, kept: pl.Series | None
+    logs: Sequence[Rows],
+    bases: Sequence[int],
+    year_at: int | None,
+    kept: pl.Series | None,
+    parsed: Sequence[Parsed] = (),
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """``cells`` (of the messages ``kept`` only, where not all are) and ``spans`` (of all lines) of these files, see
-    :class:`diagnosis.logs.events.LogTable`; ``bases`` are the numbers of each file's first writer."""
-    found = [_of_group(group, logs, bases, year_at, kept) for group in groups([log.size for log in logs])]
-    found.append((pl.DataFrame(schema=CELLS), pl.DataFrame(schema=SPANS)))
-    cells, spans = (pl.concat(part) for part in zip(*found, strict=True))
-    return cells.sort("file", "source", "masked"), spans
+    :class:`diagnosis.logs.events.LogTable`; ``bases`` are the numbers of each file's first writer; ``parsed``: the
+    files as they were parsed. Those that were counted are not read.
+    """
+    done = {file: p for file, p in enumerate(parsed) if p.cells is not None}
+    found, spans = [pl.DataFrame(schema=CELLS)], dict[int, tuple[object, ...]]()
+    unread = [file for file in range(len(logs)) if file not in done]
+    for places in groups([logs[file].size for file in unread]):
+        group = [unread[place] for place in places]
+        cells, edges = _of_group(group, logs, bases, year_at)
+        found.append(_told(cells, kept))
+        spans |= _spans(cells, dict(zip(group, edges, strict=True)))
+    for file, p in done.items():
+        counts = of(p)
+        here = pl.lit(file, pl.UInt32).alias("file"), pl.col("source") + pl.lit(bases[file], pl.UInt32)
+        cells = counts.cells.with_columns(here)
+        found.append(_told(cells, kept))
+        spans |= _spans(cells, {file: counts.edges})
+    rows = [spans[file] for file in sorted(spans)]
+    return pl.concat(found).sort("file", "source", "masked"), pl.DataFrame(rows, schema=SPANS, orient="row")
+
+
+def _told(cells: pl.DataFrame, kept: pl.Series | None) -> pl.DataFrame:
+    """Whole files' rows of ``COUNTED`` as rows of ``CELLS``."""
+    if kept is not None:
+        cells = cells.filter(pl.col("masked").is_in(kept.implode()))
+    return cells.with_columns(
+        first_at=pl.coalesce("stated_at", "known_at"),
+        until_at=pl.when(~pl.col("is_waiting")).then("until_at"),
+        is_stamped=pl.col("stated_at").is_not_null(),
+    ).select(pl.col(name).cast(kind) for name, kind in CELLS.items())
+
+
+def _spans(cells: pl.DataFrame, edges: dict[int, Edges]) -> dict[int, tuple[object, ...]]:
+    """A row of ``SPANS`` for each file with lines."""
+    times = cells.group_by("file").agg(low=pl.coalesce("stated_at", "known_at").min(), high=pl.col("last_at").max())
+    return {file: (file, edges[file].lines, low, high, edges[file].jumps) for file, low, high in times.iter_rows()}
 
 
 def groups(lines: Sequence[int]) -> Iterator[list[int]]:
@@ -94,8 +241,9 @@ def own_time(year_at: int | None) -> pl.Expr:
 
 
 def _of_group(
-    group: Sequence[int], logs: Sequence[Rows], bases: Sequence[int], year_at: int | None, kept: pl.Series | None
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+    group: Sequence[int], logs: Sequence[Rows], bases: Sequence[int], year_at: int | None
+) -> tuple[pl.DataFrame, list[Edges]]:
+    """The cells of several files as rows of ``COUNTED`` with their ``file``, and each file's edges."""
     names = ["source", "masked", "time", *([] if year_at is None else ["flags"])]
     sizes = [logs[file].size for file in group]
     tally = _Tally(len(group))
@@ -109,8 +257,7 @@ def _of_group(
             rows = tables.scan(logs[group[0]]).select(names).slice(low, MOST_LINES).collect()
             file, base = np.zeros(rows.height, np.int64), np.full(rows.height, bases[group[0]], np.uint32)
             tally.add(rows, file, np.arange(low + 1, low + rows.height + 1), base, year_at)
-    cells, spans = tally.found(pl.Series(group, dtype=pl.UInt32))
-    return (cells if kept is None else cells.filter(pl.col("masked").is_in(kept.implode()))), spans
+    return tally.found(pl.Series(group, dtype=pl.UInt32), sizes)
 
 
 class _Tally:
@@ -121,8 +268,9 @@ class _Tally:
         self._who: list[tuple[Places, npt.NDArray[np.uint32], npt.NDArray[np.uint64]]] = []
         self._lines = np.zeros((3, 0), np.int64)
         self._times = np.zeros((4, 0), np.int64)
-        self._waiting = np.zeros((2, 0), np.int64)  # cells, as many as wait; of each cell whether it does
-        self._last = np.full(files, NO_TIME)
+        self._state = np.zeros((2, 0), np.int64)  # of each cell: does it wait for a time; is it early
+        self._queue = np.zeros(0, np.int64)  # the cells that wait
+        self._edges = np.full((2, files), NO_TIME)  # the first and the last time of each file
         self._jumps = np.zeros(files, np.uint32)
         self._at = np.array([-1, 0])  # the file that is being read, how many cells wait
 
@@ -137,41 +285,29 @@ class _Tally:
         blank = np.array([[_NEVER], [_NEVER], [NO_TIME], [NO_TIME]])
         self._lines = np.append(self._lines, np.zeros((3, len(fresh)), np.int64), axis=1)
         self._times = np.append(self._times, np.repeat(blank, len(fresh), axis=1), axis=1)
-        self._waiting = np.append(self._waiting, np.zeros((2, len(fresh)), np.int64), axis=1)
-        _tally(
-            *(file, line, cell, time, self._lines, self._times, self._waiting, self._last, self._jumps, self._at),
-            JUMP_S * 1_000_000_000,
-        )
+        self._state = np.append(self._state, np.zeros((2, len(fresh)), np.int64), axis=1)
+        self._queue = np.append(self._queue, np.zeros(len(fresh), np.int64))
+        held = self._lines, self._times, self._state, self._queue
+        _tally(*(file, line, cell, time, *held, self._edges, self._jumps, self._at), _JUMP)
 
-    def found(self, files: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The rows of ``CELLS`` and of ``SPANS``, whose numbers are ``files``."""
-        self._times[3][self._waiting[0, : self._at[1]]] = _NEVER
+    def found(self, files: pl.Series, sizes: Sequence[int]) -> tuple[pl.DataFrame, list[Edges]]:
+        """The rows of ``COUNTED`` with their ``file``, whose numbers are ``files``; the edges of each file."""
         file, source, masked = (np.concatenate(column) for column in zip(*self._who, strict=True))
         numbers = zip(("n", "first_line", "last_line"), self._lines, strict=True)
-        stated, known, last, until = (
-            pl.Series(np.where((times == NO_TIME) | (times == _NEVER), NO_TIME, times)).replace(NO_TIME, None)
-            for times in self._times
-        )
+        times = (pl.Series(np.where(times == _NEVER, NO_TIME, times)).replace(NO_TIME, None) for times in self._times)
         cells = pl.DataFrame(
             {
                 "file": files.gather(file),
                 "source": source,
                 "masked": masked,
                 **dict(numbers),
-                "first_at": stated.fill_null(known),
-                "last_at": last,
-                "until_at": until,
-                "is_stamped": stated.is_not_null(),
+                **dict(zip(("stated_at", "known_at", "last_at", "until_at"), times, strict=True)),
+                "is_waiting": self._state[0] > 0,
+                "is_early": self._state[1] > 0,
             }
-        ).select(pl.col(name).cast(kind) for name, kind in CELLS.items())
-        jumps = pl.DataFrame({"file": files, "jumps": self._jumps})
-        spans = (
-            cells.group_by("file")
-            .agg(lines=pl.col("n").sum(), first_at=pl.col("first_at").min(), last_at=pl.col("last_at").max())
-            .join(jumps, on="file")
-            .sort("file")
-        )
-        return cells, spans.select(pl.col(name).cast(kind) for name, kind in SPANS.items())
+        ).select("file", *(pl.col(name).cast(kind) for name, kind in COUNTED.items()))
+        first, last = ([None if at == NO_TIME else at for at in edge] for edge in self._edges.tolist())
+        return cells, [Edges(*one) for one in zip(sizes, first, last, self._jumps.tolist(), strict=True)]
 
 
 @compiled
@@ -182,42 +318,46 @@ def _tally(  # noqa: PLR0917
     time: Places,
     lines: npt.NDArray[np.int64],
     times: npt.NDArray[np.int64],
-    waiting: npt.NDArray[np.int64],
-    last: Places,
+    state: npt.NDArray[np.int64],
+    queue: Places,
+    edges: npt.NDArray[np.int64],
     jumps: npt.NDArray[np.uint32],
     at: Places,
     jump: int,
 ) -> None:
     """Adds lines to their cells' ``lines`` (how many, first, last) and ``times`` (the first that one states; the first
-    and the last that are known, each line's own or the last before it; by when all were written: the latest next time).
-    Cells wait for the next time of their file; those that wait at its end wait for ever.
+    and the last that are known, each line's own or the last before it; by when those were written that a time follows:
+    the latest next time). Cells wait for the next time of their file; those that wait at its end stay so. Cells with a
+    line before the first time of their file are early.
     """
     for row in range(len(cell)):
         here, one, own = file[row], cell[row], time[row]
         if here != at[0]:
-            for place in range(at[1]):
-                times[3, waiting[0, place]] = _NEVER
             at[0], at[1] = here, 0
         if lines[0, one] == 0:
             lines[1, one] = line[row]
         lines[0, one] += 1
         lines[2, one] = line[row]
         if own == NO_TIME:
-            if waiting[1, one] == 0:
-                waiting[0, at[1]] = one
-                waiting[1, one] = 1
+            if state[0, one] == 0:
+                queue[at[1]] = one
+                state[0, one] = 1
                 at[1] += 1
         else:
-            if last[here] != NO_TIME and own - last[here] <= -jump:
+            if edges[0, here] == NO_TIME:
+                edges[0, here] = own
+            elif own - edges[1, here] <= -jump:
                 jumps[here] += 1
-            last[here] = own
+            edges[1, here] = own
             times[0, one] = min(times[0, one], own)
             times[3, one] = max(times[3, one], own)
             for place in range(at[1]):
-                waited = waiting[0, place]
-                waiting[1, waited] = 0
+                waited = queue[place]
+                state[0, waited] = 0
                 times[3, waited] = max(times[3, waited], own)
             at[1] = 0
-        if last[here] != NO_TIME:
-            times[1, one] = min(times[1, one], last[here])
-            times[2, one] = max(times[2, one], last[here])
+        if edges[1, here] != NO_TIME:
+            times[1, one] = min(times[1, one], edges[1, here])
+            times[2, one] = max(times[2, one], edges[1, here])
+        else:
+            state[1, one] = 1

@@ -7,19 +7,20 @@ stays bounded.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
-from diagnosis.logs import cells, homes, messages, tables
+from diagnosis.logs import cells, homes, messages, slabs, tables
 from diagnosis.logs.sources import DOUBTFUL, schemed, without_job
 from diagnosis.logs.tables import YEARLESS, Rows
 from diagnosis.model import LOG_KINDS, Kind, Parsed
 
 _HALF_YEAR = 182 * 86_400_000_000_000
+_ROW = ("file", "line", "offset", "length", "record", "at", "source", "masked")
 
 
 @dataclass(frozen=True)
@@ -64,24 +65,38 @@ class LogTable:
 
         ``limit`` cuts the result, file after file, so that a storm of one message cannot fill memory.
         """
+        found, height = [self._rows([])], 0
+        for rows in self.slabs(masked, files=files, limit=limit):
+            found.append(rows)
+            height += rows.height
+            if limit is not None and height >= limit:
+                break
+        rows_found = pl.concat(found, rechunk=True)
+        return rows_found if limit is None else rows_found.head(limit)
+
+    def slabs(
+        self, masked: Sequence[int], *, files: Sequence[int] | None = None, limit: int | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """The rows of :meth:`rows`, some at a time, of at most :data:`cells.MOST_LINES` lines that are read. ``limit``:
+        files beyond so many rows are left out.
+        """
         wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
         mine = self.cells.filter(pl.col("masked").is_in(wanted.implode()))
         if files is not None:
             mine = mine.filter(pl.col("file").is_in(list(files)))
-        held = mine.group_by("file").agg(pl.col("n").sum()).sort("file")
+        held = mine.group_by("file").agg(pl.col("n").sum(), pl.col("first_line").min(), pl.col("last_line").max())
+        held = held.sort("file")
         if limit is not None:  # the cells show how many files are needed
             held = held.filter(pl.col("n").cum_sum() - pl.col("n") < limit)
-        chosen = held["file"].to_list()
-        found = [self._rows([]).collect()]
-        for group in cells.groups([self.lines[file].size for file in chosen]):
-            rows = self._rows([chosen[place] for place in group])
-            found.append(rows.filter(pl.col("masked").is_in(wanted.implode())).collect())
-        rows_found = pl.concat(found, rechunk=True)
-        return rows_found if limit is None else rows_found.head(limit)
+        chosen = list(held.select("file", "first_line", "last_line").iter_rows())
+        for group in cells.groups([self.lines[file].size for file, _, _ in chosen]):
+            found = self._rows([chosen[n][0] for n in group]) if len(group) > 1 else None
+            for rows in [found] if found is not None else self._slabs(*chosen[group[0]]):
+                yield rows.filter(pl.col("masked").is_in(wanted.implode()))
 
     def around(self, file: int, low: int, high: int) -> pl.DataFrame:
         """The rows of lines ``low`` to ``high`` (both included) of one file."""
-        return self._rows([file]).filter(pl.col("line").is_between(low, high)).collect()
+        return pl.concat([self._rows([]), *self._slabs(file, low, high)])
 
     def stamps(self, file: int) -> pl.DataFrame:
         """``masked`` and ``own`` of the lines of one file that state a time, in order."""
@@ -93,26 +108,23 @@ class LogTable:
         """The least source of each file."""
         return dict(self.sources.group_by("file").agg(pl.col("source").min()).iter_rows())
 
-    def _rows(self, files: Sequence[int]) -> pl.LazyFrame:
-        """The rows of some files."""
+    def _slabs(self, file: int, low: int, high: int) -> Iterator[pl.DataFrame]:
+        """The rows of lines of one file, which may be large."""
+        for rows in slabs.read(self.lines[file], low, high, self.year_at):
+            base = pl.lit(self._bases.get(file, 0), pl.UInt32)
+            yield rows.with_columns(file=pl.lit(file, pl.UInt32), source=pl.col("source") + base).select(_ROW)
+
+    def _rows(self, files: Sequence[int]) -> pl.DataFrame:
+        """All rows of some files."""
         lines = [self.lines[file] for file in files]
-        numbers = [
-            pl.Series("file", files, pl.UInt32),
-            pl.Series([self._bases.get(f, 0) for f in files], dtype=pl.UInt32),
-        ]
-        if len(files) == 1:  # it may be large
-            rows, at = tables.scan(lines[0]), cells.own_time(self.year_at).forward_fill()
-            file, base = (pl.lit(one[0], pl.UInt32) for one in numbers)
-        else:
-            rows = tables.read(lines, tuple(tables.COLUMNS)).lazy()
-            at = cells.own_time(self.year_at).forward_fill().over("file")
-            place = np.repeat(np.arange(len(files)), [one.size for one in lines])
-            file, base = (pl.lit(one.gather(place)) for one in numbers)
-        return (
-            rows.with_columns(file=file, source=pl.col("source") + base)
-            .with_columns(at=at)
-            .select("file", "line", "offset", "length", "record", "at", "source", "masked")
+        place = np.repeat(np.arange(len(files)), [one.size for one in lines])
+        file, base = (
+            pl.Series(numbers, dtype=pl.UInt32).gather(place)
+            for numbers in (list(files), [self._bases.get(f, 0) for f in files])
         )
+        at = cells.own_time(self.year_at).forward_fill().over("file")
+        rows = tables.read(lines, tuple(tables.COLUMNS))
+        return rows.with_columns(file=file, source=pl.col("source") + base).with_columns(at=at).select(_ROW)
 
 
 def log_artifacts(parsed: Sequence[Parsed]) -> list[Parsed]:
@@ -148,7 +160,7 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
     year_at = _year_at(logs)
     said, is_cut = messages.merge([tables.messages_of(p) for p in logs])
     lines = tuple(tables.lines_of(p) for p in logs)
-    found, spans = cells.of_files(lines, bases, year_at, said["masked"] if is_cut else None)
+    found, spans = cells.of_files(lines, bases, year_at, said["masked"] if is_cut else None, logs)
     return LogTable(
         files=tuple(p.path for p in logs),
         lines=lines,
@@ -196,15 +208,18 @@ def _year_at(logs: Sequence[Parsed]) -> int | None:
         return None
     time, is_bare = pl.col("time"), (pl.col("flags") & YEARLESS) > 0
     lines = [tables.lines_of(p) for p in logs]
-    rows = pl.concat(
-        tables.read([lines[file] for file in group], ("time", "flags")).select(
+    found = []
+    for group in cells.groups([one.size for one in lines]):
+        read = [lines[file] for file in group]  # a single one may be large
+        stamps = tables.scan(read[0]) if len(read) == 1 else tables.read(read, ("time", "flags")).lazy()
+        stamps = stamps.select(
             full=time.filter(~is_bare).max(),
             bare=is_bare.any(),
             first=time.filter(is_bare).min(),
             last=time.filter(is_bare).max(),
         )
-        for group in cells.groups([one.size for one in lines])
-    )
+        found.append(stamps.collect(engine="streaming"))
+    rows = pl.concat(found)
     at = rows["full"].max()
     if not isinstance(at, int) or not rows["bare"].any():
         return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,7 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.logs.case import Case
+from diagnosis.logs.cells import MOST_LINES
 
 AT: Final = thresholds.of("iterations")
 
@@ -60,13 +62,15 @@ def _sequences(case: Case) -> list[tuple[int, tuple[int, ...]]]:
     edges = mine.select("n", "line").rows()
     if len(edges) <= AT.window:
         return []
-    rows = case.table.around(int(busiest), edges[0][1], edges[-1][1]).select("line", "masked")
-    lines, masked = rows["line"].to_numpy(), rows["masked"].to_list()
-    cuts = np.searchsorted(lines, [line for _, line in edges], side="right")
-    return [
-        (edges[k + 1][0], tuple(masked[cuts[k] : min(cuts[k + 1], cuts[k] + 50 * AT.longest)]))
-        for k in range(len(edges) - 1)
-    ]
+    first, most = edges[0][1] + 1, 50 * AT.longest
+    small = case.table.around(int(busiest), first, edges[-1][1]) if edges[-1][1] - first < MOST_LINES else None
+
+    def messages(low: int, high: int) -> list[int]:
+        if small is None:
+            return case.table.around(int(busiest), low, high)["masked"].to_list()
+        return small["masked"].slice(low - first, high + 1 - low).to_list()
+
+    return [(number, tuple(messages(low + 1, min(high, low + most)))) for (_, low), (number, high) in pairwise(edges)]
 
 
 def _distance(

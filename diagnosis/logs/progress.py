@@ -267,9 +267,14 @@ def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
     busiest = mine.filter(pl.col("home").is_in(homes.head(FILES_READ).implode()))
     files = busiest.group_by("file").agg(pl.col("n").sum()).sort("n", "file", descending=[True, False])["file"]
     chosen = files.head(FILES_READ * _FILES_EACH).sort()
-    rows = table.rows(masked.to_list(), files=chosen.to_list())
-    found = [rows.head(0)]
-    found += [_sampled(lines, LINES_PER_FILE) for lines in rows.partition_by("file", maintain_order=True)]
+    found = [table.rows([])]
+    lines_of = dict(mine.group_by("file").agg(pl.col("n").sum()).iter_rows())
+    seen: Counter[int] = Counter()
+    for rows in table.slabs(masked.to_list(), files=chosen.to_list()):
+        for lines in rows.partition_by("file", maintain_order=True):
+            file = lines["file"][0]
+            found.append(_sampled(lines, seen[file], lines_of[file], LINES_PER_FILE))
+            seen[file] += lines.height
     others = mine.filter(~pl.col("file").is_in(chosen.implode())).drop_nulls("last_at")
     latest = (
         others.sort("last_at", "home", "file", "last_line", descending=[True, False, False, False])
@@ -282,13 +287,17 @@ def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
     return pl.concat(found)
 
 
-def _sampled(rows: pl.DataFrame, most: int) -> pl.DataFrame:
-    """At most ``most`` rows. The end matters most: all of the last half, and an even sample of the rest."""
+def _sampled(rows: pl.DataFrame, first: int, total: int, most: int) -> pl.DataFrame:
+    """Of ``total`` rows, of which these are the ones from ``first`` on, at most ``most``. The end matters most: all of
+    the last half, and an even sample of the rest.
+    """
     tail = most // 2
-    if rows.height <= most:
+    if total <= most:
         return rows
-    step = max(1, (rows.height - tail) // tail)
-    return pl.concat([rows.head(rows.height - tail).gather_every(step), rows.tail(tail)])
+    step = max(1, (total - tail) // tail)
+    place = pl.int_range(first, first + rows.height)
+    is_even = (place % step == 0) | (place >= total - tail)
+    return rows.filter(is_even)
 
 
 def _growing(beats: pl.DataFrame) -> list[int]:

@@ -51,7 +51,7 @@ class Artifact(models.Model):
     #: why nothing was read from it, or what failed, as a sentence for the uploader
     problem = models.TextField(blank=True)
     notes = models.JSONField(default=list, blank=True)
-    #: directory in the ``parsed`` storage that holds parsed.json, columns.parquet, uniques.parquet
+    #: directory in the ``parsed`` storage that holds storage.PARSED_FILES
     parsed_key = models.CharField(max_length=200, blank=True)
     #: a later artifact of the same path with other bytes replaced this one
     is_superseded = models.BooleanField(default=False)

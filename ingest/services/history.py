@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from django.core.files.storage import storages
+from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from diagnosis import Parsed
@@ -58,11 +59,13 @@ def history_learn(work: Work, job: Job, parsed: list[Parsed], *, is_steady: bool
                 work.log(f"Other jobs are not compared with this one. {lost}", level=RunLog.Level.WARNING)
             if learned is not None:
                 storage.put(storages["parsed"], key, file)
-    if learned is None:
-        HistoryEntry.objects.filter(job=job).delete()
-        return None
-    values = {"family": job.pool, "framework": job.framework, "mask_version": str(VERSION), "key": key, **learned}
-    return HistoryEntry.objects.update_or_create(job=job, defaults=values)[0]
+    with transaction.atomic():
+        work.write()  # raises if another worker holds the run now
+        if learned is None:
+            HistoryEntry.objects.filter(job=job).delete()
+            return None
+        values = {"family": job.pool, "framework": job.framework, "mask_version": str(VERSION), "key": key, **learned}
+        return HistoryEntry.objects.update_or_create(job=job, defaults=values)[0]
 
 
 def may_be_healthy(job: Job) -> bool:

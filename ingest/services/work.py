@@ -88,9 +88,12 @@ class Work:
             raise Superseded
 
     def log(self, message: str, *, level: str = RunLog.Level.INFO, path: str = "") -> None:
-        """Write one sentence to the run's log; after a few hundred, only their number is stored."""
+        """Write one sentence to the run's log; after a few hundred, only their number is stored. Raises
+        :class:`Superseded` if another worker holds the run now.
+        """
         self._rows += 1
         if self._rows <= MAX_LOG_ROWS:
+            self.write()
             RunLog.objects.create(run=self.run, level=level, message=message, path=path[:1000])
 
     def close_log(self) -> None:

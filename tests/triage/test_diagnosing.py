@@ -5,13 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from django.db.models import F
 from django.utils import timezone
 
-from ingest.models import Node
+from ingest.models import Node, Run
+from ingest.services import run_do
 from tests.factories import make_attempt, make_cluster, make_job, make_user
 from tests.triage.report import T0, healthy, sample
 from triage.domain.report_facts import incident_of, is_steady, week_of
 from triage.models import Activity, Diagnosis, Group, GroupRule, Incident
+from triage.services import diagnosing
 from triage.services.diagnosing import diagnosis_store
 from triage.services.reviewing import decision_make, incident_act
 
@@ -48,6 +51,24 @@ def test_the_same_revision_stored_twice_doubles_nothing():
     store(attempt)
     assert Diagnosis.objects.count() == Incident.objects.count() == 1
     assert Activity.objects.filter(kind="diagnosed").count() == 1
+
+
+def test_a_worker_that_wakes_after_its_run_was_given_away_stores_nothing(monkeypatch):
+    attempt = make_attempt()
+    run = Run.objects.create(job=attempt.job, kind="diagnose", parameters={"revision": 1})
+
+    def frozen_meanwhile(*_args, **_said):
+        Run.objects.filter(pk=run.pk).update(tries=F("tries") + 1, worker="another")
+        return sample()
+
+    monkeypatch.setattr(diagnosing.evidence, "parsed_for", lambda *_: [object()])
+    monkeypatch.setattr(diagnosing, "engine_call", frozen_meanwhile)
+    run_do(run.pk, diagnosing.job_diagnose)
+
+    run.refresh_from_db()
+    assert (run.state, run.worker) == ("running", "another")
+    assert not Diagnosis.objects.exists()
+    assert not Activity.objects.filter(kind="diagnosed").exists()
 
 
 def test_the_report_comes_back_whole_though_its_timeline_is_kept_apart():

@@ -71,8 +71,9 @@ def job_diagnose(work: Work) -> None:
                 least_gpu_s=settings.SLOW_LEAST_GPU_S,
                 tables=str(tables := Path(folder) / f"tables-{attempt.number}"),
             )
-            work.stage("storing")
-            stored = diagnosis_store(attempt=attempt, revision=revision, report=report)
+            with transaction.atomic():
+                work.write(stage="storing")  # raises if another worker holds the run now, and nobody takes it meanwhile
+                stored = diagnosis_store(attempt=attempt, revision=revision, report=report)
             tables_store(stored, tables)
             job.refresh_from_db()
             history_learn(work, job, parsed, is_steady=is_steady(report))

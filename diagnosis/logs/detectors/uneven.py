@@ -86,10 +86,12 @@ def _of_message(case: Case, masked: int, since: int | None) -> list[Odd]:
     by_node: dict[str, list[str]] = defaultdict(list)
     homes = case.table.sources.select("source", "node")
     for file in mine["file"].unique().sort().head(MOST.files).to_list():
-        rows = case.table.rows([masked], files=[file])
-        rows = case.clocks.correct(rows, "at")
-        rows = rows.filter((pl.col("at") >= since).fill_null(True)) if since is not None else rows
-        rows = rows.group_by("source", maintain_order=True).tail(MOST.lines).join(homes, on="source", how="left")
+        rows = case.table.rows([])
+        for more in case.table.slabs([masked], files=[file]):
+            late = case.clocks.correct(more, "at")
+            late = late.filter((pl.col("at") >= since).fill_null(True)) if since is not None else late
+            rows = pl.concat([rows.select(late.columns), late]).group_by("source", maintain_order=True).tail(MOST.lines)
+        rows = rows.join(homes, on="source", how="left")
         for node, text in zip(rows["node"], progress.read_lines(rows, case.table.files, case.read, 500), strict=True):
             if node is not None:
                 by_node[node].append(text)

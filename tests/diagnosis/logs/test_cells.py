@@ -67,3 +67,23 @@ def test_each_message_of_each_source_is_counted_with_its_first_and_last_times(
         for known in ([at for _, _, at in lines if at is not None] for lines in files)
     ]
     assert spans["jumps"].to_list() == backwards
+
+
+@settings(max_examples=100)
+@given(lines=FILE, cuts=st.sets(st.integers(1, 11)), fold=st.integers(1, 4))
+def test_a_log_counted_in_any_pieces_and_joined_in_any_tree_is_counted_as_one(
+    tmp_path_factory: pytest.TempPathFactory,
+    lines: list[tuple[int, int, int | None]],
+    cuts: set[int],
+    fold: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("pieces")
+    edges = [0, *sorted(cut for cut in cuts if cut < len(lines)), len(lines)]
+    runs = [cells.counted(written(lines[low:high], folder / f"{low}.parquet")) for low, high in pairwise(edges)]
+    while len(runs) > 1:  # neighbours are joined, the first ones in larger groups
+        runs = [cells.joined(runs[:fold]), *(cells.joined(runs[n : n + 2]) for n in range(fold, len(runs), 2))]
+        fold = max(fold, 2)
+
+    whole = cells.counted(written(lines, folder / "whole.parquet"))
+    assert runs[0].edges == whole.edges
+    assert runs[0].cells.rows() == whole.cells.rows()

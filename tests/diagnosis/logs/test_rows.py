@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.logs import cells, events
+from diagnosis.logs import cells, events, slabs
 from diagnosis.model import ParseHints
 from diagnosis.parsing import parse
 
@@ -64,3 +64,16 @@ def test_files_read_one_by_one_give_the_same_rows(table: events.LogTable, monkey
 def test_a_message_that_nobody_prints_has_no_rows(table: events.LogTable) -> None:
     assert table.rows([1]).columns == table.rows([message(table, "step")]).columns
     assert table.rows([1]).is_empty()
+
+
+def test_a_window_of_a_large_log_has_the_time_of_a_line_far_before_it(
+    table: events.LogTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = table.around(2, 1, 8)
+
+    monkeypatch.setattr(cells, "MOST_LINES", 1)
+    monkeypatch.setattr(slabs, "_NEAR", 1)
+
+    assert table.around(2, 4, 6).equals(whole[3:6])
+    assert table.around(2, 0, 99).equals(whole)
+    assert table.around(2, 9, 12).equals(whole[:0])

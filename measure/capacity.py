@@ -1,0 +1,169 @@
+"""What a job larger than one worker costs, in one process and in parts: `python -m measure capacity [--lines 4000000]`.
+
+Writes one log of many ranks, then reads and diagnoses it in one process, and again as the workers do: a call for each
+range, one that joins them, one that diagnoses. Prints CPU seconds and peak memory of each, whether both reports are
+equal, the share that no other worker can take, and a model of the time on more cores with its check: the ranges run in
+one and in two processes. Each call is a process of its own; loading the engine is not counted, as workers keep it
+loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from diagnosis import ParseHints, merge, parse
+from diagnosis import parsed as stored
+from diagnosis.model import Kind
+from diagnosis.pipeline import diagnose
+from diagnosis.report import to_json
+from measure.generate import write
+
+_CORES = (1, 2, 16, 64, 256)
+_PATH = "logs/all-ranks.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one call: seconds, CPU seconds, MiB beyond the loaded engine."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mib: float
+
+
+class _Part:
+    """``length`` bytes of a file from ``offset`` on, as a stream."""
+
+    def __init__(self, path: Path, offset: int, length: int) -> None:
+        self._file, self._left = path.open("rb"), length
+        self._file.seek(offset)
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(data)
+        return data
+
+
+def _read(log: Path, into: Path, offset: int, length: int) -> None:
+    hints = ParseHints(kind=Kind.LOG, offset=offset)
+    stored.save(parse(_Part(log, offset, length), _PATH, hints, into), into)  # type: ignore[arg-type]
+
+
+def _join(into: Path, parts: list[str]) -> None:
+    stored.save(merge([stored.load(Path(part)) for part in parts], into), into)
+
+
+def _diagnose(log: Path, parsed: Path, out: Path) -> None:
+    def read(_path: str, offset: int, length: int) -> bytes:
+        with log.open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
+    report = to_json(diagnose([stored.load(parsed)], read=read))
+    out.write_text(json.dumps({name: report[name] for name in report if name != "inputs"}, sort_keys=True))
+
+
+def _child(step: str, arguments: list[Any]) -> None:
+    """One call in this process; prints its cost."""
+    with tempfile.TemporaryDirectory() as folder:  # compiled code is loaded at its first use
+        small = Path(folder) / "small.log"
+        write(small, 400)
+        _read(small, Path(folder) / "parts", 0, small.stat().st_size)
+        if step != "read":
+            _diagnose(small, Path(folder) / "parts", Path(folder) / "report.json")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    wall, cpu = time.perf_counter(), time.process_time()
+    steps: dict[str, Callable[..., None]] = {"read": _read, "join": _join, "diagnose": _diagnose}
+    steps[step](*(Path(one) if isinstance(one, str) else one for one in arguments))
+    cost = time.perf_counter() - wall, time.process_time() - cpu
+    print(json.dumps([*cost, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024]))
+
+
+def _call(step: str, *arguments: Any) -> Cost:
+    argv = [
+        sys.executable,
+        "-m",
+        "measure",
+        "capacity",
+        "--step",
+        step,
+        "--arguments",
+        json.dumps(arguments, default=str),
+    ]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True)
+    return Cost(*json.loads(done.stdout.splitlines()[-1]))
+
+
+def _cuts(log: Path, unit: int) -> Iterator[tuple[int, int]]:
+    """Offset and length of each range of about ``unit`` bytes, cut at line ends."""
+    size, at = log.stat().st_size, 0
+    with log.open("rb") as file:
+        while at < size:
+            file.seek(min(at + unit, size))
+            file.readline()
+            yield at, file.tell() - at
+            at = file.tell()
+
+
+def _said(name: str, costs: list[Cost], wall_s: float | None = None) -> None:
+    wall_s = sum(cost.wall_s for cost in costs) if wall_s is None else wall_s
+    cpu_s, peak = sum(cost.cpu_s for cost in costs), max(cost.peak_mib for cost in costs)
+    print(f"{name:24} {len(costs):4} calls {cpu_s:8.1f} CPU s {wall_s:8.1f} s wall {peak:8.0f} MiB at most", flush=True)
+
+
+def main() -> None:
+    """Measures and prints."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--lines", type=int, default=4_000_000)
+    options.add_argument("--unit", type=int, default=64 << 20, help="bytes of a range")
+    options.add_argument("--folder", type=Path, help="where the files are written; default: a temporary directory")
+    options.add_argument("--step", help=argparse.SUPPRESS)
+    options.add_argument("--arguments", help=argparse.SUPPRESS)
+    chosen = options.parse_args()
+    if chosen.step:
+        _child(chosen.step, json.loads(chosen.arguments))
+        return
+    with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
+        _measure(Path(name), chosen.lines, chosen.unit)
+
+
+def _measure(folder: Path, lines: int, unit: int) -> None:
+    log = folder / "all-ranks.log"
+    write(log, lines)
+    size = log.stat().st_size
+    print(f"{lines:,} lines, {size / 1e9:.2f} GB", flush=True)
+    alone = [_call("read", log, folder / "whole", 0, size), _call("diagnose", log, folder / "whole", folder / "one")]
+    for what, cost in zip(("one process: read", "one process: diagnose"), alone, strict=True):
+        _said(what, [cost])
+    cuts = list(_cuts(log, unit))
+    spent: dict[int, tuple[list[Cost], float]] = {}
+    for workers in (1, 2):
+        began = time.perf_counter()
+        with ThreadPoolExecutor(workers) as pool:
+            parts = [folder / f"{workers}-{number}" for number in range(len(cuts))]
+            costs = list(pool.map(lambda part, cut: _call("read", log, part, *cut), parts, cuts))
+        spent[workers] = costs, time.perf_counter() - began
+        _said(f"ranges, {workers} at a time", *spent[workers])
+    join = _call("join", folder / "joined", [str(part) for part in parts])
+    reduce = _call("diagnose", log, folder / "joined", folder / "many")
+    _said("join", [join])
+    _said("diagnose", [reduce])
+    mapped = sum(cost.cpu_s for cost in spent[1][0])
+    one, many = (sum(cost.cpu_s for cost in costs) for costs in (alone, [*spent[1][0], join, reduce]))
+    is_equal = (folder / "one").read_bytes() == (folder / "many").read_bytes()
+    print(f"reports are {'equal' if is_equal else 'DIFFERENT'}; CPU cost of parts: {many / one:.2f} of one process")
+    serial = join.cpu_s + reduce.cpu_s
+    print(f"serial share: {serial / many:.1%} ({serial / lines * 1e6:.2f} CPU s a million lines)")
+    for cores in _CORES:
+        print(f"model, {cores:3} cores: {max(mapped / cores, mapped / len(cuts)) + serial:8.1f} s")
