@@ -2,9 +2,10 @@
 
 Starts two real workers and a broker, and opens incidents evenly over the time. Three routes go to receivers that
 answer at once, after 20 ms, or after 200 ms; one receiver accepts connections and never answers; one answers 500
-once in a hundred times. Every few seconds a whole worker is killed (-9) and started again. Then it checks that each
-living route got every message, in order, and prints repeats (a worker was killed between sending and recording) and
-delays. Also sends 100 requests to private addresses, written in many ways, and counts connections.
+once in a hundred times. Every few seconds a whole worker is killed (-9) and started again, until all incidents are
+open and for `--kill-on` further seconds. Then it checks that each living route got every message, in order, and prints
+the states of the messages, repeats (a worker was killed between sending and recording) and delays. Also sends 100
+requests to private addresses, written in many ways, and counts connections.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ RECEIVERS: dict[str, float | None] = {
     "1 % fail": 0.0,
     "dead": None,
 }
-_REST_S = 240
+_REST_S = 540
 
 
 def main() -> int:
@@ -42,6 +43,7 @@ def main() -> int:
     parser.add_argument("--incidents", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--kill-every", type=float, default=8, metavar="S")
+    parser.add_argument("--kill-on", type=float, default=30, metavar="S", help="kill workers after the last incident")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="faultline-measure-") as folder:
         os.environ |= {
@@ -151,6 +153,9 @@ def _run(asked: argparse.Namespace, folder: Path) -> int:
     began = time.monotonic()
     took = _open(asked.incidents, asked.seconds)
     opened_s = time.monotonic() - began
+    calm = threading.Timer(asked.kill_on, workers.is_over.set)
+    calm.daemon = True
+    calm.start()
     living = Delivery.objects.exclude(route__name="dead").filter(state=Delivery.State.WAITING)
     while living.exists() and time.monotonic() - began < asked.seconds + _REST_S:
         time.sleep(1)
@@ -207,8 +212,8 @@ def _checked(receivers: _Receivers) -> bool:
     from triage.models import Delivery
 
     is_fine = True
-    names = ("written", "arrived", "lost", "repeats", "disorder", "p50 s", "p95 s")
-    print(f"\n{'receiver':12}" + "".join(f"{name:>10}" for name in names))
+    names = (*Delivery.State.values, "never came", "repeats", "disorder", "p50 s", "p95 s", "last s")
+    print(f"\n{'receiver':10}" + "".join(f"{name.replace('_', ' '):>11}" for name in names))
     for name in RECEIVERS:
         rows = list(Delivery.objects.filter(route__name=name).order_by("created_at", "id"))
         sent = {f"msg_{row.pk.hex}": row.created_at.timestamp() for row in rows}
@@ -220,12 +225,14 @@ def _checked(receivers: _Receivers) -> bool:
         for key, at in got:
             when.setdefault(key, at)
         delays = sorted(at - sent[key] for key, at in when.items()) or [0.0]
-        lost = len(sent) - len(first)
+        last_s = max(when.values(), default=0.0) - min(sent.values(), default=0.0) if when else 0.0
+        states = Counter(row.state for row in rows)
+        never = sum(row.state == Delivery.State.DELIVERED and f"msg_{row.pk.hex}" not in when for row in rows)
         if name != "dead":
-            is_fine &= not lost and not disorder
-        p50, p95 = delays[len(delays) // 2], delays[int(len(delays) * 0.95)]
-        counts = (len(sent), len(first), lost, len(got) - len(first), disorder)
-        print(f"{name:12}" + "".join(f"{n:10}" for n in counts) + f"{p50:10.2f}{p95:10.2f}")
+            is_fine &= states[Delivery.State.DELIVERED] == len(rows) and not never and not disorder
+        counts = (*(states[state] for state in Delivery.State.values), never, len(got) - len(first), disorder)
+        times = (delays[len(delays) // 2], delays[int(len(delays) * 0.95)], last_s)
+        print(f"{name:10}" + "".join(f"{n:11}" for n in counts) + "".join(f"{n:11.1f}" for n in times))
     return is_fine
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import uuid
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ingest.models import Artifact, Blob
@@ -200,7 +203,7 @@ def test_a_claim_is_renewed_while_its_message_is_under_way_and_only_by_its_holde
     held = claims[:3]
     assert held == sorted(set(held)), "each renewal holds the route for longer"
     route.deliveries.update(state="waiting", tries=5)  # another worker has taken the message meanwhile
-    job = delivering._Job(route, route.deliveries.get(), None, (), "", 0.0)
+    job = delivering._Job(route, route.deliveries.get(), None, (), "", 0.0, 0.0)
     route.deliveries.update(tries=6)
     before = Route.objects.get(pk=route.pk).claimed_until
     delivering._renew([job])
@@ -223,6 +226,43 @@ def test_a_worker_that_was_taken_for_dead_does_not_overrule_who_sent_the_message
     delivering.routes_send()
     delivery = Delivery.objects.get()
     assert (delivery.state, [row["status"] for row in delivery.attempts]) == ("delivered", [500, 200])
+
+
+def test_the_messages_of_one_route_are_sent_in_order_in_few_queries(route, receiver, monkeypatch):
+    incident = make_incident()
+
+    def queries(count):
+        receiver.got.clear()
+        body = {"incident": {"number": incident.pk}, "job": {"name": "x", "cluster": "default"}}
+        with monkeypatch.context() as patched:
+            patched.setattr(routes, "routes_wake", lambda: None)
+            for n in range(count):
+                routes._keep([route], "incident.opened", f"{count} {n}", incident.cluster_id, incident, body)
+        for name in ("HOLD_S", "SLICE_S", "_POLL_S"):  # no query depends on the time that sending takes
+            monkeypatch.setattr(delivering, name, 1e6)
+        with CaptureQueriesContext(connection) as captured:
+            delivering.routes_send()
+        ids = [f"msg_{row.pk.hex}" for row in route.deliveries.order_by("-created_at", "-id")[:count]]
+        assert [headers["webhook-id"] for _, headers, _ in receiver.got] == ids[::-1]
+        return len(captured)
+
+    queries(1)
+    assert queries(12) - queries(4) <= 8 * 10, "each further message: five reads, four writes, one transaction"
+
+
+def test_a_route_with_many_messages_lets_others_have_a_turn(route, receiver, manager, monkeypatch):
+    other = routes.route_save(by=manager, name="other", url=receiver.url, events=["incident.opened"])
+    monkeypatch.setattr(delivering, "LANES", 1)
+    monkeypatch.setattr(delivering, "HOLD_S", 0.0)
+    monkeypatch.setattr(delivering, "SLICE_S", 1e9)
+    with monkeypatch.context() as patched:
+        patched.setattr(routes, "routes_wake", lambda: None)
+        for n in range(3):
+            routes._keep([route, other], "job.diagnosed", str(n), None, None, {"job": {"name": "x"}})
+    delivering.routes_send()
+    sent = dict(Delivery.objects.values_list("id", "route__name"))
+    turns = [sent[uuid.UUID(headers["webhook-id"].removeprefix("msg_"))] for _, headers, _ in receiver.got]
+    assert turns in ([route.name, "other"] * 3, ["other", route.name] * 3)
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,12 @@ class Delivery(models.Model):
         verbose_name_plural = "deliveries"
         constraints = (models.UniqueConstraint(fields=("route", "subject"), name="delivery_subject_once_a_route"),)
         indexes = (
-            models.Index(fields=("route", "state", "is_in_order", "created_at", "id"), name="delivery_next"),
+            # few messages wait, and a month of delivered ones is kept
+            models.Index(
+                fields=("route", "is_in_order", "created_at", "id"),
+                condition=models.Q(state="waiting"),
+                name="delivery_waiting",
+            ),
             models.Index(fields=("route", "-created_at", "-id"), name="delivery_route_created"),
             models.Index(fields=("route", "incident"), name="delivery_route_incident"),
         )

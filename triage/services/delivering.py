@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from triage.destinations import ALL, Destination, Mail, Reading, Request
 from triage.domain.route_message import message_of
-from triage.models import Delivery, Incident, Reference, Route
+from triage.models import Delivery, Reference, Route
 from triage.selectors.routes import may_receive
 from triage.services import outbound
 from triage.services.routes import PING, address_of, routes_wake
@@ -46,6 +46,8 @@ _GONE = 410
 #: routes that one worker serves at once, and for how many seconds it takes new messages before others get a turn
 LANES = 16
 SLICE_S, LIMIT_S = 3.0, 30.0
+#: a route with many messages is held for so long before others get a turn
+HOLD_S = 1.0
 #: a receiver that takes longer is slow
 _SLOW_S = 1.0
 _POLL_S = 0.1
@@ -60,6 +62,8 @@ class _Job(NamedTuple):
     requests: Sequence[Request | Mail]
     reason: str
     began: float
+    #: since when this worker has held the route
+    held_since: float
 
 
 class _Outcome(NamedTuple):
@@ -71,9 +75,10 @@ def routes_send() -> None:
     """Send what is due, for ``SLICE_S`` seconds. Safe to call from many workers at once.
 
     Ends when nothing is due and every answer is recorded. While it waits for a slow receiver it goes on sending on
-    other routes, up to ``LIMIT_S``. If its time is over first, another worker is woken.
+    other routes, up to ``LIMIT_S``. If its time is over first, another worker is woken. A route is held for up to
+    ``HOLD_S`` seconds: its next message is taken in the transaction that records the one before.
     """
-    began, is_open = clock.monotonic(), True
+    began, is_open, look_at = clock.monotonic(), True, 0.0
     renewed = began
     running: dict[Future[_Outcome], _Job] = {}
     with ThreadPoolExecutor(LANES, thread_name_prefix="route") as pool:
@@ -81,14 +86,18 @@ def routes_send() -> None:
             now = clock.monotonic()
             is_waiting = any(now - job.began > _SLOW_S for job in running.values())
             is_open = now - began < (LIMIT_S if is_waiting else SLICE_S)
-            while is_open and len(running) < LANES and (job := _next_job(held={j.route.pk for j in running.values()})):
-                running[pool.submit(_exchange, job)] = job
+            if is_open and (now >= look_at or not running):
+                while len(running) < LANES and (job := _next_job(held={j.route.pk for j in running.values()})):
+                    running[pool.submit(_exchange, job)] = job
+                look_at = clock.monotonic() + _POLL_S
             if not running:
                 break
             done, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             for future in done:
                 job = running.pop(future)
-                _record(job, future.result())
+                is_more = is_open and clock.monotonic() - job.held_since < HOLD_S
+                if (following := _record(job, future.result(), is_more=is_more)) is not None:
+                    running[pool.submit(_exchange, following)] = following
             if clock.monotonic() - renewed > _RENEW_S:
                 _renew(running.values())
                 renewed = clock.monotonic()
@@ -135,12 +144,14 @@ def _next_job(*, held: set[int]) -> _Job | None:
     now = timezone.now()
     for route in _due_routes(now).exclude(pk__in=held).select_related("owner", "team").order_by("claimed_until", "pk"):
         is_same = Q(claimed_until=route.claimed_until) if route.claimed_until else Q(claimed_until=None)
-        if not Route.objects.filter(is_same, pk=route.pk).update(claimed_until=now + _LEASE):
-            continue
-        delivery = _next_delivery(route, now)
+        with transaction.atomic():
+            if not Route.objects.filter(is_same, pk=route.pk).update(claimed_until=now + _LEASE):
+                continue
+            delivery = _next_delivery(route, now)
+            if delivery is None:
+                Route.objects.filter(pk=route.pk).update(claimed_until=now)
         if delivery is not None:
-            return _prepared(route, delivery, now)
-        Route.objects.filter(pk=route.pk).update(claimed_until=now)
+            return _prepared(route, delivery, now, clock.monotonic())
     return None
 
 
@@ -155,43 +166,47 @@ def _renew(jobs: Collection[_Job]) -> None:
 def _next_delivery(route: Route, now: datetime) -> Delivery | None:
     """The message that the holder of the route sends now. Its try is counted before it is sent."""
     waiting = Delivery.objects.filter(route=route, state=Delivery.State.WAITING)
-    delivery = waiting.filter(is_in_order=False, due_at__lte=now).order_by("due_at", "id").first()
-    if delivery is None and (route.resume_at is None or route.resume_at <= now):
+    due = Q(is_in_order=False, due_at__lte=now)
+    if route.resume_at is None or route.resume_at <= now:
         if end := quiet_end(route, now):
             Route.objects.filter(pk=route.pk).update(resume_at=end)
-            return None
-        delivery = _first_in_order(route, waiting.filter(is_in_order=True).order_by("created_at", "id"), now)
+        else:
+            due |= Q(is_in_order=True)
+    delivery = _first(route, waiting, due, now)
     if delivery is None or not waiting.filter(pk=delivery.pk, tries=delivery.tries).update(tries=F("tries") + 1):
         return None
     delivery.tries += 1
     return delivery
 
 
-def _first_in_order(route: Route, waiting: QuerySet[Delivery], now: datetime) -> Delivery | None:
-    """The oldest message; of a follower, stale ones that a later message on their incident makes superfluous are
-    replaced."""
-    while (delivery := waiting.first()) is not None:
+def _first(route: Route, waiting: QuerySet[Delivery], due: Q, now: datetime) -> Delivery | None:
+    """The oldest message, those out of order first. Of a follower, stale ones that a later message on their incident
+    makes superfluous are replaced."""
+    while (delivery := waiting.filter(due).order_by("is_in_order", "created_at", "id").first()) is not None:
         is_stale = delivery.incident_id is not None and delivery.created_at < now - _STALE
-        later = waiting.filter(incident=delivery.incident_id).exclude(pk=delivery.pk)
-        if not (ALL[route.kind].is_following and is_stale and later.exists()):
+        if not (ALL[route.kind].is_following and is_stale and delivery.is_in_order):
+            return delivery
+        if not waiting.filter(is_in_order=True, incident=delivery.incident_id).exclude(pk=delivery.pk).exists():
             return delivery
         Delivery.objects.filter(pk=delivery.pk).update(state=Delivery.State.REPLACED, due_at=None)
     return None
 
 
-def _prepared(route: Route, delivery: Delivery, now: datetime) -> _Job:
+def _prepared(route: Route, delivery: Delivery, now: datetime, held_since: float) -> _Job:
     kind = ALL[route.kind]
     reason = _stop_reason(delivery, route)
     requests: Sequence[Request | Mail] = ()
     if not reason:
-        known = Reference.objects.filter(route=route, incident=delivery.incident_id).first()
+        known = None  # nothing is made of an incident there by a program's receiver
+        if delivery.incident_id is not None and not kind.is_program:
+            known = Reference.objects.filter(route=route, incident=delivery.incident_id).first()
         try:
             message = message_of(delivery.body, key=f"msg_{delivery.pk.hex}")
             requests = kind.render(message, address_of(route, now=now), known.data if known else {}, now)
         except Exception as error:  # what is in an event may surprise a kind: one message is lost, not the route
             log.exception("message %s could not be written", delivery.pk)
             reason = f"The message could not be written ({type(error).__name__})."
-    return _Job(route, delivery, kind, requests, reason, clock.monotonic())
+    return _Job(route, delivery, kind, requests, reason, clock.monotonic(), held_since)
 
 
 def _stop_reason(delivery: Delivery, route: Route) -> str:
@@ -218,9 +233,21 @@ def _exchange(job: _Job) -> _Outcome:
     return _Outcome(answers[-1], job.kind.read([answer.text for answer in answers]))
 
 
-@transaction.atomic
-def _record(job: _Job, outcome: _Outcome) -> None:
-    """Record the result of a try and let go of the route. Only the holder of the latest claim may do that."""
+def _record(job: _Job, outcome: _Outcome, *, is_more: bool) -> _Job | None:
+    """Record the result of a try; with ``is_more`` take the route's next message, else let go of the route."""
+    with transaction.atomic():
+        if not _result_keep(job, outcome):
+            return None  # another worker took the message meanwhile
+        now = timezone.now()
+        route = Route.objects.select_related("owner", "team").filter(pk=job.route.pk).first() if is_more else None
+        delivery = _next_delivery(route, now) if route else None
+        until = now + _LEASE if delivery else now  # the longest unserved is next
+        Route.objects.filter(pk=job.route.pk).update(claimed_until=until)
+    return _prepared(route, delivery, now, job.held_since) if route and delivery else None
+
+
+def _result_keep(job: _Job, outcome: _Outcome) -> bool:
+    """Store what a try resulted in. Only the holder of the latest claim may do that: False for any other."""
     route, delivery, answer = job.route, job.delivery, outcome.answer
     error = answer.error or outcome.reading.error
     is_there = 200 <= answer.status < 300 and not error
@@ -248,26 +275,29 @@ def _record(job: _Job, outcome: _Outcome) -> None:
         is_in_order=is_in_order,
     )
     if not kept:
-        return
-    waits = {"resume_at": due_at if is_in_order else None} if delivery.is_in_order else {}
-    Route.objects.filter(pk=route.pk).update(claimed_until=now, **waits)  # the longest unserved is next
-    if is_there and delivery.incident is not None and outcome.reading.reference is not None:
-        _refer(route, delivery.incident, outcome.reading)
+        return False
+    resume_at = due_at if is_in_order else None
+    if delivery.is_in_order and resume_at != route.resume_at:
+        Route.objects.filter(pk=route.pk).update(resume_at=resume_at)
+    if is_there and delivery.incident_id is not None and outcome.reading.reference is not None:
+        _refer(route, delivery.incident_id, outcome.reading)
     if not job.reason and delivery.event != PING:
         _count(route, state, answer, error)
+    return True
 
 
-def _refer(route: Route, incident: Incident, reading: Reading) -> None:
+def _refer(route: Route, incident_id: int, reading: Reading) -> None:
     """Keep what the destination made of the incident, for later messages."""
     values = {"data": reading.reference, "url": reading.url, "title": reading.title, "state": reading.state}
-    Reference.objects.update_or_create(route=route, incident=incident, defaults=values)
+    Reference.objects.update_or_create(route=route, incident_id=incident_id, defaults=values)
 
 
 def _count(route: Route, state: str, answer: outbound.Answer, error: str) -> None:
     """Switch a route off whose receiver is gone for good."""
     rows = Route.objects.filter(pk=route.pk)
     if state == Delivery.State.DELIVERED:
-        rows.exclude(given_up=0).update(given_up=0)
+        if route.given_up:
+            rows.update(given_up=0)
     elif answer.status == _GONE:
         _switch_off(route, "The receiver answered 410 Gone.")
     elif state == Delivery.State.GIVEN_UP:
