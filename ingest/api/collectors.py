@@ -29,7 +29,8 @@ from ingest.authentication import CollectorAuthentication
 from ingest.bodies import GoAhead, received
 from ingest.refusals import Refused, translate_storage_errors
 from ingest.services.collecting import Taken, batch_show, batch_take
-from ingest.wire import json_lines, loki, otlp
+from ingest.services.node_events import node_events_take
+from ingest.wire import json_lines, loki, node_events, otlp
 from ingest.wire.inflating import inflated, too_large
 from ingest.wire.routing import HEADERS, Rules
 from ingest.wire.rows import Stream
@@ -106,10 +107,13 @@ class CollectorView(ApiView):
         rules = Rules.of(request.headers.get)
         plain = inflated(data, self.coding(request), settings.COLLECTOR_MAX_BYTES)
         with _one_of_few(len(plain)), translate_storage_errors():
-            streams = self.streams(plain, rules, request)
-            if rules.is_debug:
-                return JsonResponse(batch_show(streams=streams, rules=rules))
-            return self.answer(batch_take(user=request.user, streams=streams, rules=rules), request)
+            return self.store(plain, rules, request)
+
+    def store(self, data: bytes, rules: Rules, request: Request) -> HttpResponse:
+        streams = self.streams(data, rules, request)
+        if rules.is_debug:
+            return JsonResponse(batch_show(streams=streams, rules=rules))
+        return self.answer(batch_take(user=request.user, streams=streams, rules=rules), request)
 
     def coding(self, request: Request) -> str:
         return request.headers.get("Content-Encoding", "")
@@ -202,6 +206,27 @@ class LinesView(CollectorView):
         return json_lines.streams(data, rules)
 
     def answer(self, taken: Taken, request: Request) -> HttpResponse:
+        return Response(taken._asdict())
+
+
+class NodeEventsView(CollectorView):
+    @extend_schema(
+        operation_id="node_events_push",
+        tags=TAGS,
+        summary="What health monitors say about nodes",
+        description="A webhook of Alertmanager, CloudEvents of NVSentinel, or an object with a list `events` of "
+        "objects with `node`, `at`, `severity`, `source` and `message`. Each becomes evidence of the jobs of the "
+        "cluster (`Faultline-Cluster`) that ran on the node then.",
+        request={"application/json": OpenApiTypes.OBJECT},
+        parameters=[one for one in _PARAMETERS if one.name == "Faultline-Cluster"],
+        responses={200: OpenApiResponse(OpenApiTypes.OBJECT, "Counts of events"), 400: PROBLEM, 413: PROBLEM},
+    )
+    def post(self, request: Request) -> HttpResponse:
+        return self.take(request)
+
+    def store(self, data: bytes, rules: Rules, request: Request) -> HttpResponse:
+        events, problems = node_events.events_of(data)
+        taken = node_events_take(user=request.user, events=events, problems=problems, rules=rules)
         return Response(taken._asdict())
 
 

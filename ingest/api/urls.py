@@ -15,6 +15,7 @@ urlpatterns = [
     path("jobs/<slug:slug>/artifacts/<str:sha256>", uploads.ArtifactView.as_view(), name="api-artifact"),
     path("jobs/<slug:slug>/diagnose/", jobs.DiagnoseView.as_view(), name="api-job-diagnose"),
     path("lines/", collectors.LinesView.as_view(), name="api-lines"),
+    path("node-events/", collectors.NodeEventsView.as_view(), name="api-node-events"),
     path("uploads/", uploads.UploadsView.as_view(), name="api-uploads"),
     path("uploads/capabilities", uploads.CapabilitiesView.as_view(), name="api-uploads-capabilities"),
     path("uploads/<uuid:pk>", uploads.UploadView.as_view(), name="api-upload"),

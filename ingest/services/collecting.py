@@ -26,7 +26,7 @@ NEW_JOBS_AN_HOUR: Final = 200
 _QUIET = timedelta(seconds=60)
 _ENDED = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.CANCELLED)
 #: sentences, names and lines in an answer
-_SENTENCES, _NAMES, _SHOWN = 3, 10, 5
+SENTENCES, _NAMES, _SHOWN = 3, 10, 5
 _AT_ONCE = 200
 
 
@@ -63,7 +63,7 @@ def batch_take(*, user: Any, streams: Iterable[Stream], rules: Rules) -> Taken:
         stored, repeated = stored + done.stored, repeated + done.repeated
         problems.update(done.problems)
     refused = problems.total()
-    said = [f"{count:,} refused: {sentence}" for sentence, count in problems.most_common(_SENTENCES)]
+    said = [f"{count:,} refused: {sentence}" for sentence, count in problems.most_common(SENTENCES)]
     if late:
         said.append(f"{late:,} are dated more than a day in the future: they were stored with the time of arrival.")
     return Taken(stored, repeated, refused, " ".join(said))
@@ -126,7 +126,7 @@ def _unnamed(labels: dict[str, str]) -> str:
 def _job(user: Any, name: str, rules: Rules) -> Job | str:
     """The job with this id or name in the caller's cluster, made if missing; a sentence if that is refused."""
     try:
-        cluster = _cluster(user, rules)
+        cluster = cluster_of(user, rules)
         made = slug_of(name)
         # an id that was read on a page, or the one that this name gets
         known = Job.objects.filter(cluster=cluster, slug__in={name[:120], slug_within(cluster, made)}).order_by("pk")
@@ -154,8 +154,11 @@ def _job(user: Any, name: str, rules: Rules) -> Job | str:
         return refusal.detail
 
 
-def _cluster(user: Any, rules: Rules) -> Cluster:
-    """The named cluster; else that of the caller's teams if there is exactly one; else the default one."""
+def cluster_of(user: Any, rules: Rules) -> Cluster:
+    """The named cluster; else that of the caller's teams if there is exactly one; else the default one.
+
+    Raises :class:`Refused` for one that the caller may not use.
+    """
     visible = selectors.clusters_visible_to(user)
     if rules.cluster:
         cluster = visible.filter(slug=rules.cluster).exclude(slug=DEMONSTRATION).first()
