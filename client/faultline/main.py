@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from faultline import attribution_http, files, live, scheduler, sending, server
+from faultline import attribution_http, files, live, prometheus, scheduler, sending, server
 from faultline.options import fields_of, parser
 from faultline.site import Denied, Problem, Site, Unreachable
 from faultline.words import (
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         act = {
             "upload": _upload,
             "follow": live.follow,
-            "watch": scheduler.watch,
+            "watch": prometheus.watch if vars(asked).get("scheduler") == "prometheus" else scheduler.watch,
             "attribution": attribution_http.serve,
             "status": _status,
             "check": _check,

@@ -67,17 +67,7 @@ def parser() -> argparse.ArgumentParser:
     _grows(launch)
     launch.add_argument("--output", metavar="FILE", help="store the program's output here; default: a temporary file")
 
-    watcher = command("watch", "tell the site how jobs of a scheduler fare")
-    watcher.add_argument("scheduler", choices=("slurm", "kubernetes"))
-    watcher.add_argument("--every", type=float, default=30.0, metavar="S", help="seconds between looks; default: 30")
-    watcher.add_argument("--once", action="store_true", help="look once, for a timer")
-    watcher.add_argument("--all", action="store_true", help="also make jobs that the site does not have")
-    watcher.add_argument("--name", default="*", metavar="GLOB", help="only jobs of these names")
-    watcher.add_argument("--prefix", default="", metavar="P", help="put this before the scheduler's id")
-    watcher.add_argument("--cluster", help="slug of the cluster")
-    watcher.add_argument("--namespace", default="", metavar="N", help="Kubernetes: only this namespace")
-    watcher.add_argument("--objects", metavar="FILE", help="Kubernetes: objects that kubectl wrote as JSON; - is stdin")
-    watcher.add_argument("--state", metavar="FILE", help="records what was told; default: only in memory")
+    _watches(command("watch", "tell the site how jobs of a scheduler fare, or what exporters count about nodes"))
 
     _answers(command("attribution", "tell a restart controller (NVRx) whether to restart, and without which machines"))
 
@@ -113,6 +103,21 @@ def _grows(command: argparse.ArgumentParser) -> None:
         "--rate", type=float, default=0.0, metavar="B", help="maximum bytes per second; default: no limit"
     )
     _describes(command)
+
+
+def _watches(command: argparse.ArgumentParser) -> None:
+    """Options for telling of jobs and nodes."""
+    command.add_argument("scheduler", choices=("slurm", "kubernetes", "prometheus"))
+    command.add_argument("--every", type=float, default=30.0, metavar="S", help="seconds between looks; default: 30")
+    command.add_argument("--once", action="store_true", help="look once, for a timer")
+    command.add_argument("--all", action="store_true", help="also make jobs that the site does not have")
+    command.add_argument("--name", default="*", metavar="GLOB", help="only jobs of these names")
+    command.add_argument("--prefix", default="", metavar="P", help="put this before the scheduler's id")
+    command.add_argument("--cluster", help="slug of the cluster")
+    command.add_argument("--namespace", default="", metavar="N", help="Kubernetes: only this namespace")
+    command.add_argument("--server", metavar="URL", help="Prometheus: its address, http://prometheus:9090")
+    command.add_argument("--objects", metavar="FILE", help="Kubernetes: objects that kubectl wrote as JSON; - is stdin")
+    command.add_argument("--state", metavar="FILE", help="records what was told; default: only in memory")
 
 
 def _answers(command: argparse.ArgumentParser) -> None:

@@ -243,7 +243,7 @@ def alertmanager(tmp_path: Path, live_server: Any, user: Any) -> Iterator[str]:
 
     def is_ready() -> bool:
         try:
-            return urlopen(f"{url}/-/ready", timeout=1).status == 200
+            return bool(urlopen(f"{url}/-/ready", timeout=1).status == 200)
         except OSError:
             return False
 
