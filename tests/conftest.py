@@ -27,16 +27,18 @@ settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parent.parent
 _OF_MIGRATIONS = {"django_content_type", "auth_permission", "auth_group", "auth_group_permissions"}
-#: Files of tests of what pages, charts and readers make of evidence. Their rows are saved and read by the queries that
-#: `test_access_matrix`, `test_pages`, `test_contract` and `test_diagnosing` send to both databases, so that PostgreSQL
-#: would only repeat their drawing. All other tests with a database run on both: `tests/test_databases.py` says which
-#: words keep a file from this list.
+#: Files of tests of what pages, charts and readers make of evidence, of bytes on their way, and of what other programs
+#: are sent. Their rows are saved and read by the queries that `test_access_matrix`, `test_pages`, `test_contract`,
+#: `test_diagnosing` and `test_collectors` send to both databases, so that PostgreSQL would only repeat their drawing,
+#: reading and sending. All other tests with a database run on both: `tests/test_databases.py` says which words keep a
+#: file from this list.
 ON_SQLITE_ALONE = frozenset(
     f"{folder}/test_{name}.py"
     for folder, names in {
-        "ingest": "isolation",
-        "triage": "chart_tables comparing cost cost_line events flows_page judging oidc outbound records_page "
-        "replay_page rules sign_in stacks_page timeline visible_text wording",
+        "ingest": "collector_senders isolation s3 same_as_the_command_line",
+        "triage": "chart_tables checks_page comparing cost cost_line events flows_page instant judging log_search oidc "
+        "on_call outbound records_page replay_page rules server sign_in stacks_page strip timeline visible_text "
+        "watched_incident wording",
     }.items()
     for name in names.split()
 )
@@ -57,6 +59,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pictures", action="store_true", help="keep pictures of pages in test-results/")
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """On PostgreSQL, files that run on SQLite alone are not even imported."""
+    return True if os.environ.get("DATABASE_URL") and _is_on_sqlite_alone(collection_path) else None
+
+
+def _is_on_sqlite_alone(path: Path) -> bool:
+    return path.is_relative_to(ROOT / "tests") and path.relative_to(ROOT / "tests").as_posix() in ON_SQLITE_ALONE
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of one site, and those of one broker, share a process of a parallel run, so that each starts once.
@@ -73,8 +84,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _depends_on_database(item: pytest.Item) -> bool:
-    if item.path.relative_to(ROOT / "tests").as_posix() in ON_SQLITE_ALONE:
-        return False
     used = {"db", "transactional_db", "django_db_setup"} & set(getattr(item, "fixturenames", ()))
     return bool(used) or item.get_closest_marker("django_db") is not None
 
