@@ -7,8 +7,8 @@ from celery import Celery
 from celery.signals import setup_logging
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "triage.settings")
-# Django's checks import every page. They run before the workers start, in `manage.py prepare`; here they would only make
-# each start of a worker twice as long.
+# Django's checks import every page. They run before the workers start, in `manage.py prepare`; here they would only
+# make each start of a worker twice as long.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("faultline")
