@@ -15,6 +15,7 @@ from celery.signals import worker_init, worker_process_init, worker_ready, worke
 from django.conf import settings
 
 from ingest import broker, isolation, slots
+from ingest.services import machines
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,8 @@ _stopped = threading.Event()
 
 @worker_process_init.connect
 def ready(**_: Any) -> None:
-    """Load the engine for the readers of each worker process before its first task."""
+    """Load the engine for the readers of each worker process before its first task, and sign for its machine."""
+    machines.sign_always()
     if settings.READING_IS_APART:
         isolation.warm()
 

@@ -4,6 +4,7 @@ from ingest.models.access import DEMONSTRATION, Cluster, IdempotencyKey, Service
 from ingest.models.evidence import Artifact, Blob, Run, RunLog, Upload
 from ingest.models.history import HistoryEntry
 from ingest.models.job import Attempt, Job, Node, Outcome
+from ingest.models.machine import Machine
 from ingest.models.watch import Watch
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "HistoryEntry",
     "IdempotencyKey",
     "Job",
+    "Machine",
     "Node",
     "Outcome",
     "Run",

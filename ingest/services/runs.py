@@ -15,6 +15,7 @@ from datetime import timedelta
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from diagnosis import faults
@@ -22,6 +23,7 @@ from ingest import processes, slots, tracing
 from ingest.isolation import Lost
 from ingest.models import Artifact, Run, RunLog
 from ingest.refusals import DATABASE_ERRORS, Refused
+from ingest.services import machines
 from ingest.services.revisions import revision_close
 from ingest.services.sending import run_enqueue
 from ingest.services.settling import SETTLING
@@ -102,13 +104,13 @@ def run_claim(run_id: int) -> Run | None:
         return None
     if run.state == Run.State.RUNNING and not is_abandoned(run):
         return None
-    now, before = timezone.now(), run.error
+    before = run.error
     claimed = Run.objects.filter(pk=run.pk, state=run.state, tries=run.tries).update(
         state=Run.State.RUNNING,
         tries=F("tries") + 1,
         worker=processes.own(),
-        heartbeat_at=now,
-        started_at=now,
+        heartbeat_at=Now(),
+        started_at=timezone.now(),
         error="",
     )
     if not claimed:
@@ -198,13 +200,16 @@ def lease() -> timedelta:
 
 
 def is_abandoned(run: Run) -> bool:
-    """Whether the worker that holds the run has ended, or was silent for longer than the lease.
+    """Whether the worker that holds the run has ended, its machine gives no sign of life, or it was silent for longer
+    than the lease.
 
     A live process proves nothing: it may hang. ``tries`` fences off what it writes later.
     """
-    if run.worker != processes.own() and processes.is_gone(run.worker):
-        return True
-    return run.heartbeat_at is None or run.heartbeat_at < timezone.now() - lease()
+    if run.worker != processes.own():
+        is_gone = processes.is_gone(run.worker)
+        if is_gone or (is_gone is None and machines.is_silent(run.worker)):
+            return True
+    return not Run.objects.filter(pk=run.pk, heartbeat_at__gte=Now() - lease()).exists()
 
 
 def _conclude(run: Run, state: str, error: str = "") -> int:

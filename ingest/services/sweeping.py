@@ -12,6 +12,7 @@ from django.utils import timezone
 from ingest import broker, storage, temp_files
 from ingest.models import Blob, IdempotencyKey, Run, Upload
 from ingest.refusals import Refused
+from ingest.services import machines
 from ingest.services.evidence_removal import removal_finish
 from ingest.services.resuming import upload_close
 from ingest.services.revisions import jobs_due, revision_close
@@ -60,6 +61,7 @@ def tidy() -> None:
     """Delete part files of abandoned uploads, unused blobs and old idempotency answers."""
     now = timezone.now()
     temp_files.remove_abandoned()
+    machines.forget()
     removal_finish()
     IdempotencyKey.objects.filter(created_at__lt=now - _ANSWERS_KEPT).delete()
     silent = Upload.objects.filter(state=Upload.State.RECEIVING, size_bytes=None, updated_at__lt=now - _LIVE_SILENT)

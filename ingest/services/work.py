@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 
 from django.conf import settings
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from ingest import slots
@@ -84,7 +85,7 @@ class Work:
         if self.run.started_at is not None and is_overdue(self.run):
             raise Refused(TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
         held = Run.objects.filter(pk=self.run.pk, state=Run.State.RUNNING, tries=self.run.tries)
-        if not held.update(heartbeat_at=timezone.now(), **values):
+        if not held.update(heartbeat_at=Now(), **values):
             raise Superseded
 
     def log(self, message: str, *, level: str = RunLog.Level.INFO, path: str = "") -> None:

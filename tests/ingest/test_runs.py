@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from ingest import processes, selectors, services
 from ingest.isolation import Lost
-from ingest.models import Run
+from ingest.models import Machine, Run
 from ingest.refusals import Refused
-from ingest.services import runs, sweeping
+from ingest.services import machines, runs, sweeping
 from ingest.services.work import Work
 from tests.factories import make_job
 
@@ -49,6 +49,37 @@ def test_a_run_of_another_machine_is_left_alone_until_it_is_silent_for_long() ->
     assert runs.run_claim(run.pk) is None
     Run.objects.update(heartbeat_at=timezone.now() - runs.lease() - timedelta(seconds=1))
     assert runs.run_claim(run.pk) is not None
+
+
+def test_a_run_of_a_machine_that_gives_no_sign_of_life_for_a_minute_is_claimed() -> None:
+    run = a_run()
+    runs.run_claim(run.pk)
+    Run.objects.update(worker="elsewhere#1:1")
+    seen = Machine.objects.create(name="elsewhere", seen_at=timezone.now() - timedelta(seconds=50))
+    assert runs.run_claim(run.pk) is None
+    Machine.objects.filter(pk=seen.pk).update(seen_at=timezone.now() - timedelta(seconds=70))
+    assert runs.run_claim(run.pk) is not None
+
+
+def test_signing_again_keeps_one_row_a_machine() -> None:
+    machines.sign()
+    Machine.objects.update(seen_at=timezone.now() - timedelta(hours=1))
+    assert machines.is_silent(processes.own())
+    machines.sign()
+    assert not machines.is_silent(processes.own())
+    assert Machine.objects.count() == 1
+
+
+@pytest.mark.parametrize("off", [timedelta(hours=-1), timedelta(hours=1)])
+def test_a_worker_whose_clock_is_wrong_keeps_its_run(monkeypatch: pytest.MonkeyPatch, off: timedelta) -> None:
+    run = a_run()
+    with monkeypatch.context() as there:
+        there.setattr(runs.timezone, "now", lambda: datetime.now(UTC) + off)
+        claimed = runs.run_claim(run.pk)
+        assert claimed is not None
+        Work(claimed).write()
+    Run.objects.update(worker="elsewhere#1:1")
+    assert runs.run_claim(run.pk) is None
 
 
 def test_a_run_that_is_silent_for_longer_than_its_lease_is_claimed_though_its_process_lives() -> None:

@@ -1,0 +1,58 @@
+"""Signs of life of the machines that run workers, so that the work of a lost machine is repeated after a minute.
+
+Each worker process signs for its machine. A sign proves nothing of a run: only the run's work renews its lease. Times
+are those of the database, because clocks of machines differ. With SQLite all workers are on one machine, which knows
+its own processes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import timedelta
+
+from django.db import connection
+from django.db.models.functions import Now
+
+from ingest import processes
+from ingest.models import Machine
+
+log = logging.getLogger(__name__)
+
+_SIGN_EVERY_S = 15
+_SILENT = timedelta(minutes=1)
+_FORGOTTEN = timedelta(days=7)
+
+
+def sign() -> None:
+    """State that this machine is there."""
+    row = Machine(name=processes.machine(), seen_at=Now())
+    Machine.objects.bulk_create([row], update_conflicts=True, unique_fields=["name"], update_fields=["seen_at"])
+
+
+def is_silent(process: str) -> bool:
+    """Whether the machine of this process (:func:`ingest.processes.own`) has signed before, but not for a minute."""
+    machine = process.rpartition("#")[0]
+    return Machine.objects.filter(name=machine, seen_at__lt=Now() - _SILENT).exists()
+
+
+def forget() -> None:
+    """Delete the rows of machines that are silent for long."""
+    Machine.objects.filter(seen_at__lt=Now() - _FORGOTTEN).delete()
+
+
+def sign_always() -> None:
+    """Sign from now on until this process ends, in a thread."""
+    if connection.vendor != "sqlite":
+        threading.Thread(target=_sign_forever, name="signs of life", daemon=True).start()
+
+
+def _sign_forever() -> None:
+    pause = threading.Event()
+    while True:
+        try:
+            sign()
+        except Exception as error:  # the next turn tries again after any error
+            log.info("the sign of life waits for the database: %s", error)
+        connection.close()  # it would be idle until the next turn
+        pause.wait(_SIGN_EVERY_S)
