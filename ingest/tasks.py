@@ -6,6 +6,7 @@ Only workers import this module; all others send by name (:mod:`ingest.broker`).
 from __future__ import annotations
 
 from celery import shared_task
+from django.core.cache import cache
 
 from ingest import broker
 from ingest.models import Run
@@ -20,6 +21,8 @@ from ingest.signals import swept, tidied
 _ACTS: dict[str, Act] = {Run.Kind.UNPACK: upload_unpack, Run.Kind.PARSE: artifacts_parse}
 #: the next sweep sends it again: old messages need not pile up in a busy queue
 _WATCH_EXPIRES_S = 30
+#: every worker sends sweeps (:mod:`ingest.sweeper`): one of those that arrive within this time does the work
+_SWEEP_AGAIN_S = 4
 
 
 @shared_task
@@ -39,6 +42,8 @@ def watch(attempt_id: int) -> None:
 
 @shared_task
 def sweep() -> None:
+    if not cache.add("swept", True, timeout=_SWEEP_AGAIN_S):
+        return
     sweeping.sweep()
     collecting.streams_close()
     watching.watches_judge()

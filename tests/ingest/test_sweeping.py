@@ -6,10 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerDown
 
-from ingest import processes, selectors, services
+from ingest import processes, selectors, services, tasks
 from ingest.models import Artifact, Blob, Job, Run, Upload
 from ingest.services import sweeping
 from tests.archives import zip_of
@@ -20,6 +21,18 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def send(job: Job, path: str = "a.log", data: bytes = LOG) -> services.Receipt:
     return services.artifact_receive(job=job, path=path, chunks=[data])
+
+
+def test_the_sweeps_that_many_workers_send_at_once_are_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[None] = []
+    monkeypatch.setattr(sweeping, "sweep", lambda: done.append(None))
+    cache.delete("swept")
+    for _worker in range(3):
+        tasks.sweep()
+    assert len(done) == 1
+    cache.delete("swept")  # a while later
+    tasks.sweep()
+    assert len(done) == 2
 
 
 def test_a_broker_that_is_down_costs_nothing_but_time(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
