@@ -158,24 +158,35 @@ def _load(path: Path, models: dict[str, type[Model]]) -> dict[str, int]:
 
 
 def _load_table(model: type[Model], names: list[str], lines: Iterator[bytes], decode: Any) -> int:
+    """Insert rows with one prepared statement, without making a model of each."""
     fields = {field.attname: field for field in model._meta.concrete_fields}
     for field in fields.values():
         field.auto_now = field.auto_now_add = False  # type: ignore[attr-defined]  # a restore keeps times
-    readers = [fields[name].to_python for name in names]
+    chosen = [fields[name] for name in names]
+    quoted = connection.ops.quote_name
+    columns = ", ".join(quoted(str(field.column)) for field in chosen)
+    places = ", ".join(["%s"] * len(chosen))
+    insert = f"INSERT INTO {quoted(model._meta.db_table)} ({columns}) VALUES ({places})"  # noqa: S608  # our own names
+
+    def stored(field: Any, value: Any) -> Any:
+        return field.get_db_prep_save(None if value is None else field.to_python(value), connection)
+
     count = 0
-    batch: list[Model] = []
-    for line in lines:
-        row = decode(line)
-        if isinstance(row, dict):
-            count += len(model._base_manager.bulk_create(batch))
-            if row["rows"] != count:
-                raise Unusable(f"{model._meta.label_lower} should have {row['rows']} rows, the backup has {count}.")
-            return count
-        values = (None if value is None else read(value) for read, value in zip(readers, row, strict=True))
-        batch.append(model(**dict(zip(names, values, strict=True))))
-        if len(batch) == _AT_ONCE:
-            count += len(model._base_manager.bulk_create(batch))
-            batch.clear()
+    batch: list[list[Any]] = []
+    with connection.cursor() as cursor:
+        for line in lines:
+            row = decode(line)
+            if isinstance(row, dict) or len(batch) == _AT_ONCE:
+                if batch:
+                    cursor.executemany(insert, batch)
+                count += len(batch)
+                batch.clear()
+            if isinstance(row, dict):
+                if row["rows"] != count:
+                    label = model._meta.label_lower
+                    raise Unusable(f"{label} should have {row['rows']} rows, the backup has {count}.")
+                return count
+            batch.append([stored(field, value) for field, value in zip(chosen, row, strict=True)])
     raise Unusable(f"The backup ends within {model._meta.label_lower}: the file is incomplete.")
 
 
