@@ -76,12 +76,14 @@ def _diagnose(log: Path, parsed: Path, out: Path) -> None:
 
 def _child(step: str, arguments: list[Any]) -> None:
     """One call in this process; prints its cost."""
-    with tempfile.TemporaryDirectory() as folder:  # compiled code is loaded at its first use
-        small = Path(folder) / "small.log"
-        write(small, 400)
-        _read(small, Path(folder) / "parts", 0, small.stat().st_size)
+    with tempfile.TemporaryDirectory() as name:  # compiled code is loaded at its first use that is not small
+        folder, small = Path(name), Path(name) / "small.log"
+        write(small, 5_000)
+        for part in ("1", "2"):
+            _read(small, folder / part, 0, small.stat().st_size)
         if step != "read":
-            _diagnose(small, Path(folder) / "parts", Path(folder) / "report.json")
+            _join(folder / "joined", [str(folder / "1"), str(folder / "2")])
+            _diagnose(small, folder / "1", folder / "report.json")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wall, cpu = time.perf_counter(), time.process_time()
     steps: dict[str, Callable[..., None]] = {"read": _read, "join": _join, "diagnose": _diagnose}
@@ -116,16 +118,25 @@ def _cuts(log: Path, unit: int) -> Iterator[tuple[int, int]]:
             at = file.tell()
 
 
-def _said(name: str, costs: list[Cost], wall_s: float | None = None) -> None:
-    wall_s = sum(cost.wall_s for cost in costs) if wall_s is None else wall_s
-    cpu_s, peak = sum(cost.cpu_s for cost in costs), max(cost.peak_mib for cost in costs)
+def _said(name: str, costs: list[Cost]) -> None:
+    wall_s, cpu_s = sum(cost.wall_s for cost in costs), sum(cost.cpu_s for cost in costs)
+    peak = max(cost.peak_mib for cost in costs)
     print(f"{name:24} {len(costs):4} calls {cpu_s:8.1f} CPU s {wall_s:8.1f} s wall {peak:8.0f} MiB at most", flush=True)
+
+
+def _makespan(costs: list[Cost], workers: int) -> float:
+    """Seconds until all calls are done, each taken by the next free worker."""
+    free = [0.0] * workers
+    for cost in costs:
+        free[free.index(min(free))] += cost.wall_s
+    return max(free)
 
 
 def main() -> None:
     """Measures and prints."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--lines", type=int, default=4_000_000)
+    options.add_argument("--log", type=Path, help="an existing log instead; --lines is then its number of lines")
     options.add_argument("--unit", type=int, default=64 << 20, help="bytes of a range")
     options.add_argument("--folder", type=Path, help="where the files are written; default: a temporary directory")
     options.add_argument("--step", help=argparse.SUPPRESS)
@@ -135,35 +146,42 @@ def main() -> None:
         _child(chosen.step, json.loads(chosen.arguments))
         return
     with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
-        _measure(Path(name), chosen.lines, chosen.unit)
+        log = chosen.log or Path(name) / "all-ranks.log"
+        if chosen.log is None:
+            write(log, chosen.lines)
+        _measure(Path(name), log, chosen.lines, chosen.unit)
 
 
-def _measure(folder: Path, lines: int, unit: int) -> None:
-    log = folder / "all-ranks.log"
-    write(log, lines)
+def _measure(folder: Path, log: Path, lines: int, unit: int) -> None:
     size = log.stat().st_size
     print(f"{lines:,} lines, {size / 1e9:.2f} GB", flush=True)
     alone = [_call("read", log, folder / "whole", 0, size), _call("diagnose", log, folder / "whole", folder / "one")]
     for what, cost in zip(("one process: read", "one process: diagnose"), alone, strict=True):
         _said(what, [cost])
     cuts = list(_cuts(log, unit))
-    spent: dict[int, tuple[list[Cost], float]] = {}
+    spent: dict[int, list[Cost]] = {}
     for workers in (1, 2):
-        began = time.perf_counter()
         with ThreadPoolExecutor(workers) as pool:
             parts = [folder / f"{workers}-{number}" for number in range(len(cuts))]
-            costs = list(pool.map(lambda part, cut: _call("read", log, part, *cut), parts, cuts))
-        spent[workers] = costs, time.perf_counter() - began
-        _said(f"ranges, {workers} at a time", *spent[workers])
+            spent[workers] = list(pool.map(lambda part, cut: _call("read", log, part, *cut), parts, cuts))
+        _said(f"ranges, {workers} at a time", spent[workers])
     join = _call("join", folder / "joined", [str(part) for part in parts])
     reduce = _call("diagnose", log, folder / "joined", folder / "many")
     _said("join", [join])
     _said("diagnose", [reduce])
-    mapped = sum(cost.cpu_s for cost in spent[1][0])
-    one, many = (sum(cost.cpu_s for cost in costs) for costs in (alone, [*spent[1][0], join, reduce]))
+    mapped = sum(cost.cpu_s for cost in spent[1])
+    one, many = (sum(cost.cpu_s for cost in costs) for costs in (alone, [*spent[1], join, reduce]))
     is_equal = (folder / "one").read_bytes() == (folder / "many").read_bytes()
     print(f"reports are {'equal' if is_equal else 'DIFFERENT'}; CPU cost of parts: {many / one:.2f} of one process")
     serial = join.cpu_s + reduce.cpu_s
     print(f"serial share: {serial / many:.1%} ({serial / lines * 1e6:.2f} CPU s a million lines)")
     for cores in _CORES:
-        print(f"model, {cores:3} cores: {max(mapped / cores, mapped / len(cuts)) + serial:8.1f} s")
+        wall = serial + max(mapped / cores, mapped / len(cuts))
+        told = (
+            f", measured {_makespan(spent[cores], cores) + join.wall_s + reduce.wall_s:.1f} s" if cores in spent else ""
+        )
+        print(f"model, {cores:3} cores: {wall:8.1f} s{told}")
+    for million in (100, 500):
+        wall = [(mapped / cores + serial) / lines * million * 1e6 for cores in _CORES]
+        told = ", ".join(f"{cores} cores {one:,.0f} s" for cores, one in zip(_CORES, wall, strict=True))
+        print(f"model of {million} million such lines: {told}")

@@ -216,8 +216,10 @@ def _break(rng: random.Random, site: int, done: Counter[str], deaths: dict[str, 
             pass
 
 
-def _complaints(sent: Sent, data: Path) -> list[str]:
-    """Sentences about failed checks; Django reads the site's own database."""
+def complaints(sent: Sent, data: Path, rest_s: float = _REST_S) -> list[str]:
+    """Sentences about failed checks, after ``rest_s`` seconds at most for work that is not yet done; Django reads the
+    site's own database.
+    """
     import django  # the settings need the site's database
 
     django.setup()
@@ -227,7 +229,7 @@ def _complaints(sent: Sent, data: Path) -> list[str]:
     from ingest.models import Artifact, Job, Run, Upload
     from triage.models import Diagnosis
 
-    deadline = time.monotonic() + _REST_S
+    deadline = time.monotonic() + rest_s
     unfinished = Run.objects.exclude(state__in=(Run.State.SUCCEEDED, Run.State.FAILED))
     while (unfinished.exists() or Job.objects.filter(revision__gt=F("diagnosed_revision")).exists()) and (
         time.monotonic() < deadline
@@ -295,7 +297,7 @@ def main() -> None:
                 sender.join(120)
             found = [sender.problem for sender in senders if sender.problem]
             found += [f"sender {s.number} hangs" for s in senders if s.is_alive()]
-            found += _complaints(sent, data) if site.poll() is None else ["the site ended: " + _said(data)]
+            found += complaints(sent, data) if site.poll() is None else ["the site ended: " + _said(data)]
         finally:
             site.send_signal(signal.SIGINT)
             site.wait(60)

@@ -13,12 +13,37 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from triage.serve.children import ServiceError, spawn, stop, wait_until
+from triage.serve.children import Process, ServiceError, spawn, stop, wait_until
+
+
+class Postgres:
+    """A temporary server that can be stopped and started again with its data."""
+
+    def __init__(self, argv: list[str], log: Path, user: str | None, url: str) -> None:
+        self.url = url
+        self._argv, self._log, self._user = argv, log, user
+        self._process: Process | None = None
+
+    def start(self) -> None:
+        self._log.write_bytes(b"")
+        self._process = process = spawn(self._argv, log=self._log, user=self._user)
+        wait_until(lambda: b"ready to accept" in self._log.read_bytes(), process, what="PostgreSQL", log=self._log)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            stop(self._process, polite=signal.SIGINT)
 
 
 @contextlib.contextmanager
 def postgres() -> Iterator[str]:
-    """A temporary PostgreSQL from the wheel, on a unix socket; yields its DATABASE_URL.
+    """The address (DATABASE_URL) of a :func:`postgres_server` on a unix socket."""
+    with postgres_server() as server:
+        yield server.url
+
+
+@contextlib.contextmanager
+def postgres_server(address: str = "") -> Iterator[Postgres]:
+    """A temporary PostgreSQL from the wheel, on a unix socket, or for the network of an IPv4 ``address``.
 
     PostgreSQL refuses to run as root, so root runs it as ``nobody``. If ``nobody`` cannot read the checkout (root's
     home), the server is copied to its data directory.
@@ -44,14 +69,18 @@ def postgres() -> Iterator[str]:
             user=user, cwd="/", capture_output=True, check=True,
         )  # fmt: skip
         # A temporary database needs no durability; without it tests run as fast as on SQLite.
-        options = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "listen_addresses=")
+        options = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", f"listen_addresses={address}")
         argv = [str(binaries / "postgres"), "-D", str(data), "-k", str(base)]
         argv += [part for option in options for part in ("-c", option)]
-        process = spawn(argv, log=log, user=user)
+        if address:
+            with (data / "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {address}/24 trust\n")
+        url = f"postgresql://postgres@{address}/postgres" if address else f"postgresql://postgres@/postgres?host={base}"
+        server = Postgres(argv, log, user, url)
         try:
-            wait_until(lambda: b"ready to accept" in log.read_bytes(), process, what="PostgreSQL", log=log)
-            yield f"postgresql://postgres@/postgres?host={base}"
+            server.start()
+            yield server
         finally:
-            stop(process, polite=signal.SIGINT)
+            server.stop()
     finally:
         shutil.rmtree(base, ignore_errors=True)

