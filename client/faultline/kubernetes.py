@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Callable, Optional
 
 from faultline.kube_api import Api, Cluster, Recorded
-from faultline.scheduled import OUTCOMES, Job, Look, Node, Said
+from faultline.scheduled import OUTCOMES, Job, Look, Node, Said, state_line
 
 #: labels of pods that name their job, in the order of ``ingest/wire/routes.toml``
 LABELS = (
@@ -76,15 +76,7 @@ class Kubernetes:
 
     def line_of(self, job: Job, *, names_node: bool) -> str:
         """One line in the form of ``kubectl get events``, which the engine reads."""
-        kind = job.partition.lower() or "job"
-        said = [f"kubernetes: {kind}/{job.id} State={job.state}", f"Reason={job.reason.replace(' ', '_') or 'None'}"]
-        said.append(f"Restarts={job.restarts}")
-        if job.nodes:
-            said.append(f"NodeList={job.nodes}")
-        line = " ".join(said)
-        if job.outcome and job.signal:
-            return f"{line}: exited on signal {job.signal}"
-        return f"{line}: Exited with exit code {job.exit_code}" if job.outcome and job.exit_code else line
+        return state_line(f"kubernetes: {job.partition.lower() or 'job'}/{job.id} State={job.state}", job)
 
     def node_line_of(self, node: Node) -> str:
         why = f": {node.reason}" if node.reason else ""

@@ -65,3 +65,14 @@ class Look(NamedTuple):
     jobs: list[Job]
     nodes: list[Node]
     lines: dict[str, list[Said]]
+
+
+def state_line(begin: str, job: Job) -> str:
+    """A job's state as one line that the engine reads: ``begin``, then reason, restarts, nodes and how it ended."""
+    said = [begin, f"Reason={job.reason.replace(' ', '_') or 'None'}", f"Restarts={job.restarts}"]
+    if job.nodes:
+        said.append(f"NodeList={job.nodes}")
+    line = " ".join(said)
+    if job.outcome and job.signal:
+        return f"{line}: exited on signal {job.signal}"
+    return f"{line}: Exited with exit code {job.exit_code}" if job.outcome and job.exit_code else line

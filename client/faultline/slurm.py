@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Callable, Optional
 
-from faultline.scheduled import Job, Look, Node
+from faultline.scheduled import Job, Look, Node, state_line
 
 #: seconds that a command of Slurm may take
 _COMMAND_S = 60.0
@@ -182,14 +182,7 @@ def _seconds(said: Any) -> int:
 def line_of(job: Job, *, names_node: bool = False) -> str:
     """One line in Slurm's own words, which the engine reads. ``names_node``: another line says which node was lost."""
     state = "ended" if job.state == "NODE_FAIL" and (names_node or job.failed_node) else f"State={job.state}"
-    said = [f"slurmctld: JobId={job.id} {state}", f"Reason={job.reason.replace(' ', '_') or 'None'}"]
-    said.append(f"Restarts={job.restarts}")
-    if job.nodes:
-        said.append(f"NodeList={job.nodes}")
-    line = " ".join(said)
-    if job.outcome and job.signal:
-        return f"{line}: exited on signal {job.signal}"
-    return f"{line}: Exited with exit code {job.exit_code}" if job.outcome and job.exit_code else line
+    return state_line(f"slurmctld: JobId={job.id} {state}", job)
 
 
 def node_line_of(node: Node) -> str:
