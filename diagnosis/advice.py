@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from diagnosis.conclusion.model import OPEN, SYMPTOM_OF
+from diagnosis.conclusion.model import OPEN, symptom_of
 from diagnosis.stacks.blame import who
 from diagnosis.tried import ACTIONS, TAKES_MACHINES, is_spent, tried_of
 
@@ -174,7 +174,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
     # People dump stacks of hung or slow jobs: without logs this alone shows the symptom.
     has_stacks = bool(stacks.get("ranks") or stacks.get("suspect_ranks") or stacks.get("reason"))
     symptom = str(logs.get("symptom") or ("" if not has_stacks else "slow" if stacks.get("is_moving") else "hang"))
-    symptom = SYMPTOM_OF.get(str(told.get("condition")), symptom)
+    symptom = symptom_of(told, symptom)
     accused = {str(s["entity"]) for s in fused if s.get("kind") == "node"}
     named = list(stacks.get("suspect_nodes") or ())
     stack_nodes = [n for n in named if n in accused] if told else named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -9,8 +10,6 @@ from typing import Any, Final
 CONDITIONS: Final = ("failed", "hung", "degraded", "recovered", "cancelled", "healthy", "running", "unknown")
 #: Conditions that need attention.
 OPEN: Final = ("failed", "hung", "degraded", "cancelled")
-#: Conditions that imply the symptom.
-SYMPTOM_OF: Final = {"degraded": "slow", "hung": "hang"}
 #: The kinds of places. A conclusion never accuses code or data like machines.
 KINDS: Final = ("node", "rank", "device", "link", "switch")
 
@@ -115,3 +114,18 @@ class Conclusion:
     disagreements: tuple[dict[str, Any], ...] = ()
     slowdowns: tuple[Slowdown, ...] = field(default=())
     outcome: str = "unknown"
+
+
+def symptom_of(told: Mapping[str, Any], otherwise: str) -> str:
+    """The symptom that a conclusion (as in the report) implies; ``otherwise`` if it implies none.
+
+    A degraded job is slow, unless only alarms of other kinds say that it is degraded: a full disk slows no step yet.
+    """
+    if told.get("condition") == "hung":
+        return "hang"
+    if told.get("condition") != "degraded":
+        return otherwise
+    chain = told.get("chain") or ()
+    is_slow = told.get("slowdowns") or any(finding.get("what") == "slow" for finding in chain)
+    is_watched = any(finding.get("source") == "watch" for finding in chain)
+    return "slow" if is_slow or not is_watched else otherwise or "none"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from diagnosis.conclusion.model import OPEN, SYMPTOM_OF
+from diagnosis.conclusion.model import OPEN, symptom_of
 
 #: more rows than people read; the report has all
 MAX_FINDINGS = 60
@@ -196,12 +196,9 @@ def _beyond_logs(report: dict[str, Any]) -> tuple[str, float]:
 
 
 def _symptom(report: dict[str, Any], logs: dict[str, Any], category: str) -> str:
-    told = report.get("conclusion") or {}
-    if told.get("condition") in SYMPTOM_OF:
-        return SYMPTOM_OF[told["condition"]]
-    if logs.get("symptom") and logs["symptom"] != "none":
-        return str(logs["symptom"])
-    return _plain_symptom(report, category)
+    said = str(logs.get("symptom") or "")
+    plain = said if said not in ("", "none") else _plain_symptom(report, category)
+    return symptom_of(report.get("conclusion") or {}, plain)
 
 
 def _plain_symptom(report: dict[str, Any], category: str) -> str:
