@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 
 
 class Alarm(NamedTuple):
-    """One current problem. ``since``: seconds on the site's clock; ``category``: of the incident that it opens."""
+    """One current problem. ``since``: seconds on the site's clock; ``category``: of the incident that it opens.
+
+    ``text`` does not say how long it holds: pages show ``since``, and a stored text would soon disagree with them.
+    """
 
     kind: str
     text: str

@@ -37,13 +37,13 @@ def test_a_hang_is_an_incident_while_the_job_runs_and_its_files_decide_at_the_en
     clock[0] += timedelta(seconds=60)
     watching.watches_judge()
     incident: Any = Incident.objects.get()
-    assert incident.headline.startswith("The running job hangs. No progress for 60 s after iteration 12")
+    assert incident.headline.startswith("The running job hangs. No progress after iteration 12")
     assert (incident.condition, incident.category, incident.is_withdrawn) == ("hung", "unknown", False)
 
     clock[0] += timedelta(seconds=300)
     watching.watches_judge()
     incident.refresh_from_db()
-    assert "No progress for 360 s" in incident.headline, "updated in place"
+    assert Incident.objects.count() == 1, "updated in place"
 
     if goes_on:
         train(13, 20)

@@ -50,13 +50,12 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
 def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
     """The time since the last progress of any counter, against what is allowed."""
     since = state["advanced_at"] if state["advanced_at"] is not None else state["since"]
-    silent = now - since
-    if silent <= allowed_s(own, state):
+    if now - since <= allowed_s(own, state):
         return None
-    where = f" after iteration {state['iteration']:,}" if state["iteration"] is not None else ""
+    where = f" after iteration {state['iteration']:,}" if state["iteration"] is not None else " yet"
     usual = step_s(state)
     beside = f"; a step usually takes {usual:.1f} s" if usual is not None else ""
-    return Alarm(id, f"No progress for {silent:,.0f} s{where}{beside}.", since, category)
+    return Alarm(id, f"No progress{where}{beside}.", since, category)
 
 
 def allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:

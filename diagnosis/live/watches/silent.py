@@ -52,5 +52,5 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
     if heard < (len(known) - len(gone)) / 2:
         return None
     names = ", ".join(gone[:NAMED]) + (f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else "")
-    text = f"Nothing from {names} for {now - since:,.0f} s; {heard:,} of {len(known):,} nodes go on."
+    text = f"Nothing from {names} any more; {heard:,} of {len(known):,} nodes go on."
     return Alarm(id, text, since, category)

@@ -27,7 +27,7 @@ def test_an_alarm_is_kept_in_place_while_it_holds_and_with_its_end_afterwards(jo
     assert not record(job.state, judge(job.state, job.now), job.now), "no news"
     (row,) = job.state["alarms"]
     assert (row["kind"], row["since"], row["until"]) == ("hang", began, None)
-    assert row["text"].startswith("No progress for 25 s")
+    assert row["text"].startswith("No progress after iteration")
     job.trains(1)
     assert record(job.state, judge(job.state, job.now), job.now)
     (row,) = job.state["alarms"]
