@@ -14,7 +14,8 @@ from diagnosis.live.news import Alarm, News
 
 #: Windows of a stage from which its history is known.
 KNOWN: Final = 6
-#: How many times as many lines it takes outside training.
+#: How many times as many lines it takes outside training while ``KNOWN`` windows are known; with more windows fewer. A
+#: job that saves every minute has hardly any window of training alone.
 OTHER_STAGES: Final = 10
 #: Quiet windows after which an alarm ends.
 QUIET: Final = 2
@@ -80,9 +81,11 @@ class Rate:
         own.update(began=now, count=0, last=count, stage="training")
 
     def _is_many(self, own: Mapping[str, Any], stage: str, count: int) -> bool:
-        least = self.least if stage == "training" else OTHER_STAGES * self.least
-        is_known = own["windows"].get(stage, 0) >= KNOWN
-        return bool(is_known and count >= max(least, self.times * own["most"].get(stage, 0)))
+        windows = own["windows"].get(stage, 0)
+        least = float(self.least)
+        if stage != "training":
+            least *= max(1.0, OTHER_STAGES * KNOWN / max(windows, KNOWN))
+        return bool(windows >= KNOWN and count >= max(least, self.times * own["most"].get(stage, 0)))
 
 
 def stages_of(state: Mapping[str, Any], news: News) -> list[str]:

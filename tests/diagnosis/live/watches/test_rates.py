@@ -35,3 +35,12 @@ def test_retries_are_an_alarm_once_they_stay_many(job: Any) -> None:
     job.trains(32).says(**lines(retries=80))
     assert job.kinds == ["retries"]
     assert job.trains(200).kinds == []
+
+
+def test_retries_are_told_in_a_job_that_saves_every_minute(job: Any) -> None:
+    for _ in range(60):
+        job.trains(30).says(stage="checkpoint_save", **lines(retries=1)).says(stage="training")
+    assert job.kinds == []
+    for _ in range(4):
+        job.trains(30, **lines(retries=2)).says(stage="checkpoint_save").says(stage="training")
+    assert job.kinds == ["retries"]
