@@ -15,6 +15,7 @@ import diagnosis.logs.reader  # noqa: F401  # loaded once, before readers are fo
 from diagnosis import archives, merge, parse
 from diagnosis import parsed as parsed_files
 from diagnosis.history import History, learn, unexplained_errors
+from diagnosis.live.news import nothing
 from diagnosis.live.observe import observe
 from diagnosis.model import Parsed, ParseHints
 from diagnosis.parse_pool import Task, read_together
@@ -64,11 +65,21 @@ def read_files(line: Any, *, files: Sequence[dict[str, Any]]) -> list[dict[str, 
     return [_kept(found[number], str(task.work)) if number in found else None for number, task in enumerate(tasks)]
 
 
-def observe_range(
+def observe_ranges(line: Any, *, ranges: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The observations of ranges of growing logs (:func:`diagnosis.live.observe`), each ``source``, ``start``,
+    ``length``, ``path``, ``hints`` and ``folder``. Nothing of a file that was completed in between.
+    """
+    return [_observed(line, **one) for one in ranges]
+
+
+def _observed(
     line: Any, *, source: str, start: int, length: int, path: str, hints: ParseHints, folder: str
 ) -> dict[str, Any]:
-    """The observation of a range of a growing log (:func:`diagnosis.live.observe`)."""
-    with Path(source).open("rb") as file:
+    try:
+        file = Path(source).open("rb")  # noqa: SIM115  # the next line closes it
+    except FileNotFoundError:
+        return nothing()
+    with file:
         file.seek(start)
         result = parse(cast("BinaryIO", _Watched(file, line, length)), path, hints, Path(folder))
 

@@ -7,9 +7,10 @@ current content of the files becomes evidence of the job and is diagnosed; later
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import F, Q
@@ -29,8 +30,9 @@ from ingest.services.revisions import diagnosis_request
 
 log = logging.getLogger(__name__)
 
-#: maximum bytes of one file per read; the others are read next time
+#: maximum bytes of one file per read, the others are read next time; and of the files that one call reads
 _RANGE_BYTES = 16 << 20
+_TOGETHER = 64
 #: a longer line is read in pieces
 _LINE_BYTES = 1 << 20
 #: maximum time of one look at an attempt
@@ -69,42 +71,74 @@ def attempt_observe(attempt_id: int) -> None:
     watch = Watch.objects.select_related("attempt").get(attempt=attempt)
     try:
         uploads = attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None).order_by("path")
-        for upload in uploads.filter(offset_bytes__gt=F("observed_bytes")):
-            _observe(watch, upload, attempt)
+        grown = [_grown(upload, attempt) for upload in uploads.filter(offset_bytes__gt=F("observed_bytes"))]
+        for together in _together([one for one in grown if one is not None]):
+            _observe(watch, together)
         _judge(watch, timezone.now())
     finally:
         Watch.objects.filter(pk=watch.pk).update(claimed_until=None)
 
 
-def _observe(watch: Watch, upload: Upload, attempt: Attempt) -> None:
-    part = part_of(upload)
+class _Grown(NamedTuple):
+    """New whole lines of one growing file."""
+
+    upload: Upload
+    begin: int
+    end: int
+    hints: ParseHints
+
+    def asked(self, folder: Path) -> dict[str, Any]:
+        """The arguments by which a reader reads them; it writes below ``folder``."""
+        said = {"source": str(part_of(self.upload)), "path": self.upload.path, "hints": self.hints}
+        return {**said, "start": self.begin, "length": self.end - self.begin, "folder": str(folder)}
+
+
+def _grown(upload: Upload, attempt: Attempt) -> _Grown | None:
+    """What is new of a file; None if no whole line is."""
+    begin = upload.observed_bytes
     try:
-        begin, end = upload.observed_bytes, _end_of_lines(part, upload.observed_bytes, upload.offset_bytes)
+        end = _end_of_lines(part_of(upload), begin, upload.offset_bytes)
     except FileNotFoundError:  # finished in between
-        return
-    if end <= begin:
-        return
+        return None
     hints = ParseHints(attempt=attempt.number, time_zone=attempt.job.time_zone, offset=begin)
+    return _Grown(upload, begin, end, hints) if end > begin else None
+
+
+def _together(grown: Sequence[_Grown]) -> Iterator[list[_Grown]]:
+    """Files that one call reads: a call, and storing its result, cost more than reading a few lines."""
+    batch: list[_Grown] = []
+    size = 0
+    for one in grown:
+        if batch and (len(batch) == _TOGETHER or size + one.end - one.begin > _RANGE_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(one)
+        size += one.end - one.begin
+    if batch:
+        yield batch
+
+
+def _observe(watch: Watch, grown: Sequence[_Grown]) -> None:
+    for one, seen in zip(grown, _seen(grown), strict=True):
+        live.learn(watch.state, one.upload.path, plain(seen), timezone.now().timestamp())
+    with transaction.atomic():  # a worker that dies between the two would lose what the ranges say
+        watch.save(update_fields=["state"])
+        for one in grown:
+            Upload.objects.filter(pk=one.upload.pk).update(observed_bytes=one.end)
+
+
+def _seen(grown: Sequence[_Grown]) -> list[Any]:
+    """The observations, in this order. If a reader does not survive several files, each is read alone."""
     try:
         with temp_files.temp_dir() as folder:
-            seen = call(
-                "observe_range",
-                {"beat": lambda: None, "stage": lambda *_: None},
-                limits(),
-                source=str(part),
-                start=begin,
-                length=end - begin,
-                path=upload.path,
-                hints=hints,
-                folder=str(folder),
-            )
+            ranges = [one.asked(folder / str(number)) for number, one in enumerate(grown)]
+            handlers = {"beat": lambda: None, "stage": lambda *_: None}
+            return list(call("observe_ranges", handlers, limits(), ranges=ranges))
     except Lost as lost:
-        log.warning("a range of %s is not watched: %s", upload.path, lost)
-        seen = nothing()
-    live.learn(watch.state, upload.path, plain(seen), timezone.now().timestamp())
-    with transaction.atomic():  # a worker that dies between the two would lose what the range says
-        watch.save(update_fields=["state"])
-        Upload.objects.filter(pk=upload.pk).update(observed_bytes=end)
+        if len(grown) > 1:
+            return [seen for one in grown for seen in _seen([one])]
+        log.warning("a range of %s is not watched: %s", grown[0].upload.path, lost)
+        return [nothing()]
 
 
 def _end_of_lines(part: Path, begin: int, confirmed: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ingest.isolation import Lost
 from ingest.models import Artifact, Job, Upload, Watch
 from ingest.services import resuming, watching
 
@@ -79,7 +80,7 @@ def test_a_hang_raises_an_alarm_and_has_the_evidence_of_now_diagnosed(write: Any
     watching.watches_judge()
     watch = Watch.objects.get()
     assert (watch.alarm, watch.alarm_since) == ("hang", BEGAN + timedelta(seconds=24))
-    assert "No progress for 21 s after iteration 12" in watch.alarm_text
+    assert "No progress after iteration 12" in watch.alarm_text
     artifact = Artifact.objects.get()
     assert (artifact.path, artifact.lines, artifact.is_superseded) == ("node-1/train.log", 12, False)
     job = Job.objects.get()
@@ -115,6 +116,31 @@ def test_a_line_without_an_end_is_read_in_pieces(write: Any, upload: Upload, clo
     write(b"x" * (2 << 20))
     watching.attempt_observe(upload.attempt_id)
     assert Upload.objects.get().observed_bytes == 2 << 20
+
+
+def test_one_call_reads_the_files_of_a_look_and_a_bad_one_takes_nothing_from_the_others(
+    job: Job, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def call(name: str, handlers: Any, limits: Any, *, ranges: list[dict[str, Any]]) -> Any:
+        asked.append([one["path"] for one in ranges])
+        if "bad.log" in asked[-1]:
+            raise Lost("The reader died.")
+        return isolation_call(name, handlers, limits, ranges=ranges)
+
+    isolation_call = watching.call
+    monkeypatch.setattr(watching, "call", call)
+    for path in ("a.log", "bad.log", "c.log"):
+        one = resuming.upload_begin(job=job, path=path, size_bytes=None)
+        with closing(resuming.Piece(one, 0)) as piece:
+            piece.write(b"".join(step(n, clock.at + timedelta(seconds=n)) for n in range(9)))
+            piece.finish()
+    watching.attempt_observe(one.attempt_id)
+    assert asked == [["a.log", "bad.log", "c.log"], ["a.log"], ["bad.log"], ["c.log"]]
+    assert set(Watch.objects.get().state["sources"]) == {"a.log", "bad.log", "c.log"}
+    assert Watch.objects.get().iteration == 8
+    assert watching.attempts_due() == []
 
 
 def test_only_what_is_new_is_read(write: Any, upload: Upload, clock: Clock) -> None:
