@@ -8,51 +8,36 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from ingest.refusals import Refused
+from ingest.wire.protobuf import FIELD, message_class
 from ingest.wire.routing import Rules
 from ingest.wire.rows import Budget, Row, Stream, name_of
 
-_FIELD = descriptor_pb2.FieldDescriptorProto
-#: message, then (name, number, type, of which message, repeated). Lines are bytes here: senders do not check that they
+#: Lines are bytes here: senders do not check that they
 #: are UTF-8, and one bad line must not cost the batch.
 _MESSAGES: Final = {
-    "Timestamp": [("seconds", 1, _FIELD.TYPE_INT64, "", False), ("nanos", 2, _FIELD.TYPE_INT32, "", False)],
-    "Pair": [("name", 1, _FIELD.TYPE_BYTES, "", False), ("value", 2, _FIELD.TYPE_BYTES, "", False)],
+    "Timestamp": [("seconds", 1, FIELD.TYPE_INT64, "", False), ("nanos", 2, FIELD.TYPE_INT32, "", False)],
+    "Pair": [("name", 1, FIELD.TYPE_BYTES, "", False), ("value", 2, FIELD.TYPE_BYTES, "", False)],
     "Entry": [
-        ("timestamp", 1, _FIELD.TYPE_MESSAGE, "Timestamp", False),
-        ("line", 2, _FIELD.TYPE_BYTES, "", False),
-        ("metadata", 3, _FIELD.TYPE_MESSAGE, "Pair", True),
+        ("timestamp", 1, FIELD.TYPE_MESSAGE, "Timestamp", False),
+        ("line", 2, FIELD.TYPE_BYTES, "", False),
+        ("metadata", 3, FIELD.TYPE_MESSAGE, "Pair", True),
     ],
     "Stream": [
-        ("labels", 1, _FIELD.TYPE_BYTES, "", False),
-        ("entries", 2, _FIELD.TYPE_MESSAGE, "Entry", True),
+        ("labels", 1, FIELD.TYPE_BYTES, "", False),
+        ("entries", 2, FIELD.TYPE_MESSAGE, "Entry", True),
     ],
-    "PushRequest": [("streams", 1, _FIELD.TYPE_MESSAGE, "Stream", True)],
+    "PushRequest": [("streams", 1, FIELD.TYPE_MESSAGE, "Stream", True)],
 }
 _LABEL = re.compile(r'([A-Za-z_][\w.:-]{0,200})\s*=\s*("(?:[^"\\]|\\.)*"|`[^`]*`)')
 _MAX_LABELS = 64 << 10
 _VALUE = 1024
 
 
-def _push_request() -> Any:
-    """The message class. Loki publishes no Python package with it."""
-    file = descriptor_pb2.FileDescriptorProto(name="faultline/loki.proto", package="faultline.loki", syntax="proto3")
-    for message, fields in _MESSAGES.items():
-        made = file.message_type.add(name=message)
-        for name, number, kind, of, is_repeated in fields:
-            label = _FIELD.LABEL_REPEATED if is_repeated else _FIELD.LABEL_OPTIONAL
-            field = made.field.add(name=name, number=number, type=kind, label=label)
-            if of:
-                field.type_name = f".faultline.loki.{of}"
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("faultline.loki.PushRequest"))
-
-
-PushRequest: Any = _push_request()
+#: Loki publishes no Python package with it
+PushRequest: Any = message_class("loki", _MESSAGES, "PushRequest")
 
 
 class _Entry(msgspec.Struct, array_like=True):
