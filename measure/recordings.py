@@ -35,14 +35,22 @@ CALM: Final = 1.15
 
 
 @dataclass(frozen=True)
+class Ends:
+    """The hosts and addresses of a job, the time when its last rank ended each iteration, and how long each took."""
+
+    places: frozenset[str]
+    ends: np.ndarray
+    lengths: np.ndarray
+
+
+@dataclass(frozen=True)
 class Recording:
-    """The upload (path to bytes), the truth, and the time when the last rank ended each iteration."""
+    """The upload (path to bytes), the truth, and of each job its :class:`Ends`."""
 
     name: str
     files: Mapping[str, bytes]
     truth: Mapping[str, Any]
-    ends: np.ndarray
-    lengths: np.ndarray
+    jobs: Mapping[str, Ends]
 
     @property
     def wanted(self) -> str:
@@ -74,7 +82,8 @@ class Totals:
     found: int = 0
     told: int = 0
     false: int = 0
-    quality: list[float] = field(default_factory=list)
+    error_healthy: list[float] = field(default_factory=list)
+    error_slow: list[float] = field(default_factory=list)
 
     def words(self) -> str:
         """One line."""
@@ -86,8 +95,13 @@ class Totals:
             f"condition right {share(self.condition)}; faulty node first {share(self.first)}, among the accused "
             f"{share(self.named)}; healthy node first {self.above}; of {self.calm} recordings without a faulty node "
             f"{self.accused_calm} accuse one; slow steps: recall {_ratio(self.found, self.slow)}, precision "
-            f"{_ratio(self.told - self.false, self.told)}"
+            f"{_ratio(self.told - self.false, self.told)}; error of the mean step of a job: healthy "
+            f"{_errors(self.error_healthy)}, slow {_errors(self.error_slow)}"
         )
+
+
+def _errors(values: Sequence[float]) -> str:
+    return f"{np.mean(values):.3%} (worst {max(values):.3%}, {len(values)} jobs)" if values else "-"
 
 
 def _ratio(part: int, whole: int) -> str:
@@ -118,9 +132,18 @@ def _recording(name: str, files: Mapping[str, bytes]) -> Recording:
     truth = json.loads(files["truth.json"])
     given = {p: d for p, d in files.items() if p not in _KEPT_BACK and not p.startswith("truth/")}
     given.setdefault("job.json", json.dumps(_job_file(truth)).encode())
+    rows = list(csv.DictReader(io.StringIO(files["truth_steps.csv"].decode())))
+    jobs = {
+        str(job["id"]): _ends(job, truth, [row for row in rows if row["job"] == job["id"]]) for job in truth["jobs"]
+    }
+    return Recording(name, given, truth, jobs)
+
+
+def _ends(job: Mapping[str, Any], truth: Mapping[str, Any], rows: Sequence[Mapping[str, str]]) -> Ends:
+    """When and how long the iterations of one job were."""
     ends: dict[int, float] = {}
     begun: dict[int, float] = {}
-    for row in csv.DictReader(io.StringIO(files["truth_steps.csv"].decode())):
+    for row in rows:
         n = int(row["iteration"])
         ends[n] = max(ends.get(n, 0.0), float(row["t1"]))
         begun[n] = min(begun.get(n, np.inf), float(row["t0"]))
@@ -128,8 +151,9 @@ def _recording(name: str, files: Mapping[str, bytes]) -> Recording:
     last = np.array([ends[n] for n in order])
     first = np.array([begun[n] for n in order])
     before = np.append(first[:1], last[:-1])
+    places = frozenset(str(h) for h in job["hosts"]) | {str(truth["nodes"][h]["ip"]) for h in job["hosts"]}
     # A step lasts from the end of the one before, but not over a pause in which nobody trained (a checkpoint).
-    return Recording(name, given, truth, last, last - np.where(first - before > 0.05, first, before))
+    return Ends(places, last, last - np.where(first - before > 0.05, first, before))
 
 
 def _job_file(truth: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,21 +217,40 @@ def judge(recording: Recording, report: Mapping[str, Any], totals: Totals) -> st
 
 
 def _steps(recording: Recording, report: Mapping[str, Any], totals: Totals) -> str:
-    """Counts slow steps: each step of the flows is the iteration whose end is nearest."""
-    jobs = [j for j in (report.get("flows") or {}).get("jobs") or () if j["steps"]]
-    if not jobs or len(recording.ends) < 3:
-        return ""
-    job = max(jobs, key=lambda j: len(j["steps"]))
-    usual = float(np.median(recording.lengths))
-    slow = {int(k) for k in np.flatnonzero(recording.lengths > SLOW * usual) if k > 1}
-    calm = {int(k) for k in np.flatnonzero(recording.lengths < CALM * usual)}
-    said = {int(np.abs(recording.ends - s["end"]).argmin()) for s in job["steps"] if s["slow"]} - {0, 1}
+    """Counts slow steps of each job, and compares its mean step time: each step of the flows is the iteration whose end
+    is nearest.
+    """
+    said = [j for j in (report.get("flows") or {}).get("jobs") or () if j["steps"]]
+    words: list[str] = []
+    for truth in recording.jobs.values():
+        own = [j for j in said if truth.places & {str(m) for m in (*j["members"], *(j.get("nodes") or ()))}]
+        if len(truth.ends) < 3:
+            continue
+        if not own:
+            words.append("no steps")
+            continue
+        job = max(own, key=lambda j: len(j["steps"]))
+        words.append(_steps_of(truth, job["steps"], totals))
+        if recording.wanted in ("healthy", "degraded") and len(job["steps"]) > 1:
+            mean = float(np.diff([s["end"] for s in job["steps"]]).mean())
+            error = abs(mean / float(np.diff(truth.ends).mean()) - 1)
+            (totals.error_healthy if recording.wanted == "healthy" else totals.error_slow).append(error)
+            words[-1] += f", {error:.3%}"
+    return "; ".join(words)
+
+
+def _steps_of(truth: Ends, steps: Sequence[Mapping[str, Any]], totals: Totals) -> str:
+    """Counts the slow steps of one job."""
+    usual = float(np.median(truth.lengths))
+    slow = {int(k) for k in np.flatnonzero(truth.lengths > SLOW * usual) if k > 1}
+    calm = {int(k) for k in np.flatnonzero(truth.lengths < CALM * usual)}
+    said = {int(np.abs(truth.ends - s["end"]).argmin()) for s in steps if s["slow"]} - {0, 1}
     found = {k for k in slow if said & {k}}
     totals.slow += len(slow)
     totals.found += len(found)
     totals.told += len(said)
     totals.false += len(said & calm)
-    return f"steps {len(found)}/{len(slow)}, {len(said & calm)} false; {len(job['steps'])} of {len(recording.ends)}"
+    return f"steps {len(found)}/{len(slow)}, {len(said & calm)} false; {len(steps)} of {len(truth.ends)}"
 
 
 def main() -> int:

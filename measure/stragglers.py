@@ -101,8 +101,8 @@ def _injected(recording: Recording) -> np.ndarray:
     if not recording.truth.get("slow"):
         return np.array([-9])
     job = recording.truth["jobs"][0]
-    usual = float(np.median(recording.lengths))
-    long = [int(k) + 1 for k in np.flatnonzero(recording.lengths > FAULTY * usual) if k > 1]
+    lengths = recording.jobs[job["id"]].lengths
+    long = [int(k) + 1 for k in np.flatnonzero(lengths > FAULTY * float(np.median(lengths))) if k > 1]
     return np.array(sorted({*(job["slow_steps_injected"] or job["slow_steps_observed"] or [-9]), *long}))
 
 

@@ -13,6 +13,7 @@ from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture, load
 from diagnosis.flows.chapters import chapters
 from diagnosis.flows.clock_offsets import corrected, together
+from diagnosis.flows.closing import closed
 from diagnosis.flows.flow_report import blocked, capture_panel, describe, empty_report
 from diagnosis.flows.jobs import JobFlows, recognise
 from diagnosis.flows.pairs import DP, classify, clocks_disagree
@@ -75,6 +76,7 @@ def _analysed(seen: JobFlows, capture: Capture, *, steps: bool) -> Analysed:
         capture.clocks = together(capture.clocks, offsets)
         pairs = classify(job, capture)
     found = find_steps(job, pairs, capture) if steps else None
+    found = found and closed(found, job, pairs, capture)
     found = found and with_work(found, job, pairs, capture)
     layout = find_layout(job, pairs, capture)
     return Analysed(job, pairs, layout, found, None, [], rough=any(not o.exact for o in offsets))

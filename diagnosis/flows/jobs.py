@@ -111,7 +111,7 @@ def recognise(capture: Capture) -> Recognition:
     a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
     label = components(a, b, count)
     inside = np.unique(np.concatenate([a, b])) if len(a) else np.empty(0, dtype=np.int64)
-    kept = _rows_of(flows, keep, a, b, count)
+    kept = _training(_rows_of(flows, keep, a, b, count), capture)
     label = _merge_by_rhythm(capture, kept, label, inside)
     groups = members_of(label, inside)
     owner = np.full(count, -1, dtype=np.int64)
@@ -291,6 +291,29 @@ def _rows_of(flows: Flows, keep: Bools, a: Ints, b: Ints, count: int) -> Flows:
     """The records of the kept pairs."""
     key = np.minimum(flows.src, flows.dst).astype(np.int64) * count + np.maximum(flows.src, flows.dst)
     return flows.take(keep & np.isin(key, a.astype(np.int64) * count + b))
+
+
+def _training(flows: Flows, capture: Capture) -> Flows:
+    """The records without connections that move next to nothing in small pieces beside others of their pair: stores,
+    heartbeats.
+    """
+    if not capture.has_bytes or not (flows.port > 0).any():
+        return flows
+    own = pl.DataFrame(
+        {"a": np.minimum(flows.src, flows.dst), "b": np.maximum(flows.src, flows.dst), "port": flows.port}
+    )
+    each = own.with_columns(size=flows.size).group_by("a", "b", "port").agg(pl.len(), pl.col("size").sum())
+    each = each.with_columns(mean=pl.col("size") / pl.col("len"))
+    tiny = each.filter(
+        (pl.col("size") < LEAST * pl.col("size").max().over("a", "b"))
+        & (pl.col("mean") < 4 * LEAST * pl.col("mean").max().over("a", "b"))
+    )
+    if tiny.is_empty():
+        return flows
+    beside = own.with_row_index("row").join(tiny, on=["a", "b", "port"], how="semi")["row"].to_numpy()
+    keep = np.ones(len(flows), dtype=bool)
+    keep[beside] = False
+    return flows.take(keep)
 
 
 def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) -> Ints:

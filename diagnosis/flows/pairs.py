@@ -34,6 +34,14 @@ EACH = 60
 BLIND = 0.5
 #: Less than this share of the bytes in one direction counts as nothing.
 ONE_WAY = 0.02
+#: The hops of a ring carry this share the other way (the broadcast of the first weights), and move the same bytes, but
+#: for repeated packets: at most this many times as much as another.
+RING_WAY = 0.1
+EVEN = 1.15
+#: Number of transfers whose acknowledgements are looked for, how soon those begin, and the share that needs one.
+ACKNOWLEDGED = 20_000
+AT_ONCE_S = 0.002
+ANSWERED = 0.7
 #: Sizes with this share of a pair's bytes do not recur by chance.
 WEIGHTY = 0.1
 #: No all-to-all joins more members over the network.
@@ -43,7 +51,8 @@ CLIQUE = 1024
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """Pairs a < b of one job with their type and the evidence for it; columns of equal length. ``beside``: the size
-    that a DP pair exchanges many times a step and that is no gradient, 0 if there is none.
+    that a DP pair exchanges many times a step and that is no gradient, 0 if there is none. ``one_clock``: transfers and
+    their acknowledgements carry the same times, so the collectors' clocks agree.
     """
 
     a: Ints
@@ -54,6 +63,7 @@ class Pairs:
     records: Ints
     main: Floats
     beside: Floats
+    one_clock: bool = False
 
     def of(self, *types: str) -> Bools:
         """Mask of the pairs of these types."""
@@ -108,26 +118,86 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
 
     telling = capture.has_bytes and bool((sizes.covered >= 0.3).any())  # sampled byte counts never recur
     types = _types(a, b, sizes, timing, count=count, has_bytes=telling, accompanies=accompanies)
-    handed_back = ~_never_back(flows, pair, a, b, count)
-    types = [OTHER if t == PP and not back else t for t, back in zip(types, handed_back, strict=True)]
+    volume = np.where(np.isfinite(flows.size), flows.size, 1.0)
+    forth = np.bincount(pair, np.where(flows.src < flows.dst, volume, 0.0), len(a))
+    moved = np.bincount(pair, volume, len(a))
+    one_way = _one_way(forth, moved, a, b, count)
+    circled = _circled(forth, moved, a, b, count) & _several(types, sizes, a, b, count)
+    types = [
+        DP if circle else OTHER if t == PP and alone else t
+        for t, alone, circle in zip(types, one_way, circled, strict=True)
+    ]
     if capture.resolution_s >= BLIND and DP not in types:
         types = [OTHER] * len(types)  # no sizes either: nothing is known
     types = _transitive(a, b, types, records, count, fixed=sizes.guest)
     together = np.maximum(timing[0], timing[1])
     beside = np.where(_beside(sizes) & np.array([t == DP for t in types]), sizes.main, 0.0)
-    return Pairs(a, b, types, sizes.often, together, records.astype(np.int64), sizes.main, beside)
+    return Pairs(
+        a, b, types, sizes.often, together, records.astype(np.int64), sizes.main, beside, _one_clock(flows, capture)
+    )
 
 
-def _never_back(flows: Flows, pair: Ints, a: Ints, b: Ints, count: int) -> Bools:
-    """Pairs in which only one side sends although both send and receive elsewhere: no pipeline, which returns
-    gradients, but a hop of another ring (tensor ranks on several machines).
+def _one_clock(flows: Flows, capture: Capture) -> bool:
+    """Whether transfers are acknowledged while they run, though another collector may have seen the acknowledgement.
+    Looks at a stretch from the middle; False where nothing is acknowledged.
     """
-    volume = np.where(np.isfinite(flows.size), flows.size, 1.0)
-    forth = np.bincount(pair, np.where(flows.src < flows.dst, volume, 0.0), len(a))
-    total = np.bincount(pair, volume, len(a))
-    sent, heard = (np.bincount(end, volume, count) for end in (flows.src, flows.dst))
+    data = flows.take(_window(flows, ACKNOWLEDGED))
+    if capture.resolution_s >= AT_ONCE_S or not len(data):
+        return False
+    first, last = np.searchsorted(capture.flows.start, [data.start[0] - 1.0, data.start[-1] + 1.0])
+    small = first + np.flatnonzero(capture.flows.control[first:last])
+    if not len(small):
+        return False
+    acks = capture.flows.take(small)
+    forth = pl.DataFrame({"src": data.src, "dst": data.dst, "port": data.port, "start": data.start})
+    back = pl.DataFrame({"src": acks.dst, "dst": acks.src, "port": acks.port, "start": acks.start, "ack": acks.start})
+    near = forth.join_asof(
+        back,
+        on="start",
+        by=["src", "dst", "port"],
+        strategy="nearest",
+        tolerance=AT_ONCE_S,
+        check_sortedness=False,  # both are in order of start
+    )
+    return int(near["ack"].is_not_null().sum()) >= ANSWERED * near.height
+
+
+def _one_way(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) -> Bools:
+    """Pairs in which only one side sends although both send and receive elsewhere: no pipeline, which returns
+    gradients, but a hop of a ring. ``forth``: bytes from a to b, of ``moved``.
+    """
+    back = moved - forth
+    sent = np.bincount(a, forth, count) + np.bincount(b, back, count)
+    heard = np.bincount(b, forth, count) + np.bincount(a, back, count)
     both = np.minimum(sent, heard) > ONE_WAY * np.maximum(sent, heard)
-    return np.asarray((np.minimum(forth, total - forth) <= ONE_WAY * total) & both[a] & both[b])
+    return np.asarray((np.minimum(forth, back) <= ONE_WAY * moved) & both[a] & both[b])
+
+
+def _circled(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) -> Bools:
+    """Pairs of a closed ring: every member sends to one other and hears from one other, and all hops move about the
+    same.
+    """
+    chosen = np.minimum(forth, moved - forth) <= RING_WAY * moved
+    src, dst = np.where(2 * forth > moved, a, b), np.where(2 * forth > moved, b, a)
+    out, into = np.bincount(src[chosen], minlength=count), np.bincount(dst[chosen], minlength=count)
+    once = (out == 1) & (into == 1)
+    label = components(a[chosen], b[chosen], count)
+    whole = np.ones(count, dtype=bool)
+    np.logical_and.at(whole, label, once)
+    low, high = np.full(count, np.inf), np.zeros(count)
+    np.minimum.at(low, label[a[chosen]], moved[chosen])
+    np.maximum.at(high, label[a[chosen]], moved[chosen])
+    even = high <= EVEN * low
+    return np.asarray(chosen & whole[label[a]] & even[label[a]] & (label[a] == label[b]))
+
+
+def _several(types: list[str], sizes: Sizes, a: Ints, b: Ints, count: int) -> Bools:
+    """Pairs in a component in which some pair shows gradients: it is recognised as such, or has several sizes."""
+    gradient = np.array([t == DP for t in types], dtype=bool) | (sizes.often >= 3)
+    label = components(a, b, count)
+    shown = np.zeros(count, dtype=bool)
+    shown[label[a[gradient]]] = True
+    return np.asarray(shown[label[a]])
 
 
 def _beside(sizes: Sizes) -> Bools:
@@ -140,7 +210,7 @@ def clocks_disagree(pairs: Pairs) -> bool:
     differ.
     """
     rings = pairs.of(DP) & (pairs.sizes >= 2)
-    return bool(rings.any() and np.median(pairs.together[rings]) < 0.4)
+    return not pairs.one_clock and bool(rings.any() and np.median(pairs.together[rings]) < 0.4)
 
 
 def _window(flows: Flows, most: int) -> Bools:
@@ -249,7 +319,11 @@ def _types(
     beside = accompanies(bucketed) if others and (lonely & ring).any() else np.ones(len(a))
     # A size that is exchanged no more often than a bucket is a gradient too: the experts' own, before or after the
     # others'.
-    seldom = sizes.least <= 1.5 * np.median(sizes.least[bucketed]) if others else np.ones(len(a), dtype=bool)
+    gradients = bucketed if others else exchange
+    seldom = sizes.least <= 1.5 * np.median(sizes.least[gradients]) if gradients.any() else np.ones(len(a), dtype=bool)
+    # A pipeline hands over several times for each exchange of gradients.
+    once = seldom & lonely
+    exchange |= once & (mutual >= 0.75 * mutual.max(initial=0.0)) & (not seldom.all()) & (exchange.any() or others)
     chord = ring & ~fanned & _chords(a, b, bucketed, sizes, count)
     types: list[str] = []
     for i in range(len(a)):
@@ -261,7 +335,7 @@ def _types(
             types.append(DP)
         elif ring[i]:
             types.append(OTHER if others and lonely[i] and beside[i] < 0.6 and not seldom[i] else DP)
-        elif exchange[i] and (sizes.guest[i] or not (others and has_bytes)):
+        elif exchange[i] and (sizes.guest[i] or not (others and has_bytes) or once[i]):
             types.append(DP)
         else:
             types.append(PP)

@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.ndimage import median_filter
 
 from diagnosis.flows.arrays import idle_gaps
-from diagnosis.flows.capture import Floats, Flows
+from diagnosis.flows.capture import Floats, Flows, Ints
 from diagnosis.stats import centre
 
 #: How uneven a plausible cut may be: scatter of the bytes as a share of the median; share of neighbours whose durations
@@ -23,6 +24,10 @@ UNEVEN_TIME = 0.34
 LEAP = 0.6
 #: The start and the end of a job may move this share of the bytes.
 OUTSIDE = 0.25
+#: A boundary is compared with so many others, at least and at most; the smallest bucket moves about this share of a
+#: step.
+FEWEST, NEAR = 11, 61
+BUCKET = 0.006
 #: The smallest records are ignored if they move at most this share of the bytes.
 NOTHING = 0.003
 
@@ -125,13 +130,13 @@ def by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
 
 
 def _repaired(flows: Flows, volume: Floats, stops: Floats, begins: Floats, cut: Cut) -> Cut:
-    """Removes boundaries inside a step (two neighbours that together move one step's bytes) and adds one if a part
-    moves two.
+    """Removes boundaries inside a step (two neighbours that together move one step's bytes) and adds one if a part, or
+    what follows the last boundary, moves two.
     """
     total = np.concatenate([[0.0], np.cumsum(volume)])
     chosen = np.searchsorted(begins, cut.begin)
     middle = float(np.median(np.diff(total[np.searchsorted(flows.start, cut.begin)])))
-    edge = total[np.searchsorted(flows.start, begins)] / middle
+    edge = np.append(total[np.searchsorted(flows.start, begins)], total[-1]) / middle
     kept = [int(chosen[0])]
     for index in chosen[1:]:
         part = edge[index] - edge[kept[-1]]
@@ -141,7 +146,34 @@ def _repaired(flows: Flows, volume: Floats, stops: Floats, begins: Floats, cut: 
         if part > 1.7:
             kept.extend(_missing(edge, stops, begins, kept[-1], int(index)))
         kept.append(int(index))
-    return judge(flows, volume, stops[kept], begins[kept], cut.how)
+    if len(kept) > 2 and edge[kept[1]] - edge[kept[0]] < 0.75 and edge[kept[2]] - edge[kept[0]] < 1.25:
+        del kept[1]  # inside the first step: nothing before it that it could be joined with
+    if edge[-1] - edge[kept[-1]] > 1.7:
+        kept.extend(_missing(edge, stops, begins, kept[-1], len(begins)))
+    at = _moved_back(edge, begins - stops, np.array(kept))
+    return judge(flows, volume, stops[at], begins[at], cut.how)
+
+
+def _moved_back(edge: Floats, gap: Floats, kept: Ints) -> Ints:
+    """The boundaries, each at a gap where whole steps' bytes have moved: inside a step, a wait for a slow member may be
+    longer than the pause between two steps. Unchanged if steps do not move equal bytes.
+
+    ``edge``: the bytes moved before each gap, in steps; ``gap``: its length; ``kept``: the chosen gaps.
+    """
+    over = edge[kept] - np.arange(len(kept))
+    usual = median_filter(over, size=min(NEAR, len(over)), mode="nearest")
+    middle, spread = centre(over - usual)
+    if len(kept) < FEWEST or spread > BUCKET:
+        return kept
+    beyond = max(BUCKET / 2, min(3.0 * spread, BUCKET))
+    out = kept.copy()
+    for k in np.flatnonzero(np.abs(over - usual - middle) > beyond):
+        before, after = out[k - 1] if k else -1, kept[k + 1] if k + 1 < len(kept) else len(gap)
+        inside = np.arange(before + 1, after)
+        fits = inside[np.abs(edge[inside] - k - usual[k]) <= beyond]
+        if len(fits):
+            out[k] = fits[np.argmax(gap[fits])]
+    return out
 
 
 def _missing(edge: Floats, stops: Floats, begins: Floats, first: int, last: int) -> list[int]:

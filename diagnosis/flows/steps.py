@@ -24,6 +24,8 @@ from diagnosis.flows.segment import Cut, by_gaps, plain_records, volumes
 WHOLE = 0.85
 #: Less than this share before the first boundary is set-up (checks, broadcasts), not the end of a step.
 TORN = 0.2
+#: A first part that moves its bytes in less than this share of the shortest time is set-up.
+AT_ONCE = 0.5
 #: A cut with more odd parts than this is not accepted.
 ODD = 0.05
 #: Fewer parts prove little, unless they are this even.
@@ -181,7 +183,9 @@ def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) 
     end = np.concatenate([cut.stop, [_last_end(traffic, float(cut.begin[-1]), usual, pause, capture.has_bytes)]])
     usual_s = float(np.median(np.diff(cut.stop)))
     edges = np.concatenate([[-1.0], between, [float(flows.end.max()) + 1.0]])
-    first = 0 if moved[0] >= WHOLE * usual else 1
+    # Setting up moves as much in far less time: nobody computes before the first weights are sent.
+    at_once = cut.stop[0] - traffic.start[0] < AT_ONCE * float(np.quantile(cut.stop[1:] - cut.begin[:-1], 0.05))
+    first = 0 if moved[0] >= WHOLE * usual and not at_once else 1
     last = len(end) if moved[-1] >= WHOLE * usual else len(end) - 1
     if first == 0 or moved[0] < TORN * usual:
         # The begin of the first step is unknown: traffic earlier than a usual step is set-up.

@@ -1,0 +1,123 @@
+"""Moves the end of each step from the last gradient to the small messages that close it.
+
+Gradients end a step for the network, but not for the program: it sums the gradient norm, runs the optimizer and
+averages the loss. The last small messages on the gradients' own connections end within milliseconds of the step. They
+lie before the longest pause of their connection, in which the next step computes; what follows that pause announces
+the next gradients. O(n log n) in small records on these connections.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from diagnosis.flows.capture import Capture, Floats, Flows
+from diagnosis.flows.jobs import JobFlows
+from diagnosis.flows.pairs import DP, Pairs, clocks_disagree
+from diagnosis.flows.steps import Steps
+
+#: A connection shows how steps close if it does so in this share of them; fewer steps show no habit.
+HABIT: Final = 0.5
+FEW: Final = 6
+#: Closing messages come at most this many quartile ranges later than usual.
+WHISKER: Final = 3.0
+#: In the last step, which nothing follows, they come within this share of a usual step.
+LAST: Final = 0.3
+#: Coarser stamps show no order inside a step.
+FINE_S: Final = 0.01
+
+
+def closed(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps:
+    """The steps with ends at their closing messages; unchanged if the capture has none. ``edges`` stay: they assign
+    records to steps by the gradients.
+    """
+    if steps.pace != DP or len(steps) < FEW or capture.resolution_s > FINE_S or clocks_disagree(pairs):
+        return steps
+    data = job.flows.take(pairs.carries(job.flows, len(capture.names), DP))
+    words = _words(job, capture)
+    if not len(words) or not len(data):
+        return steps
+    ends = _closing(_table(data, words, steps), len(steps), LAST * float(np.median(steps.seconds)))
+    later = np.fmax(steps.end, ends)
+    # A step cannot end after the next one's gradients.
+    later[:-1] = np.minimum(later[:-1], steps.end[1:])
+    start = np.where(np.isclose(steps.start[1:], steps.end[:-1]), later[:-1], steps.start[1:])
+    return replace(steps, start=np.append(steps.start[:1], start), end=later)
+
+
+def _words(job: JobFlows, capture: Capture) -> Flows:
+    """The small records with payload among the members."""
+    flows = capture.flows
+    chosen = np.flatnonzero(flows.control & ~flows.empty)
+    inside = np.zeros(len(capture.names), dtype=bool)
+    inside[job.members] = True
+    return flows.take(chosen[inside[flows.src[chosen]] & inside[flows.dst[chosen]]])
+
+
+def _table(data: Flows, words: Flows, steps: Steps) -> pl.DataFrame:
+    """Records of the gradients' connections, in order of time on each: ``hop`` columns, start, end, is_data, step (of
+    the last gradient until then), until (the latest end until then), paced (the end of the step's gradients).
+    """
+
+    def rows(flows: Flows, *, is_data: bool) -> pl.DataFrame:
+        return pl.DataFrame(
+            {
+                "a": np.minimum(flows.src, flows.dst),
+                "b": np.maximum(flows.src, flows.dst),
+                "port": flows.port,
+                "start": flows.start,
+                "end": flows.end,
+            }
+        ).with_columns(is_data=pl.lit(is_data))
+
+    hop = ["a", "b", "port"]
+    big = rows(data, is_data=True)
+    big = big.with_columns(step=pl.Series(steps.of(data.start)))
+    small = rows(words, is_data=False).join(big, on=hop, how="semi")
+    small = small.with_columns(step=pl.lit(None, dtype=big["step"].dtype))
+    table = pl.concat([big, small]).sort(*hop, "start")
+    table = table.with_columns(
+        pl.col("step").forward_fill().over(hop),
+        until=pl.col("end").cum_max().over(hop),
+    ).filter(pl.col("step").is_between(0, len(steps) - 1))
+    return table.with_columns(paced=pl.Series(steps.end[table["step"].to_numpy()]))
+
+
+def _closing(table: pl.DataFrame, count: int, last_s: float) -> Floats:
+    """For each step the end of its last closing message on any connection, in the last step no later than ``last_s``
+    after its gradients; NaN without one.
+    """
+    hop = ["a", "b", "port"]
+    table = table.with_columns(
+        pause=(pl.col("start").shift(-1).over(hop) - pl.col("until")).fill_null(np.inf),
+        last=pl.col("start").filter("is_data").max().over([*hop, "step"]),
+    )
+    # From the last gradient of the step on this connection to the first of the next.
+    tail = table.filter(pl.col("start") >= pl.col("last"))
+    tail = tail.with_columns(lag=(pl.col("end") - pl.col("paced")).clip(0.0))
+    lags = _before_longest(tail).filter(pl.col("step") < count - 1).group_by(*hop, "step").agg(pl.col("lag").max())
+    low, high = pl.col("lag").quantile(0.25), pl.col("lag").quantile(0.75)
+    usual = lags.group_by(hop).agg(closes=(pl.col("lag") > 0).sum(), most=high + WHISKER * (high - low))
+    usual = usual.filter(pl.col("closes") >= HABIT * (count - 1))
+    # A rank that waits for another announces its gradients long before them; and after the last step a job closes. The
+    # optimizer's first step takes longer than any other.
+    most = pl.when(pl.col("step") == count - 1).then(pl.max_horizontal("most", pl.lit(last_s))).otherwise("most")
+    known = pl.col("is_data") | (pl.col("lag") <= most) | (pl.col("step") == 0)
+    near = tail.join(usual, on=hop).filter(known)
+    ends = _before_longest(near).filter(~pl.col("is_data")).group_by(*hop, "step").agg(pl.col("end").max())
+    # The latest but one: on one connection, what is announced to a slow rank waits longer than a step's pause.
+    which = pl.when(pl.col("step").first() == count - 1).then(0).otherwise(pl.min_horizontal(1, pl.len() // 3))
+    ends = ends.group_by("step").agg(pl.col("end").sort(descending=True).gather(which).first())
+    out = np.full(count, np.nan)
+    out[ends["step"].to_numpy()] = ends["end"].to_numpy()
+    return out
+
+
+def _before_longest(tail: pl.DataFrame) -> pl.DataFrame:
+    """The records of each connection and step before their longest pause."""
+    part = ["a", "b", "port", "step"]
+    longest = pl.col("pause") == pl.col("pause").max().over(part)
+    return tail.filter(pl.col("start") <= pl.col("start").filter(longest).min().over(part))
