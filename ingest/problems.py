@@ -11,7 +11,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
-from ingest.refusals import Refused, database_refusal
+from ingest.refusals import Refused, outage_refusal
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +27,8 @@ _DO = {
 
 def problem_json(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's exception handler: ``application/problem+json`` for every error of the API."""
-    if refused := database_refusal(error):
-        log.warning("database: %s", error)
+    if refused := outage_refusal(error):
+        log.warning("database or store: %s", error)
         error = refused
     if isinstance(error, Refused):
         headers = {"Retry-After": "5"} if error.status == 503 else {}

@@ -18,6 +18,13 @@ DISK_FULL = (
 )
 
 
+STORE_AWAY = "The store of evidence does not answer: nothing was lost, send this again in a few seconds."
+
+
+class StoreAway(Exception):
+    """The store of evidence does not answer."""
+
+
 class Refused(Exception):
     """Input that is refused. ``detail`` says what is wrong and what to do, ``code`` names the kind of problem."""
 
@@ -31,23 +38,25 @@ class Refused(Exception):
 
 @contextmanager
 def translate_storage_errors() -> Iterator[None]:
-    """Turn a full disk and a locked or unreachable database into :class:`Refused`."""
+    """Turn a full disk, a locked or unreachable database and an unreachable store into :class:`Refused`."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise Refused(DISK_FULL, code="disk_full", status=507) from error
-    except DATABASE_ERRORS as error:
-        if refused := database_refusal(error):
+    except (*DATABASE_ERRORS, StoreAway) as error:
+        if refused := outage_refusal(error):
             raise refused from error
         raise
 
 
-def database_refusal(error: BaseException | None) -> Refused | None:
-    """The refusal for a database that is full, busy or unreachable; None for any other error. A missing table is our
-    own mistake, and waiting does not help.
+def outage_refusal(error: BaseException | None) -> Refused | None:
+    """The refusal for a database that is full, busy or unreachable, or for a store that does not answer; None for any
+    other error. A missing table is our own mistake, and waiting does not help.
     """
+    if isinstance(error, StoreAway):
+        return Refused(STORE_AWAY, code="store_away", status=503)
     said = str(error).lower()
     if not isinstance(error, DATABASE_ERRORS) or said.startswith("no such"):
         return None

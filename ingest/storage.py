@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Self, cast
+from typing import BinaryIO, Self, cast
 from uuid import uuid4
 
 from django.core.files import File
@@ -143,30 +143,11 @@ def blob_range(sha256: str, offset: int, length: int) -> bytes:
     """``length`` bytes from ``offset`` on, fewer at the end. Cost grows with ``length``, not with the blob's size."""
     storage, key = storages["blobs"], Blob.key_of(sha256)
     offset, length = max(0, offset), max(0, length)
-    if hasattr(storage, "bucket"):
-        return _object_range(storage, key, offset, length)
+    if hasattr(storage, "read_range"):
+        return cast("bytes", storage.read_range(key, offset, length))
     with storage.open(key, "rb") as file:
         file.seek(offset)
         return cast("bytes", file.read(length))
-
-
-def _object_range(storage: Any, key: str, offset: int, length: int) -> bytes:
-    """A range of an S3 object. Opening it through the storage would fetch the whole object first."""
-    from botocore.exceptions import ClientError  # noqa: PLC0415  # only with the extra s3
-
-    if not length:
-        return b""
-    name = f"{storage.location.rstrip('/')}/{key}".lstrip("/")
-    try:
-        answer = storage.bucket.Object(name).get(Range=f"bytes={offset}-{offset + length - 1}")
-    except ClientError as error:
-        code = error.response.get("Error", {}).get("Code")
-        if code in ("InvalidRange", "416"):  # begins beyond the end
-            return b""
-        if code in ("NoSuchKey", "404"):
-            raise FileNotFoundError(name) from error
-        raise
-    return cast("bytes", answer["Body"].read())
 
 
 def directory_put(key: str, files: Iterable[Path]) -> None:

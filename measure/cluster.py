@@ -187,9 +187,12 @@ def store(cluster: Cluster, seconds: float) -> None:
 
 
 def frozen(cluster: Cluster, seconds: float) -> None:
-    """All processes of one worker are stopped for 90 s, lose their runs, and wake."""
+    """All processes of one worker are stopped in the middle of a run for 90 s, lose it, and wake."""
+    from ingest.models import Run
+
     worker = cluster.services["worker1"]
-    time.sleep(5)
+    while not Run.objects.filter(state=Run.State.RUNNING, worker__startswith=f"{worker.host.name}/").exists():
+        time.sleep(0.05)
     worker.signal(signal.SIGSTOP)
     time.sleep(90)
     worker.signal(signal.SIGCONT)
@@ -214,6 +217,14 @@ def upgraded(cluster: Cluster, seconds: float) -> None:
 SCENARIOS: dict[str, Callable[[Cluster, float], None]] = {
     act.__name__: act for act in (quiet, killed, database, flushed, store, frozen, cut, upgraded)
 }
+
+
+class Paced(Sender):
+    """A sender with a pause after each job, so that two workers keep up."""
+
+    def _job(self, slug: str) -> None:
+        super()._job(slug)
+        self.ended.wait(8)
 
 
 class Reader(threading.Thread):
@@ -241,9 +252,11 @@ def measured(cluster: Cluster, name: str, seconds: float, senders: int) -> list[
     """Run one scenario; prints its row and returns its complaints."""
     from django.db import connections
 
+    from ingest.models import Run
+
     sent, ended = Sent(), threading.Event()
     rng = random.Random(name)
-    threads = [Sender(rng.randrange(10**6), cluster.url, cluster.token, sent, ended) for _ in range(senders)]
+    threads = [Paced(rng.randrange(10**6), cluster.url, cluster.token, sent, ended) for _ in range(senders)]
     reader = Reader(cluster, ended)
     for thread in (*threads, reader):
         thread.start()
@@ -262,8 +275,9 @@ def measured(cluster: Cluster, name: str, seconds: float, senders: int) -> list[
         found += [f"{n} pages failed: {status}" for status, n in reader.answers.items() if status != "200"]
         found += [f"{n} requests failed: {status}" for status, n in sent.ends.items() if status in ("502", "504")]
     files = sum(len(of_job) for of_job in sent.files.values())
+    again = Run.objects.filter(job__slug__in=list(sent.files), tries__gt=1).count()
     print(
-        f"| {name} | {len(sent.files)} | {files} | {_told(sent.ends)} | {_told(reader.answers)} | "
+        f"| {name} | {len(sent.files)} | {files} | {again} | {_told(sent.ends)} | {_told(reader.answers)} | "
         f"{time.monotonic() - began:.0f} s | {'; '.join(found) or 'none'} |",
         flush=True,
     )
@@ -287,7 +301,7 @@ def main() -> None:
         import django
 
         django.setup()
-        print("| scenario | jobs | files | answers to senders | answers to readers | all done after | complaints |")
-        print("|---|---|---|---|---|---|---|", flush=True)
+        print("| scenario | jobs | files | runs repeated | senders got | readers got | done after | complaints |")
+        print("|---|---|---|---|---|---|---|---|", flush=True)
         found = [text for name in chosen.only for text in measured(cluster, name, chosen.seconds, chosen.senders)]
     sys.exit(bool(found))

@@ -131,7 +131,7 @@ def _store(name: str) -> dict[str, Any]:
             "file_overwrite": True,  # replaces whole objects; object names are unique
             "max_memory_size": 8 << 20,  # larger objects are spooled to disk
         }
-        return {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": options}
+        return {"BACKEND": "ingest.object_store.ObjectStore", "OPTIONS": options}
     return {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(DATA_DIR / name)}}
 
 

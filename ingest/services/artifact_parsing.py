@@ -14,7 +14,7 @@ from django.utils import timezone
 from ingest import temp_files
 from ingest.isolation import Lost
 from ingest.models import Artifact, RunLog
-from ingest.refusals import Refused
+from ingest.refusals import Refused, StoreAway
 from ingest.services import parse_results, ranges
 from ingest.services.engine_calls import artifact_read, artifacts_read
 from ingest.services.range_parsing import range_parse
@@ -74,7 +74,7 @@ def _read_together(artifacts: Sequence[Artifact], work: Work, folder: Path) -> d
         return {}
     try:
         return artifacts_read([(one, parse_results.parse_hints(one, work.run.job)) for one in small], work, folder)
-    except (OSError, Postponed, Superseded, Refused):
+    except (OSError, Postponed, Superseded, Refused, StoreAway):
         raise
     except Exception:
         log.exception("%d small artifacts are read one by one", len(small))
@@ -104,7 +104,7 @@ def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path, found: dict[
     except Lost as lost:
         log.warning("artifact %s cannot be parsed: %s", artifact.pk, lost)
         parse_results.mark_failed(artifact, str(lost))
-    except (OSError, Postponed, Superseded, Refused):
+    except (OSError, Postponed, Superseded, Refused, StoreAway):
         raise
     except Exception as error:
         log.exception("artifact %s cannot be parsed", artifact.pk)

@@ -22,7 +22,7 @@ from diagnosis import faults
 from ingest import processes, slots, tracing
 from ingest.isolation import Lost
 from ingest.models import Artifact, Run, RunLog
-from ingest.refusals import DATABASE_ERRORS, Refused
+from ingest.refusals import DATABASE_ERRORS, Refused, StoreAway
 from ingest.services import machines
 from ingest.services.revisions import revision_close
 from ingest.services.sending import run_enqueue
@@ -81,6 +81,9 @@ def _work_do(work: Work, act: Callable[[Work], None]) -> None:
     except DATABASE_ERRORS as error:
         log.warning("run %s waits for the database: %s", run.pk, error)
         _release_when_it_answers(run, f"The database did not answer ({error}). The work continues when it does.")
+    except StoreAway as error:
+        log.warning("run %s waits for the store: %s", run.pk, error)
+        _release_when_it_answers(run, "The store of evidence does not answer. The work continues when it does.")
     except BaseException as error:
         if not faults.is_fault(error):
             raise

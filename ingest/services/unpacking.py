@@ -13,7 +13,6 @@ from diagnosis import archives
 from ingest import storage, temp_files
 from ingest.isolation import Lost
 from ingest.models import RunLog, Upload
-from ingest.refusals import translate_storage_errors
 from ingest.services.artifacts import Incoming, artifacts_add
 from ingest.services.engine_calls import engine_call
 from ingest.services.work import Work
@@ -29,7 +28,7 @@ def upload_unpack(work: Work) -> None:
     if upload.blob_id is None:
         return
     taking = _Taking(upload, work)
-    with translate_storage_errors(), temp_files.temp_dir() as folder:
+    with temp_files.temp_dir() as folder:
         source, _ = storage.blob_local(upload.blob_id, folder / "source")
         (folder / "members").mkdir()
         said = {"source": str(source), "path": upload.path, "limits": limits(), "folder": str(folder / "members")}

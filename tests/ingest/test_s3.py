@@ -11,8 +11,8 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from ingest import services, storage
-from ingest.models import Artifact, Blob
-from ingest.services.sweeping import tidy
+from ingest.models import Artifact, Blob, Run
+from ingest.services.sweeping import sweep, tidy
 from tests.archives import tar_of
 from tests.factories import make_job, make_user
 from tests.ingest.conftest import LOG, sha
@@ -57,7 +57,7 @@ def keys(bucket: Any) -> list[str]:
 
 
 def test_a_log_is_kept_parsed_and_read_back_by_range(store: Any) -> None:
-    assert type(storages["blobs"]).__name__ == "S3Storage"
+    assert type(storages["blobs"]).__name__ == "ObjectStore"
     job = make_job()
     services.artifact_receive(job=job, path="a.log", chunks=[LOG])
     artifact = Artifact.objects.get()
@@ -114,3 +114,51 @@ def test_what_nothing_refers_to_is_freed(store: Any, monkeypatch: pytest.MonkeyP
     tidy()
     assert keys(store) == []
     assert storage.blob_changed_at(sha(LOG)).year == 1970
+
+
+@pytest.fixture
+def away(store: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
+    """The operations that the store answers with 503."""
+    from botocore.client import BaseClient
+    from botocore.exceptions import ClientError
+
+    failing: set[str] = set()
+    call = BaseClient._make_api_call
+
+    def answer(client: Any, operation: str, parameters: Any) -> Any:
+        if operation in failing:
+            said = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
+            raise ClientError(said, operation)
+        return call(client, operation, parameters)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", answer)
+    yield failing
+    failing.clear()
+
+
+def test_evidence_that_cannot_be_fetched_is_read_when_the_store_answers_again(away: set[str]) -> None:
+    away |= {"GetObject", "HeadObject"}
+    services.artifact_receive(job=make_job(), path="a.log", chunks=[LOG])
+    artifact, run = Artifact.objects.get(), Run.objects.get()
+    assert (artifact.state, run.state, run.own_tries) == ("received", "queued", 0)
+    assert run.error == "The store of evidence does not answer. The work continues when it does."
+
+    away.clear()
+    sweep()
+    artifact.refresh_from_db()
+    assert (artifact.state, artifact.lines) == ("parsed", 200)
+
+
+def test_an_upload_that_cannot_be_stored_is_to_be_sent_again(away: set[str]) -> None:
+    away |= {"PutObject", "HeadObject"}
+    ada = make_user("ada", "engineer")
+    _, token = services.token_create(user=ada, name="t", scopes=["upload", "read"])
+    client = APIClient(headers={"authorization": f"Bearer {token}"})
+    address = f"/api/v1/jobs/{make_job().slug}/artifacts/{sha(LOG)}?path=a.log"
+    answer = client.put(address, LOG, content_type="application/octet-stream")
+    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
+    assert "store of evidence does not answer" in answer.json()["detail"]
+    assert not Artifact.objects.exists()
+
+    away.clear()
+    assert client.put(address, LOG, content_type="application/octet-stream").status_code == 201

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from ingest.problems import problem_of
-from ingest.refusals import Refused, database_refusal
+from ingest.refusals import Refused, outage_refusal
 from triage.glossary import terms
 from triage.selectors.health import broker_answers, metrics_lines
 
@@ -119,9 +119,10 @@ def gone(request: HttpRequest, said: str, *, link: str, label: str) -> HttpRespo
 def server_error(request: HttpRequest) -> HttpResponse:
     """Rendered without context processors, because the database may have failed. Django calls it during error handling.
 
-    A locked, unreachable or full database gets its own message (try again): nothing is broken.
+    A locked, unreachable or full database, or an unreachable store, gets its own message (try again): nothing is
+    broken.
     """
-    refused = database_refusal(sys.exc_info()[1]) or _BROKEN
+    refused = outage_refusal(sys.exc_info()[1]) or _BROKEN
     status, title, said = refused.status, _TITLES[refused.code], refused.detail
     if request.path.startswith("/api/v1/"):
         problem = problem_of(status, refused.code, said)
@@ -142,6 +143,7 @@ _BROKEN = Refused(
 _TITLES = {
     "busy": "The database is busy",
     "database_away": "The database does not answer",
+    "store_away": "The store of evidence does not answer",
     "disk_full": "The disk is full",
     "error": "Internal server error",
 }
