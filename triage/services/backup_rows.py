@@ -100,7 +100,7 @@ def rows_read(path: Path, migrations: list[Key]) -> dict[str, int]:
             "that made the backup, with the same extras and sign-in settings."
         )
     _empty(executor)
-    targets = _leaves(executor, set(migrations))
+    targets = leaves(executor, set(migrations))
     executor.migrate(targets)
     executor = MigrationExecutor(connection)  # it has read what is applied now
     state = executor.loader.project_state(targets)
@@ -118,7 +118,7 @@ def rows_read(path: Path, migrations: list[Key]) -> dict[str, int]:
     return counts
 
 
-def _leaves(executor: MigrationExecutor, known: set[Key]) -> list[Any]:
+def leaves(executor: MigrationExecutor, known: set[Key]) -> list[Any]:
     """The last ones of these migrations in each app; for an app without any, its state before the first."""
     graph = executor.loader.graph
     later = {key: {node.key for node in _children(graph, key) if node.key[0] == key[0]} & known for key in known}
@@ -135,7 +135,7 @@ def _empty(executor: MigrationExecutor) -> None:
     """Remove all rows, before tables are migrated to the backup's version, also backwards."""
     if not executor.loader.applied_migrations:
         return
-    state = executor.loader.project_state(_leaves(executor, set(executor.loader.applied_migrations)))
+    state = executor.loader.project_state(leaves(executor, set(executor.loader.applied_migrations)))
     with transaction.atomic():
         for model in _tables(state.apps.get_models(include_auto_created=True)):
             model._base_manager.all()._raw_delete(using=connection.alias)
