@@ -341,6 +341,7 @@ def test_a_locked_database_and_an_unknown_fault_are_answered_so_that_the_batch_c
     assert otlp(api, request_of((T0, "a"))).status_code == 200
 
 
+@pytest.mark.usefixtures("same_minute")
 def test_the_rate_limit_of_batches_is_not_that_of_uploads(api: Any, settings: Any, put: Any) -> None:
     settings.APPENDS_PER_MINUTE = 1
     assert otlp(api, request_of((T0, "a"))).status_code == 200
