@@ -219,7 +219,10 @@ class NodeEventsView(CollectorView):
         "cluster (`Faultline-Cluster`) that ran on the node then.",
         request={"application/json": OpenApiTypes.OBJECT},
         parameters=[one for one in _PARAMETERS if one.name == "Faultline-Cluster"],
-        responses={200: OpenApiResponse(OpenApiTypes.OBJECT, "Counts of events"), 400: PROBLEM, 413: PROBLEM},
+        responses={
+            200: OpenApiResponse(OpenApiTypes.OBJECT, "Counts of events"),
+            **dict.fromkeys((400, 413, 422), PROBLEM),
+        },
     )
     def post(self, request: Request) -> HttpResponse:
         return self.take(request)

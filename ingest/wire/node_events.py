@@ -38,8 +38,10 @@ class NodeEvent(NamedTuple):
 def events_of(data: bytes) -> tuple[list[NodeEvent], Counter[str]]:
     """The statements of one body, and sentences with the number of those that cannot be read. O(bytes).
 
-    Raises :class:`Refused` (400, 413) for a body that is none of the forms, or has too many statements.
+    Raises :class:`Refused`: (400) no JSON, (422) none of the forms, (413) too many statements.
     """
+    if not data.strip():
+        raise Refused("The body is empty.", code="bad_body", status=422)
     try:
         said = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -72,7 +74,7 @@ def _rows(said: Any) -> Iterator[tuple[_Read, Any]]:
             yield from ((_plain, row) for row in one["events"])
         else:
             sentence = "The body has no “alerts” (Alertmanager), no health event (NVSentinel) and no “events”."
-            raise Refused(sentence, code="bad_body", status=400)
+            raise Refused(sentence, code="bad_body", status=422)
 
 
 def _alert(row: Mapping[str, Any]) -> NodeEvent | None:

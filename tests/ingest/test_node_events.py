@@ -188,11 +188,11 @@ def test_a_token_that_may_not_upload_is_refused(user: Any, job: Job) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [b"{", b"[" * 90_000, b"7", b'"x"', b"{}", b'{"alerts": 7}', b"\xff", b'[{"type": "x"}]']
+    "said", [b"", b"{", b"[" * 90_000, b"7", b'"x"', b"{}", b'{"alerts": 7}', b"\xff", b'[{"type": "x"}]']
 )
 def test_a_body_of_no_known_form_is_refused_with_a_sentence(api: APIClient, said: bytes) -> None:
     answer = send(api, said)
-    assert answer.status_code == 400 and answer.json()["detail"].startswith("The body")
+    assert answer.status_code in (400, 422) and answer.json()["detail"].startswith("The body")
 
 
 def test_hostile_values_become_one_line_of_plain_text() -> None:
