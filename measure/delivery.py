@@ -92,7 +92,8 @@ class _Workers:
     """Two real workers, of which one is killed now and then."""
 
     def __init__(self, folder: Path, every_s: float) -> None:
-        self.folder, self.every_s, self.killed, self.is_over = folder, every_s, 0, threading.Event()
+        self.folder, self.every_s, self.killed = folder, every_s, 0
+        self.is_calm, self.is_over = threading.Event(), threading.Event()
         self.processes = [self._start() for _ in range(2)]
         self.thread = threading.Thread(target=self._kill, daemon=True)
         self.thread.start()
@@ -106,17 +107,18 @@ class _Workers:
 
     def _kill(self) -> None:
         draw = random.Random(2)
-        while not self.is_over.wait(self.every_s):
+        while not self.is_calm.wait(self.every_s):
             n = draw.randrange(2)
             os.killpg(self.processes[n].pid, signal.SIGKILL)
             self.processes[n] = self._start()
             self.killed += 1
+        self.is_over.wait()  # what a thread started ends with the thread
 
     def end(self) -> None:
         from triage.serve.children import stop
 
+        self.is_calm.set()
         self.is_over.set()
-        self.thread.join()
         for process in self.processes:
             stop(process)
 
@@ -153,7 +155,7 @@ def _run(asked: argparse.Namespace, folder: Path) -> int:
     began = time.monotonic()
     took = _open(asked.incidents, asked.seconds)
     opened_s = time.monotonic() - began
-    calm = threading.Timer(asked.kill_on, workers.is_over.set)
+    calm = threading.Timer(asked.kill_on, workers.is_calm.set)
     calm.daemon = True
     calm.start()
     living = Delivery.objects.exclude(route__name="dead").filter(state=Delivery.State.WAITING)
