@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from django.conf import settings
-from django.core.cache import cache
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import NotFound
 from rest_framework.generics import GenericAPIView
@@ -25,6 +22,7 @@ from ingest.models import Token
 from ingest.refusals import Refused
 from ingest.roles import can
 from ingest.services.idempotency import Answer, answer_once
+from ingest.services.rates import rate_use
 
 IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
@@ -70,25 +68,17 @@ class Throttle(BaseThrottle):
     Without a cache it limits nobody: uploads matter more than limits.
     """
 
-    window_s = 60
-
     def allow_request(self, request: Request, view: Any) -> bool:
-        limit = getattr(settings, view.rate)
         who = request.auth.pk if isinstance(request.auth, Token) else request.user.pk or self.get_ident(request)
-        window = int(time.time()) // self.window_s
-        key = f"rate:{view.rate}:{type(request.auth).__name__}:{who}:{window}"
         step = 0 if RECEIVED in request.META else 1  # the admission of this body was counted
-        try:
-            count = step if cache.add(key, step, self.window_s + 5) else cache.incr(key, step)
-        except Exception:  # any error of the cache's client
-            return True
-        self.reset_s = (window + 1) * self.window_s - int(time.time())
+        used = rate_use(view.rate, f"{type(request.auth).__name__}:{who}", step=step)
+        self.reset_s = used.reset_s
         view.rate_headers = {
-            "RateLimit-Limit": str(limit),
-            "RateLimit-Remaining": str(max(0, limit - count)),
-            "RateLimit-Reset": str(self.reset_s),
+            "RateLimit-Limit": str(used.limit),
+            "RateLimit-Remaining": str(max(0, used.limit - used.count)),
+            "RateLimit-Reset": str(used.reset_s),
         }
-        return bool(count <= limit)
+        return used.is_within
 
     def wait(self) -> float:
         return float(self.reset_s)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -10,7 +13,7 @@ import pytest
 
 pytest.importorskip("mcp", reason="the extra “mcp” is not installed")
 
-from mcp import Client
+from mcp import Client, MCPError
 
 from ingest.services import artifact_receive, token_create
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
@@ -22,6 +25,7 @@ from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ERAS = ("auto", "legacy")
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture
@@ -167,6 +171,51 @@ def test_every_answer_stays_small_and_says_what_it_left_out(ada):
 def test_a_question_that_makes_no_sense_is_answered_with_a_sentence(ada, incident, tool, given, sentence):
     is_error, said = asked(ada, tool, **given)
     assert is_error and sentence in said
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_resources_say_what_the_tools_say_with_the_same_rights(ada, incident, mode):
+    closed = make_cluster("closed")
+    make_team("others", clusters=[closed])
+    hidden = make_incident(make_job("secret", cluster=closed))
+    server = mcp_server.server_of(secret=secret_of(ada))
+
+    async def read(uri):
+        async with Client(server, mode=mode) as client:
+            try:
+                return (await client.read_resource(uri)).contents[0].text
+            except MCPError as error:
+                return str(error)
+
+    told = json.loads(anyio.run(read, f"faultline://incident/{incident.pk}"))
+    assert told["number"] == incident.pk and told["accused"] == ["gpu-0412"]
+    assert json.loads(anyio.run(read, f"faultline://incident/{incident.pk}/evidence"))["events"]
+    assert json.loads(anyio.run(read, "faultline://category/hardware.gpu.ecc"))["category"] == "hardware.gpu.ecc"
+    assert "category:" in anyio.run(read, "faultline://search-language")
+    assert "There is no incident" in anyio.run(read, f"faultline://incident/{hidden.pk}")
+
+
+def test_a_token_that_asks_without_end_is_told_to_wait(ada, incident, settings):
+    settings.API_PER_MINUTE = 3
+    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "rates"}}
+    secret = secret_of(ada)
+    said = [asked(ada, "get_incident", secret=secret, number=incident.pk) for _ in range(8)]
+    assert not said[0][0] and any(is_error and "in a minute: wait" in text for is_error, text in said)
+
+
+def test_a_program_starts_it_by_stdio(tmp_path):
+    from mcp import StdioServerParameters, stdio_client
+
+    code = "import sys; from triage.serve.commands import main; sys.exit(main(['mcp']))"
+    env = {**os.environ, "FAULTLINE_TOKEN": "fl_x", "FAULTLINE_DATA_DIR": str(tmp_path)}
+    program = StdioServerParameters(command=sys.executable, args=["-c", code], env=env, cwd=str(ROOT))
+
+    async def ask():
+        async with Client(stdio_client(program)) as client:
+            return {tool.name for tool in (await client.list_tools()).tools}
+
+    names = anyio.run(ask)
+    assert "search_incidents" in names and "comment" not in names
 
 
 def test_over_http_each_request_needs_its_own_token(ada, incident, settings):

@@ -17,13 +17,14 @@ from mcp.server import MCPServer
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken, TokenVerifier
 from mcp.server.auth.settings import AuthSettings
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import AnyHttpUrl
 
 from ingest.models import Token
 from ingest.roles import can
+from ingest.services.rates import rate_use
 from ingest.services.tokens import token_use
 from triage import search
 from triage.assistant import reading
@@ -105,6 +106,33 @@ def server_of(*, secret: str = "", auth: AuthSettings | None = None, allow_comme
         """What a category such as hardware.gpu.ecc means, and what to do about it."""
         return await asked(lambda _: reading.category_told(category))
 
+    async def read(question: Callable[..., Answer], *given: Any) -> Answer:
+        """A question as a resource: its sentence says that there is none."""
+        try:
+            return await asked(question, *given)
+        except ToolError as error:
+            raise ResourceNotFoundError(str(error)) from error
+
+    @made.resource("faultline://incident/{number}", mime_type="application/json")
+    async def incident(number: int) -> Answer:
+        """One incident, as get_incident answers it."""
+        return await read(reading.incident_told, number)
+
+    @made.resource("faultline://incident/{number}/evidence", mime_type="application/json")
+    async def evidence(number: int) -> Answer:
+        """The messages behind a verdict, as get_evidence answers them."""
+        return await read(reading.evidence_of, number)
+
+    @made.resource("faultline://category/{category}", mime_type="application/json")
+    async def category(category: str) -> Answer:
+        """What a category means."""
+        return await read(lambda _: reading.category_told(category))
+
+    @made.resource("faultline://search-language", mime_type="text/plain")
+    async def search_language() -> str:
+        """The keys of the search language, with an example each."""
+        return "\n".join(f"{key.example}  {key.explanation}" for key in search.KEYS)
+
     if allow_comments:
 
         @made.tool(annotations=_WRITES)
@@ -119,8 +147,12 @@ def http_app(*, allow_comments: bool = False, port: int = 8001) -> Any:
     """The ASGI application at ``/mcp``, without sessions: any process may answer any request."""
     site = AnyHttpUrl(settings.SITE_URL)
     auth = AuthSettings(issuer_url=site, resource_server_url=site, validate_token_resource=False)
-    hosts = [urlsplit(settings.SITE_URL).netloc, f"127.0.0.1:{port}", f"localhost:{port}"]
-    security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[settings.SITE_URL.rstrip("/")])
+    local = [f"127.0.0.1:{port}", f"localhost:{port}"]
+    site_origin = settings.SITE_URL.rstrip("/")
+    security = TransportSecuritySettings(
+        allowed_hosts=[urlsplit(settings.SITE_URL).netloc, *local],
+        allowed_origins=[site_origin, *(f"http://{host}" for host in local)],
+    )
     server = server_of(auth=auth, allow_comments=allow_comments)
     return server.streamable_http_app(stateless_http=True, json_response=True, transport_security=security)
 
@@ -143,6 +175,9 @@ def _answer(secret: str, scope: str, question: Callable[[Any], Answer]) -> Answe
         needed = "review" if scope == Token.Scope.REVIEW.value else ""
         if scope not in token.scopes or (needed and not can(token.user, needed)):
             raise ToolError(f"This needs a token with the scope “{scope}” of a person whose role allows it.")
+        used = rate_use("API_PER_MINUTE", f"Token:{token.pk}")  # the count of the REST API
+        if not used.is_within:
+            raise ToolError(f"This token asked more than {used.limit:,} times in a minute: wait {used.reset_s} s.")
         try:
             return question(token.user)
         except reading.Unanswerable as error:
