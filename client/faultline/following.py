@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from faultline.files import Source
-from faultline.site import Piece, Problem, Site
+from faultline.site import Piece, Problem, Site, Unreachable
 
 #: bytes per request
 CHUNK_BYTES = 1 << 20
@@ -90,10 +90,17 @@ class Follower:
         self._load()
 
     def run(self, stop: threading.Event, *, every_s: float) -> None:
-        """Look and send until ``stop`` is set, then once more. Raises the errors of the site's client."""
+        """Look and send until ``stop`` is set, then once more. Waits for a site that is away, however long.
+
+        Raises the other errors of the site's client, and after ``stop`` all of them.
+        """
         while not stop.is_set():
             began = time.monotonic()
-            sent = self.look()
+            try:
+                sent = self.look()
+            except Unreachable as error:  # the files keep what it misses
+                self._note(f"{error} Nothing is lost: it is sent when the site is back")
+                sent = 0
             pause_s = max(0.0, every_s - (time.monotonic() - began))
             if self._bytes_per_s:
                 pause_s = max(pause_s, sent / self._bytes_per_s)
@@ -135,6 +142,9 @@ class Follower:
 
     def _free_name(self, name: str) -> str:
         """A new file at the path of a rotated one gets its own name: both are evidence."""
+        stem, _, number = name.rpartition(".")
+        if number.isdigit() and name in self._names and stem in self._names:  # train.log.2 goes on in train.log.3
+            name = stem
         free, count = name, 1
         while free in self._names:
             count += 1
@@ -209,6 +219,9 @@ class Follower:
                 self._replace(followed, base=followed.position)
             elif problem.kind == "gone" or problem.status == 404:
                 self._replace(followed, base=followed.base)
+            elif problem.kind == "too_large" and followed.sent and size is None:  # as long as the site takes one file
+                self._replace(followed, base=followed.position)
+                self._end(followed)
             else:
                 self._refuse(followed, problem)
             followed.is_over = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from faultline import files
+from faultline import files, following
 from faultline import main as command
 from faultline.following import Follower
-from faultline.site import Site
+from faultline.site import Site, Unreachable
 from ingest import services, signals
 from ingest.models import Artifact, Job, Upload
 from ingest.services import resuming
@@ -121,6 +122,42 @@ def test_a_rotated_file_and_its_successor_are_both_whole(follower: Callable[[], 
     following.look()
     following.finish()
     assert evidence() == {"a.log": LOG[:2000], "a.log.2": LOG[2000:]}
+
+
+def test_a_file_longer_than_the_site_takes_goes_on_in_the_next_one(
+    follower: Callable[[], Follower], logs: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = 3 * LOG[:2000]
+    settings.UPLOAD_MAX_BYTES = 2500
+    monkeypatch.setattr(following, "CHUNK_BYTES", 1000)
+    append(logs / "a.log", text[:5300])
+    one = follower()
+    for _ in range(3):
+        one.look()
+    one.finish()
+    assert evidence() == {"a.log": text[:2000], "a.log.2": text[2000:4000], "a.log.3": text[4000:5300]}
+
+
+def test_a_follower_outlasts_a_site_that_is_away(
+    follower: Callable[[], Follower], logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, tries = threading.Event(), []
+    ask = Site.ask
+
+    def away(site: Site, method: str, path: str, *more: Any, **named: Any) -> Any:
+        tries.append(path)
+        if len(tries) <= 3:
+            append(logs / "a.log", LOG[:500])
+            raise Unreachable("The site does not answer.")
+        stop.set()
+        return ask(site, method, path, *more, **named)
+
+    monkeypatch.setattr(Site, "ask", away)
+    append(logs / "a.log", LOG[:500])
+    one = follower()
+    one.run(stop, every_s=0.01)
+    one.finish()
+    assert evidence() == {"a.log": 4 * LOG[:500]}
 
 
 def test_a_file_that_is_truncated_in_place_begins_again(follower: Callable[[], Follower], logs: Path) -> None:
