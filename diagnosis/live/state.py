@@ -38,6 +38,10 @@ def new_state(now: float) -> State:
         "stage": None,
         "stage_ns": None,
         "announced": [],
+        "judged_at": None,
+        "back_at": None,
+        "away_s": 0.0,
+        "away_before_s": 0.0,
         "watches": {watch.id: {} for watch in TABLE},
         "alarms": [],
     }
@@ -55,7 +59,7 @@ def learn(state: State, source: str, seen: Mapping[str, Any], now: float) -> Sta
     for watch in TABLE:  # they see the stage in which the range began
         watch.learn(state["watches"].setdefault(watch.id, {}), state, news)
     if news.has_advanced:
-        state["advanced_at"] = now
+        state["advanced_at"], state["away_before_s"] = now, state["away_s"]
     _stage(state, seen, news)
     return state
 

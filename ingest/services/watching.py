@@ -69,6 +69,7 @@ def attempt_observe(attempt_id: int) -> None:
     if not Watch.objects.filter(free, attempt=attempt).update(claimed_until=now + _CLAIM):
         return
     watch = Watch.objects.select_related("attempt").get(attempt=attempt)
+    live.tick(watch.state, timezone.now().timestamp())
     try:
         uploads = attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None).order_by("path")
         grown = [_grown(upload, attempt) for upload in uploads.filter(offset_bytes__gt=F("observed_bytes"))]
@@ -159,6 +160,7 @@ def _end_of_lines(part: Path, begin: int, confirmed: int) -> int:
 def _judge(watch: Watch, now: datetime) -> None:
     """Store the current state and alarms. When an alarm begins or ends, request a diagnosis of the current evidence."""
     state = watch.state
+    live.tick(state, now.timestamp())
     alarms = live.judge(state, now.timestamp())
     is_changed = live.record(state, alarms, now.timestamp())
     first = alarms[0] if alarms else None

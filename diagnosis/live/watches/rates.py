@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from diagnosis.live.attention import is_catching_up
 from diagnosis.live.news import Alarm, News
 
 #: Windows of a stage from which its history is known.
@@ -41,12 +42,13 @@ class Rate:
 
     def learn(self, own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
         """Count; a window that is over is judged and joins the history of its stage."""
-        if "began" not in own:
-            own.update(
-                began=news.now, count=0, stage="training", quiet=0, most={}, windows={}, hits=[], waits={}, many=0
-            )
+        if "began" not in own or is_catching_up(state, news.now):  # an hour of lines in one window is none
+            known = {"most": own.get("most", {}), "windows": own.get("windows", {})}
+            own.update(began=news.now, count=0, stage="training", quiet=0, hits=[], waits={}, many=0, **known)
         if news.now - own["began"] >= self.window_s:
             self._close(own, news.now)
+        if is_catching_up(state, news.now):
+            return
         own["count"] += int(news.seen.get("tallies", {}).get(self.tally, 0))
         own["stage"] = next((s for s in (own["stage"], *stages_of(state, news)) if s != "training"), "training")
 

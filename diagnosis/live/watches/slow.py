@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any, Final
 
+from diagnosis.live.attention import silence_s
 from diagnosis.live.news import Alarm, News
 from diagnosis.live.watches import hang
 
@@ -79,7 +80,7 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
     if not own.get("is_open"):
         if not own.get("sum") or state["stage"] != "training" or hang.is_pause_likely(state):
             return None
-        unfinished = (now - state["advanced_at"] - TRANSPORT_S) / state["interval"]
+        unfinished = (silence_s(state, now) - TRANSPORT_S) / state["interval"]
         total = own["sum"] + _share(own, unfinished)
         if total < max(ENOUGH, own.get("noise", 0.0)) or own["lasted"] + unfinished < LASTING_S:
             return None
