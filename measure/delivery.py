@@ -49,7 +49,7 @@ def main() -> int:
         os.environ |= {
             "DATABASE_URL": f"sqlite:///{folder}/db.sqlite3",
             "FAULTLINE_DATA_DIR": folder,
-            "FAULTLINE_WEBHOOK_ALLOW": "127.0.0.0/8",
+            "FAULTLINE_ROUTES_ALLOW": "127.0.0.0/8",
             "DJANGO_SETTINGS_MODULE": "triage.settings",
         }
         subprocess.run([sys.executable, "manage.py", "migrate", "-v", "0"], check=True, cwd=ROOT)
@@ -245,7 +245,7 @@ def _guarded() -> bool:
     from triage.destinations import Request
     from triage.services import outbound
 
-    settings.WEBHOOK_ALLOW = []
+    settings.ROUTES_ALLOW = []
     draw, opened = random.Random(3), []
     nets = (
         "10.{}.{}.{}",

@@ -163,7 +163,7 @@ class _Listener(logging.Handler):
 def same_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     """For the limits of requests a minute no minute ends during the test."""
     now = time.time()
-    monkeypatch.setattr("ingest.api.base.time", SimpleNamespace(time=lambda: now))
+    monkeypatch.setattr("ingest.services.rates.time", SimpleNamespace(time=lambda: now))
 
 
 @pytest.fixture(scope="session")

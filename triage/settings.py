@@ -243,7 +243,7 @@ COLLECTOR_SOURCES = env_int("FAULTLINE_COLLECTOR_SOURCES", 4096, minimum=1)
 COLLECTOR_FILE_BYTES = env_int("FAULTLINE_COLLECTOR_FILE_BYTES", 1 << 30, minimum=1 << 16)
 
 # Hosts and networks that webhooks may call although they are not public or use plain http.
-WEBHOOK_ALLOW = env_list("FAULTLINE_WEBHOOK_ALLOW")
+ROUTES_ALLOW = env_list("FAULTLINE_ROUTES_ALLOW")
 
 # The classifier is trained again after this number of newly reviewed incidents (0: never automatically). A file with
 # the site's own signatures, in addition to those from the page.

@@ -71,14 +71,14 @@ class Throttle(BaseThrottle):
     def allow_request(self, request: Request, view: Any) -> bool:
         who = request.auth.pk if isinstance(request.auth, Token) else request.user.pk or self.get_ident(request)
         step = 0 if RECEIVED in request.META else 1  # the admission of this body was counted
-        used = rate_use(view.rate, f"{type(request.auth).__name__}:{who}", step=step)
-        self.reset_s = used.reset_s
+        rate = rate_use(view.rate, f"{type(request.auth).__name__}:{who}", step=step)
+        self.reset_s = rate.reset_s
         view.rate_headers = {
-            "RateLimit-Limit": str(used.limit),
-            "RateLimit-Remaining": str(max(0, used.limit - used.count)),
-            "RateLimit-Reset": str(used.reset_s),
+            "RateLimit-Limit": str(rate.limit),
+            "RateLimit-Remaining": str(max(0, rate.limit - rate.used)),
+            "RateLimit-Reset": str(rate.reset_s),
         }
-        return used.is_within
+        return rate.is_within
 
     def wait(self) -> float:
         return float(self.reset_s)

@@ -14,13 +14,13 @@ _WINDOW_S = 60
 class Used(NamedTuple):
     """Requests in this window, the limit, and seconds until the next window."""
 
-    count: int
+    used: int
     limit: int
     reset_s: int
 
     @property
     def is_within(self) -> bool:
-        return self.count <= self.limit
+        return self.used <= self.limit
 
 
 def rate_use(rate: str, who: str, *, step: int = 1) -> Used:

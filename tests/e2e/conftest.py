@@ -53,7 +53,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     ours = ("DATABASE_URL", "REDIS_URL", "FAULTLINE_DATA_DIR", "DJANGO_SETTINGS_MODULE")
     env = {name: value for name, value in os.environ.items() if name not in ours}
     env |= {"FAULTLINE_DATA_DIR": str(folder / "data"), "FAULTLINE_PORT": str(port)}
-    env["FAULTLINE_WEBHOOK_ALLOW"] = "127.0.0.1"
+    env["FAULTLINE_ROUTES_ALLOW"] = "127.0.0.1"
     log = folder / "run.log"
     process = spawn([sys.executable, "-m", "triage.serve"], log=log, env=env)
     try:

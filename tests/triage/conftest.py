@@ -30,7 +30,7 @@ def manager():
 @pytest.fixture
 def receiver(settings, monkeypatch):
     """A program that receives routes on this machine, on an allowed address."""
-    settings.WEBHOOK_ALLOW = ["127.0.0.0/8"]
+    settings.ROUTES_ALLOW = ["127.0.0.0/8"]
     monkeypatch.setattr(outbound, "TIMEOUT_S", PATIENCE_S)
     with receiving() as found:
         yield found

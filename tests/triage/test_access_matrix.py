@@ -210,7 +210,7 @@ def test_every_address_and_every_operation_has_a_rule() -> None:
 @pytest.fixture
 def cast(settings: Any, django_capture_on_commit_callbacks: Any) -> dict[str, Any]:
     """A private cluster of one team with everything that an address can name, and people around it."""
-    settings.WEBHOOK_ALLOW = ["127.0.0.1"]
+    settings.ROUTES_ALLOW = ["127.0.0.1"]
     private = make_cluster("private")
     owner, mate, stranger = (make_user(name, "engineer", "manager") for name in ("owner", "mate", "stranger"))
     viewer, admin = make_user("viewer", "viewer"), make_user("root", "admin")

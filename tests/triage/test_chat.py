@@ -26,7 +26,7 @@ WORDS = ("GPU 5 of gpu-0412 fell off the bus", "gpu-0412, job night-run on clust
 
 @pytest.fixture
 def chats(settings):
-    settings.WEBHOOK_ALLOW = ["127.0.0.0/8"]
+    settings.ROUTES_ALLOW = ["127.0.0.0/8"]
     with chatting() as found:
         yield found
 

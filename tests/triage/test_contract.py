@@ -65,7 +65,7 @@ def one_connection(db: None) -> Iterator[None]:
 def rows(settings: Any) -> dict[str, Any]:
     """One of everything, and what stands for it in addresses."""
     settings.API_PER_MINUTE = settings.UPLOADS_PER_MINUTE = 1_000_000
-    settings.WEBHOOK_ALLOW = ["127.0.0.1"]
+    settings.ROUTES_ALLOW = ["127.0.0.1"]
     admin = make_user("root", "admin", "manager")
     job = make_job("night-run", nodes_text="n1\nn2")
     attempt = make_attempt(job)

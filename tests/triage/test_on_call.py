@@ -25,7 +25,7 @@ KEY = "k" * 32
 
 @pytest.fixture
 def desks(settings):
-    settings.WEBHOOK_ALLOW = ["127.0.0.0/8"]
+    settings.ROUTES_ALLOW = ["127.0.0.0/8"]
     with open_desks() as found:
         yield found
 
@@ -173,7 +173,7 @@ def alertmanager(tmp_path):
 
 
 def test_a_real_alertmanager_has_one_alert_until_the_incident_is_resolved(alertmanager, settings, manager):
-    settings.WEBHOOK_ALLOW = ["127.0.0.0/8"]
+    settings.ROUTES_ALLOW = ["127.0.0.0/8"]
     ada, job = make_user("ada", "engineer"), make_job("night-run")
     route = routes.route_save(by=manager, name="x", kind="alertmanager", url=alertmanager)
 

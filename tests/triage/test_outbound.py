@@ -43,7 +43,7 @@ from triage.services import outbound
     ],
 )
 def test_what_only_this_server_can_reach_is_refused(settings, address):
-    settings.WEBHOOK_ALLOW = []
+    settings.ROUTES_ALLOW = []
     with pytest.raises(outbound.Forbidden, match="not a public address"):
         outbound.target_of(f"https://{address}/hook")
 
@@ -52,12 +52,12 @@ def test_what_only_this_server_can_reach_is_refused(settings, address):
     "address", ["8.8.8.8", "[2606:4700::1111]", "[64:ff9b::808:808]", "[2002:808:808::1]", "[::ffff:8.8.8.8]"]
 )
 def test_a_public_address_may_be_called_also_where_it_carries_another(settings, address):
-    settings.WEBHOOK_ALLOW = []
+    settings.ROUTES_ALLOW = []
     assert outbound.target_of(f"https://{address}/hook").address == address.strip("[]")
 
 
 def test_a_host_is_refused_if_any_of_its_addresses_is_private_and_called_at_the_checked_one(settings, monkeypatch):
-    settings.WEBHOOK_ALLOW = []
+    settings.ROUTES_ALLOW = []
     found = ["93.184.215.14", "10.0.0.1"]
     monkeypatch.setattr(outbound.socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (a, 443)) for a in found])
     with pytest.raises(outbound.Forbidden, match=r"10\.0\.0\.1"):
@@ -67,7 +67,7 @@ def test_a_host_is_refused_if_any_of_its_addresses_is_private_and_called_at_the_
 
 
 def test_the_connection_goes_to_the_checked_address_without_looking_the_host_up_again(settings, receiver, monkeypatch):
-    settings.WEBHOOK_ALLOW = ["chat.example"]
+    settings.ROUTES_ALLOW = ["chat.example"]
     look_up, asked = socket.getaddrinfo, []
 
     def rebinding(host, *rest, **more):
@@ -104,8 +104,8 @@ def test_an_address_that_is_none_is_refused_before_anything_is_asked(url):
 
 def test_plain_http_goes_only_where_the_settings_allow(settings, monkeypatch):
     monkeypatch.setattr(outbound.socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", ("93.184.215.14", 80))])
-    settings.WEBHOOK_ALLOW = []
+    settings.ROUTES_ALLOW = []
     with pytest.raises(outbound.Forbidden, match="https"):
         outbound.target_of("http://chat.example/hook")
-    settings.WEBHOOK_ALLOW = ["chat.example"]
+    settings.ROUTES_ALLOW = ["chat.example"]
     assert not outbound.target_of("http://chat.example/hook").is_tls

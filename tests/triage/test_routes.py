@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def allowed(settings):
-    settings.WEBHOOK_ALLOW = ["127.0.0.0/8"]
+    settings.ROUTES_ALLOW = ["127.0.0.0/8"]
 
 
 def told(receiver):
@@ -400,7 +400,7 @@ def test_nobody_listening_costs_one_query_and_a_comment_none(django_assert_num_q
 @pytest.mark.broker
 def test_a_real_worker_delivers_and_tries_again(start_worker, receiver, manager):
     receiver.answers = [(500, {}, b""), (200, {}, b"")]
-    start_worker(FAULTLINE_WEBHOOK_ALLOW="127.0.0.1")
+    start_worker(FAULTLINE_ROUTES_ALLOW="127.0.0.1")
     route = routes.route_save(by=manager, name="chat", url=receiver.url, events=["incident.decided"])
     reviewing.decision_make(incident=make_incident(), claim=Decision.Claim.CATEGORY, word="confirm", by=manager)
     wait_for(route.deliveries.filter(state="delivered").exists, lambda: list(route.deliveries.values()))

@@ -175,9 +175,9 @@ def _answer(secret: str, scope: str, question: Callable[[Any], Answer]) -> Answe
         needed = "review" if scope == Token.Scope.REVIEW.value else ""
         if scope not in token.scopes or (needed and not can(token.user, needed)):
             raise ToolError(f"This needs a token with the scope “{scope}” of a person whose role allows it.")
-        used = rate_use("API_PER_MINUTE", f"Token:{token.pk}")  # the count of the REST API
-        if not used.is_within:
-            raise ToolError(f"This token asked more than {used.limit:,} times in a minute: wait {used.reset_s} s.")
+        rate = rate_use("API_PER_MINUTE", f"Token:{token.pk}")  # the count of the REST API
+        if not rate.is_within:
+            raise ToolError(f"This token asked more than {rate.limit:,} times in a minute: wait {rate.reset_s} s.")
         try:
             return question(token.user)
         except reading.Unanswerable as error:

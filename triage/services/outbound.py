@@ -107,7 +107,7 @@ def target_of(url: str) -> Target:
             )
             raise Forbidden(
                 f"{host} ({address}) {why}: use a public https address, or ask the operator of this site to add the "
-                "host or its network to FAULTLINE_WEBHOOK_ALLOW."
+                "host or its network to FAULTLINE_ROUTES_ALLOW."
             )
     return Target(host, port, path, is_tls, addresses[0])
 
@@ -200,7 +200,7 @@ def _is_public(address: Address) -> bool:
 
 
 def _is_allowed(host: str, address: Address, *, is_tls: bool) -> bool:
-    for entry in settings.WEBHOOK_ALLOW:
+    for entry in settings.ROUTES_ALLOW:
         if entry.lower() == host:  # urlsplit made it lower case
             return True
         try:
