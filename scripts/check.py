@@ -1,8 +1,8 @@
 """``make test``: every check of this project, four at a time; if one stage fails, the command fails.
 
 The longest stages begin first, and each is one process, so that nothing is loaded twice. Browsers and databases leave
-the processor idle at times, so all four long stages run together and keep both cores of a small machine busy to the
-end. The browser's stage waits for one program after the other and would end last, so the others run at a lower
+the processor idle at times, so four long stages run together and keep both cores of a small machine busy to the end.
+The browser's stage waits for one program after the other and would end last, so the others run at a lower
 priority. The output of a stage is shown when it has ended; the last line counts all tests, like pytest.
 `python -m scripts.check NAME…` runs the named stages only.
 """
@@ -39,8 +39,10 @@ UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
 AT_ONCE = 4
 #: CPU seconds, because four stages run at a time and durations would depend on the load
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.costs", "--costs=10"]
-#: tests of the engine, in a separate stage; all other tests are below ``tests`` too
+#: Tests of the engine and of pages are separate stages; all other tests are below ``tests`` too. One stage of all
+#: tests on SQLite would end after all others.
 _ENGINE = ("tests/diagnosis", "tests/fuzz")
+_PAGES = "tests/triage"
 #: added to the niceness of all stages but the first one
 _NICE = 5
 #: the counts in pytest's last line
@@ -82,6 +84,10 @@ def _tests(name: str, *arguments: str, service: Any = contextlib.nullcontext, is
     return Stage(name, argv, service, after=_COMPILED, is_first=is_first)
 
 
+def _without(*paths: str) -> list[str]:
+    return [f"--ignore={path}" for path in paths]
+
+
 #: A fresh checkout has no compiled loops. Compiling takes eight seconds, and all stages and workers that begin together
 #: would do it.
 _COMPILED = "compiled code of the engine"
@@ -93,7 +99,8 @@ STAGES = (
     Stage(_COMPILED, [PYTHON, "-m", "diagnosis", "samples/sigkill_rank5.tar.gz"]),
     Stage("mypy", [PYTHON, "-m", "mypy"]),
     _tests("tests in the browser", "tests/e2e", "-m", "e2e", service=_browser, is_first=True),
-    _tests("tests on SQLite", "tests", *(f"--ignore={path}" for path in _ENGINE), "-m", "not e2e"),
+    _tests("tests of pages on SQLite", _PAGES),
+    _tests("tests of the rest on SQLite", "tests", *_without(_PAGES, *_ENGINE), "-m", "not e2e"),
     _tests("tests of the engine", *_ENGINE, "exams", "measure"),
     _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
     Stage("openapi", [PYTHON, "-m", "scripts.openapi", "--check"]),

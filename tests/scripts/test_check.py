@@ -29,7 +29,8 @@ def test_every_test_belongs_to_a_stage_and_none_to_two() -> None:
     chosen = [[part for part in one[len(check.PYTEST) :] if not part.startswith("--output")] for one in argv]
     assert chosen == [
         ["tests/e2e", "-m", "e2e"],
-        ["tests", "--ignore=tests/diagnosis", "--ignore=tests/fuzz", "-m", "not e2e"],
+        ["tests/triage"],
+        ["tests", "--ignore=tests/triage", "--ignore=tests/diagnosis", "--ignore=tests/fuzz", "-m", "not e2e"],
         ["tests/diagnosis", "tests/fuzz", "exams", "measure"],
     ]
     marked = ["grep", "-rlE", r"pytest\.mark\.e2e", "--include=*.py", "tests", "exams", "measure"]
