@@ -124,7 +124,7 @@ def test_what_happens_later_is_a_comment_also_if_the_failure_returns_in_another_
         json.dumps(body) for path, body in desks.posts() if path.rpartition("/")[2] in ("comments", "notes", "comment")
     ]
     assert len(comments) == len(desks.posts()) - 1 == 3, "one ticket, three comments"
-    assert f"/incidents/{again.pk}/" in comments[-1]
+    assert f"/incidents/{again.pk}/" in comments[-1] and "It happened again" in comments[-1]
     assert Reference.objects.get(incident=again).data == Reference.objects.get(incident=incident).data
     if kind == "github":
         assert Reference.objects.get(incident=again).state == "closed"

@@ -6,9 +6,9 @@ Nobody's ticket is closed from here: its state is read and shown, and a comment 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from triage.destinations.base import (
@@ -34,32 +34,50 @@ def _body(message: Message) -> str:
     return "\n\n".join([markdown_escaped(message.title), *lines, f"[Incident #{message.number}]({message.url})"])
 
 
-def _comment(message: Message) -> str:
+def _news(message: Message) -> str:
+    """The first words of a comment: what is new."""
     again = "It happened again" if message.event == "incident.opened" else message.news or "New diagnosis"
     state = next((said for label, said in message.facts if label == "State"), "")
-    link = f"[Incident #{message.number}]({message.url})"
-    return f"{markdown_escaped(again)}: {markdown_escaped(message.title)} ({markdown_escaped(state)}). {link}"
+    return f"{again}: {message.title} ({state})."
 
 
-def _bearer(to: Address) -> dict[str, str]:
-    return {"Authorization": f"Bearer {to.secrets[0] if to.secrets else ''}"}
+def _comment(message: Message) -> str:
+    """A comment in Markdown."""
+    return f"{markdown_escaped(_news(message))} [Incident #{message.number}]({message.url})"
 
 
-def _github(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
-    headers = {**JSON, **_bearer(to), "Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+class _Desk(NamedTuple):
+    """How one system makes tickets: its addresses, and the bodies of a new ticket and of a comment."""
+
+    headers: Mapping[str, str]
+    #: a test reads this: whether the token may read the project
+    test: str
+    tickets: str
+    #: the known ticket and its comments
+    ticket: str
+    comments: str
+    made: dict[str, Any]
+    said: dict[str, Any]
+
+
+def _requests(desk: _Desk, message: Message, *, is_known: bool) -> list[Request]:
+    """A test, a new ticket, or the known one's state and a comment on it."""
+    if message.number is None:
+        return [Request(desk.test, b"", desk.headers, "GET")]
+    if not is_known:
+        return [Request(desk.tickets, as_json(desk.made), desk.headers)]
+    comment = Request(desk.comments, as_json(desk.said), desk.headers)
+    return [Request(desk.ticket, b"", desk.headers, "GET"), comment]
+
+
+def _github(message: Message, to: Address, reference: Mapping[str, Any]) -> _Desk:
     issues = f"{to.url.rstrip('/')}/repos/{quote(to.options.get('project', ''))}/issues"
-    if message.number is None:  # a test asks whether the token may read the project
-        return [Request(issues + "?per_page=1", b"", headers, "GET")]
-    if not reference:
-        made: dict[str, Any] = {"title": cut(message.title, _TITLE), "body": _body(message)}
-        if labels := _labels(to):
-            made["labels"] = labels
-        return [Request(issues, as_json(made), headers)]
-    one = f"{issues}/{reference['number']}"
-    return [
-        Request(one, b"", headers, "GET"),
-        Request(f"{one}/comments", as_json({"body": _comment(message)}), headers),
-    ]
+    one, labels = f"{issues}/{reference.get('number')}", _labels(to)
+    made = {"title": cut(message.title, _TITLE), "body": _body(message), **({"labels": labels} if labels else {})}
+    bearer = {"Authorization": f"Bearer {_secret(to)}"}
+    headers = {**JSON, **bearer, "Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+    said = {"body": _comment(message)}
+    return _Desk(headers, f"{issues}?per_page=1", issues, one, f"{one}/comments", made, said)
 
 
 def _read_github(answers: Sequence[str]) -> Reading:
@@ -71,16 +89,12 @@ def _read_github(answers: Sequence[str]) -> Reading:
     return Reading(reference={"number": said["number"]}, url=url, title=title, state=str(said.get("state") or ""))
 
 
-def _gitlab(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
-    headers = {**JSON, "PRIVATE-TOKEN": to.secrets[0] if to.secrets else ""}
+def _gitlab(message: Message, to: Address, reference: Mapping[str, Any]) -> _Desk:
     issues = f"{to.url.rstrip('/')}/api/v4/projects/{quote(to.options.get('project', ''), safe='')}/issues"
-    if message.number is None:
-        return [Request(issues + "?per_page=1", b"", headers, "GET")]
-    if not reference:
-        made = {"title": cut(message.title, _TITLE), "description": _body(message), "labels": ",".join(_labels(to))}
-        return [Request(issues, as_json(made), headers)]
-    one = f"{issues}/{reference['iid']}"
-    return [Request(one, b"", headers, "GET"), Request(f"{one}/notes", as_json({"body": _comment(message)}), headers)]
+    one = f"{issues}/{reference.get('iid')}"
+    made = {"title": cut(message.title, _TITLE), "description": _body(message), "labels": ",".join(_labels(to))}
+    headers, said = {**JSON, "PRIVATE-TOKEN": _secret(to)}, {"body": _comment(message)}
+    return _Desk(headers, f"{issues}?per_page=1", issues, one, f"{one}/notes", made, said)
 
 
 def _read_gitlab(answers: Sequence[str]) -> Reading:
@@ -92,26 +106,22 @@ def _read_gitlab(answers: Sequence[str]) -> Reading:
     return Reading(reference={"iid": said["iid"]}, url=url, title=title, state=state)
 
 
-def _jira(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
-    login = f"{to.options.get('user', '')}:{to.secrets[0] if to.secrets else ''}"
-    basic = base64.b64encode(login.encode()).decode()
-    headers = {**JSON, "Accept": "application/json", "Authorization": f"Basic {basic}"}
+def _jira(message: Message, to: Address, reference: Mapping[str, Any]) -> _Desk:
+    basic = base64.b64encode(f"{to.options.get('user', '')}:{_secret(to)}".encode()).decode()
     base, key = f"{to.url.rstrip('/')}/rest/api/3", to.options.get("project", "")
-    if message.number is None:
-        return [Request(f"{base}/project/{quote(key)}", b"", headers, "GET")]
-    if not reference:
-        lines = [f"{label}: {cut(said, 2000)}" for label, said in message.facts]
-        fields = {
-            "project": {"key": key},
-            "issuetype": {"name": to.options.get("type") or "Task"},
-            "summary": cut(" ".join(message.title.split()), _TITLE),
-            "description": _document([message.title, *lines], message),
-        }
-        return [Request(f"{base}/issue", as_json({"fields": fields}), headers)]
-    one = f"{base}/issue/{reference['key']}"
-    text = f"{message.news or 'New diagnosis'}: {message.title}"
-    body = as_json({"body": _document([text], message)})
-    return [Request(f"{one}?fields=status", b"", headers, "GET"), Request(f"{one}/comment", body, headers)]
+    one = f"{base}/issue/{reference.get('key')}"
+    fields = {
+        "project": {"key": key},
+        "issuetype": {"name": to.options.get("type") or "Task"},
+        "summary": cut(" ".join(message.title.split()), _TITLE),
+        "description": _document(
+            [message.title, *(f"{label}: {cut(said, 2000)}" for label, said in message.facts)], message
+        ),
+    }
+    headers = {**JSON, "Accept": "application/json", "Authorization": f"Basic {basic}"}
+    said = {"body": _document([_news(message)], message)}
+    test, tickets = f"{base}/project/{quote(key)}", f"{base}/issue"
+    return _Desk(headers, test, tickets, f"{one}?fields=status", f"{one}/comment", {"fields": fields}, said)
 
 
 def _document(lines: Sequence[str], message: Message) -> dict[str, Any]:
@@ -133,11 +143,22 @@ def _read_jira(answers: Sequence[str]) -> Reading:
     return Reading(reference={"key": key}, url=f"{site}/browse/{key}", title=str(key), state=str(status))
 
 
+def _secret(to: Address) -> str:
+    return to.secrets[0] if to.secrets else ""
+
+
 def _labels(to: Address) -> list[str]:
     return [one.strip() for one in to.options.get("labels", "").split(",") if one.strip()]
 
 
-def _kind(name: str, title: str, step: str, fields: tuple[Field, ...], render: Any, read: Any) -> Destination:
+type _DeskOf = Callable[[Message, Address, Mapping[str, Any]], _Desk]
+type _Read = Callable[[Sequence[str]], Reading]
+
+
+def _kind(name: str, title: str, step: str, fields: tuple[Field, ...], desk_of: _DeskOf, read: _Read) -> Destination:
+    def render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
+        return _requests(desk_of(message, to, reference), message, is_known=bool(reference))
+
     token = Field("secret", "Token", "Never shown again", is_secret=True)
     return Destination(
         id=name,
