@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from diagnosis.live.news import Alarm
+
 #: Seconds between two judgements from which on the site was away. Usually there are 5.
 AWAY_S: Final = 120.0
 #: Seconds after its return in which followers send what they kept.
@@ -41,3 +43,9 @@ def is_catching_up(state: Mapping[str, Any], now: float) -> bool:
     """Whether lines arrive that waited for the site."""
     back_at = state.get("back_at")
     return back_at is not None and bool(0.0 <= now - back_at < CATCH_UP_S)
+
+
+def still_open(state: Mapping[str, Any], kind: str) -> Alarm | None:
+    """The alarm of this kind as it was when the site went away: a pause of the site does not end it."""
+    rows = (row for row in state["alarms"] if row["kind"] == kind and row["until"] is None)
+    return next((Alarm(kind, row["text"], row["since"], row["category"]) for row in rows), None)

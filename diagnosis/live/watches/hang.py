@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from diagnosis.live.attention import silence_s
+from diagnosis.live.attention import is_catching_up, silence_s, still_open
 from diagnosis.live.beat import count_s, step_s
 from diagnosis.live.news import Alarm, News
 
@@ -51,6 +51,8 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
 def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
     """The time since the last progress of any counter, against what is allowed."""
     since = state["advanced_at"] if state["advanced_at"] is not None else state["since"]
+    if is_catching_up(state, now) and since < state["back_at"]:
+        return still_open(state, id)
     if silence_s(state, now) <= allowed_s(own, state):
         return None
     where = f" after iteration {state['iteration']:,}" if state["iteration"] is not None else " yet"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from diagnosis.live.attention import is_catching_up
+from diagnosis.live.attention import is_catching_up, still_open
 from diagnosis.live.news import Alarm, News
 
 id: Final = "silent"
@@ -40,7 +40,9 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
 def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
     """Nodes that have been silent for long while the job goes on and most others write."""
     known = {name: row for name, row in own.get("nodes", {}).items() if row[3] >= KNOWN}
-    if is_catching_up(state, now) or len(known) < 3 or state["stage"] not in (None, "training"):
+    if is_catching_up(state, now):
+        return still_open(state, id)
+    if len(known) < 3 or state["stage"] not in (None, "training"):
         return None
     count = own["count"]
     gone = sorted(

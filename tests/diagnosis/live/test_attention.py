@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from diagnosis.live import judge, tick
+from diagnosis.live import judge, record, tick
 
 
 def kinds(job: Any) -> list[str]:
@@ -32,19 +32,19 @@ def test_after_an_hour_without_the_site_jobs_get_time_to_catch_up_before_they_ha
     assert kinds(job) == ["hang"]
 
 
-def test_a_hang_before_the_site_went_away_is_told_again_once_others_could_have_caught_up(job: Any) -> None:
-    job.trains(103)
-    assert kinds(job) == []
+def test_an_alarm_that_held_when_the_site_went_away_holds_until_the_job_goes_on(job: Any) -> None:
+    goes_on(job, 60, writers=[f"node-{n}" for n in range(6)])
+    goes_on(job, 60, writers=[f"node-{n}" for n in range(5)])
     job.now += 30
-    assert kinds(job) == ["hang"]
+    assert kinds(job) == ["hang", "silent"]
+    record(job.state, judge(job.state, job.now), job.now)
     job.now += 3_600
-    kinds(job)
-    job.now += 100
-    kinds(job)
-    job.now += 100
-    kinds(job)
-    job.now += 110
-    assert kinds(job) == ["hang"]
+    for _ in range(5):
+        assert kinds(job) == ["hang", "silent"]
+        record(job.state, judge(job.state, job.now), job.now)
+        job.now += 100
+    goes_on(job, 3, writers=[f"node-{n}" for n in range(6)])
+    assert kinds(job) == []
 
 
 def test_progress_after_the_return_is_judged_at_once(job: Any) -> None:
