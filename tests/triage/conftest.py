@@ -1,11 +1,20 @@
-"""People and the route receiver for tests of triage."""
+"""People, the route receiver and a job with flows for tests of triage."""
+
+import io
+import tarfile
+from pathlib import Path
 
 import pytest
+from django.conf import settings as site
 
-from tests.factories import make_user
+from diagnosis import ParseHints, parse
+from diagnosis.flows import diagnose_flows
+from tests.factories import make_attempt, make_job, make_user
 from tests.patience import PATIENCE_S
 from tests.triage.receiver import receiving
+from triage.flow_tables import tables_store
 from triage.services import outbound, routes
+from triage.services.diagnosing import diagnosis_store
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +48,31 @@ def receiver(settings, monkeypatch):
 @pytest.fixture
 def route(manager, receiver):
     return routes.route_save(by=manager, name="chat", url=receiver.url, events=routes.EVENTS)
+
+
+@pytest.fixture(scope="session")
+def flow_capture(tmp_path_factory):
+    """The report and the tables of a recorded capture, analysed once."""
+    work = tmp_path_factory.mktemp("flows")
+    with tarfile.open(Path(site.BASE_DIR) / "samples" / "healthy_ddp_a.tar.gz") as archive:
+        data = archive.extractfile("healthy_ddp_a/flows.csv").read()
+    parsed = parse(io.BytesIO(data), "flows.csv", ParseHints(), work / "parsed")
+    report = diagnose_flows([parsed], tables=work / "tables")
+    report.pop("suspects", None)
+    return report, work / "tables"
+
+
+@pytest.fixture
+def flow_job(client, flow_capture, tmp_path):
+    """A job with that diagnosis, seen by an engineer; ``stored`` is its diagnosis."""
+    client.force_login(make_user("eng", "engineer"))
+    job = make_job("seen")
+    report, tables = flow_capture
+    copies = tmp_path / "tables"
+    copies.mkdir()
+    for table in tables.iterdir():
+        (copies / table.name).write_bytes(table.read_bytes())
+    stored = diagnosis_store(attempt=make_attempt(job), revision=1, report={"engine": "t", "flows": report})
+    tables_store(stored, copies)
+    job.stored = stored
+    return job
