@@ -11,14 +11,14 @@ from diagnosis.conclusion import category as categories
 from diagnosis.conclusion import disagreements, findings, slowdowns
 from diagnosis.conclusion import fault as faults
 from diagnosis.conclusion.condition import Situation, condition, outcome
-from diagnosis.conclusion.model import WHAT, Conclusion, Fault, Finding, Slowdown
+from diagnosis.conclusion.model import Conclusion, Fault, Finding, Slowdown
+from diagnosis.conclusion.ordering import in_order
 from diagnosis.conclusion.sentence import sentence
 from diagnosis.model import JobHints
 from diagnosis.result import LogDiagnosis, Suspect
 
 #: Links of the chain.
 CHAIN: Final = 40
-_ORDER: Final = {what: n for n, what in enumerate(WHAT)}
 
 
 def conclude(
@@ -94,8 +94,7 @@ def _chain(said: Sequence[Finding], outcome: str) -> tuple[Finding, ...]:
     outcome.
     """
     kept = [replace(f, text=outcome) if f.what == "outcome" else f for f in said if f.source != "uploader"]
-    kept.sort(key=lambda f: (f.at is None, f.at or 0.0, _ORDER.get(f.what, len(_ORDER)), f.text))
-    return tuple(kept[:CHAIN])
+    return tuple(in_order(kept, lambda f: (f.at, f.what, f.text))[:CHAIN])
 
 
 def _reported_slow(rows: Sequence[Finding], condition: str, slow: Sequence[Slowdown]) -> list[Finding]:

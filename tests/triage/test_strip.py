@@ -229,3 +229,16 @@ def test_a_report_of_version_1_keeps_the_timeline(client, ada):
     page = page_of(client, sample())
     assert "data-chart-url" in page
     assert 'id="strip"' not in page
+
+
+def test_marks_are_named_where_their_neighbours_leave_room():
+    got = strip(found("progress", T0), found("root", T0 + 50.0, "gpu-0412"), found("outcome", T0 + 100.5), fault=[NODE])
+    assert [(mark.what, mark.named) for mark in got.marks] == [
+        ("progress", "right"),
+        ("root", "right"),
+        ("outcome", "left"),
+    ]
+    close = strip(*(found("progress" if n % 2 else "restart", T0 + 0.5 + n) for n in range(11)))
+    for one in close.marks:
+        others = [other for other in close.marks if other.y == one.y and float(other.x) > float(one.x)]
+        assert one.named != "right" or all(float(other.x) - float(one.x) >= 10 for other in others)

@@ -19,6 +19,8 @@ LANES: Final = 6
 MARKS: Final = 16
 #: Marks of one lane that are closer than this share of the axis are drawn on several levels.
 CLOSE: Final = 0.09
+#: A name beside its mark needs this share of the axis.
+NAME: Final = 0.1
 #: Height of one level, space between lanes and above the first, in pixels.
 LEVEL: Final = 28
 SPACE: Final = 8
@@ -197,7 +199,21 @@ def _placed(lanes: list[Lane], entries: Sequence[Entry], axis: Axis) -> tuple[li
         touches = tuple(placed[n].y + placed[n].height - 5 for n in also)
         style = axis.style(entry.at or 0.0)
         drawn.append(replace(entry, x=f"{x:.2f}", width=f"{width:.2f}", y=at_y, touches=touches, style=style))
-    return placed, drawn
+    return placed, _named(drawn)
+
+
+def _named(marks: Sequence[Entry]) -> list[Entry]:
+    """The marks with the side on which their names fit between their neighbours at the same height."""
+    out: list[Entry] = []
+    taken: dict[int, float] = {}
+    for n, mark in enumerate(marks):
+        x = float(mark.x) / 100
+        after = min((float(m.x) / 100 for m in marks[n + 1 :] if m.y == mark.y), default=1.0 + CLOSE / 3)
+        side = "right" if after - x >= NAME else "left" if x - taken.get(mark.y, -CLOSE) >= NAME else ""
+        ends = x + float(mark.width) / 100
+        taken[mark.y] = max(ends, x + NAME if side == "right" else x)
+        out.append(replace(mark, named=side))
+    return out
 
 
 def _seen(told: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

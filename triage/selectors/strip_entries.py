@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from diagnosis.conclusion.model import WHAT
+from diagnosis.conclusion.ordering import in_order
 from triage.wording import duration
 
 #: Findings of one kind and source with marks of their own; the others join the last of these.
@@ -51,6 +51,8 @@ class Entry:
     width: str = "0"
     y: int = 0
     touches: tuple[int, ...] = ()
+    #: side of the mark on which its name fits: "right", "left" or empty
+    named: str = ""
     #: how the time is written, a style of the ``utc`` tag
     style: str = "clock"
 
@@ -70,6 +72,11 @@ class Entry:
         return self.y - 3
 
     @property
+    def name_y(self) -> int:
+        """The baseline of its name: above its bar, if that is longer than the mark."""
+        return self.y - 7 if float(self.width) > 1.0 else self.y + 4
+
+    @property
     def bottom(self) -> int:
         return max(self.touches, default=self.y)
 
@@ -77,7 +84,7 @@ class Entry:
 def entries_of(told: Mapping[str, Any], most: int) -> list[Entry]:
     """Those of the first ``most`` findings that get a mark or a row, by time, those without a time last. O(n log n)."""
     found = [_entry(row, told) for row in (told.get("chain") or [])[:most]]
-    return _ordered(_joined(_stalled(found, str(told.get("condition")))))
+    return in_order(_joined(_stalled(found, str(told.get("condition")))), lambda e: (e.at, e.what, e.text))
 
 
 def _entry(row: Mapping[str, Any], told: Mapping[str, Any]) -> Entry:
@@ -150,21 +157,6 @@ def _group(rows: Sequence[Entry]) -> Entry:
     until = last if lead.at is not None and last is not None and last > lead.at else None
     names = [name for name in nodes if not name.startswith("rank ")] or list(nodes)
     return replace(lead, until=until, nodes=nodes, where=listed(names), more=tuple(rows[1:]))
-
-
-def _ordered(entries: Iterable[Entry]) -> list[Entry]:
-    """By time. Within a second for which some stamp has no fraction, in causal order: a cause stamped .299 is not later
-    than its consequence that is stamped with the second alone.
-    """
-    rows = list(entries)
-    coarse = {e.at for e in rows if e.at is not None and e.at == math.floor(e.at)}
-    order = {what: n for n, what in enumerate(WHAT)}
-
-    def key(e: Entry) -> tuple[bool, float, int, float, int, str]:
-        second, place = math.floor(e.at or 0.0), order.get(e.what, len(order))
-        return (e.at is None, second, place if second in coarse else 0, e.at or 0.0, place, e.text)
-
-    return sorted(rows, key=key)
 
 
 def _where(places: Sequence[Mapping[str, Any]]) -> str:
