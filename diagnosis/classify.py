@@ -77,7 +77,7 @@ def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Mo
         if has_root and hint.role in _CONSEQUENCES:
             continue
         for category, weight, reason in _votes(hint, known):
-            votes.setdefault(category, []).append((weight, reason, True))
+            votes.setdefault(category, []).append((weight, reason, not _is_form(hint, known)))
         for category, weight, reason in _learned(hint, known, model):
             votes.setdefault(category, []).append((weight, reason, False))
     return _verdict(votes, model, 1.0 if has_root else AT.uncaused)
@@ -95,6 +95,12 @@ def _votes(hint: Hint, rules: SignatureSet) -> list[tuple[str, float, str]]:
     return [(first, weight, rule.title), *((other, weight * AT.also, rule.title) for other in others)]
 
 
+def _is_form(hint: Hint, rules: SignatureSet) -> bool:
+    """Whether the rule knows the form of the message alone."""
+    rule = rules.rule(hint.rule) if hint.rule else None
+    return rule is not None and rule.is_form and not hint.raised_in
+
+
 def _ordered(category: str, also: Sequence[str]) -> list[str]:
     """The categories of a rule's words that many machines report: a fault that they share comes before one of a single
     machine.
@@ -108,7 +114,8 @@ def _learned(hint: Hint, rules: SignatureSet, model: Model | None) -> list[tuple
     if model is None:
         return []
     rule = rules.rule(hint.rule) if hint.rule else None
-    share = model.trust if rule is not None and rule.category not in _SILENT else 1.0
+    is_open = rule is None or rule.category in _SILENT or (rule.is_form and hint.role is Role.ROOT)
+    share = 1.0 if is_open else model.trust
     if (rule is not None and rule.role in {Role.ADVICE, Role.BENIGN}) or not share:
         return []
     weight = share * _heard(hint) * AT.model

@@ -16,6 +16,7 @@ from diagnosis.logs import clues as weighing
 from diagnosis.logs import detectors, fallbacks, roots
 from diagnosis.logs.case import LOST, Case
 from diagnosis.logs.clues import Clue
+from diagnosis.logs.signatures.model import Strength
 from diagnosis.logs.detectors import absent
 from diagnosis.model import Role
 from diagnosis.result import NodeSuspect, Suspect
@@ -75,6 +76,18 @@ def _named_lost(case: Case, cause: Category) -> Place | None:
     return _ranked(case, [Clue(n, AT.named, f"{n} {why}", detector="cause") for n in names], may_accuse=True)
 
 
+def _only_node(case: Case, cause: Category) -> Place | None:
+    """The one machine that the evidence knows, if a decisive line is about it: there is no other to compare with."""
+    told = set(case.nodes_of(case.roots.members)) | set(case.roots.named.get(_leader(case), ()))
+    known = {*case.catalogue.nodes, *case.inventory.nodes, *case.hints.nodes, *told}
+    is_sure = bool(case.lead) and case.lead["strength"] == Strength.DECISIVE
+    if len(known) != 1 or not told or not is_sure or cause.root != "hardware" or cause.blames != "machine":
+        return None
+    (node,) = told
+    why = f"{node} is the only node of this evidence, and a line tells of it: {case.in_words(case.lead)}"
+    return _ranked(case, [Clue(node, AT.named, why, detector="cause")], may_accuse=True)
+
+
 def _wide(case: Case, cause: Category) -> Place | None:
     """A sure error of most nodes accuses none of them; below one switch it accuses the switch."""
     if not case.roots.is_wide or not case.is_sure or _is_reported(case, cause) or _has_missing(case):
@@ -120,7 +133,7 @@ def _by_clues(case: Case, cause: Category) -> Place:
 
 #: The first rule with an answer decides; the last rule always answers.
 _RULES: Final[tuple[Callable[[Case, Category], Place | None], ...]] = (
-    _no_failure, _outside, _named_lost, _wide, _programme, _by_clues,
+    _no_failure, _outside, _named_lost, _only_node, _wide, _programme, _by_clues,
 )  # fmt: skip
 
 

@@ -225,10 +225,8 @@ def _plausible(case: Case, stage: str, trained: bool) -> str:
 
 
 def _frames(lines: list[str]) -> list[str]:
-    """The lines from the start of the last traceback to the error."""
-    start = next((i for i in range(len(lines) - 1, -1, -1) if "Traceback (most recent call last)" in lines[i]), None)
-    if start is None:
-        return []
+    """The frames of the last traceback above the error; an excerpt may begin within it."""
+    start = next((i for i in range(len(lines) - 1, -1, -1) if "Traceback (most recent call last)" in lines[i]), -1)
     return [text for text in lines[start + 1 :] if re.search(r'File "|, line \d+', text)]
 
 

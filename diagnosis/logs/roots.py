@@ -120,6 +120,11 @@ def weigh(
         .then(AT.unknown_sign)
         .otherwise(0.0)
     )
+    # a program that calls its own message a warning goes on after it
+    is_warning = (
+        pl.col("level").is_between(Level.DEBUG.value, Level.WARNING.value) & ~pl.col("is_system") & ~pl.col("is_exception")
+    )
+    base = pl.when(is_warning & (pl.col("role") == Role.ROOT.value)).then(base * AT.warned).otherwise(base)
     # broken communication on all nodes is a consequence if all nodes also print known consequences
     is_echo = (
         has_trait(events, "communication")
@@ -135,7 +140,7 @@ def weigh(
         slack = pl.when(base == AT.unknown_sign).then(AT.sign_late_s).otherwise(AT.late_s) * SECOND
         is_late = pl.col("first_at").is_not_null() & (pl.col("first_at") > consequence_at + slack)
         late = pl.when(is_late).then(AT.late).otherwise(1.0)
-    is_after = pl.lit(is_slow) if consequence_at is None else pl.lit(is_slow) | (pl.col("first_at") >= consequence_at)
+    is_after = pl.lit(is_slow) if consequence_at is None else pl.lit(is_slow) | (pl.col("first_at") > consequence_at)
     late = (
         pl.when(pl.col("category").fill_null("").str.starts_with(CANCELLED) & is_after)
         .then(AT.cancelled_after)

@@ -129,7 +129,7 @@ class SignatureSet:
         causes = {_pair(rule.category) for rule in roots if roles[rule.id] is Role.ROOT}
         for rule in rules:
             said = {_pair(category) for category in (rule.category, *rule.also)}
-            if rule.role is Role.CONFIRMATION and said & causes:
+            if rule.role is Role.CONFIRMATION and not rule.is_form and said & causes:
                 roles[rule.id] = Role.ROOT
         return roles
 
@@ -204,7 +204,9 @@ def _pair(category: str) -> tuple[str, str]:
 
 
 def _rule(sig: Signature, order: int) -> Rule:
-    return Rule(sig.id, sig.title, sig.role, sig.strength, sig.category, sig.advice, sig.yields_to, sig.also, order)
+    return Rule(
+        sig.id, sig.title, sig.role, sig.strength, sig.category, sig.advice, sig.yields_to, sig.also, order, sig.is_form
+    )
 
 
 def _coded(sig: Signature, code: str, order: int) -> Rule:

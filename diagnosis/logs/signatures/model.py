@@ -53,7 +53,8 @@ class Signature:
     one physical line. ``unless`` excludes matches. ``codes``: the group ``code`` of the pattern selects the row of a
     table. ``yields_to`` names signatures, or prefixes ending in ``.``; if one of them is present, this one is a
     consequence. ``also`` names other possible categories of the same words. ``ends`` names the signatures whose
-    complaint a line of this one withdraws. ``examples`` must match and ``counters`` must not; both are tested for every
+    complaint a line of this one withdraws. ``is_form``: the pattern knows the form of a message (any exception) and not its
+    words, so that these are left to the learned model. ``examples`` must match and ``counters`` must not; both are tested for every
     rule.
     """
 
@@ -71,6 +72,7 @@ class Signature:
     yields_to: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()
+    is_form: bool = False
     codes: Mapping[str, Code] = field(default_factory=dict)
     area: str = ""
 
@@ -93,3 +95,4 @@ class Rule:
     yields_to: tuple[str, ...]
     also: tuple[str, ...]
     order: int
+    is_form: bool = False
