@@ -13,6 +13,7 @@ from diagnosis import thresholds
 from diagnosis.logs import words
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Level, Role
 
 AT: Final = thresholds.of("outcome")
@@ -82,7 +83,9 @@ def ending(
         | ((pl.col("role") == Role.CASCADE.value) & ~is_warning)
         | (pl.col("is_exception") & pl.col("role").is_null())
     )
-    is_torn_down = not bad.filter(pl.col("role") == Role.TEARDOWN.value).is_empty()
+    # a final save that raises a known error has failed, whatever was said of the training before
+    is_raised = (pl.col("role") == Role.ROOT.value) & pl.col("is_exception") & (pl.col("strength") != Strength.WEAK)
+    is_torn_down = not bad.filter((pl.col("role") == Role.TEARDOWN.value) | is_raised).is_empty()
     last = catalogue.cells["last_at"].max()
     is_going_on = False
     if last_beat_at is not None and last is not None:
