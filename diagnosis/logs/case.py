@@ -308,7 +308,9 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
     if ends.is_empty() and pace.slow_from is None:
         survived |= undated
         undated = set()
-    if pace.is_even and pace.last_at is not None:  # a complaint that something is slow, before the last progress, had no effect
+    if (
+        pace.is_even and pace.last_at is not None
+    ):  # a complaint that something is slow, before the last progress, had no effect
         is_slowness = pl.col("category").fill_null("").str.starts_with("performance.")
         is_before = ~(pl.col("first_at") > pace.last_at).fill_null(False) if ends.height else True
         survived |= set(events.filter(is_slowness & is_before)["event"].to_list())

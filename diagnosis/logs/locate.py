@@ -16,8 +16,8 @@ from diagnosis.logs import clues as weighing
 from diagnosis.logs import detectors, fallbacks, roots
 from diagnosis.logs.case import LOST, Case
 from diagnosis.logs.clues import Clue
-from diagnosis.logs.signatures.model import Strength
 from diagnosis.logs.detectors import absent
+from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Role
 from diagnosis.result import NodeSuspect, Suspect
 from diagnosis.taxonomy import Category

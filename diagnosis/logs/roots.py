@@ -122,7 +122,9 @@ def weigh(
     )
     # a program that calls its own message a warning goes on after it
     is_warning = (
-        pl.col("level").is_between(Level.DEBUG.value, Level.WARNING.value) & ~pl.col("is_system") & ~pl.col("is_exception")
+        pl.col("level").is_between(Level.DEBUG.value, Level.WARNING.value)
+        & ~pl.col("is_system")
+        & ~pl.col("is_exception")
     )
     base = pl.when(is_warning & (pl.col("role") == Role.ROOT.value)).then(base * AT.warned).otherwise(base)
     # broken communication on all nodes is a consequence if all nodes also print known consequences

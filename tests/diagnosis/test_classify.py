@@ -115,6 +115,12 @@ def test_the_model_decides_where_no_rule_does() -> None:
     assert classify([Hint("flux capacitor out")]).category.id == "unknown"
 
 
+def test_the_words_of_an_exception_that_only_its_form_gives_away_are_the_models() -> None:
+    said = classify([Hint("flux capacitor out", "code.exception")], model=model())
+    assert said.category.id == "hardware.disk.io"
+    assert classify([Hint("nobody knows", "code.exception")], model=model()).category.id == "user.code.exception"
+
+
 def test_a_model_that_nobody_taught_does_not_argue_with_rules() -> None:
     row = Hint("typo", "nvidia.xid.79")
     assert classify([row], model=model()) == classify([row])

@@ -131,3 +131,41 @@ def test_a_kill_that_follows_the_end_of_a_step_is_no_cause(tmp_path: Path) -> No
 )
 def test_a_word_of_success_must_name_the_job(line: str, outcome: str, tmp_path: Path) -> None:
     assert logs_of(tmp_path, *STEPS, line)["outcome"] == outcome
+
+
+def test_an_exception_that_refers_to_another_message_is_not_the_cause(tmp_path: Path) -> None:
+    found = logs_of(
+        tmp_path,
+        "RuntimeError: graph 1 was not run. The details refer to 'Device Messages'.",
+        "EI0005: The arguments for collective communication are inconsistent between ranks: parameter [count]",
+    )
+    assert (found["subcategory"], found["lines"][0]["line"]) == ("collective_mismatch", 2)
+
+
+def test_what_its_writer_calls_a_warning_yields_to_an_error(tmp_path: Path) -> None:
+    found = logs_of(
+        tmp_path,
+        "[WARNING] adapter.cc:47: The environment variable MODE is not set",
+        "[ERROR] store.cc:91: write /ckpt/step_4: No space left on device",
+    )
+    assert (found["subcategory"], found["lines"][0]["line"]) == ("disk_full", 2)
+
+
+def test_a_pod_that_got_its_place_is_no_failure(tmp_path: Path) -> None:
+    waits = "Warning FailedScheduling 2m default-scheduler 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    placed = "Normal Scheduled 19s default-scheduler Successfully assigned ml/worker-1 to gpu-4"
+    assert logs_of(tmp_path / "a", waits)["is_failure"]
+    assert not logs_of(tmp_path / "b", waits, placed)["is_failure"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "srun: error: Node failure on K7QXM02",
+        "Oct  7 12:58:23 gpu-node-07 kernel: NVRM: Xid (PCI:0000:07:00): 79, pid=1234, GPU has fallen off the bus.",
+    ],
+)
+def test_the_only_machine_of_the_evidence_is_named_by_a_decisive_line_about_it(line: str, tmp_path: Path) -> None:
+    (node,) = logs_of(tmp_path, "step 1 loss 2.1", "step 2 loss 2.1", line)["nodes"]
+    assert node["node"] in line
+    assert node["suspect"]

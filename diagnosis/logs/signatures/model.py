@@ -53,9 +53,9 @@ class Signature:
     one physical line. ``unless`` excludes matches. ``codes``: the group ``code`` of the pattern selects the row of a
     table. ``yields_to`` names signatures, or prefixes ending in ``.``; if one of them is present, this one is a
     consequence. ``also`` names other possible categories of the same words. ``ends`` names the signatures whose
-    complaint a line of this one withdraws. ``is_form``: the pattern knows the form of a message (any exception) and not its
-    words, so that these are left to the learned model. ``examples`` must match and ``counters`` must not; both are tested for every
-    rule.
+    complaint a line of this one withdraws. ``is_form``: the pattern knows the form of a message (any exception) and
+    not its words, so that these are left to the learned model. ``examples`` must match and ``counters`` must not; both
+    are tested for every rule.
     """
 
     id: str

@@ -25,3 +25,24 @@ def test_an_excerpt_proves_nothing_about_a_launch(tmp_path: Path) -> None:
     when = phase.find(case_of_lines(tmp_path, "RuntimeError: bad shape"))
     assert when.symptom == "crash"
     assert when.stage is None
+
+
+def test_the_frames_of_an_excerpt_that_begins_within_a_traceback_tell_the_stage(tmp_path: Path) -> None:
+    frames = [
+        '  File "/team/train.py", line 83, in <module>',
+        "    trainer.fit()",
+        '  File "/team/loop.py", line 91, in evaluation_loop',
+        "    value = metric(batch)",
+    ]
+    when = phase.find(case_of_lines(tmp_path, *frames, "RuntimeError: bad shape"))
+    assert (when.symptom, when.stage) == ("crash", "evaluation")
+
+
+def test_reading_an_index_of_the_data_is_no_loading_of_a_checkpoint(tmp_path: Path) -> None:
+    frames = [
+        "Traceback (most recent call last):",
+        '  File "/team/data.py", line 83, in build_datasets',
+        "    index = np.load(path)",
+        '  File "/env/numpy/lib/npyio.py", line 91, in load',
+    ]
+    assert phase.find(case_of_lines(tmp_path, *frames, "FileNotFoundError: 'a.npy'")).stage == "model_build"
