@@ -8,14 +8,16 @@ compares the work for some input with that for four times the input.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-#: for an answer of a running program: a page, a signal, a process that starts or ends
-PATIENCE_S = 40
+#: for an answer of a running program: a page, a signal, a process that starts or ends; `PATIENCE_S=20 pytest …` ends a
+#: failing wait sooner while somebody looks for its reason
+PATIENCE_S = int(os.environ.get("PATIENCE_S", "180"))
 #: for background work: reading and diagnosing evidence
 WORK_S = 900
 #: CPU seconds for work that takes about one: what takes this long is endless, or grows with the square of its input
