@@ -28,6 +28,8 @@ class Inventory:
     gpus_per_node: int | None = None
     layout: Mapping[str, Any] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
+    #: of a description of several jobs: the machines of each (names, addresses) and its command lines
+    jobs: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = ()
     node_of_rank: Mapping[int, str] = field(default_factory=dict)
 
     def home_of_rank(self) -> dict[int, str]:
@@ -91,16 +93,22 @@ def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
         world_size=_count(stated),
         gpus_per_node=_count(facts.get("gpus_per_node") or first.get("nproc_per_node")),
         layout=layout,
-        commands=_commands(facts),
+        commands=_commands(first or facts),
+        jobs=tuple(_described(job) for job in jobs if isinstance(job, dict)) if isinstance(jobs, list) else (),
         node_of_rank=node_of,
     )
 
 
-def _commands(facts: dict[str, Any]) -> tuple[str, ...]:
-    """The command lines of the job, if the description has one job."""
-    jobs = facts.get("jobs")
-    own = jobs[0] if isinstance(jobs, list) and len(jobs) == 1 and isinstance(jobs[0], dict) else facts
+def _commands(own: Mapping[str, Any]) -> tuple[str, ...]:
+    """The command lines of one job."""
     return tuple(str(own[key]) for key in ("command", "command_line", "cmd") if isinstance(own.get(key), str))
+
+
+def _described(job: dict[str, Any]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The machines and command lines of one of several jobs."""
+    rows = _named(job.get("hosts")) + _named(job.get("nodes"))
+    names = (row.get(key) for row in rows for key in (*_NAMES, "ip"))
+    return frozenset(str(name) for name in names if name), _commands(job)
 
 
 def _count(value: Any) -> int | None:

@@ -174,8 +174,17 @@ def _flows(
         return {}
     rows = [{"node": r.get("node") or r.get("name") or r.get("host"), **r} for r in known.rows if r.get("ip")]
     stated = flow_sizes(known.layout, known.commands)
+    described = [(places, flow_sizes({}, commands)) for places, commands in known.jobs] if len(known.jobs) > 1 else []
     return dict(
-        flows.diagnose_flows(mine, inventory=rows, stated=stated, on_stage=on_stage, tables=tables, without=without)
+        flows.diagnose_flows(
+            mine,
+            inventory=rows,
+            stated=stated,
+            described=described,
+            on_stage=on_stage,
+            tables=tables,
+            without=without,
+        )
     )
 
 

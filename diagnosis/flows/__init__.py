@@ -36,6 +36,7 @@ def diagnose_flows(
     *,
     inventory: Sequence[Mapping[str, Any]] = (),
     stated: Mapping[str, int] | None = None,
+    described: Sequence[tuple[frozenset[str], Mapping[str, int]]] = (),
     on_stage: OnStage = silent,
     tables: Path | None = None,
     without: frozenset[str] = frozenset(),
@@ -44,7 +45,13 @@ def diagnose_flows(
     from diagnosis.flows import engine  # noqa: PLC0415  # heavy: polars, SciPy
 
     return engine.diagnose_flows(
-        parsed, inventory=inventory, stated=stated, on_stage=on_stage, tables=tables, without=without
+        parsed,
+        inventory=inventory,
+        stated=stated,
+        described=described,
+        on_stage=on_stage,
+        tables=tables,
+        without=without,
     )
 
 

@@ -30,7 +30,7 @@ from diagnosis.flows.slowness import (
     slow_steps,
     slow_transfers,
 )
-from diagnosis.flows.stated import disagreement
+from diagnosis.flows.stated import compare
 from diagnosis.flows.steps import find_steps, with_work
 from diagnosis.flows.stragglers import settled, stragglers
 from diagnosis.flows.transfers import measure
@@ -152,6 +152,7 @@ def diagnose_flows(
     *,
     inventory: Sequence[Mapping[str, Any]] = (),
     stated: Mapping[str, int] | None = None,
+    described: Sequence[tuple[frozenset[str], Mapping[str, int]]] = (),
     on_stage: OnStage = silent,
     tables: Path | None = None,
     without: frozenset[str] = frozenset(),
@@ -159,8 +160,9 @@ def diagnose_flows(
     """The report's ``flows`` object plus ``suspects``.
 
     ``inventory`` rows hold ``ip`` and any of ``node``, ``gpu``, ``switch`` or ``leaf``; without it machines stay
-    unknown. ``stated``: the job's stated tp, pp, dp. ``without``: "stragglers" switches these off. With ``tables``
-    a table of every rank's phases in every step is written there for each job (see ``timeline``); the report names it.
+    unknown. ``stated``: the job's stated tp, pp, dp; ``described``: of several jobs, the machines of each and its
+    stated sizes. ``without``: "stragglers" switches these off. With ``tables`` a table of every rank's phases in every
+    step is written there for each job (see ``timeline``); the report names it.
     """
     usable = [p for p in parsed if p.skipped is None]
     why_not = blocked(usable)
@@ -174,14 +176,5 @@ def diagnose_flows(
         return empty_report(panel, why_not or str(reasons[0])) | {"ports": ports}
     jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None, without=without)
     report = describe(capture, jobs, fabric, background=background, panel=panel, why_not=why_not, tables=tables)
-    _compare(report, stated or {})
+    compare(report, stated or {}, described)
     return report | {"ports": ports}
-
-
-def _compare(report: dict[str, Any], stated: Mapping[str, int]) -> None:
-    """Reports differences between the largest job's sizes in flows and the stated ones."""
-    if report["jobs"] and stated:
-        largest = max(report["jobs"], key=lambda job: len(job["members"]))
-        largest["stated"] = dict(stated)
-        if sentence := disagreement(stated, largest["parallelism"]):
-            report["limits"].append(sentence)

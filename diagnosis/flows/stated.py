@@ -5,7 +5,7 @@ size, one of them is wrong, and the report says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from diagnosis import numbers
@@ -55,3 +55,29 @@ def disagreement(stated: Mapping[str, int], seen: Mapping[str, int | None]) -> s
     said = ", ".join(f"{kind} {stated[kind]}" for kind in sizes)
     shown = ", ".join(f"{kind} {seen[kind]}" for kind in sizes)
     return f"The job's description states {said}; its flows show {shown}. One of them is not of this job."
+
+
+def compare(
+    report: dict[str, Any],
+    stated: Mapping[str, int],
+    described: Sequence[tuple[frozenset[str], Mapping[str, int]]] = (),
+) -> None:
+    """Adds ``stated`` to the jobs of a flow report, and a limit for each that shows other sizes: to the largest job, or
+    where several jobs are ``described`` (machines, sizes), to each whose machines are mostly those of one description.
+    """
+    jobs = sorted(report["jobs"], key=lambda job: -len(job["members"]))
+    known = [(job, stated) for job in jobs[:1]]
+    if described:
+        known = [(job, of) for job in jobs for places, of in described if _mostly(job, places)]
+    for job, sizes_ in known:
+        if not sizes_:
+            continue
+        job["stated"] = dict(sizes_)
+        if sentence := disagreement(sizes_, job["parallelism"]):
+            report["limits"].append(sentence)
+
+
+def _mostly(job: Mapping[str, Any], places: frozenset[str]) -> bool:
+    """Whether most machines of a job, by name or address, are among the places."""
+    named = job.get("nodes") or job["members"]
+    return 2 * sum(str(name) in places for name in named) > len(named)

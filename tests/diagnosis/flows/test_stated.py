@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from diagnosis.flows.stated import disagreement, sizes
+from diagnosis.flows.stated import compare, disagreement, sizes
 
 
 @pytest.mark.parametrize(
@@ -36,3 +38,13 @@ def test_a_size_that_differs_is_reported_with_both_sides() -> None:
 def test_agreement_and_silence_are_not_mentioned() -> None:
     assert disagreement({"pp": 2, "tp": 8}, {"tp": None, "pp": 2, "dp": 4}) == ""
     assert disagreement({}, {"tp": 8, "pp": 2, "dp": 4}) == ""
+
+
+def test_each_of_several_jobs_is_compared_with_its_own_description() -> None:
+    small = {"members": ["10.0.0.1", "10.0.0.2"], "nodes": ["a", "b"], "parallelism": {"tp": 1, "pp": 2, "dp": 1}}
+    large = {"members": ["10.0.0.3"] * 4, "nodes": ["c", "d"], "parallelism": {"tp": 1, "pp": 1, "dp": 4}}
+    report: dict[str, Any] = {"jobs": [large, small], "limits": []}
+    described = [(frozenset({"a", "b", "10.0.0.1"}), {"pp": 4}), (frozenset({"c", "d"}), {"pp": 1})]
+    compare(report, {}, described)
+    assert (small["stated"], large["stated"]) == ({"pp": 4}, {"pp": 1})
+    assert report["limits"] == [disagreement({"pp": 4}, {"pp": 2})]
