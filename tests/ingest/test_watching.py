@@ -112,6 +112,19 @@ def test_half_a_line_is_read_when_its_other_half_has_come(write: Any, upload: Up
     assert Upload.objects.get().observed_bytes == len(line)
 
 
+def test_zero_bytes_and_a_cut_character_do_not_hide_the_steps_around_them(
+    write: Any, upload: Upload, clock: Clock
+) -> None:
+    character = "é".encode()
+    write(step(1, clock.at) + b"\0" * 4096 + b"\n" + character[:1])
+    watching.attempt_observe(upload.attempt_id)
+    clock.on(2)
+    write(character[1:] + b" \xff\n" + step(2, clock.at))
+    watching.attempt_observe(upload.attempt_id)
+    assert Watch.objects.get().iteration == 2
+    assert watching.attempts_due() == []
+
+
 def test_a_line_without_an_end_is_read_in_pieces(write: Any, upload: Upload, clock: Clock) -> None:
     write(b"x" * (2 << 20))
     watching.attempt_observe(upload.attempt_id)
