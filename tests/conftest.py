@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 from tests import migrated
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, WORK_S
 from triage.serve.children import spawn, stop, wait_until
 from triage.serve.valkey import start_valkey
 
@@ -134,6 +134,24 @@ def forgetful() -> None:
         from django.core.cache import cache  # tests of the library run without Django
 
         cache.clear()
+
+
+#: what yields to others after some seconds: a unit of work, a step of a search through files
+_SHARES = {"ingest.services.work": "SHORT_S", "triage.selectors.logsearch": "STEP_S"}
+
+
+@pytest.fixture(autouse=True)
+def unhurried() -> Iterator[None]:
+    """Work in this process is done in one go, however busy the machine is. Tests of the shares set their own. No test
+    waits for a broker that another test has missed.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        for module, name in _SHARES.items():
+            if module in sys.modules:  # tests of the library run without Django
+                patched.setattr(f"{module}.{name}", WORK_S)
+        if "ingest.broker" in sys.modules:
+            patched.setattr("ingest.broker._ask_again_at", 0.0)
+        yield
 
 
 @pytest.fixture(autouse=True)

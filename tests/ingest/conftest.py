@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from ingest import broker, services, signals
+from ingest import services, signals
 from tests.factories import make_user
 
 LOG = b"".join(b"2026-11-21 03:%02d:00,000 INFO iteration %d loss 2.5\n" % (i % 60, i) for i in range(200))
@@ -24,7 +24,6 @@ def alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     """Tests this layer alone: no receiver of the upper layer is connected, unless a real worker is part of the test."""
     if request.node.get_closest_marker("broker") is None:
         monkeypatch.setattr(signals.artifact_ready, "receivers", [])
-    monkeypatch.setattr(broker, "_ask_again_at", 0.0)
 
 
 @pytest.fixture
