@@ -140,8 +140,8 @@ def _stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
 
 
 def _stop_received(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
-    """The same if only launchers and step daemons report that they received a stop: any earlier problem, even a
-    consequence or a death, is the reason.
+    """The same if only launchers and step daemons report that they received a stop. An earlier problem, even a
+    consequence or a death, is the reason of the stop; then only kills after it are its echo.
     """
     if scene.catalogue.cells["file"].n_unique() == 1:
         events = events.with_columns(at=pl.col("first_line").cast(pl.Int64))
@@ -151,9 +151,10 @@ def _stop_received(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
         return None
     is_sign = (pl.col("weight") >= roots.AT.least) | (pl.col("role") == Role.CASCADE.value)
     is_death = pl.col("role").is_not_null() & pl.col("example").str.contains(roots.DEATH)
+    is_echo = pl.lit(events["at"] > at)
     if events.filter((is_sign | is_death) & ~is_told & ~scene.is_survived & (pl.col("at") <= at)).height:
-        return None
-    return _set(scene, events["weight"], pl.lit(events["at"] > at), pl.lit(events["weight"]) * roots.AT.recovered)
+        is_echo &= pl.col("category").fill_null("") == roots.DIED  # the stop had a cause, and the kills are the stop's
+    return _set(scene, events["weight"], is_echo, pl.lit(events["weight"]) * roots.AT.recovered)
 
 
 def _answers(scene: Scene, weights: pl.Series) -> pl.Series | None:

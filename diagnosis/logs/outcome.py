@@ -14,7 +14,7 @@ from diagnosis.logs import words
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.signatures.model import Strength
-from diagnosis.model import Level, Role
+from diagnosis.model import Role
 
 AT: Final = thresholds.of("outcome")
 
@@ -76,11 +76,8 @@ def ending(
     limit = hits.filter(pl.col("limit") & ~pl.col("masked").is_in(others.implode()))["masked"].to_list()
     cancelled = hits.filter(pl.col("cancelled") & ~pl.col("limit"))["masked"].to_list()
     bad = catalogue.events.filter(pl.col("event").is_in(sorted(unrecovered)))
-    # a program that only warns of the consequence of something goes on
-    is_warning = pl.col("level").is_between(Level.DEBUG.value, Level.WARNING.value) & ~pl.col("is_exception")
     terminal = bad.filter(
-        pl.col("role").is_in([Role.TEARDOWN.value, Role.ROOT.value])
-        | ((pl.col("role") == Role.CASCADE.value) & ~is_warning)
+        pl.col("role").is_in([Role.TEARDOWN.value, Role.CASCADE.value, Role.ROOT.value])
         | (pl.col("is_exception") & pl.col("role").is_null())
     )
     # a final save that raises a known error has failed, whatever was said of the training before

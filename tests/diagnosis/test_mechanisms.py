@@ -118,6 +118,18 @@ def test_a_kill_that_follows_the_end_of_a_step_is_no_cause(tmp_path: Path) -> No
     assert (logs["outcome"], logs["subcategory"]) == ("cancelled", "cancelled")
 
 
+def test_tasks_that_are_killed_while_a_failed_step_ends_are_no_cause(tmp_path: Path) -> None:
+    logs = logs_of(
+        tmp_path,
+        "AssertionError: 3 of 4 labels",
+        "srun: error: trn-1: task 0: Exited with exit code 1",
+        "srun: Terminating job step 9.0",
+        "slurmstepd: error: *** STEP 9.0 ON trn-1 CANCELLED AT 2026-03-01T10:08:20 ***",
+        "srun: error: trn-1: tasks 2,6-7: Killed",
+    )
+    assert logs["lines"][0]["line"] == 1
+
+
 @pytest.mark.parametrize(
     ("line", "outcome"),
     [

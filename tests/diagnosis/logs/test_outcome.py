@@ -59,9 +59,3 @@ def test_a_final_save_that_raises_a_known_error_has_failed_after_the_training(tm
     full = "OSError: [Errno 28] No space left on device"
     assert case_of_lines(tmp_path / "a", "step 1", end, full).ending.outcome == "failed"
     assert case_of_lines(tmp_path / "b", "step 1", end, "KeyError: 'x'").ending.outcome == "succeeded"
-
-
-def test_a_warning_of_a_lost_peer_alone_ends_nothing(tmp_path: Path) -> None:
-    steps = [f"step {n} loss 2.{n}" for n in range(1, 9)]
-    lost = "W0403 16:15:06.176000 71 rendezvous.py:91] The node 'a1_71_0' has failed to send a keep-alive heartbeat"
-    assert case_of_lines(tmp_path, *steps, lost).ending.outcome in ("unknown", "running")
