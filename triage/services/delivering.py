@@ -48,6 +48,8 @@ LANES = 16
 SLICE_S, LIMIT_S = 3.0, 30.0
 #: a route with many messages is held for so long before others get a turn
 HOLD_S = 1.0
+#: a route that was never served comes first on every database
+_LONGEST_UNSERVED = F("claimed_until").asc(nulls_first=True)
 #: a receiver that takes longer is slow
 _SLOW_S = 1.0
 _POLL_S = 0.1
@@ -142,7 +144,8 @@ def _due_routes(now: datetime) -> QuerySet[Route]:
 def _next_job(*, held: set[int]) -> _Job | None:
     """Claim a route with a due message, and the message. None if nothing is due."""
     now = timezone.now()
-    for route in _due_routes(now).exclude(pk__in=held).select_related("owner", "team").order_by("claimed_until", "pk"):
+    due = _due_routes(now).exclude(pk__in=held).order_by(_LONGEST_UNSERVED, "pk")
+    for route in due.select_related("owner", "team"):
         is_same = Q(claimed_until=route.claimed_until) if route.claimed_until else Q(claimed_until=None)
         with transaction.atomic():
             if not Route.objects.filter(is_same, pk=route.pk).update(claimed_until=now + _LEASE):
