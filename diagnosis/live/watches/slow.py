@@ -1,7 +1,8 @@
-"""Steps that take longer than the job's own: a cumulative sum of how surprising each step is.
+"""Steps that take longer than the job's own: a sequential test of the job's steps against several slowdowns.
 
-One slow step is a pause, and noise passes; only steps that stay slow add up (Page's CUSUM test, one-sided). The usual
-step and its spread are the job's own, of the steps before.
+For each slowdown one sum is kept: how much more likely each step is under it than under the usual pace (Page's CUSUM
+of log likelihood ratios; Lorden 1971 for several alternatives). The largest sum decides, so a strong slowdown needs few
+steps and a weak one more. The usual step and its spread are the job's own, of the steps before.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ category: Final = "performance.step"
 #: Steps that give the usual one, and from how many on.
 USUAL_STEPS: Final = 48
 KNOWN_STEPS: Final = 16
-#: The slowdown from which a step adds to the sum; the greatest addition of one step; the sum that is an alarm.
-SLOWER: Final = 1.3
-MOST: Final = 3.9
-#: The same of steps from so many seconds on: two of them are a long time, and there are few of them.
-MOST_LONG: Final = 4.2
-LONG_S: Final = 10.0
-ENOUGH: Final = 8.0
+#: A load of so many times the usual one is no fault; the slowdowns that are told from it.
+LOAD: Final = 1.2
+SLOWDOWNS: Final = (1.5, 1.8, 2.5, 4.0)
+#: The sum that is an alarm where the counts are ``AT_S`` seconds apart: closer ones are judged more often and need
+#: more. No step adds or takes more than ``MOST``: single steps are slow or short for many reasons.
+ENOUGH: Final = 6.0
+AT_S: Final = 30.0
+MOST: Final = 3.7
 #: The spread is never taken for less: stamps in whole milliseconds, few steps.
 LEAST_SPREAD: Final = 0.04
 #: Seconds from a printed line to its judgement, at most usually; seconds that slow steps must last.
@@ -41,36 +43,37 @@ ACCEPTED: Final = 400
 
 
 def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
-    """Add the new steps to the sum, and to the usual ones while there is no alarm."""
+    """Add the new steps to the sums. Steps join the usual ones once no sum suspects them."""
     if news.has_restarted:
         own.clear()
     usual = own.setdefault("usual", [])
     for step in news.steps:
         if len(usual) >= KNOWN_STEPS:
-            _add(own, step, news.now)
-        if not own.get("is_open"):
-            usual.append(step)
+            _add(own, step, _enough(own, state), news.now)
+        if not own.get("sums"):
+            usual += [*own.pop("began", ()), step]
             del usual[:-USUAL_STEPS]
             own["of"] = _of(usual)
 
 
-def _add(own: dict[str, Any], step: float, now: float) -> None:
-    """Add one step. ``began``: the steps since the sum left zero; ``top``: its maximum; ``noise``: what passed."""
-    total = max(0.0, own.get("sum", 0.0) + _share(own, step))
-    if not own.get("sum"):
+def _add(own: dict[str, Any], step: float, enough: float, now: float) -> None:
+    """Add one step. ``began``: the steps since the sums left zero; ``top``: their maximum; ``noise``: what passed."""
+    sums = own.get("sums") or [0.0] * len(SLOWDOWNS)
+    if not any(sums):
         own.update(since=now, began=[], count=0, lasted=0.0, top=0.0)
-    own["sum"] = min(total, 3 * ENOUGH)
+    sums = [min(max(0.0, total + more), 3 * enough) for total, more in zip(sums, _shares(own, step), strict=True)]
+    own["sums"], total = sums, max(sums)
     if total > 0.0:
         own["began"] = [*own["began"], step][-USUAL_STEPS:]
         own["count"], own["lasted"], own["top"] = own["count"] + 1, own["lasted"] + step, max(own["top"], total)
-    is_over = total < ENOUGH / 2 or own["count"] > ACCEPTED
+    is_over = total < enough / 2 or own["count"] > ACCEPTED
     if (own.get("is_open") and is_over) or total <= 0.0:
         if own["count"] < SHORT:
-            own["noise"] = min(max(own.get("noise", 0.0), 1.2 * own["top"]), 4 * ENOUGH)
-        own.update(is_open=False, sum=0.0)
+            own["noise"] = min(max(own.get("noise", 0.0), 1.2 * own["top"]), 4 * enough)
         if own["count"] > ACCEPTED:
             own["usual"][:] = own["began"]
-    elif total >= max(ENOUGH, own.get("noise", 0.0)) and own["lasted"] >= LASTING_S:
+        own.update(is_open=False, sums=[], began=[] if own.get("is_open") else own["began"])
+    elif total >= max(enough, own.get("noise", 0.0)) and own["lasted"] >= LASTING_S:
         own["is_open"] = True
 
 
@@ -78,11 +81,12 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
     """The alarm since the first of the slow steps. The step that is not finished counts for what it took so far."""
     began = list(own.get("began", ()))
     if not own.get("is_open"):
-        if not own.get("sum") or state["stage"] != "training" or hang.is_pause_likely(state):
+        if not own.get("sums") or state["stage"] != "training" or hang.is_pause_likely(state):
             return None
         unfinished = (silence_s(state, now) - TRANSPORT_S) / state["interval"]
-        total = own["sum"] + _share(own, unfinished)
-        if total < max(ENOUGH, own.get("noise", 0.0)) or own["lasted"] + unfinished < LASTING_S:
+        shares = _shares(own, unfinished, is_finished=False)
+        total = max(total + more for total, more in zip(own["sums"], shares, strict=True))
+        if total < max(_enough(own, state), own.get("noise", 0.0)) or own["lasted"] + unfinished < LASTING_S:
             return None
         began.append(unfinished)
     last = median(began[-8:])
@@ -90,11 +94,32 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
     return Alarm(id, text, own["since"], category)
 
 
-def _share(own: Mapping[str, Any], step: float) -> float:
-    """What a step adds: how far it is beyond a slowdown that matters, in spreads of the usual steps."""
+def _enough(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
+    """The sum that is an alarm in this job."""
+    return ENOUGH + max(0.0, math.log(AT_S / max(own["of"][0] * state["interval"], 1e-3)))
+
+
+def _shares(own: Mapping[str, Any], step: float, *, is_finished: bool = True) -> list[float]:
+    """What a step adds to each sum: the log of how many times more likely it is under that slowdown.
+
+    The logarithms of steps are taken as normal. Of an unfinished step only its least length is known.
+    """
     middle, spread = own["of"]
-    beyond = (math.log(max(step, 1e-6) / middle) - math.log(SLOWER)) / spread
-    return float(min(beyond, MOST_LONG if middle >= LONG_S else MOST))
+    at, load = math.log(max(step, 1e-6) / middle) / spread, math.log(LOAD) / spread
+    out = []
+    for slowdown in SLOWDOWNS:
+        slow = math.log(slowdown) / spread
+        if is_finished:
+            more = (slow - load) * (at - (slow + load) / 2)
+        else:
+            more = math.log(max(_tail(at - slow), 1e-12) / max(_tail(at - load), 1e-12))
+        out.append(min(max(more, -MOST), MOST))
+    return out
+
+
+def _tail(at: float) -> float:
+    """The share of a normal distribution beyond ``at`` spreads."""
+    return 0.5 * math.erfc(at / math.sqrt(2.0))
 
 
 def _of(steps: list[float]) -> list[float]:
