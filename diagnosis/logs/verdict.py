@@ -42,8 +42,6 @@ MOST: Final = thresholds.limits("verdict")
 
 AT: Final = thresholds.of("verdict")
 
-#: Rules that match any exception by its form.
-GENERIC: Final = ("code.exception", "code.assertion")
 #: Categories that are replaced if ranks called different collectives.
 NOT_ITS_CAUSE: Final = ("unknown", "framework.collective", "framework.collective.timeout")
 
@@ -216,7 +214,8 @@ def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
 
 def _raised_in(case: Case, row: dict[str, Any]) -> str:
     """The category from the library that raised an exception, if its message does not show one."""
-    if not row["is_exception"] or row["signature"] not in (None, *GENERIC):
+    rule = case.rules.rule(row["signature"]) if row["signature"] else None
+    if not row["is_exception"] or (rule is not None and not rule.is_form):
         return ""
     rows = case.table.rows(case.catalogue.masked(row["event"]), limit=1)
     return frames.raised_in(frames.above(rows, case.table.files, case.read)) or ""
