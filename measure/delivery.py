@@ -4,8 +4,9 @@ Starts two real workers and a broker, and opens incidents evenly over the time. 
 answer at once, after 20 ms, or after 200 ms; one receiver accepts connections and never answers; one answers 500
 once in a hundred times. Every few seconds a whole worker is killed (-9) and started again, until all incidents are
 open and for `--kill-on` further seconds. Then it checks that each living route got every message, in order, and prints
-the states of the messages, repeats (a worker was killed between sending and recording) and delays. Also sends 100
-requests to private addresses, written in many ways, and counts connections.
+the states of the messages, repeats (a worker was killed between sending and recording), delays, and the CPU seconds of
+the workers (without `--kill-every`: no starts of workers among them). Also sends 100 requests to private addresses,
+written in many ways, and counts connections.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--incidents", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--kill-every", type=float, default=8, metavar="S")
+    parser.add_argument("--kill-every", type=float, default=8, metavar="S", help="0: never")
     parser.add_argument("--kill-on", type=float, default=30, metavar="S", help="kill workers after the last incident")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="faultline-measure-") as folder:
@@ -92,7 +93,7 @@ class _Workers:
     """Two real workers, of which one is killed now and then."""
 
     def __init__(self, folder: Path, every_s: float) -> None:
-        self.folder, self.every_s, self.killed = folder, every_s, 0
+        self.folder, self.every_s, self.killed, self.cpu_s = folder, every_s, 0, 0.0
         self.is_calm, self.is_over = threading.Event(), threading.Event()
         self.processes = [self._start() for _ in range(2)]
         self.thread = threading.Thread(target=self._kill, daemon=True)
@@ -105,10 +106,19 @@ class _Workers:
         log = self.folder / f"worker-{time.monotonic_ns()}.log"
         return spawn([*argv, "-c", "2", "--without-gossip", "--without-mingle"], log=log, env=dict(os.environ))
 
+    def started(self) -> float:
+        """Wait until both have started; the CPU seconds that this took."""
+        logs = [Path(name) for name in self.folder.glob("worker-*.log")]
+        while not all("ready." in log.read_text() for log in logs):
+            time.sleep(0.5)
+        time.sleep(3)  # the engine is loaded for readers
+        return sum(_cpu_s(process.pid) for process in self.processes)
+
     def _kill(self) -> None:
         draw = random.Random(2)
-        while not self.is_calm.wait(self.every_s):
+        while not self.is_calm.wait(self.every_s or None):
             n = draw.randrange(2)
+            self.cpu_s += _cpu_s(self.processes[n].pid)
             os.killpg(self.processes[n].pid, signal.SIGKILL)
             self.processes[n] = self._start()
             self.killed += 1
@@ -120,7 +130,21 @@ class _Workers:
         self.is_calm.set()
         self.is_over.set()
         for process in self.processes:
+            self.cpu_s += _cpu_s(process.pid)
             stop(process)
+
+
+def _cpu_s(group: int) -> float:
+    """CPU seconds of the processes of a group and of their children that ended."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group:
+            ticks += sum(int(field) for field in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _run(asked: argparse.Namespace, folder: Path) -> int:
@@ -145,6 +169,7 @@ def _run(asked: argparse.Namespace, folder: Path) -> int:
             secret="whsec_AAAA",
         )
     workers = _Workers(folder, asked.kill_every)
+    started_s = workers.started()
     over = threading.Event()
 
     def sweep() -> None:  # as the worker's own sweeper does every 5 s
@@ -172,6 +197,9 @@ def _run(asked: argparse.Namespace, folder: Path) -> int:
     p50, p95 = took[len(took) // 2], took[int(len(took) * 0.95)]
     print(f"writing an incident with its messages: p50 {p50:.0f} ms, p95 {p95:.0f} ms")
     print(f"everything that can arrive has arrived after {all_s:.0f} s")
+    sent = max(1, Delivery.objects.filter(state=Delivery.State.DELIVERED).count())
+    each_ms = (workers.cpu_s - started_s) * 1000 / sent
+    print(f"CPU of the workers: {started_s:.1f} s to start two, then {each_ms:.1f} ms a delivered message")
     return 0 if _checked(receivers) & _guarded() else 1
 
 

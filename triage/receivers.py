@@ -17,7 +17,7 @@ from ingest.signals import artifact_ready, job_deleting, run_failed, swept, tidi
 from triage.models import Activity
 from triage.services.announcing import activity_announce, evidence_announce, failure_announce
 from triage.services.deletion_record import deletion_record
-from triage.services.delivering import deliveries_tidy, is_due
+from triage.services.delivering import claims_free, deliveries_tidy, is_due
 from triage.services.indexing import search_entries_rename
 from triage.services.ownership import team_follow
 from triage.services.retention import old_evidence_remove
@@ -65,6 +65,7 @@ def announce_failure(run_id: int, **_: Any) -> None:
 
 @receiver(swept, dispatch_uid="triage.routes.due")
 def deliver(**_: Any) -> None:
+    claims_free()
     if is_due():
         routes_wake()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 import pytest
@@ -109,3 +111,46 @@ def test_plain_http_goes_only_where_the_settings_allow(settings, monkeypatch):
         outbound.target_of("http://chat.example/hook")
     settings.ROUTES_ALLOW = ["chat.example"]
     assert not outbound.target_of("http://chat.example/hook").is_tls
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_requests_to_one_host_share_a_connection_and_survive_its_end(settings, closes):
+    settings.ROUTES_ALLOW = ["127.0.0.0/8"]
+    met, got = [], []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def setup(self):
+            met.append(1)
+            super().setup()
+
+        def do_POST(self):
+            got.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(204)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            self.close_connection = closes  # without saying so
+
+        def log_message(self, *_):
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    with outbound.Sender() as sender:
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        answers = [sender.send(Request(url, str(n).encode())) for n in range(4)]
+    server.shutdown()
+    server.server_close()
+    assert [(answer.status, answer.error) for answer in answers] == [(204, "")] * 4
+    assert got == [b"0", b"1", b"2", b"3"]
+    assert len(met) == (4 if closes else 1)
+
+
+def test_a_kept_connection_serves_no_other_host(settings, receiver):
+    settings.ROUTES_ALLOW = ["127.0.0.1"]
+    with outbound.Sender() as sender:
+        assert sender.send(Request(receiver.url, b"{}")).status == 204
+        elsewhere = receiver.url.replace("127.0.0.1", "127.0.0.2")
+        assert "is not a public address" in sender.send(Request(elsewhere, b"{}")).error
+    assert len(receiver.got) == 1

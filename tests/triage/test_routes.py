@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import uuid
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from ingest import processes
 from ingest.models import Artifact, Blob
 from ingest.refusals import Refused
 from ingest.signals import artifact_ready, run_failed, swept, tidied
@@ -20,8 +23,9 @@ from tests.triage.receiver import verify
 from tests.triage.report import sample
 from triage.destinations import Request
 from triage.models import Activity, Decision, Delivery, Route
-from triage.services import delivering, outbound, reviewing, routes
+from triage.services import delivering, outbound, recording, reviewing, routes
 from triage.services.diagnosing import diagnosis_store
+from triage.services.sending import Result, lane_send
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -189,43 +193,81 @@ def test_a_claim_is_renewed_while_its_message_is_under_way_and_only_by_its_holde
     monkeypatch.setattr(delivering, "_RENEW_S", 0.0)
     claims = []
 
-    def slow(job):
+    def slow(lane, tell):
         wait_for(lambda: len(claims) >= 3)
-        return delivering._Outcome(outbound.Answer(200, "", "", 1), delivering.Reading())
+        tell(Result(lane, lane.deliveries[0], outbound.Answer(200, "", "", 1)))
+        tell(Result(lane, None))
 
-    def renewed(jobs, renew=delivering._renew):
-        renew(jobs)
+    def renewed(held, renew=delivering._renew):
+        renew(held)
         claims.append(Route.objects.get(pk=route.pk).claimed_until)
 
-    monkeypatch.setattr(delivering, "_exchange", slow)
+    monkeypatch.setattr(delivering, "lane_send", slow)
     monkeypatch.setattr(delivering, "_renew", renewed)
     routes.ping(route=route)
     held = claims[:3]
     assert held == sorted(set(held)), "each renewal holds the route for longer"
-    route.deliveries.update(state="waiting", tries=5)  # another worker has taken the message meanwhile
-    job = delivering._Job(route, route.deliveries.get(), None, (), "", 0.0, 0.0)
-    route.deliveries.update(tries=6)
+    Route.objects.update(holder="another worker's")
     before = Route.objects.get(pk=route.pk).claimed_until
-    delivering._renew([job])
+    delivering._renew({"mine": None})
     assert Route.objects.get(pk=route.pk).claimed_until == before
 
 
 def test_a_worker_that_was_taken_for_dead_does_not_overrule_who_sent_the_message_since(route, receiver, monkeypatch):
     receiver.answers = [(500, {}, b""), (200, {}, b"")]
     routes.ping(route=route)
-    prepared = delivering._prepared
+    claimed = delivering._claimed
     Delivery.objects.update(due_at=timezone.now())
 
-    def slow(*given):
-        job = prepared(*given)
-        monkeypatch.setattr(delivering, "_prepared", prepared)
+    def slow(*given, **more):
+        lanes = list(claimed(*given, **more))
+        monkeypatch.setattr(delivering, "_claimed", claimed)
         due_now()  # as the sweep does once the claim has ended
-        return job._replace(requests=(), reason="too late")
+        return [replace(lane, reasons={row.pk: "too late" for row in lane.deliveries}) for lane in lanes]
 
-    monkeypatch.setattr(delivering, "_prepared", slow)
+    monkeypatch.setattr(delivering, "_claimed", slow)
     delivering.routes_send()
     delivery = Delivery.objects.get()
     assert (delivery.state, [row["status"] for row in delivery.attempts]) == ("delivered", [500, 200])
+
+
+def test_a_route_of_a_killed_worker_is_served_at_once_and_one_of_a_worker_elsewhere_is_left_alone(route, receiver):
+    ended = subprocess.Popen(["true"])
+    name = f"{processes.machine()}#{ended.pid}:1"
+    ended.wait()
+    until = timezone.now() + timedelta(hours=1)
+    with transaction.atomic():
+        Route.objects.update(holder=f"{name}/claim", claimed_until=until)
+        routes.ping(route=route)
+    assert len(receiver.got) == 1
+    for alive in (f"elsewhere#{ended.pid}:1/claim", f"{processes.own()}/claim"):
+        Route.objects.update(holder=alive, claimed_until=until)
+        routes.ping(route=route)
+        swept.send(sender=None)
+        assert len(receiver.got) == 1
+
+
+def test_receivers_that_never_answer_take_no_turn_from_one_that_does(route, receiver, manager, monkeypatch):
+    dead = [routes.route_save(by=manager, name=f"dead {n}", url=receiver.url, events=routes.EVENTS) for n in range(6)]
+    for name, value in {"LANES": 2, "_SLOW_S": 0.0, "HOLD_S": 0.0, "LIMIT_S": 1e9, "_POLL_S": 0.01}.items():
+        monkeypatch.setattr(delivering, name, value)
+
+    def send(lane, tell):
+        if lane.route.name.startswith("dead"):
+            wait_for(lambda: len(receiver.got) == 3)
+            tell(Result(lane, lane.deliveries[0], outbound.Answer(0, "", "No answer.", 1)))
+            tell(Result(lane, None))
+        else:
+            lane_send(lane, tell)
+
+    monkeypatch.setattr(delivering, "lane_send", send)
+    with monkeypatch.context() as patched:
+        patched.setattr(routes, "routes_wake", lambda: None)
+        for n in range(3):
+            routes._keep([*dead, route], "job.diagnosed", str(n), None, None, {"job": {"name": "x"}})
+    delivering.routes_send()
+    assert route.deliveries.filter(state="delivered").count() == 3
+    assert all([len(row.attempts) for row in one.deliveries.order_by("id")].count(1) == 1 for one in dead)
 
 
 def test_the_messages_of_one_route_are_sent_in_order_in_few_queries(route, receiver, monkeypatch):
@@ -247,7 +289,7 @@ def test_the_messages_of_one_route_are_sent_in_order_in_few_queries(route, recei
         return len(captured)
 
     queries(1)
-    assert queries(12) - queries(4) <= 8 * 10, "each further message: five reads, four writes, one transaction"
+    assert queries(12) - queries(4) <= 8 * 5, "each further message at most: one read, two writes, one transaction"
 
 
 def test_a_route_with_many_messages_lets_others_have_a_turn(route, receiver, manager, monkeypatch):
@@ -288,10 +330,10 @@ def test_a_receiver_that_asks_for_an_odd_or_endless_pause_gets_the_usual_or_the_
 def test_after_the_last_try_a_message_is_given_up_and_can_be_sent_again_by_hand(route, receiver):
     receiver.answers = [(500, {}, b"")]
     routes.ping(route=route)
-    for _ in delivering.BACKOFF_S:
+    for _ in recording.BACKOFF_S:
         due_now()
     delivery = Delivery.objects.get()
-    assert (delivery.state, len(receiver.got)) == ("given_up", len(delivering.BACKOFF_S) + 1)
+    assert (delivery.state, len(receiver.got)) == ("given_up", len(recording.BACKOFF_S) + 1)
     receiver.answers = [(200, {}, b"")]
     routes.redeliver(delivery=delivery)
     delivery.refresh_from_db()
@@ -301,14 +343,15 @@ def test_after_the_last_try_a_message_is_given_up_and_can_be_sent_again_by_hand(
 def test_two_workers_send_one_message_once(route, receiver, monkeypatch):
     routes.ping(route=route)
     Delivery.objects.update(state="waiting", due_at=timezone.now(), tries=0)
-    prepared = delivering._prepared
+    claimed = delivering._claimed
 
-    def meanwhile(*given):
-        monkeypatch.setattr(delivering, "_prepared", prepared)
+    def meanwhile(*given, **more):
+        lanes = list(claimed(*given, **more))
+        monkeypatch.setattr(delivering, "_claimed", claimed)
         delivering.routes_send()
-        return prepared(*given)
+        return lanes
 
-    monkeypatch.setattr(delivering, "_prepared", meanwhile)
+    monkeypatch.setattr(delivering, "_claimed", meanwhile)
     delivering.routes_send()
     assert len(receiver.got) == 2, "the ping and one more"
 
@@ -319,10 +362,10 @@ def test_a_receiver_that_is_missing_or_never_answers_switches_its_route_off_with
     route.refresh_from_db()
     assert (route.is_active, route.problem) == (False, "The receiver answered 410 Gone.")
     routes.route_save(by=manager, existing=route, name=route.name, url=route.url, events=route.events)
-    Route.objects.update(given_up=delivering.GIVEN_UP_MAX - 1)
+    Route.objects.update(given_up=recording.GIVEN_UP_MAX - 1)
     receiver.answers = [(500, {}, b"")]
     reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
-    for _ in delivering.BACKOFF_S:
+    for _ in recording.BACKOFF_S:
         due_now()
     route.refresh_from_db()
     assert not route.is_active
@@ -330,7 +373,7 @@ def test_a_receiver_that_is_missing_or_never_answers_switches_its_route_off_with
 
 
 def test_only_messages_given_up_in_a_row_count(route, receiver, manager):
-    Route.objects.update(given_up=delivering.GIVEN_UP_MAX - 1)
+    Route.objects.update(given_up=recording.GIVEN_UP_MAX - 1)
     reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
     route.refresh_from_db()
     assert (route.given_up, route.is_active) == (0, True)

@@ -45,6 +45,8 @@ class Route(models.Model):
     given_up = models.PositiveIntegerField(default=0)
     #: one worker at a time sends a route's messages, so that they arrive in order; a dead worker's claim ends then
     claimed_until = models.DateTimeField(null=True, blank=True)
+    #: the claim of the worker that sends now: its process (``ingest.processes.own``), a slash, a random name
+    holder = models.CharField(max_length=250, blank=True, default="", db_default="")
     #: no message is sent before: the receiver failed, or it is quiet
     resume_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -78,7 +80,7 @@ class Delivery(models.Model):
     state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
     #: it waits for the older messages of its route; not a test, one sent again by hand, or one that was refused
     is_in_order = models.BooleanField(default=True)
-    #: tries since the message was last requested; also the fencing token of the sender
+    #: tries since the message was last requested
     tries = models.PositiveIntegerField(default=0)
     due_at = models.DateTimeField(null=True, blank=True)
     #: [{"at", "status", "said", "error", "ms"}], the latest last

@@ -116,21 +116,22 @@ def _diagnosed(activity: Activity) -> None:
     if job is None:
         return
     found = incident is not None and not incident.is_withdrawn
+    told = incident_payload(incident) if incident else None
     data = {
         "job": job_payload(job),
         "revision": activity.data.get("revision"),
         "is_failure": found,
-        "incident": incident_payload(incident) if incident and found else None,
+        "incident": told if found else None,
     }
     announce(event="job.diagnosed", subject=str(activity.pk), job=job, data=data)
     if incident is None:
         return
     if incident.is_withdrawn:
-        _announce_for(activity, "incident.withdrawn", {})
+        _announce_for(activity, "incident.withdrawn", {}, told)
     elif not incident.activities.filter(kind="diagnosed").exclude(pk=activity.pk).exists():
-        _announce_for(activity, "incident.opened", {})
+        _announce_for(activity, "incident.opened", {}, told)
     elif _says_more(incident):
-        _announce_for(activity, "incident.updated", {})
+        _announce_for(activity, "incident.updated", {}, told)
 
 
 def _says_more(incident: Incident) -> bool:
@@ -148,11 +149,12 @@ def _told(report: dict[str, Any]) -> tuple[Any, ...] | None:
     return facts.headline, facts.category, round(facts.confidence, 1), facts.condition, facts.accused, said
 
 
-def _announce_for(activity: Activity, event: str, more: dict[str, Any]) -> None:
+def _announce_for(activity: Activity, event: str, more: dict[str, Any], told: dict[str, Any] | None = None) -> None:
+    """``told``: the incident's payload, if there is one already."""
     incident = activity.incident
     if incident is None:
         return
-    data = {"incident": incident_payload(incident), "job": job_payload(incident.job), **more}
+    data = {"incident": told or incident_payload(incident), "job": job_payload(incident.job), **more}
     announce(event=event, subject=str(activity.pk), job=incident.job, data=data, incident=incident)
 
 

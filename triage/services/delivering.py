@@ -1,115 +1,110 @@
 """Sends messages: each route's in order, many routes at once; tries again with back-off, gives up, records.
 
 One worker at a time holds a route. While its receiver fails, the route waits, not its single messages; another route
-never waits for it, because requests run in threads of their own. The database is used by the calling thread alone.
+never waits for it, because each route has a thread of its own. The database is used by the calling thread alone, which
+records all results that came while it recorded the ones before.
 """
 
 from __future__ import annotations
 
-import logging
-import random
+import queue
 import time as clock
-from collections.abc import Collection, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, time, timedelta
-from typing import NamedTuple
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from triage.destinations import ALL, Destination, Mail, Reading, Request
-from triage.domain.route_message import message_of
+from ingest import processes
+from triage.destinations import ALL
 from triage.models import Delivery, Reference, Route
 from triage.selectors.routes import may_receive
-from triage.services import outbound
-from triage.services.routes import PING, address_of, routes_wake
+from triage.services.recording import results_record
+from triage.services.routes import PING, routes_wake
+from triage.services.sending import Lane, Result, lane_send
 
-log = logging.getLogger(__name__)
-
-#: delay after the first, second … failed try; a day and a half in total
-BACKOFF_S = (5, 30, 120, 600, 3600, 4 * 3600, 10 * 3600, 20 * 3600)
 #: a sender renews its claims while it waits; one that was silent for this long has died
 _LEASE = timedelta(seconds=10)
 _RENEW_S = 2.0
-#: this many failed messages in a row switch a route off
-GIVEN_UP_MAX = 20
-#: tries that a message which the receiver refuses holds up later ones
-_REFUSED_TRIES = 3
 #: of a follower, a message that waited for longer is replaced by a later one on the same incident
 _STALE = timedelta(minutes=1)
-_KEPT_ANSWER = 500
-_KEPT_ATTEMPTS = 30
 _KEPT = timedelta(days=30)
-_GONE = 410
-#: routes that one worker serves at once, and for how many seconds it takes new messages before others get a turn
-LANES = 16
+#: routes that one worker serves at once, not counting those that wait for a slow receiver; and in all
+LANES, LANES_MAX = 16, 64
+#: for how many seconds it takes new messages before others get a turn; while it waits for a slow receiver, for longer
 SLICE_S, LIMIT_S = 3.0, 30.0
-#: a route with many messages is held for so long before others get a turn
-HOLD_S = 1.0
+#: a route with many messages is held for so long, or for so many messages, before others get a turn
+HOLD_S, BATCH = 1.0, 50
 #: a route that was never served comes first on every database
 _LONGEST_UNSERVED = F("claimed_until").asc(nulls_first=True)
 #: a receiver that takes longer is slow
 _SLOW_S = 1.0
-_POLL_S = 0.1
-
-
-class _Job(NamedTuple):
-    """One message in work: what to send, or why it must not be sent."""
-
-    route: Route
-    delivery: Delivery
-    kind: Destination
-    requests: Sequence[Request | Mail]
-    reason: str
-    began: float
-    #: since when this worker has held the route
-    held_since: float
-
-
-class _Outcome(NamedTuple):
-    answer: outbound.Answer
-    reading: Reading
+#: how often it looks for due routes while it waits for answers; less often while there are none
+_POLL_S, _POLL_MAX_S = 0.1, 0.5
+#: how often it looks for routes whose holder was killed
+_BURY_EVERY_S = 1.0
 
 
 def routes_send() -> None:
     """Send what is due, for ``SLICE_S`` seconds. Safe to call from many workers at once.
 
-    Ends when nothing is due and every answer is recorded. While it waits for a slow receiver it goes on sending on
-    other routes, up to ``LIMIT_S``. If its time is over first, another worker is woken. A route is held for up to
-    ``HOLD_S`` seconds: its next message is taken in the transaction that records the one before.
+    Ends when nothing is due and every result is recorded. While it waits for a slow receiver it goes on sending on
+    other routes, up to ``LIMIT_S``. If its time is over first, another worker is woken.
     """
-    began, is_open, look_at = clock.monotonic(), True, 0.0
+    began, is_open, is_woken = clock.monotonic(), True, False
+    look_at = bury_at = 0.0
+    pause_s = _POLL_S
     renewed = began
-    running: dict[Future[_Outcome], _Job] = {}
-    with ThreadPoolExecutor(LANES, thread_name_prefix="route") as pool:
+    results: queue.SimpleQueue[Result] = queue.SimpleQueue()
+    lanes: dict[str, Lane] = {}
+    with ThreadPoolExecutor(LANES_MAX, thread_name_prefix="route") as pool:
         while True:
             now = clock.monotonic()
-            is_waiting = any(now - job.began > _SLOW_S for job in running.values())
-            is_open = now - began < (LIMIT_S if is_waiting else SLICE_S)
-            if is_open and (now >= look_at or not running):
-                while len(running) < LANES and (job := _next_job(held={j.route.pk for j in running.values()})):
-                    running[pool.submit(_exchange, job)] = job
-                look_at = clock.monotonic() + _POLL_S
-            if not running:
+            slow = sum(now - lane.began > _SLOW_S for lane in lanes.values())
+            is_open = now - began < (LIMIT_S if slow else SLICE_S)
+            if is_open and (now >= look_at or not lanes):
+                if now >= bury_at:
+                    claims_free()
+                    bury_at = now + _BURY_EVERY_S
+                pause_s = min(2 * pause_s, _POLL_MAX_S)
+                for lane in _claimed(min(LANES + slow, LANES_MAX) - len(lanes), held=lanes.values()):
+                    lanes[lane.claim] = lane
+                    pool.submit(lane_send, lane, results.put)
+                    pause_s = _POLL_S
+                look_at = clock.monotonic() + pause_s
+            if not is_open and not is_woken:  # before it waits for the last answers
+                is_woken = True
+                if is_due():
+                    routes_wake()
+            if not lanes:
                 break
-            done, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
-            for future in done:
-                job = running.pop(future)
-                is_more = is_open and clock.monotonic() - job.held_since < HOLD_S
-                if (following := _record(job, future.result(), is_more=is_more)) is not None:
-                    running[pool.submit(_exchange, following)] = following
+            if told := _taken(results):
+                results_record(told)
+                for result in told:
+                    if result.delivery is None:
+                        del lanes[result.lane.claim]
+                        look_at = 0.0
             if clock.monotonic() - renewed > _RENEW_S:
-                _renew(running.values())
+                _renew(lanes)
                 renewed = clock.monotonic()
-    if not is_open and _due_routes(timezone.now()).exists():
-        routes_wake()
 
 
 def is_due() -> bool:
     """Whether a message waits for a worker: the sweep wakes one."""
     return _due_routes(timezone.now()).exists()
+
+
+def claims_free() -> None:
+    """End the claims of processes of this machine that have ended: nobody waits until these would end by themselves."""
+    held = Route.objects.filter(claimed_until__gt=timezone.now()).exclude(holder="").values_list("holder", flat=True)
+    gone = [claim for claim in held if processes.is_gone(claim.rpartition("/")[0])]
+    if gone:
+        Route.objects.filter(holder__in=gone).update(claimed_until=timezone.now(), holder="")
 
 
 def deliveries_tidy() -> None:
@@ -131,6 +126,17 @@ def quiet_end(route: Route, now: datetime) -> datetime | None:
     return datetime.combine(day, time(end.hour, end.minute, end.second), tzinfo=zone)
 
 
+def _taken(results: queue.SimpleQueue[Result]) -> list[Result]:
+    """All results that there are, after a short wait for the first."""
+    told: list[Result] = []
+    try:
+        told.append(results.get(timeout=_POLL_S))
+        while True:
+            told.append(results.get_nowait())
+    except queue.Empty:
+        return told
+
+
 def _due_routes(now: datetime) -> QuerySet[Route]:
     """Routes that nobody holds and that have something to send now."""
     waiting = Delivery.objects.filter(route=OuterRef("pk"), state=Delivery.State.WAITING)
@@ -141,33 +147,37 @@ def _due_routes(now: datetime) -> QuerySet[Route]:
     return Route.objects.filter(is_free).filter((is_open & Q(in_order)) | Q(other))
 
 
-def _next_job(*, held: set[int]) -> _Job | None:
-    """Claim a route with a due message, and the message. None if nothing is due."""
+def _claimed(most: int, *, held: Iterable[Lane]) -> Iterator[Lane]:
+    """Claim up to ``most`` routes with due messages, and load their next messages. Not those ``held`` here, even if
+    their claims have ended."""
+    if most <= 0:
+        return
     now = timezone.now()
-    due = _due_routes(now).exclude(pk__in=held).order_by(_LONGEST_UNSERVED, "pk")
-    for route in due.select_related("owner", "team"):
+    due = _due_routes(now).exclude(pk__in=[lane.route.pk for lane in held]).order_by(_LONGEST_UNSERVED, "pk")
+    for route in due.select_related("owner", "team")[:most]:
         is_same = Q(claimed_until=route.claimed_until) if route.claimed_until else Q(claimed_until=None)
+        claim = f"{processes.own()}/{uuid.uuid4().hex}"
         with transaction.atomic():
-            if not Route.objects.filter(is_same, pk=route.pk).update(claimed_until=now + _LEASE):
+            if not Route.objects.filter(is_same, pk=route.pk).update(claimed_until=now + _LEASE, holder=claim):
                 continue
-            delivery = _next_delivery(route, now)
-            if delivery is None:
-                Route.objects.filter(pk=route.pk).update(claimed_until=now)
-        if delivery is not None:
-            return _prepared(route, delivery, now, clock.monotonic())
-    return None
+            deliveries = _next_deliveries(route, now)
+            if not deliveries:
+                Route.objects.filter(pk=route.pk).update(claimed_until=now, holder="")
+        if deliveries:
+            until = clock.monotonic() + HOLD_S
+            yield Lane(route, claim, deliveries, _stop_reasons(route, deliveries), _known(route, deliveries), until)
 
 
-def _renew(jobs: Collection[_Job]) -> None:
-    """Hold the routes of these messages for longer, except where another worker has taken the message."""
-    for job in jobs:
-        mine = Delivery.objects.filter(pk=job.delivery.pk, tries=job.delivery.tries, state=Delivery.State.WAITING)
-        held = Route.objects.filter(Exists(mine), pk=job.route.pk)
-        held.update(claimed_until=timezone.now() + _LEASE)
+def _renew(claims: Collection[str]) -> None:
+    """Hold these routes for longer, except those that another worker has claimed."""
+    Route.objects.filter(holder__in=claims).update(claimed_until=timezone.now() + _LEASE)
 
 
-def _next_delivery(route: Route, now: datetime) -> Delivery | None:
-    """The message that the holder of the route sends now. Its try is counted before it is sent."""
+def _next_deliveries(route: Route, now: datetime) -> list[Delivery]:
+    """The messages that the holder of the route sends now: the oldest first, those out of order before them.
+
+    Of a follower, stale ones that a later message on their incident makes superfluous are replaced.
+    """
     waiting = Delivery.objects.filter(route=route, state=Delivery.State.WAITING)
     due = Q(is_in_order=False, due_at__lte=now)
     if route.resume_at is None or route.resume_at <= now:
@@ -175,149 +185,38 @@ def _next_delivery(route: Route, now: datetime) -> Delivery | None:
             Route.objects.filter(pk=route.pk).update(resume_at=end)
         else:
             due |= Q(is_in_order=True)
-    delivery = _first(route, waiting, due, now)
-    if delivery is None or not waiting.filter(pk=delivery.pk, tries=delivery.tries).update(tries=F("tries") + 1):
-        return None
-    delivery.tries += 1
-    return delivery
+    while found := list(waiting.filter(due).order_by("is_in_order", "created_at", "id")[:BATCH]):
+        replaced = _superfluous(waiting, found, now) if ALL[route.kind].is_following else set()
+        if replaced:
+            Delivery.objects.filter(pk__in=replaced).update(state=Delivery.State.REPLACED, due_at=None)
+        if left := [delivery for delivery in found if delivery.pk not in replaced]:
+            return left
+    return []
 
 
-def _first(route: Route, waiting: QuerySet[Delivery], due: Q, now: datetime) -> Delivery | None:
-    """The oldest message, those out of order first. Of a follower, stale ones that a later message on their incident
-    makes superfluous are replaced."""
-    while (delivery := waiting.filter(due).order_by("is_in_order", "created_at", "id").first()) is not None:
-        is_stale = delivery.incident_id is not None and delivery.created_at < now - _STALE
-        if not (ALL[route.kind].is_following and is_stale and delivery.is_in_order):
-            return delivery
-        if not waiting.filter(is_in_order=True, incident=delivery.incident_id).exclude(pk=delivery.pk).exists():
-            return delivery
-        Delivery.objects.filter(pk=delivery.pk).update(state=Delivery.State.REPLACED, due_at=None)
-    return None
+def _superfluous(waiting: QuerySet[Delivery], found: Sequence[Delivery], now: datetime) -> set[Any]:
+    """Those that waited for long, and after which a later message on the same incident waits."""
+    stale = [row for row in found if row.incident_id and row.is_in_order and row.created_at < now - _STALE]
+    if not stale:
+        return set()
+    of_these = waiting.filter(is_in_order=True, incident__in={row.incident_id for row in stale})
+    last: dict[Any, Any] = dict(of_these.order_by("created_at", "id").values_list("incident", "pk"))
+    return {row.pk for row in stale if last.get(row.incident_id) != row.pk}
 
 
-def _prepared(route: Route, delivery: Delivery, now: datetime, held_since: float) -> _Job:
-    kind = ALL[route.kind]
-    reason = _stop_reason(delivery, route)
-    requests: Sequence[Request | Mail] = ()
-    if not reason:
-        known = None  # nothing is made of an incident there by a program's receiver
-        if delivery.incident_id is not None and not kind.is_program:
-            known = Reference.objects.filter(route=route, incident=delivery.incident_id).first()
-        try:
-            message = message_of(delivery.body, key=f"msg_{delivery.pk.hex}")
-            requests = kind.render(message, address_of(route, now=now), known.data if known else {}, now)
-        except Exception as error:  # what is in an event may surprise a kind: one message is lost, not the route
-            log.exception("message %s could not be written", delivery.pk)
-            reason = f"The message could not be written ({type(error).__name__})."
-    return _Job(route, delivery, kind, requests, reason, clock.monotonic(), held_since)
+def _known(route: Route, deliveries: Sequence[Delivery]) -> dict[int, dict[str, Any]]:
+    """What the destination made of the incidents; nothing is made of them by a program's receiver."""
+    incidents = {row.incident_id for row in deliveries if row.incident_id is not None}
+    if ALL[route.kind].is_program or not incidents:
+        return {}
+    return dict(Reference.objects.filter(route=route, incident__in=incidents).values_list("incident", "data"))
 
 
-def _stop_reason(delivery: Delivery, route: Route) -> str:
-    """Why this message must not be sent any more; empty if it may."""
-    if delivery.event == PING:
-        return ""
+def _stop_reasons(route: Route, deliveries: Sequence[Delivery]) -> dict[Any, str]:
+    """By message, why it must not be sent any more."""
+    told = [row for row in deliveries if row.event != PING]
     if not route.is_active:
-        return "The route was switched off before this could be sent."
-    if not may_receive(route, delivery.cluster_id):
-        return "The route's keeper has no access to this any more: it was not sent."
-    return ""
-
-
-def _exchange(job: _Job) -> _Outcome:
-    """Send the requests of one message in order, up to the first that fails. Runs in a thread; uses no database."""
-    answers = []
-    for request in job.requests:
-        answer = outbound.send(request)
-        if not 200 <= answer.status < 300:
-            return _Outcome(answer, Reading())
-        answers.append(answer)
-    if not answers:
-        return _Outcome(outbound.Answer(0, "", job.reason or "There was nothing to send.", 0), Reading())
-    return _Outcome(answers[-1], job.kind.read([answer.text for answer in answers]))
-
-
-def _record(job: _Job, outcome: _Outcome, *, is_more: bool) -> _Job | None:
-    """Record the result of a try; with ``is_more`` take the route's next message, else let go of the route."""
-    with transaction.atomic():
-        if not _result_keep(job, outcome):
-            return None  # another worker took the message meanwhile
-        now = timezone.now()
-        route = Route.objects.select_related("owner", "team").filter(pk=job.route.pk).first() if is_more else None
-        delivery = _next_delivery(route, now) if route else None
-        until = now + _LEASE if delivery else now  # the longest unserved is next
-        Route.objects.filter(pk=job.route.pk).update(claimed_until=until)
-    return _prepared(route, delivery, now, job.held_since) if route and delivery else None
-
-
-def _result_keep(job: _Job, outcome: _Outcome) -> bool:
-    """Store what a try resulted in. Only the holder of the latest claim may do that: False for any other."""
-    route, delivery, answer = job.route, job.delivery, outcome.answer
-    error = answer.error or outcome.reading.error
-    is_there = 200 <= answer.status < 300 and not error
-    if not error and 300 <= answer.status < 400:
-        error = "It redirects, which is not followed: give the route the address that it redirects to."
-    is_over = not is_there and (bool(job.reason) or answer.status == _GONE or delivery.tries > len(BACKOFF_S))
-    state = Delivery.State.DELIVERED if is_there else Delivery.State.GIVEN_UP if is_over else Delivery.State.WAITING
-    now = timezone.now()
-    due_at = now + _retry_delay(delivery.tries, answer) if state == Delivery.State.WAITING else None
-    is_refused = answer.status not in (408, 425, 429) and (400 <= answer.status < 500 or answer.status == 200)
-    is_in_order = delivery.is_in_order and not (is_refused and due_at and delivery.tries >= _REFUSED_TRIES)
-    row = {
-        "at": now.isoformat(),
-        "status": answer.status or None,
-        "said": answer.text[:_KEPT_ANSWER],
-        "error": error,
-        "ms": answer.duration_ms,
-    }
-    held = Delivery.objects.filter(pk=delivery.pk, state=Delivery.State.WAITING, tries=delivery.tries)
-    kept = held.update(
-        state=state,
-        attempts=[*delivery.attempts, row][-_KEPT_ATTEMPTS:],
-        delivered_at=now if is_there else None,
-        due_at=due_at,
-        is_in_order=is_in_order,
-    )
-    if not kept:
-        return False
-    resume_at = due_at if is_in_order else None
-    if delivery.is_in_order and resume_at != route.resume_at:
-        Route.objects.filter(pk=route.pk).update(resume_at=resume_at)
-    if is_there and delivery.incident_id is not None and outcome.reading.reference is not None:
-        _refer(route, delivery.incident_id, outcome.reading)
-    if not job.reason and delivery.event != PING:
-        _count(route, state, answer, error)
-    return True
-
-
-def _refer(route: Route, incident_id: int, reading: Reading) -> None:
-    """Keep what the destination made of the incident, for later messages."""
-    values = {"data": reading.reference, "url": reading.url, "title": reading.title, "state": reading.state}
-    Reference.objects.update_or_create(route=route, incident_id=incident_id, defaults=values)
-
-
-def _count(route: Route, state: str, answer: outbound.Answer, error: str) -> None:
-    """Switch a route off whose receiver is gone for good."""
-    rows = Route.objects.filter(pk=route.pk)
-    if state == Delivery.State.DELIVERED:
-        if route.given_up:
-            rows.update(given_up=0)
-    elif answer.status == _GONE:
-        _switch_off(route, "The receiver answered 410 Gone.")
-    elif state == Delivery.State.GIVEN_UP:
-        rows.update(given_up=F("given_up") + 1)
-        if rows.filter(given_up__gte=GIVEN_UP_MAX).exists():
-            said = error or answer.status
-            _switch_off(route, f"{GIVEN_UP_MAX} messages in a row did not arrive, the last one: {said}")
-
-
-def _retry_delay(tries: int, answer: outbound.Answer) -> timedelta:
-    """The delay after so many tries: back-off with 10 % jitter, longer if the receiver asks for it."""
-    wait_s = BACKOFF_S[min(tries, len(BACKOFF_S)) - 1] * random.uniform(0.9, 1.1)  # noqa: S311  # spreads load
-    if answer.status in (429, 503) and answer.retry_after_s is not None:
-        wait_s = max(wait_s, min(answer.retry_after_s, BACKOFF_S[-1]))
-    return timedelta(seconds=wait_s)
-
-
-def _switch_off(route: Route, why: str) -> None:
-    log.warning("route %s is switched off: %s", route.pk, why)
-    Route.objects.filter(pk=route.pk).update(is_active=False, problem=why[:300])
+        return dict.fromkeys((row.pk for row in told), "The route was switched off before this could be sent.")
+    allowed = {cluster: may_receive(route, cluster) for cluster in {row.cluster_id for row in told}}
+    why = "The route's keeper has no access to this any more: it was not sent."
+    return {row.pk: why for row in told if not allowed[row.cluster_id]}

@@ -1,7 +1,7 @@
-"""Sends one request to an address that a user typed, and refuses addresses that only this server can reach.
+"""Sends requests to an address that a user typed, and refuses addresses that only this server can reach.
 
-The host is resolved once, every address is checked, and the connection goes to a checked address: a DNS answer that
-changes in between (DNS rebinding) has no effect. Redirects are not followed.
+The host is resolved once a connection, every address is checked, and the connection goes to a checked address: a DNS
+answer that changes in between (DNS rebinding) has no effect. Redirects are not followed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import socket
 import ssl
 import threading
 import time
+from functools import cache
 from smtplib import SMTPException
-from typing import NamedTuple
+from typing import NamedTuple, Self
 from urllib.parse import quote, urlsplit
 
 from django.conf import settings
@@ -112,9 +113,91 @@ def target_of(url: str) -> Target:
     return Target(host, port, path, is_tls, addresses[0])
 
 
+class Sender:
+    """Sends requests one after another and keeps the connection between them, as long as they go to one host.
+
+    Use it for a second, not for longer: a kept connection goes to the address that was checked when it was made.
+    """
+
+    def __init__(self) -> None:
+        self._kept: _Pinned | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._keep(None)
+
+    def send(self, item: Request | Mail) -> Answer:
+        """Send one request, or hand one e-mail to the site's mail server. Never raises; uses no database."""
+        return _mail(item) if isinstance(item, Mail) else self._request(item)
+
+    def _request(self, request: Request) -> Answer:
+        """Send and read the answer: within ``TIMEOUT_S`` in total, at most ``MAX_ANSWER_BYTES``."""
+        began = time.monotonic()
+        try:
+            host, port, path, is_tls = url_checked(request.url)
+            kept = self._kept
+            if kept is not None and kept.place == (host, port, is_tls):
+                try:
+                    return self._exchange(kept, request, path, began)
+                except _Closed:  # the receiver ended the kept connection before it read the request
+                    pass
+            self._keep(None)
+            connection = _Pinned(target_of(request.url))
+        except Forbidden as error:
+            return Answer(0, "", str(error), _ms(began))
+        return self._exchange(connection, request, path, began)
+
+    def _exchange(self, connection: _Pinned, request: Request, path: str, began: float) -> Answer:
+        is_kept, is_reusable = connection is self._kept, False
+        watchdog = threading.Timer(TIMEOUT_S, connection.cut)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            headers = {"User-Agent": "Faultline", **request.headers}
+            connection.request(request.method, path, body=request.body or None, headers=headers)
+            response = connection.getresponse()
+            text = storable(response.read(MAX_ANSWER_BYTES).decode("utf-8", "replace"))
+            seconds = numbers.whole(response.headers.get("Retry-After", ""), digits=6)
+            is_reusable = response.isclosed() and not response.will_close
+            return Answer(response.status, text, "", _ms(began), seconds)
+        except (OSError, http.client.HTTPException) as error:
+            if connection.is_cut or isinstance(error, TimeoutError):
+                return Answer(0, "", f"No answer within {TIMEOUT_S:.0f} s.", _ms(began))
+            if is_kept and isinstance(error, (http.client.RemoteDisconnected, ConnectionError)):
+                raise _Closed from error
+            return Answer(0, "", _sentence(error, connection.target), _ms(began))
+        finally:
+            watchdog.cancel()
+            self._keep(connection if is_reusable and not connection.is_cut else None)
+            if self._kept is not connection:
+                connection.close()
+
+    def _keep(self, connection: _Pinned | None) -> None:
+        if self._kept is not None and self._kept is not connection:
+            self._kept.close()
+        self._kept = connection
+
+
+class _Closed(Exception):
+    """A kept connection was ended before the answer began."""
+
+
 def send(item: Request | Mail) -> Answer:
-    """Send one request, or hand one e-mail to the site's mail server. Never raises; uses no database."""
-    return _mail(item) if isinstance(item, Mail) else _request(item)
+    """Send one request on a connection of its own. Never raises; uses no database."""
+    with Sender() as sender:
+        return sender.send(item)
+
+
+def _ms(began: float) -> int:
+    return int((time.monotonic() - began) * 1000)
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The system's authorities, read once: reading them costs more than all else of a message."""
+    return ssl.create_default_context()
 
 
 def _mail(mail: Mail) -> Answer:
@@ -126,40 +209,8 @@ def _mail(mail: Mail) -> Answer:
         EmailMessage(mail.subject, mail.text, to=list(mail.to), headers=headers).send()
     except (OSError, SMTPException, ValueError) as error:
         said = storable(str(error))[:200]
-        return Answer(0, "", f"The mail server did not take it: {said}", int((time.monotonic() - began) * 1000))
-    return Answer(250, "", "", int((time.monotonic() - began) * 1000))
-
-
-def _request(request: Request) -> Answer:
-    """Send and read the answer: within ``TIMEOUT_S`` in total, at most ``MAX_ANSWER_BYTES``."""
-    began = time.monotonic()
-
-    def took() -> int:
-        return int((time.monotonic() - began) * 1000)
-
-    try:
-        target = target_of(request.url)
-    except Forbidden as error:
-        return Answer(0, "", str(error), took())
-    connection = _Pinned(target)
-    watchdog = threading.Timer(TIMEOUT_S, connection.cut)
-    watchdog.daemon = True
-    watchdog.start()
-    try:
-        headers = {"User-Agent": "Faultline", **request.headers, "Connection": "close"}
-        connection.request(request.method, target.path, body=request.body or None, headers=headers)
-        response = connection.getresponse()
-        text = storable(response.read(MAX_ANSWER_BYTES).decode("utf-8", "replace"))
-        after = response.headers.get("Retry-After", "")
-        seconds = numbers.whole(after, digits=6)
-        return Answer(response.status, text, "", took(), seconds)
-    except (OSError, http.client.HTTPException) as error:
-        if connection.is_cut or isinstance(error, TimeoutError):
-            return Answer(0, "", f"No answer within {TIMEOUT_S:.0f} s.", took())
-        return Answer(0, "", _sentence(error, target), took())
-    finally:
-        watchdog.cancel()
-        connection.close()
+        return Answer(0, "", f"The mail server did not take it: {said}", _ms(began))
+    return Answer(250, "", "", _ms(began))
 
 
 class _Pinned(http.client.HTTPConnection):
@@ -169,13 +220,14 @@ class _Pinned(http.client.HTTPConnection):
         default = 443 if target.is_tls else 80
         super().__init__(target.host, target.port, timeout=TIMEOUT_S)
         self.default_port = default  # so that the Host header has a port only if needed
-        self._target = target
+        self.target = target
+        self.place = (target.host, target.port, target.is_tls)
         self.is_cut = False
 
     def connect(self) -> None:
-        sock = socket.create_connection((self._target.address, self._target.port), timeout=TIMEOUT_S)
-        if self._target.is_tls:
-            sock = ssl.create_default_context().wrap_socket(sock, server_hostname=self._target.host)
+        sock = socket.create_connection((self.target.address, self.target.port), timeout=TIMEOUT_S)
+        if self.target.is_tls:
+            sock = _trusted().wrap_socket(sock, server_hostname=self.target.host)
         self.sock = sock
 
     def cut(self) -> None:

@@ -26,7 +26,7 @@ from triage.destinations.email import recipients
 from triage.destinations.webhook import FORMATS
 from triage.models import Activity, Delivery, Incident, Reference, Route
 from triage.search.kinds import JOB_LOOKUPS
-from triage.selectors.routes import EVENTS, is_told_of, may_receive
+from triage.selectors.routes import EVENTS, active_routes, is_told_of, may_receive
 from triage.services import outbound
 
 PING = "ping"
@@ -146,15 +146,22 @@ def announce(
 ) -> list[Delivery]:
     """Write the message for every route that wants this event. Call it in the transaction of the event.
 
-    The same ``event`` and ``subject`` again is the same message. One query if no route is active, and one or two for
-    each route that has a search or follows incidents.
+    The same ``event`` and ``subject`` again is the same message. One query if no route is active; two for each keeper
+    of a route that may want it, and one or two for each route that has a search or follows incidents.
     """
     routes = [
         route
-        for route in Route.objects.filter(is_active=True).select_related("owner", "team")
-        if may_receive(route, job.cluster_id) and _wants(route, event, incident, job)
+        for route in active_routes()
+        if _may_want(route, event, incident)
+        and may_receive(route, job.cluster_id)
+        and _wants(route, event, incident, job)
     ]
     return _keep(routes, event, subject, job.cluster_id, incident, data) if routes else []
+
+
+def _may_want(route: Route, event: str, incident: Incident | None) -> bool:
+    """Whether the event may go this way, without a query: a program, and events of jobs, need the event itself."""
+    return event in route.events or (incident is not None and not ALL[route.kind].is_program)
 
 
 def _wants(route: Route, event: str, incident: Incident | None, job: Job) -> bool:

@@ -1,0 +1,168 @@
+"""Records what became of messages: many results in one transaction, and only those of a worker that holds the route."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from triage.models import Delivery, Reference, Route
+from triage.services import outbound
+from triage.services.routes import PING
+from triage.services.sending import Lane, Result
+
+log = logging.getLogger(__name__)
+
+#: delay after the first, second … failed try; a day and a half in total
+BACKOFF_S = (5, 30, 120, 600, 3600, 4 * 3600, 10 * 3600, 20 * 3600)
+#: this many failed messages in a row switch a route off
+GIVEN_UP_MAX = 20
+#: tries that a message which the receiver refuses holds up later ones
+_REFUSED_TRIES = 3
+_KEPT_ANSWER = 500
+_KEPT_ATTEMPTS = 30
+_GONE = 410
+
+
+@transaction.atomic
+def results_record(results: Sequence[Result]) -> None:
+    """Store the results of tries, and let go of the routes whose lanes have ended.
+
+    Results of a lane whose route was claimed by another worker meanwhile are dropped: that worker sends again. Four
+    queries for any number of messages that arrived, about four more for each that did not.
+    """
+    claims = {result.lane.claim for result in results}
+    held = set(Route.objects.select_for_update().filter(holder__in=claims).values_list("holder", flat=True))
+    mine = [result for result in results if result.lane.claim in held]
+    tried = [result for result in mine if result.delivery is not None]
+    now = timezone.now()
+    _arrived([result for result in tried if result.is_there], now)
+    for result in tried:
+        if not result.is_there:
+            _failed(result, now)
+    if ended := [result.lane.claim for result in mine if result.delivery is None]:
+        # the longest unserved is next
+        Route.objects.filter(holder__in=ended).update(claimed_until=now, holder="")
+
+
+def _arrived(results: Collection[Result], now: datetime) -> None:
+    if not results:
+        return
+    rows: list[Delivery] = []
+    for result in results:
+        if result.delivery is not None:
+            result.delivery.attempts = _attempts(result, result.delivery, now)
+            rows.append(result.delivery)
+    waiting = Delivery.objects.filter(pk__in=[row.pk for row in rows], state=Delivery.State.WAITING)
+    waiting.update(state=Delivery.State.DELIVERED, delivered_at=now, due_at=None, tries=F("tries") + 1)
+    Delivery.objects.bulk_update(rows, ["attempts"])
+    _refer(results, now)
+    for lane in {id(result.lane): result.lane for result in results}.values():
+        _is_well(lane, [result for result in results if result.lane is lane])
+
+
+def _is_well(lane: Lane, results: Collection[Result]) -> None:
+    """The receiver works: nothing holds the route up, and failures before do not count."""
+    changes: dict[str, Any] = {}
+    if lane.route.resume_at and any(result.delivery and result.delivery.is_in_order for result in results):
+        changes["resume_at"] = None
+    if lane.route.given_up and any(result.delivery and result.delivery.event != PING for result in results):
+        changes["given_up"] = 0
+    if changes:
+        Route.objects.filter(pk=lane.route.pk).update(**changes)
+        for name, value in changes.items():
+            setattr(lane.route, name, value)
+
+
+def _refer(results: Collection[Result], now: datetime) -> None:
+    """Keep what destinations made of incidents, for later messages. The latest of one incident counts."""
+    rows: dict[tuple[int, int], Reference] = {}
+    for result in results:
+        delivery, reading = result.delivery, result.reading
+        if delivery is not None and delivery.incident_id is not None and reading.reference is not None:
+            rows[delivery.route_id, delivery.incident_id] = Reference(
+                route_id=delivery.route_id,
+                incident_id=delivery.incident_id,
+                data=reading.reference,
+                url=reading.url,
+                title=reading.title,
+                state=reading.state,
+                updated_at=now,
+            )
+    if rows:
+        Reference.objects.bulk_create(
+            rows.values(),
+            update_conflicts=True,
+            unique_fields=["route", "incident"],
+            update_fields=["data", "url", "title", "state", "updated_at"],
+        )
+
+
+def _failed(result: Result, now: datetime) -> None:
+    """It is tried again later, or given up."""
+    delivery, lane, answer = result.delivery, result.lane, result.answer
+    if delivery is None:
+        return
+    tries = delivery.tries + 1
+    is_over = bool(result.reason) or answer.status == _GONE or tries > len(BACKOFF_S)
+    due_at = None if is_over else now + _retry_delay(tries, answer)
+    is_refused = answer.status not in (408, 425, 429) and (400 <= answer.status < 500 or answer.status == 200)
+    is_in_order = delivery.is_in_order and not (is_refused and due_at and tries >= _REFUSED_TRIES)
+    kept = Delivery.objects.filter(pk=delivery.pk, state=Delivery.State.WAITING).update(
+        state=Delivery.State.GIVEN_UP if is_over else Delivery.State.WAITING,
+        attempts=_attempts(result, delivery, now),
+        tries=tries,
+        due_at=due_at,
+        is_in_order=is_in_order,
+    )
+    if not kept:
+        return
+    resume_at = due_at if is_in_order else None
+    if delivery.is_in_order and resume_at != lane.route.resume_at:
+        Route.objects.filter(pk=lane.route.pk).update(resume_at=resume_at)
+        lane.route.resume_at = resume_at
+    if is_over and not result.reason and delivery.event != PING:
+        _count(lane.route, answer, result.error)
+
+
+def _attempts(result: Result, delivery: Delivery, now: datetime) -> list[dict[str, Any]]:
+    answer = result.answer
+    row = {
+        "at": now.isoformat(),
+        "status": answer.status or None,
+        "said": answer.text[:_KEPT_ANSWER],
+        "error": result.error,
+        "ms": answer.duration_ms,
+    }
+    return [*delivery.attempts, row][-_KEPT_ATTEMPTS:]
+
+
+def _count(route: Route, answer: outbound.Answer, error: str) -> None:
+    """Switch a route off whose receiver is gone for good."""
+    rows = Route.objects.filter(pk=route.pk)
+    if answer.status == _GONE:
+        _switch_off(route, "The receiver answered 410 Gone.")
+        return
+    rows.update(given_up=F("given_up") + 1)
+    if rows.filter(given_up__gte=GIVEN_UP_MAX).exists():
+        said = error or answer.status
+        _switch_off(route, f"{GIVEN_UP_MAX} messages in a row did not arrive, the last one: {said}")
+
+
+def _retry_delay(tries: int, answer: outbound.Answer) -> timedelta:
+    """The delay after so many tries: back-off with 10 % jitter, longer if the receiver asks for it."""
+    wait_s = BACKOFF_S[min(tries, len(BACKOFF_S)) - 1] * random.uniform(0.9, 1.1)  # noqa: S311  # spreads load
+    if answer.status in (429, 503) and answer.retry_after_s is not None:
+        wait_s = max(wait_s, min(answer.retry_after_s, BACKOFF_S[-1]))
+    return timedelta(seconds=wait_s)
+
+
+def _switch_off(route: Route, why: str) -> None:
+    log.warning("route %s is switched off: %s", route.pk, why)
+    Route.objects.filter(pk=route.pk).update(is_active=False, problem=why[:300])

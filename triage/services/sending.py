@@ -1,0 +1,118 @@
+"""Sends the messages of one route in order, in a thread, without the database.
+
+A lane is a route that this worker holds, with the messages to send on it. The thread writes each message only after the
+answer to the one before, because what a destination made of an incident is in that answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import time as clock
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.utils import timezone
+
+from triage.destinations import ALL, Destination, Mail, Reading, Request
+from triage.domain.route_message import message_of
+from triage.models import Delivery, Route
+from triage.services import outbound
+from triage.services.routes import address_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Lane:
+    """A held route. ``claim`` proves the hold; ``reasons`` says of messages why they must not be sent any more;
+    ``known`` has by incident what the destination made of it."""
+
+    route: Route
+    claim: str
+    deliveries: Sequence[Delivery]
+    reasons: Mapping[Any, str]
+    known: dict[int, dict[str, Any]]
+    #: no further message is begun after this time (of ``time.monotonic``)
+    until: float
+    #: since when the message under way is under way
+    began: float = field(default_factory=clock.monotonic)
+
+    @property
+    def kind(self) -> Destination:
+        return ALL[self.route.kind]
+
+
+class Result(NamedTuple):
+    """The outcome of one try; ``delivery`` None: the lane has sent its last message."""
+
+    lane: Lane
+    delivery: Delivery | None
+    answer: outbound.Answer = outbound.Answer(0, "", "", 0)
+    reading: Reading = Reading()
+    #: why it was not sent at all
+    reason: str = ""
+
+    @property
+    def error(self) -> str:
+        """Why it did not arrive, if the status does not say it."""
+        said = self.answer.error or self.reading.error
+        if not said and 300 <= self.answer.status < 400:
+            return "It redirects, which is not followed: give the route the address that it redirects to."
+        return said
+
+    @property
+    def is_there(self) -> bool:
+        return 200 <= self.answer.status < 300 and not self.error
+
+
+def lane_send(lane: Lane, tell: Callable[[Result], None]) -> None:
+    """Send the lane's messages over one connection, up to the first that fails or the end of its time. Runs in a
+    thread. ``tell`` gets each result at once, and the end."""
+    try:
+        with outbound.Sender() as sender:
+            for delivery in lane.deliveries:
+                lane.began = clock.monotonic()
+                result = _tried(lane, delivery, sender)
+                tell(result)
+                if not result.is_there and not result.reason:
+                    break
+                if clock.monotonic() >= lane.until:
+                    break
+    finally:
+        tell(Result(lane, None))
+
+
+def _tried(lane: Lane, delivery: Delivery, sender: outbound.Sender) -> Result:
+    reason = lane.reasons.get(delivery.pk, "")
+    requests: Sequence[Request | Mail] = ()
+    if not reason:
+        try:
+            requests = _requests(lane, delivery, timezone.now())
+        except Exception as error:  # what is in an event may surprise a kind: one message is lost, not the route
+            log.exception("message %s could not be written", delivery.pk)
+            reason = f"The message could not be written ({type(error).__name__})."
+    if not requests:
+        reason = reason or "There was nothing to send."
+        return Result(lane, delivery, outbound.Answer(0, "", reason, 0), reason=reason)
+    answers = []
+    for request in requests:
+        answer = sender.send(request)
+        if not 200 <= answer.status < 300:
+            return Result(lane, delivery, answer)
+        answers.append(answer)
+    try:
+        reading = lane.kind.read([answer.text for answer in answers])
+    except Exception as error:  # so may an answer
+        log.exception("the answer to message %s could not be read", delivery.pk)
+        reading = Reading(error=f"The answer could not be read ({type(error).__name__}).")
+    if delivery.incident_id is not None and reading.reference is not None and not reading.error:
+        lane.known[delivery.incident_id] = reading.reference
+    return Result(lane, delivery, answers[-1], reading)
+
+
+def _requests(lane: Lane, delivery: Delivery, now: datetime) -> Sequence[Request | Mail]:
+    message = message_of(delivery.body, key=f"msg_{delivery.pk.hex}")
+    known = lane.known.get(delivery.incident_id, {}) if delivery.incident_id is not None else {}
+    return lane.kind.render(message, address_of(lane.route, now=now), known, now)
