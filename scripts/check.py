@@ -88,15 +88,14 @@ def _without(*paths: str) -> list[str]:
     return [f"--ignore={path}" for path in paths]
 
 
-#: A fresh checkout has no compiled loops. Compiling takes eight seconds, and all stages and workers that begin together
-#: would do it.
+#: A fresh checkout has no compiled loops. All stages and workers that begin together would compile each of them.
 _COMPILED = "compiled code of the engine"
 _TEMPLATES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "templates").rglob("*.html"))
 _SCRIPTS = ("static/js", "tests/page_scripts")
 _DENO_TEST = ("deno", "test", "--no-check", "--no-remote", "--no-npm", "--allow-read=.", "--location=http://localhost")
 #: longest first: short stages fill the gaps
 STAGES = (
-    Stage(_COMPILED, [PYTHON, "-m", "diagnosis", "samples/sigkill_rank5.tar.gz"]),
+    Stage(_COMPILED, [PYTHON, "-m", "scripts.compile"]),
     Stage("mypy", [PYTHON, "-m", "mypy"]),
     _tests("tests in the browser", "tests/e2e", "-m", "e2e", service=_browser, is_first=True),
     _tests("tests of pages on SQLite", _PAGES),
