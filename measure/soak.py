@@ -155,7 +155,7 @@ class Sender(threading.Thread):
             answer = self._try(method, path, body, **headers)
             if answer and answer[0] in wanted:
                 return answer[1]
-            if answer and answer[0] not in (404, 408, 429, 500, 502, 503):
+            if answer and answer[0] not in (404, 408, 429, 500, 502, 503, 504, 507):
                 raise AssertionError(f"{method} {path}: {answer[0]} {answer[2][:300]!r}")
             if answer and answer[0] == 500:
                 raise AssertionError(f"{method} {path}: 500")
