@@ -115,6 +115,7 @@ def running(workers: int, keep: Path | None) -> Iterator[Cluster]:
             services[name].start()
         proxy = _host(stack, "proxy", 10, log)
         web, uploads = ("".join(f"server 10.77.0.{n}:8000 max_fails=0;" for n in of) for of in ((11, 12), (13,)))
+        uploads += "".join(f"server 10.77.0.{n}:8000 max_fails=0 backup;" for n in (11, 12))
         (folder / "nginx.conf").write_text(_PROXY.format(folder=folder, web=web, uploads=uploads))
         argv = ["/usr/sbin/nginx", "-p", str(folder), "-e", str(log / "proxy.log"), "-c", str(folder / "nginx.conf")]
         nginx = Service(proxy, "proxy", argv, env, log / "proxy.log", "")
@@ -241,7 +242,7 @@ def cut(cluster: Cluster, seconds: float) -> None:
 
 def upgraded(cluster: Cluster, seconds: float) -> None:
     """Each part is stopped and started again, one after another, as an upgrade does."""
-    for service in cluster.of("web", "worker"):
+    for service in cluster.of("web", "uploads", "worker"):
         service.stop()
         service.start()
 

@@ -20,7 +20,7 @@ from triage.services.deletion_record import deletion_record
 from triage.services.delivering import claims_free, deliveries_tidy, is_due
 from triage.services.indexing import search_entries_rename
 from triage.services.ownership import team_follow
-from triage.services.retention import old_evidence_remove
+from triage.services.retention import old_evidence_condense, old_evidence_remove
 from triage.services.role_groups import roles_make
 from triage.services.routes import routes_wake
 
@@ -74,3 +74,4 @@ def deliver(**_: Any) -> None:
 def tidy(**_: Any) -> None:
     deliveries_tidy()
     old_evidence_remove()
+    old_evidence_condense()

@@ -15,6 +15,7 @@ import diagnosis.logs.reader  # noqa: F401  # loaded once, before readers are fo
 from diagnosis import archives, merge, parse
 from diagnosis import parsed as parsed_files
 from diagnosis.history import History, learn, unexplained_errors
+from diagnosis.keeping import condense
 from diagnosis.live.news import nothing
 from diagnosis.live.observe import observe
 from diagnosis.model import Parsed, ParseHints
@@ -185,6 +186,19 @@ def diagnose_job(line: Any, *, parsed: Sequence[Parsed], tables: str, **options:
 
     diagnosis = diagnose(parsed, read=read, on_stage=on_stage, tables=Path(tables), **options)
     return to_json(diagnosis)
+
+
+def condense_job(
+    line: Any, *, parsed: Sequence[Parsed], hints: dict[str, ParseHints], folder: str, **options: Any
+) -> dict[str, int] | None:
+    """Write the lines of a job that are worth keeping to ``folder``/``kept.parquet`` (:func:`diagnosis.keeping.condense`);
+    how many of each path. None: every choice of lines would change the verdict. ``options`` are those of the engine.
+    """
+
+    def read(path: str, offset: int, length: int) -> bytes:
+        return cast("bytes", line.ask("read", path, offset, length))
+
+    return condense(parsed, read=read, hints=hints, folder=Path(folder), **options)
 
 
 def learn_job(

@@ -40,7 +40,7 @@ class Artifact(models.Model):
         PARSED = "parsed", "parsed"
         SKIPPED = "skipped", "skipped"
         FAILED = "failed", "failed"
-        REMOVED = "removed", "removed"  # its bytes were deleted to free space
+        REMOVED = "removed", "removed"  # its bytes were deleted to free space; ``kept`` may have some of its lines
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="artifacts")
     path = models.CharField(max_length=1024)
@@ -53,6 +53,9 @@ class Artifact(models.Model):
     notes = models.JSONField(default=list, blank=True)
     #: directory in the ``parsed`` storage that holds storage.PARSED_FILES
     parsed_key = models.CharField(max_length=200, blank=True)
+    #: the table of kept lines (:mod:`diagnosis.keeping`) of the job's condensed logs, and how many are of this one
+    kept = models.ForeignKey(Blob, on_delete=models.PROTECT, null=True, blank=True, related_name="kept_artifacts")
+    kept_lines = models.BigIntegerField(default=0)
     #: a later artifact of the same path with other bytes replaced this one
     is_superseded = models.BooleanField(default=False)
     #: the upload that brought it; members of one archive share it
@@ -80,6 +83,7 @@ class Run(models.Model):
         UNPACK = "unpack", "unpack"
         PARSE = "parse", "parse"
         DIAGNOSE = "diagnose", "diagnose"
+        CONDENSE = "condense", "condense"  # of an old job, keep only the lines that are worth their space
 
     class State(models.TextChoices):
         QUEUED = "queued", "queued"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 from django.db.models import QuerySet
 
 from diagnosis import JobHints, Parsed, parsed
@@ -51,6 +53,13 @@ def columns_path(artifact: Artifact) -> Path | None:
 def records_path(artifact: Artifact) -> Path | None:
     """A local path to the records of a flow capture; None if the file is not one. A remote file is copied once."""
     return _table(artifact) if artifact.kind == Kind.FLOW else None
+
+
+def kept_lines(artifact: Artifact) -> pl.DataFrame:
+    """The kept lines of a condensed log (:data:`diagnosis.keeping.KEPT`), in order. Reads those of the whole attempt."""
+    with storage.blob_open(artifact.kept_id) as file:
+        table = pl.read_parquet(io.BytesIO(file.read()))
+    return table.filter(pl.col("path") == artifact.path)
 
 
 def _table(artifact: Artifact) -> Path | None:

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from ingest import storage
 from ingest.models import Artifact, Blob, Job, Run, Upload
+from ingest.services.kept_lines import kept_lines_forget
 from ingest.services.sending import run_enqueue
 
 #: small files have few bytes but many rows: a unit also ends at this number
@@ -61,7 +62,7 @@ def artifacts_add(*, upload: Upload, incoming: Sequence[Incoming]) -> list[Artif
     Artifact.objects.filter(pk__in=older).update(is_superseded=True)
     Artifact.objects.filter(pk__in=again).update(is_superseded=False)
     Artifact.objects.filter(pk__in=[a.pk for a in back]).update(
-        state=Artifact.State.RECEIVED, parsed_key="", settled_at=None
+        state=Artifact.State.RECEIVED, parsed_key="", settled_at=None, kept=None, kept_lines=0
     )
     if made or again or back:
         evidence_changed(job)
@@ -137,6 +138,7 @@ def artifact_delete(*, artifact: Artifact, user: Any = None) -> None:
     """
     job = Job.objects.select_for_update().get(attempts__artifacts=artifact)
     Upload.objects.filter(attempt_id=artifact.attempt_id, path=artifact.path, sha256=artifact.blob_id).delete()
+    kept_lines_forget(artifact)
     artifact.delete()
     evidence_changed(job)
 

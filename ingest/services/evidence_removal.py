@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -22,6 +22,8 @@ _JUST_PUT = timedelta(hours=1)
 _AT_ONCE = 500
 #: replaces the key of column files if there are none: the bytes still have to be deleted
 _REMOVING = "removing"
+#: whether bytes of an artifact are held, or some of its lines
+_IS_HELD = ~Q(state=Artifact.State.REMOVED, kept=None)
 
 
 class Removed(NamedTuple):
@@ -31,7 +33,7 @@ class Removed(NamedTuple):
 
 def jobs_with_old_evidence(*, before: datetime) -> QuerySet[Job]:
     """Jobs that hold evidence, got no file since ``before`` and have no queued or running work; oldest first."""
-    held = Artifact.objects.filter(attempt__job=OuterRef("pk")).exclude(state=Artifact.State.REMOVED)
+    held = Artifact.objects.filter(_IS_HELD, attempt__job=OuterRef("pk"))
     busy = Run.objects.filter(job=OuterRef("pk"), state__in=(Run.State.QUEUED, Run.State.RUNNING))
     coming = Upload.objects.filter(job=OuterRef("pk"), state__in=(Upload.State.RECEIVING, Upload.State.RECEIVED))
     last = Coalesce("evidence_changed_at", "created_at")
@@ -53,9 +55,20 @@ def evidence_remove(*, job: Job) -> Removed:
     """
     with transaction.atomic():
         Job.objects.select_for_update().get(pk=job.pk)
-        _held(job).filter(parsed_key="").update(parsed_key=_REMOVING)
-        _held(job).update(state=Artifact.State.REMOVED, problem="")
+        held = Artifact.objects.filter(_IS_HELD, attempt__job=job)
+        held.filter(parsed_key="").update(parsed_key=_REMOVING)
+        held.update(state=Artifact.State.REMOVED, problem="", kept=None, kept_lines=0)
     return removal_finish(job=job)
+
+
+def condensed_mark(*, kept: Mapping[int, tuple[str, int]]) -> None:
+    """Mark artifacts as removed but for the lines in a stored table: primary key to the table's SHA-256 and the number
+    of lines. The caller's transaction; :func:`removal_finish` then deletes the files.
+    """
+    for number, (sha256, lines) in kept.items():
+        row = Artifact.objects.filter(pk=number)
+        row.filter(parsed_key="").update(parsed_key=_REMOVING)
+        row.update(state=Artifact.State.REMOVED, problem="", kept=sha256, kept_lines=lines)
 
 
 def removal_finish(*, job: Job | None = None) -> Removed:

@@ -13,6 +13,9 @@ from ingest.signals import artifact_ready
 
 log = logging.getLogger(__name__)
 
+#: the task of a kind of run that another layer does
+_TASKS = {Run.Kind.CONDENSE: "triage.tasks.diagnose_condense"}
+
 
 def run_enqueue(run: Run) -> None:
     """Send the run's message after the commit. Without a broker only time is lost."""
@@ -29,5 +32,5 @@ def run_send(run: Run) -> None:
     if run.kind == Run.Kind.DIAGNOSE:
         revision = run.parameters.get("revision", 0)
         artifact_ready.send_robust(sender=Job, job_id=run.job_id, revision=revision, run_id=run.pk)
-    elif not broker.send(f"ingest.tasks.{run.kind}", run.pk):
+    elif not broker.send(_TASKS.get(Run.Kind(run.kind), f"ingest.tasks.{run.kind}"), run.pk):
         row.update(sent_at=None)

@@ -76,4 +76,5 @@ SETTLING = {
     Run.Kind.UNPACK: Settling(on_failure=_upload_refuse, on_retry=_upload_retry),
     Run.Kind.PARSE: Settling(on_success=ranges_join, on_failure=_artifacts_fail, on_retry=_artifacts_retry),
     Run.Kind.DIAGNOSE: Settling(on_success=_revision_diagnosed),
+    Run.Kind.CONDENSE: Settling(),
 }

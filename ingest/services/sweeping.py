@@ -32,6 +32,8 @@ _LIVE_SILENT = timedelta(hours=6)
 _BLOB_KEPT = timedelta(hours=1)
 _ANSWERS_KEPT = timedelta(days=1)
 _AT_ONCE = 200
+#: of a blob that nothing refers to
+_UNUSED = {"artifacts": None, "uploads": None, "kept_artifacts": None}
 
 
 def sweep() -> None:
@@ -75,10 +77,10 @@ def tidy() -> None:
         upload.state = Upload.State.REFUSED
         upload.problem = f"{upload.path} was not sent completely: send it again."
         upload.save(update_fields=["state", "problem", "updated_at"])
-    unused = Blob.objects.filter(artifacts=None, uploads=None, created_at__lt=now - _BLOB_KEPT)
+    unused = Blob.objects.filter(**_UNUSED, created_at__lt=now - _BLOB_KEPT)
     for blob in unused[:_AT_ONCE]:
         if (
             storage.blob_changed_at(blob.sha256) < now - _BLOB_KEPT
-            and Blob.objects.filter(pk=blob.pk, artifacts=None, uploads=None).delete()[0]
+            and Blob.objects.filter(pk=blob.pk, **_UNUSED).delete()[0]
         ):
             storage.blob_delete(blob.sha256)

@@ -43,3 +43,8 @@ def test_a_part_without_a_queue_says_which_variable_is_missing() -> None:
 def test_an_unknown_part_names_the_parts() -> None:
     with pytest.raises(ServiceError, match="no part 'beat'; there are: web, uploads, parse, diagnose, notify"):
         parts.command("beat", REACHED)
+
+
+def test_a_web_server_that_stops_answers_what_it_has_before_kubernetes_kills_it() -> None:
+    argv = parts.command("web", REACHED)
+    assert 5 < int(argv[argv.index("--workers-kill-timeout") + 1]) < 30

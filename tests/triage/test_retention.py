@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tarfile
 from datetime import timedelta
 from pathlib import Path
@@ -19,9 +20,9 @@ from ingest.services import evidence_removal, sweeping
 from ingest.services.rereading import artifacts_reread
 from tests.factories import make_incident, make_user
 from tests.pages import page_text
-from triage.models import Activity, Incident
+from triage.models import Activity, Diagnosis, Incident
 from triage.services.diagnosing import job_diagnose
-from triage.services.retention import old_evidence_remove
+from triage.services.retention import old_evidence_condense, old_evidence_remove
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -170,3 +171,67 @@ def test_a_diagnosis_reads_first_what_it_lacks() -> None:
     assert job.revision == job.diagnosed_revision
     assert Artifact.objects.get().state == "parsed"
     assert job.diagnoses.exists()
+
+
+OOM = b"2026-11-21 03:01:00,000 ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+
+
+def condensed(settings: Any) -> Job:
+    """An old job of four ranks, one of which failed, after the periodic tidying."""
+    job = aged("old", {f"node-{n}.log": LOG * 4 + (OOM if n == 2 else b"") for n in range(4)})
+    services.diagnosis_request(job=job)
+    Incident.objects.update(state=Incident.State.CONFIRMED)
+    settings.CONDENSE_DAYS = 30
+    assert old_evidence_condense() == 1
+    job.refresh_from_db()
+    return job
+
+
+def test_of_an_old_job_the_telling_lines_stay_and_its_pages_say_so(settings: Any, client: Any) -> None:
+    job = condensed(settings)
+    log = Artifact.objects.get(path="node-2.log")
+    assert (log.state, log.lines) == (Artifact.State.REMOVED, 201)
+    assert 0 < log.kept_lines < 100
+    assert stored("parsed") <= {f"{job.pk}.json"}
+    assert len(stored("blobs")) == 1, "one table for all logs"
+    client.force_login(make_user("ada", "engineer"))
+    page = page_text(client.get(f"/jobs/{job.slug}/logs/0/node-2.log?line=201"))
+    assert f"{log.kept_lines} of 201 lines were kept" in page
+    assert "CUDA out of memory" in page
+    page = page_text(client.get(f"/jobs/{job.slug}/logs/0/node-2.log"))
+    gaps = sum(int(n) for n in re.findall(r"(\d+) lines? not kept", page))
+    assert gaps == 201 - log.kept_lines
+    assert "CUDA" not in page_text(client.get(f"/jobs/{job.slug}/logs/0/node-1.log?level=4"))
+    assert f"{log.kept_lines} of 201" in page_text(client.get(f"/jobs/{job.slug}/files/"))
+    assert old_evidence_condense() == 0, "it is tried once"
+
+
+def test_a_condensed_job_keeps_its_diagnosis_and_reads_files_that_are_sent_again(settings: Any) -> None:
+    job = condensed(settings)
+    before = Diagnosis.objects.get(job=job).report
+    services.diagnosis_request(job=job)
+    assert Diagnosis.objects.filter(job=job).first().report == before
+    services.artifact_receive(job=job, path="node-2.log", chunks=[LOG * 4 + OOM])
+    again = Artifact.objects.get(path="node-2.log")
+    assert (again.state, again.kept, again.kept_lines) == (Artifact.State.PARSED, None, 0)
+
+
+def test_the_kept_lines_go_with_their_file_and_with_the_evidence(settings: Any, monkeypatch: Any) -> None:
+    job = condensed(settings)
+    services.artifact_delete(artifact=Artifact.objects.get(path="node-2.log"))
+    rest = selectors.kept_lines(Artifact.objects.get(path="node-1.log"))
+    assert len(rest)
+    monkeypatch.setattr(sweeping, "_BLOB_KEPT", timedelta(0))
+    sweeping.tidy()
+    assert len(stored("blobs")) == 1, "the table with the deleted lines is gone"
+    Job.objects.filter(pk=job.pk).update(evidence_changed_at=timezone.now() - timedelta(days=100))
+    settings.EVIDENCE_DAYS = 30
+    assert old_evidence_remove() == 1
+    sweeping.tidy()
+    assert stored("blobs") == set()
+
+
+def test_a_job_whose_verdict_needs_all_lines_keeps_them(settings: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("ingest.isolation.inside.condense", lambda *_, **__: None)
+    job = condensed(settings)
+    assert set(Artifact.objects.filter(attempt__job=job).values_list("state", flat=True)) == {"parsed"}

@@ -15,7 +15,9 @@ from ingest.models import DEMONSTRATION, Artifact, Blob, Job, Run
 from triage.models import Delivery, Incident
 
 #: the queue of each kind of run
-_QUEUES = {Run.Kind.UNPACK: "parse", Run.Kind.PARSE: "parse", Run.Kind.DIAGNOSE: "diagnose"}
+_QUEUES = {Run.Kind.UNPACK: "parse", Run.Kind.PARSE: "parse"} | dict.fromkeys(
+    (Run.Kind.DIAGNOSE, Run.Kind.CONDENSE), "diagnose"
+)
 
 
 def broker_answers() -> bool:

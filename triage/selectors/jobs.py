@@ -140,12 +140,14 @@ def artifact_page(
     files = Artifact.objects.filter(attempt__job=job, is_superseded=False)
     if words:
         files = files.filter(path__icontains=words)
-    tally = dict(files.order_by().values_list("state").annotate(n=Count("pk")))
+    counts = list(files.order_by().values_list("state").annotate(n=Count("pk"), kept=Count("kept")))
+    tally = {state: n for state, n, _ in counts}
     if state:
         files = files.filter(state=state)
     start = (max(page, 1) - 1) * FILES_PAGE_SIZE
     rows = files.select_related("attempt", "blob").order_by("attempt__number", "path")
     total = tally.get(state, 0) if state else sum(tally.values())
+    tally["condensed"] = sum(kept for _, _, kept in counts)
     return list(rows[start : start + FILES_PAGE_SIZE]), total, tally
 
 

@@ -44,7 +44,7 @@ class LogLine:
     """One displayed line.
 
     ``cut_bytes``: omitted bytes; ``folded``: similar lines that follow hidden, ``writers`` wrote them and this line;
-    ``how``: how its writer is known, in words.
+    ``how``: how its writer is known, in words. ``gap``: lines before this one that were not kept.
     """
 
     no: int
@@ -58,6 +58,7 @@ class LogLine:
     writers: int = 1
     is_evidence: bool = False
     how: str = ""
+    gap: int = 0
 
     @property
     def level_word(self) -> str:
@@ -66,7 +67,9 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class LogWindow:
-    """Some lines of an artifact, and what is before and after them."""
+    """Some lines of an artifact, and what is before and after them. ``kept``: how many lines of a condensed log there
+    are; None of a whole one.
+    """
 
     lines: list[LogLine]
     total: int
@@ -75,6 +78,7 @@ class LogWindow:
     evidence: list[int]
     #: names of writers in the file, for the filter
     writers: list[str] = field(default_factory=list)
+    kept: int | None = None
 
     @property
     def has_before(self) -> bool:
@@ -106,6 +110,8 @@ def window(
     """
     columns = evidence.columns_path(artifact)
     marked = evidence_lines(artifact)
+    if artifact.kept_id is not None:
+        return _kept_window(artifact, start=start, count=count, only=only, marked=marked)
     if columns is None:
         return _raw_window(artifact, start=start, count=count)
     table = pl.scan_parquet(columns)
@@ -272,6 +278,41 @@ def encoding_of(artifact: Artifact) -> str:
     """The encoding, by the file's first two bytes."""
     head = evidence.read_range(artifact, 0, 2)
     return {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(head, "utf-8")
+
+
+def _kept_window(artifact: Artifact, *, start: int, count: int, only: Filter | None, marked: list[int]) -> LogWindow:
+    """The same of a condensed log: ``gap`` says how many lines are missing. Without a filter, ``count`` kept lines from
+    the first one at or after ``start``.
+    """
+    table = evidence.kept_lines(artifact).with_columns(
+        gap=pl.col("line").cast(pl.Int64) - pl.col("line").cast(pl.Int64).shift(fill_value=0) - 1
+    )
+    start = max(1, min(start, artifact.lines or 1))
+    shown_rows = table.filter(pl.col("line") >= start)
+    if only:
+        passed = pl.col("level") >= only.level
+        passed &= pl.col("who").str.to_lowercase().str.contains(only.who.lower(), literal=True)
+        if only.masked:
+            passed &= pl.col("masked").cast(pl.String) == only.masked
+        shown_rows = shown_rows.filter(passed).with_columns(gap=0)
+    evidence_at = frozenset(marked)
+    lines = [
+        LogLine(
+            no=row["line"],
+            text=shown(row["text"][:MAX_LINE_BYTES]),
+            time=datetime.fromtimestamp(row["time"] / 1e9, UTC) if row["time"] is not None else None,
+            who=row["who"],
+            level=row["level"],
+            masked=str(row["masked"]),
+            cut_bytes=max(0, len(row["text"]) - MAX_LINE_BYTES),
+            is_evidence=row["line"] in evidence_at,
+            gap=row["gap"],
+        )
+        for row in shown_rows.head(count).iter_rows(named=True)
+    ]
+    names = sorted(name for name in table["who"].unique() if name)[:MAX_WRITERS]
+    last = lines[-1].no if len(shown_rows) > count else artifact.lines
+    return LogWindow(lines, artifact.lines, start, last, marked, names, kept=artifact.kept_lines)
 
 
 def _raw_window(artifact: Artifact, *, start: int, count: int) -> LogWindow:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from triage.serve.children import ServiceError
 
 QUEUES = ("parse", "diagnose", "notify")
+#: a part apart is stopped by an upgrade, whose proxy sends new requests elsewhere: less than the 30 s of Kubernetes
+DRAIN_S = 25
 PARTS = {
     "web": "pages and the API",
     "uploads": "the same server, for a proxy that sends uploads to machines of their own",
@@ -34,7 +36,8 @@ def command(part: str, env: Mapping[str, str]) -> list[str]:
     if not env.get("REDIS_URL") and not env.get("REDIS_URL_FILE"):
         raise ServiceError("Set REDIS_URL: parts that run apart need a queue that all of them reach.")
     if part in ("web", "uploads"):
-        return web_command(env.get("FAULTLINE_HOST", "127.0.0.1"), port_of(env), web_processes(env))
+        host = env.get("FAULTLINE_HOST", "127.0.0.1")
+        return web_command(host, port_of(env), web_processes(env), drain_s=DRAIN_S)
     return worker_command(QUEUES if part == "worker" else (part,), worker_processes(env))
 
 
@@ -55,14 +58,15 @@ def worker_processes(env: Mapping[str, str]) -> str:
     return env.get("FAULTLINE_WORKER_PROCESSES", str(max(2, min(os.cpu_count() or 2, 8))))
 
 
-def web_command(host: str, port: int, processes: str) -> list[str]:
+def web_command(host: str, port: int, processes: str, *, drain_s: int = 5) -> list[str]:
     """The web server's command. Connections are cheap, so many are allowed; one without a complete header is closed
-    after ten seconds. The application limits bodies (triage/server/front.py).
+    after ten seconds. The application limits bodies (triage/server/front.py). Asked to stop, it takes no more
+    connections and answers the requests that it has, for ``drain_s`` seconds at most.
     """
     argv = [sys.executable, "-m", "granian", "triage.asgi:application", "--interface", "asginl", "--http", "1"]
     argv += ["--no-ws", "--host", host, "--port", str(port), "--workers", processes, "--respawn-failed-workers"]
     argv += ["--backlog", "4096", "--backpressure", "4096", "--http1-header-read-timeout", "10000"]
-    return [*argv, "--workers-kill-timeout", "5"]
+    return [*argv, "--workers-kill-timeout", str(drain_s)]
 
 
 def worker_command(queues: tuple[str, ...], processes: str) -> list[str]:

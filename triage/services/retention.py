@@ -1,4 +1,6 @@
-"""The retention rule: evidence of unreviewed incidents stays; other old evidence is removed, its verdicts stay."""
+"""The retention rule: evidence of unreviewed incidents stays; other old evidence is condensed to the lines that are worth
+their space, later removed; its verdicts stay.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,13 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 
-from ingest.models import Job
+from diagnosis.model import LOG_KINDS
+from ingest.models import Artifact, Job, Run
 from ingest.services import evidence_removal
+from ingest.services.sending import run_enqueue
 from triage.models import Activity, Incident
 
 log = logging.getLogger(__name__)
@@ -52,3 +56,18 @@ def old_evidence_remove() -> int:
     if not settings.EVIDENCE_DAYS:
         return 0
     return sum(1 for _ in evidence_free(jobs_to_free(days=settings.EVIDENCE_DAYS)[:_AT_ONCE]))
+
+
+def old_evidence_condense() -> int:
+    """Queue the condensing of a few old jobs with logs, called periodically; returns how many. Each job is tried once
+    after its last file.
+    """
+    if not settings.CONDENSE_DAYS:
+        return 0
+    logs = Artifact.objects.filter(attempt__job=OuterRef("pk"), state=Artifact.State.PARSED, kind__in=LOG_KINDS)
+    tried = Run.objects.filter(job=OuterRef("pk"), kind=Run.Kind.CONDENSE, created_at__gt=OuterRef("evidence_at"))
+    jobs = jobs_to_free(days=settings.CONDENSE_DAYS).filter(Exists(logs), ~Exists(tried))
+    found = list(jobs.filter(diagnosed_revision=F("revision"))[:_AT_ONCE])
+    for job in found:
+        run_enqueue(Run.objects.create(job=job, kind=Run.Kind.CONDENSE, is_long=True))
+    return len(found)

@@ -1,0 +1,209 @@
+"""The lines of an old job that are worth their space: what conclusions cite, rare messages, a sample of the others.
+
+Sampling by novelty (TraceMesh, FSE 2024, section 3: rare structures whole, frequent ones thinned out). The choice is
+tried before anything is deleted: a diagnosis from the kept lines alone must reach the same verdict, else more are kept.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from diagnosis import thresholds
+from diagnosis.logs import tables
+from diagnosis.model import LOG_KINDS, Parsed, ParseHints, ReadRange, Source
+from diagnosis.parsing import parse
+from diagnosis.pipeline import diagnose
+from diagnosis.report import to_json
+
+AT: Final = thresholds.limits("keeping")
+NAME: Final = "kept.parquet"
+#: Schema of the table of kept lines, in the order of files and lines.
+KEPT: Final[dict[str, Any]] = {
+    "path": pl.String(),
+    "line": pl.UInt32(),
+    "time": pl.Int64(),
+    "who": pl.String(),
+    "level": pl.UInt8(),
+    "masked": pl.UInt64(),
+    "text": pl.Binary(),
+}
+#: The first two bytes of UTF-16, whose lines do not end at a single byte.
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``writers``: of how many writers each message keeps a line; ``whole``: how many keep all lines, of those that
+    are cited most and of those that wrote most.
+    """
+
+    writers: int
+    whole: int
+
+
+#: From the smallest to the largest: the first that leaves the verdict as it is.
+PLANS: Final = tuple(Plan(writers, whole) for writers, whole in zip(AT.writers, AT.whole, strict=True))
+
+
+def condense(
+    parsed: Sequence[Parsed], *, read: ReadRange, hints: Mapping[str, ParseHints], folder: Path, **options: Any
+) -> dict[str, int] | None:
+    """Write a table of kept lines (``KEPT``) to ``folder`` (``NAME``); how many of each path. None if no choice of lines
+    leads to the same verdict. ``options`` are those of :func:`diagnose`.
+
+    Files that are not logs, and logs in UTF-16, are not part of it: the caller keeps them whole. Cost: two diagnoses,
+    one pass over the lines, and reading the chosen ones.
+    """
+    logs = [p for p in parsed if p.kind in LOG_KINDS and p.columns is not None and read(p.path, 0, 2) not in _WIDE]
+    if not logs:
+        return None
+    others = [p for p in parsed if p not in logs]
+    report = to_json(diagnose(parsed, read=read, **options))
+    cited, wanted = cited_lines(report), verdict(report)
+    for number, plan in enumerate(PLANS):
+        kept = _texts(chosen(logs, cited, plan), read)
+        again, bytes_of = _parsed_again(kept, logs, hints, folder / str(number))
+
+        def from_kept(path: str, offset: int, length: int, kept: dict[str, bytes] = bytes_of) -> bytes:
+            return kept[path][offset : offset + length] if path in kept else read(path, offset, length)
+
+        if verdict(to_json(diagnose([*others, *again], read=from_kept, **options))) == wanted:
+            kept.write_parquet(folder / NAME, compression="zstd", compression_level=19)
+            return {p.path: 0 for p in logs} | dict(kept["path"].value_counts().iter_rows())
+    return None
+
+
+def verdict(report: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a conclusion says: condition, category, where in the job, who is at fault."""
+    said = report.get("conclusion") or {}
+    moment = said.get("moment") or {}
+    fault = tuple((one.get("kind"), one.get("name"), one.get("rank")) for one in said.get("fault") or ())
+    return said.get("condition"), said.get("id"), moment.get("stage"), moment.get("iteration"), fault
+
+
+def cited_lines(report: Any) -> set[tuple[str, int]]:
+    """Path and number of every line that a report refers to."""
+    if isinstance(report, list):
+        return {ref for part in report for ref in cited_lines(part)}
+    if not isinstance(report, dict):
+        return set()
+    own = {(report["file"], report["line"])} if {"file", "line"} <= report.keys() else set()
+    refs = {ref for ref in own if isinstance(ref[0], str) and isinstance(ref[1], int)}
+    return refs | {ref for part in report.values() for ref in cited_lines(part)}
+
+
+def chosen(logs: Sequence[Parsed], cited: set[tuple[str, int]], plan: Plan) -> pl.DataFrame:
+    """The rows of the line tables that ``plan`` keeps, with ``path`` and ``who``: cited ones, all of rare messages, of
+    each other one its first and last line of the job and one of ``plan.writers`` writers, with whole records.
+
+    Deterministic. Memory: one row for each pair of writer and message, and the lines of one file.
+    """
+    found = pl.concat(_cells(n, p, cited) for n, p in enumerate(logs))
+    order = pl.struct("masked", "file", "source").hash(seed=1)
+    found = found.sort("file", "first").with_columns(
+        total=pl.col("n").sum().over("masked"),
+        turn=order.rank("ordinal").over("masked"),
+        is_first=pl.int_range(pl.len()).over("masked") == 0,
+        is_last=pl.struct("file", "last").rank("ordinal", descending=True).over("masked") == 1,
+    )
+    writers = found.group_by("file", "source", maintain_order=True).agg(pl.col("cited", "n").sum())
+    telling = [writers.sort(name, descending=True, maintain_order=True).head(plan.whole) for name in ("cited", "n")]
+    whole = pl.concat(telling).select("file", "source").unique()
+    is_rare = pl.col("total") <= AT.rare
+    firsts = found.filter((pl.col("turn") <= plan.writers) | pl.col("is_first")).select("file", line="first")
+    lasts = found.filter("is_last").select("file", line="last")
+    rare = found.filter(is_rare).select("file", "source", "masked")
+    single = pl.concat([firsts, lasts]).unique()
+    return pl.concat(
+        _rows_of(
+            p,
+            single.filter(pl.col("file") == n)["line"],
+            {line for path, line in cited if path == p.path},
+            set(rare.filter(pl.col("file") == n)["masked"]),
+            set(whole.filter(pl.col("file") == n)["source"]),
+        )
+        for n, p in enumerate(logs)
+    )
+
+
+def _cells(number: int, p: Parsed, cited: set[tuple[str, int]]) -> pl.DataFrame:
+    """One row for each writer and message of a log: how many lines, the first, the last, how many are cited."""
+    lines = [line for path, line in cited if path == p.path]
+    return (
+        tables.scan(tables.lines_of(p))
+        .group_by("masked", "source")
+        .agg(
+            n=pl.len(),
+            first=pl.col("line").min(),
+            last=pl.col("line").max(),
+            cited=pl.col("line").is_in(lines).sum(),
+        )
+        .select(pl.lit(number, pl.UInt32).alias("file"), "source", "masked", "n", "first", "last", "cited")
+        .collect()
+    )
+
+
+def _rows_of(p: Parsed, single: pl.Series, cited: set[int], rare: set[int], whole: set[int]) -> pl.DataFrame:
+    rows = tables.scan(tables.lines_of(p)).select(
+        "line", "offset", "length", "record", "time", "source", "level", "masked"
+    )
+    is_kept = pl.col("line").is_in(single.implode()) | pl.col("line").is_in(sorted(cited))
+    is_kept |= pl.col("masked").is_in(pl.Series(sorted(rare), dtype=pl.UInt64).implode())
+    is_kept |= pl.col("source").is_in(pl.Series(sorted(whole), dtype=pl.UInt16).implode())
+    records = rows.filter(is_kept).select("record").unique().collect()["record"]
+    is_near = pl.col("line") < pl.col("record") + AT.record
+    found = rows.filter(is_kept | (pl.col("record").is_in(records.implode()) & is_near)).collect()
+    names = pl.Series([_who(source) for source in p.sources] or [""])
+    known = pl.col("source").clip(upper_bound=len(names) - 1)
+    return found.with_columns(
+        path=pl.lit(p.path), who=pl.lit(names.implode()).list.get(known) if len(found) else pl.lit("")
+    )
+
+
+def _who(source: Source) -> str:
+    rank = f"rank {source.rank}" if source.rank is not None else ""
+    return " ".join(part for part in (source.node or "", rank) if part)
+
+
+def _texts(rows: pl.DataFrame, read: ReadRange) -> pl.DataFrame:
+    """The rows with the bytes of their lines instead of positions. Near lines are read together."""
+    texts: list[bytes] = []
+    for path, begin, end, spans in _blocks(rows):
+        block = read(path, begin, end - begin)
+        texts += [block[offset - begin : offset - begin + length] for offset, length in spans]
+    return rows.with_columns(text=pl.Series(texts, dtype=pl.Binary)).select(list(KEPT)).cast(KEPT)
+
+
+def _blocks(rows: pl.DataFrame) -> Iterator[tuple[str, int, int, list[tuple[int, int]]]]:
+    """Path, begin and end of ranges to read, and the lines (offset, length) in each."""
+    held: tuple[str, int, int, list[tuple[int, int]]] | None = None
+    for path, offset, length in rows.select("path", "offset", "length").iter_rows():
+        end = offset + length
+        if held and held[0] == path and offset - held[2] < AT.gap_bytes and end - held[1] < AT.block_bytes:
+            held = (path, held[1], end, [*held[3], (offset, length)])
+            continue
+        if held:
+            yield held
+        held = (path, offset, end, [(offset, length)])
+    if held:
+        yield held
+
+
+def _parsed_again(
+    kept: pl.DataFrame, logs: Sequence[Parsed], hints: Mapping[str, ParseHints], folder: Path
+) -> tuple[list[Parsed], dict[str, bytes]]:
+    """The kept lines, parsed as files of their own, and the bytes of these files."""
+    texts: dict[str, bytes] = {p.path: b"" for p in logs}
+    for (path,), rows in kept.group_by("path", maintain_order=True):
+        texts[str(path)] = b"\n".join(rows["text"]) + b"\n"
+    again = []
+    for number, p in enumerate(logs):
+        hint = hints.get(p.path) or ParseHints(kind=p.kind)
+        again.append(parse(io.BytesIO(texts[p.path]), p.path, hint, folder / str(number)))
+    return again, texts

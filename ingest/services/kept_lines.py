@@ -1,0 +1,31 @@
+"""The kept lines of condensed logs: one table for all logs of an attempt, stored as a blob."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import polars as pl
+
+from ingest import storage, temp_files
+from ingest.models import Artifact, Blob
+
+
+def kept_lines_put(table: Path) -> Blob:
+    """Store a table of kept lines; ``table`` is moved."""
+    sha256, size = storage.digest_of(table), table.stat().st_size
+    storage.blob_put(table, sha256)
+    return Blob.objects.get_or_create(sha256=sha256, defaults={"size_bytes": size})[0]
+
+
+def kept_lines_forget(artifact: Artifact) -> None:
+    """Store the table again without the lines of this artifact, which is being deleted."""
+    if artifact.kept_id is None:
+        return
+    with storage.blob_open(artifact.kept_id) as file:
+        table = pl.read_parquet(io.BytesIO(file.read()))
+    with temp_files.temp_dir() as folder:
+        rest = folder / "kept.parquet"
+        table.filter(pl.col("path") != artifact.path).write_parquet(rest, compression="zstd", compression_level=19)
+        blob = kept_lines_put(rest)
+    Artifact.objects.filter(attempt=artifact.attempt_id, kept=artifact.kept_id).update(kept=blob)
