@@ -54,8 +54,8 @@ PLANS: Final = tuple(Plan(writers, whole) for writers, whole in zip(AT.writers, 
 def condense(
     parsed: Sequence[Parsed], *, read: ReadRange, hints: Mapping[str, ParseHints], folder: Path, **options: Any
 ) -> dict[str, int] | None:
-    """Write a table of kept lines (``KEPT``) to ``folder`` (``NAME``); how many of each path. None if no choice of lines
-    leads to the same verdict. ``options`` are those of :func:`diagnose`.
+    """Write a table of kept lines (``KEPT``) to ``folder`` (``NAME``); how many of each path. None if no choice of
+    lines leads to the same verdict, or if it saves too little. ``options`` are those of :func:`diagnose`.
 
     Files that are not logs, and logs in UTF-16, are not part of it: the caller keeps them whole. Cost: two diagnoses,
     one pass over the lines, and reading the chosen ones.
@@ -75,6 +75,8 @@ def condense(
 
         if verdict(to_json(diagnose([*others, *again], read=from_kept, **options))) == wanted:
             kept.write_parquet(folder / NAME, compression="zstd", compression_level=19)
+            if (folder / NAME).stat().st_size > AT.worth * sum(p.bytes for p in logs):
+                return None
             return {p.path: 0 for p in logs} | dict(kept["path"].value_counts().iter_rows())
     return None
 
@@ -104,7 +106,10 @@ def chosen(logs: Sequence[Parsed], cited: set[tuple[str, int]], plan: Plan) -> p
 
     Deterministic. Memory: one row for each pair of writer and message, and the lines of one file.
     """
-    found = pl.concat(_cells(n, p, cited) for n, p in enumerate(logs))
+    cited_of: dict[str, set[int]] = {}
+    for path, line in cited:
+        cited_of.setdefault(path, set()).add(line)
+    found = pl.concat(_cells(n, p, cited_of.get(p.path, set())) for n, p in enumerate(logs))
     order = pl.struct("masked", "file", "source").hash(seed=1)
     found = found.sort("file", "first").with_columns(
         total=pl.col("n").sum().over("masked"),
@@ -124,7 +129,7 @@ def chosen(logs: Sequence[Parsed], cited: set[tuple[str, int]], plan: Plan) -> p
         _rows_of(
             p,
             single.filter(pl.col("file") == n)["line"],
-            {line for path, line in cited if path == p.path},
+            cited_of.get(p.path, set()),
             set(rare.filter(pl.col("file") == n)["masked"]),
             set(whole.filter(pl.col("file") == n)["source"]),
         )
@@ -132,9 +137,8 @@ def chosen(logs: Sequence[Parsed], cited: set[tuple[str, int]], plan: Plan) -> p
     )
 
 
-def _cells(number: int, p: Parsed, cited: set[tuple[str, int]]) -> pl.DataFrame:
+def _cells(number: int, p: Parsed, cited: set[int]) -> pl.DataFrame:
     """One row for each writer and message of a log: how many lines, the first, the last, how many are cited."""
-    lines = [line for path, line in cited if path == p.path]
     return (
         tables.scan(tables.lines_of(p))
         .group_by("masked", "source")
@@ -142,7 +146,7 @@ def _cells(number: int, p: Parsed, cited: set[tuple[str, int]]) -> pl.DataFrame:
             n=pl.len(),
             first=pl.col("line").min(),
             last=pl.col("line").max(),
-            cited=pl.col("line").is_in(lines).sum(),
+            cited=pl.col("line").is_in(sorted(cited)).sum(),
         )
         .select(pl.lit(number, pl.UInt32).alias("file"), "source", "masked", "n", "first", "last", "cited")
         .collect()
@@ -177,7 +181,9 @@ def _texts(rows: pl.DataFrame, read: ReadRange) -> pl.DataFrame:
     for path, begin, end, spans in _blocks(rows):
         block = read(path, begin, end - begin)
         texts += [block[offset - begin : offset - begin + length] for offset, length in spans]
-    return rows.with_columns(text=pl.Series(texts, dtype=pl.Binary)).select(list(KEPT)).cast(KEPT)
+    return rows.with_columns(text=pl.Series(texts, dtype=pl.Binary)).select(
+        pl.col(name).cast(kind) for name, kind in KEPT.items()
+    )
 
 
 def _blocks(rows: pl.DataFrame) -> Iterator[tuple[str, int, int, list[tuple[int, int]]]]:

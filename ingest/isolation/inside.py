@@ -191,8 +191,8 @@ def diagnose_job(line: Any, *, parsed: Sequence[Parsed], tables: str, **options:
 def condense_job(
     line: Any, *, parsed: Sequence[Parsed], hints: dict[str, ParseHints], folder: str, **options: Any
 ) -> dict[str, int] | None:
-    """Write the lines of a job that are worth keeping to ``folder``/``kept.parquet`` (:func:`diagnosis.keeping.condense`);
-    how many of each path. None: every choice of lines would change the verdict. ``options`` are those of the engine.
+    """Write the lines of a job that are worth keeping to ``folder`` (:func:`diagnosis.keeping.condense`); how many of
+    each path. None: every choice of lines would change the verdict. ``options`` are those of the engine.
     """
 
     def read(path: str, offset: int, length: int) -> bytes:

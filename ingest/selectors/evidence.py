@@ -56,7 +56,8 @@ def records_path(artifact: Artifact) -> Path | None:
 
 
 def kept_lines(artifact: Artifact) -> pl.DataFrame:
-    """The kept lines of a condensed log (:data:`diagnosis.keeping.KEPT`), in order. Reads those of the whole attempt."""
+    """The kept lines of a condensed log (:data:`diagnosis.keeping.KEPT`), in order. Reads the whole attempt's."""
+    assert artifact.kept_id is not None
     with storage.blob_open(artifact.kept_id) as file:
         table = pl.read_parquet(io.BytesIO(file.read()))
     return table.filter(pl.col("path") == artifact.path)

@@ -188,12 +188,12 @@ def condensed(settings: Any) -> Job:
 
 
 def test_of_an_old_job_the_telling_lines_stay_and_its_pages_say_so(settings: Any, client: Any) -> None:
+    others = stored("blobs")
     job = condensed(settings)
     log = Artifact.objects.get(path="node-2.log")
     assert (log.state, log.lines) == (Artifact.State.REMOVED, 201)
     assert 0 < log.kept_lines < 100
-    assert stored("parsed") <= {f"{job.pk}.json"}
-    assert len(stored("blobs")) == 1, "one table for all logs"
+    assert len(stored("blobs") - others) == 1, "one table for all logs"
     client.force_login(make_user("ada", "engineer"))
     page = page_text(client.get(f"/jobs/{job.slug}/logs/0/node-2.log?line=201"))
     assert f"{log.kept_lines} of 201 lines were kept" in page
@@ -210,25 +210,26 @@ def test_a_condensed_job_keeps_its_diagnosis_and_reads_files_that_are_sent_again
     job = condensed(settings)
     before = Diagnosis.objects.get(job=job).report
     services.diagnosis_request(job=job)
-    assert Diagnosis.objects.filter(job=job).first().report == before
+    assert Diagnosis.objects.get(job=job).report == before
     services.artifact_receive(job=job, path="node-2.log", chunks=[LOG * 4 + OOM])
     again = Artifact.objects.get(path="node-2.log")
     assert (again.state, again.kept, again.kept_lines) == (Artifact.State.PARSED, None, 0)
 
 
 def test_the_kept_lines_go_with_their_file_and_with_the_evidence(settings: Any, monkeypatch: Any) -> None:
+    others = stored("blobs")
     job = condensed(settings)
     services.artifact_delete(artifact=Artifact.objects.get(path="node-2.log"))
     rest = selectors.kept_lines(Artifact.objects.get(path="node-1.log"))
     assert len(rest)
     monkeypatch.setattr(sweeping, "_BLOB_KEPT", timedelta(0))
     sweeping.tidy()
-    assert len(stored("blobs")) == 1, "the table with the deleted lines is gone"
+    assert len(stored("blobs") - others) == 1, "the table with the deleted lines is gone"
     Job.objects.filter(pk=job.pk).update(evidence_changed_at=timezone.now() - timedelta(days=100))
     settings.EVIDENCE_DAYS = 30
     assert old_evidence_remove() == 1
     sweeping.tidy()
-    assert stored("blobs") == set()
+    assert stored("blobs") <= others
 
 
 def test_a_job_whose_verdict_needs_all_lines_keeps_them(settings: Any, monkeypatch: Any) -> None:

@@ -11,7 +11,8 @@ from django.db import transaction
 from diagnosis import keeping
 from diagnosis.model import LOG_KINDS
 from ingest import selectors as evidence
-from ingest.models import Artifact, Attempt, Job
+from ingest.isolation import Lost
+from ingest.models import Artifact, Attempt, Job, RunLog
 from ingest.services import Work
 from ingest.services.engine_calls import engine_call
 from ingest.services.evidence_removal import condensed_mark, removal_finish
@@ -41,22 +42,26 @@ def _attempt_condense(work: Work, job: Job, attempt: Attempt, folder: Path) -> N
     except (FileNotFoundError, ValueError):
         work.log("What was read from the logs is lost or of another version: the job keeps all its evidence.")
         return
-    counts = engine_call(
-        work,
-        "condense_job",
-        {"read": evidence.reader_for(attempt)},
-        parsed=parsed,
-        hints={path: parse_hints(row, job) for path, row in logs.items()},
-        folder=str(folder),
-        job=evidence.hints_for(job, attempt),
-        history=history_for(job),
-        as_of=(job.evidence_changed_at or job.created_at).timestamp(),
-        rules=rules_in_force(),
-        model=classifier_in_force(),
-        least_gpu_s=settings.SLOW_LEAST_GPU_S,
-    )
+    try:
+        counts = engine_call(
+            work,
+            "condense_job",
+            {"read": evidence.reader_for(attempt)},
+            parsed=parsed,
+            hints={path: parse_hints(row, job) for path, row in logs.items()},
+            folder=str(folder),
+            job=evidence.hints_for(job, attempt),
+            history=history_for(job),
+            as_of=(job.evidence_changed_at or job.created_at).timestamp(),
+            rules=rules_in_force(),
+            model=classifier_in_force(),
+            least_gpu_s=settings.SLOW_LEAST_GPU_S,
+        )
+    except Lost as lost:
+        work.log(f"The job keeps all its evidence. {lost}", level=RunLog.Level.WARNING)
+        return
     if counts is None:
-        work.log("The verdict needs more than a selection of the lines: the job keeps all its evidence.")
+        work.log("Fewer lines would change the verdict, or save too little: the job keeps all its evidence.")
         return
     blob = kept_lines_put(folder / keeping.NAME)
     before = {path: logs[path].lines for path in counts if path in logs}

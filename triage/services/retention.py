@@ -1,5 +1,5 @@
-"""The retention rule: evidence of unreviewed incidents stays; other old evidence is condensed to the lines that are worth
-their space, later removed; its verdicts stay.
+"""The retention rule: evidence of unreviewed incidents stays; other old evidence is condensed to the lines that are
+worth their space, later removed; its verdicts stay.
 """
 
 from __future__ import annotations
