@@ -55,7 +55,7 @@ class Artifact(models.Model):
     parsed_key = models.CharField(max_length=200, blank=True)
     #: the table of kept lines (:mod:`diagnosis.keeping`) of the job's condensed logs, and how many are of this one
     kept = models.ForeignKey(Blob, on_delete=models.PROTECT, null=True, blank=True, related_name="kept_artifacts")
-    kept_lines = models.BigIntegerField(default=0)
+    kept_lines = models.BigIntegerField(default=0, db_default=0)
     #: a later artifact of the same path with other bytes replaced this one
     is_superseded = models.BooleanField(default=False)
     #: the upload that brought it; members of one archive share it
