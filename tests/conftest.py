@@ -35,12 +35,22 @@ _OF_MIGRATIONS = {"django_content_type", "auth_permission", "auth_group", "auth_
 ON_SQLITE_ALONE = frozenset(
     f"{folder}/test_{name}.py"
     for folder, names in {
-        "ingest": "collector_senders isolation s3 same_as_the_command_line",
-        "triage": "chart_tables checks_page comparing cost cost_line events flows_page instant judging log_search oidc "
-        "on_call outbound records_page replay_page rules server sign_in stacks_page strip timeline visible_text "
-        "watched_incident wording",
+        "ingest": "collector_senders isolation otlp_attributes ranges reading_together s3 same_as_the_command_line "
+        "temp_files tracing",
+        "triage": "assistant chart_tables chat checks_page comparing cost cost_line events flows_attached flows_page "
+        "flows_ports instant judging live_log log_search logs oidc on_call outbound records_page replay_page rules "
+        "running_page server sign_in stacks_page start_up strip timeline visible_text watched_incident wording",
     }.items()
     for name in names.split()
+)
+#: Single tests of the same kind in files that run on both: what thousands of files cost, readers that end, deliveries.
+TESTS_ON_SQLITE_ALONE = frozenset(
+    {
+        "ingest/test_bad_input.py::test_thousands_of_members_are_read_in_few_units_of_work",
+        "ingest/test_collectors_hostile.py::test_a_hundred_thousand_sources_get_a_sentence_and_the_limit_of_files",
+        "ingest/test_workers.py::test_files_that_end_their_reader_cost_themselves_alone",
+        "triage/test_routes.py::test_a_real_worker_delivers_and_tries_again",
+    }
 )
 SHARED = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared"))
 
@@ -84,6 +94,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _depends_on_database(item: pytest.Item) -> bool:
+    if item.nodeid.removeprefix("tests/").partition("[")[0] in TESTS_ON_SQLITE_ALONE:
+        return False
     used = {"db", "transactional_db", "django_db_setup"} & set(getattr(item, "fixturenames", ()))
     return bool(used) or item.get_closest_marker("django_db") is not None
 
