@@ -87,12 +87,13 @@ def incident_row(incident: Incident, within: str = "") -> SafeString:
 
 
 def _by(incident: Incident) -> str:
+    """Whose word the category is: the machine's has its confidence; the state of the row says what people did."""
     if incident.is_imported:
         return "imported"
     if incident.state != Incident.State.AWAITING_REVIEW:
-        return "reviewed"
+        return ""
     is_named = incident.standing_category != taxonomy.UNKNOWN
-    return f"machine {percent(incident.confidence)}" if is_named else "not named yet"
+    return percent(incident.confidence) if is_named else "not named yet"
 
 
 @lru_cache(maxsize=4096)
