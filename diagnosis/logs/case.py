@@ -26,6 +26,7 @@ from diagnosis.logs import (
     outcome,
     progress,
     quotes,
+    relaunches,
     roots,
     roster,
     stages,
@@ -293,7 +294,7 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
     """
     events, found, pace = catalogue.events, facts.progress, facts.pace
     survived = set(events.filter(temporal.recovered(catalogue, found, pace, facts.marks))["event"].to_list())
-    survived |= temporal.ignored(catalogue)
+    survived |= temporal.ignored(catalogue) | relaunches.outlived(catalogue)
     taken_back = temporal.taken_back(catalogue, facts.rules)
     if restarted_at is not None:
         # the cause that ended the earlier run does not belong to this one
@@ -336,7 +337,11 @@ def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> tup
     """The time of the first consequence: not before the last progress, because training that goes on has no
     consequences yet. And whether its lines state that time; otherwise it is a lower bound.
     """
-    found = catalogue.consequences(survived, (Role.CASCADE, Role.TEARDOWN)).filter(pl.col("jobs_with_it") == 0)
+    events = catalogue.events
+    is_decided = events.filter(roots.has_trait(events, "decision") & (pl.col("role") == Role.ROOT.value)).height > 0
+    # orders to stop are part of a decision, also if its reason is stated later: at the end of a grace period
+    roles = (Role.CASCADE,) if is_decided else (Role.CASCADE, Role.TEARDOWN)
+    found = catalogue.consequences(survived, roles).filter(pl.col("jobs_with_it") == 0)
     # a time taken from an earlier line is only a lower bound
     stamped = found.filter("is_stamped")
     rows = (stamped if stamped.height else found)["first_at"].drop_nulls()

@@ -205,7 +205,10 @@ def slow_phase(logs: LogDiagnosis) -> str:
     """The clause about iterations that took longer for some time; empty if there are none."""
     if logs.slow_phase is None:
         return ""
-    first, last, ratio = logs.slow_phase
+    return _slow_steps(*logs.slow_phase)
+
+
+def _slow_steps(first: int, last: int, ratio: float) -> str:
     return f"steps {first:,} to {last:,} took {ratio:.1f} times as long as usual"
 
 
@@ -264,10 +267,8 @@ def healthy(case: Case) -> tuple[str, ...]:
             "as before."
         )
     elif phase := case.pace.phase:
-        out.append(
-            f"For a while, iterations took {phase[2]:.1f} times as long as usual; compare flows or stacks of that time "
-            "to learn who was waited for."
-        )
+        first, last, ratio = phase
+        out.append(f"By the times of log lines, {_slow_steps(first, last, ratio)}.")
     return tuple(out)
 
 
