@@ -63,7 +63,7 @@ def with_stacks(logs: LogDiagnosis, stack_part: Mapping[str, Any]) -> LogDiagnos
     return replace(
         logs,
         verdict=Verdict(leaf.id, leaf.category, leaf.subcategory, told[1], other),
-        inferred=(reason, *logs.inferred[1:]),
+        inferred=(reason, *logs.inferred),
     )
 
 

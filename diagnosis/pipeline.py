@@ -14,6 +14,7 @@ from diagnosis.conclusion import next_check
 from diagnosis.conclusion.conclude import conclude
 from diagnosis.conclusion.conclude import to_json as conclusion_json
 from diagnosis.conclusion.model import Conclusion
+from diagnosis.conclusion.reasons import reasons
 from diagnosis.conclusion.slowdowns import LEAST_LOST_GPU_S
 from diagnosis.flows.stated import sizes as flow_sizes
 from diagnosis.history import History
@@ -127,6 +128,7 @@ def diagnose(
         missing=(*lost, *_missing(parsed, logs)),
         observed=logs.observed if logs else (),
         inferred=(
+            *reasons(concluded, logs),
             *(logs.inferred if logs else ()),
             *(r.sentence for r in results),
             *(d["text"] for d in concluded.disagreements),

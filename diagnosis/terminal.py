@@ -14,6 +14,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
+from diagnosis.conclusion.model import symptom_of
+
 _EVENTS, _SUSPECTS, _LINES = 8, 6, 3
 
 
@@ -64,8 +66,8 @@ def summarise(report: dict[str, Any], console: Console | None = None) -> None:
     out = console or Console()
     out.print(_safe(report.get("headline") or "No diagnosis."), style="bold")
     logs = report.get("logs") or {}
-    if logs:
-        _verdict(out, logs)
+    if report.get("conclusion"):
+        _verdict(out, report["conclusion"], logs)
     _suspects(out, report.get("suspects") or [])
     _events(out, logs.get("events") or [])
     advice = report.get("advice") or logs.get("advice") or {}
@@ -96,17 +98,18 @@ def _targets(advice: dict[str, Any]) -> str:
     return f" {', '.join(map(str, targets[:5]))}" if targets else ""
 
 
-def _verdict(out: Console, logs: dict[str, Any]) -> None:
-    parts = [f"{logs.get('outcome')}", f"{logs.get('id')} ({float(logs.get('confidence') or 0):.0%})"]
-    runner = logs.get("runner_up") or {}
-    if runner.get("id"):
-        parts.append(f"or {runner['id']} ({float(runner.get('confidence') or 0):.0%})")
-    parts += [str(logs[key]) for key in ("symptom", "stage") if logs.get(key)]
-    if logs.get("iteration") is not None:
-        parts.append(f"iteration {logs['iteration']:,}")
+def _verdict(out: Console, conclusion: dict[str, Any], logs: dict[str, Any]) -> None:
+    """Condition, category with its alternative, and the moment: of all evidence, as everywhere else."""
+    parts = [str(conclusion.get("condition") or "unknown")]
+    shares = conclusion.get("alternatives") or []
+    parts += [f"{'or ' if k else ''}{one['id']} ({float(one['p']):.0%})" for k, one in enumerate(shares[:2])]
+    symptom = symptom_of(conclusion, str(logs.get("symptom") or "none"))
+    moment = conclusion.get("moment") or {}
+    parts += [str(word) for word in (symptom, moment.get("stage") or logs.get("stage")) if word and word != "none"]
+    iteration = moment.get("iteration") if moment.get("iteration") is not None else logs.get("iteration")
+    if iteration is not None:
+        parts.append(f"iteration {iteration:,}")
     out.print(_safe(" · ".join(parts)))
-    if logs.get("answer"):
-        out.print(_safe(logs["answer"]))
 
 
 def _suspects(out: Console, suspects: list[dict[str, Any]]) -> None:

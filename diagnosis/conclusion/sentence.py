@@ -27,7 +27,7 @@ _RUNNING: Final = {
     "retries": "The running job retries more and more.",
     "disk": "The running job fills a file system.",
 }
-_KIND: Final = {"node": "", "rank": "rank ", "device": "device ", "link": "link ", "switch": "switch "}
+KIND_WORDS: Final = {"node": "", "rank": "rank ", "device": "device ", "link": "link ", "switch": "switch "}
 
 
 def sentence(
@@ -130,7 +130,7 @@ def _naming(text: str, fault: Sequence[Fault]) -> str:
 def called(place: Place) -> str:
     """A place as a sentence calls it: ``node-3 (rank 5)``, ``rank 5``, ``switch leaf-2``."""
     rank = f" (rank {place.rank})" if place.kind != "rank" and place.rank is not None else ""
-    return f"{_KIND[place.kind]}{place.name}{rank}"
+    return f"{KIND_WORDS[place.kind]}{place.name}{rank}"
 
 
 def names(text: str, name: str) -> bool:

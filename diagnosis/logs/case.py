@@ -299,6 +299,7 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
     if restarted_at is not None:
         # the cause that ended the earlier run does not belong to this one
         survived |= set(events.filter(pl.col("until_at") < restarted_at)["event"].to_list())
+    survived |= temporal.after_exit(catalogue, survived)
     undated = set(events.filter(temporal.undated(catalogue, pace))["event"].to_list()) - survived
     ends = events.filter(
         (pl.col("role").is_in([Role.CASCADE.value, Role.TEARDOWN.value]) | pl.col("is_exception"))

@@ -128,6 +128,9 @@ def _stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     at = events.filter(is_stop)["at"].min()
     if at is None:
         return _stop_received(scene, events)
+    # the reason may be stated at the end of a grace period that began with an order to stop
+    is_order = roots.has_trait(events, "decision") & (pl.col("role") == Role.TEARDOWN.value) & (pl.col("at") <= at)
+    at = events.filter(is_order | (is_stop & (pl.col("at") == at)))["at"].min()
     is_other = ~is_stop & (pl.col("weight") >= roots.AT.doubtful)
     slack = int(AT.after_s * SECOND) if scene.has_times else 0
     before = events.filter(is_other & (pl.col("at") <= at + slack))  # type: ignore[operator]

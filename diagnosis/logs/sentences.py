@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import classify, taxonomy, thresholds
+from diagnosis import taxonomy, thresholds
 from diagnosis.logs import messages, quotes
 from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
@@ -16,7 +16,7 @@ from diagnosis.logs.fallbacks import first_consequence
 from diagnosis.logs.locate import Place
 from diagnosis.logs.phase import Moment
 from diagnosis.model import Role
-from diagnosis.result import LogDiagnosis, LogEvent, Verdict
+from diagnosis.result import LogDiagnosis, LogEvent
 
 MOST: Final = thresholds.limits("sentences")
 
@@ -212,48 +212,22 @@ def _slow_steps(first: int, last: int, ratio: float) -> str:
     return f"steps {first:,} to {last:,} took {ratio:.1f} times as long as usual"
 
 
-def inferred(case: Case, when: Moment, where: Place, verdict: Verdict, roots: Sequence[LogEvent]) -> tuple[str, ...]:
-    """Conclusions, each with its basis."""
-    tree = taxonomy.load()
-    out = [_cause(tree.get(verdict.id).title, verdict.confidence)]
-    if verdict.runner_up and verdict.runner_up[1] > 0.02:
-        out.append(
-            f"It may also be {tree.get(verdict.runner_up[0]).title} ({verdict.runner_up[1]:.0%}){_either(verdict)}."
-        )
-    out.append(f"Who: {where.answer}.")
+def inferred(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple[str, ...]:
+    """What the logs alone imply, each with its basis; cause and culprits are the conclusion's."""
+    out = []
     if when.symptom == "hang":
         out.append("It is a hang: progress stopped long before anything ended, and no process had died by then.")
     if not roots:
         event = first_consequence(case.catalogue, case.survived)
         told = None if event is None else case.catalogue.events.filter(pl.col("event") == event).row(0, named=True)
-        rests = "the answer rests on silence, order and agreement between nodes"
+        rests = "their answer rests on silence, order and agreement between nodes"
         if told is not None:
             rests = f"the first line with a consequence is “{quotes.quote(told['example'], told['template'], 100)}”"
-        out.append(f"No line names a cause; {rests}.")
+        out.append(f"No line of the logs names a cause; {rests}.")
     if case.healthy:
         scope = {"family": "the same family", "framework": "the same framework", "all": "all families"}[case.scope]
         out.append(f"Messages that healthy jobs print too were left out ({case.healthy} jobs of {scope}).")
     return tuple(out)
-
-
-def _cause(title: str, confidence: float) -> str:
-    """The cause, in words that match its probability."""
-    if confidence >= AT.sure:
-        return f"Cause: {title} ({confidence:.0%} sure)."
-    if confidence >= classify.AT.conclusive:
-        return f"Probable cause: {title} ({confidence:.0%} sure)."
-    return f"Not conclusive; closest to {title} ({confidence:.0%} sure)."
-
-
-def _either(verdict: Verdict) -> str:
-    """The probability of the group of both candidates: they exclude each other, so their shares add up."""
-    if verdict.runner_up is None:
-        return ""
-    group = verdict.id.rpartition(".")[0]
-    if group.count(".") < 1 or verdict.runner_up[0].rpartition(".")[0] != group:
-        return ""
-    path = ", ".join(taxonomy.load().path(group))
-    return f"; either way it belongs to {path} ({min(1.0, verdict.confidence + verdict.runner_up[1]):.0%})"
 
 
 def healthy(case: Case) -> tuple[str, ...]:

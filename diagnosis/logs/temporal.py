@@ -4,6 +4,7 @@ section 3.4).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from diagnosis import stats, thresholds
-from diagnosis.logs import stages
+from diagnosis.logs import stages, words
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.progress import Progress
@@ -21,6 +22,7 @@ from diagnosis.model import Level, Role
 AT: Final = thresholds.of("temporal")
 #: The rule for lines that report an ignored exception.
 IGNORED: Final = "noise.ignored_exception"
+EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
 
 
 @dataclass(frozen=True)
@@ -267,6 +269,30 @@ def taken_back(catalogue: Catalogue, rules: SignatureSet) -> set[int]:
         is_back = (pl.col("back") > pl.col("last_line")).fill_null(False).all()
         found |= set(mine.group_by("event").agg(is_back.alias("is_back")).filter("is_back")["event"].to_list())
     return found
+
+
+def after_exit(catalogue: Catalogue, survived: Collection[int]) -> set[int]:
+    """Consequences after most ranks said that their program ends by itself: the last ones miss the first ones, whose
+    work was done. None of them counts if an error came before. O(cells).
+    """
+    events = catalogue.events
+    notices = events.filter(pl.col("example").str.contains(EXIT_NOTICE))["event"]
+    if notices.is_empty():
+        return set()
+    # in one file the order of lines is exact; across files there are only clocks
+    at = "first_line" if catalogue.cells["file"].n_unique() == 1 else "first_at"
+    said = catalogue.cells.filter(pl.col("event").is_in(notices.implode())).drop_nulls("rank")
+    ranks = catalogue.cells["rank"].drop_nulls().n_unique()
+    if said["rank"].n_unique() < max(2, 0.5 * ranks):
+        return set()
+    edge = said.group_by("rank").agg(pl.col(at).min())[at].median()
+    first = catalogue.cells.group_by("event").agg(at=pl.col(at).min())
+    open_ = events.join(first, on="event").filter(~pl.col("event").is_in(sorted(survived)) & ~pl.col("is_ordinary"))
+    is_error = (pl.col("role") == Role.ROOT.value) | (pl.col("is_exception") & pl.col("role").is_null())
+    if edge is None or open_.filter(is_error & (pl.col("level") >= Level.NONE.value)).height:
+        return set()
+    echoes = open_.filter((pl.col("role") == Role.CASCADE.value) & (pl.col("at") >= edge))
+    return set(echoes["event"].to_list())
 
 
 def restarted_at(catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace) -> int | None:

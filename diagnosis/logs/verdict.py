@@ -83,7 +83,7 @@ def conclude(case: Case) -> LogDiagnosis:
         clocks=case.clocks.told,
         missing=(*mixed.sentences(case), *sentences.missing(case)),
         observed=(*sentences.observed(case, when, where, lead), *sentences.odd(odd)),
-        inferred=sentences.inferred(case, when, where, verdict, lead),
+        inferred=sentences.inferred(case, when, lead),
         culprits=where.culprits,
         clues=explain.clues(case, roots, told, where, verdict),
     )

@@ -1,0 +1,63 @@
+"""The conclusion's own reasons as sentences: what, what else it may be, and who. Those of logs, flows and stacks alone
+could name another cause or another culprit than the conclusion does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from diagnosis import classify, taxonomy, thresholds
+from diagnosis.conclusion.category import QUIET
+from diagnosis.conclusion.model import Conclusion, Fault
+from diagnosis.conclusion.sentence import KIND_WORDS
+from diagnosis.result import LogDiagnosis
+from diagnosis.taxonomy import UNKNOWN
+
+AT: Final = thresholds.of("sentences")
+#: an alternative below this probability is not worth a sentence
+_LEAST: Final = 0.02
+_SHOWN: Final = 3
+
+
+def reasons(concluded: Conclusion, logs: LogDiagnosis | None) -> tuple[str, ...]:
+    """Cause, alternative and culprits of a conclusion; of a job without a failure only alarms and checks can name
+    culprits, and no cause is stated.
+    """
+    out = [] if concluded.condition in QUIET else _causes(concluded.alternatives)
+    if concluded.fault:
+        return (*out, f"Who: {_who(concluded.fault)}.")
+    if logs is not None and logs.is_failure and logs.answer:
+        out.append(f"Who: {logs.answer}.")
+    return tuple(out)
+
+
+def _causes(alternatives: Sequence[tuple[str, float]]) -> list[str]:
+    tree = taxonomy.load()
+    (first, p), *others = alternatives or [(UNKNOWN, 0.0)]
+    title = tree.get(first).title
+    if p >= AT.sure:
+        out = [f"Cause: {title} ({p:.0%} sure)."]
+    elif p >= classify.AT.conclusive:
+        out = [f"Probable cause: {title} ({p:.0%} sure)."]
+    else:
+        out = [f"Not conclusive; closest to {title} ({p:.0%} sure)."] if p else ["No evidence names the cause."]
+    if others and others[0][1] > _LEAST:
+        out.append(
+            f"It may also be {tree.get(others[0][0]).title} ({others[0][1]:.0%}){_either((first, p), others[0])}."
+        )
+    return out
+
+
+def _either(one: tuple[str, float], other: tuple[str, float]) -> str:
+    """The probability of the group of both candidates: they exclude each other, so their shares add up."""
+    group = one[0].rpartition(".")[0]
+    if group.count(".") < 1 or other[0].rpartition(".")[0] != group:
+        return ""
+    path = ", ".join(taxonomy.load().path(group))
+    return f"; either way it belongs to {path} ({min(1.0, one[1] + other[1]):.0%})"
+
+
+def _who(fault: Sequence[Fault]) -> str:
+    shown = [f"{KIND_WORDS[f.place.kind]}{f.place.name} ({f.p:.0%})" for f in fault[:_SHOWN]]
+    return ", or ".join(shown) + (f", or one of {len(fault) - _SHOWN} others" if len(fault) > _SHOWN else "")

@@ -1,0 +1,77 @@
+"""Several launches in one file: only what ended the last one is told. And programs that ended by themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from diagnosis.logs import verdict
+from diagnosis.result import LogDiagnosis
+from tests.diagnosis.cases import case_of_lines
+
+BEGINNING = ["reading options from run7.yaml", "device: cuda:0", "optimizer: adamw", "images found in /mnt/d: 34745"]
+MISSING = "ModuleNotFoundError: No module named 'ibex'"
+SHAPE = "RuntimeError: shape '[640, 24, 24]' is invalid for input of size 8847360"
+TRACEBACK = ["Traceback (most recent call last):", '  File "train.py", line 29, in <module>']
+NOTICE = "[rank{}]:[W403 16:15:02.3 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed"
+NOTICES = [f"{NOTICE.format(rank)} before we destruct ProcessGroupNCCL." for rank in range(4)]
+LOST = (
+    "[rank3]:[W403 16:15:06.2 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=105): Connection reset by peer"
+)
+STEPS = [f"2026-03-01 10:{n:02d}:00 step {n} loss 2.1" for n in range(1, 30)]
+
+
+def conclude(tmp_path: Path, *lines: str) -> LogDiagnosis:
+    return verdict.conclude(case_of_lines(tmp_path, *lines))
+
+
+def test_of_two_launches_in_one_file_the_last_one_is_told(tmp_path: Path) -> None:
+    first = [*BEGINNING, *TRACEBACK, MISSING]
+    found = conclude(tmp_path, *first, *BEGINNING, *TRACEBACK, SHAPE)
+    assert found.verdict.id == "user.code.shape"
+    assert conclude(tmp_path, *first).verdict.id == "user.environment.import"
+
+
+def test_an_error_before_anything_else_belongs_to_another_program(tmp_path: Path) -> None:
+    later = [f"{'begin' * n}: ready" for n in range(1, 12)]
+    found = conclude(tmp_path, "python: can't open file 'train.py': [Errno 2] No such file", *later, *TRACEBACK, SHAPE)
+    assert found.verdict.id == "user.code.shape"
+
+
+def test_errors_close_together_are_of_one_launch(tmp_path: Path) -> None:
+    found = conclude(tmp_path, *BEGINNING, *TRACEBACK, MISSING, "cleaning up", *TRACEBACK, SHAPE)
+    assert found.verdict.id == "user.environment.import"
+
+
+def test_ranks_that_share_a_file_begin_while_the_first_one_fails(tmp_path: Path) -> None:
+    begun = [f"[rank{rank}] {line}" for rank in (1, 2) for line in BEGINNING]
+    first = [f"[rank0] {line}" for line in (*BEGINNING, *TRACEBACK, MISSING)]
+    found = conclude(tmp_path, *first, *begun, "[rank1] " + SHAPE)
+    assert found.verdict.id == "user.environment.import"
+
+
+def test_ranks_that_miss_each_other_after_the_program_ended_are_no_failure(tmp_path: Path) -> None:
+    found = conclude(tmp_path, *STEPS, *NOTICES, LOST)
+    assert not found.is_failure
+    assert found.outcome == "succeeded"
+
+
+def test_ranks_that_miss_each_other_before_the_program_ended_are_a_failure(tmp_path: Path) -> None:
+    assert conclude(tmp_path, *STEPS, LOST, *NOTICES).is_failure
+
+
+def test_an_error_before_the_program_ended_is_a_failure(tmp_path: Path) -> None:
+    found = conclude(tmp_path, *STEPS, *TRACEBACK, SHAPE, *NOTICES, LOST)
+    assert found.verdict.id == "user.code.shape"
+
+
+def test_the_reason_of_a_stop_may_come_at_the_end_of_its_grace_period(tmp_path: Path) -> None:
+    told = "slurmstepd: error: *** {} ON trn-17 CANCELLED AT {}{} ***"
+    found = conclude(
+        tmp_path,
+        *STEPS,
+        told.format("STEP 91.0", "2026-03-01T10:29:10", ""),
+        "submitit WARNING (2026-03-01 10:29:10,701) - Bypassing signal 15",
+        told.format("JOB 91", "2026-03-01T10:39:10", " DUE TO PREEMPTION"),
+        "2026-03-01 10:45:40,210 - ERROR - the submitted job raised an exception",
+    )
+    assert found.verdict.id == "platform.scheduler.preemption"
