@@ -22,7 +22,8 @@ _count = itertools.count(1)
 def make_user(username: str = "", *roles: str, **fields: Any) -> Any:
     """A user in the groups ``roles`` (viewer, engineer, manager, admin)."""
     user = get_user_model().objects.create_user(username or f"user{next(_count)}", password="right horse", **fields)
-    user.groups.set(Role.objects.get_or_create(name=role)[0] for role in roles)
+    if roles:
+        user.groups.add(*(Role.objects.get_or_create(name=role)[0] for role in roles))
     return user
 
 
@@ -50,7 +51,8 @@ def make_job(slug: str = "", **fields: Any) -> Job:
 
 
 def make_attempt(job: Job | None = None, **fields: Any) -> Attempt:
-    job = job or make_job()
+    if job is None:  # then it has no attempt yet
+        return Attempt.objects.create(job=make_job(), number=fields.pop("number", 0), **fields)
     return Attempt.objects.get_or_create(job=job, number=fields.pop("number", 0), defaults=fields)[0]
 
 
@@ -64,11 +66,17 @@ def make_incident(
     **fields: Any,
 ) -> Incident:
     """An incident with its diagnosis and its accused nodes; ``said`` are its searchable lines."""
-    attempt = fields.pop("attempt", None) or make_attempt(job)
-    ordinal = fields.pop("ordinal", attempt.incidents.count())
-    diagnosis = attempt.diagnoses.order_by("-revision").first() if report is None else None
+    given = fields.pop("attempt", None)
+    attempt = given or make_attempt(job)
+    is_new = given is None and job is None  # nothing to ask for: most rows of tests are made here
+    ordinal = fields.pop("ordinal") if "ordinal" in fields else 0 if is_new else attempt.incidents.count()
+    diagnosis = attempt.diagnoses.order_by("-revision").first() if report is None and not is_new else None
     diagnosis = diagnosis or Diagnosis.objects.create(
-        job=attempt.job, attempt=attempt, revision=attempt.diagnoses.count() + 1, engine="test", report=report or {}
+        job=attempt.job,
+        attempt=attempt,
+        revision=1 if is_new else attempt.diagnoses.count() + 1,
+        engine="test",
+        report=report or {},
     )
     fields.setdefault("headline", f"{accused[0] if accused else 'Something'} failed")
     fields.setdefault("standing_category", category)
@@ -89,9 +97,15 @@ def make_incident(
     )
     about = word_rules.entry([incident.headline, attempt.job.name, attempt.job.slug])
     SearchEntry.objects.create(incident=incident, about=about, said=word_rules.entry(said))
-    for position, entity in enumerate(accused):
-        node, _ = attempt.job.cluster.nodes.get_or_create(name=entity)
-        Suspect.objects.create(
-            incident=incident, position=position, entity=entity, kind="node", node=node, score=0.9, reasons=["because"]
+    nodes = attempt.job.cluster.nodes
+    known = {node.name: node for node in nodes.filter(name__in=accused)} if accused else {}
+    for name in accused:
+        if name not in known:
+            known[name] = nodes.create(name=name)
+    Suspect.objects.bulk_create(
+        Suspect(
+            incident=incident, position=k, entity=name, kind="node", node=known[name], score=0.9, reasons=["because"]
         )
+        for k, name in enumerate(accused)
+    )
     return incident

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from diagnosis.logs import signatures
+from diagnosis.logs.signatures import match
 from diagnosis.logs.signatures.load import AREAS
 from diagnosis.model import Role
 
@@ -29,6 +30,31 @@ def test_no_earlier_rule_takes_the_examples_of_a_later_one() -> None:
         if other != own and not (other or "").startswith(own + ".")
     ]
     assert taken == []
+
+
+def test_lines_known_from_before_get_the_same_rules_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = signatures.SignatureSet(RULES)
+    examples = [text for rule in RULES for text in rule.examples]
+    lines = [*examples[:200], "nothing that is known", "x" * 9000]
+    first = rules.match_texts(lines)
+    searched: list[int] = []
+    search = signatures.SignatureSet._hits
+    monkeypatch.setattr(
+        signatures.SignatureSet,
+        "_hits",
+        lambda self, keys, heads: searched.append(len(heads)) or search(self, keys, heads),
+    )
+    assert rules.match_texts([*reversed(lines), "one more"]) == [*reversed(first), None]
+    assert searched == [2]  # the new line, and one that is too long to be kept
+    assert first[-2:] == [None, None]
+
+
+def test_hits_of_few_lines_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(match, "KEPT", 3)
+    rules = signatures.SignatureSet(RULES)
+    for number in range(5):
+        assert rules.match_texts([f"line {number}", "CUDA out of memory. Tried to allocate 2 GiB"])[0] is None
+    assert len(rules._known) <= 3
 
 
 def test_ids_are_there_once() -> None:
