@@ -7,6 +7,7 @@ of its own, so that the first test that asks for it is not blamed. Costs of coll
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Generator
@@ -42,21 +43,24 @@ def _has_children() -> bool:
 
 
 def _of_living() -> float:
-    """CPU seconds of all descendants, with those of theirs that ended: one pass over /proc, where there is one."""
-    parents: dict[int, int] = {}
-    used: dict[int, int] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended meanwhile
-            continue
-        pid = int(entry.parent.name)
-        parents[pid], used[pid] = int(fields[1]), sum(map(int, fields[11:15]))
-    below, fresh = set[int](), {os.getpid()}
+    """CPU seconds of all descendants, with those of theirs that ended, where the system lists the children of each
+    thread. To look at all processes of the machine after each test would cost more than many a test.
+    """
+    used, fresh = 0, _children(os.getpid())
     while fresh:
-        fresh = {pid for pid, parent in parents.items() if parent in fresh} - below
-        below |= fresh
-    return sum(used[pid] for pid in below) / _TICKS
+        pid = fresh.pop()
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            used += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+            fresh += _children(pid)
+    return used / _TICKS
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):  # it has ended meanwhile, or there is no such folder
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208  # a tenth of the time
+            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    return found
 
 
 class _Costs:
