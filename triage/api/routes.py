@@ -75,6 +75,9 @@ class RouteInSerializer(StrictSerializer):
     secret = serializers.CharField(
         max_length=500, required=False, allow_blank=True, help_text="Token or signing secret; never returned"
     )
+    inbound_secret = serializers.CharField(
+        max_length=500, required=False, allow_blank=True, help_text="PagerDuty's webhook secret; never returned"
+    )
     options = serializers.DictField(child=serializers.CharField(max_length=500, allow_blank=True), required=False)
     events = serializers.ListField(
         child=serializers.ChoiceField(choices=_EVENTS),
@@ -134,6 +137,9 @@ class RoutesApiView(ApiView):
         return get_object_or_404(routes_of(request.user), pk=pk)
 
     def save(self, request: Request, fields: dict[str, Any], existing: Route | None = None) -> Route:
+        fields = dict(fields)
+        if inbound := fields.pop("inbound_secret", ""):
+            fields["options"] = {**(fields.get("options") or {}), "inbound_secret": inbound}
         slug = fields.get("team")
         team = teams_of(request.user).filter(slug=slug).first() if isinstance(slug, str) else slug
         if slug and team is None:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from triage.api import incidents, restarts, routes, statistics
+from triage.api import hooks, incidents, restarts, routes, statistics
 
 urlpatterns = [
     path("incidents/", incidents.IncidentsView.as_view(), name="api-incidents"),
@@ -19,6 +19,7 @@ urlpatterns = [
     path("routes/<int:pk>/", routes.RouteView.as_view(), name="api-route"),
     path("routes/<int:pk>/rotate/", routes.RouteRotateView.as_view(), name="api-route-rotate"),
     path("routes/<int:pk>/ping/", routes.RoutePingView.as_view(), name="api-route-ping"),
+    path("routes/<int:pk>/pagerduty/", hooks.PagerDutyView.as_view(), name="api-route-pagerduty"),
     path("routes/<int:pk>/deliveries/", routes.DeliveriesView.as_view(), name="api-deliveries"),
     path(
         "routes/<int:pk>/deliveries/<uuid:delivery>/redeliver/",

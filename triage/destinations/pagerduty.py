@@ -1,16 +1,23 @@
-"""PagerDuty, Events API v2: one alert an incident, acknowledged and resolved from here."""
+"""PagerDuty: one alert an incident by its Events API v2, and its webhooks v3, which say what people did there."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
+import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from diagnosis import numbers, plain
 from triage.destinations.base import JSON, Address, Destination, Field, Reading, Request, as_json, cut, loaded
 from triage.domain.route_message import Message
 
 _API = "https://events.pagerduty.com/v2/enqueue"
+#: how a title ends, so that people and webhooks know the incident by it
+_NUMBERED = re.compile(r"\[Faultline #([0-9]+)\]$")
 #: events by which a person takes the incident on
 _TAKEN = ("incident.assigned", "incident.decided", "incident.moved")
 SEVERITY = {"failed": "critical", "hung": "critical", "degraded": "warning"}
@@ -22,16 +29,86 @@ def action_of(message: Message) -> str:
     return "acknowledge" if message.event in _TAKEN and not message.is_released else "trigger"
 
 
+class Heard(NamedTuple):
+    """What a webhook says. ``act`` is the event's last word ("acknowledged"); ``person`` is empty if none did it;
+    ``number`` is the incident's, None if the event names none of this site."""
+
+    id: str
+    act: str
+    at: datetime
+    number: int | None
+    person: str = ""
+    status: str = ""
+    title: str = ""
+    url: str = ""
+
+
+def is_signed(secret: str, signatures: str, body: bytes) -> bool:
+    """Whether one of the header's signatures is of this body with this secret; PagerDuty signs with two for a while."""
+    wanted = "v1=" + hmac.digest(secret.encode(), body, hashlib.sha256).hex()
+    given = [one.strip().encode() for one in signatures.split(",")]
+    return any(hmac.compare_digest(wanted.encode(), one) for one in given)
+
+
+def heard_of(body: bytes, host: str) -> Heard | None:
+    """The event of a webhook about an incident; None for any other event. ``host`` is this site's.
+
+    Raises:
+        ValueError: no JSON, or an event without a type or a time.
+    """
+    event = (_object(json.loads(body))).get("event")
+    kind = str(_object(event).get("event_type") or "")
+    if not isinstance(event, dict) or not kind:
+        raise ValueError("There is no event.")
+    data = _object(event.get("data"))
+    if data.get("type") != "incident":
+        return None
+    at = datetime.fromisoformat(str(event.get("occurred_at")))
+    agent, url = _object(event.get("agent")), str(data.get("html_url") or "")
+    is_person = str(agent.get("type") or "").startswith("user")
+    return Heard(
+        id=_text(event.get("id"), 80),
+        act=kind.rpartition(".")[2],
+        at=at if at.tzinfo else at.replace(tzinfo=UTC),
+        number=_number(data, host),
+        person=(_text(agent.get("summary"), 80) or "somebody") if is_person else "",
+        status=_text(data.get("status"), 40),
+        title=f"PagerDuty #{_text(data.get('number'), 20)}",
+        url=url if url.startswith("https://") and len(url) <= 2000 and url.isprintable() else "",
+    )
+
+
+def _number(data: Mapping[str, Any], host: str) -> int | None:
+    """The incident's number, by the key of its alert, which services that group alerts leave out; else by its title."""
+    key = str(data.get("incident_key") or "")
+    if key.startswith(_key(host, "")):
+        return numbers.whole(key.removeprefix(_key(host, "")))
+    found = _NUMBERED.search(str(data.get("title") or "")[-40:])
+    return numbers.whole(found[1]) if found and not key.startswith("faultline/") else None
+
+
+def _key(host: str, name: object) -> str:
+    return cut(f"faultline/{host}/{name}", 255)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any, most: int) -> str:
+    return cut(" ".join(plain.text(str(value or "")).split()), most)
+
+
 def _render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
     host = urlsplit(message.url).netloc or "faultline"
     body: dict[str, Any] = {
         "routing_key": to.secrets[0] if to.secrets else "",
         "event_action": action_of(message),
-        "dedup_key": cut(f"faultline/{host}/{message.number or message.id}", 255),
+        "dedup_key": _key(host, message.number or message.id),
         "client": "Faultline",
         "client_url": message.url,
         "payload": {
-            "summary": cut(message.title, 1024),
+            "summary": _summary(message),
             "source": cut(", ".join(message.accused) or message.job or host, 255),
             "severity": SEVERITY.get(message.condition, "error"),
             "timestamp": message.happened_at or message.at,
@@ -45,6 +122,11 @@ def _render(message: Message, to: Address, reference: Mapping[str, Any], now: da
     if message.number is None and message.event == "ping":
         body["payload"]["severity"] = "info"
     return [Request(to.url, as_json(body), JSON)]
+
+
+def _summary(message: Message) -> str:
+    end = f" [Faultline #{message.number}]" if message.number else ""
+    return cut(message.title, 1024 - len(end)) + end
 
 
 def _read(answers: Sequence[str]) -> Reading:
@@ -61,9 +143,19 @@ DESTINATION = Destination(
     steps=(
         "In PagerDuty open the service, Integrations, Add integration, and choose “Events API V2”.",
         "Copy the integration key into the field below.",
+        "For the way back, when the route exists: Integrations, Generic Webhooks (v3), New Webhook. Enter the address "
+        "that the route's page shows, choose the service and the events acknowledged, reopened and resolved, and copy "
+        "the secret that PagerDuty shows once into the route's settings.",
     ),
     fields=(
         Field("secret", "Integration key", "Never shown again", "32 characters", is_secret=True),
+        Field(
+            "inbound_secret",
+            "Webhook secret",
+            "Of PagerDuty's webhook to this site; never shown again",
+            is_required=False,
+            is_secret=True,
+        ),
         Field("url", "API", "In Europe: https://events.eu.pagerduty.com/v2/enqueue", default=_API),
     ),
     render=_render,

@@ -20,8 +20,10 @@ OVER = ("resolved", "rejected", "withdrawn")
 _STATES = {"awaiting_review": "awaiting review"}
 _WORDS = {"confirm": "confirmed", "correct": "corrected", "reject": "rejected", "inconclusive": "called inconclusive"}
 _MOVED = {
+    "acknowledged": "acknowledged it",
     "actioned": "recorded an action",
     "resolved": "resolved it",
+    "resolved_elsewhere": "resolved its alert; what it was is still to be said",
     "reopened": "reopened it",
     "snoozed": "snoozed it",
     "woken": "ended the snooze",

@@ -38,6 +38,8 @@ class Route(models.Model):
     #: the former signing secret, which also signs until ``former_until``
     former_secret = models.CharField(max_length=500, blank=True)
     former_until = models.DateTimeField(null=True, blank=True)
+    #: signs what the destination sends here; never shown again
+    inbound_secret = models.CharField(max_length=500, blank=True, default="", db_default="")
     is_active = models.BooleanField(default=True)
     #: why it was switched off automatically
     problem = models.CharField(max_length=300, blank=True)
@@ -118,6 +120,8 @@ class Reference(models.Model):
     url = models.CharField(max_length=2000, blank=True)
     title = models.CharField(max_length=120, blank=True)
     state = models.CharField(max_length=40, blank=True)
+    #: {"at", "ids"}: the latest events that came from there, so that a repeated or late one does nothing
+    heard = models.JSONField(null=True, blank=True)
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:

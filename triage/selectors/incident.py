@@ -263,6 +263,8 @@ def activity_words(row: Activity) -> str:
         "undone": f"took back: {word} of {what}" if "claim" in data else f"took back: {word}",
         "assigned": f"assigned it to {after}" if after else "removed the assignee",
         "regressed": f"saw the fingerprint of resolved incident #{before} again",
+        "acknowledged": f"learned that {data.get('who')} acknowledged it",
+        "resolved_elsewhere": f"learned that {data.get('who')} resolved its alert",
         "snoozed": f"snoozed it until {str(after)[:16].replace('T', ' ')} UTC",
         "woken": "woke it",
         "merged": f"put it into group {after}",
@@ -273,7 +275,8 @@ def activity_words(row: Activity) -> str:
         "tried": tried_words(row.kind, data),
         "untried": tried_words(row.kind, data),
     }
-    return words.get(row.kind, f"set it to {named(row.kind)}")
+    told = f" for {data['who']}" if "heard_from" in data else ""
+    return words.get(row.kind, f"set it to {named(row.kind)}{told}")
 
 
 def _relatives(user: Any, incident: Incident) -> list[tuple[Incident, str]]:

@@ -94,7 +94,8 @@ def is_told_of(route: Route, incident: Incident) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tickets:
-    """What an incident has elsewhere: tickets, requests that wait or failed, and routes that can make one."""
+    """What an incident has elsewhere: tickets and alerts with a page, requests that wait or failed, and routes that can
+    make a ticket."""
 
     made: list[Reference]
     pending: list[Delivery]
@@ -104,7 +105,8 @@ class Tickets:
 def tickets_of(incident: Incident) -> Tickets:
     """Three queries."""
     by_hand = [kind.id for kind in ALL.values() if kind.is_by_hand]
-    made = list(incident.references.filter(route__kind__in=by_hand).select_related("route"))
+    shown = Q(route__kind__in=by_hand) | ~Q(url="")
+    made = list(incident.references.filter(shown).select_related("route"))
     asked = Delivery.objects.filter(incident=incident, event="incident.ticket", route__kind__in=by_hand)
     pending = list(asked.exclude(state=Delivery.State.DELIVERED).select_related("route"))
     taken = {row.route_id for row in made} | {row.route_id for row in pending}

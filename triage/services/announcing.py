@@ -16,7 +16,9 @@ EVENT_OF = {
     "decided": "incident.decided",
     "undone": "incident.undone",
     "assigned": "incident.assigned",
-    **dict.fromkeys(("actioned", "resolved", "reopened", "snoozed", "woken"), "incident.moved"),
+    **dict.fromkeys(
+        ("acknowledged", "actioned", "resolved", "resolved_elsewhere", "reopened", "snoozed", "woken"), "incident.moved"
+    ),
 }
 #: maximum number of problems in one message, which also has their total
 _MAX_PROBLEMS = 50
@@ -38,7 +40,7 @@ def activity_announce(activity: Activity) -> None:
         _announce_for(activity, "incident.regressed", {"regressed_from": activity.data.get("before")})
     else:
         act = {key: activity.data[key] for key in _ACTIVITY_FIELDS if key in activity.data}
-        by = activity.actor.get_username() if activity.actor else None
+        by = activity.actor.get_username() if activity.actor else activity.data.get("who")
         _announce_for(activity, EVENT_OF[activity.kind], {"act": {"kind": activity.kind, "by": by, **act}})
 
 
@@ -155,7 +157,8 @@ def _announce_for(activity: Activity, event: str, more: dict[str, Any], told: di
     if incident is None:
         return
     data = {"incident": told or incident_payload(incident), "job": job_payload(incident.job), **more}
-    announce(event=event, subject=str(activity.pk), job=incident.job, data=data, incident=incident)
+    source = activity.data.get("heard_from")
+    announce(event=event, subject=str(activity.pk), job=incident.job, data=data, incident=incident, source=source)
 
 
 def _unreadable(job: Job, problems: list[dict[str, str]], revision: int) -> None:

@@ -86,22 +86,18 @@ def _refer(results: Collection[Result], now: datetime) -> None:
     for result in results:
         delivery, reading = result.delivery, result.reading
         if delivery is not None and delivery.incident_id is not None and reading.reference is not None:
-            rows[delivery.route_id, delivery.incident_id] = Reference(
-                route_id=delivery.route_id,
-                incident_id=delivery.incident_id,
-                data=reading.reference,
-                url=reading.url,
-                title=reading.title,
-                state=reading.state,
-                updated_at=now,
+            found = {"data": reading.reference, "url": reading.url, "title": reading.title, "state": reading.state}
+            key = {"route_id": delivery.route_id, "incident_id": delivery.incident_id}
+            rows[delivery.route_id, delivery.incident_id] = Reference(**key, **found, updated_at=now)
+    # an answer without an address says nothing of what people see there
+    for names in (["data"], ["data", "url", "title", "state"]):
+        if some := [row for row in rows.values() if bool(row.url) == (len(names) > 1)]:
+            Reference.objects.bulk_create(
+                some,
+                update_conflicts=True,
+                unique_fields=["route", "incident"],
+                update_fields=[*names, "updated_at"],
             )
-    if rows:
-        Reference.objects.bulk_create(
-            rows.values(),
-            update_conflicts=True,
-            unique_fields=["route", "incident"],
-            update_fields=["data", "url", "title", "state", "updated_at"],
-        )
 
 
 def _failed(result: Result, now: datetime) -> None:

@@ -16,7 +16,7 @@ from diagnosis import taxonomy
 from diagnosis.model import STAGES
 from ingest.selectors import people_who_see
 from triage.domain import standing
-from triage.models import Activity, Decision, Incident
+from triage.models import Activity, Decision, Incident, Route
 from triage.services.announcing import activities_announce
 from triage.services.learning import learning_consider
 
@@ -133,8 +133,13 @@ def incident_act(
     reason: str = "",
     until: datetime | None = None,
     request_id: uuid.UUID | None = None,
+    heard_from: Route | None = None,
+    who: str = "",
 ) -> Incident:
-    """``actioned``, ``resolved``, ``reopened``, ``snoozed`` (until a time) or ``woken``."""
+    """``actioned``, ``resolved``, ``reopened``, ``snoozed`` (until a time) or ``woken``.
+
+    ``heard_from``: the route from whose destination it came, which is not told of it again; ``who`` did it there.
+    """
     incident = _locked(incident)
     before, resolved_at = incident.state, incident.resolved_at
     slept_until = incident.snoozed_until
@@ -160,6 +165,8 @@ def incident_act(
         told = {"before": _iso(slept_until), "after": _iso(incident.snoozed_until)}
     elif resolved_at:
         told["resolved_at"] = _iso(resolved_at)
+    if heard_from is not None:
+        told |= {"heard_from": heard_from.pk, "who": who}
     log_act(incident, act, by, request_id=request_id, reason=reason.strip()[:MAX_REASON], **told)
     return incident
 

@@ -33,6 +33,8 @@ PING = "ping"
 #: how long the former secret still signs
 FORMER_KEPT = timedelta(hours=24)
 MAX_ROUTES = 100
+#: fields of kinds with a column of their own; the rest are options
+_COLUMNS = ("url", "secret", "inbound_secret")
 MAX_RECIPIENTS = 20
 #: the sweep sends it again while it is due: old messages need not fill a busy queue
 _WAKE_EXPIRES_S = 60
@@ -142,9 +144,16 @@ def ticket_request(*, route: Route, incident: Incident, by: Any, data: dict[str,
 
 
 def announce(
-    *, event: str, subject: str, job: Job, data: dict[str, Any], incident: Incident | None = None
+    *,
+    event: str,
+    subject: str,
+    job: Job,
+    data: dict[str, Any],
+    incident: Incident | None = None,
+    source: int | None = None,
 ) -> list[Delivery]:
-    """Write the message for every route that wants this event. Call it in the transaction of the event.
+    """Write the message for every route that wants this event, except the route whose destination said it (its id is
+    ``source``). Call it in the transaction of the event.
 
     The same ``event`` and ``subject`` again is the same message. One query if no route is active; two for each keeper
     of a route that may want it, and one or two for each route that has a search or follows incidents.
@@ -152,7 +161,8 @@ def announce(
     routes = [
         route
         for route in active_routes()
-        if _may_want(route, event, incident)
+        if route.pk != source
+        and _may_want(route, event, incident)
         and may_receive(route, job.cluster_id)
         and _wants(route, event, incident, job)
     ]
@@ -267,13 +277,11 @@ def _fill(route: Route, destination: Destination, given: Mapping[str, str]) -> N
     options = {}
     for name, one in destination.form.items():
         value = str(given.get(name) or "").strip()
-        stored = {"url": route.url, "secret": route.secret}.get(name, "")
+        stored = getattr(route, name) if name in _COLUMNS else ""
         value = value or (stored if one.is_secret else "") or one.default
         _checked_field(one, value)
-        if name == "url":
-            route.url = value
-        elif name == "secret":
-            route.secret = value
+        if name in _COLUMNS:
+            setattr(route, name, value)
         else:
             options[name] = value
     route.options = options

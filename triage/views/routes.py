@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -84,6 +85,8 @@ def route(request: HttpRequest, pk: int) -> HttpResponse:
     page = Paginator(deliveries_of(found, state=state), PAGE).get_page(request.GET.get("page"))
     context = {"route": found, "kind": kind, "page": page, "state": state, "states": Delivery.State.choices}
     context |= {"nav": "routes", "preview": preview, "address": services.address_shown(found), "now": timezone.now()}
+    if "inbound_secret" in kind.form:
+        context |= {"hook": services.link(reverse("api-route-pagerduty", args=[pk])), "hears": found.inbound_secret}
     context |= _choices(request, form, errors)
     return render(request, "triage/routes/route.html", context, status=422 if errors else 200)
 

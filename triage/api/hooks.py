@@ -1,0 +1,43 @@
+"""``/api/v1/routes/<id>/pagerduty/``: what PagerDuty's webhooks say. The signature is the sign-in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ingest.api.base import ApiView
+from ingest.api.serializers import PROBLEM
+from ingest.refusals import Refused
+from triage.services.hearing import NotSigned, webhook_hear
+
+
+class PagerDutyView(ApiView):
+    authentication_classes = ()
+    permission_classes = ()
+    serializer_class: Any = None
+
+    @extend_schema(
+        operation_id="routes_pagerduty",
+        tags=["routes"],
+        summary="A webhook (v3) of PagerDuty: somebody acknowledged, resolved or reopened an incident there",
+        request={"application/json": OpenApiTypes.OBJECT},
+        parameters=[
+            OpenApiParameter("X-PagerDuty-Signature", str, OpenApiParameter.HEADER, description="v1=HMAC-SHA256"),
+        ],
+        responses={200: OpenApiResponse(OpenApiTypes.OBJECT, "What followed"), **dict.fromkeys((400, 401), PROBLEM)},
+        auth=[],
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        signatures = request.headers.get("X-PagerDuty-Signature", "")
+        try:
+            said = webhook_hear(route_id=pk, signatures=signatures, body=request._request.body)
+        except NotSigned:
+            sentence = "There is no PagerDuty route with this address and this signature: check the secret of both."
+            raise Refused(sentence, code="not_signed", status=401) from None
+        except (ValueError, RecursionError):
+            raise Refused("This is no event of a webhook v3 of PagerDuty.", code="invalid", status=400) from None
+        return Response({"said": said})
