@@ -51,6 +51,8 @@ class Progress:
     failed: list[Run]
     is_active: bool
     is_diagnosed: bool
+    #: nothing is worked on: files of a running job grow, and may do so for weeks
+    is_following: bool = False
     #: why nothing moves although it should
     waiting: str = ""
 
@@ -78,6 +80,7 @@ def progress(job: Job) -> Progress:
         failed=[run for run in runs if run.state == Run.State.FAILED],
         is_active=bool(active or uploads or is_pending),
         is_diagnosed=bool(job.diagnosed_revision),
+        is_following=bool(uploads) and not active and all(_grows(upload) for upload in uploads),
         waiting=_waiting(active),
     )
 
@@ -155,17 +158,22 @@ def _duration(seconds: float) -> str:
     return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"
 
 
+def _grows(upload: Upload) -> bool:
+    """Whether it is the file of a running job, whose size nobody knows."""
+    return upload.state == Upload.State.RECEIVING and upload.size_bytes is None
+
+
 def _received(files: dict[str, Any], uploads: list[Upload], unpacking: Run | None) -> Step:
     receiving = [upload for upload in uploads if upload.state == Upload.State.RECEIVING]
-    growing = [upload for upload in receiving if upload.size_bytes is not None]
-    if receiving and not growing:
+    sized = [upload for upload in receiving if not _grows(upload)]
+    if receiving and not sized:
         size = sum(upload.offset_bytes for upload in receiving)
         files_s = "" if len(receiving) == 1 else "s"
         return Step("following", "active", f"{len(receiving):,} growing file{files_s}, {size:,} bytes so far", 0, 0)
-    if growing:
-        done = sum(upload.offset_bytes for upload in growing)
-        whole = sum(upload.size_bytes or 0 for upload in growing)
-        names = ", ".join(upload.path for upload in growing[:3])
+    if sized:
+        done = sum(upload.offset_bytes for upload in sized)
+        whole = sum(upload.size_bytes or 0 for upload in sized)
+        names = ", ".join(upload.path for upload in sized[:3])
         return Step("receiving", "active", names, done, whole)
     if unpacking:
         return Step("unpacking", "active", f"{unpacking.done:,} files so far", 0, 0)

@@ -13,6 +13,7 @@ from django.utils import timezone
 from ingest.models import Artifact, Upload
 from ingest.selectors.progress import progress
 from ingest.services import revisions, sweeping
+from tests.factories import make_user
 from tests.ingest.conftest import LOG, sha
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.ingest.urls")]
@@ -86,6 +87,18 @@ def test_a_growing_file_holds_no_diagnosis_up_and_the_page_says_that_it_is_follo
     assert revisions.diagnosis_request(job=job) is not None
     step = progress(job).steps[0]
     assert (step.name, step.state, step.text) == ("following", "active", "1 growing file, 100 bytes so far")
+
+
+def test_nothing_is_worked_on_while_a_job_is_only_followed(api: Any, job: Any, client: Any) -> None:
+    url = begin(api, job)["Location"]
+    send(api, url, LOG[:100], 0)
+    client.force_login(make_user("eve", "viewer"))
+    page = client.get(f"/ingest/progress/{job.slug}/").content.decode()
+    assert "follows the running job" in page
+    assert "working…" not in page
+    assert "<progress" not in page
+    Upload.objects.update(size_bytes=len(LOG))
+    assert "working…" in client.get(f"/ingest/progress/{job.slug}/").content.decode()
 
 
 def test_a_file_whose_sender_is_missing_ends_where_it_stands(api: Any, job: Any) -> None:

@@ -191,6 +191,8 @@ RULES: dict[str, Rule] = {
     "routes_delete": Rule(OWNER, "routes"),
     "routes_deliveries": Rule(OWNER, "routes"),
     "routes_redeliver": post(OWNER, "routes"),
+    # its signature says who it is: PagerDuty, never a person
+    "routes_pagerduty": Rule(ALL, is_bare=True),
     "routes_ping": post(OWNER, "routes"),
     "routes_rotate": post(OWNER, "routes"),
 }

@@ -25,7 +25,7 @@ from triage.destinations import Request
 from triage.models import Activity, Decision, Delivery, Route
 from triage.services import delivering, outbound, recording, reviewing, routes
 from triage.services.diagnosing import diagnosis_store
-from triage.services.sending import Result, lane_send
+from triage.services.exchanging import Result, lane_send
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -16,8 +16,8 @@ from triage.services.hearing import NotSigned, webhook_hear
 
 
 class PagerDutyView(ApiView):
-    authentication_classes = ()
-    permission_classes = ()
+    authentication_classes: Any = ()
+    permission_classes: Any = ()
     serializer_class: Any = None
 
     @extend_schema(

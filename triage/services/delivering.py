@@ -24,9 +24,9 @@ from ingest import processes
 from triage.destinations import ALL
 from triage.models import Delivery, Reference, Route
 from triage.selectors.routes import may_receive
+from triage.services.exchanging import Lane, Result, lane_send
 from triage.services.recording import results_record
 from triage.services.routes import PING, routes_wake
-from triage.services.sending import Lane, Result, lane_send
 
 #: a sender renews its claims while it waits; one that was silent for this long has died
 _LEASE = timedelta(seconds=10)

@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from triage.models import Delivery, Reference, Route
 from triage.services import outbound
+from triage.services.exchanging import Lane, Result
 from triage.services.routes import PING
-from triage.services.sending import Lane, Result
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ KNOWN_ADVANCES: Final = 5
 FIRST_S: Final[Mapping[str, float]] = {"evaluation": 900.0, "checkpoint_save": 900.0, "shutdown": 900.0}
 BEFORE_TRAINING_S: Final = 1800.0
 #: Counts at which frameworks evaluate and save. The first pause at one of them may be an evaluation that no line
-#: announces; a job that passed a multiple without a pause makes none there.
+#: announces; a job that passed a multiple without a pause, or in a stage that it announced, makes no other there.
 ROUND: Final = (100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000)
 #: Pauses without announcement that are remembered.
 MOST_PAUSES: Final = 16
@@ -38,6 +38,8 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
         if pause.stage != "training":
             count, longest = stages.get(pause.stage, (0, 0.0))
             stages[pause.stage] = [count + 1, max(longest, pause.seconds)]
+            # an evaluation that no line announced there was part of this pause
+            passed += [unit for unit in _round(pause.after, state["interval"]) if unit not in passed]
             continue
         if usual is None or state["advances"] < KNOWN_ADVANCES:
             continue

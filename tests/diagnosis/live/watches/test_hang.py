@@ -56,6 +56,14 @@ def test_an_evaluation_after_a_checkpoint_has_the_time_of_both(job: Any) -> None
     assert job.waits(150).kinds == ["hang"]
 
 
+def test_a_save_with_an_evaluation_that_no_line_announces_has_the_time_that_both_took_before(job: Any) -> None:
+    for _ in range(2):
+        job.trains(100).says(stage="checkpoint_save", announced=["checkpoint_save"]).waits(60)
+    job.trains(100).says(stage="checkpoint_save", announced=["checkpoint_save"])
+    assert job.waits(100).kinds == []
+    assert job.waits(60).kinds == ["hang"]
+
+
 def test_an_evaluation_within_one_range_is_no_slow_step(job: Any) -> None:
     job.trains(61)
     job.waits(100).says(counters={"iteration a": [[62, int(job.now * 1e9), "evaluation", False]]})
