@@ -56,7 +56,7 @@ _NOT_HOSTS = (
     r"|dev|device|cuda|gpu|npu|tpu|cpu"
     r"|eth|ib|nvme|sd[a-z]|fold|eval|train|test|level|top|acc|task|thread|worker_?group|line|col"
     r"|section|figure|table|run|seed|version"
-    r"|v|python|h|x|y|e[ijz]|err|nvidia[\w-]*|mlx0?\w*|bnxt\w*|pcieport|usb|nvidia-\w+)[-_. ]?0?:"
+    r"|v|python|h|x|y|e[ijz]?|err|nvidia[\w-]*|mlx0?\w*|bnxt\w*|pcieport|usb|nvidia-\w+)[-_. ]?0?:"
 )
 # Dotted words are hosts if they end in a domain or begin like a numbered machine; else they are modules:
 # "urllib3.connectionpool".
@@ -78,13 +78,13 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
         Level.FATAL,
         (
             r"\b(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT)\b|[\[:](?:fatal|crit|critical|emerg|alert)[\] ]"
-            r"|\bF0 0:0:0|\b[Ff]atal error\b|[Kk]ernel panic|[\[【|=](?:致命|严重|嚴重|치명)[\]】| ]"
+            r"|\bF0 0:0:0|: F \S+\.\w+:0\] |\b[Ff]atal error\b|[Kk]ernel panic|[\[【|=](?:致命|严重|嚴重|치명)[\]】| ]"
         ),
     ),
     (
         Level.ERROR,
         (
-            r"\b(?:ERROR|ERR|SEVERE)\b|[\[:](?:error|err)[\] ]|\[NeMo E |\blevel=error\b|\bE0 0:0:0"
+            r"\b(?:ERROR|ERR|SEVERE)\b|[\[:](?:error|err)[\] ]|\[NeMo E |\blevel=error\b|\bE0 0:0:0|: E \S+\.\w+:0\] "
             r"|\bslurmstepd: error:|\bsrun: error:|^\s*[Ee]rror:|Traceback \(most recent call last\)"
             r"|\b(?:FEHLER|ERREUR|ERRO)\b|[\[【|=](?:错误|錯誤|エラー|오류|ОШИБКА)[\]】| ]|🔴|❌"
         ),
@@ -92,7 +92,7 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
     (
         Level.WARNING,
         (
-            r"\b(?:WARNING|WARN)\b|[\[:]warn(?:ing)?[\] ]|\[NeMo W |\blevel=warn|\bW0 0:0:0|\b\w*Warning: "
+            r"\b(?:WARNING|WARN)\b|[\[:]warn(?:ing)?[\] ]|\[NeMo W |\blevel=warn|\bW0 0:0:0|: W \S+\.\w+:0\] |\b\w*Warning: "
             r"|^\s*[Ww]arning:|\bWarning\b"
             r"|\b(?:WARNUNG|AVERTISSEMENT|AVISO)\b|[\[【|=](?:警告|경고|ПРЕДУПРЕЖДЕНИЕ)[\]】| ]|🟡|⚠"
         ),

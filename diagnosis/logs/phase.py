@@ -258,10 +258,14 @@ def _last_mark(case: Case, file: int, line: int, at: int | None) -> str | None:
 
 
 def _is_workers_own(case: Case, file: int) -> bool:
-    """Whether one rank alone wrote this file."""
+    """Whether one rank alone wrote this file. The only file may be an excerpt, which one rank's lines do not rule out:
+    then its path must name the rank.
+    """
     mine = case.table.sources.filter(pl.col("file") == file)
     path = case.table.files[file]
-    return mine["rank"].drop_nulls().n_unique() == 1 or bool(re.search(r"/\d+/(stdout|stderr)|rank[-_.]?\d+", path))
+    if re.search(r"/\d+/(stdout|stderr)|rank[-_.]?\d+", path):
+        return True
+    return len(case.table.files) > 1 and mine["rank"].drop_nulls().n_unique() == 1
 
 
 def _iteration(

@@ -31,7 +31,7 @@ _BAR_TIME: Final = r"\[(?:[\d:]+\s*[<,]|\d[\d.]*\s?(?:s/it|it/s))"
 #: Counters by trust: (kind, pattern with the number as its first group).
 _COUNTERS: Final = (
     ("iteration", rf"(?i)\bglobal[_ ]?step{_IS}(\d+)(?!\.?\d)"),
-    ("iteration", rf"(?i)\biter(?:ation)?s?{_IS}(\d+)(?!\.?\d)"),
+    ("iteration", rf"(?i)\b(?:iter(?:ation)?s?|itr){_IS}(\d+)(?!\.?\d)"),
     (
         "iteration",
         r"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step|\bbatch(?:_idx)?"
@@ -41,7 +41,7 @@ _COUNTERS: Final = (
     ("epoch", rf"(?i)\bepoch(?:_num|_no|_count)?{_IS}(\d+)(?!\.\d)"),
 )
 _CANDIDATE: Final = (
-    r"(?i)(?:\b(global[_ ]?step|iter(ation)?s?|step(_num|s)?|update|num_updates|train_step|batch(_idx)?|epoch(_num|_no"
+    r"(?i)(?:\b(global[_ ]?step|iter(ation)?s?|itr|step(_num|s)?|update|num_updates|train_step|batch(_idx)?|epoch(_num|_no"
     rf"|_count)?)|{_STEP}){_IS}\d|\d/\d+\s*{_BAR_TIME}"
 )
 #: Words before a number that make it no progress; other values of the line come after it.

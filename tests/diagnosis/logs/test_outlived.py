@@ -32,6 +32,7 @@ def steps(count: int, line: str) -> str:
         ("INFO - fairseq2.trainer - saving checkpoint at step 4755", False),
         ("INFO wrote /mnt/weka/run7/ckpt/iter50", False),
         ("INFO iteration 50/ 900 loss 2.1", True),
+        ("Epoch 0 itr 3768/9364: lr: 5e-05 loss_h: 2.3", True),
     ],
 )
 def test_the_name_of_a_module_proves_nothing_about_a_counter_and_a_path_holds_none(

@@ -46,3 +46,10 @@ def test_reading_an_index_of_the_data_is_no_loading_of_a_checkpoint(tmp_path: Pa
         '  File "/env/numpy/lib/npyio.py", line 91, in load',
     ]
     assert phase.find(case_of_lines(tmp_path, *frames, "FileNotFoundError: 'a.npy'")).stage == "model_build"
+
+
+def test_an_excerpt_of_one_rank_does_not_show_that_the_job_did_not_start(tmp_path: Path) -> None:
+    line = "[rank12]:[E817 17:40:34.227 ProcessGroupNCCL.cpp:1515] CUDA error: uncorrectable ECC error encountered"
+    when = phase.find(case_of_lines(tmp_path, line))
+    assert when.symptom == "crash"
+    assert when.stage is None
