@@ -78,7 +78,8 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
         Level.FATAL,
         (
             r"\b(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT)\b|[\[:](?:fatal|crit|critical|emerg|alert)[\] ]"
-            r"|\bF0 0:0:0|: F \S+\.\w+:0\] |\b[Ff]atal error\b|[Kk]ernel panic|[\[【|=](?:致命|严重|嚴重|치명)[\]】| ]"
+            r"|\bF0 0:0:0|: F \S+\.\w+:0\] "
+            r"|\b[Ff]atal error\b|[Kk]ernel panic|[\[【|=](?:致命|严重|嚴重|치명)[\]】| ]"
         ),
     ),
     (

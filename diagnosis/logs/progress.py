@@ -41,8 +41,8 @@ _COUNTERS: Final = (
     ("epoch", rf"(?i)\bepoch(?:_num|_no|_count)?{_IS}(\d+)(?!\.\d)"),
 )
 _CANDIDATE: Final = (
-    r"(?i)(?:\b(global[_ ]?step|iter(ation)?s?|itr|step(_num|s)?|update|num_updates|train_step|batch(_idx)?|epoch(_num|_no"
-    rf"|_count)?)|{_STEP}){_IS}\d|\d/\d+\s*{_BAR_TIME}"
+    r"(?i)(?:\b(global[_ ]?step|iter(ation)?s?|itr|step(_num|s)?|update|num_updates|train_step|batch(_idx)?"
+    rf"|epoch(_num|_no|_count)?)|{_STEP}){_IS}\d|\d/\d+\s*{_BAR_TIME}"
 )
 #: Words before a number that make it no progress; other values of the line come after it.
 _NOT_A_BEAT: Final = (
