@@ -93,8 +93,8 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
     (
         Level.WARNING,
         (
-            r"\b(?:WARNING|WARN)\b|[\[:]warn(?:ing)?[\] ]|\[NeMo W |\blevel=warn|\bW0 0:0:0|: W \S+\.\w+:0\] |\b\w*Warning: "
-            r"|^\s*[Ww]arning:|\bWarning\b"
+            r"\b(?:WARNING|WARN)\b|[\[:]warn(?:ing)?[\] ]|\[NeMo W |\blevel=warn|\bW0 0:0:0|: W \S+\.\w+:0\] "
+            r"|\b\w*Warning: |^\s*[Ww]arning:|\bWarning\b"
             r"|\b(?:WARNUNG|AVERTISSEMENT|AVISO)\b|[\[【|=](?:警告|경고|ПРЕДУПРЕЖДЕНИЕ)[\]】| ]|🟡|⚠"
         ),
     ),
