@@ -44,7 +44,7 @@ class Evidence:
         file = self._files.get(path)
         if file is None:
             return b""
-        if self._opened is None or self._opened[0] != file:
+        if self._opened is None or self._opened[0] is not file:  # equality of paths is slow
             self.close()
             self._opened = file, file.open("rb")
         stream = self._opened[1]

@@ -84,6 +84,11 @@ def _njit(function: Callable[..., Any]) -> Callable[..., Any]:
     return result
 
 
+def load() -> None:
+    """Loads Numba: all later calls run compiled code, small ones too."""
+    _numba()
+
+
 @functools.cache
 def _numba() -> Any:
     """Numba with its array functions. They look for BLAS, which imports SciPy's linear algebra and takes longer than

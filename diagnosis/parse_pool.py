@@ -174,5 +174,5 @@ def _alone(task: Task) -> Parsed | str:
 
 def _pool(workers: int) -> ProcessPoolExecutor:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "diagnosis.logs.reader"])
+    context.set_forkserver_preload([__name__, "diagnosis.logs.preloaded"])
     return ProcessPoolExecutor(workers, mp_context=context)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.logs import scan
+from diagnosis.logs import stamps
 from diagnosis.logs.lines import Rows
 
 #: Number of lines of one block that are read.
@@ -33,7 +33,7 @@ def stated(rows: Rows, since: Places, stamped: Places, time: Places) -> list[int
     """
     epoch = _seconds(rows, since[:_ASKED], _EPOCH)
     uptime = _seconds(rows, stamped[:_ASKED], _KERNEL)
-    has_epoch, has_uptime = epoch >= 0, (uptime >= 0) & (time[stamped[:_ASKED]] != scan.NO_TIME)
+    has_epoch, has_uptime = epoch >= 0, (uptime >= 0) & (time[stamped[:_ASKED]] != stamps.NO_TIME)
     both = np.concatenate(
         [
             epoch[has_epoch] - time[since[:_ASKED]][has_epoch],

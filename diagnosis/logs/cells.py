@@ -21,7 +21,7 @@ import polars as pl
 
 from diagnosis.jit import compiled
 from diagnosis.logs import hashing, tables
-from diagnosis.logs.scan import NO_TIME
+from diagnosis.logs.stamps import NO_TIME
 from diagnosis.logs.tables import YEARLESS, Rows
 from diagnosis.model import Parsed
 

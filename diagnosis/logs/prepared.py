@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from diagnosis.logs import boots, hashing, headers, known, lines, scan, times, writers
+from diagnosis.logs import boots, hashing, headers, known, lines, stamps, times, writers
 from diagnosis.logs.tables import SINCE_BOOT, YEARLESS
 
 _STYLES = {style.name: index for index, style in enumerate(times.TIME_STYLES)}
@@ -91,7 +91,7 @@ def _boots(rows: lines.Rows, facts: known.Facts, time: npt.NDArray[np.int64], cu
 
 def _times(rows: lines.Rows, facts: known.Facts, time_zone: str) -> npt.NDArray[np.int64]:
     """The lines' times; sets flags for stamps without a year, or counted from boot."""
-    time = np.full(len(facts.style), scan.NO_TIME, np.int64)
+    time = np.full(len(facts.style), stamps.NO_TIME, np.int64)
     for index in np.flatnonzero(np.bincount(facts.style)):
         if index == known.NO_STYLE:
             continue
@@ -99,11 +99,11 @@ def _times(rows: lines.Rows, facts: known.Facts, time_zone: str) -> npt.NDArray[
         places = np.flatnonzero(facts.style == index)
         time[places] = value = times.read(rows, places, style, time_zone)
         if style.name == times.SINCE_BOOT:
-            facts.flags[places[value != scan.NO_TIME]] |= SINCE_BOOT
+            facts.flags[places[value != stamps.NO_TIME]] |= SINCE_BOOT
             for name in times.OTHERWISE:
-                places = places[time[places] == scan.NO_TIME]
+                places = places[time[places] == stamps.NO_TIME]
                 if len(places):
                     time[places] = times.read(rows, places, times.TIME_STYLES[_STYLES[name]], time_zone)
         if style.yearless:
-            facts.flags[places[(value != scan.NO_TIME) & (value < times.NEXT_YEAR)]] |= YEARLESS
+            facts.flags[places[(value != stamps.NO_TIME) & (value < times.NEXT_YEAR)]] |= YEARLESS
     return time

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import polars as pl
@@ -111,10 +112,16 @@ class Progress:
         return int(steps.median() or 1) if steps.len() else 1  # type: ignore[arg-type]
 
 
+@cache
+def _counters() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """``_COUNTERS``, compiled at the first use: that takes as long as the rest of this module."""
+    return tuple((kind, re.compile(pattern)) for kind, pattern in _COUNTERS)
+
+
 def counter(text: str) -> tuple[str, int, int] | None:
     """The counter in one line, by its most trusted word: kind, number, position in the line."""
-    for kind, pattern in _COUNTERS:
-        if found := re.search(pattern, text):
+    for kind, pattern in _counters():
+        if found := pattern.search(text):
             return kind, int(found.group(1)[:15]), found.start()
     return None
 

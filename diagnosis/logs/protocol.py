@@ -68,8 +68,9 @@ def read(lines: Iterable[tuple[str, int | None, str | None]]) -> list[State]:
     merged: dict[tuple[int, str], State] = {}
     for text, rank, node in lines:
         group = _GROUP.search(text)
-        said = _RANK.search(text)
-        who = rank if rank is not None else int(next(n for n in said.groups() if n)) if said else None
+        who = rank
+        if who is None and (said := _RANK.search(text)):
+            who = int(next(n for n in said.groups() if n))
         if who is None:
             continue
         # "[PG ID 14 PG GUID 64(tp) Rank 4]": the GUID is the same on all members, the id is not

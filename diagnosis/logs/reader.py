@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.logs import boots, hashing, headers, known, lines, mask, records, scan
+from diagnosis.logs import boots, hashing, headers, known, lines, mask, records, stamps
 from diagnosis.logs.prepared import Prepared, prepare
 from diagnosis.logs.sources import Sources
 from diagnosis.logs.tables import (
@@ -138,7 +138,7 @@ class LogReader:
         self._tally(prepared, line)
         for log, size in zip(self.logs, sizes.tolist(), strict=True):
             log.lines += size
-        stamps = pl.Series("time", time)
+        dated = pl.Series("time", time)
         # One series after another: a dictionary with a schema costs more than reading a small log.
         frame = pl.DataFrame(
             [
@@ -146,7 +146,7 @@ class LogReader:
                 pl.Series("offset", rows.offset.view(np.uint64)),
                 pl.Series("length", rows.length.astype(np.uint32)),
                 pl.Series("record", record),
-                stamps.set(stamps == scan.NO_TIME, None) if (time == scan.NO_TIME).any() else stamps,
+                dated.set(dated == stamps.NO_TIME, None) if (time == stamps.NO_TIME).any() else dated,
                 pl.Series("source", source),
                 pl.Series("level", facts.level),
                 pl.Series("flags", facts.flags),
@@ -175,7 +175,7 @@ class LogReader:
         flags, time, log = prepared.facts.flags, prepared.time, prepared.log
         is_bare, is_since = ((flags & bit) != 0 for bit in (YEARLESS, SINCE_BOOT))
         bare, since = (np.bincount(log[lines_], minlength=len(self.logs)).tolist() for lines_ in (is_bare, is_since))
-        dated = np.flatnonzero(~is_bare & ~is_since & (time != scan.NO_TIME))
+        dated = np.flatnonzero(~is_bare & ~is_since & (time != stamps.NO_TIME))
         edges = pairwise(np.searchsorted(dated, prepared.cuts).tolist())
         for number, (one, (first, last)) in enumerate(zip(self.logs, edges, strict=True)):
             one.has_yearless |= bare[number] > 0

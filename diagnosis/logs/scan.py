@@ -1,4 +1,4 @@
-"""The steps that read every byte of a log, in one pass of compiled code: line ends, keys, times, ranks.
+"""The steps that read every byte of a log, in one pass of compiled code: line ends, keys, ranks, hosts.
 
 A line's *key* hashes its bytes with every run of digits, every hexadecimal word and every UUID, taken as one ``0``; a
 word is hexadecimal if it is ``0x…`` or has only hexadecimal digits and begins with a decimal one or holds two runs of
@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from diagnosis.jit import compiled
+from diagnosis.logs.stamps import NO_TIME, iso
 
 type Bytes = npt.NDArray[np.uint8]
 type Places = npt.NDArray[np.int64]
 
-#: The time of a line that states none.
-NO_TIME = np.iinfo(np.int64).min
 _PRIME = np.uint64(0x100000001B3)
 _SEED = np.uint64(0xCBF29CE484222325)
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
@@ -158,113 +157,6 @@ def gather(data: Bytes, start: Places, end: Places, rows: Places, limit: int, ou
 
 
 @compiled
-def _number(data: Bytes, at: int, digits: int, stop: int) -> int:
-    """The number of exactly ``digits`` digits at ``at``, or -1."""
-    if at + digits > stop:
-        return -1
-    value = 0
-    for index in range(at, at + digits):
-        byte = data[index]
-        if byte < 48 or byte > 57:
-            return -1
-        value = 10 * value + (byte - 48)
-    return value
-
-
-@compiled
-def _is(data: Bytes, at: int, stop: int, byte: int) -> bool:
-    return at < stop and data[at] == byte
-
-
-@compiled
-def _days(year: int, month: int, day: int) -> int:
-    """Days from 1970-01-01 to a date of the Gregorian calendar."""
-    # unsigned, whose division is cheaper; March begins the year, so that the leap day ends it
-    since = np.uint64(year - 1 if month <= 2 else year)
-    shifted = np.uint64(month - 3 if month > 2 else month + 9)
-    of_year = (np.uint64(153) * shifted + np.uint64(2)) // np.uint64(5)
-    leaps = since // np.uint64(4) - since // np.uint64(100) + since // np.uint64(400)
-    return np.int64(since * np.uint64(365) + leaps + of_year) + day - 719469  # type: ignore[return-value]
-
-
-@compiled
-def _month_days(year: int, month: int) -> int:
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month in (4, 6, 9, 11) else 31
-
-
-@compiled
-def _two(data: Bytes, at: int) -> int:
-    """The number of two digits, or one below -1000."""
-    tens = np.int64(data[at]) - 48
-    ones = np.int64(data[at + 1]) - 48
-    return 10 * tens + ones if 0 <= tens <= 9 and 0 <= ones <= 9 else -9999  # type: ignore[return-value]
-
-
-@compiled
-def _iso(data: Bytes, at: int, stop: int, is_zoned: bool) -> int:
-    """Nanoseconds of the stamp ``2026-03-01 08:00:00,123+01:00`` at ``at``, or NO_TIME."""
-    if at + 19 > stop or data[at + 4] != 45 or data[at + 7] != 45 or data[at + 13] != 58 or data[at + 16] != 58:
-        return NO_TIME
-    if data[at + 10] not in (32, 84, 95):
-        return NO_TIME
-    year = 100 * _two(data, at) + _two(data, at + 2)
-    month = _two(data, at + 5)
-    day = _two(data, at + 8)
-    hour = _two(data, at + 11)
-    minute = _two(data, at + 14)
-    second = _two(data, at + 17)
-    if year < 1700 or year > 2200 or month < 1 or month > 12 or day < 1 or day > _month_days(year, month):
-        return NO_TIME
-    if hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
-        return NO_TIME
-    time = (((_days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000
-    at += 19
-    if at + 1 < stop and (data[at] == 44 or data[at] == 46) and 48 <= data[at + 1] <= 57:
-        at += 1
-        unit = 100_000_000
-        while at < stop and 48 <= data[at] <= 57:
-            time += (data[at] - 48) * unit
-            unit //= 10
-            at += 1
-    if not is_zoned:
-        return time
-    if _is(data, at, stop, 32):
-        at += 1
-    if _is(data, at, stop, 90):
-        return time
-    if not (_is(data, at, stop, 43) or _is(data, at, stop, 45)):
-        return NO_TIME
-    hours = _number(data, at + 1, 2, stop)
-    if hours < 0 or hours > 23:
-        return NO_TIME
-    minutes = _number(data, at + (4 if _is(data, at + 3, stop, 58) else 3), 2, stop)
-    shift = (hours * 60 + max(minutes, 0)) * 60_000_000_000
-    return time + shift if data[at] == 45 else time - shift
-
-
-@compiled
-def iso_times(
-    data: Bytes, start: Places, end: Places, rows: Places, reach: int, is_zoned: bool, time: npt.NDArray[np.int64]
-) -> None:
-    """``time`` of each of ``rows``: its first ISO stamp that begins in its first ``reach`` bytes, ns as if UTC, or
-    NO_TIME.
-    """
-    for place in range(len(rows)):
-        row = rows[place]
-        stop = end[row]
-        found = NO_TIME
-        last = min(stop - 18, start[row] + reach)
-        for at in range(start[row], last):
-            if data[at + 7] == 45 and data[at + 4] == 45 and data[at + 16] == 58:
-                found = _iso(data, at, stop, is_zoned)
-                if found != NO_TIME:
-                    break
-        time[place] = found
-
-
-@compiled
 def tagged(
     data: Bytes, start: Places, end: Places, rows: Places, tag: Bytes, reach: int, value: npt.NDArray[np.int64]
 ) -> None:
@@ -373,7 +265,7 @@ def labels(
         at = start[row]
         while at < stop and data[at] == 32:
             at += 1
-        if at + 20 < stop and data[at + 4] == 45 and data[at + 7] == 45 and _iso(data, at, stop, False) != NO_TIME:
+        if at + 20 < stop and data[at + 4] == 45 and data[at + 7] == 45 and iso(data, at, stop, False) != NO_TIME:
             at += 19
             while at < stop and data[at] != 32:
                 at += 1

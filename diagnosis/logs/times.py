@@ -1,7 +1,7 @@
 """Time stamps: their styles and their values.
 
-A style is recognised on normalised lines (every number is ``0``); the value is read from the raw line. ISO 8601 stamps,
-which nearly all training logs use, are read by compiled code, the rest by polars.
+A style is recognised on normalised lines (every number is ``0``); the value is read from the raw line: the usual styles
+by compiled code (``stamps``), the rest by polars.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.logs import scan
+from diagnosis.logs import stamps
 from diagnosis.logs.lines import Rows
 
 #: The end of 1972, a leap year: stamps without a year are read in it.
@@ -114,27 +114,42 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
     TimeStyle("epoch", r"^\[?0\.0\]? ", r"^\[?(1[0-9]{9}\.[0-9]+)\]? ", epoch=1),
 )
 
+#: Styles other than ISO 8601 that compiled code reads.
+_COMPILED = {"glog": stamps.glog_times, "syslog": stamps.syslog_times}
+
 
 def read(lines: Rows, rows: npt.NDArray[np.int64], style: TimeStyle, time_zone: str) -> npt.NDArray[np.int64]:
-    """Nanoseconds UTC of ``rows``, written in ``style``; ``scan.NO_TIME`` if a line has no such time. ``time_zone``:
+    """Nanoseconds UTC of ``rows``, written in ``style``; ``stamps.NO_TIME`` if a line has no such time. ``time_zone``:
     for stamps without a zone. Year-less stamps are returned in 1972, a leap year, and a kernel's as nanoseconds since
     boot; the caller moves them.
     """
     if style.is_iso:
         value = np.empty(len(rows), np.int64)
-        scan.iso_times(lines.data, lines.start, lines.end, rows, style.reach, style.zoned, value)
-        if style.zoned or time_zone == "UTC":
-            return value
-        time = pl.Series("time", value)
-        return _bare(_in_zone(time.set(time == scan.NO_TIME, None), time_zone))
-    return _bare(_matched(lines.text(rows, style.reach).str.extract(style.raw, 1).alias("time"), style, time_zone))
+        stamps.iso_times(lines.data, lines.start, lines.end, rows, style.reach, style.zoned, value)
+        return value if style.zoned else _from_zone(value, time_zone)
+    if style.name not in _COMPILED:
+        return _bare(_matched(lines.text(rows, style.reach), style, time_zone))
+    value = np.empty(len(rows), np.int64)
+    _COMPILED[style.name](lines.data, lines.start, lines.end, rows, style.reach, value)
+    doubtful = np.flatnonzero(value == stamps.DOUBTFUL)
+    if len(doubtful):
+        value[doubtful] = _bare(_matched(lines.text(rows[doubtful], style.reach), style, "UTC"))
+    return _from_zone(value, time_zone)
 
 
 def _bare(time: pl.Series) -> npt.NDArray[np.int64]:
-    return time.fill_null(scan.NO_TIME).to_numpy()
+    return time.fill_null(stamps.NO_TIME).to_numpy()
 
 
-def _matched(found: pl.Series, style: TimeStyle, time_zone: str) -> pl.Series:
+def _from_zone(value: npt.NDArray[np.int64], time_zone: str) -> npt.NDArray[np.int64]:
+    if time_zone == "UTC":
+        return value
+    time = pl.Series("time", value)
+    return _bare(_in_zone(time.set(time == stamps.NO_TIME, None), time_zone))
+
+
+def _matched(text: pl.Series, style: TimeStyle, time_zone: str) -> pl.Series:
+    found = text.str.extract(style.raw, 1).alias("time")
     if style.epoch:
         if style.epoch > 1:
             return found.cast(pl.Int64, strict=False) * (1_000_000_000 // style.epoch)

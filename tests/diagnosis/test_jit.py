@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from diagnosis import jit
 from diagnosis.jit import compiled
-from diagnosis.logs import hashing, records, scan
+from diagnosis.logs import hashing, records, scan, stamps
 
 
 @compiled
@@ -59,6 +59,8 @@ LINES = (
     "2026-03-01 08:00:00,123 INFO [rank3]: step 12 of 0x1f2e3d loss 3.5",
     "node-7:2100:2400 [0] NCCL INFO comm 123e4567-e89b-12d3-a456-426614174000",
     "  12: worker-3: 2026-02-30T25:00:00Z ünïcode",
+    "I0301 08:00:00.5 x",
+    "Mar  1 08:00:00 node-7 kernel: x",
     "[default1]:Traceback (most recent call last):",
     "",
 )
@@ -81,7 +83,9 @@ def test_the_interpreter_gives_what_compiled_code_gives(rows: list[str]) -> None
     cases: list[tuple[Any, tuple[Any, ...]]] = [
         (scan._keys, (data, classes, *numbers(1), *numbers(1, np.uint64))),
         (scan.gather, (*places, 20, np.zeros(len(data) + size, np.uint8))),
-        (scan.iso_times, (*places, 100, True, *numbers(1))),
+        (stamps.iso_times, (*places, 100, True, *numbers(1))),
+        (stamps.glog_times, (*places, 100, *numbers(1))),
+        (stamps._syslog_times, (*places, 100, stamps._MONTHS, *numbers(1))),
         (scan.tagged, (*places, tag, 100, *numbers(1))),
         (scan.leading, (*places, *numbers(1))),
         (scan.hosts, (*places, 100, *numbers(2), *numbers(1, np.uint64))),

@@ -7,7 +7,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis.logs import mask, scan
+from diagnosis.logs import mask, scan, stamps
 
 _TEXT = st.text(alphabet="0123456789abcdefABFxXyz_ -.:/[]é", max_size=40)
 _LINE = _TEXT | st.tuples(_TEXT, st.uuids().map(str), _TEXT).map("".join)
@@ -80,7 +80,7 @@ def test_iso_stamps_are_read_to_the_microsecond(
     wanted = (at - epoch) // datetime.timedelta(microseconds=1) * 1000
     for is_zoned, shift in ((False, 0), (True, zone[1])):
         time = np.empty(1, np.int64)
-        scan.iso_times(data, start, end, np.arange(1), 300, is_zoned, time)
+        stamps.iso_times(data, start, end, np.arange(1), 300, is_zoned, time)
         assert time[0] == wanted - shift * 60_000_000_000
 
 
@@ -88,8 +88,8 @@ def test_dates_that_do_not_exist_are_no_times() -> None:
     lines = ["2026-02-30 10:00:00 x", "2026-13-01 10:00:00 x", "2026-01-01 24:00:00 x", "2026-01-01 10:00", "é" * 30]
     data, start, end, _ = scanned(lines)
     time = np.empty(len(lines), np.int64)
-    scan.iso_times(data, start, end, np.arange(len(lines)), 300, False, time)
-    assert (time == scan.NO_TIME).all()
+    stamps.iso_times(data, start, end, np.arange(len(lines)), 300, False, time)
+    assert (time == stamps.NO_TIME).all()
 
 
 def test_tags_and_labels_are_read_as_numbers() -> None:

@@ -1,0 +1,52 @@
+"""Stamps that compiled code reads have the values that the patterns give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diagnosis.logs import lines, stamps, times
+
+_PARTS = (
+    "I0301 08:00:00.123456",
+    "W20260301 08:00:60.5",
+    "E0230 01:02:03.1",
+    "F1231 23:59:59.999999999999 ",
+    "D0301 24:00:00.1",
+    "I0301  08:00:00.1",
+    "I0301 08:00:00",
+    "I19700101 00:00:00.0",
+    "I00010101 00:00:00.0",
+    "[rank1]:[I0301 08:00:00.5",
+    "Mar  1 08:00:00",
+    "Feb 29 08:00:00.123",
+    "Feb 30 01:01:01",
+    "Dec 31 23:59:60",
+    "March 1 00:00:00",
+    "Mar 123 00:00:00",
+    "Sep 01 12:30:00.1234567890",
+    *("x", "é", "一", " ", "[", "_", "0", "Jun", "I", "."),
+)
+_STYLES = {style.name: style for style in times.TIME_STYLES}
+
+
+@given(st.lists(st.lists(st.sampled_from(_PARTS), min_size=1, max_size=4).map("".join), min_size=1, max_size=20))
+@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("name", ["glog", "syslog"])
+def test_compiled_code_reads_the_times_that_the_patterns_read(name: str, zone: str, rows: list[str]) -> None:
+    block = lines.read(lines.Block("\n".join([*rows, ""]).encode(), 0, "utf-8"))
+    every, style = np.arange(len(rows)), _STYLES[name]
+    by_patterns = times._matched(block.text(every, style.reach), style, zone).fill_null(stamps.NO_TIME)
+    assert times.read(block, every, style, zone).tolist() == by_patterns.to_list()
+
+
+def test_a_stamp_that_is_cut_by_the_reach_is_no_time() -> None:
+    block = lines.read(lines.Block(b"I0301 08:00:00.5 x\nMar  1 08:00:00 x\n", 0, "utf-8"))
+    found = np.zeros(2, np.int64)
+    stamps.glog_times(block.data, block.start, block.end, np.arange(2), 15, found)
+    assert (found == stamps.NO_TIME).all()
+    stamps.syslog_times(block.data, block.start, block.end, np.arange(2), 14, found)
+    assert (found == stamps.NO_TIME).all()
