@@ -5,7 +5,17 @@
 
 from __future__ import annotations
 
-from diagnosis.stacks.diagnose import diagnose_stacks
+from collections.abc import Iterable
+from typing import Any
+
+from diagnosis.model import Parsed
 from diagnosis.stacks.dump_reading import parse_stack, sniff
 
 __all__ = ["diagnose_stacks", "parse_stack", "sniff"]
+
+
+def diagnose_stacks(parsed: Iterable[Parsed], **options: Any) -> dict[str, Any]:
+    """Compares all stack artifacts of a job; see ``diagnose.diagnose_stacks``."""
+    from diagnosis.stacks import diagnose  # noqa: PLC0415  # heavy: a tenth of the start, and few jobs have stacks
+
+    return diagnose.diagnose_stacks(parsed, **options)
