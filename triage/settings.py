@@ -246,6 +246,11 @@ COLLECTOR_FILE_BYTES = env_int("FAULTLINE_COLLECTOR_FILE_BYTES", 1 << 30, minimu
 # Hosts and networks that webhooks may call although they are not public or use plain http.
 ROUTES_ALLOW = env_list("FAULTLINE_ROUTES_ALLOW")
 
+# A language model that summarises evidence: an endpoint in OpenAI's form, such as https://host/v1. Empty: off.
+SUMMARY_URL = env_str("FAULTLINE_SUMMARY_URL")
+SUMMARY_MODEL = env_str("FAULTLINE_SUMMARY_MODEL")
+SUMMARY_KEY = env_str("FAULTLINE_SUMMARY_KEY")
+
 # The classifier is trained again after this number of newly reviewed incidents (0: never automatically). A file with
 # the site's own signatures, in addition to those from the page.
 RETRAIN_AFTER = env_int("FAULTLINE_RETRAIN_AFTER", 25)

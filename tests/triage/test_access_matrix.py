@@ -145,6 +145,8 @@ RULES: dict[str, Rule] = {
     "POST /upload/": post(ALL, "upload", name="x", outcome="unknown"),
     "POST /views/": post(ALL, name="x", query="is:unreviewed"),
     "POST /views/<slug>/delete/": post(ALL),  # one of another person is left alone
+    "GET /incidents/<number>/summary/": Rule(TEAM, is_bare=True),
+    "POST /incidents/<number>/summary/make/": Rule(TEAM, "review", is_bare=True),
     "GET /incidents/<number>/tickets/": Rule(TEAM),
     "POST /incidents/<number>/ticket/": post(TEAM, "review", route="0"),
     "GET /routes/": Rule(ALL, "routes"),

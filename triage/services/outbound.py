@@ -119,8 +119,10 @@ class Sender:
     Use it for a second, not for longer: a kept connection goes to the address that was checked when it was made.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, limit_s: float | None = None) -> None:
         self._kept: _Pinned | None = None
+        #: for each request in total
+        self._limit_s = TIMEOUT_S if limit_s is None else limit_s
 
     def __enter__(self) -> Self:
         return self
@@ -133,7 +135,7 @@ class Sender:
         return _mail(item) if isinstance(item, Mail) else self._request(item)
 
     def _request(self, request: Request) -> Answer:
-        """Send and read the answer: within ``TIMEOUT_S`` in total, at most ``MAX_ANSWER_BYTES``."""
+        """Send and read the answer: within the limit in total, at most ``MAX_ANSWER_BYTES``."""
         began = time.monotonic()
         try:
             host, port, path, is_tls = url_checked(request.url)
@@ -144,14 +146,14 @@ class Sender:
                 except _Closed:  # the receiver ended the kept connection before it read the request
                     pass
             self._keep(None)
-            connection = _Pinned(target_of(request.url))
+            connection = _Pinned(target_of(request.url), self._limit_s)
         except Forbidden as error:
             return Answer(0, "", str(error), _ms(began))
         return self._exchange(connection, request, path, began)
 
     def _exchange(self, connection: _Pinned, request: Request, path: str, began: float) -> Answer:
         is_kept, is_reusable = connection is self._kept, False
-        watchdog = threading.Timer(TIMEOUT_S, connection.cut)
+        watchdog = threading.Timer(self._limit_s, connection.cut)
         watchdog.daemon = True
         watchdog.start()
         try:
@@ -164,7 +166,7 @@ class Sender:
             return Answer(response.status, text, "", _ms(began), seconds)
         except (OSError, http.client.HTTPException) as error:
             if connection.is_cut or isinstance(error, TimeoutError):
-                return Answer(0, "", f"No answer within {TIMEOUT_S:.0f} s.", _ms(began))
+                return Answer(0, "", f"No answer within {self._limit_s:.0f} s.", _ms(began))
             if is_kept and isinstance(error, (http.client.RemoteDisconnected, ConnectionError)):
                 raise _Closed from error
             return Answer(0, "", _sentence(error, connection.target), _ms(began))
@@ -216,16 +218,16 @@ def _mail(mail: Mail) -> Answer:
 class _Pinned(http.client.HTTPConnection):
     """A connection to the checked address; TLS verifies the name of the host."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, limit_s: float) -> None:
         default = 443 if target.is_tls else 80
-        super().__init__(target.host, target.port, timeout=TIMEOUT_S)
+        super().__init__(target.host, target.port, timeout=limit_s)
         self.default_port = default  # so that the Host header has a port only if needed
         self.target = target
         self.place = (target.host, target.port, target.is_tls)
         self.is_cut = False
 
     def connect(self) -> None:
-        sock = socket.create_connection((self.target.address, self.target.port), timeout=TIMEOUT_S)
+        sock = socket.create_connection((self.target.address, self.target.port), timeout=self.timeout)
         if self.target.is_tls:
             sock = _trusted().wrap_socket(sock, server_hostname=self.target.host)
         self.sock = sock

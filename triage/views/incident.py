@@ -28,7 +28,7 @@ from triage.selectors.grouping import grouping_of
 from triage.selectors.incident import frequent_categories, incident_view
 from triage.selectors.incidents import incidents_visible_to
 from triage.selectors.neighbours import neighbour_in_list, neighbour_in_queue
-from triage.services import reviewing
+from triage.services import reviewing, summarising
 from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.reviewing import ReviewError
 from triage.views.common import ability_required, back, complain, demonstration, incident_or_404, say
@@ -58,6 +58,7 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
         "kept": f"?{urlencode(within)}" if within else "",
         "is_asleep": found.snoozed_until is not None and found.snoozed_until > timezone.now(),
     }
+    context["has_summaries"] = summarising.is_on()
     return render(request, "triage/incident.html", context)
 
 

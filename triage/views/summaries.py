@@ -1,0 +1,41 @@
+"""The summary of an incident by a language model: asked for by a person, shown as the model's words."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from triage.domain.model_summary import Unusable
+from triage.services import summarising
+from triage.views.common import ability_required, incident_or_404
+
+
+@require_http_methods(["GET", "HEAD"])
+def summary(request: HttpRequest, number: int) -> HttpResponse:
+    """What was made before, or a button. A part of the incident's page, or a page of its own."""
+    found = incident_or_404(request, number)
+    _must_be_on()
+    return _shown(request, {"incident": found, "summary": summarising.summary_kept(found)})
+
+
+@require_http_methods(["POST"])
+@ability_required("review")
+def make(request: HttpRequest, number: int) -> HttpResponse:
+    """Ask the model now."""
+    found = incident_or_404(request, number)
+    _must_be_on()
+    try:
+        return _shown(request, {"incident": found, "summary": summarising.summary_make(found)})
+    except Unusable as error:
+        return _shown(request, {"incident": found, "problem": str(error)})
+
+
+def _must_be_on() -> None:
+    if not summarising.is_on():
+        raise Http404("Summaries by a language model are off on this site.")
+
+
+def _shown(request: HttpRequest, context: dict[str, object]) -> HttpResponse:
+    name = "_summary" if request.headers.get("HX-Request") else "summary"
+    return render(request, f"triage/incident/{name}.html", {**context, "nav": "incidents"})
