@@ -101,23 +101,23 @@ def _depends_on_database(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session")
-def django_db_keepdb() -> bool:
+def django_db_keepdb(django_db_use_migrations: bool) -> bool:
     """Whether the database of the tests is there already: the one that an earlier process has migrated."""
     from django.conf import settings
 
     name = settings.DATABASES["default"].get("TEST", {}).get("NAME")  # only that of SQLite is given one
-    return bool(name) and migrated.restore(Path(name))
+    return bool(name) and django_db_use_migrations and migrated.restore(Path(name))
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_keepdb: bool) -> Iterator[None]:
+def django_db_setup(django_db_setup: None, django_db_keepdb: bool, django_db_use_migrations: bool) -> Iterator[None]:
     """After a test with transactions all rows are deleted, except what migrations made: roles, permissions, types.
     Django would delete these, too, and make them again, which takes ten times as long."""
     from django.core.management.commands import flush
     from django.db import connection
     from django.test import testcases
 
-    if connection.vendor == "sqlite" and not django_db_keepdb:
+    if connection.vendor == "sqlite" and django_db_use_migrations and not django_db_keepdb:
         migrated.keep(Path(connection.settings_dict["NAME"]))
 
     call = testcases.call_command
