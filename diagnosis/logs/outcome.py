@@ -13,6 +13,7 @@ from diagnosis import thresholds
 from diagnosis.logs import words
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.remembered import Remembered
 from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Role
 
@@ -32,10 +33,35 @@ class Ending:
 
 def success_messages(messages: pl.DataFrame) -> list[int]:
     """Messages in which a job reports that it completed."""
-    text = pl.coalesce(pl.col("example"), pl.col("text"))
+    return _said(messages).filter("success")["masked"].to_list()
+
+
+def _said(messages: pl.DataFrame) -> pl.DataFrame:
+    """What each message says of the end: ``masked``, ``success``, ``ended``, ``cancelled``, ``limit``."""
+    text = messages.select(pl.coalesce(pl.col("example"), pl.col("text"))).to_series()
+    names = ("success", "ended", "cancelled", "limit")
+    told = pl.DataFrame(_SAID.of(text), schema=dict.fromkeys(names, pl.Boolean), orient="row")
+    return messages.select("masked").hstack(told)
+
+
+def _ends(texts: pl.Series) -> list[tuple[bool | None, ...]]:
+    """Whether each text reports success, an end, that somebody cancelled the job, a time limit."""
+    text = pl.col("text")
     is_said = text.str.contains(words.pattern("outcome", "success"))
     is_denied = text.str.replace_all(words.MODULE, "").str.contains(words.pattern("outcome", "not_success"))
-    return messages.filter(is_said & ~is_denied)["masked"].to_list()
+    return (
+        pl.DataFrame({"text": texts})
+        .select(
+            success=is_said & ~is_denied,
+            ended=text.str.contains(words.pattern("outcome", "end")),
+            cancelled=text.str.contains(words.pattern("outcome", "cancelled")),
+            limit=text.str.contains(words.pattern("outcome", "time_limit")),
+        )
+        .rows()
+    )
+
+
+_SAID: Final = Remembered(_ends)
 
 
 def ending(
@@ -61,14 +87,8 @@ def ending(
         training did not survive. is_cancelled: whether the cause is that somebody cancelled the job. is_complete:
         whether the last planned step was reached.
     """
-    text = pl.coalesce(pl.col("example"), pl.col("text"))
-    hits = messages.select(
-        "masked",
-        ended=text.str.contains(words.pattern("outcome", "end")),
-        cancelled=text.str.contains(words.pattern("outcome", "cancelled")),
-        limit=text.str.contains(words.pattern("outcome", "time_limit")),
-    )
-    success = success_messages(messages)
+    hits = _said(messages)
+    success = hits.filter("success")["masked"].to_list()
     ended = hits.filter("ended")["masked"].to_list()
     # a watchdog's limit is not the scheduler's time limit
     waited = catalogue.events.filter(pl.col("role") == Role.CASCADE.value)["event"]

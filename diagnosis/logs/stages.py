@@ -14,6 +14,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis.logs import words
+from diagnosis.logs.remembered import Remembered
 from diagnosis.model import STAGES
 
 BEFORE_TRAINING: Final = frozenset(STAGES[:4])
@@ -21,20 +22,30 @@ BEFORE_TRAINING: Final = frozenset(STAGES[:4])
 
 def mark(messages: pl.DataFrame) -> pl.DataFrame:
     """The messages that are stage markers: ``masked``, ``stage``, ``is_end``. One vectorised search a pattern over
-    unique messages."""
+    unique messages that are not known from before."""
     folded = messages.select("masked", text=pl.col("text").str.head(400).str.to_lowercase())
-    expr = pl.lit(None, dtype=pl.Int32)
     rows = words.load("stages")
-    for place, row in reversed(list(enumerate(rows))):
-        expr = pl.when(pl.col("text").str.contains(row.pattern)).then(pl.lit(place, dtype=pl.Int32)).otherwise(expr)
-    is_frame = pl.col("text").str.contains(r'^\W*file "|^\s*at |traceback|#\d+ |^\W*\^+\W*$')
-    is_bad = pl.col("text").str.contains(r"\b(fail(ed|ure)?|error|exception|cannot|unable|warn(ing)?|not called)\b")
-    marked = folded.select("masked", place=pl.when(is_frame | is_bad).then(None).otherwise(expr)).drop_nulls("place")
+    place = pl.Series("place", _PLACES.of(folded["text"]), dtype=pl.Int32)
+    marked = folded.select("masked", place).drop_nulls("place")
     return marked.select(
         "masked",
         stage=pl.col("place").replace_strict(range(len(rows)), [r.id for r in rows], return_dtype=pl.String),
         is_end=pl.col("place").replace_strict(range(len(rows)), [r.is_end for r in rows], return_dtype=pl.Boolean),
     )
+
+
+def _places(texts: pl.Series) -> list[int | None]:
+    """The row of the stage that each text marks, if it marks one."""
+    expr = pl.lit(None, dtype=pl.Int32)
+    for place, row in reversed(list(enumerate(words.load("stages")))):
+        expr = pl.when(pl.col("text").str.contains(row.pattern)).then(pl.lit(place, dtype=pl.Int32)).otherwise(expr)
+    is_frame = pl.col("text").str.contains(r'^\W*file "|^\s*at |traceback|#\d+ |^\W*\^+\W*$')
+    is_bad = pl.col("text").str.contains(r"\b(fail(ed|ure)?|error|exception|cannot|unable|warn(ing)?|not called)\b")
+    found = pl.DataFrame({"text": texts}).select(pl.when(is_frame | is_bad).then(None).otherwise(expr))
+    return found.to_series().to_list()
+
+
+_PLACES: Final = Remembered(_places)
 
 
 def of_frames(lines: list[str]) -> str | None:

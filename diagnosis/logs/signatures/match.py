@@ -2,8 +2,7 @@
 
 One multi-string search over all messages finds the rules that can match; only for those pairs the regular expression is
 tried. Both searches take linear time for every pattern, so no user's rule can hang the engine. Cost: O(bytes of
-messages) for the search plus O(bytes) for each candidate pair. The answers for the lines of small jobs are kept: jobs
-of one site repeat each other's lines, and a job is diagnosed again with each file that arrives.
+messages) for the search plus O(bytes) for each candidate pair. The hits of lines of small jobs are kept.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from typing import Any
 import polars as pl
 
 from diagnosis import taxonomy
+from diagnosis.logs import remembered
+from diagnosis.logs.remembered import Remembered
 from diagnosis.logs.signatures.literals import Way, stored, ways
 from diagnosis.logs.signatures.model import USERS, Rule, Signature, Strength
 from diagnosis.model import Role
@@ -31,12 +32,6 @@ SCHEMA: Mapping[str, pl.DataType] = {
 }
 #: Number of bytes of a message that rules read; later text rarely names a cause, and lines may have megabytes.
 HEAD = 4096
-#: Number of messages of a job up to which hits are looked up one by one. To prepare the search and the expressions
-#: costs more than to search so few lines.
-FEW = 4096
-#: Number of lines whose hits a rule set keeps, and of characters of the longest such line: at most 16 MB.
-KEPT = 8192
-SHORT = 500
 #: The start of a general explanation in a message: a possible cause is no evidence that it happened. One guessed cause
 #: ("this might be caused by ...") still counts; lists of causes and conditions do not.
 HYPOTHESIS = (
@@ -55,8 +50,8 @@ class SignatureSet:
     def __init__(self, signatures: Iterable[Signature]) -> None:
         self.signatures = tuple(signatures)
         self.rules: dict[str, Rule] = {}
-        #: line -> its hits, as the columns of :data:`SCHEMA` after the first
-        self._known: dict[str | None, list[tuple[Any, ...]]] = {}
+        #: the hits of a line, as the columns of :data:`SCHEMA` after the first
+        self._known = Remembered(self._listed)
         for order, sig in enumerate(self.signatures):
             self.rules.setdefault(sig.id, _rule(sig, order))
             for code in sig.codes:
@@ -103,7 +98,7 @@ class SignatureSet:
         """
         columns = [pl.col(name).cast(pl.String) for name in ("example", "text") if name in uniques.columns]
         rows = uniques.select("masked", line=pl.coalesce(columns).str.head(HEAD))
-        found = self._looked_up if rows.height <= FEW else self._hits
+        found = self._looked_up if rows.height <= remembered.FEW else self._hits
         hits = found(rows["masked"], rows["line"]).sort("masked", "order")
         return hits if every else hits.unique("masked", keep="first", maintain_order=True)
 
@@ -145,25 +140,14 @@ class SignatureSet:
 
     def _looked_up(self, masked: pl.Series, heads: pl.Series) -> pl.DataFrame:
         """As :meth:`_hits`; only lines whose hits are not known yet are searched."""
-        lines = heads.to_list()
-        known = self._known
-        fresh: dict[str | None, list[tuple[Any, ...]]] = {line: [] for line in lines if line not in known}
-        if fresh:
-            new = list(fresh)
-            numbers, texts = pl.Series(range(len(new)), dtype=pl.UInt64), pl.Series(new, dtype=pl.String)
-            for number, *hit in self._hits(numbers, texts).iter_rows():
-                fresh[new[number]].append(tuple(hit))
-        rows = [
-            (key, *hit)
-            for key, line in zip(masked, lines, strict=True)
-            for hit in (fresh[line] if line in fresh else known[line])
-        ]
-        short = {line: hits for line, hits in fresh.items() if len(line or "") <= SHORT}
-        if len(known) + len(short) > KEPT:
-            self._known = short  # another one, because other threads may read the former
-        else:
-            known.update(short)
-        return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+        found = zip(masked, self._known.of(heads), strict=True)
+        return pl.DataFrame([(key, *hit) for key, hits in found for hit in hits], schema=SCHEMA, orient="row")
+
+    def _listed(self, heads: pl.Series) -> list[list[tuple[Any, ...]]]:
+        hits: list[list[tuple[Any, ...]]] = [[] for _ in heads]
+        for number, *hit in self._hits(pl.Series(range(len(heads)), dtype=pl.UInt64), heads).iter_rows():
+            hits[number].append(tuple(hit))
+        return hits
 
     def _hits(self, masked: pl.Series, heads: pl.Series) -> pl.DataFrame:
         """All hits, unsorted; the series belong together row by row. The built-in rules match what is no general

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 
 from diagnosis.logs import signatures
-from diagnosis.logs.signatures import match
 from diagnosis.logs.signatures.load import AREAS
 from diagnosis.model import Role
 
@@ -47,14 +46,6 @@ def test_lines_known_from_before_get_the_same_rules_without_a_search(monkeypatch
     assert rules.match_texts([*reversed(lines), "one more"]) == [*reversed(first), None]
     assert searched == [2]  # the new line, and one that is too long to be kept
     assert first[-2:] == [None, None]
-
-
-def test_hits_of_few_lines_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(match, "KEPT", 3)
-    rules = signatures.SignatureSet(RULES)
-    for number in range(5):
-        assert rules.match_texts([f"line {number}", "CUDA out of memory. Tried to allocate 2 GiB"])[0] is None
-    assert len(rules._known) <= 3
 
 
 def test_ids_are_there_once() -> None:
