@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -212,8 +211,9 @@ def full(cluster: Cluster, seconds: float) -> None:
     """The disk of the data directory is full for a third of the time."""
     time.sleep(seconds / 3)
     ballast = cluster.data / "ballast"
-    with ballast.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(cluster.data).free)
+    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while file.write(b"\0" * (1 << 20)):
+            pass
     time.sleep(seconds / 3)
     ballast.unlink()
     time.sleep(seconds / 3)
