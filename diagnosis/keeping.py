@@ -22,7 +22,6 @@ from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 
 AT: Final = thresholds.limits("keeping")
-NAME: Final = "kept.parquet"
 #: Schema of the table of kept lines, in the order of files and lines.
 KEPT: Final[dict[str, Any]] = {
     "path": pl.String(),
@@ -52,13 +51,13 @@ PLANS: Final = tuple(Plan(writers, whole) for writers, whole in zip(AT.writers, 
 
 
 def condense(
-    parsed: Sequence[Parsed], *, read: ReadRange, hints: Mapping[str, ParseHints], folder: Path, **options: Any
+    parsed: Sequence[Parsed], *, read: ReadRange, hints: Mapping[str, ParseHints], out: Path, **options: Any
 ) -> dict[str, int] | None:
-    """Write a table of kept lines (``KEPT``) to ``folder`` (``NAME``); how many of each path. None if no choice of
-    lines leads to the same verdict, or if it saves too little. ``options`` are those of :func:`diagnose`.
+    """Write a table of kept lines (``KEPT``) to ``out``; how many of each path. None if no choice of lines leads to the
+    same verdict, or if it saves too little. ``options`` are those of :func:`diagnose`.
 
-    Files that are not logs, and logs in UTF-16, are not part of it: the caller keeps them whole. Cost: two diagnoses,
-    one pass over the lines, and reading the chosen ones.
+    Files that are not logs, and logs in UTF-16, are not part of it: the caller keeps them whole. Working files are
+    beside ``out``. Cost: two diagnoses, one pass over the lines, and reading the chosen ones.
     """
     logs = [p for p in parsed if p.kind in LOG_KINDS and p.columns is not None and read(p.path, 0, 2) not in _WIDE]
     if not logs:
@@ -68,14 +67,14 @@ def condense(
     cited, wanted = cited_lines(report), verdict(report)
     for number, plan in enumerate(PLANS):
         kept = _texts(chosen(logs, cited, plan), read)
-        again, bytes_of = _parsed_again(kept, logs, hints, folder / str(number))
+        again, bytes_of = _parsed_again(kept, logs, hints, out.parent / f"tried-{number}")
 
         def from_kept(path: str, offset: int, length: int, kept: dict[str, bytes] = bytes_of) -> bytes:
             return kept[path][offset : offset + length] if path in kept else read(path, offset, length)
 
         if verdict(to_json(diagnose([*others, *again], read=from_kept, **options))) == wanted:
-            kept.write_parquet(folder / NAME, compression="zstd", compression_level=19)
-            if (folder / NAME).stat().st_size > AT.worth * sum(p.bytes for p in logs):
+            kept.write_parquet(out, compression="zstd", compression_level=19)
+            if out.stat().st_size > AT.worth * sum(p.bytes for p in logs):
                 return None
             return {p.path: 0 for p in logs} | dict(kept["path"].value_counts().iter_rows())
     return None

@@ -21,13 +21,13 @@ def _measured(job: Path) -> tuple[int, int]:
         hints = {p.path: ParseHints(kind=p.kind) for p in found.parsed}
         logs = [p for p in found.parsed if p.kind in LOG_KINDS]
         size = sum(p.bytes for p in logs)
-        kept = keeping.condense(found.parsed, read=found.read, hints=hints, folder=Path(name) / "kept")
+        kept = keeping.condense(found.parsed, read=found.read, hints=hints, out=Path(name) / "kept.parquet")
         found.close()
         lines = sum(p.lines for p in logs)
         if kept is None:
             print(f"{job.name:32} {size:12,} {lines:9,} lines  not condensed", flush=True)
             return size, size
-        stored = (Path(name) / "kept" / keeping.NAME).stat().st_size
+        stored = (Path(name) / "kept.parquet").stat().st_size
         said = f"{size:12,} {lines:9,} lines {sum(kept.values()):7,} kept {stored:9,} bytes"
         print(f"{job.name:32} {said} {size / stored:6.1f} times smaller", flush=True)
         return size, stored

@@ -189,16 +189,16 @@ def diagnose_job(line: Any, *, parsed: Sequence[Parsed], tables: str, **options:
 
 
 def condense_job(
-    line: Any, *, parsed: Sequence[Parsed], hints: dict[str, ParseHints], folder: str, **options: Any
+    line: Any, *, parsed: Sequence[Parsed], hints: dict[str, ParseHints], out: str, **options: Any
 ) -> dict[str, int] | None:
-    """Write the lines of a job that are worth keeping to ``folder`` (:func:`diagnosis.keeping.condense`); how many of
+    """Write the lines of a job that are worth keeping to ``out`` (:func:`diagnosis.keeping.condense`); how many of
     each path. None: every choice of lines would change the verdict. ``options`` are those of the engine.
     """
 
     def read(path: str, offset: int, length: int) -> bytes:
         return cast("bytes", line.ask("read", path, offset, length))
 
-    return condense(parsed, read=read, hints=hints, folder=Path(folder), **options)
+    return condense(parsed, read=read, hints=hints, out=Path(out), **options)
 
 
 def learn_job(

@@ -30,8 +30,9 @@ def job(folder: Path, last: str = OOM) -> Evidence:
 
 
 def kept_of(found: Evidence, folder: Path) -> pl.DataFrame:
-    assert condense(found.parsed, read=found.read, hints={}, folder=folder) is not None
-    return pl.read_parquet(folder / keeping.NAME)
+    folder.mkdir()
+    assert condense(found.parsed, read=found.read, hints={}, out=folder / "kept.parquet") is not None
+    return pl.read_parquet(folder / "kept.parquet")
 
 
 def test_cited_and_rare_lines_are_kept_and_ordinary_ones_thinned_out(tmp_path: Path) -> None:
@@ -74,11 +75,11 @@ def test_a_job_whose_verdict_needs_more_lines_keeps_more_or_all(
     monkeypatch.setattr(keeping, "diagnose", lambda *_, **__: None)
     monkeypatch.setattr(keeping, "to_json", lambda _: {})
     monkeypatch.setattr(keeping, "verdict", lambda _: next(said))
-    assert condense(found.parsed, read=found.read, hints={}, folder=tmp_path / "a") is not None
+    assert condense(found.parsed, read=found.read, hints={}, out=tmp_path / "a") is not None
     assert len(counts) == 2
     assert counts[0] < counts[1]
     monkeypatch.setattr(keeping, "verdict", lambda _: object())
-    assert condense(found.parsed, read=found.read, hints={}, folder=tmp_path / "b") is None
+    assert condense(found.parsed, read=found.read, hints={}, out=tmp_path / "b") is None
 
 
 def test_the_choice_depends_on_the_lines_alone(tmp_path: Path) -> None:
@@ -94,4 +95,4 @@ def test_a_log_in_utf_16_is_not_condensed(tmp_path: Path) -> None:
     (tmp_path / "tables").mkdir()
     found = gather([folder], tmp_path / "tables")
     hints = {"a.log": ParseHints()}
-    assert condense(found.parsed, read=found.read, hints=hints, folder=tmp_path / "kept") is None
+    assert condense(found.parsed, read=found.read, hints=hints, out=tmp_path / "kept") is None

@@ -58,6 +58,18 @@ def test_demo_people_are_made_once_with_passwords_for_their_owners_eyes(called, 
     assert get_user_model().objects.count() == 2
 
 
+def test_a_start_verifies_no_unchanged_password(called, monkeypatch):
+    first = prepared()
+    monkeypatch.setattr(get_user_model(), "check_password", lambda *_: pytest.fail("this takes half a second"))
+    assert prepared() == first
+
+
+def test_static_files_that_cannot_be_collected_stop_the_start(called, settings):
+    Path(settings.STATIC_ROOT).write_text("a file where a directory belongs")
+    with pytest.raises(OSError, match="static"):
+        prepared()
+
+
 def test_whoever_changed_a_password_or_was_deleted_is_left_alone(called):
     prepared()
     engineer = get_user_model().objects.get(username="engineer")
@@ -83,10 +95,10 @@ def test_for_real_use_there_are_no_demo_people(called, monkeypatch):
 def test_static_files_are_collected_again_only_when_one_changed(called, settings, tmp_path):
     prepared()
     prepared()
-    assert called == ["migrate", "collectstatic", "migrate"]
+    assert sorted(called) == ["collectstatic", "migrate", "migrate"], "both at once"
     (tmp_path / "source" / "a.css").write_text("a { color: red }")
     prepared()
-    assert called[3:] == ["migrate", "collectstatic"]
+    assert sorted(called[3:]) == ["collectstatic", "migrate"]
     assert "red" in (Path(settings.STATIC_ROOT) / "a.css").read_text()
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from django.conf import settings
 from django.db import transaction
 
-from diagnosis import keeping
 from diagnosis.model import LOG_KINDS
 from ingest import selectors as evidence
 from ingest.isolation import Lost
@@ -49,7 +48,7 @@ def _attempt_condense(work: Work, job: Job, attempt: Attempt, folder: Path) -> N
             {"read": evidence.reader_for(attempt)},
             parsed=parsed,
             hints={path: parse_hints(row, job) for path, row in logs.items()},
-            folder=str(folder),
+            out=str(table := folder / "kept.parquet"),
             job=evidence.hints_for(job, attempt),
             history=history_for(job),
             as_of=(job.evidence_changed_at or job.created_at).timestamp(),
@@ -63,7 +62,7 @@ def _attempt_condense(work: Work, job: Job, attempt: Attempt, folder: Path) -> N
     if counts is None:
         work.log("Fewer lines would change the verdict, or save too little: the job keeps all its evidence.")
         return
-    blob = kept_lines_put(folder / keeping.NAME)
+    blob = kept_lines_put(table)
     before = {path: logs[path].lines for path in counts if path in logs}
     with transaction.atomic():
         work.write()  # raises if another worker holds the run now
