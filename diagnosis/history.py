@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.logs import frameworks, hosts, signatures, tables
 from diagnosis.model import LOG_KINDS, Level, Parsed, Role
 
+AT: Final = thresholds.of("history")
 FORMAT = 1
 #: Maximum number of distinct messages of one job; the most frequent are kept. Rarer messages are noise.
 TEXTS_PER_JOB = 20_000
@@ -48,10 +50,25 @@ class JobEvents:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The healthy jobs for the comparison of one job; ``scope``: family, framework, all or none."""
+    """The healthy jobs for the comparison of one job; ``scope``: family, framework, all or none; ``unlike``: number of
+    jobs that were left out because they print other messages.
+    """
 
     jobs: tuple[JobEvents, ...]
     scope: str
+    unlike: int = 0
+
+    def alike(self, texts: Collection[str]) -> Pool:
+        """Without jobs that print far fewer of the job's messages (``texts``, masked) than the most similar one does:
+        after an upgrade of a framework, or a change of the log format, those before it say nothing of what is normal.
+        The first healthy job of the new version replaces them. O(texts of the pool).
+        """
+        said = frozenset(texts)
+        told = [len(said & job.counts.keys()) / max(1, min(len(said), len(job.counts))) for job in self.jobs]
+        least = AT.alike * max(told, default=0.0)
+        few = [min(len(said), len(job.counts)) < AT.telling for job in self.jobs]
+        kept = tuple(job for job, share, is_few in zip(self.jobs, told, few, strict=True) if is_few or share >= least)
+        return replace(self, jobs=kept, unlike=len(self.jobs) - len(kept))
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ LOST: Final = "hardware.host.lost"
 class Facts:
     """Facts from the logs of one attempt, before any decision. ``listed``: nodes that the logs list; ``homes``: rank to
     node; ``pods``: pod to node; ``scope`` and ``healthy``: kind and number of the healthy jobs for comparison;
-    ``is_complete``: the last planned step was reached.
+    ``unlike``: number of those that print other messages; ``is_complete``: the last planned step was reached.
     """
 
     table: LogTable
@@ -68,6 +68,7 @@ class Facts:
     marks: pl.DataFrame
     scope: str
     healthy: int
+    unlike: int
     is_complete: bool = False
     listed: tuple[str, ...] = ()
     homes: Mapping[int, str] = field(default_factory=dict)
@@ -187,6 +188,7 @@ def gather(
     on_stage("cross-job", 1, 5)
     framework = hints.framework or inventory.framework or frameworks.framework(table.messages["example"])
     pool = history.pool(hints.family, framework, exclude=hints.job_id or inventory.job_id)
+    pool = pool.alike(table.messages["text"].to_list())
     catalogue = catalogues.build(table, cells, rules, pool, _node_hours(table))
     catalogue = catalogues.resolved(catalogue, rules)
     on_stage("temporal", 2, 5)
@@ -203,6 +205,7 @@ def gather(
         marks=stages.mark(table.messages),
         scope=pool.scope,
         healthy=len(pool.jobs),
+        unlike=pool.unlike,
         is_complete=progress.is_complete(found, table, read),
         listed=tuple(listed.nodes),
         homes=homes,

@@ -227,6 +227,11 @@ def inferred(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple[str, 
     if case.healthy:
         scope = {"family": "the same family", "framework": "the same framework", "all": "all families"}[case.scope]
         out.append(f"Messages that healthy jobs print too were left out ({case.healthy} jobs of {scope}).")
+    if case.unlike:
+        out.append(
+            f"{case.unlike} healthy job{'' if case.unlike == 1 else 's'} print{'s' if case.unlike == 1 else ''} other "
+            "messages, as before an upgrade or a change of the log format, and did not count."
+        )
     return tuple(out)
 
 

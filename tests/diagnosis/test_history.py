@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from diagnosis.history import History, HistoryError, JobEvents
+from diagnosis.history import History, HistoryError, JobEvents, learn
 from diagnosis.logs import crossjob
-from tests.diagnosis.synthetic import Job, healthy_history, read_files
+from tests.diagnosis.synthetic import Job, healthy_history, read_files, told
 
 
 def job(number: int, family: str = "a", framework: str = "megatron", **counts: int) -> JobEvents:
@@ -87,8 +87,6 @@ def test_the_file_stays_small_when_jobs_say_the_same(tmp_path: Path) -> None:
 
 
 def test_an_incomplete_parse_is_learnt_without_trouble(tmp_path: Path) -> None:
-    from diagnosis.history import learn
-
     parsed, _ = read_files({"empty.log": b"", "logs/gpu-0001.log": b"hello\n"}, tmp_path)
     assert learn(parsed).counts == {"hello": 1}
     assert Job().name(3) == "gpu-0003"
@@ -116,3 +114,53 @@ def test_a_message_weighs_less_the_more_healthy_jobs_print_it_unless_it_storms(
     ).filter(pl.col("jobs_with_it") > 0)
     row = crossjob.weigh(events, found, healthy=100, node_hours=1.0).row(0, named=True)
     assert (row["novelty"], row["is_ordinary"]) == (novelty, is_ordinary)
+
+
+def version(number: int, name: str, first: int, *, common: int = 18, own: int = 12, **more: int) -> JobEvents:
+    """A healthy job that prints ``common`` messages as all versions do, and ``own`` of its version."""
+    said = [f"message {n} of all versions" for n in range(common)] + [f"message {n} of {name}" for n in range(own)]
+    return job(first + number, **dict.fromkeys(said, 5), **more)
+
+
+def test_after_an_upgrade_the_jobs_of_the_version_before_do_not_count() -> None:
+    before = [version(n, "1.0", 0) for n in range(20)]
+    after = [version(n, "2.0", 100) for n in range(3)]
+    failed = list(version(0, "2.0", 200, oops=1).counts)
+    pool = History((*before, *after)).pool("a", "").alike(failed)
+    assert [one.job_id for one in pool.jobs] == ["job-100", "job-101", "job-102"]
+    assert pool.unlike == 20
+    events = pl.DataFrame({"template": ["message 1 of 2.0", "oops"], "n": [5, 1]})
+    weighed = crossjob.weigh(events, crossjob.frequencies({}, pool), len(pool.jobs), 2.0)
+    assert weighed["is_ordinary"].to_list() == [True, False]
+
+
+def test_the_jobs_before_an_upgrade_count_until_a_healthy_one_of_the_new_version_is_known() -> None:
+    before = History(tuple(version(n, "1.0", 0) for n in range(5)))
+    assert before.pool("a", "").alike(version(0, "2.0", 200).counts).unlike == 0
+    assert len(before.add(version(0, "2.0", 300)).pool("a", "").alike(version(0, "2.0", 200).counts).jobs) == 1
+
+
+def test_jobs_of_one_version_differ_and_a_short_log_tells_nothing() -> None:
+    pool = History((*(version(n, "1.0", 0, **{f"chance {n}": 1}) for n in range(5)), job(9, hello=1))).pool("a", "")
+    assert pool.alike(version(0, "1.0", 200, own=9, oops=1).counts).unlike == 0
+    assert pool.alike(["hello", "message 1 of 2.0"]).unlike == 0
+
+
+def talkative() -> Job:
+    one = Job(framework="megatron")
+    for part in ("embedding", "attention", "router", "norm", "head", "rotary", "experts", "loss", "optimizer"):
+        one.all_say(one.begins, f"INFO built the {part} of the model")
+    return one
+
+
+def test_a_report_says_that_healthy_jobs_print_other_messages(tmp_path: Path) -> None:
+    parsed, _ = read_files(talkative().completes().files(), tmp_path / "healthy")
+    counts = learn(parsed).counts
+    others = {f"{text} of old": count for text, count in counts.items()}
+    now = tuple(JobEvents(f"now-{n}", counts, "made-up", "megatron") for n in range(3))
+    before = tuple(JobEvents(f"old-{n}", others, "made-up", "megatron") for n in range(5))
+    failing = talkative()
+    failing.say(failing.ends, 3, "ERROR torch.OutOfMemoryError: CUDA out of memory").torn_down(failing.ends + 1)
+    said = " ".join(told(failing, tmp_path, History((*before, *now)))["inferred"])
+    assert "(3 jobs of" in said
+    assert "5 healthy jobs print other messages" in said
