@@ -3,8 +3,9 @@
 Writes one log of many ranks, then reads and diagnoses it in one process, and again as the workers do: a call for each
 range, one that joins them, one that diagnoses. Prints CPU seconds and peak memory of each, whether both reports are
 equal, the share that no other worker can take, and a model of the time on more cores with its check: the ranges run in
-one and in two processes. Each call is a process of its own; loading the engine is not counted, as workers keep it
-loaded.
+one and in two processes, and the processor seconds of their calls are laid end to end as the processes took them, which
+other programs on the machine do not change much. Each call is a process of its own; loading the engine is not counted,
+as workers keep it loaded.
 """
 
 from __future__ import annotations
@@ -125,11 +126,16 @@ def _said(name: str, costs: list[Cost]) -> None:
 
 
 def _makespan(costs: list[Cost], workers: int) -> float:
-    """Seconds until all calls are done, each taken by the next free worker."""
+    """Processor seconds until all calls are done, each taken by the next free worker."""
     free = [0.0] * workers
     for cost in costs:
-        free[free.index(min(free))] += cost.wall_s
+        free[free.index(min(free))] += cost.cpu_s
     return max(free)
+
+
+def _turns(ranges: int, cores: int) -> float:
+    """The share of the ranges' seconds that the busiest of ``cores`` workers has: ranges are taken whole."""
+    return -(-ranges // cores) / ranges
 
 
 def main() -> None:
@@ -176,12 +182,14 @@ def _measure(folder: Path, log: Path, lines: int, unit: int) -> None:
     serial = join.cpu_s + reduce.cpu_s
     print(f"serial share: {serial / many:.1%} ({serial / lines * 1e6:.2f} CPU s a million lines)")
     for cores in _CORES:
-        wall = serial + max(mapped / cores, mapped / len(cuts))
-        told = (
-            f", measured {_makespan(spent[cores], cores) + join.wall_s + reduce.wall_s:.1f} s" if cores in spent else ""
-        )
+        wall = serial + mapped * _turns(len(cuts), cores)
+        told = ""
+        if cores in spent:
+            measured = _makespan(spent[cores], cores) + serial
+            told = f", measured {measured:.1f} s (the model is {wall / measured - 1:+.0%} off)"
         print(f"model, {cores:3} cores: {wall:8.1f} s{told}")
     for million in (100, 500):
-        wall = [(mapped / cores + serial) / lines * million * 1e6 for cores in _CORES]
+        ranges = round(len(cuts) / lines * million * 1e6)
+        wall = [(mapped * _turns(ranges, cores) + serial) / lines * million * 1e6 for cores in _CORES]
         told = ", ".join(f"{cores} cores {one:,.0f} s" for cores, one in zip(_CORES, wall, strict=True))
         print(f"model of {million} million such lines: {told}")
