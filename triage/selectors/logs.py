@@ -68,7 +68,7 @@ class LogLine:
 @dataclass(frozen=True, slots=True)
 class LogWindow:
     """Some lines of an artifact, and what is before and after them. ``kept``: how many lines of a condensed log there
-    are; None of a whole one.
+    are; None of a whole one. ``gap_after``: lines after the last one that were not kept.
     """
 
     lines: list[LogLine]
@@ -79,6 +79,7 @@ class LogWindow:
     #: names of writers in the file, for the filter
     writers: list[str] = field(default_factory=list)
     kept: int | None = None
+    gap_after: int = 0
 
     @property
     def has_before(self) -> bool:
@@ -311,8 +312,10 @@ def _kept_window(artifact: Artifact, *, start: int, count: int, only: Filter | N
         for row in shown_rows.head(count).iter_rows(named=True)
     ]
     names = sorted(name for name in table["who"].unique() if name)[:MAX_WRITERS]
-    last = lines[-1].no if len(shown_rows) > count else artifact.lines
-    return LogWindow(lines, artifact.lines, start, last, marked, names, kept=artifact.kept_lines)
+    total, is_all = artifact.lines, len(shown_rows) <= count
+    after = total - (lines[-1].no if lines else 0) if is_all and not only else 0
+    last = total if is_all else lines[-1].no
+    return LogWindow(lines, total, start, last, marked, names, kept=artifact.kept_lines, gap_after=after)
 
 
 def _raw_window(artifact: Artifact, *, start: int, count: int) -> LogWindow:
