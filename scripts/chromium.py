@@ -44,7 +44,7 @@ def find_or_install() -> str:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415  # a development package, slow to import
 
     with sync_playwright() as playwright:
-        return playwright.chromium.executable_path
+        return str(playwright.chromium.executable_path)
 
 
 def _install_package() -> None:

@@ -20,6 +20,8 @@ _LINES = (
     "node-7:2100:2400 [0] NCCL INFO comm 123e4567-e89b-12d3-a456-426614174000",
     "  12: worker-3: 2026-03-01T08:00:00Z step 12 loss 3.5",
     "worker-3: 2026-03-01 08:00:00,123 INFO [rank3]: step 12 loss 3.5",
+    "Mar  1 08:00:00 node-7 kernel: [   12.345678] mlx5_core 0000:4e:00.0: link down",
+    "[rank3]:[W301 08:00:00.123456789 socket.cpp:460] retrying",
 )
 
 
