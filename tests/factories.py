@@ -9,9 +9,10 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group as Role
 from django.utils import timezone
+from rest_framework.test import APIClient
 
 from ingest.models import Attempt, Cluster, Job, Run, Team
-from ingest.services import Work
+from ingest.services import Work, token_create
 from triage.domain.report_facts import week_of
 from triage.models import Diagnosis, Incident, SearchEntry, Suspect
 from triage.search import word_rules
@@ -109,3 +110,11 @@ def make_incident(
         for k, name in enumerate(accused)
     )
     return incident
+
+
+def api_of(user: Any, *scopes: str) -> APIClient:
+    """A client of the API with a token of the user."""
+    client = APIClient()
+    _, secret = token_create(user=user, name="test", scopes=list(scopes))
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    return client

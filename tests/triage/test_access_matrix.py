@@ -193,6 +193,8 @@ RULES: dict[str, Rule] = {
     "routes_delete": Rule(OWNER, "routes"),
     "routes_deliveries": Rule(OWNER, "routes"),
     "routes_redeliver": post(OWNER, "routes"),
+    "incidents_tickets": Rule(TEAM),
+    "incidents_ticket_make": post(TEAM, "review", route=1_000_000),
     # its signature says who it is: PagerDuty, never a person
     "routes_pagerduty": Rule(ALL, is_bare=True),
     "routes_ping": post(OWNER, "routes"),

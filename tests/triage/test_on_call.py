@@ -10,8 +10,9 @@ import time
 from urllib.request import urlopen
 
 import pytest
+from django.core.management import CommandError, call_command
 
-from tests.factories import make_attempt, make_job, make_user
+from tests.factories import api_of, make_attempt, make_job, make_user
 from tests.patience import PATIENCE_S
 from tests.triage.desks import open_desks
 from tests.triage.report import sample
@@ -109,6 +110,51 @@ def test_a_ticket_is_made_by_hand_and_shown_with_its_state(client, desks, manage
     again = client.post(f"/incidents/{incident.pk}/ticket/", {"route": route.pk}, follow=True)
     assert "made or requested before" in again.content.decode()
     assert len(desks.posts()) == 1
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_a_ticket_quotes_the_evidence_and_nothing_of_it_is_markdown(desks, manager, kind):
+    routes.route_save(
+        by=manager, name="x", kind=kind, url=desks.url, secret="t", events=["incident.opened"], **FIELDS[kind]
+    )
+    logs = sample()["logs"]
+    logs["events"][0]["example"] = "Xid 79\n\n# @everyone [click](https://evil.example)"
+    diagnosed(logs=logs)
+    ((_, made),) = desks.posts()
+    said = json.dumps(made)
+    assert "logs/gpu-0412.log:812: Xid 79 # @everyone" in said
+    if kind != "jira":
+        (body,) = [made[name] for name in ("body", "description") if name in made]
+        lines = [line for line in body.splitlines() if "@everyone" in line or "gpu-0412.log" in line]
+        assert lines
+        assert all(line.startswith("    ") for line in lines)
+
+
+def test_programs_that_are_told_of_an_incident_get_no_evidence(receiver, manager):
+    routes.route_save(by=manager, name="x", url=receiver.url, events=["incident.opened"])
+    diagnosed()
+    assert "evidence" not in json.loads(receiver.bodies()[0])["data"]
+
+
+def test_the_api_and_the_command_line_make_tickets_and_show_them(desks, manager, capsys):
+    made = [
+        routes.route_save(by=manager, name=kind, kind=kind, url=desks.url, secret="t", **FIELDS[kind])
+        for kind in ("github", "gitlab")
+    ]
+    incident, ada = diagnosed(), make_user("ada", "engineer")
+    api, address = api_of(ada, "read", "review"), f"/api/v1/incidents/{incident.pk}/tickets/"
+    assert [row["name"] for row in api.get(address).json()["routes"]] == ["gitlab", "github"]
+    answer = api.post(address, {"route": made[0].pk})
+    assert answer.status_code == 202
+    assert [row["url"] for row in answer.json()["made"]] == [TICKETS["github"][1]]
+    assert api.post(address, {"route": made[0].pk}).status_code == 422
+    assert api.post(address, {"route": 99}).status_code == 422
+    assert api_of(make_user("vic", "viewer"), "read", "review").post(address, {}).status_code == 403
+    call_command("routes", "ticket", str(made[1].pk), str(incident.pk), "--by", "ada")
+    assert "A ticket is made by gitlab" in capsys.readouterr().out
+    assert {row["name"] for row in api.get(address).json()["made"]} == {"github", "gitlab"}
+    with pytest.raises(CommandError, match="may not review"):
+        call_command("routes", "ticket", str(made[1].pk), str(incident.pk), "--by", "vic")
 
 
 @pytest.mark.parametrize("kind", FIELDS)

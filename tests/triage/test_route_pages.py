@@ -5,10 +5,8 @@ from io import StringIO
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from rest_framework.test import APIClient
 
-from ingest.services import token_create
-from tests.factories import make_cluster, make_team, make_user
+from tests.factories import api_of, make_cluster, make_team, make_user
 from tests.pages import page_text
 from triage.models import Activity, Delivery, Route
 from triage.services import routes
@@ -59,13 +57,6 @@ def test_the_log_of_many_messages_takes_few_queries(client, route, manager, djan
     with django_assert_max_num_queries(8):
         page = client.get(f"/routes/{route.pk}/")
     assert page.content.count(b"<code>ping</code>") == 5
-
-
-def api_of(user, *scopes):
-    client = APIClient()
-    _, secret = token_create(user=user, name="test", scopes=list(scopes))
-    client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
-    return client
 
 
 def test_the_api_makes_changes_pings_rotates_and_deletes(manager, receiver):

@@ -40,7 +40,7 @@ class IncidentCursor(Cursor):
     ordering = ("-opened_at", "-id")
 
 
-def _incident_of(request: Request, number: int) -> Incident:
+def incident_of(request: Request, number: int) -> Incident:
     rows = incidents_visible_to(request.user).select_related("job", "cluster", "assignee", "diagnosis")
     return get_object_or_404(rows, pk=number)
 
@@ -78,7 +78,7 @@ class IncidentView(ApiView):
 
     @extend_schema(operation_id="incidents_read", tags=TAGS, summary="One incident with its report and decisions")
     def get(self, request: Request, number: int) -> Response:
-        return Response(self.get_serializer(_incident_of(request, number)).data)
+        return Response(self.get_serializer(incident_of(request, number)).data)
 
 
 class FindingsView(ApiView):
@@ -92,7 +92,7 @@ class FindingsView(ApiView):
         responses={200: FindingSerializer(many=True)},
     )
     def get(self, request: Request, number: int) -> Response:
-        rows = findings_of(_incident_of(request, number).diagnosis.report)
+        rows = findings_of(incident_of(request, number).diagnosis.report)
         return Response(self.get_serializer(rows, many=True).data)
 
 
@@ -113,7 +113,7 @@ class DecisionsView(ApiView):
         responses=DecisionSerializer(many=True),
     )
     def get(self, request: Request, number: int) -> Response:
-        return self.page_of(_incident_of(request, number).decisions.select_related("made_by"))
+        return self.page_of(incident_of(request, number).decisions.select_related("made_by"))
 
     @extend_schema(
         operation_id="incidents_decisions_create",
@@ -126,7 +126,7 @@ class DecisionsView(ApiView):
     def post(self, request: Request, number: int) -> Response:
         form = DecisionInSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        incident = _incident_of(request, number)
+        incident = incident_of(request, number)
 
         def make() -> tuple[int, Any]:
             try:
@@ -151,7 +151,7 @@ class DecisionUndoView(ApiView):
         responses={200: DecisionSerializer, 422: PROBLEM},
     )
     def post(self, request: Request, number: int, decision: int) -> Response:
-        found = get_object_or_404(Decision, pk=decision, incident=_incident_of(request, number))
+        found = get_object_or_404(Decision, pk=decision, incident=incident_of(request, number))
         try:
             undone = reviewing.decision_undo(decision=found, by=request.user)
         except reviewing.ReviewError as error:

@@ -2,12 +2,13 @@
 
 from django.urls import path
 
-from triage.api import hooks, incidents, restarts, routes, statistics
+from triage.api import hooks, incidents, restarts, routes, statistics, tickets
 
 urlpatterns = [
     path("incidents/", incidents.IncidentsView.as_view(), name="api-incidents"),
     path("incidents/<int:number>/", incidents.IncidentView.as_view(), name="api-incident"),
     path("incidents/<int:number>/findings/", incidents.FindingsView.as_view(), name="api-incident-findings"),
+    path("incidents/<int:number>/tickets/", tickets.TicketsView.as_view(), name="api-incident-tickets"),
     path("incidents/<int:number>/decisions/", incidents.DecisionsView.as_view(), name="api-incident-decisions"),
     path(
         "incidents/<int:number>/decisions/<int:decision>/undo/",

@@ -31,6 +31,8 @@ _TITLE = 250
 def _body(message: Message) -> str:
     """The first text of a ticket, in Markdown."""
     lines = [f"**{markdown_escaped(label)}:** {markdown_escaped(cut(said, 2000))}" for label, said in message.facts]
+    if message.evidence:  # indented: no line of a log can end it or be read as Markdown
+        lines += ["**Evidence:**", "\n".join(f"    {line}" for line in message.evidence)]
     return "\n\n".join([markdown_escaped(message.title), *lines, f"[Incident #{message.number}]({message.url})"])
 
 
@@ -115,7 +117,9 @@ def _jira(message: Message, to: Address, reference: Mapping[str, Any]) -> _Desk:
         "issuetype": {"name": to.options.get("type") or "Task"},
         "summary": cut(" ".join(message.title.split()), _TITLE),
         "description": _document(
-            [message.title, *(f"{label}: {cut(said, 2000)}" for label, said in message.facts)], message
+            [message.title, *(f"{label}: {cut(said, 2000)}" for label, said in message.facts)],
+            message,
+            message.evidence,
         ),
     }
     headers = {**JSON, "Accept": "application/json", "Authorization": f"Basic {basic}"}
@@ -124,12 +128,15 @@ def _jira(message: Message, to: Address, reference: Mapping[str, Any]) -> _Desk:
     return _Desk(headers, test, tickets, f"{one}?fields=status", f"{one}/comment", {"fields": fields}, said)
 
 
-def _document(lines: Sequence[str], message: Message) -> dict[str, Any]:
-    """Jira's document format: plain paragraphs, and the link."""
+def _document(lines: Sequence[str], message: Message, evidence: Sequence[str] = ()) -> dict[str, Any]:
+    """Jira's document format: plain paragraphs, lines of evidence as code, and the link."""
     link = {"type": "text", "text": f"Incident #{message.number}"}
     link["marks"] = [{"type": "link", "attrs": {"href": message.url}}]  # type: ignore[assignment]
     paragraphs = [[{"type": "text", "text": line}] for line in lines if line]
     content = [{"type": "paragraph", "content": one} for one in [*paragraphs, [link]]]
+    if evidence:
+        code = {"type": "codeBlock", "content": [{"type": "text", "text": "\n".join(evidence)}]}
+        content.insert(-1, code)
     return {"type": "doc", "version": 1, "content": content}
 
 

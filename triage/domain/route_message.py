@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from diagnosis import taxonomy
+from triage.domain.report_facts import findings_of
 from triage.wording import amount, duration, percent
 
 type Fact = tuple[str, str]
@@ -28,6 +29,8 @@ _MOVED = {
     "snoozed": "snoozed it",
     "woken": "ended the snooze",
 }
+#: events whose lines a ticket quotes, and characters of one
+MAX_EVIDENCE, _MAX_LINE = 5, 300
 #: accused that a message names; the page has all
 _MAX_NAMES = 5
 
@@ -55,6 +58,8 @@ class Message:
     accused: tuple[str, ...] = ()
     happened_at: str = ""
     condition: str = ""
+    #: lines of the evidence with their places, only in messages to trackers
+    evidence: tuple[str, ...] = ()
     #: what happened gave it back: nobody looks after it, or it was reopened or woken
     is_released: bool = False
 
@@ -120,7 +125,17 @@ def _of_incident(key: str, told: dict[str, Any], raw: str) -> Message:
         happened_at=str(incident.get("happened_at") or at),
         condition=str(incident.get("condition") or ""),
         is_released=_is_released(event, data.get("act") or {}),
+        evidence=tuple(str(line) for line in data.get("evidence") or [])[:MAX_EVIDENCE],
     )
+
+
+def evidence_told(report: dict[str, Any]) -> list[str]:
+    """The lines that a ticket quotes: an example of each of the first events, each with its file and line."""
+    told = []
+    for row in findings_of(report)[:MAX_EVIDENCE]:
+        place = next((f"{line['file']}:{line.get('line')}: " for line in row.lines if line.get("file")), "")
+        told.append(" ".join(f"{place}{(row.example or row.template)[:_MAX_LINE]}".split()))
+    return told
 
 
 def _facts(incident: dict[str, Any], job: dict[str, Any], state: str, accused: tuple[str, ...]) -> list[Fact]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from ingest.models import Artifact, Job, Run, Upload
+from ingest.refusals import Refused
 from triage.domain.report_facts import incident_of
-from triage.models import Activity, Diagnosis, Incident, Route
-from triage.services.routes import announce, job_payload, link
+from triage.models import Activity, Delivery, Diagnosis, Incident, Route
+from triage.services.routes import announce, job_payload, link, ticket_request
 
 #: the event of each kind of act of a person
 EVENT_OF = {
@@ -79,6 +80,20 @@ def failure_announce(run_id: int) -> None:
         )
     elif run.upload is not None:
         _unreadable(run.job, [{"path": run.upload.path, "problem": run.error}], run.job.revision)
+
+
+def ticket_ask(*, route_id: int, incident: Incident, by: Any) -> Delivery:
+    """Ask for a ticket about the incident by a route, on a person's wish.
+
+    Raises:
+        Refused: no such route, one that makes no tickets for it, or it has one there.
+    """
+    route = Route.objects.filter(pk=route_id).select_related("owner", "team").first()
+    if route is None:
+        raise Refused("Choose where to make the ticket.", code="invalid", fields={"route": "There is no such route."})
+    data = {"incident": incident_payload(incident), "job": job_payload(incident.job)}
+    data["act"] = {"kind": "ticketed", "by": by.get_username()}
+    return ticket_request(route=route, incident=incident, by=by, data=data)
 
 
 def incident_payload(incident: Incident) -> dict[str, Any]:

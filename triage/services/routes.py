@@ -24,6 +24,7 @@ from triage import search
 from triage.destinations import ALL, Address, Destination, Field
 from triage.destinations.email import recipients
 from triage.destinations.webhook import FORMATS
+from triage.domain.route_message import evidence_told
 from triage.models import Activity, Delivery, Incident, Reference, Route
 from triage.search.kinds import JOB_LOOKUPS
 from triage.selectors.routes import EVENTS, active_routes, is_told_of, may_receive
@@ -248,9 +249,14 @@ def _keep(
     routes: list[Route], event: str, subject: str, cluster_id: int | None, incident: Incident | None, data: Any
 ) -> list[Delivery]:
     now = timezone.now()
-    body = json.dumps(
-        {"type": event, "timestamp": now.isoformat(), "data": data}, ensure_ascii=False, separators=(",", ":")
-    )
+
+    def body_of(told: Any) -> str:
+        said = {"type": event, "timestamp": now.isoformat(), "data": told}
+        return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+
+    body = ticket = body_of(data)
+    if incident is not None and any(ALL[route.kind].is_by_hand for route in routes):
+        ticket = body_of({**data, "evidence": evidence_told(incident.diagnosis.report)})
     rows = [
         Delivery(
             route=route,
@@ -258,7 +264,7 @@ def _keep(
             subject=f"{event} {subject}"[:120],
             cluster_id=cluster_id,
             incident=incident,
-            body=body,
+            body=ticket if ALL[route.kind].is_by_hand else body,
             is_in_order=event != PING,
             due_at=now,
         )

@@ -9,10 +9,8 @@ from django.views.decorators.http import require_http_methods
 
 from ingest.parameters import whole
 from ingest.refusals import Refused
-from triage.models import Route
 from triage.selectors.routes import tickets_of
-from triage.services.announcing import incident_payload
-from triage.services.routes import job_payload, ticket_request
+from triage.services.announcing import ticket_ask
 from triage.views.common import ability_required, incident_or_404
 
 
@@ -30,15 +28,9 @@ def listing(request: HttpRequest, number: int) -> HttpResponse:
 def make(request: HttpRequest, number: int) -> HttpResponse:
     """Make a ticket by the route in the form."""
     found = incident_or_404(request, number)
-    asked = request.POST.get("route", "")
-    route = Route.objects.filter(pk=whole(asked, 0)).first()
-    data = {"incident": incident_payload(found), "job": job_payload(found.job)}
-    data["act"] = {"kind": "ticketed", "by": request.user.get_username()}
     try:
-        if route is None:
-            raise Refused("Choose where to make the ticket.", code="invalid")
-        ticket_request(route=route, incident=found, by=request.user, data=data)
-        messages.success(request, f"A ticket is made by {route.name}. It is linked here in a moment.")
+        asked = ticket_ask(route_id=whole(request.POST.get("route", ""), 0), incident=found, by=request.user)
+        messages.success(request, f"A ticket is made by {asked.route.name}. It is linked here in a moment.")
     except Refused as refusal:
         messages.error(request, str(refusal))
     return redirect("incident-tickets", number)

@@ -9,10 +9,13 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.refusals import Refused
+from ingest.roles import can
 from triage.destinations import ALL
 from triage.models import Delivery, Route
+from triage.selectors.incidents import incident_for
 from triage.selectors.routes import with_counts
 from triage.services import routes as services
+from triage.services.announcing import ticket_ask
 
 
 class Command(BaseCommand):
@@ -28,6 +31,10 @@ class Command(BaseCommand):
         made.add_argument("--url", default=os.environ.get("FAULTLINE_ROUTE_URL", ""), help="or FAULTLINE_ROUTE_URL")
         made.add_argument("--query", default="")
         made.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+        asked = acts.add_parser("ticket", help="make a ticket of an incident by a route to a tracker")
+        asked.add_argument("route", type=int)
+        asked.add_argument("incident", type=int)
+        asked.add_argument("--by", required=True, metavar="USER")
         for act in ("test", "redeliver", "delete"):
             acts.add_parser(act).add_argument("route", type=int)
 
@@ -37,6 +44,8 @@ class Command(BaseCommand):
                 self._list()
             elif act == "create":
                 self._create(options)
+            elif act == "ticket":
+                self._ticket(options)
             else:
                 self._one(act, options["route"])
         except Refused as refusal:
@@ -66,6 +75,16 @@ class Command(BaseCommand):
         self.stdout.write(
             f"Created route {made.pk}." + (f" Secret: {made.secret}" if ALL[made.kind].makes_secret else "")
         )
+
+    def _ticket(self, options: dict[str, Any]) -> None:
+        person = get_user_model().objects.filter(username=options["by"], is_active=True).first()
+        incident = incident_for(person, options["incident"]) if person else None
+        if person is None or incident is None:
+            raise CommandError(f"There is no user {options['by']} who sees an incident #{options['incident']}.")
+        if not can(person, "review"):
+            raise CommandError(f"{options['by']} may not review.")
+        asked = ticket_ask(route_id=options["route"], incident=incident, by=person)
+        self.stdout.write(f"A ticket is made by {asked.route.name}; the incident's page links it.")
 
     def _one(self, act: str, pk: int) -> None:
         route = Route.objects.filter(pk=pk).first()

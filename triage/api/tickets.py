@@ -1,0 +1,85 @@
+"""``/api/v1/incidents/<number>/tickets/``: an incident's tickets in other systems, and making one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ingest.api.base import IDEMPOTENCY_KEY, ApiView
+from ingest.api.serializers import PROBLEM
+from ingest.api.strict import StrictSerializer
+from ingest.models import Token
+from triage.api.incidents import incident_of
+from triage.models import Incident
+from triage.selectors.routes import tickets_of
+from triage.services.announcing import ticket_ask
+
+
+class TicketSerializer(serializers.Serializer[Any]):
+    route = serializers.IntegerField(source="route_id")
+    name = serializers.CharField(source="route.name", help_text="The route's")
+    title = serializers.CharField(help_text="Its name there, such as team/ops#17")
+    url = serializers.CharField()
+    state = serializers.CharField(help_text="As it was at `updated_at`")
+    updated_at = serializers.DateTimeField()
+
+
+class TicketRequestSerializer(serializers.Serializer[Any]):
+    route = serializers.IntegerField(source="route_id")
+    name = serializers.CharField(source="route.name")
+    state = serializers.CharField(help_text="waiting, or given up")
+    problem = serializers.SerializerMethodField()
+
+    def get_problem(self, row: Any) -> str:
+        return str(row.attempts[-1]["error"]) if row.attempts else ""
+
+
+class TicketRouteSerializer(serializers.Serializer[Any]):
+    route = serializers.IntegerField(source="pk")
+    name = serializers.CharField()
+    kind = serializers.CharField()
+
+
+class TicketsSerializer(serializers.Serializer[Any]):
+    """What an incident has elsewhere, what was asked for, and where else a ticket can be made."""
+
+    made = TicketSerializer(many=True)
+    pending = TicketRequestSerializer(many=True)
+    routes = TicketRouteSerializer(many=True)
+
+
+class TicketInSerializer(StrictSerializer):
+    route = serializers.IntegerField(min_value=1, help_text="The id of a route to a tracker")
+
+
+class TicketsView(ApiView):
+    serializer_class: Any = TicketsSerializer
+    queryset: Any = Incident.objects.none()
+    write_scope = Token.Scope.REVIEW.value
+
+    @extend_schema(operation_id="incidents_tickets", tags=["incidents"], summary="An incident's tickets elsewhere")
+    def get(self, request: Request, number: int) -> Response:
+        return Response(TicketsSerializer(tickets_of(incident_of(request, number))).data)
+
+    @extend_schema(
+        operation_id="incidents_ticket_make",
+        tags=["incidents"],
+        summary="Make a ticket of an incident by a route to a tracker",
+        request=TicketInSerializer,
+        parameters=[IDEMPOTENCY_KEY],
+        responses={202: TicketsSerializer, 422: PROBLEM},
+    )
+    def post(self, request: Request, number: int) -> Response:
+        incident = incident_of(request, number)
+        form = TicketInSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+
+        def answer() -> tuple[int, Any]:
+            ticket_ask(route_id=form.validated_data["route"], incident=incident, by=request.user)
+            return 202, TicketsSerializer(tickets_of(incident)).data
+
+        return self.once(request, form.validated_data, answer)
