@@ -202,6 +202,9 @@ def test_of_an_old_job_the_telling_lines_stay_and_its_pages_say_so(settings: Any
         page = page_text(client.get(f"/jobs/{job.slug}/logs/0/{row.path}"))
         gaps = sum(int(n) for n in re.findall(r"(\d+) lines? not kept", page))
         assert gaps == row.lines - row.kept_lines, "each line is shown or counted"
+    for query in ("find=cuda out of", "find=Tried.*GiB&regex=1"):
+        step = client.get(f"/jobs/{job.slug}/search/0/?{query}&cursor=0").content.decode()
+        assert "node-2.log:201" in step, "searches look through the kept lines"
     assert "CUDA" not in page_text(client.get(f"/jobs/{job.slug}/logs/0/node-1.log?level=4"))
     assert f"{log.kept_lines} of 201" in page_text(client.get(f"/jobs/{job.slug}/files/"))
     assert old_evidence_condense() == 0, "it is tried once"

@@ -5,6 +5,7 @@ A pattern has the syntax of Rust's regex crate, whose time is linear in the text
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections.abc import Sequence
@@ -153,6 +154,8 @@ def find(artifact: Artifact, wanted: Wanted, *, offset: int = 0) -> dict[str, An
     size = artifact.blob.size_bytes
     if not wanted.words:
         return {"lines": [], "next": None, "done": size, "size": size}
+    if artifact.kept_id is not None:
+        return {"lines": _kept_hits(artifact, wanted), "next": None, "done": size, "size": size}
     hits, after = (_matched if wanted.is_pattern else _spelled)(artifact, wanted, offset)
     is_end = after >= size
     return {
@@ -194,6 +197,15 @@ def find_in_all(artifacts: Sequence[Artifact], wanted: Wanted, *, cursor: str = 
         "size": sum(sizes),
         "lost": lost,
     }
+
+
+def _kept_hits(artifact: Artifact, wanted: Wanted) -> list[dict[str, Any]]:
+    """The first kept lines of a condensed log that match ``wanted``."""
+    kept = evidence.kept_lines(artifact)
+    texts = pl.Series([shown(raw[:MAX_LINE]) for raw in kept["text"]], dtype=pl.String)
+    is_hit = texts.str.contains(wanted.pattern)
+    rows = zip(kept["line"].filter(is_hit), texts.filter(is_hit), strict=True)
+    return [{"line": line, "text": text[:240]} for line, text in itertools.islice(rows, FIND_LIMIT)]
 
 
 def _spelled(artifact: Artifact, wanted: Wanted, offset: int) -> tuple[list[int], int]:
