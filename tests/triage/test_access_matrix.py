@@ -10,6 +10,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from http.cookies import SimpleCookie
 from typing import Any
 
 import pytest
@@ -235,14 +236,13 @@ def cast(settings: Any, django_capture_on_commit_callbacks: Any) -> dict[str, An
         log = b"".join(b"2026-11-21 03:%02d:00,000 INFO iteration %d\n" % (i % 60, i) for i in range(60))
         artifact = artifact_receive(job=job, path="a.log", chunks=[log]).artifact
     route = Route.objects.create(owner=owner, name="x", url="http://127.0.0.1:9/", events=["ping"], secret="whsec_AAAA")
+    people = {"owner": owner, "mate": mate, "stranger": stranger, "viewer": viewer, "admin": admin}
     return {
-        "people": {
-            "owner": owner,
-            "mate": mate,
-            "stranger": stranger,
-            "viewer": viewer,
-            "admin": admin,
-            "nobody": None,
+        "people": (*people, "nobody"),
+        "cookies": {name: _signed_in(person) for name, person in people.items()},
+        "tokens": {
+            name: token_create(user=person, name="t", scopes=["read", "upload", "review", "manage"])[1]
+            for name, person in people.items()
         },
         "number": incident.pk,
         "decision": decision.pk,
@@ -270,6 +270,12 @@ def cast(settings: Any, django_capture_on_commit_callbacks: Any) -> dict[str, An
     }
 
 
+def _signed_in(person: Any) -> SimpleCookie:
+    client = Client()
+    client.force_login(person)
+    return client.cookies
+
+
 def filled(address: str, cast: dict[str, Any]) -> str:
     """The address with the cast's rows in place of its parameters."""
 
@@ -286,15 +292,14 @@ def filled(address: str, cast: dict[str, Any]) -> str:
 def status_for(who: str, name: str, rule: Rule, cast: dict[str, Any]) -> tuple[int, str, str]:
     """What that person is answered, undone afterwards: status, place it leads to, text."""
     method, address = OPERATIONS.get(name) or tuple(name.split(" ", 1))
-    client, person = Client(), cast["people"][who]
+    client = Client()
     options: dict[str, Any] = {"headers": {}}
     send: Any = {
         key: [filled(v, cast) for v in value] if isinstance(value, list) else value for key, value in rule.send.items()
     }
     if name in OPERATIONS:
-        if person is not None:
-            _, secret = token_create(user=person, name="t", scopes=["read", "upload", "review", "manage"])
-            options["headers"]["Authorization"] = f"Bearer {secret}"
+        if who in cast["tokens"]:
+            options["headers"]["Authorization"] = f"Bearer {cast['tokens'][who]}"
         options["content_type"] = "application/json"
         if name == "uploads_create":
             options["headers"] |= {"Upload-Length": "1", "Upload-Metadata": "job c2VjcmV0LWpvYg==,path YS5sb2c="}
@@ -303,8 +308,8 @@ def status_for(who: str, name: str, rule: Rule, cast: dict[str, Any]) -> tuple[i
             options["headers"]["Upload-Offset"] = "0"
         if name in ("artifacts_put", "uploads_append"):
             send = b"x"
-    elif person is not None:
-        client.force_login(person)
+    elif who in cast["cookies"]:
+        client.cookies.load(cast["cookies"][who].output(header=""))
     url = filled(address, cast) + (f"?{rule.query}" if rule.query else "")
     with transaction.atomic():
         answer = (
