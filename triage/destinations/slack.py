@@ -92,7 +92,7 @@ SLACK = Destination(
     title="Slack, incoming webhook",
     group="Chat",
     steps=(
-        "In Slack open api.slack.com/apps, create an app “From scratch”, and choose your workspace.",
+        "Open https://api.slack.com/apps, create an app “From scratch”, and choose your workspace.",
         "Under “Incoming Webhooks” switch them on, click “Add New Webhook to Workspace” and choose the channel.",
         "Copy the webhook's address into the field below.",
     ),
@@ -104,7 +104,7 @@ BOT = Destination(
     title="Slack, bot",
     group="Chat",
     steps=(
-        "In Slack open api.slack.com/apps and create an app “From scratch”.",
+        "Open https://api.slack.com/apps and create an app “From scratch”.",
         "Under “OAuth & Permissions” add the bot scope chat:write, install the app and copy the token (xoxb-…).",
         "Invite the bot into the channel: /invite @name. Copy the channel's id from its details.",
     ),

@@ -209,7 +209,7 @@ GITLAB = _kind(
 JIRA = _kind(
     "jira",
     "Jira issues",
-    "Open id.atlassian.com, Security, API tokens, and create one for an account that may create issues.",
+    "Open https://id.atlassian.com, Security, API tokens, and create one for an account that may create issues.",
     (
         Field("url", "Address", "", "https://yours.atlassian.net"),
         Field("user", "Account", "The e-mail address of the token's account", "bot@example.org"),
