@@ -137,21 +137,14 @@ def _unrepeated(tokens: list[str]) -> list[str]:
 
 def _joined(row: Row, between: frozenset[int]) -> Row:
     """Joins wildcards that are neighbours, or have only separators of a list between them."""
-    if row.count(_WILD) < 2:
-        return row
+    places = [place for place, word in enumerate(row) if word == _WILD]
     out: list[int] = []
-    end = 0  # after the last wildcard, as long as only separators of a list follow
-    for word in row:
-        if word == _WILD:
-            if end:
-                del out[end:]
-            else:
-                out.append(word)
-            end = len(out)
-        else:
-            out.append(word)
-            end = end if word in between else 0
-    return tuple(out)
+    begin = 0
+    for place, later in pairwise(places):
+        if between.issuperset(row[place + 1 : later]):
+            out += row[begin : place + 1]
+            begin = later + 1
+    return (*out, *row[begin:]) if begin else row
 
 
 def _opened(words: Words, vocabulary: _Vocabulary) -> Words:

@@ -37,7 +37,7 @@ _BAR = re.compile(r"\d+%\|")
 @dataclass(frozen=True, slots=True)
 class Block:
     """Whole consecutive lines, ``raw`` from byte ``offset`` of the evidence on; ``cut`` bytes were removed from the
-    first.
+    first. ``is_plain``: somebody asked :func:`is_plain` already.
     """
 
     raw: bytes
@@ -45,6 +45,7 @@ class Block:
     encoding: str
     cut: int = 0
     is_wrapped: bool = False
+    is_plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def read(block: Block) -> Rows:
     slower.
     """
     raw = block.raw
-    if block.encoding == "utf-8" and not block.is_wrapped and is_plain(raw):
+    if block.encoding == "utf-8" and not block.is_wrapped and (block.is_plain or is_plain(raw)):
         data = np.frombuffer(raw, np.uint8)
         start, end, key = _keys(data)
         if int((end - start).max(initial=0)) <= LINE_BYTES:

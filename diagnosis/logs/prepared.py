@@ -57,7 +57,7 @@ def prepare_files(files: Sequence[bytes], time_zone: str) -> Prepared:
     O(bytes).
     """
     whole = [data if data.endswith(b"\n") else data + b"\n" for data in files]
-    rows = lines.read(lines.Block(b"".join(whole), 0, "utf-8"))
+    rows = lines.read(lines.Block(b"".join(whole), 0, "utf-8", is_plain=True))
     starts = np.cumsum([0, *map(len, whole)])
     cuts = np.searchsorted(rows.offset, starts)
     return _prepared(replace(rows, offset=rows.offset - np.repeat(starts[:-1], np.diff(cuts))), cuts, time_zone)
