@@ -43,12 +43,20 @@ class Clocks:
     told: tuple[dict[str, Any], ...] = ()
     by_source: pl.DataFrame | None = None
 
+    @property
+    def _moves_any(self) -> bool:
+        """Whether a clock is wrong. In most jobs none is, and a job may have millions of rows."""
+        has_skews = self.by_source is not None and not self.by_source.is_empty()
+        return has_skews or not self.by_message.is_empty() or bool((self.by_file["shift"] != 0).any())
+
     def correct(self, rows: pl.DataFrame, *names: str) -> pl.DataFrame:
         """``rows`` (with ``file`` and ``masked``) with the times in ``names`` on the job's common clock.
 
         With ``source``, each writer's own clock is corrected; with ``is_stamped``, not for lines without a time, whose
         time may come from another writer.
         """
+        if not self._moves_any:
+            return rows
         joined = rows.join(self.by_file, on="file", how="left", maintain_order="left").join(
             self.by_message, on=["file", "masked"], how="left", maintain_order="left"
         )
@@ -179,13 +187,15 @@ def _skews(table: LogTable, cells: pl.DataFrame, shifts: dict[int, int]) -> dict
         {"file": list(shifts), "shift": list(shifts.values())}, schema={"file": pl.UInt32, "shift": pl.Int64}
     )
     firsts = (
-        cells.drop_nulls("first_at")
+        cells.lazy()  # without copies of all columns
         .filter("is_stamped")
-        .join(table.sources.select("source", "node"), on="source")
+        .drop_nulls("first_at")
+        .join(table.sources.lazy().select("source", "node"), on="source")
         .drop_nulls("node")
-        .join(frame, on="file")
+        .join(frame.lazy(), on="file")
         .group_by("node", "masked")
         .agg(at=(pl.col("first_at") - pl.col("shift")).min())
+        .collect()
     )
     total = firsts["node"].n_unique()
     if total < 3:
