@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from diagnosis.conclusion.conclude import to_json as conclusion_json
 from diagnosis.conclusion.model import Conclusion
 from diagnosis.conclusion.reasons import reasons
 from diagnosis.conclusion.slowdowns import LEAST_LOST_GPU_S
-from diagnosis.flows.stated import sizes as flow_sizes
+from diagnosis.flows.stated import Stated, machines_of
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.logs import attempts
@@ -174,20 +174,40 @@ def _flows(
     mine = [p for p in parsed if p.kind == Kind.FLOW]
     if not mine:
         return {}
+    home = known.home_of_rank()
+    ranks: dict[str, list[int]] = {}
+    for rank, node in sorted(home.items()):
+        ranks.setdefault(node, []).append(rank)
     rows = [{"node": r.get("node") or r.get("name") or r.get("host"), **r} for r in known.rows if r.get("ip")]
-    stated = flow_sizes(known.layout, known.commands)
-    described = [(places, flow_sizes({}, commands)) for places, commands in known.jobs] if len(known.jobs) > 1 else []
+    rows = [{**row, "ranks": ranks.get(str(row["node"]), ())} for row in rows]
     return dict(
         flows.diagnose_flows(
             mine,
             inventory=rows,
-            stated=stated,
-            described=described,
+            stated=_stated(parsed, known, home),
             on_stage=on_stage,
             tables=tables,
             without=without,
         )
     )
+
+
+def _stated(parsed: Sequence[Parsed], known: Inventory, home: Mapping[int, str]) -> list[Stated]:
+    """What the jobs' own words say of their layouts: of several described jobs each one's command lines, else the
+    description, the command line and what the logs print.
+    """
+    if len(known.jobs) > 1:
+        plans = [(places, stacks.find_layout((), commands, None)) for places, commands in known.jobs]
+    else:
+        given = dict(known.layout) or None
+        plan = stacks.find_layout(parsed, known.commands, given, known.framework, known.world_size)
+        plans = [(frozenset(), plan)]
+    found = []
+    for places, plan in plans:
+        is_sure = plan.known and not plan.assumed and not places  # of several jobs, whose ranks these are is not known
+        groups = {kind: machines_of(plan.groups(kind), home) for kind in ("pp", "dp") if is_sure}
+        found.append(Stated(dict(plan.sizes), plan.world_size, {k: g for k, g in groups.items() if g}, places))
+    return found
 
 
 def advised(

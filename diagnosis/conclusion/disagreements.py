@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion.model import Finding
-from diagnosis.flows.stated import apart
 from diagnosis.result import LogDiagnosis, Suspect
 
 #: The uploader's possible outcomes, and the outcomes of the logs that agree with each.
@@ -40,15 +39,12 @@ def found(
 
 
 def _layout(flows: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Parallel sizes that the job's description states and its flows contradict."""
-    out = []
-    for job in flows.get("jobs") or ():
-        stated, seen = job.get("stated") or {}, job.get("parallelism") or {}
-        sizes = apart(stated, seen)
-        if sizes:
-            said, shown = (", ".join(f"{kind} {of[kind]}" for kind in sizes) for of in (stated, seen))
-            out.append(_both("layout", ("the job's description", f"states {said}"), ("flows", f"show {shown}")))
-    return out[:LISTED]
+    """Parallel sizes and groups that the job states and its flows contradict."""
+    apart = [job["apart"] for job in flows.get("jobs") or () if job.get("apart")]
+    return [
+        _both("layout", ("the job", f"states {one['stated']}"), ("flows", f"show {one['shown']}"))
+        for one in apart[:LISTED]
+    ]
 
 
 def _cleared(logs: LogDiagnosis | None, results: Sequence[Result]) -> list[dict[str, Any]]:

@@ -57,7 +57,9 @@ def of_flows(
         for part in _parts(slow, spans):
             around = [k for span in spans for k in (span[0], span[-1]) if span[0] <= part[-1] and part[0] <= span[-1]]
             whole = range(min([part[0], *around]), max([part[-1], *around]) + 1)
-            row = _stretch(whole, part, steps, lengths, usual, gpus=ranks, is_named=bool(sure & set(part)))
+            # While a job starts, connections and caches warm up, which looks like slow transfers: no name counts there.
+            is_named = bool(sure & set(part)) and whole[0] > 0
+            row = _stretch(whole, part, steps, lengths, usual, gpus=ranks, is_named=is_named)
             found.append(replace(row, steps=(row.steps[0] + shift, row.steps[1] + shift)))
     return found
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from diagnosis.flows.stated import Stated
 from diagnosis.model import OnStage, Parsed, ParseHints, silent
 
 __all__ = ["diagnose_flows", "parse_flow", "sniff", "timeline_view"]
@@ -35,8 +36,7 @@ def diagnose_flows(
     parsed: Sequence[Parsed],
     *,
     inventory: Sequence[Mapping[str, Any]] = (),
-    stated: Mapping[str, int] | None = None,
-    described: Sequence[tuple[frozenset[str], Mapping[str, int]]] = (),
+    stated: Sequence[Stated] = (),
     on_stage: OnStage = silent,
     tables: Path | None = None,
     without: frozenset[str] = frozenset(),
@@ -48,7 +48,6 @@ def diagnose_flows(
         parsed,
         inventory=inventory,
         stated=stated,
-        described=described,
         on_stage=on_stage,
         tables=tables,
         without=without,

@@ -6,7 +6,8 @@ a nanosecond.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,11 +71,12 @@ class Flows:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of an address in the inventory; empty strings if unknown."""
+    """The place of an address in the inventory; empty strings if unknown. ``ranks``: those of its machine."""
 
     node: str = ""
     gpu: str = ""
     switch: str = ""
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,23 @@ class Capture:
         """The name of a member's machine, or its address if the inventory has none."""
         place = self.places.get(member)
         return place.node if place is not None and place.node else self.names[member]
+
+    def labels(self, members: Iterable[int]) -> dict[str, str]:
+        """How to show members whose machine is known: its name, with the rank if it has only one, with port, GPU or
+        address if several members are on it.
+        """
+        own = {m: place for m in members if (place := self.places.get(m)) is not None and place.node}
+        count = Counter(place.node for place in own.values())
+        found: dict[str, str] = {}
+        for m, place in own.items():
+            name = self.names[m]
+            if count[place.node] > 1:
+                by_port = f":{name.rpartition(':')[2]}" if host_of(name) else ""
+                more = by_port or (f" gpu {place.gpu}" if place.gpu else f" {name}")
+            else:
+                more = f" rank {place.ranks[0]}" if len(place.ranks) == 1 else ""
+            found[name] = f"{place.node}{more}"
+        return found
 
     def at(self, seconds: float) -> float:
         """Epoch seconds of a time relative to the capture."""
@@ -229,7 +248,6 @@ def _places(names: Sequence[str], inventory: Sequence[Mapping[str, Any]]) -> dic
             row = {**known[host_of(name)], "gpu": name.rpartition(":")[2]}  # ranks of one machine, in the ports' order
         if row is not None:
             switch = row.get("switch") or row.get("leaf") or ""
-            places[index] = Place(
-                str(row.get("node") or ""), str(row.get("gpu") if row.get("gpu") is not None else ""), str(switch)
-            )
+            gpu = str(row.get("gpu") if row.get("gpu") is not None else "")
+            places[index] = Place(str(row.get("node") or ""), gpu, str(switch), tuple(row.get("ranks") or ()))
     return places

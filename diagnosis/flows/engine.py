@@ -30,7 +30,7 @@ from diagnosis.flows.slowness import (
     slow_steps,
     slow_transfers,
 )
-from diagnosis.flows.stated import compare
+from diagnosis.flows.stated import Stated, compare, statement_of
 from diagnosis.flows.steps import find_steps, with_work
 from diagnosis.flows.stragglers import settled, stragglers
 from diagnosis.flows.transfers import measure
@@ -46,12 +46,17 @@ COUNTERS_ONLY = (
 
 
 def analyse(
-    capture: Capture, on_stage: OnStage = silent, *, steps: bool = True, without: frozenset[str] = frozenset()
+    capture: Capture,
+    on_stage: OnStage = silent,
+    *,
+    steps: bool = True,
+    stated: Sequence[Stated] = (),
+    without: frozenset[str] = frozenset(),
 ) -> tuple[list[Analysed], list[Slow], float]:
     """All four phases over a capture: jobs (largest first), findings of the fabric, background share.
 
-    ``steps`` False stops after jobs, pairs and layout, for captures that are too coarse for times. ``without``:
-    mechanisms to switch off, to measure the contribution of each.
+    ``steps`` False stops after jobs, pairs and layout, for captures that are too coarse for times. ``stated``:
+    what is known of the jobs' layouts. ``without``: mechanisms to switch off, to measure the contribution of each.
     """
     recognition = recognise(capture)
     jobs: list[Analysed] = []
@@ -59,16 +64,18 @@ def analyse(
     for number, seen in enumerate(recognition.jobs):
         on_stage("flows", number, total)
         parts = chapters(seen, capture) if steps else [seen]
-        found = [_analysed(part, capture, steps=steps) for part in parts]
+        names = [capture.machine(int(m)) for m in seen.members]
+        known = statement_of(stated, names, is_largest=number == 0)
+        found = [_analysed(part, capture, known, steps=steps) for part in parts]
         if len(parts) > 1 and any(a.steps is None for a in found):
-            found = [_analysed(seen, capture, steps=steps)]  # not every part is a training job
+            found = [_analysed(seen, capture, known, steps=steps)]  # not every part is a training job
         jobs += [a for a in found if a.steps is not None or len(a.job.flows) >= 0.01 * len(capture.flows)]
     on_stage("flows", total, total)
     fabric = _slowness(jobs, capture, without)
     return jobs, fabric, recognition.background
 
 
-def _analysed(seen: JobFlows, capture: Capture, *, steps: bool) -> Analysed:
+def _analysed(seen: JobFlows, capture: Capture, stated: Stated | None, *, steps: bool) -> Analysed:
     """Phases 2 and 3 of one job, on one clock."""
     pairs = classify(seen, capture)
     job, offsets = corrected(seen, pairs, capture) if steps else (seen, [])
@@ -78,7 +85,7 @@ def _analysed(seen: JobFlows, capture: Capture, *, steps: bool) -> Analysed:
     found = find_steps(job, pairs, capture) if steps else None
     found = found and closed(found, job, pairs, capture)
     found = found and with_work(found, job, pairs, capture)
-    layout = find_layout(job, pairs, capture)
+    layout = find_layout(job, pairs, capture, {} if stated is None else stated.as_json())
     return Analysed(job, pairs, layout, found, None, [], rough=any(not o.exact for o in offsets))
 
 
@@ -151,8 +158,7 @@ def diagnose_flows(
     parsed: Sequence[Parsed],
     *,
     inventory: Sequence[Mapping[str, Any]] = (),
-    stated: Mapping[str, int] | None = None,
-    described: Sequence[tuple[frozenset[str], Mapping[str, int]]] = (),
+    stated: Sequence[Stated] = (),
     on_stage: OnStage = silent,
     tables: Path | None = None,
     without: frozenset[str] = frozenset(),
@@ -160,8 +166,8 @@ def diagnose_flows(
     """The report's ``flows`` object plus ``suspects``.
 
     ``inventory`` rows hold ``ip`` and any of ``node``, ``gpu``, ``switch`` or ``leaf``; without it machines stay
-    unknown. ``stated``: the job's stated tp, pp, dp; ``described``: of several jobs, the machines of each and its
-    stated sizes. ``without``: "stragglers" switches these off. With ``tables`` a table of every rank's phases in every
+    unknown; ``ranks`` in it are the ranks on a node. ``stated``: what the jobs' own words say of their layouts.
+    ``without``: "stragglers" switches these off. With ``tables`` a table of every rank's phases in every
     step is written there for each job (see ``timeline``); the report names it.
     """
     usable = [p for p in parsed if p.skipped is None]
@@ -174,7 +180,7 @@ def diagnose_flows(
     if capture is None:
         reasons = [p.skipped for p in parsed if p.skipped] or [COUNTERS_ONLY if ports else "There are no flow records."]
         return empty_report(panel, why_not or str(reasons[0])) | {"ports": ports}
-    jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None, without=without)
+    jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None, stated=stated, without=without)
     report = describe(capture, jobs, fabric, background=background, panel=panel, why_not=why_not, tables=tables)
-    compare(report, stated or {}, described)
+    compare(report, stated, {capture.names[m]: capture.machine(m) for m in capture.places})
     return report | {"ports": ports}

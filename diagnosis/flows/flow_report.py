@@ -134,6 +134,7 @@ def _job(
     row: dict[str, Any] = {
         "id": f"flows-{number + 1}",
         "members": [names[int(m)] for m in a.job.members],
+        "names": capture.labels(a.job.members.tolist()),
         "nodes": sorted({capture.places[int(m)].node for m in a.job.members if int(m) in capture.places} - {""}),
         "parallelism": _sizes(a),
         "groups": {

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,22 +25,19 @@ import polars as pl
 from diagnosis.flows.arrays import components, members_of
 from diagnosis.flows.capture import Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
+from diagnosis.flows.lockstep import lockstep, scatter
 from diagnosis.flows.pairs import DP, EP, PP, Pairs
 from diagnosis.flows.presence import AtOnce
 from diagnosis.flows.stars import split
+from diagnosis.flows.stated import fits
 from diagnosis.numbers import whole
 
-#: Rings are one group if their ends scatter against each other by less than this multiple of the scatter within a ring.
-APART = 1.6
 #: Times of this resolution or a coarser one do not show lockstep.
 COARSE = 2e-4
-#: Log-odds against reducing inside the machines first, and the least contrast (of logarithms) that lockstep needs.
+#: Log-odds against reducing inside the machines first.
 SELDOM = 1.5
-CONTRAST = 0.25
-#: Rings belong to different groups if the share of equal sizes between them is less than this share of the usual within
-#: a ring; the second number is the scatter that then counts.
-UNLIKE = 0.3
-STRANGERS = 8.0
+#: Log-odds for a stated size: lockstep or divisibility alone do not outweigh it, both together do.
+STATED = 7.0
 #: Maximum number of families of rings that are compared; more would only agree.
 FAMILIES = 8
 
@@ -60,8 +58,11 @@ class Layout:
     ends: int = 1
 
 
-def find_layout(job: JobFlows, pairs: Pairs, capture: Capture) -> Layout:
-    """Groups and sizes of one job. O(n log n) in records, O(rings²) in rings of the same machines."""
+def find_layout(job: JobFlows, pairs: Pairs, capture: Capture, stated: Mapping[str, int] | None = None) -> Layout:
+    """Groups and sizes of one job. O(n log n) in records, O(rings²) in rings of the same machines.
+
+    ``stated``: the sizes that the job's own words state, and ``ranks``. They decide what flows show weakly.
+    """
     count = len(capture.names)
     pp_groups = rings_of(pairs, PP, count)
     shared = job.flows.take(pairs.carries(job.flows, count, DP))
@@ -69,7 +70,7 @@ def find_layout(job: JobFlows, pairs: Pairs, capture: Capture) -> Layout:
     ep_groups = rings_of(pairs, EP, count)
     how: list[str] = []
     at_once = AtOnce.of(job.flows, count)
-    dp_groups = _joined(rings, job, pairs, capture, how, at_once) if rings else []
+    dp_groups = _joined(rings, job, pairs, capture, how, at_once=at_once, stated=stated or {}) if rings else []
     dp_groups = [own for g in dp_groups if len(own := np.intersect1d(g, job.members)) > 1]
     pp = _commonest([at_once(g) for g in pp_groups]) if pp_groups else 1
     dp = _commonest([at_once(g) for g in dp_groups]) if dp_groups else 1
@@ -78,6 +79,9 @@ def find_layout(job: JobFlows, pairs: Pairs, capture: Capture) -> Layout:
     ends = _ends(dp_groups, pp_groups, at_once, how)
     if capture.places or world == pp * dp:
         tp = max(1, round(world / (pp * dp / ends)))
+    elif stated and fits(stated, "pp", pp, 1) and "tp" in stated:
+        tp = stated["tp"]
+        how.append(f"The job states tp {tp}; without an inventory the flows do not show it.")
     else:
         how.append("Without an inventory the GPUs inside a machine are unknown; tp is not known.")
     return Layout(tp, pp, dp, dp_groups, pp_groups, ep_groups, how, ends)
@@ -129,7 +133,14 @@ def _commonest(sizes: list[int]) -> int:
 
 
 def _joined(
-    rings: list[Ints], job: JobFlows, pairs: Pairs, capture: Capture, how: list[str], at_once: AtOnce
+    rings: list[Ints],
+    job: JobFlows,
+    pairs: Pairs,
+    capture: Capture,
+    how: list[str],
+    *,
+    at_once: AtOnce,
+    stated: Mapping[str, int],
 ) -> list[Ints]:
     """Joins rings to groups, one family after another (rings on the same machines that move the same)."""
     flows = job.flows.take(pairs.carries(job.flows, len(capture.names), DP))
@@ -155,6 +166,7 @@ def _joined(
             ring_of=ring_of,
             fine=capture.resolution_s < COARSE,
             how=how,
+            agrees=lambda size: "dp" in stated and fits(stated, "dp", size, len(job.members)),
         )
         for total in {len(f) for f in several}
     }
@@ -260,29 +272,34 @@ def _tensor_ranks(
     ring_of: Ints,
     fine: bool,
     how: list[str],
+    agrees: Callable[[int], bool],
 ) -> int:
     """The number of groups of the rings of similar families: the divisor with the most evidence from lockstep and
     divisibility, over all of them. With coarse times (not ``fine``) everything is in lockstep, which proves little.
+    ``agrees``: whether a group of so many members is what the job states.
     """
     total = len(families[0])
     options = [t for t in range(1, total + 1) if total % t == 0]
     score = {t: 0.3 if t == total else 0.0 for t in options}
+    all_members = sum(present[n] for n in families[0])
+    for t in options:
+        score[t] += STATED if agrees(all_members // t) else 0.0
     for numbers in families[:FAMILIES]:
-        apart = _scatter(numbers, flows, ring_of)
+        apart = scatter(numbers, flows, ring_of)
         members = sum(present[n] for n in numbers)
         values = np.unique(np.concatenate([sizes[n] for n in numbers]))
         own = _divides(values, present[numbers[0]])
         for t in options:
-            whole, near = _divides(values, members // t), _lockstep(apart, t, 2.0 if fine else 0.6)
+            whole, near = _divides(values, members // t), lockstep(apart, t, 2.0 if fine else 0.6)
             # machines that reduce first are in lockstep: without lockstep, it is just a ring
             if near > 0 and t < total:
                 whole = max(whole, own - (SELDOM if fine else 3 * SELDOM))
             score[t] += near + whole
     best, runner = sorted(options, key=lambda t: -score[t])[:2]
-    members = sum(present[n] for n in families[0])
     how.append(
-        f"{total} rings on the same machines form {best} group{'s' if best > 1 else ''} of {members // best} "
-        f"(score {score[best]:.1f} against {score[runner]:.1f} for {runner})."
+        f"{total} rings on the same machines form {best} group{'s' if best > 1 else ''} of {all_members // best} "
+        f"(score {score[best]:.1f} against {score[runner]:.1f} for {runner}"
+        f"{'; the job states groups of this size' if agrees(all_members // best) else ''})."
     )
     return best
 
@@ -296,95 +313,3 @@ def _divides(values: Ints, ranks: int) -> float:
     yes = np.log((0.85 + 0.15 * chance) / chance)
     weight = 1.0 if len(values) > 1 else 0.3  # one size proves little: round numbers have many divisors
     return float(np.clip(weight * (fits.sum() * yes + (~fits).sum() * np.log(0.15)), -8.0, 8.0))
-
-
-def _scatter(numbers: list[int], flows: Flows, ring_of: Ints) -> Floats:
-    """The scatter of the ends of matching transfers between two rings, divided by the scatter within rings. 1 =
-    lockstep.
-
-    Matching is by equal size and nearest time; the scatter is a median absolute deviation, so that clocks may differ
-    by a constant.
-    """
-    total = len(numbers)
-    out = np.ones((total, total))
-    ring = ring_of[flows.src]
-    hops: list[list[tuple[Floats, Floats]]] = []
-    for number in numbers:
-        own = flows.take(np.flatnonzero(ring == number)[:6000])
-        sources = np.unique(own.src)[:4]
-        hops.append([(own.end[own.src == s], own.size[own.src == s]) for s in sources])
-    within = [
-        s
-        for own in hops
-        for i in range(len(own))
-        for j in range(i + 1, len(own))
-        if (s := _spread(own[i], own[j])) is not None
-    ]
-    base = max(float(np.median(within)), 1e-7) if within else None
-    if base is None:
-        return out
-    one = float(np.median([_same(own[0], own[1]) for own in hops if len(own) > 1] or [1.0]))
-    for i in range(total):
-        for j in range(i + 1, total):
-            seen = [s for x in hops[i][:2] for y in hops[j][:2] if (s := _spread(x, y)) is not None]
-            if hops[i] and hops[j] and one >= 0.5 and _same(hops[i][0], hops[j][0]) < UNLIKE * one:
-                out[i, j] = out[j, i] = STRANGERS
-            elif seen:
-                out[i, j] = out[j, i] = float(np.median(seen)) / base
-    return out
-
-
-def _nearest(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> Ints:
-    """The place in ``y`` (sorted by end) of the transfer that ends nearest to each of ``x``."""
-    (end, _), (other, _) = x, y
-    at = np.clip(np.searchsorted(other, end), 1, len(other) - 1)
-    return np.where(np.abs(other[at - 1] - end) <= np.abs(other[at] - end), at - 1, at)
-
-
-def _same(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float:
-    """The share of transfers with the same size as the nearest one of the other ring: data that is compressed in every
-    step has one size in all rings of a group, and another in every group.
-    """
-    if len(x[0]) < 8 or len(y[0]) < 8 or not np.isfinite(x[1]).all():
-        return 1.0
-    order = np.argsort(y[0])
-    other = y[0][order], y[1][order]
-    return float((other[1][_nearest(x, other)] == x[1]).mean())
-
-
-def _spread(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float | None:
-    """Scatter of the time from x's transfers to y's nearest transfer of the same size."""
-    (end, size), (other, sizes) = x, y
-    if len(end) < 8 or len(other) < 8:
-        return None
-    order = np.argsort(other)
-    other, sizes = other[order], sizes[order]
-    near = _nearest(x, (other, sizes))
-    same = sizes[near] == size if np.isfinite(size).all() else np.ones(len(end), dtype=bool)
-    apart = (other[near] - end)[same]
-    if len(apart) < 8:
-        return None
-    return float(np.median(np.abs(apart - np.median(apart))))
-
-
-def _lockstep(apart: Floats, groups: int, together: float) -> float:
-    """How much more synchronous rings of one group are than rings of different ones, if they are divided in turn into
-    ``groups`` groups; ``together``: the evidence if all of them are synchronous. Only the contrast counts, because the
-    absolute scatter depends on the fabric.
-    """
-    total = len(apart)
-    kind = np.arange(total) % groups
-    i, j = np.triu_indices(total, 1)
-    distance = np.log(np.maximum(apart[i, j], 0.05))
-    same = kind[i] == kind[j]
-    if same.all():
-        typical = float(np.median(distance))
-        far_off = (typical - np.log(2 * APART)) / np.log(2.0)
-        return together if typical < np.log(APART) else float(-2.0 * np.clip(far_off, 0.0, 1.0))
-    if not same.any():
-        return 0.0
-    near, far = distance[same], distance[~same]
-    spread = max(float(np.sqrt((near.var() * len(near) + far.var() * len(far)) / len(distance))), 0.15)
-    chance = 0.3 + 1.3 / np.sqrt(len(near))  # few pairs differ from the others by luck
-    most = 6.0 if far.mean() - near.mean() >= CONTRAST else 0.0  # rings that differ by less may do so by luck
-    return float(np.clip(4.0 * ((far.mean() - near.mean()) / spread - chance), -3.0, most))

@@ -1,83 +1,118 @@
-"""The stated parallel sizes of a job: from layout files, the upload form, or its command line. If flows show another
-size, one of them is wrong, and the report says so.
+"""The layout that a job's own words state (its description, command line, printed configuration or groups), against the
+layout that its flows show. Statements decide what the flows leave open; if flows show something else, one of the two is
+wrong, and the report says so.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from diagnosis import numbers
-
-#: Frameworks' options for the sizes on their command lines (Megatron-LM, DeepSpeed, vLLM, TorchTitan, plain scripts).
-_OPTIONS: Final = {
-    "tp": r"tensor[-_.]model[-_.]parallel[-_.]size|tensor[-_.]parallel[-_.](?:size|degree)|tp(?:[-_]size)?",
-    "pp": r"pipeline[-_.]model[-_.]parallel[-_.]size|pipeline[-_.]parallel[-_.](?:size|degree)|pp(?:[-_]size)?",
-    "dp": r"data[-_.]parallel[-_.](?:size|degree)|dp(?:[-_]size)?",
-}
-_PATTERNS: Final = {
-    kind: re.compile(rf"(?:^|\s)--(?:[\w.]*\.)?(?:{names})[=\s]+(\d{{1,7}})(?=\s|$)")
-    for kind, names in _OPTIONS.items()
-}
-#: Number of characters of a command line that are read.
-_LONGEST: Final = 100_000
+#: Dimensions that a statement can be compared in.
+_COMPARED: Final = ("tp", "pp", "dp")
+#: Groups that are named in a sentence.
+_NAMED: Final = 2
 
 
-def sizes(layout: Mapping[str, Any], commands: Iterable[str]) -> dict[str, int]:
-    """``tp``, ``pp``, ``dp`` if stated; a layout outranks a command line."""
-    found: dict[str, int] = {}
-    for command in commands:
-        for kind, pattern in _PATTERNS.items():
-            match = pattern.search(command[:_LONGEST])
-            size = numbers.rank(match[1]) if match else None
-            if size:
-                found.setdefault(kind, size)
-    for kind in _OPTIONS:
-        value = layout.get(kind)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            found[kind] = value
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """``sizes``: tp, pp, dp, cp, ep as far as stated; ``ranks``: the number of ranks, if known; ``groups``: of pp or
+    dp, the machines of each group, if the job states who is in them; ``places``: names and addresses of the job's
+    machines, empty for the only job.
+    """
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    ranks: int | None = None
+    groups: Mapping[str, Sequence[frozenset[str]]] = field(default_factory=dict)
+    places: frozenset[str] = frozenset()
+
+    def as_json(self) -> dict[str, int]:
+        """The row ``stated`` of a report's job."""
+        return dict(self.sizes) | ({"ranks": self.ranks} if self.ranks and self.sizes else {})
+
+
+def machines_of(groups: Iterable[Sequence[int]], home: Mapping[int, str]) -> list[frozenset[str]]:
+    """The machines of groups of ranks, each set once; none if a rank's machine is unknown. Groups inside one machine
+    are left out: they have no flows.
+    """
+    found: set[frozenset[str]] = set()
+    for group in groups:
+        if not all(rank in home for rank in group):
+            return []
+        found.add(frozenset(home[rank] for rank in group))
+    return sorted((g for g in found if len(g) > 1), key=sorted)
+
+
+def statement_of(statements: Sequence[Stated], names: Collection[str], *, is_largest: bool) -> Stated | None:
+    """Which statement is about a job with these machines (names and addresses): one with most of them among its places;
+    one without places is about the capture's largest job.
+    """
+    for one in statements:
+        if one.places and 2 * sum(name in one.places for name in names) > len(names):
+            return one
+    return next((one for one in statements if not one.places), None) if is_largest else None
+
+
+def fits(stated: Mapping[str, int], kind: str, seen: int, members: int) -> bool:
+    """Whether a size that flows show can be the stated one. Ranks behind one address are hidden: then a size may be
+    smaller by a divisor of their number. Gradients may be summed over data and context parallel ranks together.
+    """
+    wanted = {stated[kind]} | ({stated[kind] * stated["cp"]} if kind == "dp" and "cp" in stated else set())
+    if seen in wanted:
+        return True
+    hidden, rest = divmod(stated.get("ranks", 0), max(1, members))
+    return hidden > 1 and not rest and any(size % seen == 0 and hidden % (size // seen) == 0 for size in wanted)
+
+
+def apart(stated: Mapping[str, int], seen: Mapping[str, int | None], members: int = 0) -> list[str]:
+    """The sizes that the flows show differently than stated. ``dp`` is compared if the number of ranks is stated and
+    all of them are in the capture: a part of them shows smaller groups.
+    """
+    found = []
+    for kind in _COMPARED:
+        size = seen.get(kind)
+        is_whole = kind != "dp" or (members > 0 and stated.get("ranks", 0) % members == 0 < stated.get("ranks", 0))
+        if kind in stated and size is not None and is_whole and not fits(stated, kind, size, members):
+            found.append(kind)
     return found
 
 
-def apart(stated: Mapping[str, int], seen: Mapping[str, int | None]) -> list[str]:
-    """The sizes that the flows show differently than stated. One size follows from the two others, so only those that
-    traffic shows are compared: ``pp``, and ``tp`` if known.
+def contradiction(one: Stated, job: Mapping[str, Any], node_of: Mapping[str, str]) -> dict[str, str]:
+    """What a job states and what its flows show instead (``stated``, ``shown``): sizes, else the members of groups of
+    the same size; empty if they agree or one is unknown.
     """
-    return [kind for kind in ("tp", "pp") if kind in stated and seen.get(kind) not in (None, stated[kind])]
+    stated, seen = one.as_json(), job["parallelism"]
+    if sizes := apart(stated, seen, len(job["members"])):
+        said, shown = (", ".join(f"{kind} {of[kind]}" for kind in sizes) for of in (stated, seen))
+        return {"stated": said, "shown": shown}
+    for kind, said_groups in one.groups.items():
+        groups = [frozenset(node_of.get(m, m) for m in group) for group in job["groups"].get(kind) or ()]
+        other = sorted((g for g in groups if g not in set(said_groups)), key=sorted)
+        alike = {len(g) for g in groups} == {len(g) for g in said_groups}
+        if other and alike:
+            return {"stated": f"the {kind} groups {_words(said_groups)}", "shown": _words(other)}
+    return {}
 
 
-def disagreement(stated: Mapping[str, int], seen: Mapping[str, int | None]) -> str:
-    """A sentence if the flows show another size than stated; empty if they agree or one is unknown."""
-    sizes = apart(stated, seen)
-    if not sizes:
-        return ""
-    said = ", ".join(f"{kind} {stated[kind]}" for kind in sizes)
-    shown = ", ".join(f"{kind} {seen[kind]}" for kind in sizes)
-    return f"The job's description states {said}; its flows show {shown}. One of them is not of this job."
+def _words(groups: Sequence[frozenset[str]]) -> str:
+    """Some groups by their machines."""
+    named = ", ".join("(" + " ".join(sorted(g)) + ")" for g in groups[:_NAMED])
+    return f"{named} and {len(groups) - _NAMED} more" if len(groups) > _NAMED else named
 
 
-def compare(
-    report: dict[str, Any],
-    stated: Mapping[str, int],
-    described: Sequence[tuple[frozenset[str], Mapping[str, int]]] = (),
-) -> None:
-    """Adds ``stated`` to the jobs of a flow report, and a limit for each that shows other sizes: to the largest job, or
-    where several jobs are ``described`` (machines, sizes), to each whose machines are mostly those of one description.
+def compare(report: dict[str, Any], statements: Sequence[Stated], node_of: Mapping[str, str]) -> None:
+    """Adds ``stated`` to the jobs of a flow report, and a limit for each that shows other sizes or groups. ``node_of``:
+    the machines of members.
     """
     jobs = sorted(report["jobs"], key=lambda job: -len(job["members"]))
-    known = [(job, stated) for job in jobs[:1]]
-    if described:
-        known = [(job, of) for job in jobs for places, of in described if _mostly(job, places)]
-    for job, sizes_ in known:
-        if not sizes_:
+    for number, job in enumerate(jobs):
+        one = statement_of(statements, job.get("nodes") or job["members"], is_largest=number == 0)
+        if one is None or not (one.sizes or one.groups):
             continue
-        job["stated"] = dict(sizes_)
-        if sentence := disagreement(sizes_, job["parallelism"]):
-            report["limits"].append(sentence)
-
-
-def _mostly(job: Mapping[str, Any], places: frozenset[str]) -> bool:
-    """Whether most machines of a job, by name or address, are among the places."""
-    named = job.get("nodes") or job["members"]
-    return 2 * sum(str(name) in places for name in named) > len(named)
+        job["stated"] = one.as_json()
+        if apart_ := contradiction(one, job, node_of):
+            job["apart"] = apart_
+            report["limits"].append(
+                f"The job states {apart_['stated']}; its flows show {apart_['shown']}. One of them is not of this job."
+            )

@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from diagnosis.model import Parsed
 from diagnosis.stacks.dump_reading import parse_stack, sniff
 
-__all__ = ["diagnose_stacks", "parse_stack", "sniff"]
+if TYPE_CHECKING:
+    from diagnosis.stacks.layout import Layout
+
+__all__ = ["diagnose_stacks", "find_layout", "parse_stack", "sniff"]
 
 
 def diagnose_stacks(parsed: Iterable[Parsed], **options: Any) -> dict[str, Any]:
@@ -19,3 +22,10 @@ def diagnose_stacks(parsed: Iterable[Parsed], **options: Any) -> dict[str, Any]:
     from diagnosis.stacks import diagnose  # noqa: PLC0415  # heavy: a tenth of the start, and few jobs have stacks
 
     return diagnose.diagnose_stacks(parsed, **options)
+
+
+def find_layout(parsed: Iterable[Parsed], *given: Any) -> Layout:
+    """The layout that a job states, in logs too; see ``dump_sources.find_layout``."""
+    from diagnosis.stacks import dump_sources  # noqa: PLC0415  # heavy, see above
+
+    return dump_sources.find_layout(list(parsed), *given)

@@ -7,9 +7,10 @@ the order is always reported, and requested if unknown.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -81,7 +82,9 @@ def _pattern(names: Iterable[str], *, short: bool) -> re.Pattern[str]:
     between = (
         r"['\"]?\s*(?:[:=]\s*|\.{2,}\s*)['\"]?" if short else r"['\"]?(?:\s*[:=]\s*|\s*\.{2,}\s*|\s+(?:is\s+)?)['\"]?"
     )
-    return re.compile(rf"(?<![\w-])(?:--)?(?:{spelled}){between}(\d{{1,7}})\b(?!\.\d)", 0 if short else re.IGNORECASE)
+    number, flags = r"(\d{1,7})\b(?!\.\d)", 0 if short else re.IGNORECASE
+    option = rf"(?<!\S)--(?:{spelled})\s+|" if short else ""
+    return re.compile(rf"(?:{option}(?<![\w-])(?:--)?(?:{spelled}){between}){number}", flags)
 
 
 _PATTERNS = {dim: (_pattern(names, short=False), _pattern(names, short=True)) for dim, names in _NAMES.items()}
@@ -89,6 +92,12 @@ _ORDER = re.compile(r"\border['\"]?\s*[:=]\s*['\"]?((?:tp|cp|ep|dp|pp)(?:-(?:tp|
 _TP_PP_DP = re.compile(
     r"--use[-_]tp[-_]pp[-_]dp[-_]mapping\b|\buse_tp_pp_dp_mapping['\"]?(?:\s*[:=]\s*|\s*\.{2,}\s*|\s+)[Tt]rue"
 )
+#: All groups of one kind, as ranks: "pipeline_model_parallel_groups: [[0, 4], [1, 5]]", "dp groups = [[0, 1], [2, 3]]".
+_GROUPS = re.compile(
+    r"(?i)(?<![\w-])(tensor|pipeline|data|context|tp|pp|dp|cp)(?:[-_ ]model)?(?:[-_ ]parallel)?(?:[-_ ]process)?"
+    r"[-_ ]groups?\b[^\[\n]{0,40}(\[\s*\[[\d,\[\]\s]{3,20000}\]\s*\])"
+)
+_KINDS = {"tensor": "tp", "pipeline": "pp", "data": "dp", "context": "cp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,11 +295,15 @@ def from_text(text: str, *, world_size: int | None = None, framework: str = "", 
     {'tp': 2, 'pp': 8, 'dp': 2}
     """
     sizes = {dim: n for dim in (*DIMENSIONS, "etp", "world_size") if (n := _find(dim, text))}
+    told = _told(text)
+    for kind, groups in told.items():
+        sizes.setdefault(kind, len(groups[0]))
+        world_size = world_size or sum(map(len, groups))
     if not any(d in sizes for d in ("tp", "pp", "dp", "cp", "ep")):
         return None
     given = _ORDER.search(text)
     order = given[1] if given else "tp-cp-ep-pp-dp" if _TP_PP_DP.search(text) else None
-    return build(
+    plan = build(
         {d: n for d, n in sizes.items() if d in DIMENSIONS},
         world_size=sizes.get("world_size") or world_size,
         order=order,
@@ -298,6 +311,33 @@ def from_text(text: str, *, world_size: int | None = None, framework: str = "", 
         source=source,
         expert_tp=sizes.get("etp", 1),
     )
+    whole = {kind: groups for kind, groups in told.items() if sum(map(len, groups)) == plan.world_size}
+    return _as_told(plan, whole) if whole else plan
+
+
+def _as_told(plan: Layout, told: Mapping[str, Sequence[tuple[int, ...]]]) -> Layout:
+    """The layout with the first order that gives the groups which the job states; without one, with only these."""
+    wide = [d for d in plan.order.split("-") if plan.sizes.get(d, 1) > 1]
+    rest = [d for d in plan.order.split("-") if d not in wide]
+    for order in itertools.permutations(wide):
+        tried = replace(plan, order="-".join((*order, *rest)), assumed=())
+        if all(sorted(tried.groups(kind)) == list(groups) for kind, groups in told.items()):
+            return tried if order != tuple(wide) else replace(plan, assumed=())
+    return replace(plan, sizes={}, told=told, assumed=(), problems=())
+
+
+def _told(text: str) -> dict[str, list[tuple[int, ...]]]:
+    """The groups that a text lists by their ranks, of each kind that it lists whole: disjoint groups of one size that
+    hold every rank from 0 on.
+    """
+    found: dict[str, list[tuple[int, ...]]] = {}
+    for match in _GROUPS.finditer(text):
+        rows = [tuple(sorted(map(int, re.findall(r"\d{1,7}", row)))) for row in re.findall(r"\[([\d,\s]+)\]", match[2])]
+        ranks = sorted(rank for row in rows for rank in row)
+        if rows and len(set(map(len, rows))) == 1 and len(rows[0]) > 1 and ranks == list(range(len(ranks))):
+            kind = match[1].lower()
+            found.setdefault(_KINDS.get(kind, kind), sorted(rows))
+    return found
 
 
 def _find(dim: str, text: str) -> int | None:

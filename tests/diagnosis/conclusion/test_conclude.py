@@ -176,10 +176,10 @@ def test_the_chain_of_a_hung_job_shows_when_each_machine_fell_silent() -> None:
 
 def test_stated_sizes_that_the_flows_contradict_are_a_disagreement_with_both_sides() -> None:
     flows = steps([1.0] * 40)
-    flows["jobs"][0] |= {"stated": {"tp": 1, "pp": 4}, "parallelism": {"tp": 1, "pp": 2, "dp": 4}}
+    flows["jobs"][0] |= {"apart": {"stated": "pp 4", "shown": "pp 2"}}
     (row,) = reported(HEALTHY, flows=flows)["conclusion"]["disagreements"]
     assert row["about"] == "layout"
-    assert row["text"] == "The evidence disagrees: the job's description states pp 4, flows show pp 2."
+    assert row["text"] == "The evidence disagrees: the job states pp 4, flows show pp 2."
 
 
 def test_an_uneven_split_is_an_imbalance_that_is_seen_and_nobodys_fault() -> None:

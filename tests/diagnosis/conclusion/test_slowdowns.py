@@ -27,6 +27,13 @@ def test_a_fault_that_comes_and_goes_within_one_finding_is_one_stretch() -> None
     assert (row.steps, row.count, row.lost_gpu_s, row.is_named) == ((9, 22), 3, 48.0, True)
 
 
+def test_a_job_that_warms_up_needs_the_full_cost_though_a_place_is_named() -> None:
+    warm, later = [1.6] * 4 + [1.0] * 30, [1.0] * 20 + [1.6] * 4 + [1.0] * 10
+    (begin,) = of_flows(flows(warm, {"first": 1, "last": 4, "shares": {"leaf0": 0.4}}), 4)
+    (middle,) = of_flows(flows(later, {"first": 21, "last": 24, "shares": {"leaf0": 0.4}}), 4)
+    assert [is_worth(row, 20.0) for row in (begin, middle)] == [False, True]
+
+
 def test_a_stretch_is_numbered_as_the_logs_number_its_iterations() -> None:
     slow = [1.0] * 10 + [3.0] * 4 + [1.0] * 10
     told = flows(slow, {"first": 11, "last": 14})

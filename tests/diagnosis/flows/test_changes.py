@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from diagnosis.flows.capture import Flows
-from diagnosis.flows.parallelism import _same
+from diagnosis.flows.lockstep import _same
 from diagnosis.flows.presence import AtOnce
 from tests.diagnosis.flows.helpers import analysed, job_of, layout, step_errors
 from tests.diagnosis.flows.simulate import T0, Capture, Job, simulate

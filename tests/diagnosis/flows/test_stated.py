@@ -1,50 +1,98 @@
-"""Sizes that a job's own words state, against what its flows show."""
+"""The layout that a job's own words state, against the one that its flows show."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from diagnosis.flows.stated import compare, disagreement, sizes
+from diagnosis.flows.capture import Flows
+from diagnosis.flows.parallelism import _tensor_ranks
+from diagnosis.flows.stated import Stated, apart, compare, fits, machines_of, statement_of
+
+EIGHT = {"tp": 1, "pp": 2, "dp": 4, "ranks": 8}
 
 
-@pytest.mark.parametrize(
-    ("command", "found"),
-    [
-        ("pretrain_gpt.py --pipeline-model-parallel-size 2 --seed 7", {"pp": 2}),
-        ("torchrun train.py --tensor-model-parallel-size=8 --pipeline-model-parallel-size=4", {"tp": 8, "pp": 4}),
-        ("run_train.sh --parallelism.tensor_parallel_degree 2", {"tp": 2}),
-        ("serve --tp 4 --pp-size 2 --dp 3", {"tp": 4, "pp": 2, "dp": 3}),
-        ("train.py --ppo 5 --http 3 --steps 100", {}),
-        ("train.py --tp 99999999999999999999", {}),
-    ],
-)
-def test_command_lines_state_sizes(command: str, found: dict[str, int]) -> None:
-    assert sizes({}, [command]) == found
+def test_equal_sizes_and_unknown_ones_are_no_disagreement() -> None:
+    assert apart({"pp": 2, "tp": 8}, {"tp": None, "pp": 2, "dp": 4}) == []
+    assert apart({}, {"tp": 8, "pp": 2, "dp": 4}) == []
+    assert apart(EIGHT, {"tp": 1, "pp": 2, "dp": 4}, 8) == []
 
 
-def test_a_layout_comes_before_the_command_line() -> None:
-    assert sizes({"pp": 4, "order": "tp-dp-pp"}, ["train.py --pp 2 --tp 8"]) == {"pp": 4, "tp": 8}
-    assert sizes({"pp": True, "tp": "8"}, []) == {}
+def test_every_size_that_differs_is_named() -> None:
+    assert apart(EIGHT, {"tp": 1, "pp": 4, "dp": 2}, 8) == ["pp", "dp"]
 
 
-def test_a_size_that_differs_is_reported_with_both_sides() -> None:
-    said = disagreement({"pp": 2, "tp": 1}, {"tp": 1, "pp": 4, "dp": 2})
-    assert "states pp 2" in said
-    assert "show pp 4" in said
+@pytest.mark.parametrize(("seen", "members"), [({"tp": 1, "pp": 1, "dp": 4}, 4), ({"tp": 1, "pp": 1, "dp": 2}, 2)])
+def test_ranks_behind_one_address_make_groups_smaller_and_no_disagreement(seen: dict[str, int], members: int) -> None:
+    assert apart({"tp": 1, "dp": 8, "pp": 1, "ranks": 8}, seen, members) == []
+    assert apart({"tp": 2, "dp": 4, "pp": 1, "ranks": 8}, {"tp": 1, "pp": 1, "dp": 4}, 4) == []
 
 
-def test_agreement_and_silence_are_not_mentioned() -> None:
-    assert disagreement({"pp": 2, "tp": 8}, {"tp": None, "pp": 2, "dp": 4}) == ""
-    assert disagreement({}, {"tp": 8, "pp": 2, "dp": 4}) == ""
+def test_a_capture_of_some_machines_says_nothing_about_the_size_of_the_gradients_groups() -> None:
+    assert apart({"dp": 4, "ranks": 8}, {"tp": None, "pp": 1, "dp": 3}, 3) == []
+    assert apart({"dp": 4}, {"tp": None, "pp": 1, "dp": 3}, 3) == []
+
+
+def test_gradients_may_be_summed_over_data_and_context_ranks_together() -> None:
+    assert fits({"dp": 2, "cp": 4}, "dp", 8, 8)
+    assert not fits({"dp": 2}, "dp", 8, 8)
+
+
+def _job(members: list[str], nodes: list[str], **sizes: int) -> dict[str, Any]:
+    return {"members": members, "nodes": nodes, "parallelism": {"tp": 1, "pp": 1, "dp": 1} | sizes, "groups": {}}
+
+
+def test_a_contradiction_is_a_sentence_with_both_sides() -> None:
+    report: dict[str, Any] = {"jobs": [_job(["a", "b"], [], pp=4)], "limits": []}
+    compare(report, [Stated({"pp": 2, "tp": 1})], {})
+    assert report["jobs"][0]["apart"] == {"stated": "pp 2", "shown": "pp 4"}
+    assert report["limits"] == ["The job states pp 2; its flows show pp 4. One of them is not of this job."]
 
 
 def test_each_of_several_jobs_is_compared_with_its_own_description() -> None:
-    small = {"members": ["10.0.0.1", "10.0.0.2"], "nodes": ["a", "b"], "parallelism": {"tp": 1, "pp": 2, "dp": 1}}
-    large = {"members": ["10.0.0.3"] * 4, "nodes": ["c", "d"], "parallelism": {"tp": 1, "pp": 1, "dp": 4}}
+    small, large = _job(["10.0.0.1", "10.0.0.2"], ["a", "b"], pp=2), _job(["10.0.0.3"] * 4, ["c", "d"], dp=4)
     report: dict[str, Any] = {"jobs": [large, small], "limits": []}
-    described = [(frozenset({"a", "b", "10.0.0.1"}), {"pp": 4}), (frozenset({"c", "d"}), {"pp": 1})]
-    compare(report, {}, described)
+    places = frozenset({"a", "b", "10.0.0.1"}), frozenset({"c", "d"})
+    compare(report, [Stated({"pp": 4}, places=places[0]), Stated({"pp": 1}, places=places[1])], {})
     assert (small["stated"], large["stated"]) == ({"pp": 4}, {"pp": 1})
-    assert report["limits"] == [disagreement({"pp": 4}, {"pp": 2})]
+    assert len(report["limits"]) == 1
+
+
+def test_a_statement_without_machines_is_about_the_largest_job_alone() -> None:
+    one = Stated({"pp": 2})
+    assert statement_of([one], ["a"], is_largest=True) is one
+    assert statement_of([one], ["a"], is_largest=False) is None
+
+
+def test_groups_of_the_stated_size_with_other_members_are_a_contradiction() -> None:
+    home = dict(enumerate("abcd"))
+    job = _job(["1", "2", "3", "4"], list("abcd"), pp=2, dp=2) | {"groups": {"pp": [["1", "2"], ["3", "4"]]}}
+    node_of = dict(zip("1234", "abcd", strict=True))
+    stated = Stated({"pp": 2, "dp": 2, "tp": 1}, 4, {"pp": machines_of([(0, 2), (1, 3)], home)})
+    report: dict[str, Any] = {"jobs": [job], "limits": []}
+    compare(report, [stated], node_of)
+    assert job["apart"] == {"stated": "the pp groups (a c), (b d)", "shown": "(a b), (c d)"}
+    same = Stated({"pp": 2}, 4, {"pp": machines_of([(0, 1), (2, 3)], home)})
+    del job["apart"]
+    compare(report, [same], node_of)
+    assert "apart" not in job
+
+
+def test_groups_inside_a_machine_or_on_unknown_machines_are_not_compared() -> None:
+    assert machines_of([(0, 1), (2, 3)], {0: "a", 1: "a", 2: "b", 3: "b"}) == []
+    assert machines_of([(0, 1)], {0: "a"}) == []
+
+
+@pytest.mark.parametrize(("size", "groups"), [(0, 1), (4, 2), (8, 1)])
+def test_a_stated_size_decides_whether_rings_on_the_same_machines_are_one_group(size: int, groups: int) -> None:
+    none = np.zeros(0)
+    small, places, no = none.astype(np.int32), none.astype(np.int64), none.astype(bool)
+    flows = Flows(none, none, small, small, none, small, small, no, no)
+    how: list[str] = []
+    found = _tensor_ranks(
+        [[0, 1]], [4, 4], [places, places], flows, ring_of=places, fine=False, how=how, agrees=lambda n: n == size
+    )
+    assert found == groups
+    assert ("the job states groups of this size" in how[0]) == bool(size)

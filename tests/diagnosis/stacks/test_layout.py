@@ -91,8 +91,44 @@ def test_every_way_of_printing_a_configuration_tells_the_same_sizes(text):
     assert {d: plan.sizes[d] for d in ("tp", "pp", "dp")} == {"tp": 2, "pp": 4, "dp": 4}
 
 
-def test_text_without_a_layout_tells_none():
-    assert from_text("lr: 0.1, steps: 100, tp_comm_overlap: true, http: 200") is None
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("pretrain_gpt.py --pipeline-model-parallel-size 2 --seed 7", {"pp": 2}),
+        ("torchrun train.py --tensor-model-parallel-size=8 --pipeline-model-parallel-size=4", {"tp": 8, "pp": 4}),
+        ("run_train.sh --parallelism.tensor_parallel_degree 2", {"tp": 2}),
+        ("serve --tp 4 --pp-size 2 --dp 3", {"tp": 4, "pp": 2, "dp": 3}),
+    ],
+)
+def test_command_lines_state_sizes(command, found):
+    assert from_text(command).sizes == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lr: 0.1, steps: 100, tp_comm_overlap: true, http: 200",
+        "train.py --ppo 5 --http 3 --steps 100",
+        "train.py --tp 99999999999999999999",
+        "data parallel group: [[0, 2], [1]]",
+    ],
+)
+def test_text_without_a_layout_tells_none(text):
+    assert from_text(text) is None
+
+
+def test_printed_groups_choose_the_order_of_the_ranks():
+    sizes = "using world size: 8, data-parallel size: 4, pipeline-model-parallel size: 2"
+    plan = from_text(f"{sizes}\npipeline_model_parallel_groups: [[0, 1], [2, 3], [4, 5], [6, 7]]")
+    assert plan.groups("pp") == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    assert plan.groups("dp") == [(0, 2, 4, 6), (1, 3, 5, 7)]
+    assert plan.assumed == ()
+
+
+def test_printed_groups_that_no_order_gives_are_taken_as_they_are():
+    plan = from_text("pp groups = [[0, 3], [1, 2]] --tp 1")
+    assert plan.groups("pp") == [(0, 3), (1, 2)]
+    assert plan.groups("dp") == []
 
 
 def test_megatrons_mapping_flag_turns_the_order():

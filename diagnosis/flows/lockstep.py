@@ -1,0 +1,110 @@
+"""Whether rings end their collectives together: rings of one group do, rings of different tensor-parallel ranks drift
+against each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diagnosis.flows.capture import Floats, Flows, Ints
+
+#: Rings are one group if their ends scatter against each other by less than this multiple of the scatter within a ring.
+APART = 1.6
+#: The least contrast (of logarithms) that lockstep needs.
+CONTRAST = 0.25
+#: Rings belong to different groups if the share of equal sizes between them is less than this share of the usual within
+#: a ring; the second number is the scatter that then counts.
+UNLIKE = 0.3
+STRANGERS = 8.0
+
+
+def scatter(numbers: list[int], flows: Flows, ring_of: Ints) -> Floats:
+    """The scatter of the ends of matching transfers between two rings, divided by the scatter within rings. 1 =
+    lockstep.
+
+    Matching is by equal size and nearest time; the scatter is a median absolute deviation, so that clocks may differ
+    by a constant.
+    """
+    total = len(numbers)
+    out = np.ones((total, total))
+    ring = ring_of[flows.src]
+    hops: list[list[tuple[Floats, Floats]]] = []
+    for number in numbers:
+        own = flows.take(np.flatnonzero(ring == number)[:6000])
+        sources = np.unique(own.src)[:4]
+        hops.append([(own.end[own.src == s], own.size[own.src == s]) for s in sources])
+    within = [
+        s
+        for own in hops
+        for i in range(len(own))
+        for j in range(i + 1, len(own))
+        if (s := _spread(own[i], own[j])) is not None
+    ]
+    base = max(float(np.median(within)), 1e-7) if within else None
+    if base is None:
+        return out
+    one = float(np.median([_same(own[0], own[1]) for own in hops if len(own) > 1] or [1.0]))
+    for i in range(total):
+        for j in range(i + 1, total):
+            seen = [s for x in hops[i][:2] for y in hops[j][:2] if (s := _spread(x, y)) is not None]
+            if hops[i] and hops[j] and one >= 0.5 and _same(hops[i][0], hops[j][0]) < UNLIKE * one:
+                out[i, j] = out[j, i] = STRANGERS
+            elif seen:
+                out[i, j] = out[j, i] = float(np.median(seen)) / base
+    return out
+
+
+def _nearest(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> Ints:
+    """The place in ``y`` (sorted by end) of the transfer that ends nearest to each of ``x``."""
+    (end, _), (other, _) = x, y
+    at = np.clip(np.searchsorted(other, end), 1, len(other) - 1)
+    return np.where(np.abs(other[at - 1] - end) <= np.abs(other[at] - end), at - 1, at)
+
+
+def _same(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float:
+    """The share of transfers with the same size as the nearest one of the other ring: data that is compressed in every
+    step has one size in all rings of a group, and another in every group.
+    """
+    if len(x[0]) < 8 or len(y[0]) < 8 or not np.isfinite(x[1]).all():
+        return 1.0
+    order = np.argsort(y[0])
+    other = y[0][order], y[1][order]
+    return float((other[1][_nearest(x, other)] == x[1]).mean())
+
+
+def _spread(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float | None:
+    """Scatter of the time from x's transfers to y's nearest transfer of the same size."""
+    (end, size), (other, sizes) = x, y
+    if len(end) < 8 or len(other) < 8:
+        return None
+    order = np.argsort(other)
+    other, sizes = other[order], sizes[order]
+    near = _nearest(x, (other, sizes))
+    same = sizes[near] == size if np.isfinite(size).all() else np.ones(len(end), dtype=bool)
+    apart = (other[near] - end)[same]
+    if len(apart) < 8:
+        return None
+    return float(np.median(np.abs(apart - np.median(apart))))
+
+
+def lockstep(apart: Floats, groups: int, together: float) -> float:
+    """How much more synchronous rings of one group are than rings of different ones, if they are divided in turn into
+    ``groups`` groups; ``together``: the evidence if all of them are synchronous. Only the contrast counts, because the
+    absolute scatter depends on the fabric.
+    """
+    total = len(apart)
+    kind = np.arange(total) % groups
+    i, j = np.triu_indices(total, 1)
+    distance = np.log(np.maximum(apart[i, j], 0.05))
+    same = kind[i] == kind[j]
+    if same.all():
+        typical = float(np.median(distance))
+        far_off = (typical - np.log(2 * APART)) / np.log(2.0)
+        return together if typical < np.log(APART) else float(-2.0 * np.clip(far_off, 0.0, 1.0))
+    if not same.any():
+        return 0.0
+    near, far = distance[same], distance[~same]
+    spread = max(float(np.sqrt((near.var() * len(near) + far.var() * len(far)) / len(distance))), 0.15)
+    chance = 0.3 + 1.3 / np.sqrt(len(near))  # few pairs differ from the others by luck
+    most = 6.0 if far.mean() - near.mean() >= CONTRAST else 0.0  # rings that differ by less may do so by luck
+    return float(np.clip(4.0 * ((far.mean() - near.mean()) / spread - chance), -3.0, most))
