@@ -6,7 +6,9 @@ transfer itself, and the last sender to begin is the one that the others waited 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -15,6 +17,9 @@ from diagnosis.flows.capture import Capture, Flows
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, PP, Pairs
 from diagnosis.flows.steps import Steps
+
+#: A number a row, where text would be 16 bytes.
+KIND: Final = pl.Enum([DP, PP])
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +48,13 @@ def measure(job: JobFlows, pairs: Pairs, rings: list[np.ndarray], steps: Steps, 
     passed = pairs.of(PP)[index]
     dp = _table(job.flows.take(collective), ring_of[job.flows.src[collective]], steps, capture)
     pp = _table(job.flows.take(passed), len(rings) + index[passed], steps, capture)
+    switches = _switches((dp, pp), len(rings) + len(pairs.a), capture)
+    dp, pp = dp.drop("path"), pp.drop("path")  # tables of millions of rows are sorted without it
     ops, late = _collectives(dp, capture.resolution_s)
     handed = _handed(pp)
     units = [frozenset(int(m) for m in ring) for ring in rings]
     units += [frozenset((int(a), int(b))) for a, b in zip(pairs.a, pairs.b, strict=True)]
-    return Transfers(pl.concat([ops, handed]), late, units, _switches(pl.concat([dp, pp]), len(units), capture))
+    return Transfers(pl.concat([ops, handed]), late, units, switches)
 
 
 def _table(flows: Flows, unit: np.ndarray, steps: Steps, capture: Capture) -> pl.DataFrame:
@@ -56,13 +63,13 @@ def _table(flows: Flows, unit: np.ndarray, steps: Steps, capture: Capture) -> pl
     """
     table = pl.DataFrame(
         {
-            "unit": unit.astype(np.int64),
+            "unit": unit.astype(np.int32),
             "src": flows.src,
             "size": np.nan_to_num(flows.size),
             "start": flows.start,
             "end": flows.end,
             "path": flows.path,
-            "step": steps.of(flows.start),
+            "step": steps.of(flows.start).astype(np.int32),
         }
     ).filter((pl.col("unit") >= 0) & pl.col("step").is_between(0, len(steps) - 1))
     if not capture.has_bytes:
@@ -103,7 +110,9 @@ def _collectives(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, 
     behind = pl.col("apart_start") - pl.col("apart_end").median().over("src")
     began = began.with_columns(behind=behind)
     late = began.group_by("src", "step").agg(behind=pl.col("behind").mean(), added=pl.col("behind").sum())
-    chosen = ops.select("unit", "step", "end", "slow", kind=pl.lit(DP)).with_columns(pl.col("slow").cast(pl.Float64))
+    chosen = ops.select("unit", "step", "end", "slow", kind=pl.lit(DP, KIND)).with_columns(
+        pl.col("slow").cast(pl.Float64)
+    )
     return chosen, late.sort("src", "step")
 
 
@@ -112,12 +121,15 @@ def _handed(table: pl.DataFrame) -> pl.DataFrame:
     length = (pl.col("end") - pl.col("start")).clip(lower_bound=1e-6)
     table = table.with_columns(length=length)
     slow = pl.col("length") / pl.col("length").median().over("unit", "src", "size")
-    return table.select("unit", "step", "end", slow=slow.cast(pl.Float64), kind=pl.lit(PP))
+    return table.select("unit", "step", "end", slow=slow.cast(pl.Float64), kind=pl.lit(PP, KIND))
 
 
-def _switches(table: pl.DataFrame, units: int, capture: Capture) -> list[frozenset[str]]:
+def _switches(tables: Iterable[pl.DataFrame], units: int, capture: Capture) -> list[frozenset[str]]:
     """The switches that each unit's records cross."""
     crossed: list[set[str]] = [set() for _ in range(units)]
-    for unit, path in table.select("unit", "path").filter(pl.col("path") >= 0).unique().iter_rows():
-        crossed[unit].update(capture.paths[path])
+    for table in tables:
+        for unit, path in (
+            table.lazy().filter(pl.col("path") >= 0).select("unit", "path").unique().collect().iter_rows()
+        ):
+            crossed[unit].update(capture.paths[path])
     return [frozenset(c) for c in crossed]

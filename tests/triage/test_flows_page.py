@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import plotly.graph_objects as go
 import pytest
+from django.template.loader import render_to_string
 from django.urls import reverse
 
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
@@ -13,7 +14,7 @@ from tests.pages import page_text
 from triage.charts.flows import map_chart, ranks_chart, steps_chart
 from triage.flow_tables import table_path
 from triage.selectors.answers import answer_of
-from triage.selectors.flows import _slow_within
+from triage.selectors.flows import _slow_within, called
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db
@@ -98,6 +99,32 @@ def test_the_top_says_who_owed_an_answer_and_not_when_each_machine_fell_silent()
     assert answer_of({"conclusion": told}, "flows").says == (owing["text"],)
 
 
+@pytest.mark.parametrize(("accused", "is_silent"), [(True, False), (False, True)])
+def test_evidence_that_accuses_somebody_is_not_said_to_add_nothing(accused, is_silent):
+    fault = [{"kind": "rank", "name": "6", "p": 0.9, "from": ["stacks"]}] if accused else []
+    answer = answer_of({"conclusion": {"condition": "hung", "sentence": "It hung.", "fault": fault}}, "stacks")
+    page = render_to_string("triage/job/_answer.html", {"answer": answer, "source": "stacks"})
+    assert ("show nothing that adds" in page) == is_silent
+    assert ("rank 6" in page) == accused
+
+
+def test_members_have_the_names_of_their_machines_and_a_machine_is_named_once():
+    names = {"10.0.0.1": "n1 rank 0", "10.0.0.2": "n2:5001", "10.0.0.3": "n2:5002"}
+    job = {
+        "names": names,
+        "members": ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.9"],
+        "pairs": [{"a": "10.0.0.1", "b": "10.0.0.9", "type": "DP"}],
+        "peers": [{"members": ["10.0.0.1", "10.0.0.2"], "worst": 2.0}],
+        "diagnoses": [{"kind": "slow_group", "members": ["10.0.0.1"], "culprits": ["10.0.0.1", "n1"]}],
+    }
+    shown = called(job)
+    assert shown["members"] == ["n1 rank 0", "n2:5001", "n2:5002", "10.0.0.9"]
+    assert (shown["pairs"][0]["a"], shown["pairs"][0]["b"]) == ("n1 rank 0", "10.0.0.9")
+    assert shown["peers"][0]["members"] == ["n1 rank 0", "n2:5001"]
+    assert shown["diagnoses"][0]["culprits"] == ["n1 rank 0"]
+    assert called({"members": ["10.0.0.1"]}) == {"members": ["10.0.0.1"]}
+
+
 def test_the_csv_holds_a_row_a_rank_and_step(client, flow_job):
     response = client.get(data_url(flow_job, "flow-download", "csv"))
     lines = b"".join(response.streaming_content).decode().splitlines()
@@ -137,7 +164,8 @@ def test_a_job_of_flows_alone_is_headed_by_their_finding_and_draws_no_timeline_o
     diagnosis_store(attempt=attempt, revision=2, report=report)
     page = page_text(client.get("/jobs/flows-only/flows/"))
     assert "shows no failure" in page
-    assert 'id="timeline"' in page
+    assert page.index('id="timeline"') > page.index('<details class="timeline-fold">')
+    assert '<details class="timeline-fold">' not in page_text(client.get("/jobs/flows-only/"))
 
 
 def test_thousands_of_steps_are_thinned_but_no_slow_one_is_lost():

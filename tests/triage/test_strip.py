@@ -242,3 +242,11 @@ def test_marks_are_named_where_their_neighbours_leave_room():
     for one in close.marks:
         others = [other for other in close.marks if other.y == one.y and float(other.x) > float(one.x)]
         assert one.named != "right" or all(float(other.x) - float(one.x) >= 10 for other in others)
+
+
+def test_a_long_bar_says_what_was_slow_and_for_how_long_nothing_moved():
+    slow = found("slow", T0, until=T0 + 8) | {"steps": [20, 30], "amount": 6.41}
+    cause = found("slow", T0, "gpu-0412", until=T0 + 8) | {"category": "performance.network"}
+    short = found("slow", T0, until=T0 + 1) | {"steps": [3, 3], "amount": 2.0}
+    labels = [mark.label for mark in strip(slow, cause, short, found("outcome", T0 + 10)).marks]
+    assert sorted(labels) == ["end", "slow", "slow communication", "steps 20 to 30 took 6.4 times as long"]

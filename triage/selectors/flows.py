@@ -65,6 +65,7 @@ def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", 
     jobs = flows.get("jobs") or []
     job = next((row for row in jobs if row["id"] == chosen), jobs[0] if jobs else None)
     ports = _ports(diagnosis, flows.get("ports") or [], counters, port)
+    job = job and called(job)
     if job is None:
         return FlowsView(flows, None, None, None, [], [], has_table=False, ports=ports)
     found = job.get("diagnoses") or []
@@ -89,6 +90,36 @@ def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", 
         steps_table=steps_table(job, iso) if job.get("steps") else None,
         pairs_table=pairs_table(job),
     )
+
+
+def called(job: dict[str, Any]) -> dict[str, Any]:
+    """A job of a report with its members by the names of their machines and ranks, where these are known, instead of
+    their addresses. O(members + pairs).
+    """
+    names: dict[str, str] = job.get("names") or {}
+    if not names:
+        return job
+
+    def of(members: list[str]) -> list[str]:
+        return list(dict.fromkeys(names.get(m, m) for m in members))
+
+    def row_of(row: dict[str, Any]) -> dict[str, Any]:
+        lists: dict[str, Any] = {key: of(row[key]) for key in ("members", "culprits") if key in row}
+        known = set(lists.get("members", ()))
+        nodes = {one.partition(" rank ")[0].partition(":")[0] for one in known}
+        if "culprits" in lists:  # a machine and its member are one
+            lists["culprits"] = [c for c in lists["culprits"] if c in known or c not in nodes]
+        return {**row, **lists}
+
+    return {
+        **job,
+        "members": [names.get(m, m) for m in job.get("members") or ()],
+        "pairs": [
+            {**p, "a": names.get(p["a"], p["a"]), "b": names.get(p["b"], p["b"])} for p in job.get("pairs") or ()
+        ],
+        "peers": [row_of(row) for row in job.get("peers") or ()],
+        "diagnoses": [row_of(row) for row in job.get("diagnoses") or ()],
+    }
 
 
 def _aligned(job: dict[str, Any], iterations: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -159,7 +190,10 @@ def ranks_view(
         if mark.get("role") == "root" and first <= mark["t"] <= last
     ]
     view = timeline_view(table, first, last)
-    chart = ranks_chart(view, marks[:MARKS_SHOWN], _slow_within(job, view["lanes"], first, last))
+    found = _slow_within(job, view["lanes"], first, last)
+    names = job.get("names") or {}
+    view = {**view, "lanes": [names.get(lane, lane) for lane in view["lanes"]]}
+    chart = ranks_chart(view, marks[:MARKS_SHOWN], found)
     spent_ms = round((time.perf_counter() - began) * 1000)
     return {**chart, "whole": [whole[0] * 1000, whole[1] * 1000], "spent_ms": spent_ms}
 

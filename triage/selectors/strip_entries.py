@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from diagnosis import taxonomy
 from diagnosis.conclusion.ordering import in_order
 from triage.wording import duration
 
@@ -14,6 +15,8 @@ from triage.wording import duration
 ALONE: Final = {"slow": 3, "root": 3, "silent": 3, "waited_for": 3, "flows_ceased": 3, "restart": 3}
 #: Characters of one text.
 TEXT: Final = 400
+#: A bar of this share of the axis, in percent, has room for a longer name.
+LONG: Final = 30.0
 #: Maximum places in a row.
 PLACES: Final = 4
 #: The year 9999: later seconds have no date.
@@ -53,6 +56,8 @@ class Entry:
     touches: tuple[int, ...] = ()
     #: side of the mark on which its name fits: "right", "left" or empty
     named: str = ""
+    #: its name in the picture if there is room for a longer one
+    says: str = ""
     #: how the time is written, a style of the ``utc`` tag
     style: str = "clock"
 
@@ -66,6 +71,11 @@ class Entry:
     @property
     def name(self) -> str:
         return _NAMES.get(self.what, self.what.replace("_", " "))
+
+    @property
+    def label(self) -> str:
+        """Its name in the picture: the longer one if its bar is as long."""
+        return self.says if self.says and float(self.width) >= LONG else self.name
 
     @property
     def bar_y(self) -> int:
@@ -104,7 +114,18 @@ def _entry(row: Mapping[str, Any], told: Mapping[str, Any]) -> Entry:
         nodes=tuple(dict.fromkeys(lane_name(p) for p in places)),
         where=_where(places),
         evidence=dict(evidence) if evidence else None,
+        says=_says(row) if what == "slow" else "",
     )
+
+
+def _says(row: Mapping[str, Any]) -> str:
+    """What a slow stretch is: its steps and factor, or the kind of slowness of the places that caused it."""
+    steps, factor = row.get("steps"), share_of_usual(row.get("amount"))
+    if isinstance(steps, list | tuple) and len(steps) == 2 and factor:
+        which = f"step {steps[0]}" if steps[0] == steps[1] else f"steps {steps[0]} to {steps[1]}"
+        return f"{which} took {factor} times as long"
+    leaf = taxonomy.load().categories.get(str(row.get("category") or ""))
+    return leaf.title.lower() if leaf is not None and row.get("places") else ""
 
 
 def _stalled(entries: list[Entry], condition: str) -> list[Entry]:
@@ -119,7 +140,8 @@ def _stalled(entries: list[Entry], condition: str) -> list[Entry]:
             out.append(entry)
             continue
         stood = duration(min(later) - (entry.at or 0.0))
-        out.append(replace(entry, until=min(later), text=f"{entry.text}; no step in the {stood} after it"))
+        says = f"last step, then none for {stood}"
+        out.append(replace(entry, until=min(later), text=f"{entry.text}; no step in the {stood} after it", says=says))
     return out
 
 
@@ -188,6 +210,11 @@ def is_rank(name: str) -> bool:
 
 def share_of(value: Any) -> float | None:
     return min(1.0, max(0.0, float(value))) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def share_of_usual(value: Any) -> str:
+    """A factor in words of two digits, empty for what is no factor."""
+    return f"{value:.2g}" if isinstance(value, int | float) and math.isfinite(value) and 1.0 < value < 1000 else ""
 
 
 def time_of(value: Any) -> float | None:
