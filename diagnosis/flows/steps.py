@@ -34,6 +34,10 @@ FEW_EVEN = 0.03
 #: Parts this even move the same bytes; others are as even as the most even ones up to this factor.
 EXACT = 0.004
 AS_EVEN = 3.0
+#: A part holds several steps if its bytes are those of whole ones to this share; a missing boundary lies less than this
+#: share of a step's bytes from its place.
+NEARLY = 0.1
+NEAR = 0.45
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +155,36 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
         whole = by_bytes(traffic, capture.has_bytes, float(np.median(moved)))
         if whole is not None and len(whole.stop) > len(best.stop) and whole.odd <= best.odd:
             return whole
+        return _filled(traffic, best, moved, capture)
     return best
+
+
+def _filled(traffic: Flows, cut: Cut, moved: Floats, capture: Capture) -> Cut:
+    """The cut with the boundaries that are missing in parts of several whole steps: on a busy machine a few records
+    begin after the pause that ends their step, so its bytes differ there. Each is the longest pause near its place, and
+    as long as others. O(gaps · missing boundaries).
+    """
+    size = moved / np.median(moved)
+    several = np.flatnonzero((size > 1.5) & (np.abs(size - np.round(size)) <= NEARLY))
+    if cut.uneven_bytes > FEW_EVEN or not len(several):
+        return cut
+    used = plain_records(traffic)
+    stops, begins = idle_gaps(used.start, used.end)
+    total = np.concatenate([[0.0], np.cumsum(volumes(used, capture.has_bytes))])[np.searchsorted(used.start, begins)]
+    total /= np.median(np.diff(total[np.searchsorted(begins, cut.begin)]))
+    least = 0.5 * float(np.median(cut.begin - cut.stop))
+    added: list[int] = []
+    for part in several.tolist():
+        first, last = np.searchsorted(begins, cut.begin[[part, part + 1]])
+        place = total - total[first]
+        for k in range(1, round(float(size[part]))):
+            near = first + 1 + np.flatnonzero(np.abs(place[first + 1 : last] - k) < NEAR)
+            best = near[np.argmax((begins - stops)[near])] if len(near) else first
+            if best == first or begins[best] - stops[best] < least or best in added:
+                return cut
+            added.append(int(best))
+    chosen = np.sort(np.concatenate([np.searchsorted(begins, cut.begin), added]))
+    return replace(cut, stop=stops[chosen], begin=begins[chosen])
 
 
 def _finest(cuts: list[Cut]) -> Cut:

@@ -94,14 +94,19 @@ def stretches(slow: Bools) -> list[Stretch]:
 
 
 def joined(slow: Sequence[Stretch], lasting: Sequence[tuple[int, ...]]) -> list[Stretch]:
-    """The stretches of slow steps, and the other ones in which somebody delayed step after step: of those that overlap
-    a stretch of slow steps, none; of those that overlap each other, the longest.
+    """The stretches of slow steps, and the ones in which somebody delayed step after step (``lasting``). One that holds
+    a whole stretch of slow steps shows where that began and ended; of others that overlap such a stretch, none; of
+    those that overlap each other, the longest.
     """
-    out = list(slow)
+    out: list[Stretch] = []
+    left = list(slow)
     for steps in sorted(lasting, key=lambda s: (-len(s), s)):
-        if not any(steps[0] <= s.last and steps[-1] >= s.first for s in out):
+        inside = [s for s in left if steps[0] <= s.first and s.last <= steps[-1]]
+        beside = [s for s in (*out, *left) if s not in inside and steps[0] <= s.last and steps[-1] >= s.first]
+        if not beside:
             out.append(Stretch(steps))
-    return sorted(out, key=lambda s: s.first)
+            left = [s for s in left if s not in inside]
+    return sorted([*out, *left], key=lambda s: s.first)
 
 
 def is_judged(stretch: Stretch, steps: Steps, usual: float) -> bool:

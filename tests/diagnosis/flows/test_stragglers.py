@@ -148,6 +148,12 @@ def test_a_stretch_of_slow_steps_comes_before_one_of_a_single_machine() -> None:
     assert joined([Stretch((4, 5, 6))], [(5, 6, 7, 8, 9), (20, 21, 22)]) == [Stretch((4, 5, 6)), Stretch((20, 21, 22))]
 
 
+def test_steps_of_one_delaying_machine_show_where_the_slow_ones_among_them_began_and_ended() -> None:
+    assert joined([Stretch((4, 5, 6)), Stretch((8, 9))], [(3, 4, 5, 6, 7, 8, 9, 10)]) == [
+        Stretch((3, 4, 5, 6, 7, 8, 9, 10))
+    ]
+
+
 def test_what_one_machine_lost_in_few_of_many_steps_counts_in_full() -> None:
     held = made({12: 0.5, 15: 0.4})
     shares = held.shares(range(10, 20))
