@@ -95,7 +95,8 @@ def waiting(job: JobFlows, steps: Steps, slow: Bools, capture: Capture, *, all_s
     hops = [(int(a), int(b)) for a, b in every.select("src", "dst").unique().sort("src", "dst").iter_rows()]
     rows = np.isin(chosen, chosen_calm)
     thinking, hanging, unanswered = (
-        _beyond(part, chosen, hops, rows) for part in (_thinking(training), _hanging(training), _unanswered(every))
+        _beyond(part, chosen, hops, rows)
+        for part in (_thinking(training, _ready(training, chosen_calm)), _hanging(training), _unanswered(every))
     )
     volume = every.group_by("step", "src", "dst").agg(seconds=pl.col("size").sum())
     repeated = _repeated(_beyond(volume, chosen, hops, rows), _usual(volume, hops, len(chosen)), chosen, rows)
@@ -211,13 +212,23 @@ def _training(said: pl.DataFrame) -> pl.DataFrame:
     return both.filter(pl.col("size") >= TRAINING * pl.col("size").max())
 
 
-def _thinking(said: pl.DataFrame) -> pl.DataFrame:
-    """For each step and hop: how long src was silent, with no transfer in progress, before it sent to dst."""
+def _ready(said: pl.DataFrame, calm: Ints) -> float:
+    """The usual seconds from the begin of a step until its first member sends: all compute until then."""
+    first = said.filter(pl.col("data") & pl.col("step").is_in(calm.tolist())).group_by("step")
+    ready = first.agg((pl.col("start").min() - pl.col("begun").first()).alias("seconds"))["seconds"].median()
+    return max(0.0, float(ready)) if isinstance(ready, float) else 0.0
+
+
+def _thinking(said: pl.DataFrame, ready: float) -> pl.DataFrame:
+    """For each step and hop: how long src was silent, with no transfer in progress, before it sent to dst. The time
+    until the first member is usually ``ready`` is nobody's: else the fastest, which waits for no one, had all of it.
+    """
     until = pl.when("data").then("until").otherwise("end").alias("until")
     sent = said.select("step", "begun", "start", until, who="src", whom="dst", own=pl.lit(value=True))
     heard = said.select("step", "begun", "start", until, who="dst", whom="src", own=pl.lit(value=False))
     events = pl.concat([sent, heard]).sort("who", "start")
     before = pl.col("until").cum_max().shift(1).over("who", "step").fill_null(pl.col("begun"))
+    before = pl.max_horizontal(before, pl.col("begun") + ready)
     events = events.with_columns(seconds=(pl.col("start") - before).clip(lower_bound=0.0)).filter("own")
     return events.group_by("step", src="who", dst="whom").agg(pl.col("seconds").sum())
 

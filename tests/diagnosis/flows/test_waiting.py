@@ -1,0 +1,42 @@
+"""Who was silent without a reason, from the records of each step."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from diagnosis.flows.waiting import _ready, _thinking
+
+COMPUTE_S = 1.0
+
+
+def said(first: list[int], late_s: dict[tuple[int, int], float] | None = None) -> pl.DataFrame:
+    """Two members compute and then send to each other, member ``first[k]`` 10 ms earlier than the other in step k;
+    ``late_s``: by (step, member).
+    """
+    rows = []
+    for step, leader in enumerate(first):
+        for who in (0, 1):
+            start = 2.0 * step + COMPUTE_S + (0.0 if who == leader else 0.01) + (late_s or {}).get((step, who), 0.0)
+            rows.append((step, 2.0 * step, start, start + 0.1, who, 1 - who))
+    columns = ["step", "begun", "start", "until", "src", "dst"]
+    table = pl.DataFrame(rows, schema=columns, orient="row").sort("start")
+    return table.with_columns(data=pl.lit(value=True), end=pl.col("until"))
+
+
+def seconds(table: pl.DataFrame) -> dict[tuple[int, int], float]:
+    ready = _ready(table, np.arange(table["step"].max() + 1))  # type: ignore[operator]
+    rows = _thinking(table, ready).select("step", "src", "seconds").iter_rows()
+    return {(step, src): s for step, src, s in rows}
+
+
+def test_what_all_compute_before_the_first_of_them_sends_is_nobodys_delay() -> None:
+    found = seconds(said([0, 1, 0, 0, 1, 0]))
+    assert max(found.values()) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_member_that_sends_later_than_usual_has_the_time_since_then() -> None:
+    found = seconds(said([0, 1, 0, 1, 0, 1], late_s={(3, 0): 0.4, (3, 1): 0.5}))
+    assert found[3, 0] == pytest.approx(0.41)
+    assert found[3, 1] == pytest.approx(0.0, abs=1e-9)
