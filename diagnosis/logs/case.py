@@ -24,6 +24,7 @@ from diagnosis.logs import (
     frameworks,
     mentions,
     outcome,
+    pacing,
     progress,
     quotes,
     relaunches,
@@ -37,11 +38,11 @@ from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.events import LogTable
 from diagnosis.logs.fallbacks import Scene
 from diagnosis.logs.outcome import Ending
+from diagnosis.logs.pacing import Pace
 from diagnosis.logs.progress import Progress
 from diagnosis.logs.roots import Roots
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.logs.signatures import load as load_signatures
-from diagnosis.logs.temporal import Pace
 from diagnosis.model import JobHints, OnStage, Parsed, ReadRange, Role, silent
 
 AT: Final = thresholds.of("case")
@@ -201,7 +202,7 @@ def gather(
         rules=rules,
         clocks=times,
         progress=found,
-        pace=temporal.pace(found, times),
+        pace=pacing.pace(found, times),
         marks=stages.mark(table.messages),
         scope=pool.scope,
         healthy=len(pool.jobs),

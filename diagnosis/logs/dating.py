@@ -10,7 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from diagnosis.logs.catalogue import Catalogue
-from diagnosis.logs.temporal import Pace
+from diagnosis.logs.pacing import Pace
 from diagnosis.model import Role
 
 _ENDS = (Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value)

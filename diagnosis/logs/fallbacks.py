@@ -19,8 +19,8 @@ from diagnosis.history import POOL_MIN
 from diagnosis.logs import roots, temporal, words
 from diagnosis.logs.catalogue import STRUCTURE, Catalogue, began
 from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.pacing import Pace
 from diagnosis.logs.roots import Roots
-from diagnosis.logs.temporal import Pace
 from diagnosis.model import Role
 from diagnosis.taxonomy import UNKNOWN
 

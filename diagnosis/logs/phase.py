@@ -263,7 +263,7 @@ def _is_workers_own(case: Case, file: int) -> bool:
     """
     mine = case.table.sources.filter(pl.col("file") == file)
     path = case.table.files[file]
-    if re.search(r"/\d+/(stdout|stderr)|rank[-_.]?\d+", path):
+    if re.search(r"/\d+/(stdout|stderr)|(?:^|/)rank[-_.]?\d+", path):
         return True
     return len(case.table.files) > 1 and mine["rank"].drop_nulls().n_unique() == 1
 

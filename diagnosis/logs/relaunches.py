@@ -2,7 +2,8 @@
 launch is not why the last one failed.
 
 No line says so. But a process ends once: if it prints an error, then begins again with what it had printed at its
-beginning, and then prints another error, the first error is of an earlier launch, or the program survived it.
+beginning, and then prints another error, the first error is of an earlier launch, or the program survived it. And a
+command of the script that fails, while other programs go on, ended nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from diagnosis.logs.catalogue import STRUCTURE, Catalogue
 from diagnosis.model import Level, Role
 
 AT: Final = thresholds.of("relaunches")
+#: the rule for commands of scripts, which most scripts survive
+_COMMAND: Final = "shell.command"
 
 
 def outlived(catalogue: Catalogue) -> set[int]:
@@ -52,20 +55,27 @@ def _kinds(events: pl.DataFrame) -> pl.DataFrame:
         "event",
         is_end=is_error | is_root,
         is_plain=is_plain & ~pl.col("template").str.contains(STRUCTURE),
+        is_command=(pl.col("signature") == _COMMAND).fill_null(False),
     )
 
 
 def _of_file(rows: pl.DataFrame) -> pl.DataFrame:
-    """``event`` of each end in one file that another launch follows."""
+    """``event`` of each end in one file that another launch follows, and of each command that other programs follow."""
     ends = rows.filter("is_end").sort("last_line", "event").tail(AT.ends)
     last = ends.row(-1, named=True)
     plain = rows.filter("is_plain")
+    # a launch prints its beginning a few times, once by each of its programs: what is printed more often is a loop's
+    first = plain.filter(pl.col("n") <= AT.beginning * (ends["n"].sum() + 1))
     found = []
-    for end in ends.head(-1).iter_rows(named=True):
-        between = plain.filter(pl.col("last_line").is_between(end["last_line"], last["first_line"], closed="none"))
-        # a launch prints its beginning once: what is printed more often than processes ended is a loop's
-        again = between.filter((pl.col("first_line") < end["first_line"]) & (pl.col("n") <= ends.height + 1))
-        before = plain.filter(pl.col("first_line") < end["first_line"])
-        if again.height >= AT.again or (before.height < AT.again and between.height >= AT.fresh):
+    for end in ends.iter_rows(named=True):
+        fresh = plain.filter(pl.col("last_line") > end["last_line"])
+        if end["is_command"] and fresh.height >= AT.fresh:
             found.append(end["event"])
-    return pl.DataFrame({"event": found}, schema={"event": rows.schema["event"]})
+        if end["event"] == last["event"]:
+            continue
+        until = pl.col("last_line").is_between(end["last_line"], last["first_line"], closed="none")
+        again = first.filter(until & (pl.col("first_line") < end["first_line"]))
+        before = plain.filter(pl.col("first_line") < end["first_line"])
+        if again.height >= AT.again or (before.height < AT.again and plain.filter(until).height >= AT.fresh):
+            found.append(end["event"])
+    return pl.DataFrame({"event": found}, schema={"event": rows.schema["event"]}).unique()

@@ -1,20 +1,17 @@
-"""Analysis over time: stages and their spans, iterations and their durations, a hang, a slowdown, survived events (L4,
-section 3.4).
-"""
+"""Analysis over time: stages and their spans, a hang, survived events (L4, section 3.4)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 import polars as pl
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.logs import stages, words
 from diagnosis.logs.catalogue import Catalogue
-from diagnosis.logs.clocks import SECOND, Clocks
+from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.pacing import Pace
 from diagnosis.logs.progress import Progress
 from diagnosis.logs.signatures.match import SignatureSet
 from diagnosis.model import Level, Role
@@ -23,140 +20,6 @@ AT: Final = thresholds.of("temporal")
 #: The rule for lines that report an ignored exception.
 IGNORED: Final = "noise.ignored_exception"
 EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
-
-
-@dataclass(frozen=True)
-class Pace:
-    """Progress in time. ``beats``: ``n``, ``at`` (ns, job clock), ``seconds`` an iteration; ``usual_s`` between printed
-    lines; ``slow_from``: the first iteration of a slowdown that lasts to the end, ``ratio`` its factor; ``phase``:
-    first and last iteration of a passing slowdown, and its factor."""
-
-    beats: pl.DataFrame
-    usual_s: float | None = None
-    slow_from: int | None = None
-    slow_at: int | None = None
-    ratio: float = 1.0
-    phase: tuple[int, int, float] | None = None
-
-    @property
-    def last_at(self) -> int | None:
-        """When the last progress was printed (ns)."""
-        at = self.beats["at"].drop_nulls()
-        return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
-
-    @property
-    def is_even(self) -> bool:
-        """Whether no slowdown is seen, and there are enough durations to see one."""
-        is_shown = self.beats["seconds"].drop_nulls().len() > 2 * AT.slow_beats
-        return is_shown and self.slow_from is None and self.phase is None
-
-
-def pace(progress: Progress, clocks: Clocks) -> Pace:
-    """One row an iteration (its earliest line), its duration and the change of durations."""
-    if progress.beats.is_empty():
-        return Pace(pl.DataFrame(schema={"n": pl.Int64, "at": pl.Int64, "seconds": pl.Float64}))
-    shifted = clocks.correct(progress.beats, "at")
-    beats = shifted.group_by("n").agg(at=pl.col("at").min(), seconds=pl.col("seconds").median()).sort("n")
-    gaps = beats.with_columns(
-        gap=(pl.col("at").diff() / SECOND), step=pl.col("n").diff().cast(pl.Float64)
-    ).with_columns(per=pl.when(pl.col("step") > 0).then(pl.col("gap") / pl.col("step")))
-    beats = gaps.with_columns(seconds=_durations(gaps)).select("n", "at", "seconds")
-    positive = gaps.filter(pl.col("gap") > 0)["gap"]
-    usual = float(positive.median()) if positive.len() else None  # type: ignore[arg-type]
-    slow = _slowdown(beats)
-    if slow is None:
-        return Pace(beats, usual, phase=_phase(beats))
-    place, ratio = slow
-    return Pace(beats, usual, int(beats["n"][place]), beats["at"][place], ratio)
-
-
-def _durations(gaps: pl.DataFrame) -> pl.Series:
-    """Seconds an iteration: stated in the lines, if they fit the times of printing; else from those times."""
-    stated, told = gaps["seconds"].drop_nulls(), gaps["per"].drop_nulls()
-    if stated.len() and told.len() and not 0.5 <= float(stated.median()) / max(float(told.median()), 1e-9) <= 2.0:  # type: ignore[arg-type]
-        return gaps["per"]
-    return gaps.select(pl.coalesce("seconds", "per")).to_series()
-
-
-def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
-    """Row from which iterations take longer up to the end, and the factor; None without a lasting change. Least
-    absolute distance to two medians, O(n²) on at most 400 durations; the difference must be large in units of the
-    spread before it.
-    """
-    known = beats.with_row_index("row").drop_nulls("seconds").filter(pl.col("seconds") > 0)
-    # the first iterations warm up: compilers, caches, memory pools
-    known = known.tail(min(400, max(0, known.height - 2)))
-    if known.height < 2 * AT.slow_beats + 1:
-        return None
-    values = known["seconds"].to_numpy()
-    if np.all(values == np.round(values)) and float(np.median(values)) < AT.coarse_s:
-        return _coarse_slowdown(known["row"].to_numpy(), values)
-    cut = stats.change_point(values, AT.slow_beats) or len(values) // 2
-    before, after = values[:cut], values[cut:]
-    base = float(np.median(before))
-    spread = max(stats.spread(before), 0.02 * base)
-    ratio = float(np.median(after)) / base
-    is_lasting = float(np.quantile(after, 0.2)) >= base * (1 + 0.6 * (AT.slower - 1))
-    gain = (float(np.median(after)) - base) / spread * np.sqrt(min(cut, len(values) - cut))
-    if ratio < AT.slower or not is_lasting or gain < AT.least_gain:
-        return None
-    return int(known["row"][cut]), ratio
-
-
-def _coarse_slowdown(rows: np.ndarray, values: np.ndarray) -> tuple[int, float] | None:
-    """The same for stamps of whole seconds and iterations that are hardly longer: medians of such durations jump, but
-    their means are exact, because rounding errors cancel. Single long ones, such as checkpoints, are cut first.
-    """
-    held = np.minimum(values, 3 * max(float(np.median(values)), 1.0))
-    sums, squares = np.cumsum(held), np.cumsum(held**2)
-    k = np.arange(AT.coarse_beats, len(held) - AT.coarse_beats + 1)
-    if not len(k):
-        return None
-    left, right = sums[k - 1], sums[-1] - sums[k - 1]
-    error = squares[-1] - left**2 / k - right**2 / (len(held) - k)
-    cut = int(k[int(error.argmin())])
-    before, after = held[:cut], held[cut:]
-    base, later = float(before.mean()), float(after.mean())
-    # the last third must be as slow as the rest
-    tail = float(after[-max(AT.coarse_beats // 2, len(after) // 3) :].mean())
-    gain = (later - base) / max(float(before.std()), AT.grain_s) * np.sqrt(min(cut, len(held) - cut))
-    if base <= 0 or later < AT.slower * base or tail < base * (1 + 0.6 * (AT.slower - 1)) or gain < 2 * AT.least_gain:
-        return None
-    return int(rows[cut]), later / base
-
-
-def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
-    """The longest run of iterations that took longer for some time: windows of ``phase`` durations without their
-    longest, which may be a checkpoint, against the median window. O(n × window)."""
-    known = beats.drop_nulls("seconds")
-    values = known["seconds"].to_numpy()
-    if len(values) < 4 * AT.phase:
-        return None
-    windows = np.lib.stride_tricks.sliding_window_view(values, AT.phase)
-    sums = windows.sum(axis=1) - windows.max(axis=1)
-    base = float(np.median(sums))
-    # the resolution of whole-second stamps
-    grain = 1.0 if np.all(values == np.round(values)) else 0.0
-    spread = stats.spread(sums)
-    is_slow = sums > max(AT.phase_slower * base, base + 6 * spread, base + 2 * grain)
-    is_slow[: AT.phase] = False
-    best: tuple[int, int] | None = None
-    start = None
-    for k, slow in enumerate([*is_slow.tolist(), False]):
-        if slow and start is None:
-            start = k
-        elif not slow and start is not None:
-            if best is None or k - start > best[1] - best[0]:
-                best = (start, k)
-            start = None
-    if best is None or best[1] - best[0] < AT.phase // 2 or (is_slow.mean() > AT.phase_share):
-        return None
-    # the windows' iterations that are nearer to the slowest window than to the usual pace
-    top = float(sums[best[0] : best[1]].max())
-    inside = np.arange(best[0], min(best[1] + AT.phase, len(values)))
-    slow_ones = inside[values[inside] > (base + top) / (2 * (AT.phase - 1))]
-    usual = max(float(np.delete(values, slow_ones).mean()), 1e-9)
-    return int(known["n"][int(slow_ones[0])]), int(known["n"][int(slow_ones[-1])]), top / (AT.phase - 1) / usual
 
 
 def undated(catalogue: Catalogue, pace_: Pace) -> pl.Series:

@@ -128,7 +128,7 @@ def _facts(diagnosis: Diagnosis) -> dict[str, str]:
         "Condition": str((report.get("conclusion") or {}).get("condition") or "–"),
         "Outcome": str(logs.get("outcome") or "unknown"),
         "Stage reached": str(logs.get("stage") or "–").replace("_", " "),
-        "Last iteration": number(logs.get("iteration")),
+        "Iteration reached": number(logs.get("iteration")),
         "Median iteration": duration(median(seconds)) if seconds else "–",
         "Slowest iteration": duration(max(seconds)) if seconds else "–",
         "Ran for": duration(t1 - t0) if t0 is not None and t1 is not None else "–",

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import polars as pl
 import pytest
 
-from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.durations import seconds
-from diagnosis.logs.progress import Progress
 from diagnosis.logs.quotes import clause, clip, quote, telling
 from diagnosis.logs.sentences import odd
-from diagnosis.logs.temporal import Pace, pace
 
 
 @pytest.mark.parametrize(
@@ -71,35 +67,6 @@ def test_iterations_that_recur_in_a_rhythm_are_not_odd() -> None:
     assert odd([(21, 1.0), (31, 1.0), (41, 1.0)]) == ()
     assert odd([(21, 1.0), (31, 1.0), (34, 2.0), (41, 1.0)])[0].endswith(": 34.")
     assert odd([(7, 1.0), (19, 1.0)])[0].endswith(": 7, 19.")
-
-
-def paced(durations: list[float]) -> Pace:
-    at, times = 0.0, []
-    for duration in durations:
-        at += duration
-        times.append(int(at * SECOND))
-    rows = {"file": 0, "masked": 1}
-    beats = pl.DataFrame(
-        {"at": times, "n": range(1, len(times) + 1), "seconds": [None] * len(times)},
-        schema={"at": pl.Int64, "n": pl.Int64, "seconds": pl.Float64},
-    ).with_columns(**{name: pl.lit(value) for name, value in rows.items()})
-    none = pl.DataFrame(schema={"file": pl.Int32, "shift": pl.Int64})
-    local = pl.DataFrame(schema={"file": pl.Int32, "masked": pl.Int32, "local": pl.Int64})
-    return pace(Progress("iteration", beats), Clocks(none, local))
-
-
-def test_a_slowdown_that_passed_is_reported_with_its_iterations_and_a_checkpoint_is_none() -> None:
-    found = paced([1.0] * 30 + [3.0] * 10 + [1.0] * 30)
-    assert found.slow_from is None
-    assert found.phase is not None
-    assert found.phase[:2] == (31, 40)
-    assert found.phase[2] == pytest.approx(3.0, rel=0.05)
-    assert paced([1.0] * 30 + [40.0] + [1.0] * 39).phase is None
-
-
-def test_a_slowdown_that_lasts_begins_at_its_first_iteration() -> None:
-    for start in (12, 30, 50):
-        assert paced([1.0 + 0.01 * (k % 3) for k in range(start)] + [1.9] * 25).slow_from == start + 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,58 @@
+"""Slowdowns of training: lasting, passing, and the pace of another launch, which is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+import pytest
+
+from diagnosis.logs.clocks import SECOND, Clocks
+from diagnosis.logs.pacing import Pace, pace
+from diagnosis.logs.progress import Progress
+
+
+def paced(durations: Sequence[float], numbers: Sequence[int] | None = None) -> Pace:
+    """The pace of lines of progress in one file, each ``durations`` seconds after the one before."""
+    at, times = 0.0, []
+    for duration in durations:
+        at += duration
+        times.append(int(at * SECOND))
+    beats = pl.DataFrame(
+        {"at": times, "n": numbers or range(1, len(times) + 1), "line": range(1, len(times) + 1)},
+        schema={"at": pl.Int64, "n": pl.Int64, "line": pl.Int64},
+    ).with_columns(file=pl.lit(0), source=pl.lit(0), masked=pl.lit(1), seconds=pl.lit(None, dtype=pl.Float64))
+    none = pl.DataFrame(schema={"file": pl.Int32, "shift": pl.Int64})
+    local = pl.DataFrame(schema={"file": pl.Int32, "masked": pl.Int32, "local": pl.Int64})
+    return pace(Progress("iteration", beats), Clocks(none, local))
+
+
+def test_a_slowdown_that_passed_is_reported_with_its_iterations_and_a_checkpoint_is_none() -> None:
+    found = paced([1.0] * 30 + [3.0] * 10 + [1.0] * 30)
+    assert found.slow_from is None
+    assert found.phase is not None
+    assert found.phase[:2] == (31, 40)
+    assert found.phase[2] == pytest.approx(3.0, rel=0.05)
+    assert paced([1.0] * 30 + [40.0] + [1.0] * 39).phase is None
+
+
+def test_a_slowdown_that_lasts_begins_at_its_first_iteration() -> None:
+    for start in (12, 30, 50):
+        assert paced([1.0 + 0.01 * (k % 3) for k in range(start)] + [1.9] * 25).slow_from == start + 1
+
+
+def test_the_pace_of_an_earlier_launch_in_the_same_file_is_no_measure() -> None:
+    durations = [1.0] * 60 + [3600.0] + [3.0] * 99
+    assert paced(durations, [*range(1, 61), *range(1, 101)]).slow_from is None
+    assert paced([1.0] * 60 + [3.0] * 100).slow_from == 61
+
+
+def test_a_slowdown_of_the_last_launch_is_found() -> None:
+    durations = [1.0] * 60 + [3600.0] + [1.0] * 40 + [3.0] * 59
+    assert paced(durations, [*range(1, 61), *range(1, 101)]).slow_from == 42
+
+
+def test_counters_that_begin_anew_with_each_epoch_are_of_one_launch() -> None:
+    numbers = [n for _ in range(6) for n in range(1, 31)]
+    durations = [20.0 if n == 1 else 1.0 for n in numbers]
+    assert paced(durations, numbers).slow_from is None
