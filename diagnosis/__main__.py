@@ -214,8 +214,8 @@ def _nothing(found: object) -> str:
 
 
 if __name__ == "__main__":
-    # Many files are read by several processes, and most tables are small: threads of the column library would take a
-    # tenth more processor time, and wait for each other. The library reads this when it is loaded.
+    # Many files are read by several processes, and most tables are small: threads of the column library would take
+    # more processor time, and wait for each other. The library reads this when it is loaded.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     # The search for cycles finds none in loaded modules, and would look at all of them again and again.
     gc.set_threshold(200_000, 50, 50)
