@@ -1,7 +1,7 @@
 """The stamps of lines as nanoseconds, in one pass of compiled code: ISO 8601, glog's and syslog's.
 
-They are nearly all stamps of training logs; the rest is read by patterns (``times``), at twenty times the cost. All
-loops take UTF-8 ``data`` and the ``start`` and ``end`` of each line in it.
+They are nearly all stamps of training logs; the rest is read by patterns (``times``). All loops take UTF-8 ``data``
+and the ``start`` and ``end`` of each line in it.
 """
 
 # Loops take flat arrays and return early.
