@@ -71,6 +71,7 @@ _SECOND = r"\S(?:\[default0\]:|\[rank0\]: ?|\[0-0-0 0:0:0[.,]0\] |\[?[IWEF]0 0:0
 _GRAVE = r"\bERROR\b|\bFATAL\b|Error\b|Exception\b|\bXid\b|Traceback|\bfailed\b|\bFailed\b|Aborted|Killed"
 _HOST = rf"(?:0\.0\.0\.0|{_NAME})"
 
+# TensorFlow ends with its letter F, while programs go on after most lines with its letter E, in healthy jobs, too.
 #: (level, pattern over the normalised header and the start of the message), worst first; house styles write levels in
 #: their own language, or as symbols.
 _LEVELS: tuple[tuple[Level, str], ...] = (
@@ -85,7 +86,7 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
     (
         Level.ERROR,
         (
-            r"\b(?:ERROR|ERR|SEVERE)\b|[\[:](?:error|err)[\] ]|\[NeMo E |\blevel=error\b|\bE0 0:0:0|: E \S+\.\w+:0\] "
+            r"\b(?:ERROR|ERR|SEVERE)\b|[\[:](?:error|err)[\] ]|\[NeMo E |\blevel=error\b|\bE0 0:0:0"
             r"|\bslurmstepd: error:|\bsrun: error:|^\s*[Ee]rror:|Traceback \(most recent call last\)"
             r"|\b(?:FEHLER|ERREUR|ERRO)\b|[\[【|=](?:错误|錯誤|エラー|오류|ОШИБКА)[\]】| ]|🔴|❌"
         ),

@@ -126,7 +126,7 @@ LEVELS = {
     "E0301 08:00:00.000000    7 a.go:1] x": ERROR,
     "[rank1]:[F301 08:00:00.000000001 a.cpp:1] x": FATAL,
     "2026-03-01 08:00:00.000001: F core/kernels/geop.cc:766] x": FATAL,
-    "2026-03-01 08:00:00.000001: E core/kernels/geop.cc:766] x": ERROR,
+    "2026-03-01 08:00:00.000001: E core/kernels/geop.cc:766] x": NONE,
     "2026-03-01 08:00:00.000001: W core/kernels/geop.cc:766] x": WARNING,
     'time="2026-03-01T08:00:00Z" level=error msg="x"': ERROR,
     "kern  :crit  : [Sun Mar  1 08:00:00 2026] x": FATAL,
