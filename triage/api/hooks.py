@@ -6,6 +6,7 @@ from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -19,6 +20,10 @@ class PagerDutyView(ApiView):
     authentication_classes: Any = ()
     permission_classes: Any = ()
     serializer_class: Any = None
+
+    def get_authenticate_header(self, request: Request) -> str:
+        """Without this an answer 401 would be 403: no class signs senders in, their signatures do."""
+        return "PagerDuty-Signature"
 
     @extend_schema(
         operation_id="routes_pagerduty",
@@ -37,7 +42,7 @@ class PagerDutyView(ApiView):
             said = webhook_hear(route_id=pk, signatures=signatures, body=request._request.body)
         except NotSigned:
             sentence = "There is no PagerDuty route with this address and this signature: check the secret of both."
-            raise Refused(sentence, code="not_signed", status=401) from None
+            raise AuthenticationFailed(sentence, code="not_signed") from None
         except (ValueError, RecursionError):
             raise Refused("This is no event of a webhook v3 of PagerDuty.", code="invalid", status=400) from None
         return Response({"said": said})
