@@ -61,14 +61,15 @@ class Pool:
     def alike(self, texts: Collection[str]) -> Pool:
         """Without jobs that print far fewer of the job's messages (``texts``, masked) than the most similar one does:
         after an upgrade of a framework, or a change of the log format, those before it say nothing of what is normal.
-        The first healthy job of the new version replaces them. O(texts of the pool).
+        ``POOL_MIN`` healthy jobs of the new version replace them: fewer are not enough to call a message unknown.
+        O(texts of the pool).
         """
         said = frozenset(texts)
         told = [len(said & job.counts.keys()) / max(1, min(len(said), len(job.counts))) for job in self.jobs]
         least = AT.alike * max(told, default=0.0)
         few = [min(len(said), len(job.counts)) < AT.telling for job in self.jobs]
         kept = tuple(job for job, share, is_few in zip(self.jobs, told, few, strict=True) if is_few or share >= least)
-        return replace(self, jobs=kept, unlike=len(self.jobs) - len(kept))
+        return replace(self, jobs=kept, unlike=len(self.jobs) - len(kept)) if len(kept) >= POOL_MIN else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,10 +134,15 @@ def test_after_an_upgrade_the_jobs_of_the_version_before_do_not_count() -> None:
     assert weighed["is_ordinary"].to_list() == [True, False]
 
 
-def test_the_jobs_before_an_upgrade_count_until_a_healthy_one_of_the_new_version_is_known() -> None:
-    before = History(tuple(version(n, "1.0", 0) for n in range(5)))
-    assert before.pool("a", "").alike(version(0, "2.0", 200).counts).unlike == 0
-    assert len(before.add(version(0, "2.0", 300)).pool("a", "").alike(version(0, "2.0", 200).counts).jobs) == 1
+def test_the_jobs_before_an_upgrade_count_until_enough_healthy_ones_of_the_new_version_are_known() -> None:
+    known = History(tuple(version(n, "1.0", 0) for n in range(5)))
+    failed = version(0, "2.0", 200).counts
+    assert known.pool("a", "").alike(failed).unlike == 0
+    for number in range(2):
+        known = known.add(version(number, "2.0", 300))
+    assert known.pool("a", "").alike(failed).unlike == 0
+    known = known.add(version(2, "2.0", 300))
+    assert len(known.pool("a", "").alike(failed).jobs) == 3
 
 
 def test_jobs_of_one_version_differ_and_a_short_log_tells_nothing() -> None:
