@@ -23,8 +23,8 @@ _COMMAND: Final = "shell.command"
 
 def outlived(catalogue: Catalogue) -> set[int]:
     """Events that end a process, and after which each of their files shows a further launch. Only files of one process
-    count: in a file of many ranks the others still begin while the first one fails. O(cells × different errors of a
-    file, at most ``ends`` of each).
+    count: in a file of many ranks the others still begin while the first one fails. O(cells of a file × ``ends``), for
+    at most ``files`` files with errors: in larger jobs the times of many writers show a restart.
     """
     cells = catalogue.cells
     by_file = cells.group_by("file").agg(ranks=pl.col("rank").drop_nulls().n_unique(), nodes=pl.col("node").n_unique())
@@ -35,10 +35,12 @@ def outlived(catalogue: Catalogue) -> set[int]:
         .agg(pl.col("first_line").min(), pl.col("last_line").max(), pl.col("n").sum())
         .join(_kinds(catalogue.events), on="event")
     )
-    over = [_of_file(file) for file in rows.filter(pl.col("is_end").any().over("file")).partition_by("file")]
-    if not over:
+    # one error alone has nothing before it that could be of another launch, unless it is a command's
+    is_open = (pl.col("is_end").sum() > 1) | pl.col("is_command").any()
+    files = rows.filter(is_open.over("file"))
+    if files.is_empty() or files["file"].n_unique() > AT.files:
         return set()
-    found = pl.concat(over)
+    found = pl.concat(_of_file(file) for file in files.partition_by("file"))
     written = cells.group_by("event").agg(files=pl.col("file").n_unique())
     everywhere = found.group_by("event").len("over").join(written, on="event").filter(pl.col("over") == pl.col("files"))
     return set(everywhere["event"].to_list())

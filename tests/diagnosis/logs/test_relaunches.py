@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from diagnosis.logs import verdict
+import polars as pl
+import pytest
+
+from diagnosis.logs import relaunches, verdict
 from diagnosis.result import LogDiagnosis
 from tests.diagnosis.cases import case_of_lines
 
@@ -75,3 +79,11 @@ def test_the_reason_of_a_stop_may_come_at_the_end_of_its_grace_period(tmp_path: 
         "2026-03-01 10:45:40,210 - ERROR - the submitted job raised an exception",
     )
     assert found.verdict.id == "platform.scheduler.preemption"
+
+
+def test_the_work_is_bounded_however_many_files_have_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_of_lines(tmp_path, *BEGINNING, *TRACEBACK, MISSING, *BEGINNING, *TRACEBACK, SHAPE)
+    assert relaunches.outlived(case.catalogue)
+    copies = [case.catalogue.cells.with_columns(file=pl.lit(n, pl.UInt32)) for n in range(relaunches.AT.files + 1)]
+    monkeypatch.setattr(relaunches, "_of_file", lambda _rows: pytest.fail("a file was looked at"))
+    assert relaunches.outlived(replace(case.catalogue, cells=pl.concat(copies))) == set()
