@@ -298,7 +298,7 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
     """
     events, found, pace = catalogue.events, facts.progress, facts.pace
     survived = set(events.filter(temporal.recovered(catalogue, found, pace, facts.marks))["event"].to_list())
-    survived |= temporal.ignored(catalogue) | relaunches.outlived(catalogue)
+    survived |= temporal.ignored(catalogue) | relaunches.of_earlier_launches(catalogue)
     taken_back = temporal.taken_back(catalogue, facts.rules)
     if restarted_at is not None:
         # the cause that ended the earlier run does not belong to this one

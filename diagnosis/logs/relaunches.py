@@ -21,7 +21,7 @@ AT: Final = thresholds.of("relaunches")
 _COMMAND: Final = "shell.command"
 
 
-def outlived(catalogue: Catalogue) -> set[int]:
+def of_earlier_launches(catalogue: Catalogue) -> set[int]:
     """Events that end a process, and after which each of their files shows a further launch. Only files of one process
     count: in a file of many ranks the others still begin while the first one fails. O(cells of a file × ``ends``), for
     at most ``files`` files with errors: in larger jobs the times of many writers show a restart.

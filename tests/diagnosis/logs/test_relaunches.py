@@ -83,7 +83,7 @@ def test_the_reason_of_a_stop_may_come_at_the_end_of_its_grace_period(tmp_path: 
 
 def test_the_work_is_bounded_however_many_files_have_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = case_of_lines(tmp_path, *BEGINNING, *TRACEBACK, MISSING, *BEGINNING, *TRACEBACK, SHAPE)
-    assert relaunches.outlived(case.catalogue)
+    assert relaunches.of_earlier_launches(case.catalogue)
     copies = [case.catalogue.cells.with_columns(file=pl.lit(n, pl.UInt32)) for n in range(relaunches.AT.files + 1)]
     monkeypatch.setattr(relaunches, "_of_file", lambda _rows: pytest.fail("a file was looked at"))
-    assert relaunches.outlived(replace(case.catalogue, cells=pl.concat(copies))) == set()
+    assert relaunches.of_earlier_launches(replace(case.catalogue, cells=pl.concat(copies))) == set()
