@@ -14,6 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from diagnosis import taxonomy
 from diagnosis.conclusion.model import OPEN, symptom_of
 from diagnosis.stacks.blame import who
 from diagnosis.tried import ACTIONS, TAKES_MACHINES, is_spent, tried_of
@@ -24,10 +25,11 @@ FACTS = {
     "symptom": "launch_failure, crash, hang, slow or none",
     "category": "first level of the taxonomy",
     "subcategory": "leaf of the taxonomy",
+    "cause": "title of the category, for sentences",
     "confidence": "of the category, 0 to 1",
     "is_cause_known": "the category is not unknown",
-    "is_machine_event": "the leaf is an event that condemns a machine by itself",
-    "is_network_event": "the leaf is a network event, which mostly heals",
+    "is_machine_event": "the leaf is an event that proves a fault of the machine by itself",
+    "is_network_event": "the leaf is a network event, which usually disappears",
     "is_input_error": "configuration, input, quota",
     "is_memory_error": "memory ran out",
     "is_user_error": "an exception of user code",
@@ -50,7 +52,7 @@ FACTS = {
     "switches": "switches that are accused",
     "has_conflict": "logs and stacks accuse different nodes",
     "has_tie": "several parallel groups explain the outliers equally well",
-    "tried_evict": "machines were taken out and it failed again",
+    "tried_evict": "machines were evicted and it failed again",
     "tried_stop_time_check": "stop-time checks were run in this episode and found nothing",
     "tried_reattempt": "a restart on the same machines failed again",
     "tried_rollback": "a rollback of code failed again",
@@ -190,6 +192,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
         "symptom": symptom,
         "category": category,
         "subcategory": leaf,
+        "cause": _title(str((told or logs).get("id") or "")) or leaf,
         "is_cause_known": leaf not in ("", "unknown"),
         "confidence": float((told or logs).get("confidence") or 0.0),
         "is_machine_event": leaf in rungs.leaves.get("machine_events", ()),
@@ -297,7 +300,7 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
     because = [_fill(fired.why, facts)]
     if passed:
         done = "; ".join(dict.fromkeys(t.spoken for t in tried))
-        left = "Nothing is left on the ladder." if fired is rungs.rules[-1] else "This is the next rung of the ladder."
+        left = "No further action is known." if fired is rungs.rules[-1] else "This is the next action."
         because.insert(0, f"Already tried without success: {done}. {left}")
     if unsafe:
         because.append(f"{len(unsafe)} name(s) cannot be node names and were left out of the command.")
@@ -328,6 +331,12 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
             for c in fired.checks
         ],
     }
+
+
+def _title(leaf_id: str) -> str:
+    """The title of a category; empty for an unknown id."""
+    tree = taxonomy.load()
+    return tree.get(leaf_id).title if leaf_id in tree else ""
 
 
 def _fill(text: str, facts: Mapping[str, Any]) -> str:

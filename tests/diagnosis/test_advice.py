@@ -123,7 +123,7 @@ def test_an_eviction_without_success_leads_to_checks_of_the_whole_job():
     then = advise(broken(tried=[{"action": "evict", "targets": ["n3"]}], job={"nodes": 16}))
     assert (then["rule"], then["targets"]) == ("check.after_eviction", [])
     assert "evict.machine_event" in [row["rule"] for row in then["passed_over"]]
-    assert then["because"][0] == "Already tried without success: Evict (n3). This is the next rung of the ladder."
+    assert then["because"][0] == "Already tried without success: Evict (n3). This is the next action."
     assert then["commands"]["slurm"].startswith("srun -N 16 ")
 
 
@@ -149,7 +149,7 @@ def test_at_the_end_of_the_ladder_a_human_decides():
     every = [{"action": "evict", "targets": ["n3"]}, "stop_time_check", "reattempt", "rollback", "replay"]
     climbed = [advise(broken(tried=every[:n]))["action"] for n in range(len(every) + 1)]
     assert climbed == ["evict", "stop_time_check", "reattempt", "rollback", "replay", "ask_human"]
-    assert "Nothing is left on the ladder." in advise(broken(tried=every))["because"][0]
+    assert "No further action is known." in advise(broken(tried=every))["because"][0]
 
 
 def test_of_a_group_only_the_accused_are_evicted_until_that_was_without_success():
@@ -247,6 +247,12 @@ def test_every_rule_names_known_facts_checks_and_placeholders():
         assert set(rule.checks) <= set(ladder.checks)
         assert rule.source
     assert set(advice.facts_of({}, ladder)) == set(advice.FACTS)
+
+
+def test_an_advice_says_the_cause_by_the_title_of_its_category():
+    told = logs(id="hardware.gpu.ecc", category="hardware", subcategory="gpu_ecc")
+    got = advise({"logs": told, "suspects": [node("gpu-7")]})
+    assert got["because"] == ["GPU memory error: a fault of the machine itself. One event is enough."]
 
 
 def test_every_rule_of_the_ladder_is_documented():
