@@ -17,7 +17,7 @@ ACTIONS = {
     "fix_input": "Correct the input",
     "resubmit": "Resubmit",
     "collect": "Collect more evidence",
-    "ask_human": "A human decides",
+    "ask_human": "A person decides",
 }
 #: Actions that an engineer can carry out; the others change nothing.
 DOABLE = tuple(action for action in ACTIONS if action not in {"none", "collect", "ask_human"})

@@ -151,7 +151,7 @@ def test_what_was_added_since_the_page_was_read_is_asked_about_again(client, ada
     reviewing.comment_add(incident=job.incidents.get(), body="Wait!", by=ada)
     answer = client.post(url, {"expected": expected})
     assert answer.status_code == 409
-    assert "Something was added meanwhile" in page_text(answer)
+    assert "Something was added" in page_text(answer)
     assert delete(client, job).redirect_chain
     assert not Job.objects.filter(pk=job.pk).exists()
 

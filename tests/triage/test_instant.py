@@ -100,7 +100,7 @@ def test_clocks_that_are_off_are_put_right(job, page):
     report = {"clocks": [{"node": "n3", "file": None, "kind": "skew", "skew_s": 3600.0}]}
     Diagnosis.objects.create(job=job, attempt=attempt, revision=1, engine="test", report=report)
     assert "n3.log:1" not in [where for _, where, _ in rows(page(line=2))]
-    assert "Clocks that were off" in page_text(page(line=2))
+    assert "Corrected clocks" in page_text(page(line=2))
     # a line of the node whose clock is off is met where the others are at that moment
     assert page("n3.log", line=2).context["moment"].hour == 2
 

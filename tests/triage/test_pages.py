@@ -65,8 +65,8 @@ def test_the_list_keeps_its_budget_however_long_it_is(client, ada, incident):
 
 def test_a_word_of_a_page_leads_to_its_meaning(client, ada, incident):
     page = client.get(f"/incidents/{incident.pk}/").content.decode()
-    assert '<a class="term" href="/glossary/#symptom" title="How the failure showed' in page
-    assert '<div id="symptom"><dt>Symptom</dt><dd>How the failure showed' in client.get("/glossary/").content.decode()
+    assert '<a class="term" href="/glossary/#symptom" title="How the failure looked' in page
+    assert '<div id="symptom"><dt>Symptom</dt><dd>How the failure looked' in client.get("/glossary/").content.decode()
 
 
 def test_a_search_is_said_in_words_and_its_facets_count(client, ada, incident):

@@ -33,7 +33,7 @@ _VERDICT_LOOKS = {
     "awaiting": ("#9aa2ac", "."),
 }
 _VERDICT_TITLES = {
-    "right": "verdict left standing",
+    "right": "verdict confirmed",
     "wrong": "corrected or rejected",
     "unnamed": "none given, named by people",
     "awaiting": "not judged yet",
@@ -163,7 +163,7 @@ def verdicts_chart(frame: pd.DataFrame, links: dict[tuple[str, str], str]) -> di
 
 
 def calibration_chart(frame: pd.DataFrame, links: list[str]) -> dict[str, Any]:
-    """What was claimed against what people left standing, with its interval; a true confidence lies on the diagonal."""
+    """What was claimed against what people confirmed, with its interval; a true confidence lies on the diagonal."""
     shown = [
         (row, link) for row, link in zip(frame.to_dict("records"), links, strict=True) if row["share"] == row["share"]
     ]
@@ -191,17 +191,17 @@ def calibration_chart(frame: pd.DataFrame, links: list[str]) -> dict[str, Any]:
                     "array": [row["most"] - row["share"] for row, _ in shown],
                     "arrayminus": [row["share"] - row["least"] for row, _ in shown],
                 },
-                "name": "left standing by people",
+                "name": "confirmed by people",
                 "marker": {"color": _VERDICT_LOOKS["right"][0], "size": 9},
                 "text": [f"{row['right']:.0f} of {row['judged']:.0f}" for row, _ in shown],
                 "customdata": [link for _, link in shown],
-                "hovertemplate": "claimed %{x:.0%}<br>left standing %{y:.0%} (%{text})<extra></extra>",
+                "hovertemplate": "claimed %{x:.0%}<br>confirmed %{y:.0%} (%{text})<extra></extra>",
             }
         )
     axis = {"range": [0, 1], "tickformat": ".0%"}
     return _drawn(
         data,
         xaxis={**axis, "title": {"text": "claimed"}},
-        yaxis={**axis, "title": {"text": "left standing"}},
+        yaxis={**axis, "title": {"text": "confirmed"}},
         height=300,
     )
