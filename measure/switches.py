@@ -30,6 +30,7 @@ _ROOT = Path(diagnosis.__file__).parent.parent
 #: Modules that describe or store an answer and decide nothing.
 _TELLING = (
     "diagnosis.advice",
+    "diagnosis.ladder",
     "diagnosis.logs.sentences",
     "diagnosis.logs.timeline",
     "diagnosis.report",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from diagnosis.advice import SAFE_NAME, ladder
+from diagnosis import ladder
+from diagnosis.advice import SAFE_NAME
 
 #: below, a job is not stopped: a wrong stop costs hours until a person looks, a needless restart costs minutes
 STOP_CONFIDENCE = 0.8
@@ -35,7 +36,7 @@ def recommendation(
         return Recommendation("CONTINUE", "The evidence of this attempt shows no failure.")
     if is_judged_otherwise:
         return Recommendation("UNKNOWN", "A person judged this failure otherwise: ask them.")
-    rule = next((rule for rule in ladder().rules if rule.id == advice.get("rule")), None)
+    rule = next((rule for rule in ladder.load().rules if rule.id == advice.get("rule")), None)
     word = rule.restart if rule else "unknown"
     reason = " ".join(map(str, advice.get("because") or ())) or "No rule of the advice applies."
     if word == "stop_if_repeated":

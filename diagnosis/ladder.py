@@ -1,0 +1,144 @@
+"""The ladder of advice: ordered rules as data (``advice.toml``), and the facts that they test.
+
+Source: ByteRobust, arXiv 2509.16293, section 4 (figure 5).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from diagnosis.tried import ACTIONS
+
+#: Every fact that a rule may test, with its meaning.
+FACTS = {
+    "is_failure": "the attempt failed, hung or slowed down",
+    "symptom": "launch_failure, crash, hang, slow or none",
+    "category": "first level of the taxonomy",
+    "subcategory": "leaf of the taxonomy",
+    "cause": "title of the category, for sentences",
+    "confidence": "of the category, 0 to 1",
+    "is_cause_known": "the category is not unknown",
+    "is_machine_event": "the leaf is an event that proves a fault of the machine by itself",
+    "is_network_event": "the leaf is a network event, which usually disappears",
+    "is_input_error": "configuration, input, quota",
+    "is_memory_error": "memory ran out",
+    "is_user_error": "an exception of user code",
+    "is_outside": "the platform ended the job",
+    "is_nan": "NaN or a jump of the loss",
+    "is_silent": "hang or slow: no message names the cause",
+    "is_host_code": "the stacks' outliers sit in data loading, storage or user code on their host",
+    "has_stacks": "stack evidence was given",
+    "stack_reason": "what it shows, as a sentence",
+    "is_mismatch": "one set of ranks called another collective than all the others",
+    "network_alerts": "most network alerts of one node within 300 s",
+    "culprit_nodes": "nodes accused by the fused ranking, best first",
+    "suspect_score": "score of the first of them",
+    "stack_suspects": "ranks accused by the stacks",
+    "stack_who": "the same in words (rank 5; ranks 0/82)",
+    "stack_nodes": "those of their nodes that the conclusion accuses",
+    "evict_nodes": "nodes of the parallel group that explains the outliers",
+    "is_group_due": "the whole group is accused, or evicting its accused members did not help",
+    "evict_share": "their share of the job's nodes",
+    "switches": "switches that are accused",
+    "has_conflict": "logs and stacks accuse different nodes",
+    "has_tie": "several parallel groups explain the outliers equally well",
+    "tried_evict": "machines were evicted and it failed again",
+    "tried_stop_time_check": "stop-time checks were run in this episode and found nothing",
+    "tried_reattempt": "a restart on the same machines failed again",
+    "tried_rollback": "a rollback of code failed again",
+}
+
+#: What a rule may mean for a program that restarts jobs by itself.
+RESTARTS = frozenset({"continue", "restart", "stop", "stop_if_repeated", "unknown"})
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One test of one fact. A list or a string counts by its length in comparisons with numbers."""
+
+    fact: str
+    test: str
+    value: Any
+    otherwise: str
+    decide: str = ""
+
+    def holds(self, facts: Mapping[str, Any]) -> bool:
+        actual = facts.get(self.fact)
+        if self.test == "is":
+            return bool(actual == self.value)
+        if self.test == "in":
+            return bool(actual in self.value)
+        number = len(actual) if isinstance(actual, (list, tuple, str)) else float(actual or 0)
+        return bool(number >= self.value if self.test == "at_least" else number < self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of the ladder."""
+
+    id: str
+    title: str
+    action: str
+    when: tuple[Condition, ...]
+    why: str
+    next: str
+    source: str
+    #: what a restart controller is told: a word of :data:`RESTARTS`
+    restart: str
+    targets: str = ""
+    checks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """All rules in order, with lists of leaves, checks and commands."""
+
+    rules: tuple[Rule, ...]
+    leaves: Mapping[str, frozenset[str]]
+    checks: Mapping[str, Mapping[str, str]]
+    commands: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def _condition(row: Mapping[str, Any]) -> Condition:
+    tests = [t for t in ("is", "in", "at_least", "below") if t in row]
+    if len(tests) != 1 or row.get("fact") not in FACTS:
+        raise ValueError(f"advice.toml: a condition needs one known fact and one test, got {dict(row)!r}")
+    return Condition(row["fact"], tests[0], row[tests[0]], row["else"], row.get("decide", ""))
+
+
+def parse(text: str) -> Ladder:
+    """Read a ladder. :raises ValueError: names the invalid rule."""
+    data = tomllib.loads(text)
+    rules = []
+    for row in data["rule"]:
+        if row["action"] not in ACTIONS:
+            raise ValueError(f"advice.toml: rule {row['id']} has unknown action {row['action']!r}")
+        if row.get("restart") not in RESTARTS:
+            raise ValueError(f"advice.toml: rule {row['id']} has unknown restart {row.get('restart')!r}")
+        rules.append(
+            Rule(
+                row["id"],
+                row["title"],
+                row["action"],
+                tuple(_condition(c) for c in row["when"]),
+                row["why"],
+                row["next"],
+                row["source"],
+                row["restart"],
+                row.get("targets", ""),
+                tuple(row.get("checks", ())),
+            )
+        )
+    leaves = {k: frozenset(v) for k, v in data.items() if isinstance(v, list) and k != "rule"}
+    return Ladder(tuple(rules), leaves, data.get("checks", {}), data.get("commands", {}))
+
+
+@cache
+def load() -> Ladder:
+    """The built-in ladder."""
+    return parse(resources.files("diagnosis").joinpath("advice.toml").read_text(encoding="utf-8"))
